@@ -17,7 +17,7 @@ const terminal = createTerminal({
 
 let isAsked = false
 process.exitCode = await main(process.argv.slice(2))
-// A pipe takes only so much at a time, and what it has not taken would be lost. Whoever asked for the end does not wait.
+// A pipe takes only so much at a time, and what it has not taken would be lost. A process that was told to end does not wait.
 if (!isAsked) await Promise.all([process.stdout, process.stderr].map(taken))
 // Sockets of others may still hold the event loop.
 process.exit()

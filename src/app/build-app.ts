@@ -1,12 +1,16 @@
 import type { LogGuard } from '../audit/log-guard.ts'
 import type { Database } from '../contract/database.ts'
 import type { DiskWatch } from '../contract/disk-watch.ts'
+import type { UpstreamTools } from '../contract/upstream-tools.ts'
+import { createRoleService } from '../domains/identity/roles.ts'
 import { createIdentityService, type IdentityService } from '../domains/identity/service.ts'
 import { createSealGate, type SealGate } from '../domains/seal/gate.ts'
-import { openClockKeeper } from '../domains/server/clock-keeper.ts'
-import type { ServerService } from '../domains/server/server-service.ts'
+import { type ClockKeeper, openClockKeeper } from '../domains/server/clock-keeper.ts'
+import type { ServerService } from '../domains/server/service.ts'
 import { createSkillService, type SkillService } from '../domains/skills/service.ts'
-import { createTaskService } from '../domains/tasks/task-service.ts'
+import { createTaskService } from '../domains/tasks/service.ts'
+import type { SecretLinkGate } from '../http/pages/secret-link-page.ts'
+import type { PeopleGate } from '../http/people-gate.ts'
 import type { RunFeed } from '../http/rest-routes.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
@@ -17,6 +21,7 @@ import { createSkillSource } from '../stores/files/skill-source.ts'
 import { sqlApiKeyStore } from '../stores/sql/api-key-store.ts'
 import { sqlClockFloor } from '../stores/sql/clock-floor.ts'
 import { sqlLogStore } from '../stores/sql/log-store.ts'
+import { sqlRoleStore } from '../stores/sql/role-store.ts'
 import { sqlTaskStore } from '../stores/sql/task-store.ts'
 import { loadToolset } from '../tools/index.ts'
 import { type CallTool, createCallTool } from '../tools/runtime/call-tool.ts'
@@ -24,10 +29,12 @@ import { type Catalog, createPreparedCatalog } from '../tools/runtime/catalog.ts
 import { createToolHost } from '../tools/runtime/create-tool-host.ts'
 import { createToolSearch } from '../tools/runtime/create-tool-search.ts'
 import type { Toolset } from '../tools/runtime/define-tool.ts'
+import { createInFlightCalls, type InFlightCalls } from '../tools/runtime/in-flight-calls.ts'
 import { preparedTools } from '../tools/runtime/prepared-tools.ts'
+import { everPresent, type Presence } from '../tools/runtime/presence.ts'
 import type { Services } from '../tools/runtime/services.ts'
 import type { ToolHost } from '../tools/runtime/tool-host.ts'
-import { everPresent, type Presence, whileWelcome } from '../tools/runtime/while-welcome.ts'
+import { createToolViews, type ToolViews } from '../tools/runtime/tool-views.ts'
 import type { Config } from './config.ts'
 import { unsetVariables } from './unset-variables.ts'
 import { chooseStages } from './wiring/choose-stages.ts'
@@ -35,20 +42,27 @@ import { describeServer } from './wiring/describe-server.ts'
 import { openDatabase } from './wiring/open-database.ts'
 import { openEmbedder } from './wiring/open-embedder.ts'
 import { openModels } from './wiring/open-models.ts'
-import { openOwnerWatch } from './wiring/open-owner-watch.ts'
+import { type OwnerWatch, openOwnerWatch } from './wiring/open-owner-watch.ts'
+import { openPeople } from './wiring/open-people.ts'
 import { type OpenedPolicies, openPolicies } from './wiring/open-policies.ts'
 import { openRecord } from './wiring/open-record.ts'
 import { openSeal } from './wiring/open-seal.ts'
+import type { CallParts } from './wiring/open-secrets.ts'
 import { createToolInvoker } from './wiring/open-tool-invoker.ts'
 import { openWings } from './wiring/open-wings.ts'
+import { createOwnerDirectory } from './wiring/owner-directory.ts'
 import { presenceOnce } from './wiring/presence.ts'
 
-/** The core, put together: everything behind the doors. Only this file and its neighbours construct. */
+/** The core, put together: everything behind the transports. Only this file and its neighbours construct. */
 export type App = Readonly<{
   /** The time for everything that this store decides: it never goes back. */
   clock: Clock
   catalog: Catalog
+  /** What each caller can find: ours, and the tools of the servers behind us. */
+  views: ToolViews
   host: ToolHost
+  /** Every call that a transport has taken. */
+  inFlight: InFlightCalls
   skills: SkillService
   presence: Presence
   /** Resolves when the store is open; a start that fails rejects here and in every call. */
@@ -62,6 +76,11 @@ export type ReadyApp = Readonly<{
   identity: IdentityService | undefined
   seal: SealGate | undefined
   runs: RunFeed | undefined
+  secretLinks: SecretLinkGate | undefined
+  /** The tools of MCP servers behind this one. */
+  upstreamTools: (() => Promise<UpstreamTools>) | undefined
+  /** Absent in mode MINIMAL. */
+  people: PeopleGate | undefined
   verifierKey: string | undefined
   /** What is wrong with logs that are halted, for everybody who uses the state. */
   haltedLogs(): readonly string[]
@@ -95,21 +114,25 @@ export function buildApp(deps: AppDeps): App {
     }),
     logger,
   })
+  const views = createToolViews({ catalog, clock })
   const open = config.mode === 'MINIMAL' ? openMinimal : openCore
-  const opened = open({ ...deps, clock }, catalog, skills)
+  const opened = open({ ...deps, clock }, { catalog, views, skills, transports: () => ({ host, inFlight }) })
   // A failed start is told to everyone who waits; nobody waiting must not end the process.
   opened.catch(() => {})
   const presence = presenceOnce(opened.then((core) => core.presence))
+  const inFlight = createInFlightCalls(presence)
   const host = createToolHost({
-    catalog,
+    views,
     mode: config.mode,
-    callTool: opened.then((core) => whileWelcome(core.callTool, core.presence)),
+    callTool: opened.then((core) => core.callTool),
   })
   let closing: Promise<void> | undefined
   return {
     clock,
     catalog,
+    views,
     host,
+    inFlight,
     skills,
     presence,
     ready: opened,
@@ -132,17 +155,22 @@ type Core = ReadyApp &
     close(): Promise<void>
   }>
 type CoreDeps = AppDeps & Readonly<{ clock: SteadyClock }>
+/** What is there before the store is open. */
+type CoreParts = Readonly<{ catalog: Catalog; views: ToolViews; skills: SkillService; transports(): CallParts }>
 
 /** Mode MINIMAL, which has nothing open: every tool that would reach for a store is refused. */
-async function openMinimal(deps: CoreDeps, catalog: Catalog, skills: SkillService): Promise<Core> {
+async function openMinimal(deps: CoreDeps, { catalog, views, skills }: CoreParts): Promise<Core> {
   const { clock } = deps
   const server = describeServer(deps, catalog, skills, undefined)
   return {
-    ...createPipeline(deps, catalog, openPolicies(deps), { server }),
+    ...createPipeline(deps, catalog, views, openPolicies(deps), { server }),
     database: undefined,
     identity: undefined,
     seal: undefined,
     runs: undefined,
+    secretLinks: undefined,
+    upstreamTools: undefined,
+    people: undefined,
     verifierKey: undefined,
     haltedLogs: () => [],
     health: () => server.health({ nowMs: clock.nowMs() }),
@@ -152,7 +180,8 @@ async function openMinimal(deps: CoreDeps, catalog: Catalog, skills: SkillServic
   }
 }
 
-async function openCore(deps: CoreDeps, catalog: Catalog, skills: SkillService): Promise<Core> {
+async function openCore(deps: CoreDeps, given: CoreParts): Promise<Core> {
+  const { catalog, views, skills } = given
   const { config, clock, logger } = deps
   // A wrong setting is told at the start, not at the first execution.
   const models = openModels(deps)
@@ -160,43 +189,46 @@ async function openCore(deps: CoreDeps, catalog: Catalog, skills: SkillService):
   const store = await openDatabase({ config, clock, logger, random: deps.random })
   const { logIdentity, logService, trail, guard, checkpointer, database } = await openRecord(deps, store)
   const time = await openClockKeeper({ clock, database: store.database, store: sqlClockFloor, logger })
-  const ownerWatch = openOwnerWatch(deps, database)
-  const identity = createIdentityService({
-    store: sqlApiKeyStore,
-    random: deps.random,
-    read: database.read,
-    noteRevoked: ownerWatch.keyRevoked,
-    noteExpired: time.noteExpired,
-    noteUse: (tenant, keyId, atMs) =>
-      void database.writeSoon(tenant, (tx) => sqlApiKeyStore.touchKey(tx, tenant, keyId, atMs)),
-  })
+  const owners = createOwnerDirectory(clock)
+  const ownerWatch = openOwnerWatch(deps, database, owners)
+  const identity = openIdentity(deps, database, ownerWatch, time)
+  const people = openPeople(deps, { database, ownerWatch, logIdentity, host: () => given.transports().host })
   const { directory } = store
   // With a store elsewhere, what fills this disk keeps nobody from writing there.
   const disk = database.kind === 'sqlite' ? createDiskReserve({ ...deps, directory }) : undefined
   const policies = openPolicies(deps)
   const { noteExpired } = time
-  const seal = await openSeal(deps, { ...store, database }, { identity, contexts: policies.contexts, noteExpired })
+  const seal = await openSeal(
+    deps,
+    { ...store, database },
+    {
+      identity,
+      contexts: policies.contexts,
+      noteExpired,
+      noteRevoked: ownerWatch.sessionRevoked,
+    },
+  )
   const server = describeServer(deps, catalog, skills, { database, guard, time })
   const embedder = openEmbedder(config)
   const services: Partial<Services> = {
     tasks: createTaskService({ store: sqlTaskStore, trail, strictProjects: config.ledger.strict_projects }),
     trail,
+    roles: createRoleService(sqlRoleStore),
     log: logService,
     clock: time,
     identity,
     seal,
     skills,
     server,
-    searchTools: createToolSearch({ catalog, mode: config.mode, embedder: embedder.get, logger }),
+    people: people.service,
+    searchTools: createToolSearch({ views, mode: config.mode, embedder: embedder.get, clock, logger }),
   }
-  const invoker = createToolInvoker(catalog, config.mode, (tenant, owner) =>
-    ownerWatch.isRevoked(database.read, tenant, owner),
-  )
-  const pipeline = createPipeline(deps, catalog, policies, services, { database, guard, disk })
+  const invoker = createToolInvoker(views, config.mode, (principal) => owners.present(database.read, principal))
+  const pipeline = createPipeline(deps, catalog, views, policies, services, { database, guard, disk })
   invoker.connect(pipeline.callTool)
   const wings = await openWings(
     deps,
-    { database, directory, ownerWatch, disk, invoker, models, policies, server, catalog, embedder },
+    { ...given, database, directory, ownerWatch, owners, disk, invoker, models, policies, server, embedder },
     (opened) => Object.assign(services, opened),
   )
   // What is wrong with a log is said at the start.
@@ -207,10 +239,13 @@ async function openCore(deps: CoreDeps, catalog: Catalog, skills: SkillService):
     identity,
     seal: createSealGate(seal),
     runs: wings.runs,
+    secretLinks: wings.secretLinks,
+    upstreamTools: wings.upstreamTools,
+    people: people.gate,
     verifierKey: logIdentity.signer.verifierKey,
     haltedLogs: guard.problems,
     health: () => server.health({ nowMs: clock.nowMs() }),
-    presence: ownerWatch,
+    presence: { watch: ownerWatch.watch, onRevoked: ownerWatch.onSignedOut },
     openFor: wings.openFor,
     async close() {
       ownerWatch.close()
@@ -225,11 +260,29 @@ async function openCore(deps: CoreDeps, catalog: Catalog, skills: SkillService):
   }
 }
 
+const openIdentity = (
+  { random }: AppDeps,
+  database: Database,
+  { keyRevoked }: OwnerWatch,
+  { noteExpired }: ClockKeeper,
+): IdentityService =>
+  createIdentityService({
+    store: sqlApiKeyStore,
+    roles: sqlRoleStore,
+    random,
+    read: database.read,
+    noteRevoked: keyRevoked,
+    noteExpired,
+    noteUse: (tenant, keyId, atMs) =>
+      void database.writeSoon(tenant, (tx) => sqlApiKeyStore.touchKey(tx, tenant, keyId, atMs)),
+  })
+
 type StoreParts = Readonly<{ database: Database; guard: LogGuard; disk: DiskWatch | undefined }>
 
 function createPipeline(
   deps: AppDeps,
   catalog: Catalog,
+  views: ToolViews,
   policies: OpenedPolicies,
   services: Partial<Services>,
   store?: StoreParts,
@@ -239,7 +292,7 @@ function createPipeline(
   let callCount = 0
   const callTool = createCallTool({
     spelling: catalog.spelling,
-    stages: chooseStages(deps, catalog, policies, store?.disk),
+    stages: chooseStages(deps, views, policies, store?.disk),
     database: store?.database,
     requireSoundLog: store?.guard.requireSound,
     log: sqlLogStore,

@@ -13,7 +13,7 @@ import { sqlFsckSource } from '../stores/sql/fsck-source.ts'
 import type { Config } from './config.ts'
 import { nodeOf, stateDirectory } from './state-directory.ts'
 
-/** Runs the independent checker over the configured state, beside whoever is using it, without changing anything. */
+/** Runs the independent checker over the configured state, while other processes use it, without changing anything. */
 export async function checkState(
   config: Config,
   options: { onProgress?: (progress: { tenant: string; entries: number }) => void } = {},

@@ -59,9 +59,11 @@ export const modelsSection = group(
   'Language models that agents use.',
 )
 
-const secretRule = 'NAME env:VARIABLE'
-const valueRule = 'NAME=VALUE'
-const imageRule = 'IMAGE=NAME'
+const secretRule = rule('a list of objects with name and value (env:VARIABLE)')
+const valueRule = rule('a list of objects with name and value')
+const imageRule = rule('a list of objects with image and workspace_image')
+const entryName = /^[A-Za-z0-9._/-]+$/
+const imageName = /^[^=\s]+$/
 
 export const executionsSection = group(
   {
@@ -76,19 +78,31 @@ export const executionsSection = group(
       true,
       'Keeps the workspace of an agent as it was at the end of each iteration, for execution_fork. What is kept stays for a while when the execution is over, archived; workspace_list shows it with the state_filter archived.',
     ),
-    secrets: listOf(secretRule)
-      .refine(
-        (entries) => entries.every((entry) => /^[A-Za-z0-9._/-]+ env:[A-Za-z_][A-Za-z0-9_]*$/.test(entry)),
-        rule(`a list of ${secretRule}`),
+    secrets: z
+      .array(
+        z.strictObject(
+          {
+            name: z.string(secretRule).regex(entryName, secretRule),
+            value: z.string(secretRule).regex(/^env:[A-Za-z_][A-Za-z0-9_]*$/, secretRule),
+          },
+          secretRule,
+        ),
+        secretRule,
       )
       .default([])
       .describe(
-        'What `secret:NAME` in a manifest stands for, each as `NAME env:VARIABLE`. A value has at least 6 characters, and records of runs show `***` in its place.',
+        'What `secret:NAME` in a manifest stands for, each with `name` and `value` as `env:VARIABLE`. A value has at least 6 characters, and records of runs show `***` in its place.',
       ),
-    values: listOf(valueRule)
-      .refine((entries) => entries.every((entry) => /^[A-Za-z0-9._/-]+=/.test(entry)), rule(`a list of ${valueRule}`))
+    values: z
+      .array(
+        z.strictObject(
+          { name: z.string(valueRule).regex(entryName, valueRule), value: z.string(valueRule) },
+          valueRule,
+        ),
+        valueRule,
+      )
       .default([])
-      .describe('What `config:NAME` in a manifest stands for, each as `NAME=VALUE`.'),
+      .describe('What `config:NAME` in a manifest stands for, each with `name` and `value`.'),
   },
   'Executions of agents.',
 )
@@ -110,11 +124,20 @@ export const workflowsSection = group(
       .describe(
         'Agents of the platform (templates, or deployed with the scope global) that judge every workflow before it is registered; without their approval it is refused.',
       ),
-    images: listOf(imageRule)
-      .refine((entries) => entries.every((entry) => /^[^=\s]+=[^=\s]+$/.test(entry)), rule(`a list of ${imageRule}`))
+    images: z
+      .array(
+        z.strictObject(
+          {
+            image: z.string(imageRule).regex(imageName, imageRule),
+            workspace_image: z.string(imageRule).regex(imageName, imageRule),
+          },
+          imageRule,
+        ),
+        imageRule,
+      )
       .default([])
       .describe(
-        'Which image of the workspaces stands in for one that a container step names and that is not here, each as `IMAGE=NAME`; `*` is any image. Without it such a step fails.',
+        'Which image of the workspaces stands in for one that a container step names and that is not here, each with `image` and `workspace_image`; `*` is any image. Without it such a step fails.',
       ),
   },
   'Workflows.',

@@ -22,7 +22,7 @@ export function defaultDataDir(env: Environment): string {
   return join(xdgDir(env, 'XDG_DATA_HOME', '.local/share'), 'castellan')
 }
 
-/** A path as somebody wrote it: `~` is the home, and what is relative begins at `base`. */
+/** A path as it was written: `~` is the home, and what is relative begins at `base`. */
 export const absolutePath = (input: string, base: string, env: Environment): string =>
   input === '~' || input.startsWith('~/') ? join(homeOf(env), input.slice(1)) : resolve(base, input)
 

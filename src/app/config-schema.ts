@@ -1,9 +1,10 @@
 import { z } from 'zod'
 import { zaruModes } from '../tools/runtime/zaru-modes.ts'
 import { executionsSection, judgingSection, modelsSection, workflowsSection } from './config-executions.ts'
+import { listeningFields, webPageFields } from './config-listening.ts'
 import { bucket, flag, group, listOf, rule, secret, wholeNumber } from './config-parts.ts'
 import { searchSection } from './config-search.ts'
-import { commandsSection, securityContextsSection, webSection } from './config-tools.ts'
+import { commandsSection, mcpServersSection, securityContextsSection, webSection } from './config-tools.ts'
 
 export const modes = ['FULL', 'READONLY', 'TEST', 'MINIMAL'] as const
 export const logLevels = ['debug', 'info', 'warn', 'error'] as const
@@ -13,12 +14,8 @@ const extensionRule = rule('a list of extensions such as md, of letters and digi
 const folderNameRule = rule('a list of folder names such as .git')
 const dnsServerRule = rule('an IPv4 address that is not a loopback one')
 const portRangeRule = rule('two ports from 1024 to 65535 such as 20000-31999, the smaller first')
-const mountRule = rule('a list of "ro PATH" or "rw PATH", each with an absolute path and perhaps " tenant=NAME"')
-const credentialRule = rule('a list of HOST HEADER env:NAME')
-const hostRule = rule('a list of host names or addresses, each with its port or without; there are no wildcards')
-const HOST = /^(\[[0-9a-f:.]{2,45}\]|[a-z0-9]([a-z0-9._-]{0,252}[a-z0-9])?)(:[0-9]{1,5})?$/i
-const originRule = rule('a list of origins such as https://console.example; there are no wildcards, and no null')
-const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#@*,]+\/?$/i
+const mountRule = rule('a list of objects with mode (ro or rw), path (absolute) and perhaps tenant')
+const credentialRule = rule('a list of objects with host, header and value (env:NAME)')
 const databaseUrlRule = rule('a postgres:// or postgresql:// URL, or env:NAME')
 
 const isPortRange = (text: string): boolean => {
@@ -30,16 +27,7 @@ const isPortRange = (text: string): boolean => {
 export const configSchema = z
   .strictObject(
     {
-      host: z
-        .string(rule('a host name or address'))
-        .min(1, rule('a host name or address'))
-        .default('127.0.0.1')
-        .describe('Address that `serve` listens on. Anything but a loopback address demands API keys.'),
-      port: wholeNumber(7433, 0, 65_535, 'TCP port that `serve` listens on; 0 takes any free one.'),
-      require_keys: flag(
-        false,
-        'Whether everybody needs an API key over HTTP, also on a loopback address. Otherwise whoever is on this machine is the local owner there.',
-      ),
+      ...listeningFields,
       data_dir: z
         .string(rule('a directory path'))
         .min(1, rule('a directory path'))
@@ -53,6 +41,14 @@ export const configSchema = z
         .optional()
         .meta(secret)
         .describe('PostgreSQL URL. When set, the state is there instead of in the data directory. Accepts `env:NAME`.'),
+      secret_key: z
+        .string(rule('a key, or env:NAME'))
+        .min(1, rule('a key, or env:NAME'))
+        .optional()
+        .meta(secret)
+        .describe(
+          'Key that secrets are encrypted with: 32 bytes in base64 or hexadecimal. Default: one in the data directory. With several, separated by commas, the first encrypts, and `castellan secrets rotate` moves everything to it. Accepts `env:NAME`.',
+        ),
       mode: z
         .enum(modes, rule(`one of ${modes.join(', ')}`))
         .default('FULL')
@@ -195,25 +191,40 @@ export const configSchema = z
           max_transfer_mb: wholeNumber(10_240, 1, 1_000_000_000, 'Size in MiB of a file that file_transfer copies.'),
           mounts: z
             .array(
-              z.string(mountRule).regex(/^(ro|rw) \/[^\n\0]*?( tenant=[a-z0-9][a-z0-9._-]{0,63})?$/, mountRule),
+              z.strictObject(
+                {
+                  mode: z.enum(['ro', 'rw'], mountRule),
+                  path: z.string(mountRule).regex(/^\/[^\n\0]*$/, mountRule),
+                  tenant: z
+                    .string(mountRule)
+                    .regex(/^[a-z0-9][a-z0-9._-]{0,63}$/, mountRule)
+                    .optional(),
+                },
+                mountRule,
+              ),
               mountRule,
             )
             .max(32, mountRule)
             .default([])
             .describe(
-              'Folders of this machine that workspace_create may mount, they and what is below them: `ro /srv/data` for reading, `rw /srv/projects` also for writing. Without more they are for the person at this machine alone; `rw /srv/acme tenant=acme` is for all callers of that tenant.',
+              'Folders of this machine that workspace_create may mount, they and what is below them. Each: `path`, `mode` (`ro` for reading, `rw` also for writing), and `tenant` if it is for all callers of a tenant; without that it is for the person at this machine alone.',
             ),
           credentials: z
             .array(
-              z
-                .string(credentialRule)
-                .regex(/^[A-Za-z0-9.:-]+ [A-Za-z0-9-]+ env:[A-Za-z_][A-Za-z0-9_]*$/, credentialRule),
+              z.strictObject(
+                {
+                  host: z.string(credentialRule).regex(/^[A-Za-z0-9.:-]+$/, credentialRule),
+                  header: z.string(credentialRule).regex(/^[A-Za-z0-9-]+$/, credentialRule),
+                  value: z.string(credentialRule).regex(/^env:[A-Za-z_][A-Za-z0-9_]*$/, credentialRule),
+                },
+                credentialRule,
+              ),
               credentialRule,
             )
             .max(100, credentialRule)
             .default([])
             .describe(
-              "Headers that the egress proxy puts on requests of the tenant `local`'s workspaces to a host in their `allowed_domains`, each as `HOST HEADER env:NAME`, such as `api.github.com Authorization env:GITHUB_AUTHORIZATION`. The secret never enters a workspace.",
+              "Headers that the egress proxy puts on requests of the tenant `local`'s workspaces to a host in their `allowed_domains`, each with `host`, `header` and `value` as `env:NAME`, such as `api.github.com`, `Authorization` and `env:GITHUB_AUTHORIZATION`. The secret never enters a workspace.",
             ),
           ca_file: z
             .string(rule('the path of a file'))
@@ -271,20 +282,10 @@ export const configSchema = z
       judging: judgingSection,
       commands: commandsSection,
       web: webSection,
+      mcp_servers: mcpServersSection,
       search: searchSection,
       security_contexts: securityContextsSection,
-      allowed_hosts: z
-        .array(z.string(hostRule).regex(HOST, hostRule), hostRule)
-        .default([])
-        .describe(
-          'Host headers accepted beside the loopback names and the listening address, as `name` or `name:port`.',
-        ),
-      allowed_origins: z
-        .array(z.string(originRule).regex(ORIGIN, originRule), originRule)
-        .default([])
-        .describe(
-          "Origins whose pages may call this server from a browser beside its own, each with its port, such as `https://console.example` or `http://localhost:5173`. Where no key is demanded they act with the owner's rights.",
-        ),
+      ...webPageFields,
     },
     rule('an object'),
   )

@@ -57,6 +57,21 @@ export const webSection = group(
   'What web.fetch and web.search may reach.',
 )
 
+export const mcpServersSection = group(
+  {
+    idle_secs: wholeNumber(600, 1, 86_400, 'Seconds without a call after which an MCP server is stopped.'),
+    start_timeout_secs: wholeNumber(60, 1, 3_600, 'Seconds that an MCP server has from its start to its first answer.'),
+    call_timeout_secs: wholeNumber(
+      300,
+      1,
+      86_400,
+      'Seconds that one call of a tool of an MCP server may take; progress that the server reports begins them anew.',
+    ),
+    max_running: wholeNumber(32, 1, 1_000, 'MCP servers that are connected at once; an idle one makes room.'),
+  },
+  'MCP servers behind this one.',
+)
+
 const textRule = rule('text that is not empty')
 const text = () => z.string(textRule).min(1, textRule).max(1_024, textRule)
 const texts = () => z.array(text(), rule('a list of texts')).max(1_000, rule('a list of at most 1000'))

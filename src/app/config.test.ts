@@ -34,6 +34,76 @@ async function refused(text: string, options: Partial<LoadConfigOptions> = {}): 
   throw new Error('the configuration was accepted')
 }
 
+describe('entries that are objects', () => {
+  const objects = `workspaces:
+  mounts: [{ mode: ro, path: /srv/data }, { mode: rw, path: /srv/a b, tenant: acme }]
+  credentials: [{ host: api.example.org, header: Authorization, value: 'env:TOKEN' }]
+executions:
+  secrets: [{ name: token, value: 'env:TOKEN' }]
+  values: [{ name: region, value: 'a=b c' }, { name: empty, value: '' }]
+workflows:
+  images: [{ image: 'alpine:3', workspace_image: host }]
+`
+  const lines = `workspaces:
+  mounts: [ro /srv/data, rw /srv/a b tenant=acme]
+  credentials: ['api.example.org Authorization env:TOKEN']
+executions:
+  secrets: ['token env:TOKEN']
+  values: [region=a=b c, 'empty=']
+workflows:
+  images: ['alpine:3=host']
+`
+  const entries = ({ config: { workspaces, executions, workflows } }: LoadedConfig) => [
+    workspaces.mounts,
+    workspaces.credentials,
+    executions.secrets,
+    executions.values,
+    workflows.images,
+  ]
+
+  test('may be lines of text in a file, which is told', async () => {
+    const written = await load({ configFile: write(objects) })
+    expect(written.warnings).toEqual([])
+    expect(entries(written)).toEqual([
+      [
+        { mode: 'ro', path: '/srv/data' },
+        { mode: 'rw', path: '/srv/a b', tenant: 'acme' },
+      ],
+      [{ host: 'api.example.org', header: 'Authorization', value: 'env:TOKEN' }],
+      [{ name: 'token', value: 'env:TOKEN' }],
+      [
+        { name: 'region', value: 'a=b c' },
+        { name: 'empty', value: '' },
+      ],
+      [{ image: 'alpine:3', workspace_image: 'host' }],
+    ])
+    const short = await load({ configFile: write(lines) })
+    expect(entries(short)).toEqual(entries(written))
+    expect(short.warnings).toHaveLength(5)
+    expect(short.warnings[0]).toContain('castellan.yaml: workspaces.mounts has entries as text')
+  })
+
+  test('are lines in a variable', async () => {
+    const { config, warnings } = await load({ env: { CASTELLAN_WORKSPACES_MOUNTS: 'ro /a, rw /b tenant=acme' } })
+    expect(config.workspaces.mounts).toEqual([
+      { mode: 'ro', path: '/a' },
+      { mode: 'rw', path: '/b', tenant: 'acme' },
+    ])
+    expect(warnings).toEqual([])
+  })
+
+  test.each([
+    ['workspaces:\n  mounts: [ro data]', 'workspaces.mounts.0'],
+    ['workspaces:\n  mounts: [{ mode: ro, path: data }]', 'workspaces.mounts.0.path'],
+    ['workspaces:\n  mounts: [rw /a tenant=No]', 'workspaces.mounts.0.tenant'],
+    ['executions:\n  secrets: [token secret]', 'executions.secrets.0'],
+    ['executions:\n  values: [region]', 'executions.values.0'],
+    ['workflows:\n  images: [alpine]', 'workflows.images.0'],
+  ])('are refused at their place when they are neither: %s', async (text, field) => {
+    expect(await refused(text)).toMatchObject({ details: { field } })
+  })
+})
+
 describe('where values come from', () => {
   test('nothing given: defaults, and state below the home directory', async () => {
     const { config, file, warnings } = await load()
@@ -278,10 +348,10 @@ describe('the published schema', () => {
       })
     expect(undocumented(schema.properties, '')).toEqual([])
     const { config } = await load()
-    const placed = ['data_dir', 'skills.roots', 'vault.path', 'workspaces.transfer_dir']
+    const paths = ['data_dir', 'skills.roots', 'vault.path', 'workspaces.transfer_dir']
     for (const field of configFields()) {
       const effective = field.keys.reduce<unknown>((at, key) => (at as Record<string, unknown>)[key], config)
-      if (!placed.includes(field.path)) expect(effective).toEqual(field.default)
+      if (!paths.includes(field.path)) expect(effective).toEqual(field.default)
     }
   })
 })

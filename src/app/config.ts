@@ -1,21 +1,26 @@
 import { dirname, join, relative } from 'node:path'
 import type { z } from 'zod'
 import { AppError } from '../contract/app-error.ts'
+import { isLoopbackHost } from '../http/peer-address.ts'
 import { nearestName } from '../kernel/nearest-name.ts'
 import type { Exposure } from '../tools/runtime/tool-host.ts'
 import { type ConfigFile, type ConfigProblem, readConfigFile } from './config-file.ts'
 import { absolutePath, CONFIG_VARIABLE, defaultDataDir, type Environment, findConfigFile } from './config-paths.ts'
 import { acceptedKeys, type ConfigField, configFields, configSchema } from './config-schema.ts'
+import { withoutShortForms } from './config-short-forms.ts'
 import { redactUrl, Secret } from './secret.ts'
 
 export type ConfigSource = 'default' | 'file' | 'env' | 'flag'
 
 type Parsed = z.output<typeof configSchema>
 /** The effective configuration, with the names of the file. Paths are absolute; secrets print as `[redacted]`. */
-export type Config = Readonly<Omit<Parsed, 'data_dir' | 'database_url' | 'search' | 'vault' | 'web' | 'workspaces'>> &
+export type Config = Readonly<
+  Omit<Parsed, 'data_dir' | 'database_url' | 'secret_key' | 'search' | 'vault' | 'web' | 'workspaces'>
+> &
   Readonly<{
     data_dir: string
     database_url?: Secret
+    secret_key?: Secret
     search: Readonly<{
       local_model: boolean
       embeddings: Omit<Parsed['search']['embeddings'], 'api_key'> & Readonly<{ api_key?: Secret }>
@@ -56,7 +61,8 @@ export async function loadConfig(options: LoadConfigOptions): Promise<LoadedConf
   const file = path === undefined ? undefined : await readConfigFile(path)
   if (file !== undefined) {
     problems.push(...file.problems)
-    const checked = resolveReferences(structuredClone(file.values), file, env, problems)
+    const plain = readShortForms(structuredClone(file.values), file.path, warnings)
+    const checked = resolveReferences(plain, file, env, problems)
     if (file.problems.length === 0) problems.push(...fileProblems(file, checked))
     Object.assign(values, checked)
   }
@@ -103,6 +109,12 @@ const displayedSecret = ({ path }: ConfigField, value: Secret): string =>
 /** What a connection sees that does not choose. */
 export const exposureOfConfig = ({ tools, zaru_mode }: Config): Exposure =>
   zaru_mode === undefined ? tools : { zaruMode: zaru_mode, ...(tools === 'default' ? {} : { tools }) }
+
+/** Others than this machine's users can reach the HTTP server, so nobody there is its owner without a credential. */
+export const demandsKeys = (config: Pick<Config, 'require_keys' | 'public_url' | 'trusted_proxies'>): boolean =>
+  config.require_keys ||
+  config.trusted_proxies.length > 0 ||
+  (config.public_url !== undefined && !isLoopbackHost(new URL(config.public_url).hostname))
 
 function getIn(from: unknown, keys: readonly string[]): unknown {
   let at = from
@@ -156,6 +168,16 @@ function resolveReferences(
   return values
 }
 
+function readShortForms(values: Record<string, unknown>, path: string, warnings: string[]): Record<string, unknown> {
+  for (const field of configFields()) {
+    const { value, form } = withoutShortForms(field.path, getIn(values, field.keys))
+    if (form === undefined) continue
+    setIn(values, field.keys, value)
+    warnings.push(`${path}: ${field.path} has entries as text (${form}). Write each as an object: ${field.description}`)
+  }
+  return values
+}
+
 function fileProblems(file: ConfigFile, values: Record<string, unknown>): ConfigProblem[] {
   const result = configSchema.safeParse(values)
   if (result.success) return []
@@ -186,7 +208,7 @@ function override(
   env: Environment,
   problems: ConfigProblem[],
 ): void {
-  const read = typeof input === 'string' ? fromText(field, input) : input
+  const { value: read } = withoutShortForms(field.path, typeof input === 'string' ? fromText(field, input) : input)
   const result = field.secret ? dereference(read, env) : { value: read }
   if ('missing' in result) {
     problems.push({ origin, field: field.path, rule: result.missing })
@@ -232,9 +254,9 @@ function unknownVariables(env: Environment): string[] {
 
 function configError(problems: readonly ConfigProblem[]): AppError {
   const lines = problems.map(({ origin, position, field, rule, nearest }) => {
-    const place = position === undefined ? origin : `${origin}:${position.line}:${position.column}`
+    const location = position === undefined ? origin : `${origin}:${position.line}:${position.column}`
     const hint = nearest === undefined ? '' : `. Did you mean ${nearest}?`
-    return `${place}: ${field === '' ? 'the file' : field} ${rule}${hint}`
+    return `${location}: ${field === '' ? 'the file' : field} ${rule}${hint}`
   })
   const code = problems.some(({ field }) => field === 'mode') ? 'ERR_INVALID_MODE' : 'ERR_CONFIG_INVALID'
   const [first] = problems
@@ -251,7 +273,7 @@ function finish(
     const base = sources.get(field) === 'file' && file !== undefined ? dirname(file) : workingDirectory
     return absolutePath(input, base, env)
   }
-  const { data_dir, database_url, ...rest } = parsed
+  const { data_dir, database_url, secret_key, ...rest } = parsed
   const dataDir = data_dir === undefined ? defaultDataDir(env) : absolute('data_dir', data_dir)
   const vaultPath = parsed.vault.path === undefined ? join(dataDir, 'vault') : absolute('vault.path', parsed.vault.path)
   refuseVaultAround(vaultPath, dataDir, sources.get('vault.path') === 'file' ? file : undefined)
@@ -261,11 +283,17 @@ function finish(
   const caFile = parsed.workspaces.ca_file
   const { search_key, ...web } = parsed.web
   const { api_key, ...embeddings } = parsed.search.embeddings
+  const { tls_cert, tls_key } = parsed
+  if ((tls_cert === undefined) !== (tls_key === undefined)) {
+    const [field, other] = tls_cert === undefined ? ['tls_cert', 'tls_key'] : ['tls_key', 'tls_cert']
+    throw configError([{ origin: 'the configuration', field, rule: `must be set too: ${other} is` }])
+  }
   const roots = parsed.skills.roots.map((root) => absolute('skills.roots', root))
   return {
     ...rest,
     data_dir: dataDir,
     ...(database_url === undefined ? {} : { database_url: new Secret(database_url) }),
+    ...(secret_key === undefined ? {} : { secret_key: new Secret(secret_key) }),
     search: {
       ...rest.search,
       embeddings: { ...embeddings, ...(api_key === undefined ? {} : { api_key: new Secret(api_key) }) },
@@ -277,6 +305,8 @@ function finish(
       transfer_dir: transferDir,
       ...(caFile === undefined ? {} : { ca_file: absolute('workspaces.ca_file', caFile) }),
     },
+    ...(tls_cert === undefined ? {} : { tls_cert: absolute('tls_cert', tls_cert) }),
+    ...(tls_key === undefined ? {} : { tls_key: absolute('tls_key', tls_key) }),
     skills: { ...rest.skills, roots: roots.length > 0 ? roots : [workingDirectory, dataDir] },
   }
 }

@@ -1,8 +1,8 @@
 import { connectMcpClient } from '../cli/mcp-client.ts'
-import { traitsOf } from '../mcp/client-names.ts'
+import { type AskedSpelling, spellingFor, traitsOf } from '../mcp/client-names.ts'
 import type { EarlyTools } from '../mcp/early-answer.ts'
 import { parseExposure } from '../mcp/exposure.ts'
-import { isExposed, unknownExposureNames } from '../tools/runtime/exposure.ts'
+import { isExposed, isNotRepeated, unknownExposureNames } from '../tools/runtime/exposure.ts'
 import { preparedTools } from '../tools/runtime/prepared-tools.ts'
 import { createSpelling } from '../tools/runtime/spelling.ts'
 import type { Exposure, ListedTool } from '../tools/runtime/tool-host.ts'
@@ -28,11 +28,11 @@ type Chosen = Readonly<{
  */
 export function earlyTools(context: CommandContext, safeNames: boolean | undefined): EarlyTools {
   return async (clientName) => {
-    const isSafe = safeNames ?? traitsOf(clientName).safeNames
+    const spelling = spellingFor(traitsOf(clientName), safeNames === undefined ? {} : { safeNames })
     const { exposure, dataDir, hasAll } = plainChoice(context) ?? (await configuredChoice(context))
-    const hello = { door: 'stdio', tools: exposure, safeNames: isSafe } as const
+    const hello = { transport: 'stdio', tools: exposure, ...spelling } as const
     const connected = dataDir === undefined ? undefined : await connectToOwner({ dataDir }, hello, ASK_TIMEOUT_MS)
-    if (connected === undefined) return hasAll ? await preparedList(exposure, isSafe) : undefined
+    if (connected === undefined) return hasAll ? await preparedList(exposure, spelling) : undefined
     const client = await connectMcpClient({ lines: ownerLines(connected), version: context.version })
     const tools = await client.listTools()
     client.close()
@@ -62,14 +62,16 @@ async function configuredChoice(context: CommandContext): Promise<Chosen> {
   }
 }
 
-async function preparedList(exposure: Exposure, isSafe: boolean): Promise<readonly ListedTool[] | undefined> {
+async function preparedList(
+  exposure: Exposure,
+  { safeNames, distinctNames }: Required<AskedSpelling>,
+): Promise<readonly ListedTool[] | undefined> {
   const { tools } = preparedTools()
   if (unknownExposureNames(exposure, tools).length > 0) return undefined
-  const spelling = isSafe ? createSpelling(tools) : undefined
+  const spelling = safeNames ? createSpelling(tools) : undefined
   return tools
     .filter((tool) => isExposed(tool, exposure))
-    .filter(({ definition: { doors, aliasOf } }) => {
-      return (doors === undefined || doors.includes('stdio')) && !(isSafe && aliasOf !== undefined)
-    })
+    .filter(({ definition: { transports } }) => transports === undefined || transports.includes('stdio'))
+    .filter(safeNames || distinctNames ? isNotRepeated : () => true)
     .map(({ listed, safeName }) => (spelling === undefined ? listed : { ...spelling.schema(listed), name: safeName }))
 }

@@ -1,7 +1,7 @@
 import { AppError } from '../contract/app-error.ts'
 import { matchesTool } from '../domains/policies/rules.ts'
 import { nearestName } from '../kernel/nearest-name.ts'
-import { unknownExposureNames } from '../tools/runtime/exposure.ts'
+import { isUpstreamName, unknownExposureNames } from '../tools/runtime/exposure.ts'
 import { type PreparedTools, preparedTools } from '../tools/runtime/prepared-tools.ts'
 import type { Config, LoadedConfig } from './config.ts'
 
@@ -35,7 +35,7 @@ function requireKnownJudging({ judging }: Config, { names }: PreparedTools, orig
     throw new AppError('ERR_CONFIG_INVALID', `${origin}: ${field} has ${problem}`, { field, ...details })
   }
   for (const list of ['skip', 'always'] as const) {
-    const unknown = judging[list].find((name) => !names.includes(name))
+    const unknown = judging[list].find((name) => !names.includes(name) && !isUpstreamName(name))
     if (unknown === undefined) continue
     const nearest = nearestName(unknown, names)
     const hint = nearest === undefined ? 'See: castellan tools' : `Did you mean ${nearest}?`
@@ -48,7 +48,9 @@ function requireKnownJudging({ judging }: Config, { names }: PreparedTools, orig
 function requireKnownPatterns({ security_contexts }: Config, { names }: PreparedTools, origin: string): void {
   for (const [at, { capabilities, deny_list }] of security_contexts.entries()) {
     const patterns = [...capabilities.map(({ tool_pattern }) => tool_pattern), ...deny_list]
-    const unknown = patterns.find((pattern) => !names.some((name) => matchesTool(pattern, name)))
+    const unknown = patterns.find(
+      (pattern) => !isUpstreamName(pattern) && !names.some((name) => matchesTool(pattern, name)),
+    )
     if (unknown === undefined) continue
     const nearest = nearestName(unknown, names)
     const hint = nearest === undefined ? 'See: castellan tools' : `Did you mean ${nearest}?`

@@ -19,7 +19,7 @@ export async function serveClient(
   const { config } = loaded
   const local = state.local()
   logger.info(openedState(loaded), local === undefined ? { through: state.attachment.ownerPid() } : undefined)
-  const hello = { door: 'stdio', tools: exposureOfConfig(config), ...spelling } as const
+  const hello = { transport: 'stdio', tools: exposureOfConfig(config), ...spelling } as const
   const { input, answered } = early.stop()
   const client = withoutAnswers(stdioLines(input, context.stdout), answered)
   // The owner cannot lose itself, so its own client needs no bridge. It answers its calls before it lets the state go.
@@ -27,7 +27,7 @@ export async function serveClient(
     const session = local.mcp.serveLines(client, {
       principal: localOwner,
       exposure: exposureOfConfig(config),
-      door: 'stdio',
+      transport: 'stdio',
       ...spelling,
     })
     try {
@@ -53,8 +53,8 @@ export async function serveClient(
 /** A client that passes no environment on starts this with other defaults than its user has: so it is said which hold. */
 function openedState({ config, sources, file }: LoadedConfig): string {
   const directory = `${config.data_dir} (by ${choiceOf[sources.get('data_dir') ?? 'default']})`
-  const place = config.database_url === undefined ? '' : `, store: ${redactUrl(config.database_url.reveal())}`
-  return `state: ${directory}${place}, mode: ${config.mode}, configuration: ${file ?? 'none'}`
+  const store = config.database_url === undefined ? '' : `, store: ${redactUrl(config.database_url.reveal())}`
+  return `state: ${directory}${store}, mode: ${config.mode}, configuration: ${file ?? 'none'}`
 }
 
 const choiceOf = {

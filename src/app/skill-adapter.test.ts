@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { limits } from '../contract/limits.ts'
+import { rightsOf } from '../contract/permissions.ts'
 import { localOwner, type Principal } from '../contract/principal.ts'
 import { createSkillService } from '../domains/skills/service.ts'
 import { systemClock } from '../kernel/clock.ts'
@@ -35,7 +36,7 @@ const skill = (name: string): Promise<string> =>
 
 const tooLarge = async (path: string): Promise<void> => truncate(await write(path, ''), limits.skillFileBytesMax + 1)
 
-const scoped: Principal = { ...localOwner, role: 'member', scopes: ['task:read'] }
+const scoped: Principal = { ...localOwner, ...rightsOf('member', ['task:read']) }
 
 function open() {
   const warnings: unknown[] = []
@@ -45,8 +46,8 @@ function open() {
   return { warnings, adapted: adaptSkills(createSkillService({ source, logger }), logger) }
 }
 
-describe('skills on disk as the MCP door asks for them', () => {
-  it('shows the very first skill to whoever asked before it was there', async () => {
+describe('skills on disk as the MCP transport asks for them', () => {
+  it('shows the very first skill to the caller that asked before it was there', async () => {
     const { adapted } = open()
     const catalog = createSkillCatalog({ source: adapted, logger: silentLogger })
     let changes = 0

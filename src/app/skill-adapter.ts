@@ -5,7 +5,7 @@ import type { Logger } from '../kernel/logger.ts'
 import type { SkillSource, SkillSummary } from '../mcp/skill-source.ts'
 
 /**
- * The skills on disk as the MCP door asks for them. They belong to the installation, so every principal with skill:read sees the same,
+ * The skills on disk as the MCP transport asks for them. They belong to the installation, so every principal with skill:read sees the same,
  * and for every other one there are none.
  * A skill whose files cannot be listed is left out and logged; the others are offered.
  */

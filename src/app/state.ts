@@ -1,14 +1,14 @@
 import { limits } from '../contract/limits.ts'
 import { localOwner } from '../contract/principal.ts'
-import type { HttpDoor } from '../http/create-http-door.ts'
+import type { HttpTransport } from '../http/create-http-transport.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
-import { createMcpDoor, type McpDoor } from '../mcp/create-mcp-door.ts'
-import type { DoorExtension } from '../mcp/door-extension.ts'
+import { createMcpTransport, type McpTransport } from '../mcp/create-mcp-transport.ts'
 import { exposureOfUrl } from '../mcp/exposure.ts'
+import type { McpExtension } from '../mcp/mcp-extension.ts'
 import { type App, buildApp } from './build-app.ts'
-import { type Config, exposureOfConfig } from './config.ts'
+import { type Config, demandsKeys, exposureOfConfig } from './config.ts'
 import type { Environment } from './config-paths.ts'
 import { type Attachment, attach } from './ownership/attach.ts'
 import { createLinePair } from './ownership/line-pair.ts'
@@ -37,7 +37,7 @@ export type State = Readonly<{
   local(): LocalCore | undefined
 }>
 
-export type LocalCore = Readonly<{ app: App; mcp: McpDoor }>
+export type LocalCore = Readonly<{ app: App; mcp: McpTransport }>
 
 /**
  * Joins the processes on the data directory. With PostgreSQL, in mode TEST and in mode MINIMAL there is nothing in the
@@ -67,7 +67,7 @@ export async function openState(deps: StateDeps): Promise<State> {
   return { attachment, local: () => core }
 }
 
-async function findFixtures(env: Environment): Promise<DoorExtension | undefined> {
+async function findFixtures(env: Environment): Promise<McpExtension | undefined> {
   const path = env['CASTELLAN_TEST_FIXTURES']
   if (path === undefined || path === '') return undefined
   const { loadFixtures } = await import('./load-fixtures.ts')
@@ -77,7 +77,7 @@ async function findFixtures(env: Environment): Promise<DoorExtension | undefined
 function buildOwner(
   deps: StateDeps,
   ownerPid: () => number,
-  fixtures: DoorExtension | undefined,
+  fixtures: McpExtension | undefined,
 ): { core: LocalCore; owner: Owner } {
   const { config, logger, random, version, configPath } = deps
   const app = buildApp({
@@ -91,7 +91,7 @@ function buildOwner(
   })
   app.ready.catch(deps.onOpenFailed)
   const { clock } = app
-  const mcp = createMcpDoor({
+  const mcp = createMcpTransport({
     host: app.host,
     version,
     logger,
@@ -99,25 +99,31 @@ function buildOwner(
     clock,
     random,
     presence: app.presence,
+    inFlight: app.inFlight,
     ...(fixtures === undefined ? {} : { fixtures }),
   })
-  let http: Promise<HttpDoor> | undefined
+  let http: Promise<HttpTransport> | undefined
   // Most stdio processes never see an HTTP connection, and should not pay for one at their start.
-  const openHttp = (): Promise<HttpDoor> => {
-    http ??= import('../http/create-http-door.ts').then(({ createHttpDoor }) =>
-      createHttpDoor({
+  const openHttp = (): Promise<HttpTransport> => {
+    http ??= import('../http/create-http-transport.ts').then(({ createHttpTransport }) =>
+      createHttpTransport({
         mcp,
         host: app.host,
+        inFlight: app.inFlight,
         catalog: app.catalog,
         identity: async () => (await app.ready).identity,
         seal: async () => (await app.ready).seal,
         runs: async () => (await app.ready).runs,
+        secretLinks: async () => (await app.ready).secretLinks,
+        people: async () => (await app.ready).people,
         health: async () => (await app.ready).health(),
         exposureOfUrl,
         exposureDefault: exposureOfConfig(config),
         allowedHosts: config.allowed_hosts,
         allowedOrigins: config.allowed_origins,
-        requireKeys: config.require_keys,
+        trustedProxies: config.trusted_proxies,
+        publicUrl: config.public_url,
+        requireKeys: demandsKeys(config),
         bodyBytesMax: limits.messageBytesMax,
         random,
         version,
@@ -137,27 +143,29 @@ function buildOwner(
   const owner: Owner = {
     mode: config.mode,
     problems: () => problems(),
-    serveLines(transport, hello) {
-      const door = hello.door === 'cli' ? 'cli' : 'stdio'
-      const spelling = hello.safeNames === undefined ? {} : { safeNames: hello.safeNames }
-      mcp.serveLines(transport, {
+    serveLines(lines, hello) {
+      const transport = hello.transport === 'cli' ? 'cli' : 'stdio'
+      const { safeNames, distinctNames } = hello
+      mcp.serveLines(lines, {
         principal: localOwner,
         exposure: hello.tools ?? exposureOfConfig(config),
-        door,
-        ...spelling,
+        transport,
+        ...(safeNames !== undefined && { safeNames }),
+        ...(distinctNames !== undefined && { distinctNames }),
       })
     },
     serveHttp(socket, hello) {
       const peer = {
         remoteAddress: hello.remote?.address ?? '',
         requireKeys: hello.requireKeys ?? true,
+        isSecure: hello.isSecure === true,
         exposure: hello.tools ?? exposureOfConfig(config),
       }
-      void openHttp().then((door) => door.accept(socket, peer))
+      void openHttp().then((transport) => transport.accept(socket, peer))
     },
     async close() {
-      const httpDoor = await http
-      await Promise.all([mcp.close(limits.shutdownGraceMs), httpDoor?.close(limits.shutdownGraceMs)])
+      const httpTransport = await http
+      await Promise.all([mcp.close(limits.shutdownGraceMs), httpTransport?.close(limits.shutdownGraceMs)])
       await app.close()
     },
   }

@@ -23,8 +23,7 @@ export function unsetVariables(config: Settings, env: Environment = process.env)
   for (const { name, api_key, enabled } of models.providers) {
     if (enabled) check('models.providers', name, api_key, 'this provider is disabled')
   }
-  for (const entry of executions.secrets) {
-    const [name, reference] = entry.split(' ') as [string, string]
+  for (const { name, value: reference } of executions.secrets) {
     check('executions.secrets', name, reference, 'manifests that name this secret fail')
     const value = env[reference.slice('env:'.length)]
     if (isSet(value) && value!.length < REDACTED_CHARS_MIN) {
@@ -32,9 +31,8 @@ export function unsetVariables(config: Settings, env: Environment = process.env)
       unset.push({ field: 'executions.secrets', name, variable: reference.slice('env:'.length), problem })
     }
   }
-  for (const entry of workspaces.credentials) {
-    const [host, , reference] = entry.split(' ') as [string, string, string]
-    check('workspaces.credentials', host, reference, 'requests to this host are sent without it')
+  for (const { host, value } of workspaces.credentials) {
+    check('workspaces.credentials', host, value, 'requests to this host are sent without it')
   }
   return unset
 }

@@ -25,7 +25,7 @@ export type ParsedCommand = Readonly<{
 
 export const commonFlags: Readonly<Record<string, Flag>> = {
   'data-dir': { type: 'string', value: 'DIR', description: 'Directory of the embedded state.' },
-  'database-url': { type: 'string', value: 'URL', description: 'PostgreSQL instead of the embedded store.' },
+  'database-url': { type: 'string', value: 'URL', description: 'Use PostgreSQL instead of the embedded store.' },
   config: { type: 'string', value: 'FILE', description: 'Configuration file.' },
   mode: { type: 'string', value: 'MODE', description: 'FULL, READONLY, TEST or MINIMAL.' },
   'log-level': { type: 'string', value: 'LEVEL', description: 'debug, info, warn or error.' },
@@ -37,7 +37,7 @@ export const commonFlags: Readonly<Record<string, Flag>> = {
 export const zaruModeFlag: Flag = {
   type: 'string',
   value: 'MODE',
-  description: 'Only the tools of chat, agentic, execute, architect or operator; --mode takes these too.',
+  description: 'Expose only the tools of chat, agentic, execute, architect or operator; --mode accepts these too.',
 }
 
 export function parseCommand(spec: CommandSpec, args: readonly string[]): ParsedCommand {

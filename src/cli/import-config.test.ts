@@ -35,13 +35,13 @@ describe('JSON with comments', () => {
     ['[1}', 'line 1, column 3'],
     ['{} {}', 'line 1, column 4'],
     ['["a\\x"]', 'line 1, column 2'],
-  ])('says where %j is wrong, without quoting it', (text, place) => {
+  ])('says where %j is wrong, without quoting it', (text, location) => {
     try {
       parseJsonc(text)
       expect.unreachable()
     } catch (error) {
       expect(error).toBeInstanceOf(AppError)
-      expect((error as AppError).message).toContain(`not valid JSON at ${place}`)
+      expect((error as AppError).message).toContain(`not valid JSON at ${location}`)
       expect((error as AppError).message).not.toContain('oops')
     }
   })

@@ -35,7 +35,10 @@ class EntryProblem extends Error {
   }
 }
 
-export async function readClientConfig(file: string): Promise<ImportResult> {
+export const readClientConfig = async (file: string): Promise<ImportResult> => resultOf(await readConfigFile(file))
+
+/** What the file says, before anything is made of it. */
+export async function readConfigFile(file: string): Promise<unknown> {
   const handle = await open(file, 'r').catch((error: NodeJS.ErrnoException) => {
     throw new AppError('ERR_NOT_FOUND', `Cannot open ${file} (${error.code}). Check the path.`, { file })
   })
@@ -46,7 +49,7 @@ export async function readClientConfig(file: string): Promise<ImportResult> {
     if (found.size > limits.importFileBytesMax) {
       throw new AppError('ERR_TOO_LARGE', `${file} is larger than ${limits.importFileBytesMax} bytes.`, { file })
     }
-    return parseClientConfig(await handle.readFile('utf8'), formatOfFile(file))
+    return parseConfigText(await handle.readFile('utf8'), formatOfFile(file))
   } finally {
     await handle.close()
   }
@@ -58,8 +61,10 @@ export async function readClientConfig(file: string): Promise<ImportResult> {
  * Throws only when the text is not of its format; whatever is wrong with a server is a problem at its path. A name that comes
  * again is left out: the first one is meant.
  */
-export function parseClientConfig(text: string, format: ConfigFormat = 'json'): ImportResult {
-  const config = parseConfigText(text, format)
+export const parseClientConfig = (text: string, format: ConfigFormat = 'json'): ImportResult =>
+  resultOf(parseConfigText(text, format))
+
+function resultOf(config: unknown): ImportResult {
   const servers = new Map<string, ImportedServer>()
   const problems: ImportProblem[] = []
   const sections = findSections(config)

@@ -11,6 +11,9 @@ const SECRET_NAME =
   /token|secret|passw|passphrase|api[-_]?key|access[-_]?key|private[-_]?key|auth|credential|bearer|cookie/i
 const SECRET_SHAPE =
   /\b(?:sk-|rk_|gh[oprsu]_|github_pat_|glpat-|xox[a-z]-|npm_|hf_|cst_|AKIA|AIza|eyJ)[A-Za-z0-9_.-]{8,}|\b(?:Bearer|Basic)\s+\S+/g
+export const isSecretName = (name: string): boolean => SECRET_NAME.test(name)
+/** Whether a text has the form of a token of a known service. */
+export const hasSecretShape = (text: string): boolean => text.search(SECRET_SHAPE) !== -1
 const ADDRESS = /^[a-z][a-z0-9+.-]*:\/\//i
 
 export function redactServer(server: ImportedServer): ImportedServer {

@@ -10,8 +10,8 @@ export function parseJsonc(text: string): unknown {
     return JSON.parse(plain)
   } catch {
     const before = plain.slice(0, errorPosition(plain)).split('\n')
-    const place = `line ${before.length}, column ${before.at(-1)!.length + 1}`
-    throw new AppError('ERR_INVALID_INPUT', `the file is not valid JSON at ${place}`)
+    const location = `line ${before.length}, column ${before.at(-1)!.length + 1}`
+    throw new AppError('ERR_INVALID_INPUT', `the file is not valid JSON at ${location}`)
   }
 }
 

@@ -1,6 +1,6 @@
 import { AppError } from '../contract/app-error.ts'
 import { type ErrorCode, errorCodes } from '../contract/error-codes.ts'
-import { lostUnderWay, notBegun } from '../contract/owner-lost.ts'
+import { lostUnderWay, notStarted } from '../contract/owner-lost.ts'
 
 /** A line connection to a server, as the command line needs it. */
 export type ClientLines = Readonly<{
@@ -70,7 +70,7 @@ export async function connectMcpClient(options: {
     const request = Promise.withResolvers<Record<string, unknown>>()
     const { name } = params
     const what = method === 'tools/call' && typeof name === 'string' ? name : method
-    if (isClosed) throw new AppError('ERR_OWNER_LOST', notBegun(what))
+    if (isClosed) throw new AppError('ERR_OWNER_LOST', notStarted(what))
     waiting.set(id, { ...request, what })
     lines.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
     return await request.promise
@@ -100,15 +100,17 @@ export async function connectMcpClient(options: {
       const asked = ask('tools/call', { name, arguments: args, _meta: { progressToken: requestId } })
       const result = await asked.finally(() => signal?.removeEventListener('abort', cancel))
       const content = (result['content'] ?? []) as { type: string; text?: string }[]
-      const answer = (result['structuredContent'] ?? {}) as Record<string, unknown>
-      if (result['isError'] === true) throw toAppError(answer, content[0]?.text)
+      const structured = result['structuredContent'] as Record<string, unknown> | undefined
+      if (result['isError'] === true) throw toAppError(structured ?? {}, content[0]?.text)
+      if (structured === undefined) return { answer: { content }, warnings: [] }
+      const answer = structured
       return { answer, warnings: content.slice(1).flatMap((block) => (block.text === undefined ? [] : [block.text])) }
     },
     close: () => lines.close(),
   }
 }
 
-/** A refusal of the door itself: its code and what belongs to it stand in `data`. */
+/** A refusal of the transport itself: its code and what belongs to it stand in `data`. */
 function protocolError({ message, data }: NonNullable<Message['error']>): AppError {
   const { code, ...details } = (data ?? {}) as Record<string, unknown>
   return new AppError(knownCode(code) ?? 'ERR_INVALID_INPUT', message, details)
@@ -120,7 +122,7 @@ const knownCode = (code: unknown): ErrorCode | undefined =>
 function toAppError(answer: Record<string, unknown>, text: string | undefined): AppError {
   const error = answer['error'] as { code?: string; message?: string; details?: Record<string, unknown> } | undefined
   return new AppError(
-    knownCode(error?.code) ?? 'ERR_INTERNAL',
+    knownCode(error?.code) ?? (error === undefined ? 'ERR_TOOL_FAILED' : 'ERR_INTERNAL'),
     error?.message ?? text ?? 'The call failed.',
     error?.details ?? {},
   )

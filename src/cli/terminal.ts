@@ -1,5 +1,6 @@
 import { AppError } from '../contract/app-error.ts'
 import type { ErrorKind } from '../contract/error-codes.ts'
+import { errorEnvelope } from '../contract/error-envelope.ts'
 import { systemFault } from '../contract/system-fault.ts'
 import type { Clock } from '../kernel/clock.ts'
 
@@ -16,7 +17,7 @@ export type Terminal = Readonly<{
   /** How far long work has come. Shown only once it has taken a second; the next line replaces it. */
   progress(text: string): void
   progressDone(): void
-  /** What somebody has to know while work goes on: shown at once, and it stays. The same again is not repeated. */
+  /** What a person has to know while work goes on: shown at once, and it stays. The same again is not repeated. */
   notice(text: string): void
 }>
 
@@ -89,11 +90,11 @@ export const signalExitCode = (signal: NodeJS.Signals): number => signalExitCode
 
 const signalExitCodes: Partial<Record<NodeJS.Signals, number>> = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 }
 
-/** `showsPlace`: somebody looks for a fault in the program, and wants to know where an error that is none of ours arose. */
-export function printError(terminal: Terminal, thrown: unknown, json: boolean, showsPlace = false): number {
-  const error = thrown instanceof AppError ? thrown : (systemFault(thrown) ?? unexpected(thrown, showsPlace))
+/** `showsStack` is for debugging: an unexpected error is printed with its stack. */
+export function printError(terminal: Terminal, thrown: unknown, json: boolean, showsStack = false): number {
+  const error = thrown instanceof AppError ? thrown : (systemFault(thrown) ?? unexpected(thrown, showsStack))
   const { code, message, details, entry } = error
-  if (json) terminal.error(`${harmlessJson({ error: { code, message, details } })}\n`)
+  if (json) terminal.error(`${harmlessJson(errorEnvelope(error))}\n`)
   else
     terminal.error(
       `${terminal.errorStyle('bad', 'error')}: ${harmless(message)} (${code})\n${problemsIn(details)}${outputsIn(details)}`,
@@ -101,14 +102,14 @@ export function printError(terminal: Terminal, thrown: unknown, json: boolean, s
   return exitCodes[entry.kind]
 }
 
-function unexpected(thrown: unknown, showsPlace: boolean): AppError {
+function unexpected(thrown: unknown, showsStack: boolean): AppError {
   const text = thrown instanceof Error ? thrown.message : String(thrown)
-  const place = showsPlace && thrown instanceof Error && thrown.stack !== undefined ? `\n${thrown.stack}` : ''
-  const next = place === '' ? ' With --log-level debug it says where; report that.' : ''
-  return new AppError('ERR_INTERNAL', `Something failed inside Castellan: ${text.split('\n')[0]}.${next}${place}`)
+  const stack = showsStack && thrown instanceof Error && thrown.stack !== undefined ? `\n${thrown.stack}` : ''
+  const next = stack === '' ? ' With --log-level debug it says where; report that.' : ''
+  return new AppError('ERR_INTERNAL', `Something failed inside Castellan: ${text.split('\n')[0]}.${next}${stack}`)
 }
 
-/** The message tells the first of several problems; whoever reads it wants the others too. */
+/** The message tells the first of several problems; the reader wants the others too. */
 function problemsIn({ errors }: Readonly<Record<string, unknown>>): string {
   if (!Array.isArray(errors) || errors.length < 2) return ''
   const lines = errors.filter((one): one is string => typeof one === 'string')

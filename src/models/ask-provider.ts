@@ -156,14 +156,14 @@ function toTryFailure(sdk: Sdk, error: unknown): TryFailure {
 }
 
 /** A line that breaks says so in many ways; a provider that ends its own answer gives a status, and nonsense is its own. */
-function toStreamFailure(sdk: Sdk, { cause, hasBegun }: StreamError): TryFailure {
+function toStreamFailure(sdk: Sdk, { cause, hasStarted }: StreamError): TryFailure {
   const status = (cause as { statusCode?: unknown } | null | undefined)?.statusCode
   if (!(cause instanceof Error) && typeof status === 'number' && status >= 400)
     return new TryFailure(classOf(status), status, null, cause)
   if (sdk.JSONParseError.isInstance(cause) || sdk.TypeValidationError.isInstance(cause))
     return new TryFailure('provider', null, null, cause)
   const hasStopped = sdk.NoOutputGeneratedError.isInstance(cause) || sdk.InvalidResponseDataError.isInstance(cause)
-  return hasBegun || hasStopped ? new TryFailure('network', null, null, cause) : toTryFailure(sdk, cause)
+  return hasStarted || hasStopped ? new TryFailure('network', null, null, cause) : toTryFailure(sdk, cause)
 }
 
 const isOfNetwork = (error: unknown): boolean =>

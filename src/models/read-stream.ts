@@ -11,11 +11,11 @@ export type WholeAnswer = Readonly<{
 /** What a stream said was wrong, and whether anything of the answer had come before. */
 export class StreamError extends Error {
   override name = 'StreamError'
-  readonly hasBegun: boolean
+  readonly hasStarted: boolean
 
-  constructor(cause: unknown, hasBegun: boolean) {
+  constructor(cause: unknown, hasStarted: boolean) {
     super('the stream told of an error', { cause })
-    this.hasBegun = hasBegun
+    this.hasStarted = hasStarted
   }
 }
 
@@ -25,12 +25,12 @@ export class StreamError extends Error {
  */
 export async function readStream(stream: AsyncIterable<TextStreamPart<ToolSet>>): Promise<WholeAnswer> {
   let text = ''
-  let hasBegun = false
+  let hasStarted = false
   const toolCalls: TypedToolCall<ToolSet>[] = []
   let end: Extract<TextStreamPart<ToolSet>, { type: 'finish' }> | undefined
   for await (const part of stream) {
-    if (part.type === 'error') throw new StreamError(part.error, hasBegun)
-    hasBegun ||= part.type !== 'start' && part.type !== 'start-step'
+    if (part.type === 'error') throw new StreamError(part.error, hasStarted)
+    hasStarted ||= part.type !== 'start' && part.type !== 'start-step'
     if (part.type === 'text-delta') text += part.text
     if (part.type === 'tool-call') toolCalls.push(part)
     if (part.type === 'finish') end = part

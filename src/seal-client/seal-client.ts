@@ -90,9 +90,9 @@ export function createSealClient(options: SealClientOptions): SealClient {
   /** Calls that come together begin one session, and one that could not begin is tried again by the next call. */
   function token(): Promise<string> {
     if (session === undefined) {
-      const begun = attest()
-      session = begun
-      begun.catch(() => forget(begun))
+      const opened = attest()
+      session = opened
+      opened.catch(() => forget(opened))
     }
     return session
   }

@@ -81,7 +81,7 @@ export function createLocalEmbedder(): Embedder & Readonly<{ close(): Promise<vo
       signal.throwIfAborted()
       clearTimeout(idle)
       worker ??= start()
-      // While somebody waits for an answer, the process must not end.
+      // While a caller waits for an answer, the process must not end.
       worker.ref()
       const id = ++lastId
       const answer = Promise.withResolvers<readonly Float32Array[]>()

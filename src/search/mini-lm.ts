@@ -269,9 +269,9 @@ const geluTable = Float64Array.from({ length: 2 * GELU_RANGE * GELU_STEPS_PER_UN
 function gelu(value: number): number {
   if (value >= GELU_RANGE) return value
   if (value <= -GELU_RANGE) return 0
-  const place = (value + GELU_RANGE) * GELU_STEPS_PER_UNIT
-  const index = place | 0
-  return geluTable[index]! + (geluTable[index + 1]! - geluTable[index]!) * (place - index)
+  const offset = (value + GELU_RANGE) * GELU_STEPS_PER_UNIT
+  const index = offset | 0
+  return geluTable[index]! + (geluTable[index + 1]! - geluTable[index]!) * (offset - index)
 }
 
 /** Abramowitz and Stegun, 7.1.26: within 1.5e-7. */

@@ -46,7 +46,7 @@ export function createHttpClient({ allowedNetworks, resolve = resolveBySystem }:
   }
 }
 
-function createAddressRule(networks: readonly string[]): (address: string) => boolean {
+export function createAddressRule(networks: readonly string[]): (address: string) => boolean {
   const allowed = new BlockList()
   for (const network of networks) {
     const [address = '', prefix] = network.split('/')
@@ -59,10 +59,10 @@ function createAddressRule(networks: readonly string[]): (address: string) => bo
     (isIP(address) !== 0 && allowed.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4'))
 }
 
-const resolveBySystem = async (host: string): Promise<readonly string[]> =>
+export const resolveBySystem = async (host: string): Promise<readonly string[]> =>
   (await lookup(host, { all: true })).map(({ address }) => address)
 
-function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const stop = (): void => reject(signal.reason)
     if (signal.aborted) stop()
@@ -150,7 +150,7 @@ async function gather(message: IncomingMessage, bytesMax: number, signal: AbortS
   return Buffer.concat(chunks)
 }
 
-function decompressed(message: IncomingMessage): Readable & AsyncIterable<Buffer> {
+export function decompressed(message: IncomingMessage): Readable & AsyncIterable<Buffer> {
   const coding = (message.headers['content-encoding'] ?? 'identity').trim().toLowerCase()
   if (coding === 'identity' || coding === '') return message
   const decoder = ['gzip', 'x-gzip', 'deflate'].includes(coding)

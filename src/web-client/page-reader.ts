@@ -14,7 +14,7 @@ export function createPageReader({ timeoutMs = TIMEOUT_MS, memoryMb = MEMORY_MB 
   const waiting: (() => void)[] = []
   let running = 0
 
-  /** Whoever goes away while he waits leaves the line. */
+  /** A caller that goes away while it waits leaves the queue. */
   const turn = (signal: AbortSignal): Promise<void> =>
     new Promise((resolve, reject) => {
       const enter = (): void => {

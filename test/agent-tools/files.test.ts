@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { rightsOf } from '../../src/contract/permissions.ts'
 import { localOwner, type Principal } from '../../src/contract/principal.ts'
 import type { SecurityContext } from '../../src/contract/security-context.ts'
 import { type Answer, callerOf, type TestApp } from '../support/app.ts'
 import { namesFor, openWorkspaceApp, sh } from '../support/workspaces.ts'
 
 let app: TestApp
-const place = 'personal-owner'
+const personal = 'personal-owner'
 beforeAll(async () => {
   app = await openWorkspaceApp()
 })
@@ -15,7 +16,7 @@ const ask = (tool: string, args: object) => app.ask(tool, args)
 const refused = (tool: string, args: object) => app.refusal(tool, args)
 const write = (path: string, content: string) => ask('fs.write', { path, content })
 const textOf = async (path: string) => (await ask('fs.read', { path }))['content']
-const inPlace = (command: string) => sh(app, place, command)
+const inWorkspace = (command: string) => sh(app, personal, command)
 const resultOf = async (tool: string, pattern: string, path: string) =>
   ((await ask(tool, { pattern, path }))['result'] as string).split('\n')
 
@@ -23,7 +24,7 @@ describe('a personal workspace', () => {
   it('is made at the first use, once, however many come at once', async () => {
     expect(await namesFor(app)).toEqual([])
     await Promise.all(['a', 'b', 'c', 'd'].map((name) => write(`first/${name}`, name)))
-    expect(await namesFor(app)).toEqual([place])
+    expect(await namesFor(app)).toEqual([personal])
     expect(await ask('fs.list', { path: 'first' })).toMatchObject({ path: '/workspace/first' })
     const made = (await app.log()).filter(({ tool }) => tool === 'workspace_create')
     expect(made).toHaveLength(1)
@@ -31,7 +32,7 @@ describe('a personal workspace', () => {
   })
 
   it('is started again when it is needed', async () => {
-    await app.ask('workspace_stop', { workspace_id: place })
+    await app.ask('workspace_stop', { workspace_id: personal })
     expect(await textOf('first/a')).toBe('a')
   })
 
@@ -73,7 +74,7 @@ describe('fs.read, fs.write, fs.list, fs.create_dir, fs.delete', () => {
       path: '/workspace/src/lib/deep',
     })
     expect(await ask('fs.create.dir', { path: 'src/lib/deep' })).toMatchObject({ status: 'success' })
-    await inPlace('cd /workspace/src && ln -s lib folder && ln -s main.rs file && ln -s nowhere dangling')
+    await inWorkspace('cd /workspace/src && ln -s lib folder && ln -s main.rs file && ln -s nowhere dangling')
     expect((await ask('fs.list', { path: 'src' }))['entries']).toEqual([
       { name: 'dangling', file_type: 'file' },
       { name: 'file', file_type: 'file' },
@@ -104,7 +105,7 @@ describe('fs.read, fs.write, fs.list, fs.create_dir, fs.delete', () => {
   })
 
   it('read at most 10 MiB, and that whole', async () => {
-    await inPlace(
+    await inWorkspace(
       "head -c 10485760 /dev/zero | tr '\\0' x > /workspace/large; cp /workspace/large /workspace/larger; echo >> /workspace/larger",
     )
     expect(((await ask('fs.read', { path: 'large' }))['content'] as string).length).toBe(10 * 1024 * 1024)
@@ -112,7 +113,7 @@ describe('fs.read, fs.write, fs.list, fs.create_dir, fs.delete', () => {
     expect((await refused('fs.edit', { path: 'larger', target_content: 'y', replacement_content: '' })).code).toBe(
       'ERR_TOO_LARGE',
     )
-    await inPlace('rm /workspace/large*; printf "a\\377" > /workspace/latin')
+    await inWorkspace('rm /workspace/large*; printf "a\\377" > /workspace/latin')
     expect((await refused('fs.read', { path: 'latin' })).code).toBe('ERR_NOT_TEXT')
   })
 
@@ -174,12 +175,12 @@ describe('fs.edit and fs.multi_edit', () => {
 
   it('lose no change though they come at once, by whatever path and tool', async () => {
     await write('n', Array.from({ length: 30 }, (_, n) => `<${n}>`).join(''))
-    await inPlace('ln -s n /workspace/n.link')
+    await inWorkspace('ln -s n /workspace/n.link')
     await Promise.all(
       Array.from({ length: 30 }, (_, n) =>
         n % 3 === 2
           ? app.ask('file_edit', {
-              workspace_id: place,
+              workspace_id: personal,
               path: '/workspace/n',
               old_string: `<${n}>`,
               new_string: `[${n}]`,
@@ -197,7 +198,7 @@ describe('fs.edit and fs.multi_edit', () => {
 
 describe('fs.grep and fs.glob', () => {
   beforeAll(async () => {
-    await inPlace(`mkdir -p /workspace/s/sub/deep /workspace/s/.hidden && cd /workspace/s &&
+    await inWorkspace(`mkdir -p /workspace/s/sub/deep /workspace/s/.hidden && cd /workspace/s &&
       printf 'alpha\\nbeta 1\\n' > a.ts && printf 'beta 2\\r\\n' > sub/b.ts && printf 'beta 3\\n' > sub/deep/c.rs &&
       printf 'beta 4\\n' > .hidden/d && printf 'ignored\\n' > .gitignore && printf 'beta 5\\n' > ignored &&
       printf 'beta\\0' > binary && ln -s .. loop && ln -s /etc out && printf 'beta 6\\n' > "$(printf 'new\\nline:7:x')"`)
@@ -238,7 +239,7 @@ describe('fs.grep and fs.glob', () => {
   })
 
   it('stay bounded for hostile patterns and many matches', async () => {
-    await inPlace(
+    await inWorkspace(
       "yes aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa | head -n 20000 > /workspace/many; cd /workspace; mkdir h; head -c 1000000 /dev/zero | tr '\\0' a > h/line",
     )
     const found = await ask('fs.grep', { pattern: 'a', path: 'many' })
@@ -261,7 +262,7 @@ describe('fs.grep and fs.glob', () => {
 
 describe('fs.grep and fs.glob among other things than text', () => {
   beforeAll(async () => {
-    await inPlace(`mkdir /workspace/t && cd /workspace/t && mkfifo pipe && printf 'x' > file && ln -s pipe link &&
+    await inWorkspace(`mkdir /workspace/t && cd /workspace/t && mkfifo pipe && printf 'x' > file && ln -s pipe link &&
       (echo beta 1; yes filler | head -c 300000; printf '\\0beta') > a && echo beta 2 > b && echo beta 3 > c`)
   })
 
@@ -306,7 +307,7 @@ describe('attempts to get out', () => {
     ['fs.delete', { recursive: true }],
   ]
   beforeAll(() =>
-    inPlace(
+    inWorkspace(
       'cd /workspace && ln -s /etc etc && ln -s / root && ln -s /etc/passwd passwd && ln -s /proc/self/root proc',
     ),
   )
@@ -333,16 +334,16 @@ describe('attempts to get out', () => {
     }
     if (tool !== 'fs.delete') expect(await violationOf('passwd')).toBe('PathOutsideBoundary')
     expect((await refused(tool, { path: `/workspace/${'a'.repeat(4_090)}`, ...more })).code).toBe('ERR_INVALID_INPUT')
-    expect((await inPlace('cat /etc/passwd')).stdout).toContain('root')
+    expect((await inWorkspace('cat /etc/passwd')).stdout).toContain('root')
   })
 
   it('are held against the lists of the security contexts, where the path really leads', async () => {
-    await inPlace('mkdir -p /workspace/a /workspace/b && echo b > /workspace/b/x && ln -s ../b /workspace/a/link')
-    const { workspace_id } = await app.ask<{ workspace_id: string }>('workspace_info', { workspace_id: place })
+    await inWorkspace('mkdir -p /workspace/a /workspace/b && echo b > /workspace/b/x && ln -s ../b /workspace/a/link')
+    const { workspace_id } = await app.ask<{ workspace_id: string }>('workspace_info', { workspace_id: personal })
     const agent: Principal = {
       ...localOwner,
       kind: 'agent',
-      role: 'member',
+      ...rightsOf('member'),
       tier: 'user',
       actor: 'worker',
       workspaceId: workspace_id,
@@ -361,7 +362,7 @@ describe('attempts to get out', () => {
     expect((await app.refusal('cmd.run', { command: 'ls' }, caller)).details['violation']).toBe('ToolNotAllowed')
     const wide = callerOf({ ...agent, securityContexts: [within('/')] })
     expect(await app.ask('fs.read', { path: '/etc/hostname' }, wide)).toMatchObject({ status: 'success' })
-    const listed = app.app.host.list(caller).map(({ name }) => name)
+    const listed = (await app.app.host.list(caller)).map(({ name }) => name)
     expect(listed).toContain('fs.read')
     expect(listed).not.toContain('cmd.run')
     expect(listed).not.toContain('task_create')

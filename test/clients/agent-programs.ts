@@ -5,7 +5,7 @@ import { join } from 'node:path'
  * `npm run test:clients` asks for them, and are no dependency.
  */
 export type Server = Readonly<{ url: string }> | Readonly<{ command: string; args: readonly string[] }>
-export type Place = Readonly<{ home: string; model: string; server: Server }>
+export type Setup = Readonly<{ home: string; model: string; server: Server }>
 export type Launch = Readonly<{
   env: Readonly<Record<string, string>>
   args: readonly string[]
@@ -17,7 +17,7 @@ export type AgentProgram = Readonly<{
   package: string
   version: string
   bin: string
-  launch(place: Place): Launch
+  launch(setup: Setup): Launch
 }>
 
 export const PROMPT = 'Find a tool that creates tasks.'

@@ -5,7 +5,7 @@ import {
   type ContentBlock,
   type ServerContext,
 } from '@modelcontextprotocol/server'
-import type { DoorExtension, ExtensionCall } from '../../src/mcp/door-extension.ts'
+import type { ExtensionCall, McpExtension } from '../../src/mcp/mcp-extension.ts'
 import type { ListedTool } from '../../src/tools/runtime/tool-host.ts'
 
 /** One tool of the conformance suite, with whatever low-level access it needs. */
@@ -13,7 +13,7 @@ export type FixtureTool = Readonly<{
   listed: ListedTool
   run(args: Readonly<Record<string, unknown>>, call: ExtensionCall): Promise<FixtureResult> | FixtureResult
 }>
-export type FixtureResult = Awaited<ReturnType<DoorExtension['callTool']>>
+export type FixtureResult = Awaited<ReturnType<McpExtension['callTool']>>
 
 /** A picture of one pixel and a sound of no samples. */
 export const pixelPng = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC'

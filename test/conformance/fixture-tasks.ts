@@ -1,5 +1,5 @@
 import { acceptedContent, type InputRequest, inputRequired, ProtocolError } from '@modelcontextprotocol/server'
-import type { ExtensionCall } from '../../src/mcp/door-extension.ts'
+import type { ExtensionCall } from '../../src/mcp/mcp-extension.ts'
 import { declaresTasks, type TaskWork, tasksNeeded } from '../../src/mcp/task-store.ts'
 import { type FixtureResult, type FixtureTool, fixtureTool, textResult } from './fixture-content.ts'
 

@@ -1,5 +1,5 @@
 import { MissingRequiredClientCapabilityError } from '@modelcontextprotocol/server'
-import type { ExtensionCall } from '../../src/mcp/door-extension.ts'
+import type { ExtensionCall } from '../../src/mcp/mcp-extension.ts'
 import {
   declaredCapabilities,
   type FixtureTool,

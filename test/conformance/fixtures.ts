@@ -8,14 +8,14 @@ import {
   type Server,
   type ServerContext,
 } from '@modelcontextprotocol/server'
-import type { DoorExtension, ResourceProvider } from '../../src/mcp/door-extension.ts'
+import type { McpExtension, ResourceProvider } from '../../src/mcp/mcp-extension.ts'
 import { pixelPng } from './fixture-content.ts'
 import { roundPrompt, roundState, roundTools } from './fixture-rounds.ts'
 import { taskTools } from './fixture-tasks.ts'
 import { fixtureTools } from './fixture-tools.ts'
 
-/** What the official MCP conformance suite expects a server to offer, as an extension of the door. */
-export function createConformanceFixtures(): DoorExtension {
+/** What the official MCP conformance suite expects a server to offer, as an extension of the transport. */
+export function createConformanceFixtures(): McpExtension {
   const tools = [...fixtureTools, ...roundTools, ...taskTools]
   const byName = new Map(tools.map((tool) => [tool.listed.name, tool]))
   return {

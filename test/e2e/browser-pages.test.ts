@@ -128,13 +128,13 @@ async function attempt(page: Page, how: string, at: string): Promise<void> {
 }
 
 describe('a page of another port', () => {
-  const places = [
+  const locations = [
     ['the same name', '127.0.0.1', '127.0.0.1'],
     ['the same name, localhost', 'localhost', 'localhost'],
     ['another name of this machine', 'localhost', '127.0.0.1'],
     ['a name below localhost', 'site.localhost', 'localhost'],
   ] as const
-  const cases = places.flatMap(([what, from, to]) =>
+  const cases = locations.flatMap(([what, from, to]) =>
     Object.keys({ ...scripts, ...departures }).map((how) => [how, what, from, to] as const),
   )
 

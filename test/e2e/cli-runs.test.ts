@@ -45,7 +45,7 @@ const startServer = () =>
   startRealServer({ dataDir, args: ['--config', join(home, 'castellan.yaml')], env: environment })
 
 /** Begins a run that asks a person, and waits for its end beside the caller. */
-function askSomebody() {
+function askHuman() {
   const question = Promise.withResolvers<{ id: string; displayed: string }>()
   let displayed = ''
   const onStderr = (piece: string) => {
@@ -68,10 +68,10 @@ describe('a run begun from the command line', { timeout: 90_000 }, () => {
   })
 
   test('says that it goes on only with a server, and then it does', async () => {
-    const begun = await execute()
-    const { execution_id: id } = answerIn(begun)
-    expect([begun.code, begun.stderr]).toEqual([0, expect.stringContaining(`The run ${id} was begun`)])
-    expect(begun.stderr).toContain('castellan serve')
+    const started = await execute()
+    const { execution_id: id } = answerIn(started)
+    expect([started.code, started.stderr]).toEqual([0, expect.stringContaining(`The run ${id} has started`)])
+    expect(started.stderr).toContain('castellan serve')
     const server = await startServer()
     try {
       const waited = await call('aegis.task.wait', `execution_id=${id}`)
@@ -84,7 +84,7 @@ describe('a run begun from the command line', { timeout: 90_000 }, () => {
   })
 
   test('shows the question of a person while it is waited for, and the command that answers it', async () => {
-    const { question, ended } = askSomebody()
+    const { question, ended } = askHuman()
     const { id, displayed } = await question
     expect(displayed).toContain(`in state ASK, run ${id}: Shall it go on?`)
     const answer = ['aegis.workflow.signal', `execution_id=${id}`]
@@ -96,7 +96,7 @@ describe('a run begun from the command line', { timeout: 90_000 }, () => {
 
   test('is waited for though the server that ran it ends meanwhile', async () => {
     const server = await startServer()
-    const { question, ended } = askSomebody()
+    const { question, ended } = askHuman()
     const { id } = await question
     await server.stop()
     const signalled = await call('aegis.workflow.signal', `execution_id=${id}`, 'response=yes')
@@ -107,7 +107,7 @@ describe('a run begun from the command line', { timeout: 90_000 }, () => {
 
   test('is not waited for where nothing is begun, and nothing is done', async () => {
     const refused = await call('task_create', 'title=x', '--wait')
-    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('--wait: task_create begins no run')])
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('--wait: task_create starts no run')])
     expect(answerIn(await call('task_list'))).toMatchObject({ tasks: [] })
   })
 })

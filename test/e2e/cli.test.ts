@@ -167,7 +167,8 @@ describe('JSON', () => {
       ],
       doctor: [['doctor', '--data-dir', dataDir]],
       image: [['image', 'list', '--data-dir', dataDir]],
-      import: [['import', file]],
+      secrets: [['secrets', 'list', '--data-dir', dataDir]],
+      import: [['import', file, '--dry-run']],
       completion: [['completion', 'bash']],
       version: [['version']],
     }
@@ -367,13 +368,15 @@ describe('import', () => {
         },
       }),
     )
-    const displayed = await plain(['import', file])
+    const displayed = await plain(['import', file, '--dry-run'])
     expect([displayed.code, displayed.stderr]).toEqual([0, ''])
     expect(displayed.stdout).toMatch(
       /^2 servers\n {2}files +stdio +npx -y server-files \/srv .*\n {2}web +http .*\n1 problem\n.*\n$/,
     )
     expect(displayed.stdout).not.toContain('sk-secret')
-    const { servers } = JSON.parse((await plain(['import', file, '--json'])).stdout) as { servers: { name: string }[] }
+    const { servers } = JSON.parse((await plain(['import', file, '--dry-run', '--json'])).stdout) as {
+      servers: { name: string }[]
+    }
     expect(servers.map(({ name }) => name)).toEqual(['files', 'web'])
   })
 

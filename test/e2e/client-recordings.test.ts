@@ -16,8 +16,8 @@ type Send = (message: RecordedMessage) => Promise<Answer | undefined>
 
 const folder = new URL('../clients/recordings/', import.meta.url)
 const recordings = readdirSync(folder).map((file) => {
-  const [program = '', door = ''] = file.split('.')
-  return { program, door, messages: JSON.parse(readFileSync(new URL(file, folder), 'utf8')) as RecordedMessage[] }
+  const [program = '', transport = ''] = file.split('.')
+  return { program, transport, messages: JSON.parse(readFileSync(new URL(file, folder), 'utf8')) as RecordedMessage[] }
 })
 
 let http: RealServer
@@ -80,17 +80,17 @@ async function overHttp(work: (send: Send) => Promise<void>): Promise<void> {
 describe('the recordings', () => {
   it('are of every program, over both transports, with a list and a call', () => {
     const expected = agentPrograms.flatMap(({ name }) => [`${name}.http`, `${name}.stdio`])
-    expect(recordings.map(({ program, door }) => `${program}.${door}`).sort()).toEqual(expected.sort())
+    expect(recordings.map(({ program, transport }) => `${program}.${transport}`).sort()).toEqual(expected.sort())
     for (const { messages } of recordings) {
       expect(messages.map(({ method }) => method)).toEqual(expect.arrayContaining(['tools/list', 'tools/call']))
     }
   })
 })
 
-describe.each(recordings)('$program over $door', ({ door, messages }) => {
+describe.each(recordings)('$program over $transport', ({ transport, messages }) => {
   it('gets tools that its model takes, and an answer to its call', async () => {
     const answers = new Map<string, Answer>()
-    await (door === 'stdio' ? overStdio : overHttp)(async (send) => {
+    await (transport === 'stdio' ? overStdio : overHttp)(async (send) => {
       for (const message of messages) {
         const answer = await send(message)
         if (answer !== undefined) answers.set(message.method, answer)

@@ -26,14 +26,14 @@ const sample = {
 const inspector = 'node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js'
 const INSPECTOR_TIMEOUT_MS = 60_000
 
-type Door = 'stdio' | 'http'
+type TransportKind = 'stdio' | 'http'
 type CallResult = Readonly<{ content?: unknown; structuredContent?: unknown; isError?: unknown }>
 type Connected = Readonly<{
   toolNames(): Promise<string[]>
   call(tool: { name: string; arguments: Record<string, unknown> }): Promise<CallResult>
   close(): Promise<void>
 }>
-type ClientKind = Readonly<{ label: string; connect(door: Door): Promise<Connected> }>
+type ClientKind = Readonly<{ label: string; connect(kind: TransportKind): Promise<Connected> }>
 
 let http: RealServer
 let url: string
@@ -51,9 +51,9 @@ const identity = { name: 'e2e', version: '1.0.0' }
 
 const sdk1: ClientKind = {
   label: 'SDK 1.32',
-  async connect(door) {
+  async connect(kind) {
     const client = new Client1(identity)
-    const transport = door === 'stdio' ? new StdioTransport1(server.stdio) : new HttpTransport1(new URL(url))
+    const transport = kind === 'stdio' ? new StdioTransport1(server.stdio) : new HttpTransport1(new URL(url))
     await client.connect(transport as Transport1)
     return {
       toolNames: async () => (await client.listTools()).tools.map((tool) => tool.name),
@@ -65,9 +65,9 @@ const sdk1: ClientKind = {
 
 const sdk2 = (label: string, mode: 'legacy' | 'auto' | { pin: string }, revision: string): ClientKind => ({
   label,
-  async connect(door) {
+  async connect(kind) {
     const client = new Client2(identity, { versionNegotiation: { mode } })
-    await client.connect(door === 'stdio' ? new StdioTransport2(server.stdio) : new HttpTransport2(new URL(url)))
+    await client.connect(kind === 'stdio' ? new StdioTransport2(server.stdio) : new HttpTransport2(new URL(url)))
     expect(client.getNegotiatedProtocolVersion()).toBe(revision)
     return {
       toolNames: async () => (await client.listTools()).tools.map((tool) => tool.name),
@@ -79,8 +79,8 @@ const sdk2 = (label: string, mode: 'legacy' | 'auto' | { pin: string }, revision
 
 const aiSdk: ClientKind = {
   label: 'AI SDK',
-  async connect(door) {
-    const transport = door === 'stdio' ? new AiStdioTransport(server.stdio) : { type: 'http' as const, url }
+  async connect(kind) {
+    const transport = kind === 'stdio' ? new AiStdioTransport(server.stdio) : { type: 'http' as const, url }
     const client = await createMCPClient({ transport, clientName: 'e2e' })
     const tools = await client.tools()
     return {
@@ -104,8 +104,8 @@ const kinds = [
 ]
 
 describe.each(kinds)('$label', ({ connect }) => {
-  it.each(['stdio', 'http'] as const)('lists and calls tools over %s', async (door) => {
-    const client = await connect(door)
+  it.each(['stdio', 'http'] as const)('lists and calls tools over %s', async (kind) => {
+    const client = await connect(kind)
     try {
       expect(await client.toolNames()).toEqual(expect.arrayContaining([sample.good.name, sample.failing.name]))
       const good = await client.call(sample.good)
@@ -122,27 +122,60 @@ describe.each(kinds)('$label', ({ connect }) => {
   })
 })
 
+/** A name as clients show it to a model when they replace the dots by themselves. */
+const withoutDots = (name: string): string => name.replaceAll('.', '_')
+
+describe.each(kinds.filter((kind) => kind !== aiSdk))('a client that nobody knows, $label', ({ connect }) => {
+  it.each(['stdio', 'http'] as const)('gets no two names that become one without dots, over %s', async (kind) => {
+    const client = await connect(kind)
+    try {
+      const names = await client.toolNames()
+      expect(names).toEqual(expect.arrayContaining(['fs.read', 'fs.create_dir']))
+      expect(new Set(names.map(withoutDots)).size).toBe(names.length)
+      for (const name of ['fs.create_dir', 'fs.create.dir', 'fs_create_dir']) {
+        const made = await client.call({ name, arguments: { path: 7 } })
+        expect(JSON.stringify(made.content)).toContain('ERR_INVALID_INPUT')
+      }
+    } finally {
+      await client.close()
+    }
+  })
+})
+
+describe('a client that asks for the documented names', () => {
+  it.each(['stdio', 'http'] as const)('gets all of them, over %s', async (kind) => {
+    const client = new Client1(identity)
+    const asked = { ...server.stdio, args: [...server.stdio.args, '--names', 'documented'] }
+    const transport =
+      kind === 'stdio' ? new StdioTransport1(asked) : new HttpTransport1(new URL(`${url}&names=documented`))
+    await client.connect(transport as Transport1)
+    const names = (await client.listTools()).tools.map((tool) => tool.name)
+    await client.close()
+    expect(names).toEqual(expect.arrayContaining(['fs.create_dir', 'fs.create.dir']))
+  })
+})
+
 describe('the Inspector', () => {
   const targets = { stdio: () => [server.stdio.command, ...server.stdio.args], http: () => [url] }
-  const inspect = (door: Door, ...args: string[]) =>
-    runNode([inspector, '--cli', ...targets[door](), '--protocol-era', ...args], INSPECTOR_TIMEOUT_MS)
-  const runs = (['stdio', 'http'] as const).flatMap((door) => ['legacy', 'modern'].map((era) => [door, era] as const))
+  const inspect = (kind: TransportKind, ...args: string[]) =>
+    runNode([inspector, '--cli', ...targets[kind](), '--protocol-era', ...args], INSPECTOR_TIMEOUT_MS)
+  const runs = (['stdio', 'http'] as const).flatMap((kind) => ['legacy', 'modern'].map((era) => [kind, era] as const))
 
-  it.each(runs)('finds every tool schema portable over %s, %s', async (door, era) => {
-    const { code, stdout, stderr } = await inspect(door, era, '--method', 'tools/list', '--strict')
+  it.each(runs)('finds every tool schema portable over %s, %s', async (kind, era) => {
+    const { code, stdout, stderr } = await inspect(kind, era, '--method', 'tools/list', '--strict')
     expect({ code, stderr }).toEqual({ code: 0, stderr: expect.not.stringContaining('error') })
     const { tools } = JSON.parse(stdout) as { tools: { name: string }[] }
     expect(tools.map((tool) => tool.name)).toContain(sample.good.name)
   })
 
-  it.each(runs)('calls a tool over %s, %s', async (door, era) => {
-    const { code, stdout } = await inspect(door, era, '--method', 'tools/call', '--tool-name', sample.good.name)
+  it.each(runs)('calls a tool over %s, %s', async (kind, era) => {
+    const { code, stdout } = await inspect(kind, era, '--method', 'tools/call', '--tool-name', sample.good.name)
     expect(code).toBe(0)
     expect(JSON.parse(stdout)).toMatchObject({ structuredContent: sample.good.structured })
   })
 
-  it.each(runs)('verifies the skills and their digests over %s, %s', async (door, era) => {
-    const { code, stdout } = await inspect(door, era, '--method', 'skills/list', '--verify', '--require-digests')
+  it.each(runs)('verifies the skills and their digests over %s, %s', async (kind, era) => {
+    const { code, stdout } = await inspect(kind, era, '--method', 'skills/list', '--verify', '--require-digests')
     expect(code).toBe(0)
     expect(stdout).toContain('"outcome":"verified"')
   })

@@ -10,7 +10,9 @@ import { loadAllTools } from '../../src/tools/index.ts'
 import { agentToolEffects } from '../support/agent-tool-effects.ts'
 import { executionEffects } from '../support/execution-effects.ts'
 import { agentYaml } from '../support/executions.ts'
+import { listeningEffects } from '../support/listening-effects.ts'
 import { isLongRun } from '../support/long-run.ts'
+import { mcpServerEffects } from '../support/mcp-server-effects.ts'
 import { startRealServer, writeSkills } from '../support/real-server.ts'
 import { runCastellan } from '../support/run-castellan.ts'
 import { searchEffects } from '../support/search-effects.ts'
@@ -112,6 +114,7 @@ const noToolYet =
     ).toEqual([])
 
 const effects: Readonly<Record<string, Effect>> = {
+  ...mcpServerEffects,
   async host() {
     expect((await serve({ CASTELLAN_HOST: '127.0.0.2' })).url).toMatch(/^http:\/\/127\.0\.0\.2:/)
   },
@@ -142,6 +145,16 @@ const effects: Readonly<Record<string, Effect>> = {
     const environment = { CASTELLAN_DATABASE_URL: `postgres://ann@127.0.0.1:${await freePort()}/castellan` }
     const { code } = await runCastellan(['call', 'task_list'], { home, environment })
     expect([code, existsSync(join(home, '.local/share/castellan/castellan.db'))]).toEqual([6, false])
+  },
+  async secret_key() {
+    const home = newHome()
+    const environment = { CASTELLAN_SECRET_KEY: 'too short' }
+    const { code, stderr } = await runCastellan(['call', 'secret_list'], { home, environment })
+    expect([code, stderr]).toEqual([
+      expect.any(Number),
+      expect.stringContaining('CASTELLAN_SECRET_KEY: must be 32 bytes'),
+    ])
+    expect(code).not.toBe(0)
   },
   async mode() {
     const server = await serve({ CASTELLAN_MODE: 'READONLY' })
@@ -252,6 +265,7 @@ const effects: Readonly<Record<string, Effect>> = {
   ...teamEffects({ serve, call }),
   ...agentToolEffects({ serve, call, send, newHome }),
   ...searchEffects,
+  ...listeningEffects({ serve, newHome, onEnd: (cleanup) => cleanups.push(cleanup) }),
   ...executionEffects,
   ...workflowEffects({ serve, call }),
   async allowed_hosts() {

@@ -70,6 +70,8 @@ describe('tools/list', () => {
     ['a toolset and a tool', ['--tools', 'ledger,exec'], 'early-test'],
     ['safe names by flag', ['--tools', 'full', '--names', 'safe'], 'early-test'],
     ['safe names by client', ['--tools', 'full'], 'claude-code'],
+    ['documented names by flag', ['--tools', 'full', '--names', 'documented'], 'early-test'],
+    ['documented names by client', ['--tools', 'full'], 'contract-check'],
   ])('is the same early and late: %s', async (_what, args, clientName) => {
     const { early, late } = await bothLists(args, join(home, 'alone'), clientName)
     expect(early?.result?.tools?.length).toBeGreaterThan(5)
@@ -105,6 +107,24 @@ describe('tools/list', () => {
     expect(early?.result).toEqual(owned?.result)
     expect(late?.result).toEqual(owned?.result)
     expect(early?.result?.tools?.some(({ name }) => name === 'task_create')).toBe(false)
+    await owner.leave()
+  })
+
+  test.each([
+    ['early-test', ['fs.create_dir']],
+    ['contract-check', ['fs.create_dir', 'fs.create.dir']],
+    ['claude-code', ['fs_create_dir']],
+  ])('has the names for %s through the process that owns the state', async (clientName, expected) => {
+    const dataDir = join(home, 'owned-names')
+    const owner = connect([], dataDir)
+    owner.say(initialize('owner'))
+    owner.say({ jsonrpc: '2.0', id: 'loaded', method: 'ping' })
+    await owner.next()
+    await owner.next()
+    const { early, late } = await bothLists(['--tools', 'full'], dataDir, clientName)
+    const folders = early?.result?.tools?.map(({ name }) => name).filter((name) => /create.dir/.test(name))
+    expect(folders?.sort()).toEqual([...expected].sort())
+    expect(early?.result).toEqual(late?.result)
     await owner.leave()
   })
 

@@ -22,7 +22,7 @@ it('a log that was erased whole is missed by verify, and a key without its log b
   expect((await run('doctor')).code).not.toBe(0)
 
   for (const suffix of ['', '-wal', '-shm']) rmSync(join(dataDir, `castellan.db${suffix}`), { force: true })
-  const begun = await run('call', 'server_ping')
-  expect(begun.code).not.toBe(0)
-  expect(begun.stderr).toContain('log-key.json')
+  const started = await run('call', 'server_ping')
+  expect(started.code).not.toBe(0)
+  expect(started.stderr).toContain('log-key.json')
 })

@@ -13,12 +13,12 @@ const edit = (target_content: string, replacement_content: string): Line =>
   call('fs_edit', { path: '/workspace/src/slug.py', target_content, replacement_content })
 const tests = (name: string): Line => call('cmd_run', { command: 'python3', args: ['-m', 'unittest', name] })
 
-const begun = 'def slug(title):\n    return title.lower().replace(" ", "-")'
+const started = 'def slug(title):\n    return title.lower().replace(" ", "-")'
 const half = 'def slug(title):\n    return "-".join(title.lower().split())'
 const whole = 'import re\n\n\ndef slug(title):\n    return "-".join(re.findall(r"\\w+", title.lower()))'
 const firstTry: readonly Line[] = [
   call('fs_read', { path: '/workspace/src/slug.py' }),
-  edit(begun, half),
+  edit(started, half),
   tests('tests.test_slug.Slug.test_spaces'),
   { text: 'Spaces at the ends and in a row no longer become dashes.' },
 ]

@@ -96,7 +96,7 @@ test('add-a-tool: its tool is made and answers', { timeout: 300_000 }, async () 
     writeFileSync(join(clone, path), text.replace(from, to))
   }
   const [method, definition, commands] = guide('add-a-tool').map(({ body }) => body)
-  change('src/domains/tasks/task-service.ts', '  return { create, ', `${method}\n  return { getProject, create, `)
+  change('src/domains/tasks/service.ts', '  return { create, ', `${method}\n  return { getProject, create, `)
   writeFileSync(join(clone, 'src/tools/ledger/project-get.ts'), definition!)
   change('src/tools/ledger/index.ts', '  projectList,', '  projectGet,\n  projectList,')
   change(

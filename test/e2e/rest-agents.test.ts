@@ -99,7 +99,7 @@ const ends =
   (execution: string) =>
   ({ data }: Streamed): boolean =>
     data['execution_id'] === execution && data['event_type'] === 'execution_completed'
-const placeOf = ({ data }: Streamed): string => `${String(data['execution_id'])}/${String(data['sequence'])}`
+const cursorOf = ({ data }: Streamed): string => `${String(data['execution_id'])}/${String(data['sequence'])}`
 
 describe('an agent', { timeout: 90_000 }, () => {
   test('shows its versions, its schema and what it was deployed with', async () => {
@@ -229,14 +229,14 @@ describe('an agent', { timeout: 90_000 }, () => {
     server = await startRealServer({ dataDir, env: { MODEL_KEY: 'k' } })
     const middle = Math.floor(rest.length / 2)
     const again = await read(`${path}?follow=false`, () => false, { 'last-event-id': rest[middle]!.id })
-    expect(again.map(placeOf).toSorted()).toEqual(
+    expect(again.map(cursorOf).toSorted()).toEqual(
       rest
         .slice(middle + 1)
-        .map(placeOf)
+        .map(cursorOf)
         .toSorted(),
     )
     const all = await read(`${path}?follow=false`, () => false)
-    expect(all.map(placeOf).toSorted()).toEqual([...before, ...rest].map(placeOf).toSorted())
+    expect(all.map(cursorOf).toSorted()).toEqual([...before, ...rest].map(cursorOf).toSorted())
   })
 
   test('is followed by others without what is not theirs', async () => {

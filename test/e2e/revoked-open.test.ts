@@ -1,5 +1,6 @@
 import { describe, expect, inject, type TestContext, test } from 'vitest'
-import { mcpHeaders } from '../support/http-door-peer.ts'
+import { createSealClient } from '../../src/seal-client/seal-client.ts'
+import { mcpHeaders } from '../support/http-transport-peer.ts'
 import { createDatabase } from '../support/postgres.ts'
 import { type RealServer, startRealServer } from '../support/real-server.ts'
 
@@ -129,6 +130,55 @@ test('a key that is revoked through another process on the same database loses w
   const { status, body } = await waiting
   expect([499, 137, 143]).toContain(status === 200 ? body['exit_code'] : status)
 })
+test('a key that expires while no server runs loses what it has at work when one starts', async (context) => {
+  const server = await start(context)
+  const key = await newKey(server, 'leaving', { expires_in: '20s' })
+  const workspace_id = await made(server, key)
+  const job = { workspace_id, action: 'start', command: 'exec python3 -m http.server 8000' }
+  await call(server, 'exec_background', job, key)
+  const { host_port } = await call(server, 'port_forward', { workspace_id, action: 'add', guest_port: 8000 }, key)
+  const reach = () =>
+    fetch(`http://127.0.0.1:${host_port}/`, { signal: AbortSignal.timeout(2_000) }).then(
+      ({ status }) => status,
+      () => 'nothing',
+    )
+  await expect.poll(reach).toBe(200)
+  server.kill('SIGKILL')
+  await new Promise((resolve) => setTimeout(resolve, 20_500))
+  expect(await reach()).toBe(200)
+  const next = await startRealServer({ dataDir: server.dataDir })
+  context.onTestFinished(() => next.stop())
+  await expect.poll(reach).toBe('nothing')
+  expect(await call(next, 'workspace_info', { workspace_id })).toMatchObject({
+    state: 'stopped',
+    network: { port_forwards: [] },
+  })
+}, 60_000)
+
+test('a signed call ends when its session is revoked, and those of other sessions go on', async (context) => {
+  const server = await start(context)
+  const url = new URL('/', server.url).href
+  const securityContext = 'aegis-system-operator'
+  const clients = ['leaving', 'staying'].map((agentId) => createSealClient({ url, securityContext, agentId }))
+  const { workspace_id } = await call(server, 'workspace_create', { name: 'shared' })
+  const command = (mark: string) => `touch /${mark}; until [ -e /go ]; do sleep 0.1; done; echo ${mark}`
+  const [leaving, staying] = clients.map((client, index) =>
+    client.call('exec', { workspace_id, command: command(`m${index}`) }).then(
+      (answer) => ({ answer }),
+      (error: unknown) => ({ error: String(error) }),
+    ),
+  )
+  const exec = (line: string) => call(server, 'exec', { workspace_id, command: line })
+  await expect.poll(async () => (await exec('test -e /m0 && test -e /m1'))['exit_code']).toBe(0)
+  type Session = { session_id: string; agent_id: string }
+  const { sessions } = (await call(server, 'seal_session_list', {})) as { sessions: Session[] }
+  const { session_id } = sessions.find(({ agent_id }) => agent_id === 'leaving')!
+  await call(server, 'seal_session_revoke', { session_id })
+  expect(await leaving).toMatchObject({ error: expect.stringContaining('session was revoked') })
+  await exec('touch /go')
+  expect(await staying).toMatchObject({ answer: { stdout: 'm1\n' } })
+})
+
 const made = async (server: RealServer, key: Key) =>
   (await call(server, 'workspace_create', { name: 'shared' }, key))['workspace_id']
 

@@ -193,6 +193,32 @@ C: { kind: System, command: update_blackboard, transitions: [] }`,
     })
   })
 
+  test('work side by side in copies of the workspace, of which nothing is lost', async () => {
+    const stage = await setStage(({ text, messages }) => {
+      if (messages.some(({ role }) => role === 'tool')) return { text: verdict(0.9) }
+      const who = text.includes('one') ? 'one' : 'two'
+      const write = (path: string) => ({ name: 'fs_write', arguments: { path, content: who } })
+      return { toolCalls: [write(`${who}.txt`), ...(text.includes('same') ? [write('both.txt')] : [])] }
+    })
+    const client = await stage.start()
+    await deploy(client, 'writer', task('Write.', '  tools: [fs.write]\n'))
+    const agents = (what: string) =>
+      `{ kind: ParallelAgents, agents: [{ agent: writer, input: one ${what} }, { agent: writer, input: two ${what} }], consensus: { strategy: weighted_average, min_judges_required: 1 }, transitions: [{ condition: always, target: B }] }
+B: { kind: System, command: "find . -name '*.txt' | sort | xargs tail -n +1", transitions: [] }`
+    const apart = await ended(client, await start(client, workflowYaml('apart', `A: ${agents('apart')}`)))
+    expect(apart.blackboard['A']).toMatchObject({ individual_scores: [0.9, 0.9] })
+    expect(apart.blackboard['B']).toMatchObject({ stdout: '==> ./one.txt <==\none\n==> ./two.txt <==\ntwo' })
+    const same = await ended(client, await start(client, workflowYaml('same', `A: ${agents('same')}`)))
+    const { agents: ends } = same.blackboard['A'] as unknown as { agents: { status: string; error?: string }[] }
+    expect(ends.map(({ status }) => status)).toEqual(['completed', 'failed'])
+    expect(ends[1]!.error).toContain('wrote the same files')
+    const { stdout } = same.blackboard['B'] as { stdout: string }
+    expect(stdout).toContain('==> ./both.txt <==\none\n')
+    expect(stdout).toMatch(/==> \.\/\.unmerged-writer-[0-9a-f]+\/both\.txt <==\ntwo\n/)
+    const { workspaces } = await ask<{ workspaces: unknown[] }>(client, 'workspace_list')
+    expect(workspaces).toEqual([])
+  })
+
   test('judge a workflow before it is registered when that is asked for, and no verdict is a refusal', async () => {
     const stage = await setStage(({ text }) => ({
       text: text.includes('good-one') ? verdict(0.95) : verdict(0.3, 'unsafe'),
@@ -277,8 +303,8 @@ B: { kind: Human, prompt: q, transitions: [] }`
     await ask(client, 'aegis.workflow.cancel', { execution_id: id })
     expect(await ended(client, id)).toMatchObject({ status: 'cancelled' })
     expect(await isOnline(client)).toBe(false)
-    const begun = await ask(client, 'exec', { workspace_id: 'app', command: 'rm -f again' })
-    expect(begun).toMatchObject({ exit_code: 0 })
+    const started = await ask(client, 'exec', { workspace_id: 'app', command: 'rm -f again' })
+    expect(started).toMatchObject({ exit_code: 0 })
     const second = await start(client, yaml('killed'))
     const look = { workspace_id: 'app', command: 'ls' }
     await expect.poll(async () => (await ask(client, 'exec', look))['stdout'], { timeout: 30_000 }).toContain('again')

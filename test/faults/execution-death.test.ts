@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { agentYaml } from '../support/executions.ts'
 import { isLongRun } from '../support/long-run.ts'
 import { ask, setModelStage } from '../support/model-stage.ts'
-import { begunAtGate, type DyingRun, journalsOf, sweepDeaths } from '../support/run-deaths.ts'
+import { type DyingRun, journalsOf, startedAtGate, sweepDeaths } from '../support/run-deaths.ts'
 import type { Line, SeenRequest } from '../support/scripted-model.ts'
 import { type Ended, workflowYaml } from '../support/workflows.ts'
 
@@ -60,7 +60,7 @@ test('a server that kills itself at any step of an agent leaves an execution tha
   await client.ended
   const times: number[] = []
   const run: DyingRun = {
-    begin: begunAtGate('swept'),
+    begin: startedAtGate('swept'),
     async judge(next, execution_id, turn, atDeath) {
       const end = await ask<Ended>(next, 'aegis.workflow.wait', { execution_id })
       expect(end, JSON.stringify(end)).toMatchObject({ status: 'completed', current_state: 'WORK' })

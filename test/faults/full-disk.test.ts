@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
@@ -70,8 +70,10 @@ describe('a data directory on a disk that fills up', () => {
     expect(await call('workspace_create', { name: 'new' })).toEqual({ code: 'ERR_DISK_FULL' })
     expect(await call('workspace_list', {})).toMatchObject({ workspaces: [{ name: 'kept' }, { name: 'unwanted' }] })
     expect(await call('workspace_destroy', { workspace_id: 'unwanted' })).toMatchObject({ destroyed: true })
-    const said = execFileSync(launcher, ['doctor', '--data-dir', disk.folder], { encoding: 'utf8' })
-    expect(said).toMatch(/state +ok/)
+    const doctor = spawnSync(launcher, ['doctor', '--data-dir', disk.folder], { encoding: 'utf8' })
+    expect(doctor.stdout).toMatch(/state +ok/)
+    expect(doctor.stdout).toMatch(/data directory +bad .*nearly full: \d+ MiB are free/)
+    expect(doctor.status).not.toBe(0)
     empty()
     await vi.waitFor(async () => expect(await createTask()).toHaveProperty('task_id'), WAIT)
     await vi.waitFor(async () => {

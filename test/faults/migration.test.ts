@@ -2,7 +2,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { afterEach, describe, expect, test } from 'vitest'
 import { installFaultPlan } from '../../src/kernel/fault.ts'
 import { migrations } from '../../src/stores/sql/migrations.ts'
-import { type DialectName, dialects, newPlace, type Place } from '../support/databases.ts'
+import { type DialectName, dialects, newTestDatabase, type TestDatabase } from '../support/databases.ts'
 import { withClient } from '../support/postgres.ts'
 
 afterEach(() => installFaultPlan(undefined))
@@ -10,7 +10,7 @@ afterEach(() => installFaultPlan(undefined))
 type Shape = Readonly<{ version: number; objects: readonly string[] }>
 
 /** The version that a database says it has, and everything that is in it. */
-async function shapeOf(dialect: DialectName, { location }: Place): Promise<Shape> {
+async function shapeOf(dialect: DialectName, { location }: TestDatabase): Promise<Shape> {
   if (dialect === 'SQLite') {
     const database = new DatabaseSync(location, { readOnly: true })
     const { user_version } = database.prepare('PRAGMA user_version').get() as { user_version: number }
@@ -37,7 +37,7 @@ function failAtMigration(count: number): void {
 
 describe.each(dialects)('%s', (dialect) => {
   test('a migration that fails leaves the version before it, and the next start goes on from there', async () => {
-    const sound = await newPlace(dialect)
+    const sound = await newTestDatabase(dialect)
     const shapes: Shape[] = []
     for (let version = 0; version <= migrations.length; version++) {
       await (await sound.open({ targetVersion: version })).close()
@@ -46,14 +46,14 @@ describe.each(dialects)('%s', (dialect) => {
     sound.remove()
     expect(shapes.map((shape) => shape.version)).toEqual(shapes.map((_, version) => version))
     for (let count = 1; count <= migrations.length; count++) {
-      const place = await newPlace(dialect)
+      const testDatabase = await newTestDatabase(dialect)
       failAtMigration(count)
-      await expect(place.open()).rejects.toMatchObject({ code: 'ERR_INIT_FAILED' })
+      await expect(testDatabase.open()).rejects.toMatchObject({ code: 'ERR_INIT_FAILED' })
       installFaultPlan(undefined)
-      expect(await shapeOf(dialect, place)).toEqual(shapes[count - 1])
-      await (await place.open()).close()
-      expect(await shapeOf(dialect, place)).toEqual(shapes.at(-1))
-      place.remove()
+      expect(await shapeOf(dialect, testDatabase)).toEqual(shapes[count - 1])
+      await (await testDatabase.open()).close()
+      expect(await shapeOf(dialect, testDatabase)).toEqual(shapes.at(-1))
+      testDatabase.remove()
     }
   })
 })

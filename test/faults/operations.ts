@@ -99,6 +99,35 @@ const attest = async (): Promise<SweptCall> => ({
   args: { public_key: newSigner().publicKey, task_summary: 'swept' },
 })
 
+const enterSecret = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  const { url } = await app.ask<{ url: string }>('secret_link_create', { purpose: `token ${turn}` })
+  return { tool: 'secret_link_submit', args: { token: url.split('/').at(-1)!, values: { value: `value ${turn}` } } }
+}
+
+const createServer = async (_: TestApp, turn: number): Promise<SweptCall> => ({
+  tool: 'create_mcp_server',
+  args: {
+    name: `server ${turn}`,
+    command: 'node',
+    environment: [{ key: 'T', type: 'secret', value: 'swept', promptOnInstallation: false }],
+  },
+})
+
+const renameServer = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  const { id } = await app.ask<{ id: string }>('create_mcp_server', { name: `before ${turn}`, command: 'node' })
+  return { tool: 'edit_mcp_description', args: { id, name: `after ${turn}`, scope: 'org' } }
+}
+
+const createUser = async (_app: TestApp, turn: number): Promise<SweptCall> => ({
+  tool: 'user_create',
+  args: { email: `swept-${turn}@example.com` },
+})
+
+const acceptInvitation = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  const { link } = await app.ask<{ link: string }>('invitation_create', { email: `invited-${turn}@example.com` })
+  return { tool: 'invitation_accept', args: { token: link.split('/').at(-1)!, password: 'correct horse battery' } }
+}
+
 const refused = async (app: TestApp): Promise<SweptCall> => ({
   tool: 'task_update',
   args: { task_id: await first(app), status: 'done' },
@@ -132,6 +161,11 @@ export const operations: readonly Operation[] = [
   { name: 'api_key_create', kind: 'write', prepare: alone(createKey) },
   { name: 'api_key_revoke', kind: 'write', prepare: alone(revokeKey) },
   { name: 'seal_session_create', kind: 'write', prepare: alone(attest) },
+  { name: 'secret_link_submit', kind: 'write', prepare: alone(enterSecret) },
+  { name: 'create_mcp_server', kind: 'write', prepare: alone(createServer) },
+  { name: 'edit_mcp_description', kind: 'write', prepare: alone(renameServer) },
+  { name: 'user_create', kind: 'write', prepare: alone(createUser) },
+  { name: 'invitation_accept', kind: 'write', prepare: alone(acceptInvitation) },
   { name: 'a refused call', kind: 'refused', prepare: alone(refused), isBrief: true },
   { name: 'a batch of reads', kind: 'read', prepare: together(read, read, read, read, read), isBrief: true },
   { name: 'a batch of strict reads', kind: 'read', config: strict, prepare: together(read, read, read) },

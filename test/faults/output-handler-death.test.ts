@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { ask, setModelStage } from '../support/model-stage.ts'
-import { begunAtGate, type DyingRun, sweepDeaths } from '../support/run-deaths.ts'
+import { type DyingRun, startedAtGate, sweepDeaths } from '../support/run-deaths.ts'
 import { answer, serveWeb } from '../support/web-server.ts'
 import { type Ended, workflowYaml } from '../support/workflows.ts'
 
@@ -37,7 +37,7 @@ END: { kind: System, command: "true", transitions: [] }`
   await client.ended
   const recordedAtDeath: boolean[] = []
   const run: DyingRun = {
-    begin: begunAtGate('handled'),
+    begin: startedAtGate('handled'),
     async judge(next, execution_id, turn, atDeath) {
       const end = await ask<Ended>(next, 'aegis.workflow.wait', { execution_id })
       expect(end, JSON.stringify(end)).toMatchObject({ status: 'completed', current_state: 'END' })

@@ -11,7 +11,7 @@ import { statement } from '../../src/stores/sql/statements.ts'
 import { sessionOf } from '../../src/stores/sql/tx.ts'
 import { openSqliteConnection } from '../../src/stores/sqlite/connection.ts'
 import { failureRules } from '../../src/stores/sqlite/failure-rules.ts'
-import { newPlace } from '../support/databases.ts'
+import { newTestDatabase } from '../support/databases.ts'
 import { createDatabase } from '../support/postgres.ts'
 import { ACME } from '../support/sample-tasks.ts'
 
@@ -38,8 +38,8 @@ test('a full disk is the store’s failure, with SQLite’s own word for it', as
 test.each(['SQLite', 'PostgreSQL'] as const)(
   'in %s a broken constraint is our mistake, not the store’s',
   async (dialect) => {
-    const place = await newPlace(dialect)
-    const database = await place.open()
+    const testDatabase = await newTestDatabase(dialect)
+    const database = await testDatabase.open()
     const twice = database.write(ACME, async (tx) => {
       for (let time = 0; time < 2; time++) await sessionOf(tx).run(insertProject, { slug: 'same' })
     })
@@ -47,7 +47,7 @@ test.each(['SQLite', 'PostgreSQL'] as const)(
     expect(error).toBeInstanceOf(Error)
     expect(error).not.toBeInstanceOf(AppError)
     await database.close()
-    place.remove()
+    testDatabase.remove()
   },
 )
 

@@ -110,7 +110,7 @@ const uplinks = (): Process[] =>
 function madeOutside(): string[] {
   const entries = readFileSync(`/proc/${supervisorPid(dataDir)}/environ`, 'latin1').split('\0')
   const groups = entries.find((entry) => entry.startsWith('CASTELLAN_SUPERVISOR_CGROUPS='))?.split(/[ =]/) ?? []
-  const files = ['supervisor.pid', 'supervisor.sock', 'doors/supervisor.sock', 'doors/slirp.sock', 'alive'].map(
+  const files = ['supervisor.pid', 'supervisor.sock', 'sockets/supervisor.sock', 'sockets/slirp.sock', 'alive'].map(
     (name) => join(stateFolder(dataDir), name),
   )
   return [...groups.filter((part) => part.startsWith('/')), ...files].filter((path) => existsSync(path))

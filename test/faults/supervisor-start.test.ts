@@ -50,7 +50,7 @@ afterEach(async () => {
 })
 
 function open(more: Partial<NamespacesDeps> = {}): WorkspaceBackend {
-  const place = {
+  const options = {
     state,
     storeGb: 0,
     ...storeBounds,
@@ -59,7 +59,7 @@ function open(more: Partial<NamespacesDeps> = {}): WorkspaceBackend {
     credentials: [],
     logger: silentLogger,
   }
-  const backend = createNamespacesBackend({ ...place, ...more })
+  const backend = createNamespacesBackend({ ...options, ...more })
   opened.push(backend)
   return backend
 }
@@ -99,7 +99,7 @@ const watchersOf = (first: number): number[] =>
   listProcesses().flatMap(({ pid, command }) =>
     command.startsWith('perl -e') && command.trimEnd().endsWith(`${state} ${first}`) ? [pid] : [],
   )
-const holdsPlace = (pid: number): boolean =>
+const holdsLock = (pid: number): boolean =>
   readdirSync(`/proc/${pid}/fd`).some((fd) => readlinkSync(`/proc/${pid}/fd/${fd}`).endsWith('supervisor.lock'))
 function stateOf(pid: number): string | undefined {
   try {
@@ -125,7 +125,7 @@ describe('a start', () => {
     const backend = open()
     await run(backend, 'w')
     // What only serves it holds no place: its pauses would be waited for.
-    expect(launches().filter(holdsPlace)).toHaveLength(1)
+    expect(launches().filter(holdsLock)).toHaveLength(1)
     for (let round = 0; round < ROUNDS; round++) {
       process.kill(supervisorPid(), 'SIGKILL')
       const other = open()
@@ -136,12 +136,12 @@ describe('a start', () => {
 
   /** As in a container whose first process is a server and asks for the end of nobody's child. */
   test('after an end that nobody asked for is free to begin', async () => {
-    const place = { state, storeGb: 0, ...storeBounds, version: 'test' }
-    const start = `(await import('./src/backends/namespaces/start-supervisor.ts')).ensureSupervisor(${JSON.stringify(place)})`
+    const options = { state, storeGb: 0, ...storeBounds, version: 'test' }
+    const start = `(await import('./src/backends/namespaces/start-supervisor.ts')).ensureSupervisor(${JSON.stringify(options)})`
     const adopt = `require './src/supervisor/perl/kernel.pl'; system_call('prctl', 36, 1, 0, 0, 0) == 0 or die "prctl: $!"; exec @ARGV if !fork; sleep`
     const parent = spawn('perl', ['-e', adopt, process.execPath, '--input-type=module', '-e', start])
     try {
-      await expect.poll(() => existsSync(join(state, 'doors/supervisor.sock'))).toBe(true)
+      await expect.poll(() => existsSync(join(state, 'sockets/supervisor.sock'))).toBe(true)
       process.kill(supervisorPid(), 'SIGKILL')
       await expect.poll(() => existsSync(pidFile())).toBe(false)
       expect((await open().inventory()).running).toEqual([])
@@ -270,7 +270,8 @@ describe('a machine that lacks something', () => {
     expect(failure).toMatchObject({ code: 'ERR_CAPABILITY_MISSING', details: { exit_code: 76 } })
     expect(failure.message).toContain('the kernel refuses user namespaces')
     expect(failure.message).not.toContain('another day')
-    expect(readdirSync(state).filter((name) => /pid|sock|alive/.test(name))).toEqual([])
+    const left = readdirSync(state, { recursive: true, encoding: 'utf8' })
+    expect(left.filter((name) => /\.(pid|sock)$|alive/.test(name))).toEqual([])
   })
 })
 

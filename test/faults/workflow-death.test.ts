@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { agentYaml } from '../support/executions.ts'
 import { isLongRun } from '../support/long-run.ts'
 import { ask, setModelStage } from '../support/model-stage.ts'
-import { begunAtGate, type DyingRun, type JournalRow, journalsOf, sweepDeaths } from '../support/run-deaths.ts'
+import { type DyingRun, type JournalRow, journalsOf, startedAtGate, sweepDeaths } from '../support/run-deaths.ts'
 import type { SeenRequest } from '../support/scripted-model.ts'
 import { type Ended, workflowYaml } from '../support/workflows.ts'
 
@@ -19,7 +19,7 @@ const plansFor = (steps: number, commits: number, short: readonly string[]): rea
   return [...each('run.step', steps), ...each('store.commit', commits)]
 }
 
-const noted = (word: string): string => `echo ${word} >> /workspace/log`
+const noted = (word: string): string => `echo ${word} >> /workspace/log-${word}`
 const states = `GATE: { kind: Human, prompt: "Begin?", transitions: [{ condition: always, target: WORK }] }
 WORK: { kind: System, command: "${noted('work')}", transitions: [{ condition: on_success, target: BOX }] }
 BOX: { kind: ContainerRun, name: box, image: host, network_mode: bridge, command: ["sh", "-c", "${noted('box')}"], transitions: [{ condition: on_success, target: PAIR }] }
@@ -27,7 +27,7 @@ PAIR: { kind: ParallelContainerRun, completion: all_succeed, steps: [{ name: lef
 VOICES: { kind: ParallelAgents, agents: [{ agent: voice, input: "voice-1 {{input.turn}}." }, { agent: voice, input: "voice-2 {{input.turn}}." }], consensus: { strategy: weighted_average, min_judges_required: 2 }, transitions: [{ condition: score_above, threshold: 0.5, target: ASK }] }
 ASK: { kind: Human, prompt: "Go on?", transitions: [{ condition: input_equals_yes, target: BELOW }] }
 BELOW: { kind: Subworkflow, workflow_id: below, mode: blocking, result_key: below, transitions: [{ condition: on_success, target: END }] }
-END: { kind: System, command: "cat /workspace/log", transitions: [] }`
+END: { kind: System, command: "cat /workspace/log-*", transitions: [] }`
 
 /** The step of the journal whose record says that the command which notes the word was run. */
 const stepOf: Readonly<Record<string, readonly [string, RegExp]>> = {
@@ -65,7 +65,7 @@ describe('a server that kills itself', () => {
     client.kill('SIGKILL')
     await client.ended
     const run: DyingRun = {
-      begin: begunAtGate('swept'),
+      begin: startedAtGate('swept'),
       async judge(next, execution_id, turn, atDeath) {
         const end = await ask<Ended>(next, 'aegis.workflow.wait', { execution_id })
         expect(end, JSON.stringify(end)).toMatchObject({ status: 'completed', current_state: 'END' })

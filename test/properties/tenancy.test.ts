@@ -15,6 +15,7 @@ import { createToolHost } from '../../src/tools/runtime/create-tool-host.ts'
 import { defineTool, type ToolDefinition } from '../../src/tools/runtime/define-tool.ts'
 import { createRateLimiter } from '../../src/tools/runtime/rate-limiter.ts'
 import { createStages } from '../../src/tools/runtime/stages.ts'
+import { createToolViews } from '../../src/tools/runtime/tool-views.ts'
 import { openTestApp, type TestApp } from '../support/app.ts'
 import { plantCanaries } from '../support/canaries.ts'
 import { agentYaml } from '../support/executions.ts'
@@ -226,10 +227,11 @@ describe('the probe', () => {
   /** The pipeline of the program around other tools, on the store of a copy. */
   async function hostOf(fork: TestApp, tools: ReturnType<typeof createCatalog>) {
     const { clock } = fork
+    const views = createToolViews({ catalog: tools, clock })
     const callTool = createCallTool({
       spelling: catalog.spelling,
       stages: createStages({
-        catalog: tools,
+        views,
         mode: 'FULL',
         rateLimiter: createRateLimiter({ clock, enabled: false }),
         limitOwner: false,
@@ -243,6 +245,6 @@ describe('the probe', () => {
       newCallId: () => 'c_probe',
       strictReadRecords: false,
     })
-    return createToolHost({ catalog: tools, mode: 'FULL', callTool: Promise.resolve(callTool) })
+    return createToolHost({ views, mode: 'FULL', callTool: Promise.resolve(callTool) })
   }
 })

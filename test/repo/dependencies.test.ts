@@ -24,6 +24,12 @@ const notPinned = (file: PackageFile): string[] =>
     .filter(([, version]) => !/^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$/.test(version))
     .map(([name, version]) => `${name} ${version}`)
 
+/** The packages in the first column of the table of a decision record. */
+const listedIn = (record: string): string[] =>
+  [...record.matchAll(/^\| (`[^|]*`) \|/gm)].flatMap(([, cell]) =>
+    [...cell!.matchAll(/`([^`]+)`/g)].map(([, name]) => name!),
+  )
+
 const nameOf = (path: string): string => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)
 
 const installing = (lock: LockFile): string[] => [
@@ -53,6 +59,15 @@ describe('dependencies', () => {
       ([path, entry]) => path !== '' && !entry.integrity && !isForAnotherSystem(entry),
     )
     expect(withoutIntegrity.map(([path]) => path)).toEqual([])
+  })
+
+  it.each([
+    ['dependencies', 'docs/decisions/0002-runtime-dependencies.md'],
+    ['devDependencies', 'docs/decisions/0003-development-dependencies.md'],
+  ] as const)('of the group %s have their reason in %s', (group, record) => {
+    expect(listedIn(readText(record)).sort(), 'one row for each package').toEqual(
+      Object.keys(file[group] as Record<string, string>).sort(),
+    )
   })
 
   it('run nothing when they are installed', () => {

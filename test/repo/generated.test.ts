@@ -3,6 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { findStale, generatedFiles, writeGenerated } from '../../scripts/gen/generate.ts'
+import { buildOpenApi } from '../../src/http/openapi.ts'
+import { loadAllTools } from '../../src/tools/index.ts'
+import { createCatalog } from '../../src/tools/runtime/catalog.ts'
 import { repositoryRoot } from './source-files.ts'
 
 describe('generated files', () => {
@@ -16,6 +19,21 @@ describe('generated files', () => {
 
   it('are the same each time', async () => {
     expect(await generatedFiles()).toEqual(await generatedFiles())
+  })
+})
+
+describe('the snapshot of the OpenAPI document', () => {
+  type Document = Readonly<{ paths: Record<string, Record<string, unknown>> }>
+
+  it('has every operation, and no text of a tool', async () => {
+    const files = await generatedFiles()
+    const catalog = createCatalog(await loadAllTools())
+    const snapshot = files.get('surface/openapi.json')!
+    const operations = ({ paths }: Document): string[] =>
+      Object.entries(paths).flatMap(([path, item]) => Object.keys(item).map((method) => `${method} ${path}`))
+    expect(operations(JSON.parse(snapshot) as Document).sort()).toEqual(operations(buildOpenApi(catalog, '1')).sort())
+    const repeated = catalog.tools.filter(({ listed }) => snapshot.includes(JSON.stringify(listed.description)))
+    expect(repeated.map(({ name }) => name)).toEqual([])
   })
 })
 

@@ -1,4 +1,5 @@
 import { posix } from 'node:path'
+import { privateDomainOf } from './domain-faces.ts'
 import { type LayerRow, layerRows } from './layer-rules.ts'
 import { dottedName, type ImportedModule, importsOf, type SourceFile, visitNodes } from './source-files.ts'
 import { type PackageOwner, packageOwners, storeMayImportFromDomain, type WordRule, wordRules } from './word-rules.ts'
@@ -61,6 +62,15 @@ function checkFolder(
       module.line,
       'store-port',
       `imports ${target}, but a store takes from a domain only ports.ts and rules.ts. Move the type it implements to ports.ts.`,
+    )
+  }
+  const beyond = inside.startsWith('app/') ? undefined : privateDomainOf(target.slice('src/'.length))
+  if (beyond !== undefined) {
+    return violation(
+      source,
+      module.line,
+      'face',
+      `imports ${target}, which is private to domains/${beyond}. Use what its ports, rules or service offer, or make the file part of its face in test/repo/domain-faces.ts.`,
     )
   }
   return undefined

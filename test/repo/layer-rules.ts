@@ -2,7 +2,7 @@ import { type LayerRow, outerLayerRows } from './outer-layer-rows.ts'
 
 /**
  * Who may import what, as data. One sentence: imports point inward — `kernel` ← `contract` ← core (`domains`, `audit`) ←
- * adapters (`stores`) and doors (`tools`, `mcp`, `http`, `cli`) ← `app` — adapters and doors never import each other,
+ * adapters (`stores`) and transports (`tools`, `mcp`, `http`, `cli`) ← `app` — adapters and transports never import each other,
  * and only `app` constructs. Types follow the same rule as values, or they would drag the layers together.
  *
  * The most specific row wins; `*` is one folder name. A folder may always import itself.
@@ -51,6 +51,12 @@ export const layerRows: readonly LayerRow[] = [
     folders: ['kernel', 'contract', 'audit'],
     packages: [],
     reason: 'Gives out the log and its proofs; the mathematics is in audit.',
+  },
+  {
+    folder: 'domains/secrets',
+    folders: ['kernel', 'contract'],
+    packages: ['node:crypto'],
+    reason: 'Encrypts what nobody may see and gives out references to it; the cipher is what it needs node:crypto for.',
   },
   {
     folder: 'domains/server',
@@ -141,11 +147,54 @@ export const layerRows: readonly LayerRow[] = [
       'Templates of manifests, with their work counted; the library only parses, and is loaded late. YAML of strangers, with its tokens counted.',
   },
   {
-    folder: 'domains/agents',
-    folders: ['kernel', 'contract', 'engine', 'domains/templating'],
-    packages: ['zod', 'semver', 'ajv', 'ajv-formats', 're2js', 'croner', 'node:module', 'node:vm'],
+    folder: 'domains/manifests',
+    folders: ['kernel', 'contract', 'domains/templating'],
+    packages: [
+      'zod',
+      'semver',
+      'ajv',
+      'ajv-formats',
+      're2js',
+      'croner',
+      'node:diagnostics_channel',
+      'node:module',
+      'node:vm',
+    ],
     reason:
-      'Manifests, versions and their registry; what its agents did it sees in the runs. Schemas, patterns, cron expressions and templates in a manifest are tried before it is accepted; node:vm ends a check that takes too long.',
+      'What manifests of every kind have in common. Schemas, patterns, cron expressions and templates in a manifest are tried before it is accepted; node:vm ends a check that takes too long.',
+  },
+  {
+    folder: 'domains/agents',
+    folders: ['kernel', 'contract', 'engine', 'domains/manifests', 'domains/profiles', 'domains/templating'],
+    packages: ['zod'],
+    reason: 'Manifests of agents, their versions and their registry; what its agents did it sees in the runs.',
+  },
+  {
+    folder: 'domains/profiles',
+    folders: ['kernel', 'contract'],
+    packages: [],
+    reason: 'What agents, gateways and proxies have in common; whose it is comes from the contract.',
+  },
+  {
+    folder: 'domains/mcp-servers',
+    folders: ['kernel', 'contract', 'domains/secrets'],
+    packages: ['yaml'],
+    reason:
+      'MCP servers of others: the catalogue, what is deployed of it, and the tools that they list. What runs and reaches them is behind its port. A specification for a cluster is YAML.',
+  },
+  {
+    folder: 'upstreams',
+    folders: ['kernel', 'contract', 'domains/mcp-servers', 'web-client'],
+    packages: ['@modelcontextprotocol/client', 'node:stream'],
+    reason:
+      'Connections to MCP servers, on the client of the SDK: over standard streams in a workspace, and over HTTP to checked addresses. It is loaded with the first use.',
+  },
+  {
+    folder: 'domains/people',
+    folders: ['kernel', 'contract'],
+    packages: ['node:crypto'],
+    reason:
+      'Decides who signed-in people are and what they may do. It hashes passwords and checks signed cookies, which is what it needs node:crypto for.',
   },
   {
     folder: 'domains/platform',
@@ -154,8 +203,22 @@ export const layerRows: readonly LayerRow[] = [
     reason: 'Tells about the installation: schemas of manifests, runtimes, tools, configuration.',
   },
   {
+    folder: 'domains/runs',
+    folders: ['kernel', 'contract', 'engine', 'domains/manifests'],
+    packages: [],
+    reason: 'What runs of agents, workflows and intents have in common: tools, workspaces, values, verdicts, handlers.',
+  },
+  {
     folder: 'domains/executions',
-    folders: ['kernel', 'contract', 'engine', 'domains/agents', 'domains/templating'],
+    folders: [
+      'kernel',
+      'contract',
+      'engine',
+      'domains/agents',
+      'domains/manifests',
+      'domains/runs',
+      'domains/templating',
+    ],
     packages: [],
     reason: 'The loop of one agent, as a program of the engine; models and tools are behind ports.',
   },
@@ -168,13 +231,30 @@ export const layerRows: readonly LayerRow[] = [
   },
   {
     folder: 'domains/workflows',
-    folders: ['kernel', 'contract', 'engine', 'domains/agents', 'domains/executions', 'domains/templating'],
-    packages: ['@marcbachmann/cel-js', 'node:module'],
+    folders: [
+      'kernel',
+      'contract',
+      'engine',
+      'domains/agents',
+      'domains/executions',
+      'domains/manifests',
+      'domains/runs',
+      'domains/templating',
+    ],
+    packages: ['zod', '@marcbachmann/cel-js', 'node:module'],
     reason: 'State machines over agents, commands and people, as programs of the engine.',
   },
   {
     folder: 'domains/intents',
-    folders: ['kernel', 'contract', 'engine', 'domains/agents', 'domains/executions', 'domains/workflows'],
+    folders: [
+      'kernel',
+      'contract',
+      'engine',
+      'domains/agents',
+      'domains/executions',
+      'domains/runs',
+      'domains/workflows',
+    ],
     packages: [],
     reason: 'From a wish to a result: agents and workflows put together.',
   },

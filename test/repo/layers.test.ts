@@ -1,4 +1,6 @@
+import { posix } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { publicFiles } from './domain-faces.ts'
 import { checkLayers, packageOf, rowOf } from './layer-check.ts'
 import { layerRows } from './layer-rules.ts'
 import { importsOf, isTestFile, parseSource, readSources } from './source-files.ts'
@@ -33,6 +35,17 @@ describe('the layers', () => {
     expect(allowed.filter((pair) => !used.has(pair))).toEqual([])
   })
 
+  it('have no public file that no other folder uses', () => {
+    const used = new Set(
+      production.flatMap((source) =>
+        importsOf(source)
+          .map(({ specifier }) => posix.join(posix.dirname(source.path), specifier).replace(/^src\//, ''))
+          .filter((target) => posix.dirname(target) !== posix.dirname(source.path.slice('src/'.length))),
+      ),
+    )
+    expect(publicFiles.filter((file) => !used.has(file))).toEqual([])
+  })
+
   it('have no row without a folder', () => {
     const used = new Set(production.map((source) => rowOf(source.path.slice('src/'.length))?.row.folder))
     expect(layerRows.map((row) => row.folder).filter((folder) => !used.has(folder))).toEqual([])
@@ -52,7 +65,8 @@ describe('the check of the layers', () => {
     ['a sibling domain', 'src/domains/tasks/bad.ts', `import '../trail/ports.ts'`, 'folder'],
     ['a sibling toolset', 'src/tools/ledger/bad.ts', `import x from '../log/log-export.ts'`, 'folder'],
     ['the writer, from the checker', 'src/audit/fsck/bad.ts', `import { x } from '../tree.ts'`, 'folder'],
-    ['a service, from a store', 'src/stores/sql/bad.ts', `import '../../domains/tasks/task-service.ts'`, 'store-port'],
+    ['a service, from a store', 'src/stores/sql/bad.ts', `import '../../domains/tasks/service.ts'`, 'store-port'],
+    ['a private file', 'src/domains/trail/bad.ts', `import '../tasks/task-reads.ts'`, 'face'],
     ['a test', 'src/app/bad.ts', `import '../../test/support/sample-host.ts'`, 'outside'],
     ['a computed path', 'src/app/bad.ts', `await import(name)`, 'package'],
     ['a package of another folder', 'src/domains/tasks/bad.ts', `import { z } from 'zod'`, 'package'],

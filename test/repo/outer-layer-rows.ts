@@ -7,7 +7,7 @@ export type LayerRow = Readonly<{
   reason: string
 }>
 
-/** Adapters, doors and the composition root: what is around the core. */
+/** Adapters, transports and the composition root: what is around the core. */
 export const outerLayerRows: readonly LayerRow[] = [
   {
     folder: 'stores/sql',
@@ -33,6 +33,12 @@ export const outerLayerRows: readonly LayerRow[] = [
     folders: ['kernel', 'contract', 'audit', 'domains/*'],
     packages: ['node:fs', 'node:path', 'node:crypto', 'node:timers', 'node:stream'],
     reason: 'The ports of the core that are plain files. Nothing else touches the file system on behalf of the core.',
+  },
+  {
+    folder: 'accounts',
+    folders: ['kernel', 'contract', 'domains/people'],
+    packages: ['better-auth', '@better-auth/oauth-provider'],
+    reason: 'Sessions and authorisations on better-auth, loaded with the first sign-in.',
   },
   {
     folder: 'supervisor',
@@ -148,15 +154,28 @@ export const outerLayerRows: readonly LayerRow[] = [
   },
   {
     folder: 'mcp',
-    folders: ['kernel', 'contract', 'tools/runtime'],
-    packages: ['@modelcontextprotocol/server', 'zod', 'node:http', 'node:stream'],
-    reason: 'Protocol only: it lists and calls tools through the host and knows no domain and no single tool.',
+    folders: ['kernel', 'contract', 'tools/runtime', 'http/exchange'],
+    packages: ['@modelcontextprotocol/server', 'zod', 'node:async_hooks', 'node:http', 'node:stream'],
+    reason:
+      'Protocol only: it lists and calls tools through the host and knows no domain and no single tool. The SDK does not say which caller subscribes; the asynchronous context does.',
+  },
+  {
+    folder: 'http/exchange',
+    folders: [],
+    packages: ['node:http'],
+    reason: 'How a body is read and an answer sent, for every protocol that is carried by HTTP.',
   },
   {
     folder: 'http',
-    folders: ['kernel', 'contract', 'tools/runtime'],
+    folders: ['kernel', 'contract', 'tools/runtime', 'http/pages', 'http/exchange'],
     packages: ['node:http', 'node:net', 'node:events'],
-    reason: 'Routes and their checks: it lists and calls tools through the host; app hands it the other doors.',
+    reason: 'Routes and their checks: it lists and calls tools through the host; app hands it the other transports.',
+  },
+  {
+    folder: 'http/pages',
+    folders: ['kernel', 'contract', 'http', 'http/exchange', 'tools/runtime'],
+    packages: ['node:http', 'node:net'],
+    reason: 'Small pages for people, written by hand: no framework, no script.',
   },
   {
     folder: 'cli',
@@ -170,12 +189,14 @@ export const outerLayerRows: readonly LayerRow[] = [
     folders: [
       'kernel',
       'contract',
+      'accounts',
       'audit',
       'audit/fsck',
       'domains/*',
       'engine',
       'models',
       'search',
+      'upstreams',
       'web-client',
       'stores/*',
       'backends/*',
@@ -185,10 +206,11 @@ export const outerLayerRows: readonly LayerRow[] = [
       'tools/runtime',
       'mcp',
       'http',
+      'http/pages',
       'cli',
       'app/*',
     ],
-    packages: ['zod', 'yaml', 'node:crypto', 'node:fs', 'node:os', 'node:path', 'node:util'],
+    packages: ['zod', 'yaml', 'node:crypto', 'node:fs', 'node:net', 'node:os', 'node:path', 'node:tls', 'node:util'],
     reason: 'The composition root: the only place that constructs and that reads the environment.',
   },
   {
@@ -214,6 +236,7 @@ export const outerLayerRows: readonly LayerRow[] = [
     folder: 'app/ownership',
     folders: ['kernel', 'contract', 'mcp', 'tools/runtime'],
     packages: ['node:fs', 'node:net', 'node:os', 'node:path', 'node:timers', 'node:sqlite'],
-    reason: 'Several processes on one data directory: a lock, and a socket that carries the lines of the MCP door.',
+    reason:
+      'Several processes on one data directory: a lock, and a socket that carries the lines of the MCP transport.',
   },
 ]

@@ -57,32 +57,70 @@ const emptyName: TidyRule = ({ path }) => {
 /** Words of our own for what the field has a word for; see docs/glossary.md. */
 const ownWords: ReadonlyMap<string, string> = new Map([
   ['breath', 'time slicer'],
+  ['begun', 'started, opened or recovered'],
   ['desk', 'invoker, broker, directory or locks'],
+  ['door', 'transport or entry point'],
   ['hopeless', 'nonRetryable'],
   ['leftover', 'pending cleanup'],
+  ['place', 'slot, handle, cursor or path'],
   ['remark', 'warning'],
   ['scene', 'context'],
   ['seat', 'prewarmed slot'],
   ['starter', 'owner'],
+  ['somebody', 'caller or owner'],
+  ['stranger', 'untrusted party'],
   ['surrounding', 'environment'],
+  ['whoever', 'caller or owner'],
   ['wish', 'request, intent or prompt'],
   ['withheld', 'redacted or hidden'],
   ['withhold', 'redact or hide'],
 ])
-const ownWordIn = (name: string): string | undefined =>
+/** Fields that are published or on disk keep their names: a word here is allowed as a whole identifier in these files. */
+const publishedFields: ReadonlyMap<string, readonly string[]> = new Map([
+  [
+    'door',
+    [
+      'src/app/ownership/hello.ts',
+      'src/engine/ports.ts',
+      'src/engine/requests.ts',
+      'test/executions/tools.test.ts',
+      'test/pipeline/record.test.ts',
+      'test/support/app.ts',
+      'test/workflows/states.test.ts',
+    ],
+  ],
+  [
+    'takes',
+    [
+      'src/backends/namespaces/index.ts',
+      'src/backends/namespaces/supervisor-client.ts',
+      'src/supervisor/protocol.ts',
+      'src/supervisor/serve-requests.ts',
+    ],
+  ],
+])
+/** Own words only as a whole name: part of one, they are plain English. */
+const ownNames: ReadonlyMap<string, string> = new Map([
+  ['gives', 'result'],
+  ['takes', 'params'],
+])
+const ownWordIn = (name: string): string | undefined => (ownNames.has(name) ? name : partIn(name))
+const partIn = (name: string): string | undefined =>
   name
     .split(/[^A-Za-z]+|(?<=[a-z])(?=[A-Z])/)
     .map((part) => part.toLowerCase().replace(/(?<=wish)es$|s$/, ''))
     .find((part) => ownWords.has(part))
 
 const ownWord: TidyRule = (source) => {
-  const told = (word: string, name: string): string => `'${name}' has '${word}'; say ${ownWords.get(word)}.`
+  const told = (word: string, name: string): string =>
+    `'${name}' has '${word}'; say ${ownWords.get(word) ?? ownNames.get(word)}.`
   const inPath = ownWordIn(source.path)
   const faults = inPath === undefined ? [] : [{ message: `${source.path}: ${told(inPath, source.path)}` }]
   visitNodes(source, (node) => {
     // Codes are public: they keep their names.
     const name = node.type === 'Identifier' ? String(node['name']).replace(/^ERR_.*/, '') : ''
     const word = ownWordIn(name)
+    if (publishedFields.get(name)?.includes(source.path)) return
     if (word !== undefined) faults.push(at(source, node.start, told(word, name)))
   })
   return faults
@@ -125,6 +163,14 @@ const history = inComments(
   /\b(used to be|previously|formerly|was renamed|changed (from|in v?\d)|added (in v?\d|by)|refactored|issue #?\d+|ticket|PR #?\d+|#\d{2,})\b/i,
   'A comment says what holds and why; what was, is in the history.',
 )
+
+/** In contracts the party is named: the caller, the owner, the process, or an untrusted party. */
+const unnamedParty: TidyRule = (source) =>
+  source.path.startsWith('src/') &&
+  !isTestFile(source.path) &&
+  !/^src\/domains\/workflows\/(manifest|read-)/.test(source.path)
+    ? inComments(/\b(whoever|somebody|strangers?)\b/i, 'Name the party: the caller, the owner, the process.')(source)
+    : []
 
 const machinePath: TidyRule = (source) => {
   const found = /(?<![\w.])\/(work|root)\/\w+/.exec(source.text)
@@ -173,6 +219,7 @@ export const tidyRules: Readonly<Record<string, TidyRule>> = {
   marker,
   history,
   'machine-path': machinePath,
+  'unnamed-party': unnamedParty,
   'silenced-test': silencedTest,
   'retried-test': retriedTest,
 }

@@ -20,7 +20,7 @@ export const packageOwners: readonly PackageOwner[] = [
   {
     package: '@modelcontextprotocol/server',
     folders: ['mcp'],
-    reason: 'The SDK changes with the protocol; only the protocol door may have to change with it.',
+    reason: 'The SDK changes with the protocol; only the protocol’s own folder may have to change with it.',
   },
   {
     package: 'node:child_process',

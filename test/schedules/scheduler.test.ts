@@ -4,7 +4,7 @@ import type { Database } from '../../src/contract/database.ts'
 import { isoTime } from '../../src/kernel/clock.ts'
 import { type FaultPoint, installFaultPlan } from '../../src/kernel/fault.ts'
 import { movableClock } from '../support/app.ts'
-import { type DialectName, dialects, newPlace, openEmpty } from '../support/databases.ts'
+import { type DialectName, dialects, newTestDatabase, openEmpty } from '../support/databases.ts'
 import { openServer, type TestServer } from '../support/schedules.ts'
 
 const hourly = { type: 'interval', everyMs: 3_600_000 } as const
@@ -39,7 +39,7 @@ describe.each(dialects)('over %s', (dialect) => {
   test('an execution starts when its time has come, and again at the next', async () => {
     const { set, goOn, release, runs, reasons, clock } = await open()
     await set(hourly)
-    const begunMs = clock.nowMs()
+    const startedMs = clock.nowMs()
     await goOn(HOUR - 1)
     expect(await runs()).toEqual([])
     await goOn(1)
@@ -47,8 +47,8 @@ describe.each(dialects)('over %s', (dialect) => {
     await goOn(HOUR)
     expect(await runs()).toHaveLength(2)
     expect(await reasons()).toEqual([
-      { due_at: isoTime(begunMs + HOUR), missed: 0, skipped: 0 },
-      { due_at: isoTime(begunMs + 2 * HOUR), missed: 0, skipped: 0 },
+      { due_at: isoTime(startedMs + HOUR), missed: 0, skipped: 0 },
+      { due_at: isoTime(startedMs + 2 * HOUR), missed: 0, skipped: 0 },
     ])
   })
 
@@ -82,10 +82,10 @@ describe.each(dialects)('over %s', (dialect) => {
   test('what came while no server was there is made up for by one execution, or by none', async () => {
     const once = await open()
     await once.set(hourly)
-    const begunMs = once.clock.nowMs()
+    const startedMs = once.clock.nowMs()
     await once.goOn(5.5 * HOUR)
-    expect(await once.reasons()).toEqual([{ due_at: isoTime(begunMs + 5 * HOUR), missed: 4, skipped: 0 }])
-    expect((await once.find())!.nextAtMs).toBe(begunMs + 6 * HOUR)
+    expect(await once.reasons()).toEqual([{ due_at: isoTime(startedMs + 5 * HOUR), missed: 4, skipped: 0 }])
+    expect((await once.find())!.nextAtMs).toBe(startedMs + 6 * HOUR)
     const none = await open()
     await none.set({ ...hourly, missed: 'skip' })
     await none.goOn(5.5 * HOUR)
@@ -117,7 +117,7 @@ describe.each(dialects)('over %s', (dialect) => {
     const started: unknown[] = []
     const server = await open({
       deps: {
-        isRevoked: async () => isRevoked,
+        owners: { isRevoked: async () => isRevoked },
         async start(_, __, reason) {
           if (refusal !== undefined) throw refusal
           started.push(reason)
@@ -156,11 +156,11 @@ describe.each(dialects)('over %s', (dialect) => {
 
 /** A server that fails at every step from the `count`-th on, then another. Answers where, if there were so many. */
 async function failAt(dialect: DialectName, count: number): Promise<FaultPoint | undefined> {
-  const place = await newPlace(dialect)
+  const testDatabase = await newTestDatabase(dialect)
   const clock = movableClock()
   const opened: Database[] = []
   const open = async (bootId: string): Promise<TestServer> => {
-    const database = await place.open()
+    const database = await testDatabase.open()
     opened.push(database)
     return openServer(database, clock, { bootId })
   }
@@ -186,14 +186,14 @@ async function failAt(dialect: DialectName, count: number): Promise<FaultPoint |
   expect((await second.find())!.nextAtMs).toBe(clock.nowMs() + HOUR)
   await second.close()
   for (const database of opened) await database.close()
-  place.remove()
+  testDatabase.remove()
   return point
 }
 
 test('two servers on one PostgreSQL start each execution once', async () => {
-  const place = await newPlace('PostgreSQL')
+  const testDatabase = await newTestDatabase('PostgreSQL')
   const clock = movableClock()
-  const databases = [await place.open(), await place.open()]
+  const databases = [await testDatabase.open(), await testDatabase.open()]
   const servers = databases.map((database, index) => openServer(database, clock, { bootId: `boot-${index}` }))
   onTestFinished(async () => {
     for (const server of servers) await server.close()

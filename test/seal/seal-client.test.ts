@@ -4,15 +4,15 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createSealClient, SealError } from '../../src/seal-client/seal-client.ts'
-import { type HttpDoorApp, openHttpDoorApp, type ServedDoor } from '../support/http-door-peer.ts'
+import { type HttpTransportApp, openHttpTransportApp, type ServedTransport } from '../support/http-transport-peer.ts'
 import { runNode } from '../support/run-node.ts'
 
-let peer: HttpDoorApp
-let served: ServedDoor
-let keyed: ServedDoor
+let peer: HttpTransportApp
+let served: ServedTransport
+let keyed: ServedTransport
 
 beforeAll(async () => {
-  peer = await openHttpDoorApp()
+  peer = await openHttpTransportApp()
   served = await peer.serve()
   keyed = await peer.serve({ requireKeys: true })
 })
@@ -65,8 +65,8 @@ describe('the client', () => {
       .catch((error: unknown) => error)
     expect(refused).toBeInstanceOf(SealError)
     expect(refused).toMatchObject({ status: 422, code: -32602, reason: 'INVALID_ARGUMENTS' })
-    const stranger = createSealClient({ url: keyed.url })
-    await expect(stranger.call('task_list')).rejects.toMatchObject({ status: 401 })
+    const untrusted = createSealClient({ url: keyed.url })
+    await expect(untrusted.call('task_list')).rejects.toMatchObject({ status: 401 })
     const apiKey = await peer.createKey({ name: 'outside' })
     const known = createSealClient({ url: `${keyed.url}/`, apiKey })
     await expect(known.call('task_list')).rejects.toMatchObject({ status: 403, reason: 'TOOL_NOT_ALLOWED' })

@@ -9,9 +9,10 @@ import { type AttestInput, createSealService, type SealService } from '../../src
 import { createTokenSigner } from '../../src/domains/seal/token.ts'
 import { systemRandom } from '../../src/kernel/random.ts'
 import { sqlApiKeyStore } from '../../src/stores/sql/api-key-store.ts'
+import { sqlRoleStore } from '../../src/stores/sql/role-store.ts'
 import { sqlSealStore } from '../../src/stores/sql/seal-store.ts'
 import { movableClock } from '../support/app.ts'
-import { dialects, newPlace, type Place } from '../support/databases.ts'
+import { dialects, newTestDatabase, type TestDatabase } from '../support/databases.ts'
 import { newSigner, type SealSigner, seal, toolCall } from '../support/seal.ts'
 
 const contextNames = ['zaru-free', 'zaru-pro', 'aegis-system-agent-runtime', 'aegis-system-operator', 'tenant-acme-ops']
@@ -21,7 +22,7 @@ const contexts = new Map<string, SecurityContext>(
 const ACME = tenantId('acme')
 
 describe.each(dialects)('SEAL sessions in %s', (dialect) => {
-  let place: Place
+  let testDatabase: TestDatabase
   let database: Database
   let identity: IdentityService
   let service: SealService
@@ -31,19 +32,20 @@ describe.each(dialects)('SEAL sessions in %s', (dialect) => {
   const clock = movableClock()
 
   beforeEach(async () => {
-    place = await newPlace(dialect)
+    testDatabase = await newTestDatabase(dialect)
     await open()
     signer = newSigner()
     effects = []
   })
   afterEach(async () => {
     await database.close()
-    place.remove()
+    testDatabase.remove()
   })
 
   async function open(): Promise<void> {
-    database = await place.open()
+    database = await testDatabase.open()
     identity = createIdentityService({
+      roles: sqlRoleStore,
       store: sqlApiKeyStore,
       random: systemRandom,
       read: database.read,
@@ -228,11 +230,11 @@ describe.each(dialects)('SEAL sessions in %s', (dialect) => {
     const inside = { ...localOwner, securityContexts: [contexts.get('zaru-pro')!] }
     expect(await reasonOf(attest({}, inside))).toBe('ERR_PERMISSION_DENIED')
     const own = await attest()
-    const stranger = await keyPrincipal()
-    expect(await reasonOf(writing(stranger, (call) => service.revokeSession(call, own.session_id)))).toBe(
+    const untrusted = await keyPrincipal()
+    expect(await reasonOf(writing(untrusted, (call) => service.revokeSession(call, own.session_id)))).toBe(
       'ERR_NOT_FOUND',
     )
-    expect((await service.listSessions(reading(stranger))).sessions).toEqual([])
+    expect((await service.listSessions(reading(untrusted))).sessions).toEqual([])
   })
 
   it('are few for one identity: the oldest makes room', async () => {

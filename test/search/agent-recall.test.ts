@@ -55,8 +55,8 @@ async function recall(model: typeof embedder | undefined): Promise<number> {
   let sum = 0
   for (const [query, agent] of questions) {
     const request = { query, limit: 100, min_score: 0.3, include_platform_templates: false }
-    const place = (await search(call, rows, request)).results.findIndex(({ name }) => name === agent)
-    if (place >= 0) sum += 1 / (place + 1)
+    const rank = (await search(call, rows, request)).results.findIndex(({ name }) => name === agent)
+    if (rank >= 0) sum += 1 / (rank + 1)
   }
   return sum / questions.length
 }

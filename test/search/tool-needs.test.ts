@@ -9,7 +9,7 @@ import shipped from '../../src/tools/runtime/search/tool-vectors.json' with { ty
 import { shippedText, vectorsOfTools } from '../../src/tools/runtime/search/tool-vectors.ts'
 import usersSay from '../../src/tools/runtime/search/users-say.json' with { type: 'json' }
 
-const tools = await searchableTools(createPreparedCatalog(preparedTools().tools, async () => []))
+const tools = await searchableTools(createPreparedCatalog(preparedTools().tools, async () => []).tools)
 const names = new Set(tools.map(({ name }) => name))
 const tuning = loadNeeds('tuning')
 const heldOut = loadNeeds('held-out')

@@ -29,14 +29,15 @@ function loadValidator(): Validator {
 /** What is wrong with an answer, if anything is. */
 export function answerFault({ tool, answer }: PublishedAnswer): string | undefined {
   const schema = tool?.listed.outputSchema
-  if (schema === undefined) return undefined
+  // What another server answers is held against its schema by the client alone.
+  if (schema === undefined || tool?.definition.raw === true) return undefined
   let validate = compiled.get(schema)
   if (validate === undefined) {
     validator ??= loadValidator()
     validate = validator.compile(schema)
     compiled.set(schema, validate)
   }
-  // As MCP clients get it, with the warnings in it; other doors say those apart.
+  // As MCP clients get it, with the warnings in it; other transports say those apart.
   const { json } = displayedAnswer(answer, 'http')
   if (validate(JSON.parse(answer.json)) && (json === answer.json || validate(JSON.parse(json)))) return undefined
   const reasons = (validate.errors ?? []).map(({ instancePath, message }) => `${instancePath || '/'} ${message}`)

@@ -81,7 +81,7 @@ export type TestAppOptions = Readonly<{
 
 export const callerOf = (principal: Principal, rest: Partial<ToolCaller> = {}): ToolCaller => ({
   principal,
-  door: 'stdio',
+  transport: 'stdio',
   exposure: 'full',
   safeNames: false,
   ...rest,
@@ -161,7 +161,7 @@ function makeTestApp(parts: Parts, options: TestAppOptions): TestApp {
       const name = request.name ?? `agent-${++keyCount}`
       const { secret } = await ask<{ secret: string }>('api_key_create', { ...request, name })
       const { identity } = await app.ready
-      return callerOf(await identity!.authenticate(secret, parts.clock.nowMs()), { door: 'http' })
+      return callerOf(await identity!.authenticate(secret, parts.clock.nowMs()), { transport: 'http' })
     },
     async log(tenant = LOCAL_TENANT) {
       await (await app.ready).database!.flush()

@@ -1,6 +1,7 @@
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import { type Answer, openTestApp, type TestApp } from './app.ts'
 import { agentYaml } from './executions.ts'
+import { governanceWords, plantGovernance } from './governance-canaries.ts'
 import { ended, start, workflowYaml } from './workflows.ts'
 
 /** What tenant A has planted, and how tenant B would fill in a parameter with what is its own. */
@@ -92,6 +93,9 @@ const secrets = [
   ...['domain', 'source', 'origin', 'variable', 'layer', 'team', 'snapshot-id'],
   ...['role', 'skill', 'message', 'result'],
   ...['workflow', 'state', 'input', 'instruction', 'summary'],
+  ...['purpose', 'person', 'invited', 'address'],
+  ...governanceWords,
+  ...['profile', 'prompt', 'summary-title', 'suggestion', 'duty', 'user-team'],
 ].map((word) => `secret-${word}`)
 
 /** Only the records: what they name on the disk is for the back end to keep apart. */
@@ -155,6 +159,46 @@ async function plantAgent(app: TestApp, a: ToolCaller): Promise<readonly string[
   return [String(agent_id), String(session_id)]
 }
 
+/** A user of A's in a team of people, somebody invited, and an attempt to sign in. Answers the ids of all. */
+async function plantPeople(app: TestApp, a: ToolCaller): Promise<readonly string[]> {
+  const ask = (name: string, args: object) => app.ask<Answer>(name, args, a)
+  const team = await ask('user_team_create', { name: 'canary-people', description: 'secret-purpose' })
+  const user = await ask('user_create', {
+    email: 'canary-user@example.com',
+    name: 'secret-person',
+    teams: ['canary-people'],
+  })
+  const invitation = await ask('invitation_create', { email: 'secret-invited@example.com' })
+  app.behindItsBack((db) =>
+    db.exec(`INSERT INTO sign_in_attempts (at, email, address, outcome, tenant, user_id)
+      VALUES (1, 'secret-invited@example.com', 'secret-address', 'refused', '${A}', NULL)`),
+  )
+  return [team, user, invitation].map(({ id }) => String(id))
+}
+
+/** Agents of people, one of which hands tasks on to the other, and a role. Answers the ids of the agents. */
+async function plantProfiles(app: TestApp, a: ToolCaller): Promise<readonly string[]> {
+  const helper = await app.ask<{ id: string }>('create_agent', { name: 'canary-helper' }, a)
+  const lead = await app.ask<{ id: string }>(
+    'create_agent',
+    {
+      name: 'Canary Lead',
+      scope: 'org',
+      description: 'secret-profile',
+      systemPrompt: 'secret-prompt',
+      labels: [{ key: 'secret-key', value: 'secret-value' }],
+      suggestedPrompts: [{ summaryTitle: 'secret-summary-title', prompt: 'secret-suggestion' }],
+      subAgentIds: [helper.id],
+    },
+    a,
+  )
+  await app.ask('role_create', { name: 'canary-role', description: 'secret-duty', permissions: ['task:read'] }, a)
+  app.behindItsBack((db) =>
+    db.exec(`INSERT INTO shared_with_teams VALUES ('${A}', 'profile', '${helper.id}', 'secret-user-team')`),
+  )
+  return [helper.id, lead.id]
+}
+
 /** Makes the installation and closes it: its directory is the template for copies. */
 export async function plantCanaries(): Promise<{
   app: TestApp
@@ -178,11 +222,15 @@ export async function plantCanaries(): Promise<{
   plantTeam(app, `key:${String(key['id'])}`)
   const workflow = await plantWorkflow(app, a)
   const agent = await plantAgent(app, a)
+  const people = await plantPeople(app, a)
+  const profiles = await plantProfiles(app, a)
+  const governance = await plantGovernance(app, a, A)
   await app.stop()
   const probes = [
     ...['T-4030', 'T-4001', 'Θ-4004', 'A-4003', 'A-4002', 'canary-agent', 'canary-project', 'canary-label', A],
     ...[WORKSPACE, 'canary-space', 'canary-snapshot', 'canary-team', 'canary-member', 'canary-workflow', ...workflow],
-    ...['canary-coder', ...agent],
+    ...['canary-coder', ...agent, ...people, 'canary-helper', 'Canary Lead', 'canary-lead', 'canary-role', ...profiles],
+    ...governance,
     ...[key['id'], key['prefix'], thought['hash'], checkpoint.checkpoint].map(String),
   ]
   return {

@@ -16,14 +16,14 @@ export type DialectName = (typeof dialects)[number]
 export type OpenOptions = Readonly<{ targetVersion?: number; logger?: Logger }>
 
 /** Where one state lives: it can be opened again and again, and it starts empty. */
-export type Place = Readonly<{
+export type TestDatabase = Readonly<{
   /** The file of SQLite, the URL of PostgreSQL. */
   location: string
   open(options?: OpenOptions): Promise<Database>
   remove(): void
 }>
 
-export async function newPlace(dialect: DialectName): Promise<Place> {
+export async function newTestDatabase(dialect: DialectName): Promise<TestDatabase> {
   if (dialect === 'PostgreSQL') {
     const url = await createDatabase(inject('postgresUrl'))
     return {
@@ -43,13 +43,13 @@ export async function newPlace(dialect: DialectName): Promise<Place> {
 
 /** An empty database of its own; closing it removes it. */
 export async function openEmpty(dialect: DialectName, options?: OpenOptions): Promise<Database> {
-  const place = await newPlace(dialect)
-  const database = await place.open(options)
+  const testDatabase = await newTestDatabase(dialect)
+  const database = await testDatabase.open(options)
   return {
     ...database,
     async close() {
       await database.close()
-      place.remove()
+      testDatabase.remove()
     },
   }
 }

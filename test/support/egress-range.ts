@@ -30,7 +30,7 @@ const run = promisify(execFile)
 export type EgressRange = Readonly<{
   directory: string
   proxy: EgressProxy & Readonly<{ port: number }>
-  /** The port of a door whose connections the proxy takes for those to a host, on `asPort` from now on. */
+  /** The port of a listener whose connections the proxy takes for those to a host, on `asPort` from now on. */
   direct(asPort: number): number
   /** What was refused, each as its target and the reason. */
   refused: readonly string[]
@@ -79,13 +79,13 @@ export async function createEgressRange(options: RangeOptions = {}): Promise<Egr
       return resolve(host)
     },
   })
-  const doors = [
+  const listeners = [
     createNetServer({ allowHalfOpen: true }, (socket) => made.take(socket, '127.0.0.1')),
     createNetServer({ allowHalfOpen: true }, (socket) => made.takeDirect(socket, '127.0.0.1', directPort)),
   ]
-  const [port, directDoor] = await Promise.all(doors.map(listen))
+  const [port, directListenerPort] = await Promise.all(listeners.map(listen))
   const close = async (): Promise<void> => {
-    for (const door of doors) door.close()
+    for (const listener of listeners) listener.close()
     await made.close()
   }
   const proxy = { ...made, port: port!, close }
@@ -113,7 +113,7 @@ export async function createEgressRange(options: RangeOptions = {}): Promise<Egr
     refused,
     direct: (asPort) => {
       directPort = asPort
-      return directDoor!
+      return directListenerPort!
     },
     setPolicy: (next) => {
       policy = next

@@ -17,7 +17,7 @@ export type EngineRequest = Readonly<{
   concurrentMax?: number
   pendingMax?: number
   clock?: Clock
-  isRevoked?: EngineDeps['isRevoked']
+  isRevoked?: EngineDeps['owners']['isRevoked']
   store?: RunStore
 }>
 
@@ -36,7 +36,7 @@ export function openEngine(database: Database, request: EngineRequest = {}): Tes
     node: 'here',
     bootId,
     isAlive: (id) => id === bootId,
-    isRevoked: request.isRevoked ?? (async () => false),
+    owners: { isRevoked: request.isRevoked ?? (async () => false) },
     isReadOnly: false,
     concurrentMax: request.concurrentMax ?? 8,
     pendingMax: request.pendingMax ?? 1_000,

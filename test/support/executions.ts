@@ -33,6 +33,8 @@ export type Loop = Readonly<{
 export type LoopRequest = Readonly<{
   agents: Readonly<Record<string, string>>
   model?: ScriptedModel
+  /** By name, asked each time. */
+  subAgents?: () => Readonly<Record<string, readonly string[]>>
   deps?: Partial<ExecutionDeps>
   bootId?: string
 }>
@@ -44,7 +46,7 @@ export const agentYaml = (name: string, spec: string): string =>
 export async function openLoop(app: TestApp, request: LoopRequest): Promise<Loop> {
   const database = (await app.app.ready).database as Database
   const engine = openEngine(database, { bootId: request.bootId ?? 'test-boot' })
-  const invoker = createToolInvoker(app.app.catalog, app.config.mode, async () => false)
+  const invoker = createToolInvoker(app.app.views, app.config.mode, async (principal) => principal)
   invoker.connect((caller, name, args, options) => app.app.host.call(caller, name, args, options))
   const agents = new Map(
     Object.entries(request.agents).map(([name, yaml]): [string, ResolvedAgent] => [
@@ -61,8 +63,15 @@ export async function openLoop(app: TestApp, request: LoopRequest): Promise<Loop
   const { program, finalizer } = createExecutionProgram({
     engine,
     agents: {
-      resolve: async (_read, _principal, name) => find(name),
+      resolve: async (_read, _principal, name) => find(name.replace(/^id-of-/, '')),
       resolvePlatform: async (_read, name) => find(name),
+      subAgentsOf: async (_read, _principal, id) =>
+        (request.subAgents?.()[id.slice('id-of-'.length)] ?? []).map((name) => ({
+          id: find(name).id,
+          slug: name,
+          name,
+          description: null,
+        })),
     },
     invoker,
     models: modelsOf(request.model),

@@ -26,7 +26,7 @@ export function gitCall(onProgress?: (update: Progress, abort: () => void) => un
   return {
     id: `call_${++calls}`,
     principal: localOwner,
-    door: 'stdio',
+    transport: 'stdio',
     nowMs: 0,
     signal: controller.signal,
     progress(update) {

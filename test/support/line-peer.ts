@@ -1,7 +1,7 @@
 import { PassThrough } from 'node:stream'
 import { localOwner } from '../../src/contract/principal.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
-import { createMcpDoor, type McpDoor, type McpDoorDeps } from '../../src/mcp/create-mcp-door.ts'
+import { createMcpTransport, type McpTransport, type McpTransportDeps } from '../../src/mcp/create-mcp-transport.ts'
 import type { LineCaller, LineSession } from '../../src/mcp/line-session.ts'
 import { stdioLines } from '../../src/mcp/line-transport.ts'
 import { createSampleHost, type SampleHost } from './sample-host.ts'
@@ -14,13 +14,13 @@ export type Message = Readonly<{
   error?: { code: number; message: string; data?: Record<string, unknown> }
 }>
 
-/** A client of the door that writes and reads raw lines, so that tests see exactly what is on the wire. */
+/** A client of the transport that writes and reads raw lines, so that tests see exactly what is on the wire. */
 export type LinePeer = Readonly<{
-  door: McpDoor
+  transport: McpTransport
   host: SampleHost
   session: LineSession
   received: (Message | Message[])[]
-  /** How often the door wrote to its output. */
+  /** How often the transport wrote to its output. */
   writes(): number
   write(text: string): void
   send(...messages: unknown[]): void
@@ -38,11 +38,11 @@ export const modernMeta = {
 }
 
 export function createLinePeer(
-  options: Partial<McpDoorDeps> & { caller?: Partial<LineCaller>; sampleHost?: SampleHost } = {},
+  options: Partial<McpTransportDeps> & { caller?: Partial<LineCaller>; sampleHost?: SampleHost } = {},
 ): LinePeer {
   const { caller, sampleHost, ...deps } = options
   const host = sampleHost ?? createSampleHost()
-  const door = createMcpDoor({ host, version: '1.2.3', logger: silentLogger, ...deps })
+  const transport = createMcpTransport({ host, version: '1.2.3', logger: silentLogger, ...deps })
   const input = new PassThrough()
   const output = new PassThrough()
   const received: (Message | Message[])[] = []
@@ -58,7 +58,7 @@ export function createLinePeer(
     for (const line of lines) received.push(JSON.parse(line) as Message)
     for (const waiter of waiters) waiter()
   })
-  const session = door.serveLines(stdioLines(input, output), {
+  const session = transport.serveLines(stdioLines(input, output), {
     principal: localOwner,
     exposure: 'default',
     ...caller,
@@ -85,7 +85,7 @@ export function createLinePeer(
     return next((message) => message.id === id && message.method === undefined)
   }
   return {
-    door,
+    transport,
     host,
     session,
     received,

@@ -1,4 +1,4 @@
-import type { ApiKey, ApiKeyStore } from '../../src/domains/identity/ports.ts'
+import type { ApiKey, ApiKeyStore, RoleStore } from '../../src/domains/identity/ports.ts'
 
 /** The port over an array, with the calls that reached it. */
 export function createMemoryKeyStore() {
@@ -38,3 +38,6 @@ export function createMemoryKeyStore() {
   }
   return { store, prefixLookups, rows: () => rows }
 }
+
+/** A tenant that made no roles. */
+export const noRoles: Pick<RoleStore, 'findRole'> = { findRole: async () => undefined }

@@ -31,7 +31,7 @@ export type OpenedBackend = Readonly<{
 /** What the configuration has by default. */
 export const storeBounds = { hostReserveMb: 512, tenantSharePercent: 80 }
 
-const place = (state: string, storeGb: number) => ({
+const location = (state: string, storeGb: number) => ({
   state,
   storeGb,
   ...storeBounds,
@@ -156,7 +156,7 @@ await buildImage(deps, { name, source, bytesMax: 2 ** 32, environment: {}, signa
 await buildEnvironment.close()`
 
 function opened(state: string, storeGb: number, runner: Runner, remove: () => void): OpenedBackend {
-  const backend = createNamespacesBackend(place(state, storeGb))
+  const backend = createNamespacesBackend(location(state, storeGb))
   const supervisorPid = (): number => Number(readFileSync(join(state, 'supervisor.pid'), 'utf8'))
   const buildImage = (name: string, source: ImageSource): Promise<void> =>
     runScript(runner, BUILD, { state, name, source })
@@ -164,7 +164,7 @@ function opened(state: string, storeGb: number, runner: Runner, remove: () => vo
     backend,
     state,
     supervisorPid,
-    reopen: () => createNamespacesBackend(place(state, storeGb)),
+    reopen: () => createNamespacesBackend(location(state, storeGb)),
     buildImage,
     async buildLayers(name, layers) {
       const folder = mkdtempSync(join(tmpdir(), 'castellan-archive-'))

@@ -11,7 +11,7 @@ export type Workspace = Readonly<{ id: string; ip: string; inside: LineChild }>
 export type Dialled = Readonly<{ socket?: number; refused?: string }>
 
 /** For a bench on which one of them never comes. Without a bound, it is the one of the program. */
-export type HubBounds = Readonly<{ doorWaitMs?: number; uplinkStartMs?: number }>
+export type HubBounds = Readonly<{ hostNetworkWaitMs?: number; uplinkStartMs?: number }>
 
 export type NetworkBench = Readonly<{
   hub: LineChild
@@ -19,8 +19,8 @@ export type NetworkBench = Readonly<{
   /** Starts slirp4netns. `resolver` is the name server that it takes for the host's. */
   startUplink(resolver: string): Promise<void>
   stopUplink(): Promise<void>
-  /** Starts the door to the host's network. */
-  startDoor(): Promise<void>
+  /** Starts the host-network helper. */
+  startHostNetwork(): Promise<void>
   close(): Promise<void>
 }>
 
@@ -74,7 +74,7 @@ export async function openNetworkBench(privilege: Privilege, bounds: HubBounds =
   await hub.ask('open')
   const workspaces: Workspace[] = []
   let uplink: ChildProcess | undefined
-  let door: ChildProcess | undefined
+  let helper: ChildProcess | undefined
 
   async function stopUplink(): Promise<void> {
     if (uplink === undefined) return
@@ -111,18 +111,18 @@ export async function openNetworkBench(privilege: Privilege, bounds: HubBounds =
       if (!(await hub.ask<boolean>('waitForUplink', 20_000))) throw new Error(`slirp4netns did not start: ${log}`)
     },
     stopUplink,
-    async startDoor() {
-      const script = join(isRoot ? '/mnt/repository' : repository, 'src/supervisor/network/host-door.sh')
+    async startHostNetwork() {
+      const script = join(isRoot ? '/mnt/repository' : repository, 'src/supervisor/network/host-network.sh')
       const [file, ...args] = [...become(privilege), 'sh', script, String(hub.pid), join(directory, 'host.sock')]
-      door = spawn(file!, args, { stdio: ['ignore', 'ignore', 'inherit'] })
+      helper = spawn(file!, args, { stdio: ['ignore', 'ignore', 'inherit'] })
       await hub.ask('requireHost')
     },
     async close() {
       for (const { inside } of workspaces) await inside.end()
       await stopUplink()
-      if (door !== undefined) {
-        const ended = once(door, 'close')
-        door.kill()
+      if (helper !== undefined) {
+        const ended = once(helper, 'close')
+        helper.kill()
         await ended
       }
       await hub.end()

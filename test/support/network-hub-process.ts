@@ -17,8 +17,8 @@ import type { HubBounds } from './network-bench.ts'
 /** A hub in namespaces of its own, as the supervisor has it, without the supervisor. */
 const directory = process.argv[2]!
 const bounds = JSON.parse(process.argv[3]!) as HubBounds
-const sockets = startSockets({ ...bounds, doorPath: join(directory, 'host.sock'), logger: silentLogger })
-const names = createHostNames({ doorPath: join(directory, 'host.sock'), random: systemRandom })
+const sockets = startSockets({ ...bounds, hostNetworkPath: join(directory, 'host.sock'), logger: silentLogger })
+const names = createHostNames({ hostNetworkPath: join(directory, 'host.sock'), random: systemRandom })
 const hub = createNetworkHub({
   ...bounds,
   run: runCommand,
@@ -40,7 +40,7 @@ answerLines({
   probe: () => hub.probe(),
   requireHost: () => sockets.requireHost(),
   resolve: (host: string, server: string | null) => names(host, server ?? undefined),
-  /** What the host's door connects to, and what is said there. */
+  /** What the host-network helper connects to, and what is said there. */
   dialFromHost: async (address: string, port: number) => {
     const socket = await sockets.connectFromHost(address, port)
     if (socket === undefined) return null

@@ -129,7 +129,7 @@ if (role === 'serve') serve(attachment)
 else {
   const client = stdioLines(process.stdin, process.stdout)
   const isReadOnlyTool = (name: string): boolean => name === 'info'
-  const bridge = bridgeSession({ client, attachment, hello: { door: 'stdio' }, isReadOnlyTool, logger })
+  const bridge = bridgeSession({ client, attachment, hello: { transport: 'stdio' }, isReadOnlyTool, logger })
   await bridge.closed
   await leave()
 }

@@ -26,7 +26,7 @@ export type DyingRun = Readonly<{
 }>
 
 /** Begins a workflow whose first state asks somebody: nothing is done before a server comes that is to die. */
-export const begunAtGate =
+export const startedAtGate =
   (name: string): DyingRun['begin'] =>
   async (client, turn) => {
     const started = await ask<{ execution_id: string }>(client, 'aegis.workflow.run', { name, input: { turn } })

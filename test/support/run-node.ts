@@ -4,8 +4,16 @@ import { once } from 'node:events'
 export type Finished = Readonly<{ code: number | null; stdout: string; stderr: string }>
 
 /** Runs a program with this Node to its end. */
-export async function runNode(args: readonly string[], timeoutMs: number): Promise<Finished> {
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'], timeout: timeoutMs })
+export async function runNode(
+  args: readonly string[],
+  timeoutMs: number,
+  env: Readonly<Record<string, string>> = {},
+): Promise<Finished> {
+  const child = spawn(process.execPath, args, {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    timeout: timeoutMs,
+    env: { ...process.env, ...env },
+  })
   let stdout = ''
   let stderr = ''
   child.stdout.on('data', (chunk: Buffer) => {

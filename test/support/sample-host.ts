@@ -1,9 +1,10 @@
 import type { ErrorDetails } from '../../src/contract/app-error.ts'
 import type { Progress } from '../../src/contract/call.ts'
 import type { ErrorCode } from '../../src/contract/error-codes.ts'
+import { LOCAL_TENANT, type TenantId } from '../../src/contract/principal.ts'
 import type { ListedTool, ToolAnswer, ToolCaller, ToolHost } from '../../src/tools/runtime/tool-host.ts'
 
-/** A small tool host for the door's tests: the other side of the port, with tools that show what a door must carry. */
+/** A small tool host for the transport's tests: the other side of the port, with tools that show what a transport must carry. */
 export type SampleCall = Readonly<{ caller: ToolCaller; signal: AbortSignal; progress: (update: Progress) => void }>
 type SampleTool = Readonly<{
   listed: ListedTool
@@ -15,7 +16,6 @@ export type SampleHost = ToolHost &
     /** Calls of `wait` that have begun, in order; each finishes when its `release` runs or its signal aborts. */
     waiting: { release(): void; signal: AbortSignal }[]
     callers: ToolCaller[]
-    listsComputed(): number
     addTool(name: string): void
     whenWaiting(count: number): Promise<void>
   }>
@@ -88,11 +88,10 @@ const plainTools: readonly SampleTool[] = [
 ]
 
 export function createSampleHost(extraTools = 0): SampleHost {
-  const listeners = new Set<() => void>()
+  const listeners = new Set<(tenant: TenantId) => void>()
   const waiting: SampleHost['waiting'] = []
   const waiters: { count: number; resolve(): void }[] = []
   const callers: ToolCaller[] = []
-  let computed = 0
   const tools = new Map<string, SampleTool>()
   const define = (tool: SampleTool): void => {
     tools.set(tool.listed.name, tool)
@@ -131,9 +130,7 @@ export function createSampleHost(extraTools = 0): SampleHost {
   return {
     waiting,
     callers,
-    listsComputed: () => computed,
     list(caller) {
-      computed++
       const { exposure } = caller
       const all = [...tools.values()].map((tool) => tool.listed)
       const seen = Array.isArray(exposure) ? all.filter((tool) => exposure.includes(tool.name)) : all
@@ -142,7 +139,9 @@ export function createSampleHost(extraTools = 0): SampleHost {
     async call(caller, name, args, options) {
       callers.push(caller)
       const tool = tools.get(name) ?? tools.get(name.replace('_', '.'))
-      if (tool === undefined) return failure('ERR_UNKNOWN_TOOL', `There is no tool "${name}"`, { name })
+      if (tool === undefined) {
+        return { ...failure('ERR_UNKNOWN_TOOL', `There is no tool "${name}"`, { name }), isUnknownTool: true }
+      }
       return tool.run(args as Record<string, unknown>, {
         caller,
         signal: options?.signal ?? new AbortController().signal,
@@ -155,7 +154,7 @@ export function createSampleHost(extraTools = 0): SampleHost {
     },
     addTool(name) {
       define({ listed: listed(name, 'Added later.'), run: () => answer({ added: true }) })
-      for (const listener of listeners) listener()
+      for (const listener of listeners) listener(LOCAL_TENANT)
     },
     whenWaiting: (count) =>
       new Promise((resolve) => {

@@ -160,7 +160,7 @@ export function sampleRecords(effects: readonly SampleEffect[][] = sampleEffects
     at: timeOf(seq),
     tenant: TENANT,
     principal: { actor: 'owner', kind: 'owner', role: 'admin', tier: 'operator' },
-    door: 'stdio',
+    transport: 'stdio',
     tool: 'any',
     input: `sha256:${sha256Hex(`in ${seq}`)}`,
     outcome: 'ok',

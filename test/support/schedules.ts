@@ -45,7 +45,7 @@ export function openServer(
     clock,
     logger: silentLogger,
     isReadOnly: false,
-    isRevoked: async () => false,
+    owners: { isRevoked: async () => false },
     mayStart: () => true,
     start: (call, { subjectId }, payload) => engine.start(call, { ...sampleRun, subjectId, payload }),
     reconcileMs: 50,

@@ -25,6 +25,11 @@ const tableNames = [
   'audit_sessions',
   'api_keys',
   'seal_sessions',
+  'users',
+  'user_accounts',
+  'user_teams',
+  'user_team_members',
+  'invitations',
 ] as const
 
 /** The state of a SQLite file, beside whoever is using it. */

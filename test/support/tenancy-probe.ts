@@ -133,7 +133,7 @@ const textOf = (value: unknown): unknown => (value instanceof Uint8Array ? Buffe
 export async function probeTool(tool: CatalogTool, copies: Copies, the: Probed): Promise<string[]> {
   const { present: first, absent: second, hosts } = copies
   const { tenant } = the.canaries
-  const caller = callerOf(the.principal, { door: 'http' })
+  const caller = callerOf(the.principal, { transport: 'http' })
   const before = first.behindItsBack((db) => rowsOfTenant(db, tenant))
   const faults = new Set<string>()
   for (const args of probesOf(tool, the.canaries)) {
@@ -199,6 +199,8 @@ function valueFor(schema: Schema, probe: string | number): unknown {
 const comparable = ({ json, content }: ToolAnswer, app: TestApp): string =>
   `${json} ${JSON.stringify(content ?? [])}`
     .replaceAll(app.dataDir, '<dir>')
+    // Each copy listens for links on a port of its own.
+    .replaceAll(/(http:\/\/127\.0\.0\.1:)\d+(\/secrets\/)/g, '$1<port>$2')
     .replaceAll(
       /(\\*"(?:duration_ms|elapsed_ms|boot_time_ms|uptime_ms|rss_bytes|heap_used_bytes)\\*":)[\d.]+/g,
       '$1<n>',

@@ -9,7 +9,14 @@ import type { CallRules, Effect } from '../../src/tools/runtime/define-tool.ts'
 export type ToolCheck = (tool: CatalogTool, all: ReadonlySet<string>) => readonly string[]
 
 /** These answer anybody who may connect; what they do for a caller is limited by the tools they lead to. */
-const needNoPermission: readonly string[] = ['search_tools', 'run_tool', 'zaru.switch_mode']
+const needNoPermission: readonly string[] = [
+  'search_tools',
+  'run_tool',
+  'zaru.switch_mode',
+  'secret_link_submit',
+  'invitation_accept',
+  'whoami',
+]
 
 /** These answer when nothing else works, so they may use no store. */
 const answerWithoutStore: readonly string[] = ['server_ping', 'server_health']
@@ -30,7 +37,35 @@ const registryWrites: readonly string[] = [
 ]
 
 /** Parameters whose JSON Schema has alternatives, which some clients flatten or refuse; nested only, never at the root. */
-const parametersWithAlternatives: readonly string[] = ['vault.value', 'exec_parallel.commands']
+const parametersWithAlternatives: readonly string[] = [
+  'vault.value',
+  'exec_parallel.commands',
+  'edit_mcp_description.description',
+  'edit_mcp_description.icon',
+  'edit_mcp_description.docsUrl',
+  'edit_mcp_description.repository',
+  'edit_mcp_description.version',
+  'edit_mcp_description.instructions',
+  'edit_mcp_config.serverUrl',
+  'edit_mcp_config.authDescription',
+  'create_mcp_server.description',
+  'create_mcp_server.icon',
+  'create_mcp_server.docsUrl',
+  'create_mcp_server.repository',
+  'create_mcp_server.version',
+  'create_mcp_server.instructions',
+  'create_mcp_server.environmentId',
+  'create_mcp_server.serverUrl',
+  'create_mcp_server.authDescription',
+  'create_agent.description',
+  'create_agent.icon',
+  'create_agent.systemPrompt',
+  'create_agent.toolAssignments',
+  'edit_agent.description',
+  'edit_agent.icon',
+  'edit_agent.systemPrompt',
+  'edit_agent.toolAssignments',
+]
 
 const effectsOfAction: Readonly<Record<string, readonly Effect[]>> = {
   read: ['read'],
@@ -46,6 +81,7 @@ const effectsOfAction: Readonly<Record<string, readonly Effect[]>> = {
   signal: ['update'],
   promote: ['update'],
   recover: ['external'],
+  admin: ['update'],
 }
 
 const DESCRIPTION_CHARACTERS = { min: 20, max: 400 } as const
@@ -200,9 +236,24 @@ const parameterText: ToolCheck = (tool) =>
       : [`the description of ${key} is longer than 200 characters`]
   })
 
+/** Tools whose document writes its parameters in camelCase. */
+const writtenInCamelCase: readonly string[] = [
+  'create_mcp_server_installation_request',
+  'create_agent',
+  'edit_agent',
+  'create_mcp_server',
+  'deploy_mcp_server',
+  'delete_mcp_server_deployment',
+  'edit_mcp_config',
+  'edit_mcp_description',
+  'get_mcp_server_logs',
+  'get_mcp_server_tools',
+]
+
 const parameterName: ToolCheck = (tool) =>
   parametersOf(tool)
     .filter(([key]) => !/^[a-z][a-z0-9]*(_[a-z0-9]+)*$/.test(key))
+    .filter(([key]) => !(writtenInCamelCase.includes(tool.name) && /^[a-z][A-Za-z0-9]*$/.test(key)))
     .map(([key]) => `${key} must be in snake_case`)
 
 /** A limit on everything that a caller can send. */
@@ -254,5 +305,6 @@ export const writtenOutNames: readonly string[] = [
   ...answerWithoutStore,
   ...logTheirContent,
   ...registryWrites,
+  ...writtenInCamelCase,
   ...parametersWithAlternatives.map((path) => path.split('.').slice(0, -1).join('.')),
 ]

@@ -173,7 +173,7 @@ describe('tasks', () => {
     const content = '{"task_id":"t","command":"true"}'
     const task = { name: 'crew', agent: 'ann', content, message_type: 'task_assignment' }
     expect(await refused('message', { ...task, to: 'owner' })).toMatchObject({ details: { field: 'to' } })
-    const key = await app.keyCaller({ role: 'admin', scopes: ['team:update', 'team:read'] })
+    const key = await app.keyCaller({ role: 'admin', scopes: ['team:update', 'team:read', 'team:admin'] })
     expect(await teamsOf(() => app, key).refused('message', { ...task, to: 'bob' })).toMatchObject({
       code: 'ERR_PERMISSION_DENIED',
       details: { permission: 'workspace:exec' },

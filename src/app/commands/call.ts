@@ -15,11 +15,15 @@ const spec = {
   positionalsMax: Number.POSITIVE_INFINITY,
   summary: 'Call a tool and print its answer.',
   description:
-    'Call a tool and print its answer as JSON; at a terminal a list is a table, unless you give --json. Arguments come as --args JSON or as key=value; where the tool wants text the value is taken as it stands, elsewhere a value that is JSON (a number, true, a list) as that. key=@FILE takes the value from a file, key=@- from standard input, and key=@@text is a text that begins with @. The exit code says whether the call succeeded: a command that exec ran and that failed is an answer too, with its own exit_code. Use --exit-code to end with that. Ctrl-C or SIGTERM cancels the call; once more ends at once.',
+    'Call a tool and print its answer as JSON; at a terminal a list is a table, unless you give --json. Pass arguments as --args JSON or as key=value. If the parameter is a string, the value is used as written; otherwise it is parsed as JSON (a number, true, a list). key=@FILE reads the value from a file, key=@- from standard input, and key=@@text is a string that begins with @. The exit code says whether the call succeeded. A command that exec ran and that failed is still a successful call; --exit-code exits with the exit_code of that command. Ctrl-C or SIGTERM cancels the call; a second one exits at once.',
   flags: {
-    args: { type: 'string', value: 'JSON', description: 'All arguments as one JSON object; - reads it from input.' },
-    wait: { type: 'boolean', description: 'Wait for the end of the run that the call begins, and print how it ended.' },
-    'exit-code': { type: 'boolean', description: 'End with the exit_code of the answer, such as that of exec.' },
+    args: {
+      type: 'string',
+      value: 'JSON',
+      description: 'All arguments as one JSON object; - reads it from standard input.',
+    },
+    wait: { type: 'boolean', description: 'Wait until the run that the call starts has ended, and print its outcome.' },
+    'exit-code': { type: 'boolean', description: 'Exit with the exit_code of the answer, such as that of exec.' },
     ...commonFlags,
   },
   examples: [
@@ -33,7 +37,7 @@ const spec = {
 
 export const command: Command = { spec, run, help }
 
-/** Of one tool, what it takes: that is what somebody wants to know who has its name. */
+/** Of one tool, what it takes: that is what a person who has its name wants to know. */
 async function help({ parsed, terminal }: Parameters<NonNullable<Command['help']>>[0]): Promise<string | undefined> {
   const name = parsed.positionals[0]
   if (name === undefined) return undefined
@@ -71,7 +75,7 @@ async function callTool(context: CommandContext, asked: Promise<never>, signal: 
     const started = await runStartedBy(name, first.answer)
     if (started === undefined || !isWaiting) {
       tell(context, first.warnings)
-      // Whoever owns the state runs what is in it, and this process ends now.
+      // The process that owns the state runs what is in it, and this process ends now.
       if (started !== undefined && state.ownsState()) context.terminal.error(goesOnLater(started))
       return first.answer
     }
@@ -91,10 +95,10 @@ function printAnswer(context: CommandContext, answer: Record<string, unknown>): 
   else context.terminal.out(table)
 }
 
-type Begun = Readonly<{ id: string; waitTool: string }>
+type StartedRun = Readonly<{ id: string; waitTool: string }>
 
 /** Only an answer that names something sends for the definitions. */
-async function runStartedBy(tool: string, answer: Record<string, unknown>): Promise<Begun | undefined> {
+async function runStartedBy(tool: string, answer: Record<string, unknown>): Promise<StartedRun | undefined> {
   if (answer['execution_id'] === undefined && answer['pipeline_execution_id'] === undefined) return undefined
   const begins = await beginsOf(tool)
   return begins && { id: String(answer[begins.field]), waitTool: begins.waitTool }
@@ -106,7 +110,7 @@ const beginsOf = async (tool: string) => preparedTools().find(tool)?.definition.
 async function waitFor(
   context: CommandContext,
   { client, state }: Readonly<{ client: McpClient; state: ClientState }>,
-  { id, waitTool }: Begun,
+  { id, waitTool }: StartedRun,
   signal: AbortSignal,
 ): Promise<Record<string, unknown>> {
   const request = { execution_id: id, timeout_seconds: WAIT_SECS }
@@ -119,7 +123,7 @@ async function waitFor(
       if (waited.answer['timed_out'] !== true) return waited.answer
     } catch (error) {
       if (!hasHolderEnded(error)) throw error
-      // To wait again changes nothing, and needs a connection to whoever holds the state now.
+      // To wait again changes nothing, and needs a connection to the process that owns the state now.
       current?.close()
       current = undefined
       await pause(RETRY_MS, signal).catch(() => {})
@@ -138,11 +142,11 @@ function tell({ terminal }: CommandContext, warnings: readonly string[]): void {
   for (const warning of warnings) terminal.error(`${warning}\n`)
 }
 
-const goesOnLater = ({ id }: Begun): string =>
-  `The run ${id} was begun and goes on only while a server runs: start one with castellan serve, or give --wait next time to wait for its end here.\n`
+const goesOnLater = ({ id }: StartedRun): string =>
+  `The run ${id} has started, and continues only while a server runs. Start one with castellan serve, or pass --wait to wait here until the run ends.\n`
 
 const beginsNothing = (tool: string): AppError =>
-  new AppError('ERR_INVALID_INPUT', `--wait: ${tool} begins no run that one could wait for. Leave the flag out.`, {
+  new AppError('ERR_INVALID_INPUT', `--wait: ${tool} starts no run to wait for. Leave the flag out.`, {
     field: 'wait',
   })
 

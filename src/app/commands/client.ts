@@ -7,14 +7,14 @@ import { type CommandContext, flagSettings, type OpenedState, openCommandState }
 
 /** The state as a command that only calls tools needs it. */
 export type ClientState = Readonly<{
-  /** A new connection to whoever owns the state now. */
+  /** A new connection to the process that owns the state now. */
   connect(): Promise<McpClient>
   /** This process opened the state itself: what was started goes on only while it lives. */
   ownsState(): boolean
 }>
 
 const CONNECT_TIMEOUT_MS = 5_000
-const hello = { door: 'cli', tools: 'full' } as const
+const hello = { transport: 'cli', tools: 'full' } as const
 
 /** A client of a state that this process has opened or joined. */
 export async function connectCommandClient(
@@ -80,7 +80,7 @@ const clientOver = (
     version: context.version,
     onProgress: ({ progress, total, message }) => {
       const text = message ?? (total === undefined ? `${progress}` : `${progress} of ${total}`)
-      // What has come how far is one line; more is a question that somebody has to answer.
+      // What has come how far is one line; more is a question that a person has to answer.
       if (text.includes('\n')) context.terminal.notice(text)
       else context.terminal.progress(text)
     },

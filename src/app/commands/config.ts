@@ -14,7 +14,7 @@ const spec = {
   positionalsMax: 1,
   summary: 'Show or check the configuration.',
   description:
-    'show: every setting in force, and where it comes from. validate: check file, environment and flags. schema: the JSON Schema of the file. Secrets are never printed.',
+    'show: print every setting in force and its source. validate: check file, environment and flags. schema: the JSON Schema of the file. Secrets are never printed.',
   flags: {
     host: { type: 'string', value: 'HOST', description: 'As for serve.' },
     port: { type: 'string', value: 'PORT', description: 'As for serve.' },

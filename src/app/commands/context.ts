@@ -42,6 +42,9 @@ const flagFields: Readonly<Record<string, string>> = {
   'log-level': 'log_level',
   host: 'host',
   port: 'port',
+  'tls-cert': 'tls_cert',
+  'tls-key': 'tls_key',
+  'public-url': 'public_url',
   tools: 'tools',
   'zaru-mode': 'zaru_mode',
 }

@@ -11,13 +11,14 @@ import { readOwnerRecord } from '../ownership/owner-files.ts'
 import { redactUrl } from '../secret.ts'
 import { stateDirectory } from '../state-directory.ts'
 import { unsetVariables } from '../unset-variables.ts'
+import { shortageOf } from '../wiring/disk-shortage.ts'
 import { createBackend, neededPrograms, optionalPrograms } from '../wiring/open-backend.ts'
 import { requireModels } from '../wiring/open-models.ts'
 import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
 
 const spec = {
   name: 'doctor',
-  summary: 'Check that this machine and this state are fit.',
+  summary: 'Check this machine and the data directory.',
   flags: {
     host: { type: 'string', value: 'HOST', description: 'As for serve.' },
     port: { type: 'string', value: 'PORT', description: 'As for serve.' },
@@ -73,6 +74,11 @@ function dataDirectory(config: Config): Finding {
   }
   if (!statSync(directory).isDirectory()) return bad('data directory', `${directory} is not a directory`)
   if (!isWritable(directory)) return bad('data directory', `${directory} is not writable`)
+  const shortage = shortageOf(directory)
+  if (shortage !== undefined) {
+    const freeMb = Math.floor(shortage.free / 1024 ** 2)
+    return bad('data directory', `the disk of ${directory} is nearly full: ${freeMb} MiB are free. Make room`)
+  }
   const open = (statSync(directory).mode & 0o077) !== 0
   return open
     ? note('data directory', `${directory} is open to other users; chmod 700 it`)
@@ -209,7 +215,7 @@ type RunningServer = Readonly<{ version: string; mode: string; status: string }>
 const ANSWER_MS_MAX = 2_000
 const ANSWER_CHARACTERS_MAX = 16_384
 
-/** Whether what answers there is one of ours; a stranger is asked nothing but its health. */
+/** Whether what answers there is one of ours; an untrusted party is asked nothing but its health. */
 async function runningServer(config: Config): Promise<RunningServer | undefined> {
   const host = { '0.0.0.0': '127.0.0.1', '::': '::1' }[config.host] ?? config.host
   const socket = createConnection({ host, port: config.port, signal: AbortSignal.timeout(ANSWER_MS_MAX) })

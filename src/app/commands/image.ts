@@ -13,16 +13,16 @@ const spec = {
   positionalsMax: 3,
   summary: 'Build, list and remove the images that workspaces start from.',
   description: [
-    'build: make an image, whole or not at all. With --from debootstrap a minimal Debian, in which packages can be',
-    'installed; with --from oci-archive the image in SOURCE, a file of "skopeo copy … oci-archive:SOURCE" or "docker save";',
-    'with --from directory a copy of the directory SOURCE. list: the images there are. remove: remove one; no workspace may',
-    "be using it. The image 'host', this machine's own programs, is always there and needs no building.",
+    'build: build an image; if the build fails, nothing is left behind. --from debootstrap builds a minimal Debian in which',
+    'packages can be installed. --from oci-archive unpacks SOURCE, a file of "skopeo copy … oci-archive:SOURCE" or "docker',
+    'save". --from directory copies the directory SOURCE. list: show the images. remove: remove an image that no workspace',
+    "uses. The image 'host', this machine's own programs, always exists and needs no build.",
   ].join('\n'),
   flags: {
     from: { type: 'string', value: 'KIND', description: 'debootstrap, oci-archive or directory.' },
     suite: { type: 'string', value: 'SUITE', description: 'debootstrap: the release (bookworm).' },
     mirror: { type: 'string', value: 'URL', description: "debootstrap: the mirror (this machine's own)." },
-    'max-gb': { type: 'string', value: 'GB', description: 'Refuse an image that unpacks to more (20).' },
+    'max-gb': { type: 'string', value: 'GB', description: 'Refuse an image larger than this when unpacked (20).' },
     ...commonFlags,
   },
   examples: [

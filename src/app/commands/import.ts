@@ -1,22 +1,106 @@
 import { commonFlags, requirePositional } from '../../cli/command.ts'
-import { readClientConfig } from '../../cli/import-config.ts'
+import { type ImportResult, readClientConfig, readConfigFile } from '../../cli/import-config.ts'
+import { type ImportPlan, planOf } from '../../cli/import-plan.ts'
+import { isRegistryServer, planOfRegistryServer } from '../../cli/import-registry.ts'
 import { importReport, importReportText } from '../../cli/import-report.ts'
+import type { McpClient } from '../../cli/mcp-client.ts'
+import { textTable } from '../../cli/terminal.ts'
+import { AppError } from '../../contract/app-error.ts'
+import { withClient } from './client.ts'
 import { type Command, type CommandContext, printJson } from './context.ts'
 
 const spec = {
   name: 'import',
   positionals: 'FILE',
   positionalsMax: 1,
-  summary: "Read an MCP client's configuration and show the servers in it.",
-  flags: { json: commonFlags['json']!, help: commonFlags['help']! },
-  examples: ['castellan import ~/.cursor/mcp.json', 'castellan import ~/.codex/config.toml --json'],
+  summary: "Take over the MCP servers of a client's configuration or of a server.json.",
+  description:
+    'Each server becomes an entry of the private registry and is deployed. Secrets in the file go into the encrypted store. A server whose name is taken is left as it is.',
+  flags: {
+    'dry-run': { type: 'boolean', description: 'Only show what is in the file; nothing is opened or changed.' },
+    'catalog-only': { type: 'boolean', description: 'Register the servers, and deploy none.' },
+    scope: { type: 'string', value: 'SCOPE', description: 'personal or org: who sees them (personal).' },
+    ...commonFlags,
+  },
+  examples: [
+    'castellan import ~/.cursor/mcp.json',
+    'castellan import ~/.codex/config.toml --dry-run',
+    'castellan import server.json --catalog-only',
+  ],
 } as const
 
 export const command: Command = { spec, run }
 
+type Outcome = Readonly<{ name: string; outcome: string; tools: number; detail: string; link?: string }>
+
 async function run(context: CommandContext): Promise<number> {
-  const result = await readClientConfig(requirePositional(context.parsed, 0, 'FILE', spec))
+  const file = requirePositional(context.parsed, 0, 'FILE', spec)
+  const document = await readConfigFile(file)
+  const isRegistry = isRegistryServer(document)
+  const result: ImportResult = isRegistry ? { servers: [], problems: [] } : await readClientConfig(file)
+  if (context.parsed.isSet('dry-run') && !isRegistry) return showOnly(context, result)
+  const plans = isRegistry
+    ? [planOfRegistryServer(document)]
+    : result.servers.filter(({ enabled }) => enabled).map(planOf)
+  if (context.parsed.isSet('dry-run')) {
+    printJson(context, { servers: plans.map(({ create }) => create) })
+    return 0
+  }
+  if (plans.length === 0) return showOnly(context, result)
+  const outcomes = await withClient(context, async (client) => {
+    const done: Outcome[] = []
+    for (const plan of plans) done.push(await takeOver(context, client, plan))
+    return done
+  })
+  if (context.json) printJson(context, { servers: outcomes, problems: result.problems })
+  else print(context, outcomes, result)
+  return outcomes.every(({ outcome }) => outcome !== 'failed' && outcome !== 'error') ? 0 : 1
+}
+
+function showOnly(context: CommandContext, result: ImportResult): number {
   if (context.json) printJson(context, importReport(result))
   else context.terminal.out(importReportText(result))
   return result.servers.length === 0 && result.problems.some((problem) => problem.severity === 'error') ? 2 : 0
+}
+
+async function takeOver({ parsed }: CommandContext, client: McpClient, plan: ImportPlan): Promise<Outcome> {
+  const { name } = plan.create
+  const detail = plan.notes.join('; ')
+  const scope = parsed.text('scope')
+  const shared = scope === undefined ? {} : { scope }
+  try {
+    const { answer } = await client.callTool('create_mcp_server', { ...plan.create, ...shared })
+    if (parsed.isSet('catalog-only')) return { name, outcome: 'registered', tools: 0, detail }
+    const deployed = await client.callTool('deploy_mcp_server', {
+      catalogId: answer['id'],
+      ...shared,
+      values: plan.values,
+    })
+    const { status, error, toolCount, link } = deployed.answer as {
+      status: string
+      error: string | null
+      toolCount: number
+      link?: { url: string }
+    }
+    const outcome = status === 'success' ? 'deployed' : status === 'pending' ? 'needs values' : 'error'
+    return {
+      name,
+      outcome,
+      tools: toolCount,
+      detail: [error ?? '', detail].filter((text) => text !== '').join('; '),
+      ...(link === undefined ? {} : { link: link.url }),
+    }
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error
+    if (error.code === 'ERR_ALREADY_EXISTS')
+      return { name, outcome: 'is there', tools: 0, detail: 'a server has this name' }
+    return { name, outcome: 'failed', tools: 0, detail: `${error.code}: ${error.message}` }
+  }
+}
+
+function print({ terminal }: CommandContext, outcomes: readonly Outcome[], { problems }: ImportResult): void {
+  const rows = outcomes.map(({ name, outcome, tools, detail }) => [name, outcome, String(tools), detail])
+  terminal.out(textTable([['NAME', 'OUTCOME', 'TOOLS', ''], ...rows]))
+  for (const { name, link } of outcomes) if (link !== undefined) terminal.out(`Enter what ${name} needs: ${link}\n`)
+  if (problems.length > 0) terminal.out(importReportText({ servers: [], problems }))
 }

@@ -10,19 +10,26 @@ export const commands: Readonly<Record<string, Readonly<{ summary: string; load(
     export: { summary: 'Write the log to a file that anyone can verify.', load: () => import('./export.ts') },
     verify: { summary: 'Verify an export, a proof, or the state itself.', load: () => import('./verify.ts') },
     keys: { summary: 'Manage API keys.', load: () => import('./keys.ts') },
+    users: { summary: 'Manage the people who can sign in.', load: () => import('./users.ts') },
+    teams: { summary: 'Manage teams of people.', load: () => import('./teams.ts') },
+    invite: { summary: 'Invite people by a link that works once.', load: () => import('./invite.ts') },
+    secrets: {
+      summary: 'List the secrets, or rotate the key that encrypts them.',
+      load: () => import('./secrets.ts'),
+    },
     image: {
       summary: 'Build, list and remove the images that workspaces start from.',
       load: () => import('./image.ts'),
     },
     config: { summary: 'Show or check the configuration.', load: () => import('./config.ts') },
-    doctor: { summary: 'Check that this machine and this state are fit.', load: () => import('./doctor.ts') },
+    doctor: { summary: 'Check this machine and the data directory.', load: () => import('./doctor.ts') },
     completion: {
       summary: 'Print a script that lets a shell complete commands, tools and their fields.',
       load: () => import('./completion.ts'),
     },
     version: { summary: 'Print the version.', load: () => import('./version.ts') },
     import: {
-      summary: "Read an MCP client's configuration and show the servers in it.",
+      summary: "Take over the MCP servers of a client's configuration or of a server.json.",
       load: () => import('./import.ts'),
     },
   }

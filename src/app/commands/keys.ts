@@ -10,12 +10,16 @@ const spec = {
   positionalsMax: 2,
   summary: 'Manage API keys.',
   description:
-    'create: make a key and print its secret once. list: the keys and when they were last used. revoke: end a key, by id or name.',
+    'create: make a key and print its secret once. list: show the keys and when each was last used. revoke: revoke a key by id or name.',
   flags: {
-    role: { type: 'string', value: 'ROLE', description: 'admin, editor or member (member).' },
+    role: { type: 'string', value: 'ROLE', description: 'admin, editor, member, or a role of your own (member).' },
     tier: { type: 'string', value: 'TIER', description: 'user, system or operator (user).' },
     scopes: { type: 'string', value: 'LIST', description: 'Only these permissions: task:read,task:*.' },
-    expires: { type: 'string', value: 'SPAN', description: 'Ends after this span: 90d, 12h, or a number of seconds.' },
+    expires: {
+      type: 'string',
+      value: 'SPAN',
+      description: 'Expire after this time: 90d, 12h, or a number of seconds.',
+    },
     tenant: { type: 'string', value: 'TENANT', description: 'Tenant of the key (local).' },
     ...commonFlags,
   },

@@ -9,14 +9,14 @@ export const command: Command = {
     name: 'mcp',
     summary: 'Serve one client over standard input and output.',
     description:
-      'Serve one MCP client over standard input and output. Several of these, and a `serve`, may share one data directory: one owns the state and the others go through it.',
+      'Serve one MCP client over standard input and output. Several `mcp` processes and a `serve` can share one data directory: one process owns it and the others connect to that one.',
     flags: {
       tools: { type: 'string', value: 'WHICH', description: 'default, full, or names of toolsets and tools.' },
       'zaru-mode': zaruModeFlag,
       names: {
         type: 'string',
         value: 'SPELLING',
-        description: 'safe or documented tool names; else what the client is known to accept.',
+        description: 'Tool names: safe or documented. Default: what the client accepts.',
       },
       ...commonFlags,
     },
@@ -41,7 +41,7 @@ async function run(context: CommandContext): Promise<number> {
 
 /**
  * A client asks for its list as soon as it has the handshake, which on a busy machine takes a while. Loading meanwhile would
- * hold the answer up; whoever asks for something else is not kept waiting.
+ * hold the answer up; a client that asks for something else is not kept waiting.
  */
 const EARLY_WAIT_MS = 500
 

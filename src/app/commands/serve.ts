@@ -1,11 +1,11 @@
-import { createServer, isIPv6 } from 'node:net'
+import { createServer, isIPv6, type Server } from 'node:net'
 import { hostname, networkInterfaces } from 'node:os'
 import { resolve } from 'node:path'
 import { announcementText, shellQuoted } from '../../cli/announcement.ts'
 import { commonFlags, zaruModeFlag } from '../../cli/command.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { isLoopbackHost } from '../../http/peer-address.ts'
-import { type Config, exposureOfConfig, type LoadedConfig } from '../config.ts'
+import { type Config, demandsKeys, exposureOfConfig, type LoadedConfig } from '../config.ts'
 import { createHttpRelay } from '../ownership/http-relay.ts'
 import { connectCommandClient } from './client.ts'
 import { type Command, type CommandContext, type OpenedState, openCommandState } from './context.ts'
@@ -16,12 +16,19 @@ export const command: Command = {
     summary: 'Start the server: MCP over HTTP, REST and health.',
     flags: {
       host: { type: 'string', value: 'HOST', description: 'Address to listen on (127.0.0.1).' },
-      port: { type: 'string', value: 'PORT', description: 'Port to listen on (7433); 0 takes a free one.' },
+      port: { type: 'string', value: 'PORT', description: 'Port to listen on (7433); 0 chooses a free port.' },
+      'tls-cert': { type: 'string', value: 'FILE', description: 'Serve TLS with this certificate (PEM).' },
+      'tls-key': { type: 'string', value: 'FILE', description: 'Private key of the certificate (PEM).' },
+      'public-url': { type: 'string', value: 'URL', description: 'URL that clients use to reach the server.' },
       tools: { type: 'string', value: 'WHICH', description: 'default, full, or names of toolsets and tools.' },
       'zaru-mode': zaruModeFlag,
       ...commonFlags,
     },
-    examples: ['castellan serve', 'castellan serve --port 8080 --data-dir ~/castellan'],
+    examples: [
+      'castellan serve',
+      'castellan serve --port 8080 --data-dir ~/castellan',
+      'castellan serve --host 0.0.0.0 --tls-cert server.pem --tls-key server.key',
+    ],
   },
   run,
 }
@@ -32,12 +39,9 @@ async function run(context: CommandContext): Promise<number> {
   const { config } = opened.loaded
   try {
     await Promise.race([state.local()?.app.ready ?? Promise.resolve(), failed])
-    const requireKeys = config.require_keys || !isLoopbackHost(config.host)
+    const requireKeys = demandsKeys(config) || !isLoopbackHost(config.host)
     if (requireKeys) await requireIdentity(context, opened)
-    const listener = createServer(
-      { allowHalfOpen: true, pauseOnConnect: true, noDelay: true },
-      createHttpRelay({ attachment: state.attachment, logger, requireKeys, tools: exposureOfConfig(config) }),
-    )
+    const listener = await createListener(opened, requireKeys)
     const port = await listen(listener, config)
     announce(context, opened, port, requireKeys)
     const signal = await Promise.race([context.ended, failed])
@@ -49,7 +53,18 @@ async function run(context: CommandContext): Promise<number> {
   }
 }
 
-function listen(listener: ReturnType<typeof createServer>, config: Config): Promise<number> {
+async function createListener({ state, logger, loaded }: OpenedState, requireKeys: boolean): Promise<Server> {
+  const { config } = loaded
+  const { tls_cert: cert, tls_key: key } = config
+  const isSecure = cert !== undefined && key !== undefined
+  const tools = exposureOfConfig(config)
+  const serveHttp = createHttpRelay({ attachment: state.attachment, logger, requireKeys, isSecure, tools })
+  if (!isSecure) return createServer({ allowHalfOpen: true, pauseOnConnect: true, noDelay: true }, serveHttp)
+  const { createTlsListener } = await import('../tls-listener.ts')
+  return createTlsListener({ cert, key }, logger, serveHttp)
+}
+
+function listen(listener: Server, config: Config): Promise<number> {
   return new Promise((resolve, reject) => {
     listener.once('error', (cause: NodeJS.ErrnoException) => {
       const next =
@@ -66,33 +81,56 @@ function listen(listener: ReturnType<typeof createServer>, config: Config): Prom
   })
 }
 
-/** Without the local owner, whoever comes is a stranger until a key says otherwise; without keys nobody could use it. */
+/** Without the local owner, a caller is untrusted until it shows a key; without keys nobody could use the server. */
 async function requireIdentity(context: CommandContext, opened: OpenedState): Promise<void> {
   const client = await connectCommandClient(context, opened)
-  const { answer } = await client.callTool('api_key_list', {})
+  const keys = (await client.callTool('api_key_list', {})).answer['keys'] as { status: string }[]
+  const users = (await client.callTool('user_list', {})).answer['users'] as unknown[]
   client.close()
-  const keys = answer['keys'] as { status: string }[]
-  if (keys.some((key) => key.status === 'live')) return
-  const next = 'Create a key first: castellan keys create NAME'
-  if (!isLoopbackHost(opened.loaded.config.host)) {
+  if (users.length > 0) requireSecurePasswords(opened.loaded.config)
+  if (users.length > 0 || keys.some((key) => key.status === 'live')) return
+  const next = 'Create a key first: castellan keys create NAME; or a user: castellan users create EMAIL --admin'
+  const { config } = opened.loaded
+  if (isLoopbackHost(config.host) && demandsKeys(config) && !config.require_keys) {
+    const field = config.trusted_proxies.length > 0 ? 'trusted_proxies' : 'public_url'
     throw new AppError(
       'ERR_CONFIG_INVALID',
-      `'host' is not a loopback address and no API key is live: everybody could reach the server and nobody could use it. ${next}`,
+      `'${field}' says that others reach the server, there is no live API key and no user: nobody could use it. ${next}`,
+      { field, rule: 'a server that others reach needs API keys' },
+    )
+  }
+  if (!isLoopbackHost(config.host)) {
+    throw new AppError(
+      'ERR_CONFIG_INVALID',
+      `'host' is not a loopback address, and there is no live API key and no user: everybody could reach the server and nobody could use it. ${next}`,
       { field: 'host', rule: 'a non-loopback address needs API keys' },
     )
   }
   throw new AppError(
     'ERR_CONFIG_INVALID',
-    `'require_keys' is on and no API key is live: nobody could use the server. ${next}`,
+    `'require_keys' is on, and there is no live API key and no user: nobody could use the server. ${next}`,
     { field: 'require_keys', rule: 'needs an API key' },
+  )
+}
+
+/** Where people sign in, passwords pass; over plain HTTP everybody on the way could read them. */
+function requireSecurePasswords({ host, tls_cert, trusted_proxies, allow_plain_http }: Config): void {
+  const isPlain = !isLoopbackHost(host) && tls_cert === undefined && trusted_proxies.length === 0
+  if (!isPlain || allow_plain_http) return
+  throw new AppError(
+    'ERR_CONFIG_INVALID',
+    "'host' is not a loopback address, and people would send their passwords over plain HTTP. Give --tls-cert and --tls-key, name the proxy that speaks TLS in trusted_proxies, or set allow_plain_http: true.",
+    { field: 'host', rule: 'people need TLS on a non-loopback address' },
   )
 }
 
 function announce(context: CommandContext, { state, loaded }: OpenedState, port: number, requireKeys: boolean): void {
   const { config } = loaded
   const isEverywhere = WILDCARDS.includes(config.host)
-  const origin = originOf(isEverywhere ? 'localhost' : config.host, port)
-  const otherOrigins = isEverywhere ? machineNames(config).map((name) => originOf(name, port)) : []
+  const scheme = config.tls_cert === undefined ? 'http' : 'https'
+  const origin = originOf(scheme, isEverywhere ? 'localhost' : config.host, port)
+  const others = isEverywhere ? machineNames(config).map((name) => originOf(scheme, name, port)) : []
+  const otherOrigins = config.public_url === undefined ? others : [new URL(config.public_url).origin, ...others]
   const { terminal } = context
   if (context.json) {
     const owner_pid = state.attachment.ownerPid()
@@ -116,7 +154,8 @@ function announce(context: CommandContext, { state, loaded }: OpenedState, port:
 
 const WILDCARDS: readonly string[] = ['0.0.0.0', '::', '[::]']
 
-const originOf = (host: string, port: number): string => `http://${isIPv6(host) ? `[${host}]` : host}:${port}`
+const originOf = (scheme: string, host: string, port: number): string =>
+  `${scheme}://${isIPv6(host) ? `[${host}]` : host}:${port}`
 
 /** What others may call a server that listens on every address: the names it answers to, and the machine's addresses. */
 function machineNames(config: Config): string[] {

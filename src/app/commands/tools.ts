@@ -17,8 +17,9 @@ const spec = {
 
 export const command: Command = { spec, run }
 
-/** What is behind other doors alone cannot be called from here, nor over stdio. */
-const isCallable = ({ definition: { doors } }: PreparedTool): boolean => doors === undefined || doors.includes('cli')
+/** A tool that only other transports offer cannot be called from here, nor over stdio. */
+const isCallable = ({ definition: { transports } }: PreparedTool): boolean =>
+  transports === undefined || transports.includes('cli')
 
 async function run(context: CommandContext): Promise<number> {
   const prepared = preparedTools()
@@ -59,12 +60,15 @@ export function toolHelp(
   const { name, definition, listed } = requireTool(prepared, wanted)
   const rows = parameterRows(listed.inputSchema)
   const parameters = rows.length === 0 ? 'No parameters.\n' : `Parameters:\n${textTable(rows, '  ')}`
-  const { doors } = definition
-  const only = doors === undefined ? '' : `Only over ${doors.map((door) => doorNames[door]).join(', ')}.\n\n`
+  const { transports } = definition
+  const only =
+    transports === undefined
+      ? ''
+      : `Only over ${transports.map((transport) => transportNames[transport]).join(', ')}.\n\n`
   return `${terminal.style('bold', name)}  ${definition.title}\n\n${definition.description}\n\n${only}${parameters}`
 }
 
-const doorNames = {
+const transportNames = {
   stdio: 'stdio',
   http: 'Streamable HTTP',
   cli: 'the command line',

@@ -14,11 +14,15 @@ const spec = {
   positionalsMax: 1,
   summary: 'Verify an export, a proof, or the state itself.',
   description:
-    'With FILE: prove a log export, an inclusion proof or a consistency proof, without server and database; the first thing that is wrong is named. Without FILE: check the whole state against its log. Exit code 0 when everything verifies, 5 when not.',
+    'With FILE: verify a log export, an inclusion proof or a consistency proof, without a server or a database, and name the first error. Without FILE: check the whole state against its log. The exit code is 0 if everything verifies and 5 if not.',
   flags: {
     key: { type: 'string', value: 'KEY', description: 'The verifier key you trust, or a file that holds it.' },
-    tenant: { type: 'string', value: 'NAME', description: 'The tenant whose log it must be: one key signs them all.' },
-    checkpoint: { type: 'string', value: 'FILE', description: 'A checkpoint you kept: the log must extend it.' },
+    tenant: {
+      type: 'string',
+      value: 'NAME',
+      description: 'Require the log of this tenant: one key signs the logs of all tenants.',
+    },
+    checkpoint: { type: 'string', value: 'FILE', description: 'A checkpoint that you saved: the log must extend it.' },
     ...commonFlags,
   },
   examples: ["castellan verify log.jsonl --key 'castellan-…+…+…'", 'castellan verify'],
@@ -119,8 +123,8 @@ function describe(context: CommandContext, result: VerifyResult): string {
       problem.seq === undefined ? undefined : `entry ${problem.seq}`,
       problem.field,
     ].filter((part) => part !== undefined)
-    const place = where.length === 0 ? '' : ` (${where.join(', ')})`
-    return `${terminal.style('bad', 'does not verify')}: ${problem.message}${place} [${problem.rule}]\n`
+    const location = where.length === 0 ? '' : ` (${where.join(', ')})`
+    return `${terminal.style('bad', 'does not verify')}: ${problem.message}${location} [${problem.rule}]\n`
   }
   const good = terminal.style('good', 'verified')
   switch (result.kind) {

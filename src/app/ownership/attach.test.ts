@@ -48,7 +48,7 @@ async function enter(name: string, more: Partial<AttachOptions> = {}): Promise<A
 }
 
 async function ask(attachment: Attachment, line: string): Promise<string> {
-  const { transport } = await attachment.openLines({ door: 'cli' }, 2_000)
+  const { transport } = await attachment.openLines({ transport: 'cli' }, 2_000)
   return new Promise((resolve) => {
     transport.onLine((answer) => {
       transport.close()
@@ -69,7 +69,7 @@ test('the first owns, the second reaches it, and follows when it leaves', async 
   await first.close()
   expect(await ask(second, 'c')).toBe('second c')
   expect(changes).toEqual([process.pid])
-  await expect(first.openLines({ door: 'cli' }, 10)).rejects.toMatchObject({ code: 'ERR_SHUTTING_DOWN' })
+  await expect(first.openLines({ transport: 'cli' }, 10)).rejects.toMatchObject({ code: 'ERR_SHUTTING_DOWN' })
 })
 
 test('a line of several megabytes crosses whole', async () => {
@@ -124,7 +124,7 @@ test('a take-over that fails is reported to callers in time and tried again', as
     },
   })
   await first.close()
-  await expect(second.openLines({ door: 'cli' }, 50)).rejects.toMatchObject({ code: 'ERR_OWNER_LOST' })
+  await expect(second.openLines({ transport: 'cli' }, 50)).rejects.toMatchObject({ code: 'ERR_OWNER_LOST' })
   isBroken = false
   expect(await ask(second, 'x')).toBe('second x')
 })
@@ -149,11 +149,11 @@ test('an owner of another protocol is refused by name, one of another version on
   await owner.close()
 
   const lock = tryOwnerLock(root)
-  const stranger = createServer((socket) => void socket.end('{"castellan":99,"pid":7,"version":"9.9.9"}\n'))
-  await new Promise<void>((resolve) => stranger.listen(join(root, 'owner.sock'), resolve))
+  const untrusted = createServer((socket) => void socket.end('{"castellan":99,"pid":7,"version":"9.9.9"}\n'))
+  await new Promise<void>((resolve) => untrusted.listen(join(root, 'owner.sock'), resolve))
   writeFileSync(join(root, 'owner.json'), JSON.stringify({ pid: 7, version: '9.9.9', socket: 'owner.sock' }))
   await expect(enter('o')).rejects.toMatchObject({ message: expect.stringContaining('pid 7, castellan 9.9.9') })
-  stranger.close()
+  untrusted.close()
   lock?.release()
 })
 
@@ -174,14 +174,14 @@ test('an owner in another mode than the one asked for is refused, at the start a
 
   await first.close()
   expect(await ask(easy, 'b')).toBe('easy b')
-  const calling = () => same.openLines({ door: 'cli' }, 50).catch((error: unknown) => error)
+  const calling = () => same.openLines({ transport: 'cli' }, 50).catch((error: unknown) => error)
   await expect.poll(calling, { timeout: 5_000 }).toMatchObject({ code: 'ERR_MODE_REFUSED' })
   isReady = true
   await easy.close()
   expect(await ask(same, 'c')).toBe('same c')
 })
 
-test('whoever does not greet properly is cut off, and is told our version when only the protocol differs', async () => {
+test('a process that does not greet properly is cut off, and is told our version when only the protocol differs', async () => {
   const owner = await enter('o')
   const say = async (words: string): Promise<string> => {
     const socket = connect({ path: join(root, 'owner.sock'), allowHalfOpen: true })

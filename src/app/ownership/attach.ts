@@ -25,7 +25,7 @@ export type AttachOptions = Readonly<{
   version: string
   /** Opens the state and makes what serves it. Called only while this process holds the lock. */
   becomeOwner: () => Promise<Owner>
-  /** The mode that somebody asked for: an owner in another one is refused. Without it, the owner's is taken as it is. */
+  /** The mode that was asked for: an owner in another one is refused. Without it, the owner's is taken as it is. */
   requiredMode?: string
   logger: Logger
   clock: Clock
@@ -138,7 +138,7 @@ async function elect(member: Membership, deadlineMs: number): Promise<void> {
   for (let round = 0; !isClosed(member); round++) {
     const lock = tryOwnerLock(dataDir)
     if (lock !== undefined) return own(member, lock)
-    const connected = await connectToOwner(target(member), { door: 'watch' }, deadlineMs - clock.monotonicMs())
+    const connected = await connectToOwner(target(member), { transport: 'watch' }, deadlineMs - clock.monotonicMs())
     if (connected !== undefined) return follow(member, connected)
     if (clock.monotonicMs() > deadlineMs) throw silentOwner(dataDir)
     await delay(firstPausesMs[round] ?? 10 + (process.pid % 11))

@@ -23,7 +23,7 @@ function context(openTimeoutMs = 10_000): CallContext {
   client.onLine((line) => received.push(line))
   const bridge = bridgeSession({
     client: far,
-    hello: { door: 'stdio' },
+    hello: { transport: 'stdio' },
     isReadOnlyTool: (name) => name === 'task_get',
     logger: silentLogger,
     takeoverTimeoutMs: openTimeoutMs,
@@ -167,7 +167,7 @@ test('a line over the limit is answered with its id and the limit, and the sessi
   bridgeSession({
     client: streamLines({ input, output, lineBytesMax: 100, pauseInputWhenFull: true }),
     attachment: { openLines: async () => ({ transport: near, isLocal: true, ownerPid: 7 }) },
-    hello: { door: 'stdio' },
+    hello: { transport: 'stdio' },
     isReadOnlyTool: () => false,
     logger: silentLogger,
     lineBytesMax: 100,

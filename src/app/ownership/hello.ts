@@ -12,14 +12,17 @@ export type RemotePeer = Readonly<{ address: string; port: number; localAddress:
  * `remote` is the TCP peer of a relayed HTTP connection.
  */
 export type Hello = Readonly<{
-  door: 'stdio' | 'cli' | 'http' | 'watch'
+  transport: 'stdio' | 'cli' | 'http' | 'watch'
   /** The exposure that the connection asks for; over HTTP, what callers see that do not choose. */
   tools?: Exposure
   /** The spelling of tool names, when the client does not decide it. */
   safeNames?: boolean
+  distinctNames?: boolean
   remote?: RemotePeer
   /** The connection came through a port that demands keys of everybody. */
   requireKeys?: boolean
+  /** The connection came through TLS, which ended at the port. */
+  isSecure?: boolean
 }>
 
 /**
@@ -28,9 +31,11 @@ export type Hello = Readonly<{
  */
 export type HelloAnswer = Readonly<{ pid: number; version: string; mode?: string; problems?: readonly string[] }>
 
-const doors: readonly unknown[] = ['stdio', 'cli', 'http', 'watch'] satisfies Hello['door'][]
+const transports: readonly unknown[] = ['stdio', 'cli', 'http', 'watch'] satisfies Hello['transport'][]
 
-export const helloLine = (hello: Hello): string => JSON.stringify({ castellan: PROTOCOL, ...hello })
+/** On the wire the transport is called `door`. */
+export const helloLine = ({ transport, ...rest }: Hello): string =>
+  JSON.stringify({ castellan: PROTOCOL, door: transport, ...rest })
 export const answerLine = (answer: HelloAnswer): string => JSON.stringify({ castellan: PROTOCOL, ...answer })
 
 const parseRecord = (line: string): Record<string, unknown> | undefined => {
@@ -46,9 +51,9 @@ const parseRecord = (line: string): Record<string, unknown> | undefined => {
 export function parseHello(line: string): { protocol: number; hello: Hello } | undefined {
   const record = parseRecord(line)
   if (record === undefined || typeof record['castellan'] !== 'number') return undefined
-  if (record['castellan'] === PROTOCOL && !doors.includes(record['door'])) return undefined
-  const { castellan, ...hello } = record
-  return { protocol: castellan as number, hello: hello as unknown as Hello }
+  if (record['castellan'] === PROTOCOL && !transports.includes(record['door'])) return undefined
+  const { castellan, door: transport, ...rest } = record
+  return { protocol: castellan as number, hello: { transport, ...rest } as unknown as Hello }
 }
 
 export function parseAnswer(line: string): { protocol: number; answer: HelloAnswer } | undefined {

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import { AppError } from '../../contract/app-error.ts'
+import { errorEnvelope } from '../../contract/error-envelope.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Attachment } from './attach.ts'
 import { TAKEOVER_TIMEOUT_MS } from './bridge-session.ts'
@@ -10,6 +11,8 @@ export type HttpRelayOptions = Readonly<{
   logger: Logger
   /** Nobody who comes through this port is the local owner. */
   requireKeys: boolean
+  /** TLS ends at this port: what is handed on is plain HTTP. */
+  isSecure?: boolean
   /** What callers see that do not choose. */
   tools?: Hello['tools']
   takeoverTimeoutMs?: number
@@ -41,9 +44,10 @@ export function createHttpRelay(options: HttpRelayOptions): (socket: Socket) => 
   }
 }
 
-const helloFor = (socket: Socket, { requireKeys, tools }: HttpRelayOptions): Hello => ({
-  door: 'http',
+const helloFor = (socket: Socket, { requireKeys, isSecure, tools }: HttpRelayOptions): Hello => ({
+  transport: 'http',
   requireKeys,
+  ...(isSecure === true ? { isSecure } : {}),
   ...(tools === undefined ? {} : { tools }),
   remote: {
     address: socket.remoteAddress ?? '',
@@ -83,7 +87,7 @@ function relay(client: Socket, owner: Socket): void {
 
 /** One answer, then the end of the connection. What the client still sends is read and dropped, so that it sees the answer. */
 function refuse(socket: Socket, message: string): void {
-  const body = JSON.stringify({ error: { code: 'ERR_OWNER_LOST', message, details: {} } })
+  const body = JSON.stringify(errorEnvelope({ code: 'ERR_OWNER_LOST', message, details: {} }))
   socket.unpipe()
   socket.resume()
   socket.end(

@@ -119,7 +119,7 @@ function serve(
   hello: Hello,
   bridges: Set<BridgeEnd>,
 ): void {
-  switch (hello.door) {
+  switch (hello.transport) {
     case 'watch':
       socket.on('end', () => socket.end())
       socket.resume()

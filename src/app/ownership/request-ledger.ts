@@ -1,4 +1,5 @@
 import type { ErrorDetails } from '../../contract/app-error.ts'
+import { errorEnvelope } from '../../contract/error-envelope.ts'
 import { lostUnderWay } from '../../contract/owner-lost.ts'
 
 type RequestId = string | number
@@ -304,13 +305,13 @@ const cancelledNotice = (requestId: RequestId): string =>
 
 /** A tool call fails as a tool's answer, which the model sees; anything else as a protocol error. */
 function failure({ id, method, isModern }: OpenRequest, message: string, details: ErrorDetails): string {
-  const error = { code: 'ERR_OWNER_LOST', message, details }
+  const envelope = errorEnvelope({ code: 'ERR_OWNER_LOST', message, details })
   if (method !== 'tools/call') {
-    return JSON.stringify({ jsonrpc: '2.0', id, error: { code: INTERNAL_ERROR, message, data: { error } } })
+    return JSON.stringify({ jsonrpc: '2.0', id, error: { code: INTERNAL_ERROR, message, data: envelope } })
   }
   const result = {
-    content: [{ type: 'text', text: JSON.stringify({ error }) }],
-    structuredContent: { error },
+    content: [{ type: 'text', text: JSON.stringify(envelope) }],
+    structuredContent: envelope,
     isError: true,
     ...(isModern ? { resultType: 'complete' } : {}),
   }

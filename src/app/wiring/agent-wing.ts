@@ -2,11 +2,13 @@ import type { Database } from '../../contract/database.ts'
 import type { Embedder } from '../../contract/embedder.ts'
 import type { ToolInvoker } from '../../contract/tool-invoker.ts'
 import type { Models } from '../../domains/executions/model.ts'
-import type { ServerService } from '../../domains/server/server-service.ts'
+import type { ServerService } from '../../domains/server/service.ts'
 import type { RunFeed } from '../../http/rest-routes.ts'
 import { sqlActivityStore } from '../../stores/sql/activity-store.ts'
+import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
 import type { Catalog } from '../../tools/runtime/catalog.ts'
 import type { Services } from '../../tools/runtime/services.ts'
+import type { ToolViews } from '../../tools/runtime/tool-views.ts'
 import type { AppDeps } from '../build-app.ts'
 import { activityOf } from './agent-activity.ts'
 import { openAgents } from './open-agents.ts'
@@ -20,7 +22,7 @@ import { openWorkflows } from './open-workflows.ts'
 import type { WorkspaceWing } from './workspace-wing.ts'
 
 export type AgentWing = Readonly<{
-  services: Pick<Services, 'agents' | 'executions' | 'workflows' | 'generation' | 'intents' | 'platform'>
+  services: Pick<Services, 'agents' | 'executions' | 'workflows' | 'authoring' | 'intents' | 'platform'>
   runs: RunFeed
   close(): Promise<void>
 }>
@@ -32,6 +34,7 @@ export type AgentWingParts = Readonly<{
   policies: OpenedPolicies
   server: ServerService
   catalog: Catalog
+  views: ToolViews
   invoker: ToolInvoker
   workspaceWing: WorkspaceWing
   embedder: Embedder | undefined
@@ -39,18 +42,19 @@ export type AgentWingParts = Readonly<{
 
 /** Agents and workflows, and the engine that runs them. Runs go on from where they were, and schedules come due. */
 export function openAgentWing(deps: AppDeps, parts: AgentWingParts): AgentWing {
-  const { database, ownerWatch, models, policies, catalog, invoker } = parts
+  const { database, ownerWatch, models, policies, catalog, views, invoker } = parts
   const { opened, imageFolder } = parts.workspaceWing
   const { backendDeps } = opened
   const engine = openEngine(deps, { database, workspaces: opened, ownerWatch })
-  const schedules = openSchedules(deps, { database, engine, backendDeps, ownerWatch, tools: invoker })
+  const schedules = openSchedules(deps, { database, engine, backendDeps, tools: invoker })
   const agents = openAgents(deps, {
     embedder: parts.embedder,
     schedules: schedules.registries.agent,
     imageFolder,
     policies,
     tools: invoker,
-    toolNames: new Set(catalog.names),
+    userTeams: sqlPeopleStore,
+    views,
     activity: activityOf(engine, sqlActivityStore),
     health: async () => {
       const { version, status } = await parts.server.health({ nowMs: deps.clock.nowMs() })
@@ -81,7 +85,7 @@ export function openAgentWing(deps: AppDeps, parts: AgentWingParts): AgentWing {
     schedules: schedules.registries.workflow,
   })
   schedules.connect({ agents: registry, executions: executions.service, workflows })
-  const { generation, intents } = openIntents(deps, {
+  const { authoring, intents } = openIntents(deps, {
     engine,
     database,
     agents: registry,
@@ -100,7 +104,7 @@ export function openAgentWing(deps: AppDeps, parts: AgentWingParts): AgentWing {
       agents: registry,
       executions: executions.service,
       workflows,
-      generation,
+      authoring,
       intents,
       platform: agents.platform,
     },

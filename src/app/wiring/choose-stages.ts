@@ -1,22 +1,22 @@
 import type { DiskWatch } from '../../contract/disk-watch.ts'
-import type { Catalog } from '../../tools/runtime/catalog.ts'
 import type { RateCategory } from '../../tools/runtime/define-tool.ts'
 import { createRateLimiter } from '../../tools/runtime/rate-limiter.ts'
 import { createStages } from '../../tools/runtime/stages.ts'
+import type { ToolViews } from '../../tools/runtime/tool-views.ts'
 import type { AppDeps } from '../build-app.ts'
 import type { OpenedPolicies } from './open-policies.ts'
 
 /** The pipeline as the configuration wants it. */
 export function chooseStages(
   { config, clock }: AppDeps,
-  catalog: Catalog,
+  views: ToolViews,
   policies: OpenedPolicies,
   disk: DiskWatch | undefined,
 ) {
   const limits = config.rate_limits
   const bucket = (category: RateCategory) => ({ perMinute: limits[category].per_minute, burst: limits[category].burst })
   return createStages({
-    catalog,
+    views,
     mode: config.mode,
     rateLimiter: createRateLimiter({
       clock,

@@ -1,7 +1,7 @@
 import type { LogGuard } from '../../audit/log-guard.ts'
 import type { Database } from '../../contract/database.ts'
 import type { ClockKeeper } from '../../domains/server/clock-keeper.ts'
-import { createServerService } from '../../domains/server/server-service.ts'
+import { createServerService } from '../../domains/server/service.ts'
 import type { SkillService } from '../../domains/skills/service.ts'
 import type { Catalog } from '../../tools/runtime/catalog.ts'
 import { stageNames } from '../../tools/runtime/stages.ts'

@@ -3,7 +3,7 @@ import { type CommandService, createCommandService } from '../../domains/command
 import { createFileService, type FileService } from '../../domains/files/service.ts'
 import { pathBoundaries, requireHost } from '../../domains/policies/policy-evaluator.ts'
 import { createWebService, type WebService } from '../../domains/web/service.ts'
-import { createWorkplaces } from '../../domains/workspaces/personal.ts'
+import { createPersonalWorkspaces } from '../../domains/workspaces/personal.ts'
 import type { WorkspaceService } from '../../domains/workspaces/service.ts'
 import { createHttpClient } from '../../web-client/http-client.ts'
 import { createPageReader } from '../../web-client/page-reader.ts'
@@ -16,13 +16,13 @@ export function openAgentTools(
   { config, version }: Pick<AppDeps, 'config' | 'version'>,
   { workspaces, invoker }: Readonly<{ workspaces: WorkspaceService; invoker: ToolInvoker }>,
 ): AgentTools {
-  const workplaces = createWorkplaces({ workspaces, invoker })
+  const personalWorkspaces = createPersonalWorkspaces({ workspaces, invoker })
   const { timeout_secs, timeout_ceiling_secs, max_output_bytes } = config.commands
   return {
-    files: createFileService({ workspaces, workplaces, boundariesOf: pathBoundaries }),
+    files: createFileService({ workspaces, personalWorkspaces, boundariesOf: pathBoundaries }),
     commands: createCommandService({
       workspaces,
-      workplaces,
+      personalWorkspaces,
       settings: {
         timeoutSecs: timeout_secs,
         timeoutCeilingSecs: timeout_ceiling_secs,

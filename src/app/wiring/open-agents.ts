@@ -1,18 +1,25 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { installedLanguages } from '../../backends/namespaces/installed-languages.ts'
+import { AppError } from '../../contract/app-error.ts'
 import type { Embedder } from '../../contract/embedder.ts'
+import type { Principal } from '../../contract/principal.ts'
 import type { ToolInvoker } from '../../contract/tool-invoker.ts'
+import type { UserTeams } from '../../contract/user-teams.ts'
+import type { KnownTools } from '../../domains/agents/known-tools.ts'
 import type { AgentManifest } from '../../domains/agents/manifest.ts'
-import type { ActivityLog, AgentTemplate, ScheduleSetter } from '../../domains/agents/ports.ts'
+import type { ActivityLog, AgentTemplate, ScheduleSetter, ToolAssigner } from '../../domains/agents/ports.ts'
 import { type AgentRegistry, createAgentRegistry } from '../../domains/agents/registry.ts'
 import { type AgentSearch, createAgentSearch } from '../../domains/agents/search.ts'
 import { createTemplates } from '../../domains/agents/templates.ts'
 import { skipOf } from '../../domains/executions/skip-judge.ts'
 import { createRuntimeRegistry, type RuntimeRegistry } from '../../domains/platform/runtimes.ts'
 import { createPlatformService, type PlatformDeps, type PlatformService } from '../../domains/platform/service.ts'
+import { createProfileService } from '../../domains/profiles/service.ts'
 import { sqlAgentStore } from '../../stores/sql/agent-store.ts'
+import { sqlProfileStore } from '../../stores/sql/profile-store.ts'
 import { listImages } from '../../supervisor/images/image-folder.ts'
+import type { ToolViews } from '../../tools/runtime/tool-views.ts'
 import type { AppDeps } from '../build-app.ts'
 import type { Config } from '../config.ts'
 import { displayedConfig } from '../displayed-config.ts'
@@ -35,7 +42,8 @@ export type AgentParts = Readonly<{
   imageFolder: string
   policies: OpenedPolicies
   tools: ToolInvoker
-  toolNames: ReadonlySet<string>
+  userTeams: UserTeams
+  views: ToolViews
   activity: ActivityLog
   schedules: ScheduleSetter
   health: PlatformDeps['health']
@@ -51,13 +59,25 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
     hostVersions: installedLanguages(),
     images: async () => ['host', ...(await listImages(parts.imageFolder)).map(({ name }) => name)],
   })
+  const toolsFor = (principal: Principal): KnownTools => {
+    const { tools, names } = parts.views.latest(principal)
+    return {
+      has: names.has,
+      hasBeginning: (beginning) => tools.some(({ name }) => name.startsWith(beginning)),
+      nearest: (name) => names.nearest(name, 1)[0],
+    }
+  }
   const registry = createAgentRegistry({
     store: sqlAgentStore,
+    profiles: sqlProfileStore,
+    sharing: createProfileService({ store: sqlProfileStore, teams: parts.userTeams, random }),
+    tools: toolAssignerOf(parts),
     activity: parts.activity,
     templates: createTemplates(readTemplates),
     search,
     random,
-    toolNames: () => parts.toolNames,
+    toolsFor,
+    refreshTools: parts.tools.refresh,
     schedules: parts.schedules,
     runtimeProblem: runtimes.problem,
     sizeProblem: sizeProblemFor(config.workspaces),
@@ -70,22 +90,19 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
         const { agentManifestJsonSchema } = await import('../../domains/agents/manifest-schema.ts')
         const { toolProblemOf } = await import('../../domains/agents/known-tools.ts')
         const { scheduleProblemOf } = await import('../../domains/agents/scheduled-input.ts')
-        const check = (yaml: string) => {
+        const check = (yaml: string, principal: Principal) => {
           const checked = checkAgentManifest(yaml)
           if (!checked.ok) return checked
           const { manifest, warnings } = checked
-          const problems = [scheduleProblemOf(manifest), toolProblemOf(manifest, parts.toolNames)?.message]
+          const problems = [scheduleProblemOf(manifest), toolProblemOf(manifest, toolsFor(principal))?.message]
           return { errors: problems.filter((problem) => problem !== undefined), warnings }
         }
         return { jsonSchema: agentManifestJsonSchema, check }
       },
       workflow: async () => {
         const { checkWorkflowManifest } = await import('../../domains/workflows/manifest.ts')
-        const { workflowManifestSchema } = await import('../../domains/workflows/manifest-schema.ts')
-        return {
-          jsonSchema: () => workflowManifestSchema as Readonly<Record<string, unknown>>,
-          check: checkWorkflowManifest,
-        }
+        const { workflowManifestJsonSchema } = await import('../../domains/workflows/manifest-schema.ts')
+        return { jsonSchema: workflowManifestJsonSchema, check: checkWorkflowManifest }
       },
     },
     runtimes,
@@ -97,6 +114,22 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
   })
   return { registry, platform, runtimes, search }
 }
+
+/** The tools of this server. Those of other servers are not known here yet, so that none of them is there. */
+const toolAssignerOf = ({ tools, views }: Pick<AgentParts, 'tools' | 'views'>): ToolAssigner => ({
+  isOwn: (toolId) => views.own.names.has(toolId),
+  describe(principal, names) {
+    const described = new Map(tools.describe(principal, names).map(({ name, description }) => [name, description]))
+    return names.map((name) => ({ id: name, name, description: described.get(name) ?? null, catalogId: null }))
+  },
+  async assign(_call, _profile, assignments) {
+    if (assignments.length === 0) return
+    throw new AppError('ERR_NOT_FOUND', 'toolAssignments: there is no such tool; use search_tools to find its name', {
+      field: 'toolAssignments',
+    })
+  },
+  assignedTo: async () => [],
+})
 
 type Sizes = Pick<Config['workspaces'], 'max_vcpus' | 'max_memory_mb' | 'max_disk_gb'>
 

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createNamespacesBackend } from '../../backends/namespaces/index.ts'
-import type { SupervisorPlace } from '../../backends/namespaces/start-supervisor.ts'
+import type { SupervisorOptions } from '../../backends/namespaces/start-supervisor.ts'
 
 export { neededPrograms, optionalPrograms } from '../../backends/namespaces/start-supervisor.ts'
 
@@ -29,11 +29,9 @@ export function createBackend(deps: {
       .map(({ variable }) => `env:${variable}`),
   )
   return createNamespacesBackend({
-    ...supervisorPlace(deps.config, deps.directory, deps.version),
+    ...supervisorOptions(deps.config, deps.directory, deps.version),
     bootId: deps.bootId,
-    credentials: deps.config.workspaces.credentials
-      .filter((entry) => !without.has(entry.split(' ')[2]!))
-      .map(readCredential),
+    credentials: deps.config.workspaces.credentials.filter(({ value }) => !without.has(value)).map(readCredential),
     dnsServer: deps.config.workspaces.dns_server,
     authorities: readAuthorities(deps.config.workspaces.ca_file),
     logger: deps.logger,
@@ -41,7 +39,7 @@ export function createBackend(deps: {
 }
 
 /** Where the supervisor is, and the bounds of its store, which it keeps for as long as it runs. */
-export const supervisorPlace = ({ workspaces }: Config, directory: string, version: string): SupervisorPlace => ({
+export const supervisorOptions = ({ workspaces }: Config, directory: string, version: string): SupervisorOptions => ({
   state: workspacesDirectory(directory),
   storeGb: workspaces.store_gb,
   hostReserveMb: workspaces.host_reserve_mb,
@@ -50,10 +48,9 @@ export const supervisorPlace = ({ workspaces }: Config, directory: string, versi
   version,
 })
 
-/** `HOST HEADER env:NAME`, with the variable's value; the configuration itself holds no secret. */
-function readCredential(text: string): EgressCredential {
-  const [host, header, reference] = text.split(' ') as [string, string, string]
-  const name = reference.slice('env:'.length)
+/** With the variable's value; the configuration itself holds no secret. */
+function readCredential({ host, header, value }: Config['workspaces']['credentials'][number]): EgressCredential {
+  const name = value.slice('env:'.length)
   const credential = { host, header, value: process.env[name]! }
   try {
     readEgressPolicy({ domains: [], credentials: [credential] })

@@ -3,15 +3,9 @@ import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
 import type { ToolInvoker } from '../../contract/tool-invoker.ts'
 import type { Models } from '../../domains/executions/model.ts'
-import type {
-  AgentDirectory,
-  ExecutionDeps,
-  HttpSender,
-  SecretResolver,
-  SnapshotService,
-  WorkspaceAccess,
-} from '../../domains/executions/ports.ts'
+import type { AgentDirectory, ExecutionDeps, SnapshotService, WorkspaceAccess } from '../../domains/executions/ports.ts'
 import { createExecutionService, type ExecutionService } from '../../domains/executions/service.ts'
+import type { HttpSender, SecretResolver } from '../../domains/runs/ports.ts'
 import type { WebClient } from '../../domains/web/ports.ts'
 import { createEngine } from '../../engine/engine.ts'
 import type { Engine, Run, RunEvent } from '../../engine/ports.ts'
@@ -38,7 +32,6 @@ export function openEngine(
 ): Engine {
   const engine = createEngine({
     ...parts.workspaces.backendDeps,
-    isRevoked: parts.ownerWatch.isRevoked,
     store: sqlRunStore,
     log: sqlLogStore,
     database: parts.database,
@@ -159,12 +152,9 @@ export function valuesOf(config: AppDeps['config']): SecretResolver {
   const left = new Set(without.filter(({ field }) => field === 'executions.secrets').map(({ name }) => name))
   const secretValues = new Map(
     secrets
-      .map((entry) => entry.split(' ') as [string, string])
-      .filter(([name]) => !left.has(name))
-      .map(([name, reference]) => [name, process.env[reference.slice('env:'.length)]!]),
+      .filter(({ name }) => !left.has(name))
+      .map(({ name, value }) => [name, process.env[value.slice('env:'.length)]!]),
   )
-  const plainValues = new Map(
-    values.map((entry): [string, string] => [entry.slice(0, entry.indexOf('=')), entry.slice(entry.indexOf('=') + 1)]),
-  )
+  const plainValues = new Map(values.map(({ name, value }) => [name, value]))
   return { secret: (name) => secretValues.get(name), config: (name) => plainValues.get(name) }
 }

@@ -11,7 +11,7 @@ import { HOST_IMAGE, listImages, removeImage } from '../../supervisor/images/ima
 import { openUserNamespace, type UserNamespace } from '../../supervisor/user-namespace.ts'
 import type { Config } from '../config.ts'
 import { stateDirectory } from '../state-directory.ts'
-import { supervisorPlace } from './open-backend.ts'
+import { supervisorOptions } from './open-backend.ts'
 
 export type { ImageSource } from '../../supervisor/images/build-image.ts'
 
@@ -22,7 +22,7 @@ export type ListedImage = Omit<ImageInfo, 'createdAtMs'> & Readonly<{ createdAtM
 export type ImageService = Readonly<{
   list(): Promise<readonly ListedImage[]>
   build(request: BuildImageRequest): Promise<BuiltImage>
-  /** Refuses while a workspace uses it, whoever's and in whatever state. */
+  /** Refuses while any workspace of any owner uses it. */
   remove(name: string, signal: AbortSignal): Promise<void>
 }>
 
@@ -36,8 +36,8 @@ export function openImages({ config, version }: { config: Config; version: strin
       { field: 'mode' },
     )
   }
-  const place = supervisorPlace(config, stateDirectory(config), version)
-  const { state } = place
+  const options = supervisorOptions(config, stateDirectory(config), version)
+  const { state } = options
   const root = join(state, 'images')
   return {
     async list() {
@@ -55,7 +55,7 @@ export function openImages({ config, version }: { config: Config; version: strin
         )
       }
       // It alone knows what lies on the image, and can see to it that nothing new does.
-      await ensureSupervisor(place)
+      await ensureSupervisor(options)
       await createAsk(socketPathOf(state))('removeImage', { name }, { signal })
     },
   }

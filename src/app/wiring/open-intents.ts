@@ -4,12 +4,12 @@ import type { AgentRegistry } from '../../domains/agents/registry.ts'
 import type { Models } from '../../domains/executions/model.ts'
 import type { ExecutionDeps } from '../../domains/executions/ports.ts'
 import type { ExecutionService } from '../../domains/executions/service.ts'
-import { createGenerationService, type GenerationService } from '../../domains/intents/generation.ts'
+import { type AuthoringService, createAuthoringService } from '../../domains/intents/authoring.ts'
 import { createIntentService, type IntentService } from '../../domains/intents/service.ts'
 import type { Engine, Finalizer, Program } from '../../engine/ports.ts'
 import type { AppDeps } from '../build-app.ts'
 
-export type OpenedIntents = Readonly<{ intents: IntentService; generation: GenerationService }>
+export type OpenedIntents = Readonly<{ intents: IntentService; authoring: AuthoringService }>
 
 type Parts = Readonly<{
   engine: Engine
@@ -46,7 +46,7 @@ export function openIntents(deps: AppDeps, parts: Parts): OpenedIntents {
   )
   return {
     intents: createIntentService({ engine, executions, agents, models }),
-    generation: createGenerationService({
+    authoring: createAuthoringService({
       engine,
       executions,
       agents,
@@ -56,7 +56,7 @@ export function openIntents(deps: AppDeps, parts: Parts): OpenedIntents {
         const args = { ...query, include_platform_templates: false }
         const answer = await invoker.call(call.principal, `aegis.${kind}.search`, args, {
           signal: call.signal,
-          door: 'engine',
+          transport: 'engine',
         })
         if (answer.isError) return []
         return (answer.value as unknown as { results: { name: string; score: number }[] }).results

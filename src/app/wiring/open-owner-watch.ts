@@ -1,56 +1,74 @@
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
-import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
-import type { ReadTx, WriteTx } from '../../contract/tx.ts'
-import { keyStatus } from '../../domains/identity/rules.ts'
-import { sqlApiKeyStore } from '../../stores/sql/api-key-store.ts'
+import type { OwnerDirectory } from '../../contract/owner-directory.ts'
+import {
+  canBeRevoked,
+  identityOf,
+  keyIdentity,
+  type Principal,
+  type TenantId,
+  userIdentity,
+} from '../../contract/principal.ts'
+import { sqlSealStore } from '../../stores/sql/seal-store.ts'
 import type { AppDeps } from '../build-app.ts'
 
+/** `owner` is an identity, or the id of a session of signed calls, which is nobody's identity. */
 type Listener = (tenant: TenantId, owner: string) => void
 type Watched = { readonly tenant: TenantId; readonly owner: string; count: number }
 
 /**
- * Those who start what outlives their request, or have something open: whether they are still there, and the news that one
- * is not. That a key was revoked here is told once it is committed. That one expired, or was revoked by another process on the
- * same store, is found out while somebody watches for it, within `limits.keyLookMs`.
+ * Tells when an owner is revoked that started what outlives a request, or has something open. That a key was revoked here, or a user
+ * removed, is told once it is committed. That a key expired, or that another process on the same store revoked one, is found
+ * out while it is watched for, within `limits.keyReconcileMs`.
  */
 export type OwnerWatch = Readonly<{
-  /** Of all who start something keys alone can go. */
-  isRevoked(tx: ReadTx | WriteTx, tenant: TenantId, owner: string): Promise<boolean>
   /** Called within a transaction: a key is gone once that is committed. */
   keyRevoked(tenant: TenantId, keyId: string): void
+  /** The same for a session of signed calls. */
+  sessionRevoked(tenant: TenantId, sessionId: string): void
+  /** For those who found out by themselves. */
+  ownerRevoked(tenant: TenantId, owner: string): void
+  /** Called within a transaction: once that is committed, a user is gone, or has lost a right, a team or a session. */
+  userChanged(tenant: TenantId, userId: string): void
   /** Answers how to stop listening. A listener may be told of the same one again. */
   onRevoked(listener: Listener): () => void
-  /** For as long as whoever is behind the principal has something open. Answers how to end that. */
+  /** Told of those who are gone, and also of users who stay but have to show anew who they are. */
+  onSignedOut(listener: Listener): () => void
+  /** For as long as the owner behind the principal has something open. Answers how to end that. */
   watch(principal: Principal): () => void
   close(): void
 }>
 
-export function openOwnerWatch({ clock, logger }: Pick<AppDeps, 'clock' | 'logger'>, database: Database): OwnerWatch {
+export function openOwnerWatch(
+  { logger }: Pick<AppDeps, 'logger'>,
+  database: Database,
+  owners: Pick<OwnerDirectory, 'isRevoked'>,
+): OwnerWatch {
   const listeners = new Set<Listener>()
+  const signOutListeners = new Set<Listener>()
   const watched = new Map<string, Watched>()
   let reconciling: NodeJS.Timeout | undefined
   let isClosed = false
 
-  async function isRevoked(tx: ReadTx | WriteTx, tenant: TenantId, owner: string): Promise<boolean> {
-    if (!isKey(owner)) return false
-    const key = await sqlApiKeyStore.findKey(tx as ReadTx, tenant, owner.slice(KEY.length))
-    return key === undefined || keyStatus(key, clock.nowMs()) !== 'live'
-  }
-
   function tell(tenant: TenantId, owner: string): void {
-    for (const listener of listeners) listener(tenant, owner)
+    for (const listener of [...listeners, ...signOutListeners]) listener(tenant, owner)
   }
 
   async function notifyIfRevoked(tenant: TenantId, owner: string): Promise<void> {
     await database.flush()
-    if (await isRevoked(database.read, tenant, owner)) tell(tenant, owner)
+    if (await owners.isRevoked(database.read, tenant, owner)) tell(tenant, owner)
+  }
+
+  async function notifyOfUser(tenant: TenantId, owner: string): Promise<void> {
+    await database.flush()
+    if (await owners.isRevoked(database.read, tenant, owner)) tell(tenant, owner)
+    else for (const listener of signOutListeners) listener(tenant, owner)
   }
 
   async function reconcile(): Promise<void> {
     for (const { tenant, owner } of [...watched.values()]) {
       if (isClosed) return
-      if (await isRevoked(database.read, tenant, owner)) tell(tenant, owner)
+      if (await owners.isRevoked(database.read, tenant, owner)) tell(tenant, owner)
     }
   }
 
@@ -68,11 +86,28 @@ export function openOwnerWatch({ clock, logger }: Pick<AppDeps, 'clock' | 'logge
   }
 
   return {
-    isRevoked,
     keyRevoked(tenant, keyId) {
-      notifyIfRevoked(tenant, `${KEY}${keyId}`).catch((error) =>
+      notifyIfRevoked(tenant, keyIdentity(keyId)).catch((error) =>
         logger.warn('reconcile of a revoked key failed', { cause: String(error) }),
       )
+    },
+    sessionRevoked(tenant, sessionId) {
+      const notify = async (): Promise<void> => {
+        await database.flush()
+        const session = await sqlSealStore.findSession(database.read, tenant, sessionId)
+        if (session !== undefined && session.revokedAtMs !== null) tell(tenant, sessionId)
+      }
+      notify().catch((error) => logger.warn('reconcile of a revoked session failed', { cause: String(error) }))
+    },
+    ownerRevoked: tell,
+    userChanged(tenant, userId) {
+      notifyOfUser(tenant, userIdentity(userId)).catch((error) =>
+        logger.warn('telling of a changed user failed', { cause: String(error) }),
+      )
+    },
+    onSignedOut(listener) {
+      signOutListeners.add(listener)
+      return () => signOutListeners.delete(listener)
     },
     onRevoked(listener) {
       listeners.add(listener)
@@ -81,10 +116,10 @@ export function openOwnerWatch({ clock, logger }: Pick<AppDeps, 'clock' | 'logge
     watch(principal) {
       const { tenant } = principal
       const owner = identityOf(principal)
-      if (!isKey(owner)) return () => {}
-      const place = `${tenant} ${owner}`
-      const entry = watched.get(place) ?? { tenant, owner, count: 0 }
-      watched.set(place, entry)
+      if (!canBeRevoked(owner)) return () => {}
+      const key = `${tenant} ${owner}`
+      const entry = watched.get(key) ?? { tenant, owner, count: 0 }
+      watched.set(key, entry)
       entry.count++
       scheduleReconcile()
       let isOver = false
@@ -92,7 +127,7 @@ export function openOwnerWatch({ clock, logger }: Pick<AppDeps, 'clock' | 'logge
         if (isOver) return
         isOver = true
         entry.count--
-        if (entry.count === 0) watched.delete(place)
+        if (entry.count === 0) watched.delete(key)
       }
     },
     close() {
@@ -101,6 +136,3 @@ export function openOwnerWatch({ clock, logger }: Pick<AppDeps, 'clock' | 'logge
     },
   }
 }
-
-const KEY = 'key:'
-const isKey = (owner: string): boolean => owner.startsWith(KEY)

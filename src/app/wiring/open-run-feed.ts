@@ -2,11 +2,11 @@ import type { Database } from '../../contract/database.ts'
 import { identityOf, type Principal } from '../../contract/principal.ts'
 import { ownerSeenBy, toLogRow } from '../../domains/executions/service.ts'
 import type { Engine, RunEvent } from '../../engine/ports.ts'
-import { parsePlace } from '../../engine/subject-feed.ts'
+import { parseCursor } from '../../engine/subject-feed.ts'
 import type { FeedEvent, RunFeed } from '../../http/rest-routes.ts'
 import type { OwnerWatch } from './open-owner-watch.ts'
 
-/** What becomes of runs, for doors that show it as it happens. */
+/** What becomes of runs, for transports that show it as it happens. */
 export const openRunFeed = (
   engine: Engine,
   database: Database,
@@ -22,11 +22,11 @@ export const openRunFeed = (
     return { subject: { id: run.subjectId, name: run.subjectName }, events: verbose ? wanted : shortened(wanted) }
   },
   async openAgent(viewer, subjectId, { from, follow, verbose, signal }) {
-    const place = from === undefined ? undefined : parsePlace(from)
-    if (from !== undefined && place === undefined) return undefined
+    const cursor = from === undefined ? undefined : parseCursor(from)
+    if (from !== undefined && cursor === undefined) return undefined
     const owner = await ownerSeenBy(engine, database.read, viewer)
     const stay = staying(ownerWatch, viewer, signal)
-    const wanted = { subjectId, owner, from: place, follow, signal: stay.signal }
+    const wanted = { subjectId, owner, from: cursor, follow, signal: stay.signal }
     const events = stay.closing(engine.subscribeSubject(viewer.tenant, wanted))
     return verbose ? events : shortenedOf(events)
   },
@@ -44,8 +44,8 @@ async function* upTo(events: AsyncIterable<RunEvent>, from: number, last: number
 function staying(ownerWatch: Pick<OwnerWatch, 'onRevoked' | 'watch'>, principal: Principal, signal: AbortSignal) {
   const revoked = new AbortController()
   const viewer = identityOf(principal)
-  const stopListening = ownerWatch.onRevoked((place, owner) => {
-    if (place === principal.tenant && owner === viewer) revoked.abort()
+  const stopListening = ownerWatch.onRevoked((cursor, owner) => {
+    if (cursor === principal.tenant && owner === viewer) revoked.abort()
   })
   const stopWatching = ownerWatch.watch(principal)
   async function* closing<T>(events: AsyncIterable<T>): AsyncGenerator<T> {

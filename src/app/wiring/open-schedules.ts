@@ -9,13 +9,12 @@ import { type ExecutionService, runOwnerOf } from '../../domains/executions/serv
 import type { Schedule, SubjectKind } from '../../domains/schedules/ports.ts'
 import { createScheduleRegistry, type ScheduleRegistry } from '../../domains/schedules/schedule-registry.ts'
 import { createScheduler, type Scheduler, type SchedulerDeps } from '../../domains/schedules/scheduler.ts'
-import { scheduledRequest } from '../../domains/workflows/read-schedule.ts'
+import { scheduledRequest } from '../../domains/workflows/scheduled-request.ts'
 import type { WorkflowService } from '../../domains/workflows/service.ts'
 import type { Engine } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { sqlScheduleStore } from '../../stores/sql/schedule-store.ts'
 import type { AppDeps } from '../build-app.ts'
-import type { OwnerWatch } from './open-owner-watch.ts'
 import type { OpenedWorkspaces } from './open-workspaces.ts'
 
 type Started = Readonly<{ agents: AgentRegistry; executions: ExecutionService; workflows: WorkflowService }>
@@ -28,7 +27,7 @@ export type OpenedSchedules = Readonly<{
   connect(started: Started): void
 }>
 
-/** The tool that somebody would start each kind with by hand: a schedule needs the same right and the same arguments. */
+/** The tool that starts each kind by hand: a schedule needs the same right and the same arguments. */
 const startedWith = {
   agent: { tool: 'aegis.task.execute', field: 'spec.schedule', permission: 'agent:execute' },
   workflow: { tool: 'aegis.workflow.run', field: 'spec.default_schedule', permission: 'workflow:run' },
@@ -41,7 +40,6 @@ export function openSchedules(
     engine: Engine
     backendDeps: OpenedWorkspaces['backendDeps']
     tools: ToolInvoker
-    ownerWatch: OwnerWatch
   }>,
 ): OpenedSchedules {
   const { database, engine, backendDeps, tools } = parts
@@ -55,7 +53,7 @@ export function openSchedules(
     clock,
     logger,
     isReadOnly: backendDeps.isReadOnly,
-    isRevoked: parts.ownerWatch.isRevoked,
+    owners: backendDeps.owners,
     mayStart: ({ principal, kind }) => mayStart(principal, kind),
     start: (call, schedule, reason) =>
       (schedule.kind === 'agent' ? startAgent : startWorkflow)({ ...connected!, tools }, call, schedule, reason),
@@ -93,7 +91,7 @@ async function startAgent(
   if (agent.status !== 'active') return undefined
   const request = {
     agent_id: subjectId,
-    // A text is what the agent is asked, as when somebody executes it by hand.
+    // A text is what the agent is asked, as when it is executed by hand.
     ...(typeof input === 'string' && { intent: input }),
     ...(typeof input === 'object' && input !== null && { input: input as Readonly<Record<string, unknown>> }),
   }

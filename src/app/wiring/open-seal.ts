@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import type { TenantId } from '../../contract/principal.ts'
 import type { IdentityService } from '../../domains/identity/service.ts'
 import type { ContextDirectory } from '../../domains/seal/ports.ts'
 import { createSealService, type SealService } from '../../domains/seal/service.ts'
@@ -12,7 +13,12 @@ import type { OpenedDatabase } from './open-database.ts'
 export async function openSeal(
   { clock, random }: AppDeps,
   { database, directory }: OpenedDatabase,
-  parts: Readonly<{ identity: IdentityService; contexts: ContextDirectory; noteExpired(atMs: number): void }>,
+  parts: Readonly<{
+    identity: IdentityService
+    contexts: ContextDirectory
+    noteExpired(atMs: number): void
+    noteRevoked(tenant: TenantId, sessionId: string): void
+  }>,
 ): Promise<SealService> {
   const seed = await openSealKey(join(directory, 'seal-key.json'), random)
   return createSealService({
@@ -24,5 +30,6 @@ export async function openSeal(
     clock,
     random,
     noteExpired: parts.noteExpired,
+    noteRevoked: parts.noteRevoked,
   })
 }

@@ -1,45 +1,48 @@
 import { AppError } from '../../contract/app-error.ts'
-import { identityOf, type TenantId } from '../../contract/principal.ts'
+import { errorEnvelope } from '../../contract/error-envelope.ts'
+import type { Principal } from '../../contract/principal.ts'
+import type { ContentBlock } from '../../contract/raw-answer.ts'
 import type { DescribedTool, InvocationResult, ToolInvoker } from '../../contract/tool-invoker.ts'
 import { requireAllowed } from '../../domains/policies/policy-evaluator.ts'
 import { ownerRevokedError } from '../../engine/core.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { CallTool } from '../../tools/runtime/call-tool.ts'
-import type { Catalog } from '../../tools/runtime/catalog.ts'
-import type { Toolset } from '../../tools/runtime/define-tool.ts'
+import type { ToolDeclaration } from '../../tools/runtime/define-tool.ts'
 import { isVisible, type Mode } from '../../tools/runtime/stages.ts'
 import type { ToolFailure } from '../../tools/runtime/tool-host.ts'
+import type { ToolViews } from '../../tools/runtime/tool-views.ts'
 import { requirePlainJson, validateArguments } from '../../tools/runtime/validate-arguments.ts'
 
 /** What lets a caller in, and the record as a whole, are for people and their keys, never for what they have set going. */
-const hiddenToolsets: ReadonlySet<Toolset> = new Set(['identity', 'log'])
+const hiddenToolsets: ReadonlySet<ToolDeclaration['toolset']> = new Set(['identity', 'log', 'people'])
 
 /** What is done for a run whose starter is gone: nothing that it has must stay behind. */
 const tidying: ReadonlySet<string> = new Set(['workspace_stop', 'workspace_destroy'])
 
 /** The tools for those domains that are themselves behind tools: the pipeline is handed in once it is there. */
 export function createToolInvoker(
-  catalog: Catalog,
+  views: ToolViews,
   mode: Mode,
-  isRevoked: (tenant: TenantId, owner: string) => Promise<boolean>,
+  /** The principal with what its owner may do now; undefined if the owner is gone. */
+  present: (principal: Principal) => Promise<Principal | undefined>,
 ): ToolInvoker & { connect(callTool: CallTool): void } {
   let connected: CallTool | undefined
   return {
     connect(callTool) {
       connected = callTool
     },
-    async call(principal, name, args, { door, signal, progress, environment }) {
+    async call(asked, name, args, { transport, signal, progress, environment }) {
       if (connected === undefined) throw new Error('a tool was called before the pipeline was there')
-      const toolset = catalog.find(name)?.definition.toolset
+      const toolset = views.own.find(name)?.definition.toolset
       if (toolset !== undefined && hiddenToolsets.has(toolset)) return refused(name)
-      const isTidying = door === 'engine' && tidying.has(name)
-      if (!isTidying && (await isRevoked(principal.tenant, identityOf(principal))))
-        return refusedWith(name, ownerRevokedError())
+      const isTidying = transport === 'engine' && tidying.has(name)
+      const principal = isTidying ? asked : await present(asked)
+      if (principal === undefined) return refusedWith(name, ownerRevokedError())
       // What the platform does for a run, such as making its workspace, is not bound by what bounds its starter.
       const { securityContexts: _, ...free } = principal
       const caller = {
-        principal: door === 'engine' ? free : principal,
-        door,
+        principal: transport === 'engine' ? free : principal,
+        transport,
         exposure: 'full',
         safeNames: false,
       } as const
@@ -49,13 +52,13 @@ export function createToolInvoker(
         ...(environment && { environment }),
       })
       const { failure } = answer
-      if (failure !== undefined) return failed(failure)
-      const text = answer.content?.map((block) => String(block['text'])).join('\n') ?? answer.json
+      const text = answer.content?.map(textOf).join('\n') ?? answer.json
+      if (failure !== undefined) return answer.content === undefined ? failed(failure) : { ...failed(failure), text }
       return { isError: answer.isError, value: answer.output as Json, text }
     },
     async check(principal, name, args) {
       try {
-        const tool = catalog.find(name)
+        const tool = (await views.viewFor(principal)).find(name)
         if (tool === undefined) throw new AppError('ERR_UNKNOWN_TOOL', `There is no tool '${name.slice(0, 128)}'.`)
         requirePlainJson(args)
         const { input } = validateArguments(tool, (await tool.load()).input, args)
@@ -67,11 +70,15 @@ export function createToolInvoker(
         return { code: error.code, message: error.message }
       }
     },
+    async refresh(principal) {
+      await views.viewFor(principal)
+    },
     describe(principal, names) {
-      const caller = { principal, door: 'agent', exposure: 'full', safeNames: false } as const
+      const caller = { principal, transport: 'agent', exposure: 'full', safeNames: false } as const
       const wanted = names === undefined ? undefined : new Set(names)
-      return catalog.tools
-        .filter((tool) => !hiddenToolsets.has(tool.definition.toolset))
+      return views
+        .latest(principal)
+        .tools.filter((tool) => !hiddenToolsets.has(tool.definition.toolset))
         .filter((tool) => (wanted === undefined || wanted.has(tool.name)) && isVisible(tool, caller, mode))
         .map(
           ({ name, definition, listed }): DescribedTool => ({
@@ -88,6 +95,9 @@ export function createToolInvoker(
   }
 }
 
+/** What a model reads of a block: its text, or that there is something which it cannot read here. */
+const textOf = ({ type, text }: ContentBlock): string => (typeof text === 'string' ? text : `[${String(type)}]`)
+
 function refused(name: string): InvocationResult {
   const message = `'${name}' is not for agents and workflows. Call it yourself.`
   return refusedWith(name, new AppError('ERR_PERMISSION_DENIED', message))
@@ -96,7 +106,8 @@ function refused(name: string): InvocationResult {
 const refusedWith = (tool: string, { code, message }: AppError): InvocationResult =>
   failed({ code, message, details: { tool } })
 
-function failed({ code, message, details }: ToolFailure): InvocationResult {
-  const value = { error: { code, message, details } } as Json
+function failed(failure: ToolFailure): InvocationResult {
+  const { code, message } = failure
+  const value = errorEnvelope(failure) as Json
   return { isError: true, value, text: `${code}: ${message}`, code }
 }

@@ -1,21 +1,25 @@
+import type { UpstreamTools } from '../../contract/upstream-tools.ts'
+import type { SecretLinks } from '../../domains/secrets/links.ts'
 import type { RunFeed } from '../../http/rest-routes.ts'
 import { sqlPendingWork } from '../../stores/sql/pending-work.ts'
 import type { Toolset } from '../../tools/runtime/define-tool.ts'
 import type { Services } from '../../tools/runtime/services.ts'
 import type { AppDeps } from '../build-app.ts'
 import type { AgentWing, AgentWingParts } from './agent-wing.ts'
+import type { GovernanceWing, GovernanceWingParts } from './governance-wing.ts'
 import { once } from './once.ts'
 import type { SharedEmbedder } from './open-embedder.ts'
 import type { WorkspaceWing, WorkspaceWingParts } from './workspace-wing.ts'
 
 /** What a toolset needs to be open beside the core. */
-const wings: Readonly<Record<Toolset, 'core' | 'workspaces' | 'agents'>> = {
+const wings: Readonly<Record<Toolset, 'core' | 'workspaces' | 'agents' | 'governance'>> = {
   meta: 'core',
   ledger: 'core',
   log: 'core',
   server: 'core',
   identity: 'core',
   modes: 'core',
+  people: 'core',
   vault: 'workspaces',
   workspaces: 'workspaces',
   teams: 'workspaces',
@@ -27,16 +31,21 @@ const wings: Readonly<Record<Toolset, 'core' | 'workspaces' | 'agents'>> = {
   workflows: 'agents',
   intents: 'agents',
   platform: 'agents',
+  secrets: 'governance',
+  'mcp-servers': 'governance',
 }
 
 /** Parts of the program that are loaded and opened when they are first used, or when the store has work for them. */
 export type Wings = Readonly<{
   openFor(toolset: Toolset): Promise<void>
   runs: RunFeed
+  secretLinks: Pick<SecretLinks, 'open'>
+  upstreamTools(): Promise<UpstreamTools>
   close(): Promise<void>
 }>
 
 type Parts = WorkspaceWingParts &
+  Omit<GovernanceWingParts, 'workspaces'> &
   Omit<AgentWingParts, 'workspaceWing' | 'embedder'> &
   Readonly<{ embedder: SharedEmbedder }>
 
@@ -58,21 +67,34 @@ export async function openWings(
     add(wing.services)
     return wing
   })
+  const governance = once(async (): Promise<GovernanceWing> => {
+    const { openGovernanceWing } = await import('./governance-wing.ts')
+    const wing = await openGovernanceWing(deps, { ...parts, workspaces })
+    add(wing.services)
+    return wing
+  })
   // A wrong setting is told at the start.
   const { ca_file, credentials } = deps.config.workspaces
   if (ca_file !== undefined || credentials.length > 0) await workspaces()
+  // A caller that lists its tools right after the start finds all of them.
+  const isShared = parts.database.kind !== 'sqlite'
+  if (isShared || (await sqlPendingWork.ofMcpServers(parts.database.read))) await governance()
   const taken = takeUpWork(deps, parts, { workspaces, agents })
   return {
     async openFor(toolset) {
       if (wings[toolset] === 'workspaces') await workspaces()
       if (wings[toolset] === 'agents') await agents()
+      if (wings[toolset] === 'governance') await governance()
     },
     runs: {
       open: async (...args) => (await agents()).runs.open(...args),
       openAgent: async (...args) => (await agents()).runs.openAgent(...args),
     },
+    upstreamTools: async () => (await governance()).upstreamTools,
+    secretLinks: { open: async (...args) => (await governance()).links.open(...args) },
     async close() {
       await taken
+      await (await governance.made())?.close()
       await (await agents.made())?.close()
       await (await workspaces.made())?.close()
     },

@@ -36,7 +36,7 @@ export function openWorkflows({ config, clock, random }: AppDeps, parts: Parts):
   const agents = agentsFor(parts, clock)
   const shelf = {
     names: async () => (await images()).map(({ name }) => name),
-    standIns: new Map(config.workflows.images.map((entry) => entry.split('=') as [string, string])),
+    standIns: new Map(config.workflows.images.map(({ image, workspace_image }) => [image, workspace_image])),
   }
   const deps: RunDeps = {
     invoker,

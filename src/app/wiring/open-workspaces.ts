@@ -1,14 +1,11 @@
 import { join } from 'node:path'
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
-import { hasRightsOf, keyStatus } from '../../domains/identity/rules.ts'
+import type { OwnerDirectory } from '../../contract/owner-directory.ts'
 import type { WorkspaceDeps } from '../../domains/workspaces/core.ts'
-import type { OwnerDirectory } from '../../domains/workspaces/ports.ts'
-import { LOCAL_OWNER } from '../../domains/workspaces/rules.ts'
 import { createWorkspaceService, type WorkspaceService } from '../../domains/workspaces/service.ts'
 import type { DiskReserve } from '../../stores/files/disk-reserve.ts'
 import { createTransferFolder } from '../../stores/files/transfer-folder.ts'
-import { sqlApiKeyStore } from '../../stores/sql/api-key-store.ts'
 import { sqlWorkspaceStore } from '../../stores/sql/workspace-store.ts'
 import { isBootAlive, newBootId } from '../boot-id.ts'
 import type { AppDeps } from '../build-app.ts'
@@ -32,8 +29,13 @@ export function openWorkspaces(
   { database, directory }: Readonly<{ database: Database; directory: string }>,
   {
     ownerWatch,
+    owners,
     reserve,
-  }: Readonly<{ ownerWatch: Pick<OwnerWatch, 'onRevoked'>; reserve: Pick<DiskReserve, 'keep'> | undefined }>,
+  }: Readonly<{
+    ownerWatch: Pick<OwnerWatch, 'onRevoked' | 'ownerRevoked'>
+    owners: OwnerDirectory
+    reserve: Pick<DiskReserve, 'keep'> | undefined
+  }>,
 ): OpenedWorkspaces {
   const { config, clock, random, logger, version } = deps
   const bootId = newBootId(random)
@@ -41,7 +43,7 @@ export function openWorkspaces(
   const backend = createBackend({ config, directory, version, bootId, logger })
   const backendDeps: OpenedWorkspaces['backendDeps'] = {
     backend,
-    owners: keyOwners,
+    owners,
     node: nodeOf(database.kind, directory),
     bootId,
     // Who has the embedded store open has it alone.
@@ -86,8 +88,8 @@ export function openWorkspaces(
 
 /** What runs here ends with its owner, whether the news of that come or have to be looked for. */
 function watchForRevoked(
-  service: Pick<WorkspaceService, 'ownerRevoked' | 'stopRevoked'>,
-  ownerWatch: Pick<OwnerWatch, 'onRevoked'>,
+  service: Pick<WorkspaceService, 'ownerRevoked' | 'revokedOwners'>,
+  ownerWatch: Pick<OwnerWatch, 'onRevoked' | 'ownerRevoked'>,
   logger: AppDeps['logger'],
 ): Readonly<{ close(): Promise<void> }> {
   const underWay = new Set<Promise<void>>()
@@ -101,13 +103,18 @@ function watchForRevoked(
     underWay.add(running)
     return running
   }
-  function scheduleReconcile(): void {
+  /** Through the watch: a call under way is cancelled before its workspace is stopped, so nothing else can end it first. */
+  async function reconcile(): Promise<void> {
+    for (const { tenant, owner } of await service.revokedOwners()) ownerWatch.ownerRevoked(tenant, owner)
+  }
+  async function reconcileInTurns(): Promise<void> {
+    await run(reconcile)
     if (isClosed) return
-    timer = setTimeout(() => void run(service.stopRevoked).then(scheduleReconcile), limits.revokedOwnersReconcileMs)
+    timer = setTimeout(() => void reconcileInTurns(), limits.revokedOwnersReconcileMs)
     timer.unref()
   }
   const stopListening = ownerWatch.onRevoked((tenant, owner) => void run(() => service.ownerRevoked(tenant, owner)))
-  scheduleReconcile()
+  void reconcileInTurns()
   return {
     async close() {
       isClosed = true
@@ -116,24 +123,6 @@ function watchForRevoked(
       await Promise.all(underWay)
     },
   }
-}
-
-/** Keys are the only owners that can go; the person at this machine stays. */
-const keyOwners: OwnerDirectory = {
-  async isRevoked(tx, tenant, owner, nowMs) {
-    if (owner === LOCAL_OWNER) return false
-    if (!owner.startsWith('key:')) return true
-    const key = await sqlApiKeyStore.findKey(tx, tenant, owner.slice('key:'.length))
-    return key === undefined || keyStatus(key, nowMs) !== 'live'
-  },
-  /** A key of the same name, which only whoever gives out keys can have chosen, that may do all that the other could. */
-  async isHeir(tx, principal, owner) {
-    const { kind, tenant, keyId } = principal
-    if (kind !== 'key' || keyId === undefined || !owner.startsWith('key:')) return false
-    const before = await sqlApiKeyStore.findKey(tx, tenant, owner.slice('key:'.length))
-    const now = await sqlApiKeyStore.findKey(tx, tenant, keyId)
-    return before !== undefined && now?.name === before.name && hasRightsOf(principal, before)
-  },
 }
 
 const portRange = (text: string) => {

@@ -1,6 +1,6 @@
-import type { Presence } from '../../tools/runtime/while-welcome.ts'
+import type { Presence } from '../../tools/runtime/presence.ts'
 
-/** What a door can use before the store is open; until then nobody has shown a key. */
+/** What a transport can use before the store is open; until then nobody has shown a key. */
 export function presenceOnce(opened: Promise<Presence>): Presence {
   const later = (begin: (presence: Presence) => () => void): (() => void) => {
     let end = (): void => {}

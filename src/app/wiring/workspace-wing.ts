@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import type { Database } from '../../contract/database.ts'
+import type { OwnerDirectory } from '../../contract/owner-directory.ts'
 import type { ToolInvoker } from '../../contract/tool-invoker.ts'
 import { createGitService } from '../../domains/git/service.ts'
 import { createSwarmService } from '../../domains/swarm/service.ts'
@@ -30,16 +31,16 @@ export type WorkspaceWingParts = Readonly<{
   /** Of the state. */
   directory: string
   ownerWatch: OwnerWatch
+  owners: OwnerDirectory
   disk: DiskReserve | undefined
   invoker: ToolInvoker
 }>
 
 /** Workspaces, and everything that is done in them or beside them. */
 export function openWorkspaceWing(deps: AppDeps, parts: WorkspaceWingParts): WorkspaceWing {
-  const { database, directory, ownerWatch, disk, invoker } = parts
-  const opened = openWorkspaces(deps, { database, directory }, { ownerWatch, reserve: disk })
+  const { database, directory, ownerWatch, owners, disk, invoker } = parts
+  const opened = openWorkspaces(deps, { database, directory }, { ownerWatch, owners, reserve: disk })
   const workspaces = opened.service
-  const { owners } = opened.backendDeps
   const vault = openVault(deps, directory, (call) => visibleTeamNames({ owners, store: sqlTeamStore }, call, call.read))
   const teams = openTeams(deps, { database, workspaces: opened, vault })
   const git = gitIn(workspaces)

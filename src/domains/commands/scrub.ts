@@ -1,4 +1,4 @@
-/** Names of variables that carry credentials of whoever runs the machine; the same whether set_env or an image set them. */
+/** Names of variables that carry the machine operator's credentials; the same whether set_env or an image set them. */
 const PREFIXES = ['AWS_', 'AZURE_', 'GCP_', 'GOOGLE_', 'CI_'] as const
 const NAMES = new Set([
   'GITHUB_TOKEN',

@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { requireWorkspacePath, WORKSPACE_FOLDER } from '../../contract/workspace-path.ts'
-import type { Workplaces } from '../workspaces/personal.ts'
+import type { PersonalWorkspaces } from '../workspaces/personal.ts'
 import type { RunResult } from '../workspaces/run.ts'
 import type { WorkspaceService } from '../workspaces/service.ts'
 import { isSecretName } from './scrub.ts'
@@ -9,7 +9,7 @@ import { isSecretName } from './scrub.ts'
 export type CommandSettings = Readonly<{ timeoutSecs: number; timeoutCeilingSecs: number; outputBytesMax: number }>
 export type CommandServiceDeps = Readonly<{
   workspaces: Pick<WorkspaceService, 'run'>
-  workplaces: Workplaces
+  personalWorkspaces: PersonalWorkspaces
   settings: CommandSettings
 }>
 export type RunInput = Readonly<{
@@ -21,7 +21,7 @@ export type RunInput = Readonly<{
 export type CommandService = ReturnType<typeof createCommandService>
 
 /** One command in the caller's workspace. With arguments it is a program and nothing else; without, a line for a shell. */
-export function createCommandService({ workspaces, workplaces, settings }: CommandServiceDeps) {
+export function createCommandService({ workspaces, personalWorkspaces, settings }: CommandServiceDeps) {
   const { timeoutCeilingSecs, outputBytesMax } = settings
 
   async function run(call: Call, input: RunInput) {
@@ -30,22 +30,26 @@ export function createCommandService({ workspaces, workplaces, settings }: Comma
     const timeoutSecs = input.timeout_secs ?? Math.min(settings.timeoutSecs, timeoutCeilingSecs)
     if (timeoutSecs > timeoutCeilingSecs) throw overCeiling(timeoutCeilingSecs)
     const workdir = input.cwd === undefined ? WORKSPACE_FOLDER : requireWorkspacePath('cwd', input.cwd)
-    const place = await workplaces.of(call)
+    const workspace = await personalWorkspaces.of(call)
     const tooMuch = new AbortController()
     let printed = 0
     const outcome = await workspaces
-      .run({ signal: AbortSignal.any([call.signal, tooMuch.signal]), transact: (work) => call.transact(work) }, place, {
-        argv: args === undefined ? ['/bin/sh', '-c', command] : [command, ...args],
-        workdir,
-        env: call.environment?.(),
-        isHidden: isSecretName,
-        timeoutMs: timeoutSecs * 1000,
-        outputBytesMax,
-        onOutput(_stream, chunk) {
-          printed += chunk.length
-          if (printed > outputBytesMax) tooMuch.abort()
+      .run(
+        { signal: AbortSignal.any([call.signal, tooMuch.signal]), transact: (work) => call.transact(work) },
+        workspace,
+        {
+          argv: args === undefined ? ['/bin/sh', '-c', command] : [command, ...args],
+          workdir,
+          env: call.environment?.(),
+          isHidden: isSecretName,
+          timeoutMs: timeoutSecs * 1000,
+          outputBytesMax,
+          onOutput(_stream, chunk) {
+            printed += chunk.length
+            if (printed > outputBytesMax) tooMuch.abort()
+          },
         },
-      })
+      )
       .catch((error: unknown) => {
         if (tooMuch.signal.aborted && !call.signal.aborted) throw tooMuchOutput(outputBytesMax)
         if (error instanceof AppError && error.details['field'] === 'workdir') throw noSuchFolder(workdir)
@@ -54,7 +58,7 @@ export function createCommandService({ workspaces, workplaces, settings }: Comma
     if (outcome.stdout.totalBytes + outcome.stderr.totalBytes > outputBytesMax) throw tooMuchOutput(outputBytesMax)
     if (outcome.timedOut) throw ranTooLong(timeoutSecs, timeoutCeilingSecs)
     const { exitCode, stdout, stderr } = outcome
-    call.record({ kind: 'workspace_exec', body: { workspace_id: place.id, exit_code: exitCode, timed_out: false } })
+    call.record({ kind: 'workspace_exec', body: { workspace_id: workspace.id, exit_code: exitCode, timed_out: false } })
     return { stdout: stdout.text, stderr: stderr.text, exit_code: exitCode }
   }
 

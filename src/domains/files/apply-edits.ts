@@ -21,9 +21,9 @@ export async function applyEdits(
   for (const [index, edit] of edits.entries()) {
     if (index > 0 && bytes.length > LARGE_BYTES) await new Promise((resolve) => setImmediate(resolve))
     const wanted = Buffer.from(edit.target_content, 'utf8')
-    const places = findBytes(bytes, wanted, 2)
-    if (places.length !== 1) throw notOnce(fieldOf(index), places.length)
-    const at = places[0]!
+    const matches = findBytes(bytes, wanted, 2)
+    if (matches.length !== 1) throw notOnce(fieldOf(index), matches.length)
+    const at = matches[0]!
     const replacement = Buffer.from(edit.replacement_content, 'utf8')
     bytes = Buffer.concat([bytes.subarray(0, at), replacement, bytes.subarray(at + wanted.length)])
     if (bytes.length > limits.agentFileBytesMax) throw tooLarge('path', bytes.length, limits.agentFileBytesMax)

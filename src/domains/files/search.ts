@@ -124,7 +124,7 @@ function requireDone({ ended, exitCode, stderr }: ExecResult): void {
   if (ended === 'cancelled') throw new AppError('ERR_CANCELLED', 'The call was cancelled.')
   const said = decodeText(stderr.head)
   if (exitCode === PATTERN_REFUSED && said.trim() !== '') throw invalidPattern(said)
-  // A signal ended it: the workspace has not the memory, or somebody inside does not want it.
+  // A signal ended it: the workspace has not the memory, or a process inside ended it.
   if (exitCode === null) throw notSearched()
 }
 

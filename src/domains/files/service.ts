@@ -7,7 +7,7 @@ import { requireWorkspacePath, WORKSPACE_FOLDER } from '../../contract/workspace
 import { coversPath } from '../../kernel/path-pattern.ts'
 import type { FileKind, WorkspaceFiles } from '../workspaces/backend.ts'
 import { decodeStrictly } from '../workspaces/output-text.ts'
-import type { Workplaces } from '../workspaces/personal.ts'
+import type { PersonalWorkspaces } from '../workspaces/personal.ts'
 import type { Workspace } from '../workspaces/ports.ts'
 import type { WorkspaceService } from '../workspaces/service.ts'
 import { applyEdits, type Edit } from './apply-edits.ts'
@@ -16,7 +16,7 @@ import { type Found, glob, grep, type SearchRequest } from './search.ts'
 
 export type FileServiceDeps = Readonly<{
   workspaces: Pick<WorkspaceService, 'withFiles' | 'runRaw' | 'withFileLock'>
-  workplaces: Workplaces
+  personalWorkspaces: PersonalWorkspaces
   /** Where the contexts of the caller let a tool's paths lead; nothing when they say nothing. */
   boundariesOf(principal: Principal, tool: string): readonly (readonly string[])[]
 }>
@@ -26,7 +26,7 @@ type Within = readonly (readonly string[])[]
 export type FileService = ReturnType<typeof createFileService>
 
 /** What fs.* does with the files of the caller's workspace. Every path is held against its boundary where it really leads. */
-export function createFileService({ workspaces, workplaces, boundariesOf }: FileServiceDeps) {
+export function createFileService({ workspaces, personalWorkspaces, boundariesOf }: FileServiceDeps) {
   function boundaryOf(call: Call, tool: string): Within {
     const supplied = boundariesOf(call.principal, tool)
     return supplied.length === 0 ? [[WORKSPACE_FOLDER]] : supplied
@@ -36,12 +36,14 @@ export function createFileService({ workspaces, workplaces, boundariesOf }: File
     call: Call,
     tool: string,
     input: AtPath,
-    work: (path: string, files: WorkspaceFiles, place: Workspace, within: Within) => Promise<T>,
+    work: (path: string, files: WorkspaceFiles, workspace: Workspace, within: Within) => Promise<T>,
   ): Promise<T> {
     const path = requireWorkspacePath('path', input.path)
-    const place = await workplaces.of(call)
+    const workspace = await personalWorkspaces.of(call)
     const within = boundaryOf(call, tool)
-    return await naming(() => workspaces.withFiles(call, place, within, (files) => work(path, files, place, within)))
+    return await naming(() =>
+      workspaces.withFiles(call, workspace, within, (files) => work(path, files, workspace, within)),
+    )
   }
 
   const read = (call: Call, input: AtPath) =>
@@ -55,10 +57,10 @@ export function createFileService({ workspaces, workplaces, boundariesOf }: File
     })
 
   const write = (call: Call, input: AtPath & Readonly<{ content: string }>) =>
-    at(call, 'fs.write', input, async (path, files, place) => {
+    at(call, 'fs.write', input, async (path, files, workspace) => {
       const content = Buffer.from(input.content, 'utf8')
-      const { bytes } = await workspaces.withFileLock(place, () => files.write(path, content))
-      call.record({ kind: 'workspace_file_written', body: { workspace_id: place.id, path, bytes } })
+      const { bytes } = await workspaces.withFileLock(workspace, () => files.write(path, content))
+      call.record({ kind: 'workspace_file_written', body: { workspace_id: workspace.id, path, bytes } })
       return { status: 'success' as const, path, bytes_written: bytes }
     })
 
@@ -82,15 +84,15 @@ export function createFileService({ workspaces, workplaces, boundariesOf }: File
     })
 
   const remove = (call: Call, input: AtPath & Readonly<{ recursive: boolean }>) =>
-    at(call, 'fs.delete', input, async (path, files, place) => {
+    at(call, 'fs.delete', input, async (path, files, workspace) => {
       if (path === WORKSPACE_FOLDER) {
         throw new AppError('ERR_INVALID_INPUT', `'path' is ${WORKSPACE_FOLDER} itself. Delete what is in it instead.`, {
           field: 'path',
         })
       }
       const { recursive } = input
-      await workspaces.withFileLock(place, () => files.remove(path, { recursive }))
-      call.record({ kind: 'workspace_file_deleted', body: { workspace_id: place.id, path, recursive } })
+      await workspaces.withFileLock(workspace, () => files.remove(path, { recursive }))
+      call.record({ kind: 'workspace_file_deleted', body: { workspace_id: workspace.id, path, recursive } })
       return { status: 'success' as const, path }
     })
 
@@ -101,11 +103,11 @@ export function createFileService({ workspaces, workplaces, boundariesOf }: File
     edits: readonly Edit[],
     fieldOf: (n: number) => string,
   ) {
-    return await at(call, tool, input, (path, files, place) =>
-      workspaces.withFileLock(place, async () => {
+    return await at(call, tool, input, (path, files, workspace) =>
+      workspaces.withFileLock(workspace, async () => {
         const after = await applyEdits(await wholeFile(files, path), edits, fieldOf)
         const { bytes } = await files.write(path, after)
-        call.record({ kind: 'workspace_file_edited', body: { workspace_id: place.id, path, bytes } })
+        call.record({ kind: 'workspace_file_edited', body: { workspace_id: workspace.id, path, bytes } })
         return path
       }),
     )
@@ -124,13 +126,13 @@ export function createFileService({ workspaces, workplaces, boundariesOf }: File
   const search =
     (tool: 'fs.grep' | 'fs.glob', search: (request: SearchRequest) => Promise<Found>) =>
     (call: Call, input: AtPath & Readonly<{ pattern: string }>) =>
-      at(call, tool, input, async (path, files, place, within) => {
+      at(call, tool, input, async (path, files, workspace, within) => {
         // Where the path leads is judged here; what the search finds below is judged by its name.
         requireSearchable(tool, path, (await files.stat(path)).kind)
         const isAllowed = (name: string) => within.every((list) => list.some((pattern) => coversPath(pattern, name)))
         const { pattern } = input
         const { signal } = call
-        const found = await search({ run: workspaces.runRaw, at: place, pattern, path, isAllowed, signal })
+        const found = await search({ run: workspaces.runRaw, at: workspace, pattern, path, isAllowed, signal })
         if (found.truncated) call.warn('There is more than is shown here. Search in a smaller folder or more exactly.')
         return { result: found.lines.join('\n'), count: found.lines.length, truncated: found.truncated }
       })
@@ -148,7 +150,7 @@ export function createFileService({ workspaces, workplaces, boundariesOf }: File
   }
 }
 
-/** A search that began at a pipe would wait for whoever writes into it. */
+/** A search that began at a pipe would wait for a writer. */
 function requireSearchable(tool: 'fs.grep' | 'fs.glob', path: string, kind: FileKind): void {
   if (kind === 'dir' || (kind === 'file' && tool === 'fs.grep')) return
   if (tool === 'fs.glob') {

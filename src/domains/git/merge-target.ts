@@ -20,7 +20,7 @@ export type MergeTarget = Readonly<{
 const GIT_AT_LEAST = [2, 38] as const
 
 /**
- * Refuses whatever a merge could spoil: uncommitted changes, and an operation that somebody has begun. `gitAt` works in
+ * Refuses whatever a merge could spoil: uncommitted changes, and a git operation in progress. `gitAt` works in
  * a directory of the target.
  */
 export async function openTarget(gitAt: (path: string) => Git, path: string): Promise<MergeTarget> {

@@ -12,7 +12,7 @@ export type LogRecoveryService = ReturnType<typeof createLogRecovery>
 
 /**
  * Lets logs go on that do not extend their checkpoint, on purpose. What was given up is kept beside the checkpoints, and in
- * the log of whoever decided it and of the tenant concerned.
+ * the log of the operator who decided it and of the tenant concerned.
  */
 export function createLogRecovery(deps: {
   log: Pick<LogStore, 'appendEntry'>
@@ -46,11 +46,12 @@ export function createLogRecovery(deps: {
       callId: call.id,
       atMs: call.nowMs,
       principal: { ...call.principal, tenant },
-      door: call.door,
+      transport: call.transport,
       tool: 'log_recover',
       inputDigest: 'unread',
       outcome: 'ok',
       durationMs: 0,
+      decisions: [],
       effects: [effect],
     })
     return deps.database.write(tenant, (tx) => deps.log.appendEntry(tx, tenant, entry))

@@ -1,7 +1,5 @@
 import type { DescribedTool } from '../../contract/tool-invoker.ts'
-import { stem } from '../../kernel/stem.ts'
-import { stopWords } from '../../kernel/stop-words.ts'
-import { documentWords, foldWord } from '../../kernel/tokenize.ts'
+import { queryTerms } from '../../kernel/query-terms.ts'
 
 /**
  * Tools that answer every word of the query, in their name or their description; those named by it come first. `fs.*` is a
@@ -13,7 +11,7 @@ export function findTools(tools: readonly DescribedTool[], query: string): Descr
   if (/^[a-z0-9_.*]+$/.test(text) && text.includes('*')) return tools.filter(({ name }) => fitsPattern(name, text))
   const exact = tools.filter(({ name }) => name === text)
   if (exact.length > 0) return exact
-  const wanted = termsOf(text)
+  const wanted = queryTerms(text)
   return tools
     .map((tool) => ({ tool, score: scoreOf(tool, text, wanted) }))
     .filter(({ score }) => score > 0)
@@ -34,16 +32,10 @@ function fitsPattern(name: string, pattern: string): boolean {
   return name.length - at >= parts.at(-1)!.length && name.endsWith(parts.at(-1)!)
 }
 
-function termsOf(text: string): string[] {
-  const words = documentWords(text).map(foldWord)
-  const telling = words.filter((word) => !stopWords.has(word))
-  return [...new Set((telling.length > 0 ? telling : words).map(stem))]
-}
-
 function scoreOf({ name, description }: DescribedTool, query: string, wanted: readonly string[]): number {
   if (name.includes(query)) return 3
-  const inName = new Set(termsOf(name))
+  const inName = new Set(queryTerms(name))
   if (wanted.every((term) => inName.has(term))) return 2
-  const anywhere = new Set([...inName, ...termsOf(description)])
+  const anywhere = new Set([...inName, ...queryTerms(description)])
   return wanted.every((term) => anywhere.has(term)) ? 1 : 0
 }

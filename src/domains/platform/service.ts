@@ -13,13 +13,13 @@ export type SchemaKey = `${ManifestKind}/manifest/v1`
 /** How the manifests of one kind are described and checked; loaded when first asked for. */
 export type ManifestLanguage = Readonly<{
   jsonSchema(): Readonly<Record<string, unknown>>
-  check(yaml: string): Readonly<{ errors: readonly string[]; warnings: readonly string[] }>
+  check(yaml: string, principal: Principal): Readonly<{ errors: readonly string[]; warnings: readonly string[] }>
 }>
 
 export type PlatformDeps = Readonly<{
   languages: Readonly<Record<ManifestKind, () => Promise<ManifestLanguage>>>
   runtimes: RuntimeRegistry
-  tools: Pick<ToolInvoker, 'describe'>
+  tools: Pick<ToolInvoker, 'describe' | 'refresh'>
   /** Whether no judge looks at calls of the tool, as this installation has it. */
   skipsJudge(tool: Pick<DescribedTool, 'name' | 'skipJudge'>): boolean
   health(): Promise<Readonly<{ version: string; isHealthy: boolean }>>
@@ -41,8 +41,10 @@ export function createPlatformService(deps: PlatformDeps) {
     skip_judge: deps.skipsJudge(tool),
   })
   const tagsOfTool = (tool: DescribedTool) => tagsOf(tool, deps.skipsJudge(tool))
-  const chosen = (call: Call, filters: ToolFilters) =>
-    chosenTools(deps.tools.describe(call.principal), tagsOfTool, filters)
+  const chosen = async ({ principal }: Call, filters: ToolFilters) => {
+    await deps.tools.refresh(principal)
+    return chosenTools(deps.tools.describe(principal), tagsOfTool, filters)
+  }
 
   return {
     async getSchema(input: Readonly<{ key: SchemaKey }>) {
@@ -51,7 +53,8 @@ export function createPlatformService(deps: PlatformDeps) {
     },
 
     async validate(call: Call, input: Readonly<{ kind: ManifestKind; manifest_yaml: string }>) {
-      const { errors, warnings } = (await deps.languages[input.kind]()).check(input.manifest_yaml)
+      await deps.tools.refresh(call.principal)
+      const { errors, warnings } = (await deps.languages[input.kind]()).check(input.manifest_yaml, call.principal)
       for (const warning of warnings) call.warn(warning)
       return errors.length === 0
         ? { valid: true, errors: null, warnings: [...warnings] }
@@ -71,13 +74,13 @@ export function createPlatformService(deps: PlatformDeps) {
       }
     },
 
-    listTools(call: Call, input: ToolFilters) {
-      return { tool: 'aegis.tools.list' as const, ...pageOf(chosen(call, input).map(toolRow), input) }
+    async listTools(call: Call, input: ToolFilters) {
+      return { tool: 'aegis.tools.list' as const, ...pageOf((await chosen(call, input)).map(toolRow), input) }
     },
 
-    searchTools(call: Call, input: ToolFilters & Readonly<{ query?: string | undefined }>) {
+    async searchTools(call: Call, input: ToolFilters & Readonly<{ query?: string | undefined }>) {
       const { query = '' } = input
-      const found = findTools(chosen(call, input), query).map(toolRow)
+      const found = findTools(await chosen(call, input), query).map(toolRow)
       return { tool: 'aegis.tools.search' as const, query, ...pageOf(found, input) }
     },
 

@@ -1,6 +1,14 @@
 import type { Capability, SecurityContext, Violation } from '../../contract/security-context.ts'
 import { coversPath } from '../../kernel/path-pattern.ts'
-import { type AccessRequest, allowsHost, commandRulesOf, isClosed, isStream, matchesTool, placesOf } from './rules.ts'
+import {
+  type AccessRequest,
+  allowsHost,
+  commandRulesOf,
+  isClosed,
+  isStream,
+  matchesTool,
+  pathPatternsOf,
+} from './rules.ts'
 
 /** `allowed` is what would have been possible instead, for the message. */
 export type Refusal = Readonly<{
@@ -81,8 +89,8 @@ function refusedPath(capability: Capability, { tool, paths }: AccessRequest): Om
   const { pathAllowlist } = capability
   if (paths.some((path) => isClosed(capability, tool, path))) return closedPath(pathAllowlist)
   if (pathAllowlist === undefined) return undefined
-  const places = placesOf(tool, pathAllowlist)
-  if (paths.every((path) => places.some((pattern) => coversPath(pattern, path)))) return undefined
+  const patterns = pathPatternsOf(tool, pathAllowlist)
+  if (paths.every((path) => patterns.some((pattern) => coversPath(pattern, path)))) return undefined
   return { violation: 'PathOutsideBoundary', reason: 'the path is outside of what is allowed', allowed: pathAllowlist }
 }
 

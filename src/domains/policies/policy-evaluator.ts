@@ -4,7 +4,7 @@ import type { SecurityContext, Violation } from '../../contract/security-context
 import type { Clock } from '../../kernel/clock.ts'
 import { evaluate, isRefusal, type Refusal } from './evaluate.ts'
 import { type Governed, readAccessRequest } from './read-access-request.ts'
-import { allowsHost, commandRulesOf, matchesTool, placesOf } from './rules.ts'
+import { allowsHost, commandRulesOf, matchesTool, pathPatternsOf } from './rules.ts'
 import { createUsageCounter } from './usage-counter.ts'
 
 export type AskedCall = Readonly<{
@@ -108,7 +108,7 @@ export const pathBoundaries = (principal: Principal, tool: string): readonly (re
     return lists.some((list) => list === undefined)
       ? []
       : [
-          placesOf(
+          pathPatternsOf(
             tool,
             lists.flatMap((list) => list!),
           ),

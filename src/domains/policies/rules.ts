@@ -1,4 +1,5 @@
 import type { Capability } from '../../contract/security-context.ts'
+import { beginningOf } from '../../contract/tool-pattern.ts'
 import { coversPath, withFolders } from '../../kernel/path-pattern.ts'
 
 /** What a call wants to do, as far as a security context can restrict it. */
@@ -23,13 +24,14 @@ export type RequestedCommand = Readonly<{ command: string | undefined; firstArgu
 /** `*` is every tool, `fs.*` every tool whose name begins with `fs.`, anything else one tool. */
 export function matchesTool(pattern: string, tool: string): boolean {
   if (pattern === '*') return true
-  return pattern.endsWith('.*') ? tool.startsWith(pattern.slice(0, -1)) : pattern === tool
+  const beginning = beginningOf(pattern)
+  return beginning === undefined ? pattern === tool : tool.startsWith(beginning)
 }
 
 const listing: ReadonlySet<string> = new Set(['fs.list', 'fs.glob', 'fs.grep'])
 
 /** Where the paths of a tool may lead. What it finds in a folder is held against the patterns by itself. */
-export const placesOf = (tool: string, patterns: readonly string[]): readonly string[] =>
+export const pathPatternsOf = (tool: string, patterns: readonly string[]): readonly string[] =>
   listing.has(tool) ? withFolders(patterns) : patterns
 
 /** They hold nothing, and lead nowhere but to the streams that the command has anyway. */

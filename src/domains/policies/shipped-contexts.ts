@@ -93,7 +93,7 @@ export const shippedContexts: readonly SecurityContext[] = [
   },
   {
     name: 'aegis-system-operator',
-    description: 'Whoever runs the installation: every tool that its permissions allow.',
+    description: 'An operator: every tool that its permissions allow.',
     capabilities: [tool('*')],
     denyList: [],
   },

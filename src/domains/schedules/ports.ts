@@ -11,7 +11,7 @@ export type Schedule = Readonly<{
   kind: SubjectKind
   subjectId: string
   timing: Timing
-  /** Whoever deployed the subject; its runs are theirs. */
+  /** The identity that deployed the subject and owns its runs. */
   principal: Principal
   owner: string
   /** The next time of the calendar or of the beat. */

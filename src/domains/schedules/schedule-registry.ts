@@ -9,7 +9,7 @@ import type { Schedule, ScheduleStore, SubjectKind } from './ports.ts'
 export type ScheduleRegistryDeps = Readonly<{
   store: ScheduleStore
   kind: SubjectKind
-  /** The field of the manifest and the permission that the runs need, for whoever is refused. */
+  /** The field of the manifest and the permission that the runs need, for a caller that is refused. */
   field: string
   permission: string
   /** Whose the runs are that the principal starts. */
@@ -90,7 +90,7 @@ const beatOf = (timing: Timing): string =>
 
 /**
  * Without what belongs to one conversation or one execution: the schedule outlives them. What the platform deployed for
- * somebody who may not deploy is executed with the rights of that one, and not with those that it was deployed with.
+ * a caller that may not deploy is executed with the rights of that one, and not with those that it was deployed with.
  */
 const lastingPart = ({
   conversationId: _conversation,

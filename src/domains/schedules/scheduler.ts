@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
 import { errorCodes } from '../../contract/error-codes.ts'
-import type { TenantId } from '../../contract/principal.ts'
+import type { OwnerDirectory } from '../../contract/owner-directory.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { type Engine, isEnded, type Run, type StartingCall } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
@@ -20,8 +20,7 @@ export type SchedulerDeps = Readonly<{
   logger: Logger
   /** A server that may only read starts nothing. */
   isReadOnly: boolean
-  /** Whether the owner of a schedule is no more. */
-  isRevoked(tx: WriteTx, tenant: TenantId, owner: string): Promise<boolean>
+  owners: Pick<OwnerDirectory, 'isRevoked'>
   mayStart(schedule: Schedule): boolean
   /** Starts the latest version in the transaction of the call; undefined when the subject does not run at present. */
   start(call: StartingCall, schedule: Schedule, reason: Readonly<Record<string, Json>>): Promise<Run | undefined>
@@ -43,7 +42,7 @@ const LATE_MS = 60_000
 /**
  * Starts runs when their time has come.
  *
- * 1. The start of the run and the next time of its schedule are one transaction. Whoever comes second, after a crash or on
+ * 1. The start of the run and the next time of its schedule are one transaction. A process that comes second, after a crash or on
  *    another server, finds the next time in the future.
  * 2. Of several times that have passed the newest counts; the others are told as `missed` with the run.
  * 3. While the last run is not over: `skip` lets the time pass, `queue` starts one as soon as it is over, `allow` starts.
@@ -57,7 +56,7 @@ export function createScheduler(deps: SchedulerDeps) {
   let timer: NodeJS.Timeout | undefined
   let reconciling: Promise<void> | undefined
   let isWantedAgain = false
-  let hasBegun = false
+  let hasStarted = false
 
   function settle(work: Promise<unknown>): void {
     const settled = work.catch(warn('schedule reconcile failed')).finally(() => settling.delete(settled))
@@ -71,7 +70,7 @@ export function createScheduler(deps: SchedulerDeps) {
 
   /** Starts all that is due. One look at a time; one that is wanted meanwhile follows. */
   function reconcile(): Promise<void> {
-    if (closing.signal.aborted || deps.isReadOnly || !hasBegun) return Promise.resolve()
+    if (closing.signal.aborted || deps.isReadOnly || !hasStarted) return Promise.resolve()
     isWantedAgain = true
     reconciling ??= (async () => {
       while (isWantedAgain && !closing.signal.aborted) {
@@ -140,7 +139,7 @@ export function createScheduler(deps: SchedulerDeps) {
 
   async function fire(tx: WriteTx, schedule: Schedule, times: Times, nowMs: number): Promise<void> {
     const { timing, principal, owner, lastRunId } = schedule
-    if (await deps.isRevoked(tx, principal.tenant, owner)) return await remove(tx, schedule)
+    if (await deps.owners.isRevoked(tx, principal.tenant, owner)) return await remove(tx, schedule)
     if (!deps.mayStart(schedule)) return await advance(tx, schedule, times, { missed: 1 })
     const last =
       lastRunId === null ? undefined : await engine.find(tx as unknown as ReadTx, principal.tenant, lastRunId)
@@ -190,10 +189,10 @@ export function createScheduler(deps: SchedulerDeps) {
     reconcile,
     /** Once the transaction that is under way is committed. */
     scheduleReconcile(): void {
-      if (hasBegun) settle(database.flush().then(reconcile))
+      if (hasStarted) settle(database.flush().then(reconcile))
     },
     async begin(): Promise<void> {
-      hasBegun = true
+      hasStarted = true
       await reconcile()
     },
     async close(): Promise<void> {

@@ -3,7 +3,7 @@ import { type RequestId, readEnvelope, requestIdOf } from './envelope.ts'
 import type { OpenedCall, SealService } from './service.ts'
 import { parseStrictJson } from './strict-json.ts'
 
-/** What a door needs to take signed calls: it carries texts and knows nothing of what is in them. */
+/** What a transport needs to take signed calls: it carries texts and knows nothing of what is in them. */
 export type SealGate = Readonly<{
   /** Never throws: what is wrong is said by `open`, and `id` goes into the answer either way. */
   read(body: string): Readonly<{ id: RequestId; open(): Promise<OpenedCall> }>

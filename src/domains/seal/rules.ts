@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
-import { type Principal, seesAll, type Tier, tierAllows, tiers } from '../../contract/principal.ts'
+import { administers } from '../../contract/permissions.ts'
+import { type Principal, type Tier, tierAllows, tiers } from '../../contract/principal.ts'
 import type { SecurityContext } from '../../contract/security-context.ts'
 import type { ContextDirectory, SealSession } from './ports.ts'
 
@@ -104,4 +105,4 @@ export const noSuchSession = (id: string): AppError =>
   })
 
 export const mayManage = (principal: Principal, session: SealSession): boolean =>
-  seesAll(principal) || identityOf(principal) === session.identity
+  administers(principal, 'seal') || identityOf(principal) === session.identity

@@ -1,7 +1,8 @@
 import type { Call } from '../../contract/call.ts'
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
-import { localOwner, type Principal, seesAll, type TenantId } from '../../contract/principal.ts'
+import { administers } from '../../contract/permissions.ts'
+import { localOwner, type Principal, type TenantId } from '../../contract/principal.ts'
 import { type Clock, isoTime } from '../../kernel/clock.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
@@ -68,7 +69,7 @@ export type SealService = Readonly<{
    * not looked at here: that is the pipeline's business, as for every other call.
    */
   open(envelope: Envelope): Promise<OpenedCall>
-  /** Who somebody would be in a session of this context, which need not begin. */
+  /** Who a caller would be in a session of this context, which need not begin. */
   preview(principal: Principal, context: string | undefined): Principal
 }>
 
@@ -80,6 +81,8 @@ export type SealDeps = Readonly<{
   signer: TokenSigner
   clock: Clock
   random: Random
+  /** Told within the transaction that revokes a session. */
+  noteRevoked?(tenant: TenantId, sessionId: string): void
   /** Told of what is refused, or forgotten, because its time was over at that moment. */
   noteExpired?(atMs: number): void
 }>
@@ -137,6 +140,7 @@ export function createSealService(deps: SealDeps): SealService {
     for (const { id } of live.slice(0, Math.max(0, live.length + 1 - limits.sealSessionsPerIdentityMax))) {
       await store.revokeSession(call.write, tenant, id, call.nowMs)
       call.record({ kind: 'seal_session_revoked', body: { session_id: id } })
+      deps.noteRevoked?.(tenant, id)
     }
   }
 
@@ -181,7 +185,7 @@ export function createSealService(deps: SealDeps): SealService {
     },
 
     async listSessions({ principal, nowMs, read }) {
-      const filter = seesAll(principal) ? {} : { identity: identityOf(principal) }
+      const filter = administers(principal, 'seal') ? {} : { identity: identityOf(principal) }
       const found = await store.listSessions(read, principal.tenant, {
         ...filter,
         limit: limits.sealSessionListMax + 1,
@@ -195,7 +199,10 @@ export function createSealService(deps: SealDeps): SealService {
       const session = await store.findSession(read, principal.tenant, sessionId)
       if (session === undefined || !mayManage(principal, session)) throw noSuchSession(sessionId)
       const isRevokedNow = await store.revokeSession(write, principal.tenant, sessionId, nowMs)
-      if (isRevokedNow) call.record({ kind: 'seal_session_revoked', body: { session_id: sessionId } })
+      if (isRevokedNow) {
+        call.record({ kind: 'seal_session_revoked', body: { session_id: sessionId } })
+        deps.noteRevoked?.(principal.tenant, sessionId)
+      }
       return viewOf(isRevokedNow ? { ...session, revokedAtMs: nowMs } : session, nowMs)
     },
 

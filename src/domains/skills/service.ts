@@ -13,7 +13,7 @@ export type Skill = Readonly<{
   path: string
 }>
 
-/** With the whole front matter, for doors that pass it on. */
+/** With the whole front matter, for transports that pass it on. */
 export type SkillDetails = Skill & Readonly<{ frontmatter: Readonly<Record<string, Json>> }>
 
 export type SkillFilter = Readonly<{ search?: string | undefined; capability?: string | undefined }>

@@ -6,7 +6,7 @@ export function viewOf(call: Call, changes: Partial<Pick<Call, 'progress' | 'sig
   return {
     id: call.id,
     principal: call.principal,
-    door: call.door,
+    transport: call.transport,
     nowMs: call.nowMs,
     signal: changes.signal ?? call.signal,
     progress: changes.progress ?? ((update) => call.progress(update)),

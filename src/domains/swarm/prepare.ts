@@ -230,7 +230,7 @@ function checkUrl(url: string | undefined): void {
 }
 
 const nameTaken = (name: string): AppError =>
-  new AppError('ERR_ALREADY_EXISTS', `name: ${quoted(name)} is a workspace of somebody else; choose another name`, {
+  new AppError('ERR_ALREADY_EXISTS', `name: ${quoted(name)} is a workspace of another owner; choose another name`, {
     field: 'name',
     name,
   })

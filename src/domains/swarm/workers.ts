@@ -155,7 +155,7 @@ export function createWorkers(deps: SwarmDeps) {
     try {
       await workspaces.keepWorkspace(call, workspace)
     } catch (error) {
-      // Somebody destroyed it meanwhile.
+      // It was destroyed meanwhile.
       worker.isDestroyed = true
       worker.error ??= failureOf(error)
     }

@@ -1,7 +1,8 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { Database } from '../../contract/database.ts'
-import { seesAll } from '../../contract/principal.ts'
+import type { OwnerDirectory } from '../../contract/owner-directory.ts'
+import { administers } from '../../contract/permissions.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
@@ -9,7 +10,7 @@ import type { Random } from '../../kernel/random.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
 import type { VaultFiles } from '../vault/service.ts'
 import type { WorkspaceBackend } from '../workspaces/backend.ts'
-import type { OwnerDirectory, WorkspaceStore } from '../workspaces/ports.ts'
+import type { WorkspaceStore } from '../workspaces/ports.ts'
 import { identityOf } from '../workspaces/rules.ts'
 import type { WorkspaceService } from '../workspaces/service.ts'
 import type { Team, TeamStore } from './ports.ts'
@@ -73,8 +74,9 @@ export async function accessOf(
   team: Team,
 ): Promise<Access | undefined> {
   if (team.owner === identityOf(call.principal)) return { team, orphaned: false }
-  const orphaned = await deps.owners.isRevoked(tx, team.tenant, team.owner, call.nowMs)
-  const isFor = seesAll(call.principal) || (orphaned && (await deps.owners.isHeir(tx, call.principal, team.owner)))
+  const orphaned = await deps.owners.isRevoked(tx, team.tenant, team.owner)
+  const isFor =
+    administers(call.principal, 'team') || (orphaned && (await deps.owners.isHeir(tx, call.principal, team.owner)))
   return isFor ? { team, orphaned } : undefined
 }
 
@@ -84,7 +86,7 @@ export async function visibleTeamNames(
   call: Viewer,
   tx: ReadTx,
 ): Promise<ReadonlySet<string> | undefined> {
-  if (seesAll(call.principal)) return undefined
+  if (administers(call.principal, 'team')) return undefined
   const all = await deps.store.listTeams(tx, call.principal.tenant)
   const accesses = await Promise.all(all.map((team) => accessOf(deps, call, tx, team)))
   return new Set(accesses.flatMap((access) => (access === undefined ? [] : [access.team.name])))

@@ -240,7 +240,7 @@ export function createLifecycle(deps: TeamDeps) {
     }
   }
 
-  /** What somebody adopted is theirs: it leaves the team and stays. */
+  /** An adopted workspace leaves the team and stays. */
   const letGo = (call: Acting, adopted: readonly Workspace[]): Promise<void> =>
     call.transact(async (tx) => {
       for (const { tenant, id } of adopted) {

@@ -7,7 +7,7 @@ import type { TaskAssignment } from './ports.ts'
 export const TASK_ASSIGNMENT = 'task_assignment'
 /** To everybody but the sender. */
 export const EVERYBODY = '*'
-/** Whoever owns the team, as a sender and with an inbox. No member has this name. */
+/** The team's owner, as a sender and with an inbox. No member has this name. */
 export const OWNER_AGENT = 'owner'
 /** The owner too, in a team that has no member of this name. */
 export const COORDINATOR = 'coordinator'
@@ -45,7 +45,7 @@ export function checkRoles(team: string, roles: readonly RoleInput[]): void {
     checkTeamName('roles.name', name)
     const folded = name.toLowerCase()
     if (folded === OWNER_AGENT) {
-      throw invalid('roles.name', `'${OWNER_AGENT}' stands for whoever owns the team; choose another name`, { name })
+      throw invalid('roles.name', `'${OWNER_AGENT}' stands for the team's owner; choose another name`, { name })
     }
     if (seen.has(folded))
       throw invalid('roles.name', `'${name}' is there twice; give each member its own name`, { name })

@@ -82,7 +82,7 @@ function requireParameters(input: TeamInput): void {
   }
   for (const [name, value] of Object.entries(input)) {
     if (name === 'action' || value === undefined || accepted.includes(name)) continue
-    const takes = accepted.length === 0 ? 'takes nothing else' : `takes ${accepted.join(', ')}`
-    throw invalid(name, `does not belong to the action ${input.action}, which ${takes}`, { accepted })
+    const acceptedText = accepted.length === 0 ? 'takes nothing else' : `takes ${accepted.join(', ')}`
+    throw invalid(name, `does not belong to the action ${input.action}, which ${acceptedText}`, { accepted })
   }
 }

@@ -22,10 +22,10 @@ export type TaskRunner = Readonly<{
  * Runs what agents were assigned, as background jobs of their workspaces.
  *
  * 1. The records say what is queued, running and done. That a task runs is entered before its job is started; the job has
- *    the message's id as its key, so whoever starts it again after a crash, or at the same time, gets the same job.
+ *    the message's id as its key, so a second start, after a crash or at the same time, gets the same job.
  * 2. Jobs go on without a server. Whichever server comes next enters their results.
  * 3. At most so many at once in a workspace; the others wait in the order they came.
- * 4. Tasks are looked at when somebody says so, then at growing intervals while any is unfinished, by one timer. A store
+ * 4. Tasks are reconciled on request, then at growing intervals while any is unfinished, by one timer. A store
  *    that others write to as well is looked at all the time.
  */
 export function createTaskRunner(deps: TeamDeps): TaskRunner {

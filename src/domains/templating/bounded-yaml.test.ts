@@ -23,7 +23,7 @@ const written = (document: object): string => {
   }
 }
 
-describe('YAML of a stranger', () => {
+describe('YAML of an untrusted party', () => {
   it('has as many keys as it may, each once', () => {
     const keys = Array.from({ length: 10_000 }, (_, index) => `k${index}: 1`)
     expect(isMap(documentOf(keys.join('\n')).document.contents)).toBe(true)

@@ -21,21 +21,21 @@ export function shellRisksOf(text: string): readonly ShellRisk[] {
   return isWhole ? risks.map((risk) => (risk.kind === 'raw' ? { ...risk, kind: 'whole' } : risk)) : risks
 }
 
-type Place = { quote: '' | '"' | "'" }
+type ShellState = { quote: '' | '"' | "'" }
 
-function walk(program: Program | undefined, place: Place, risks: ShellRisk[]): void {
+function walk(program: Program | undefined, state: ShellState, risks: ShellRisk[]): void {
   for (const statement of program?.body ?? []) {
-    if (statement.type === 'ContentStatement') follow(statement.value, place)
+    if (statement.type === 'ContentStatement') follow(statement.value, state)
     else if (statement.type === 'BlockStatement') {
-      walk(statement.program, place, risks)
-      walk(statement.inverse, place, risks)
+      walk(statement.program, state, risks)
+      walk(statement.inverse, state, risks)
     } else if (statement.type === 'MustacheStatement') {
       const name = nameOf(statement.path)
       const [first] = statement.params
       const isCall = first !== undefined
       if (!isCall || !harmless.has(name)) {
         risks.push({ kind: 'raw', expression: isCall ? `(${name} ${nameOf(first)})` : name })
-      } else if (name === 'shell' && place.quote !== '') risks.push({ kind: 'quoted', expression: nameOf(first) })
+      } else if (name === 'shell' && state.quote !== '') risks.push({ kind: 'quoted', expression: nameOf(first) })
     }
   }
 }
@@ -45,11 +45,11 @@ const nameOf = (expression: Expression): string => {
   return expression.type === 'SubExpression' ? `(${nameOf(expression.path)} …)` : 'value'
 }
 
-function follow(text: string, place: Place): void {
+function follow(text: string, state: ShellState): void {
   for (let at = 0; at < text.length; at++) {
     const character = text[at]!
-    if (character === '\\' && place.quote !== "'") at++
-    else if (place.quote === character) place.quote = ''
-    else if (place.quote === '' && (character === '"' || character === "'")) place.quote = character
+    if (character === '\\' && state.quote !== "'") at++
+    else if (state.quote === character) state.quote = ''
+    else if (state.quote === '' && (character === '"' || character === "'")) state.quote = character
   }
 }

@@ -34,46 +34,46 @@ export function namesInArguments(params: readonly Expression[]): readonly UsedNa
   return found
 }
 
-function walkArguments(params: readonly Expression[], place: Place, use: NameUse, found: UsedName[]): void {
+function walkArguments(params: readonly Expression[], scope: Scope, use: NameUse, found: UsedName[]): void {
   const [first, ...rest] = params
   if (first === undefined) return
-  if (rest.length > 0) walkCall({ path: first, params: rest }, place, use, found)
-  else walkValue(first, place, use, found)
+  if (rest.length > 0) walkCall({ path: first, params: rest }, scope, use, found)
+  else walkValue(first, scope, use, found)
 }
 
 /** How deep in loops a text is, and the names that those have given to their items. */
-type Place = Readonly<{ level: number; own: ReadonlySet<string> }>
+type Scope = Readonly<{ level: number; own: ReadonlySet<string> }>
 
-function walk(program: Program | undefined, place: Place, found: UsedName[]): void {
+function walk(program: Program | undefined, scope: Scope, found: UsedName[]): void {
   for (const statement of program?.body ?? []) {
-    if (statement.type === 'MustacheStatement') walkCall(statement, place, 'text', found)
-    else if (statement.type === 'BlockStatement') walkBlock(statement, place, found)
+    if (statement.type === 'MustacheStatement') walkCall(statement, scope, 'text', found)
+    else if (statement.type === 'BlockStatement') walkBlock(statement, scope, found)
   }
 }
 
-function walkBlock(block: Block, place: Place, found: UsedName[]): void {
+function walkBlock(block: Block, scope: Scope, found: UsedName[]): void {
   const isOwn = isSection(block)
   const name = block.path.type === 'PathExpression' ? block.path.original : ''
-  if (isOwn) walkValue(block.path, place, 'test', found)
-  else walkArguments(block.params, place, 'test', found)
+  if (isOwn) walkValue(block.path, scope, 'test', found)
+  else walkArguments(block.params, scope, 'test', found)
   const opens = isOwn || name === 'each' || name === 'with'
-  const own = new Set([...place.own, ...(block.program?.blockParams ?? [])])
-  walk(block.program, opens ? { level: place.level + 1, own } : place, found)
-  walk(block.inverse, place, found)
+  const own = new Set([...scope.own, ...(block.program?.blockParams ?? [])])
+  walk(block.program, opens ? { level: scope.level + 1, own } : scope, found)
+  walk(block.inverse, scope, found)
 }
 
-function walkCall({ path, params }: Call, place: Place, use: NameUse, found: UsedName[]): void {
+function walkCall({ path, params }: Call, scope: Scope, use: NameUse, found: UsedName[]): void {
   if (params.length === 0) {
-    walkValue(path, place, use, found)
+    walkValue(path, scope, use, found)
     return
   }
   const own = useOfArguments(path.type === 'PathExpression' ? path.original : '')
-  for (const param of params) walkValue(param, place, use === 'test' ? use : own, found)
+  for (const param of params) walkValue(param, scope, use === 'test' ? use : own, found)
 }
 
-function walkValue(value: Expression, place: Place, use: NameUse, found: UsedName[]): void {
-  if (value.type === 'SubExpression') walkCall(value, place, use, found)
-  else if (value.type === 'PathExpression') found.push(usedName(value, place.level, place.own, use))
+function walkValue(value: Expression, scope: Scope, use: NameUse, found: UsedName[]): void {
+  if (value.type === 'SubExpression') walkCall(value, scope, use, found)
+  else if (value.type === 'PathExpression') found.push(usedName(value, scope.level, scope.own, use))
 }
 
 type Names = Readonly<{ has(name: string): boolean }>

@@ -38,8 +38,8 @@ export function parseText(text: string): Program {
 /** The library's message shows where; what it expected there helps nobody. */
 export function parseProblem(error: unknown): string {
   const lines = String((error as Error).message ?? error).split('\n')
-  const place = showBraces(lines.slice(0, 2).join(' ')).slice(0, 200)
-  return `${place}; inside {{ }} are paths and helpers, and comparisons are written as (gt a b), (eq a b) and so on`
+  const excerpt = showBraces(lines.slice(0, 2).join(' ')).slice(0, 200)
+  return `${excerpt}; inside {{ }} are paths and helpers, and comparisons are written as (gt a b), (eq a b) and so on`
 }
 
 export function problemOfProgram(program: Program | undefined): string | null {

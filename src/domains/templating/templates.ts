@@ -251,7 +251,7 @@ function callHelper({ path, params }: Call, scope: Scope, evaluation: Evaluation
   )
 }
 
-/** Whoever asks whether something is there, or what to do if not, may name what is not. */
+/** A name used in a test, or with a default, may have no value. */
 function argumentsRoom(helper: string, evaluation: Evaluation): Evaluation {
   const use = useOfArguments(helper)
   if (evaluation.missing === undefined || use === 'text') return evaluation

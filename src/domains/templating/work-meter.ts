@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 
 /**
- * Counts the work of texts that strangers wrote over values that strangers made, and ends it when it is too much. It counts
+ * Counts the work of texts of untrusted authors over untrusted values, and ends it when it is too much. It counts
  * what is looked at and never the time, so that a replay refuses what the first run refused. One unit is about one character.
  */
 export type Meter = Readonly<{

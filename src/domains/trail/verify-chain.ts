@@ -137,7 +137,7 @@ async function* readPages(
   }
 }
 
-/** Notes the roots of the stored tree at the sizes that somebody made a statement about. */
+/** Notes the roots of the stored tree at the sizes that a checkpoint or record names. */
 function createRootNotes(tree: StoredTree, sizes: readonly [number, number]) {
   const known = new Map<number, string | undefined>()
   const [first, second] = sizes

@@ -1,7 +1,7 @@
 import { limits } from '../../contract/limits.ts'
+import type { TimeSlicer } from '../../kernel/time-slicer.ts'
 import { compilePattern } from './pattern.ts'
 import { invalid } from './rules.ts'
-import type { TimeSlicer } from './time-slicer.ts'
 
 /** A line that matches, with its number from 1 and the lines around it. Long lines are cut, around the match. */
 export type FoundLine = Readonly<{ line_number: number; line: string; context: string }>

@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
+import { createTimeSlicer } from '../../kernel/time-slicer.ts'
 import { editNote, pathOfNote, pathToRead, readText, recordWritten, requireText, type VaultContext } from './context.ts'
 import { bodyStart, readFrontmatter } from './frontmatter.ts'
 import { replaceLiteral, replacePattern } from './replace-text.ts'
@@ -8,7 +9,6 @@ import { type ActionSpec, action, type BatchNote, type VaultAnswer, type VaultPa
 import { invalid, noteNotFound } from './rules.ts'
 import { tagsOf } from './tags.ts'
 import { requireSeen } from './team-folders.ts'
-import { createTimeSlicer } from './time-slicer.ts'
 
 /** The actions on whole notes. */
 export function noteActions(

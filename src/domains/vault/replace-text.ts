@@ -1,8 +1,8 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
+import type { TimeSlicer } from '../../kernel/time-slicer.ts'
 import { compilePattern, expandTemplate, parseTemplate } from './pattern.ts'
 import { invalid } from './rules.ts'
-import type { TimeSlicer } from './time-slicer.ts'
 
 export type Replacement = Readonly<{ text: string; count: number }>
 export type ReplaceText = (text: string, slicer: TimeSlicer) => Promise<Replacement>

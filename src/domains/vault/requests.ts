@@ -119,10 +119,10 @@ export function requireParameters(spec: ActionSpec, input: VaultRequest): void {
   for (const [name, value] of Object.entries(input)) {
     // Some clients send every field; null is how they leave one out.
     if (name === 'action' || value === undefined || value === null || accepted.includes(name)) continue
-    const takes = accepted.length === 0 ? 'it takes no other field' : `it takes ${accepted.join(', ')}`
+    const acceptedText = accepted.length === 0 ? 'it takes no other field' : `it takes ${accepted.join(', ')}`
     throw refused(
       name,
-      `Field '${name}' does not belong to the action '${input.action}' (${takes}).`,
+      `Field '${name}' does not belong to the action '${input.action}' (${acceptedText}).`,
       'other action',
       accepted,
     )

@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
+import { createTimeSlicer } from '../../kernel/time-slicer.ts'
 import { textOf, type VaultContext } from './context.ts'
 import { lineFinder } from './find-lines.ts'
 import type { VaultEntry, VaultPath } from './ports.ts'
@@ -8,7 +9,6 @@ import { type ActionSpec, action, type VaultAnswer } from './requests.ts'
 import { folderPath, hasExtension, invalid } from './rules.ts'
 import { hasTag, tagName } from './tags.ts'
 import { hiddenFolders, isCard } from './team-folders.ts'
-import { createTimeSlicer } from './time-slicer.ts'
 
 const RECENT_DEFAULT = 10
 const RESULTS_DEFAULT = 20

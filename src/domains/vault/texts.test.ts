@@ -2,9 +2,9 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { limits } from '../../contract/limits.ts'
 import { systemClock } from '../../kernel/clock.ts'
+import { createTimeSlicer } from '../../kernel/time-slicer.ts'
 import { lineFinder } from './find-lines.ts'
 import { replaceLiteral, replacePattern } from './replace-text.ts'
-import { createTimeSlicer } from './time-slicer.ts'
 
 const slicer = () => createTimeSlicer(systemClock, new AbortController().signal)
 const replaced = (pattern: string, template: string, text: string) => replacePattern(pattern, template)(text, slicer())

@@ -16,7 +16,7 @@ export type LogService = ReturnType<typeof createLogService>
 /** A page stops here though more entries would fit by count, so that an answer stays well below its limit. */
 const EXPORT_PAGE_BYTES_MAX = 2 * 1024 * 1024
 
-/** What a stranger needs to verify the caller's log without the server: checkpoints, proofs, and the entries themselves. */
+/** What a third party needs to verify the caller's log without the server: checkpoints, proofs, and the entries themselves. */
 export function createLogService(deps: { log: LogStore; identity: LogIdentity; guard: Pick<LogGuard, 'sign'> }) {
   const { log } = deps
   const { logId, signer } = deps.identity

@@ -1,0 +1,52 @@
+import { commonFlags, requirePositional } from '../../cli/command.ts'
+import { textTable } from '../../cli/terminal.ts'
+import { AppError } from '../../contract/app-error.ts'
+import { withClient } from './client.ts'
+import { type Command, type CommandContext, printJson } from './context.ts'
+
+const spec = {
+  name: 'secrets',
+  positionals: 'list | rotate',
+  positionalsMax: 1,
+  summary: 'List the secrets, or rotate the key that encrypts them.',
+  description: 'list: show the secrets without their values. rotate: encrypt all secrets with a new key.',
+  flags: { ...commonFlags },
+  examples: ['castellan secrets list', 'castellan secrets rotate'],
+} as const
+
+export const command: Command = { spec, run }
+
+async function run(context: CommandContext): Promise<number> {
+  const action = requirePositional(context.parsed, 0, 'list|rotate', spec)
+  switch (action) {
+    case 'list':
+      return await list(context)
+    case 'rotate':
+      return await rotate(context)
+    default:
+      throw new AppError('ERR_INVALID_INPUT', `Unknown action '${action}'. Use list or rotate.`, { field: 'action' })
+  }
+}
+
+const ask = async (context: CommandContext, tool: string) =>
+  (await withClient(context, (client) => client.callTool(tool, {}))).answer
+
+async function list(context: CommandContext): Promise<number> {
+  const answer = await ask(context, 'secret_list')
+  if (context.json) {
+    printJson(context, answer)
+    return 0
+  }
+  const secrets = answer['secrets'] as Record<string, string | boolean>[]
+  const columns = ['id', 'purpose', 'owner', 'entered', 'updated_at'] as const
+  const rows = secrets.map((secret) => columns.map((column) => String(secret[column])))
+  context.terminal.out(textTable([columns.map((column) => column.toUpperCase()), ...rows]))
+  return 0
+}
+
+async function rotate(context: CommandContext): Promise<number> {
+  const answer = await ask(context, 'secret_rotate')
+  if (context.json) printJson(context, answer)
+  else context.terminal.out(`${answer['rotated']} secrets are encrypted with the key ${answer['key']}.\n`)
+  return answer['unreadable'] === 0 ? 0 : 1
+}

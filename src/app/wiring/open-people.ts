@@ -1,0 +1,114 @@
+import { createHash, sign } from 'node:crypto'
+import type { Accounts } from '../../accounts/create-accounts.ts'
+import type { NoteSigner } from '../../audit/checkpoint.ts'
+import { AppError } from '../../contract/app-error.ts'
+import type { Database } from '../../contract/database.ts'
+import { LOCAL_TENANT, type Principal } from '../../contract/principal.ts'
+import type { LogIdentity } from '../../domains/log/ports.ts'
+import { createPasswords } from '../../domains/people/password.ts'
+import { createPeoplePrincipals, type PeoplePrincipals } from '../../domains/people/principals.ts'
+import { checkEmail, checkPassword, principalOfUser } from '../../domains/people/rules.ts'
+import { createPeopleService, openInvitation, type PeopleService } from '../../domains/people/service.ts'
+import { createSignInGuard } from '../../domains/people/sign-in.ts'
+import type { PeopleGate } from '../../http/people-gate.ts'
+import { randomId } from '../../kernel/random.ts'
+import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
+import type { ToolHost } from '../../tools/runtime/tool-host.ts'
+import type { AppDeps } from '../build-app.ts'
+import type { Config } from '../config.ts'
+import { once } from './once.ts'
+import type { OwnerWatch } from './open-owner-watch.ts'
+
+export type OpenedPeople = Readonly<{
+  service: PeopleService
+  principals: PeoplePrincipals
+  gate: PeopleGate
+}>
+
+export type PeopleParts = Readonly<{
+  database: Database
+  ownerWatch: OwnerWatch
+  logIdentity: LogIdentity
+  host(): ToolHost
+}>
+
+/** People and who they are. better-auth is loaded with the first page or authorisation; a session or a token needs none of it. */
+export function openPeople({ config, clock, random, logger }: AppDeps, parts: PeopleParts): OpenedPeople {
+  const { database, ownerWatch, host } = parts
+  const store = sqlPeopleStore
+  const passwords = createPasswords(random)
+  const secret = sessionSecret(parts.logIdentity.signer)
+  const principals = createPeoplePrincipals({ store, read: database.read, secret })
+  ownerWatch.onSignedOut(() => principals.forget())
+  const service = createPeopleService({
+    store,
+    random,
+    passwords,
+    linkOrigin: config.public_url === undefined ? listeningOrigin(config) : new URL(config.public_url).origin,
+    noteRevoked: ownerWatch.userChanged,
+  })
+  const guard = createSignInGuard({ store, database })
+  const accounts = once(async (): Promise<Accounts> => {
+    const [{ createAccounts }, { createLibraryDatabase }] = await Promise.all([
+      import('../../accounts/create-accounts.ts'),
+      import('../../stores/sql/library-database.ts'),
+    ])
+    return createAccounts({ db: createLibraryDatabase(database), secret, passwords, random, logger })
+  })
+
+  const gate: PeopleGate = {
+    accounts,
+    principals,
+    hasPeople: async () => (await store.countUsers(database.read)) > 0,
+    async signIn(origin, { email, password }, { address, headers }) {
+      const attempt = { email: email.trim().toLowerCase().slice(0, 320), address, nowMs: clock.nowMs() }
+      await guard.admit(attempt)
+      const cookies = await (await accounts()).signIn(origin, { email: attempt.email, password }, headers)
+      await guard.note({ ...attempt, nowMs: clock.nowMs() }, cookies === undefined ? 'refused' : 'signed_in')
+      if (cookies !== undefined) return cookies
+      throw new AppError('ERR_UNAUTHENTICATED', 'The e-mail address or the password is not right.')
+    },
+    async findInvitation(token) {
+      const found = await openInvitation(store, database.read, token, clock.nowMs())
+      return found && { email: found.email, isNew: found.userId === null }
+    },
+    async acceptInvitation(token, { name, password }) {
+      const found = await openInvitation(store, database.read, token, clock.nowMs())
+      if (found === undefined) throw new AppError('ERR_NOT_FOUND', 'This link was used, cancelled or is too old.')
+      checkPassword(password)
+      const invited = { ...found, id: found.userId ?? found.id, email: checkEmail(found.email), name: '' }
+      const args = { token, ...(name === '' ? {} : { name }), password }
+      await callAs(host(), principalOfUser(invited, []), 'invitation_accept', args)
+      return found.email
+    },
+    async ensureResource(identifier) {
+      if (await store.hasResource(database.read, identifier)) return
+      const id = randomId(random, 'res')
+      await database.write(LOCAL_TENANT, (tx) => store.insertResource(tx, { id, identifier, atMs: clock.nowMs() }))
+    },
+  }
+  return { service, principals, gate }
+}
+
+async function callAs(host: ToolHost, principal: Principal, tool: string, args: object): Promise<void> {
+  const caller = { principal, transport: 'http', exposure: 'full', safeNames: false } as const
+  const { failure } = await host.call(caller, tool, args)
+  if (failure !== undefined) throw new AppError(failure.code, failure.message, failure.details)
+}
+
+/** Where a server with this configuration listens; good for links while nobody has said how clients know it. */
+function listeningOrigin({ host, port, tls_cert }: Config): string {
+  const name = ['0.0.0.0', '::', '[::]'].includes(host) ? 'localhost' : host
+  return `${tls_cert === undefined ? 'http' : 'https'}://${name.includes(':') ? `[${name}]` : name}:${port}`
+}
+
+const SECRET_TEXT = 'castellan: the secret that signs the sessions of people\n'
+
+/**
+ * The secret that signs cookies comes from the key of the log, which every process on a store has: a session that one of them began
+ * is good for all. An Ed25519 signature of a text is always the same, and only the holder of the key can make it.
+ */
+function sessionSecret({ privateKey }: Pick<NoteSigner, 'privateKey'>): string {
+  const signature = sign(null, Buffer.from(SECRET_TEXT), privateKey)
+  return createHash('sha256').update(signature).digest('base64url')
+}

@@ -1,0 +1,72 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Database } from '../../contract/database.ts'
+import { limits } from '../../contract/limits.ts'
+import type { OwnerDirectory } from '../../contract/owner-directory.ts'
+import { createSecretLinks, type SecretLinks } from '../../domains/secrets/links.ts'
+import type { OutsideSecrets } from '../../domains/secrets/ports.ts'
+import { createSecretService, type SecretService } from '../../domains/secrets/service.ts'
+import { createLinkListener } from '../../http/pages/link-listener.ts'
+import { createSecretKeyFile, secretKeysFrom } from '../../stores/files/secret-key-store.ts'
+import { sqlLogStore } from '../../stores/sql/log-store.ts'
+import { sqlSecretStore } from '../../stores/sql/secret-store.ts'
+import type { InFlightCalls } from '../../tools/runtime/in-flight-calls.ts'
+import type { ToolHost } from '../../tools/runtime/tool-host.ts'
+import type { AppDeps } from '../build-app.ts'
+
+export type OpenedSecrets = Readonly<{ service: SecretService; links: SecretLinks; close(): Promise<void> }>
+
+/** What takes calls, and what keeps them. */
+export type CallParts = Readonly<{ host: ToolHost; inFlight: InFlightCalls }>
+
+export type SecretParts = Readonly<{
+  database: Database
+  /** Of the state. */
+  directory: string
+  owners: Pick<OwnerDirectory, 'isRevoked'>
+  /** There once the state is open. */
+  transports(): CallParts
+}>
+
+/** The secrets of this state, with their key beside it unless the operator gives one. */
+export function openSecrets(
+  { config, clock, random, logger }: AppDeps,
+  { database, directory, owners, transports }: SecretParts,
+): OpenedSecrets {
+  const path = join(directory, 'secret-key.json')
+  const service = createSecretService({
+    store: sqlSecretStore,
+    keys:
+      config.secret_key === undefined ? createSecretKeyFile(path, random) : secretKeysFrom(config.secret_key.reveal()),
+    outside: outsideSecrets,
+    database,
+    tenants: () => sqlLogStore.tenants(database.read),
+    random,
+  })
+  const listener = createLinkListener({
+    secretLinks: async () => links,
+    host: { call: (...args) => transports().host.call(...args) },
+    inFlight: { begin: (...args) => transports().inFlight.begin(...args) },
+    clock,
+    logger,
+    random,
+  })
+  const links = createSecretLinks({
+    store: sqlSecretStore,
+    secrets: service,
+    random,
+    read: database.read,
+    origin: listener.origin,
+    isRevoked: owners.isRevoked,
+  })
+  return { service, links, close: listener.close }
+}
+
+const outsideSecrets: OutsideSecrets = {
+  variable: (name) => process.env[name],
+  async file(path) {
+    const text = await readFile(path, 'utf8').catch(() => undefined)
+    const value = text?.replace(/\r?\n$/, '')
+    return value === undefined || value.length > limits.secretCharsMax ? undefined : value
+  },
+}

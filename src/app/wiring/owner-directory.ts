@@ -1,0 +1,58 @@
+import type { OwnerDirectory } from '../../contract/owner-directory.ts'
+import { identityOf, keyIdOf, LOCAL_OWNER, type TenantId, tierAllows, userIdOf } from '../../contract/principal.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
+import type { ApiKey } from '../../domains/identity/ports.ts'
+import { grantedBy } from '../../domains/identity/roles.ts'
+import { hasRightsOf, keyStatus } from '../../domains/identity/rules.ts'
+import { principalOfUser } from '../../domains/people/rules.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import { sqlApiKeyStore } from '../../stores/sql/api-key-store.ts'
+import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
+import { sqlRoleStore } from '../../stores/sql/role-store.ts'
+
+/** The owners of a state: the person at this machine, who stays, the keys and the users. */
+export function createOwnerDirectory(clock: Pick<Clock, 'nowMs'>): OwnerDirectory {
+  const isRevoked: OwnerDirectory['isRevoked'] = async (tx, tenant, owner) => {
+    if (owner === LOCAL_OWNER) return false
+    const userId = userIdOf(owner)
+    if (userId !== undefined) return (await sqlPeopleStore.findUser(tx as ReadTx, tenant, userId)) === undefined
+    const key = await findKey(tx, tenant, owner)
+    return key === undefined || keyStatus(key, clock.nowMs()) !== 'live'
+  }
+  return {
+    isRevoked,
+    /** The rights of a key are for its life; those of a user change. */
+    async present(tx, principal) {
+      const owner = identityOf(principal)
+      const userId = userIdOf(owner)
+      if (userId === undefined) return (await isRevoked(tx, principal.tenant, owner)) ? undefined : principal
+      const user = await sqlPeopleStore.findUser(tx, principal.tenant, userId)
+      if (user === undefined) return undefined
+      const now = principalOfUser(user, await sqlPeopleStore.teamsOf(tx, user.id))
+      const isNarrower = [...principal.permissions].some((permission) => !now.permissions.has(permission))
+      return {
+        ...principal,
+        teams: now.teams,
+        tier: tierAllows(now.tier, principal.tier) ? principal.tier : now.tier,
+        ...(isNarrower && {
+          permissions: new Set([...principal.permissions].filter((permission) => now.permissions.has(permission))),
+        }),
+      }
+    },
+    /** A key of the same name, which only an administrator of keys can have chosen, that may do all that the other could. */
+    async isHeir(tx, principal, owner) {
+      const { kind, tenant, keyId } = principal
+      if (kind !== 'key' || keyId === undefined) return false
+      const before = await findKey(tx, tenant, owner)
+      const now = await sqlApiKeyStore.findKey(tx, tenant, keyId)
+      if (before === undefined || now?.name !== before.name) return false
+      const granted = await grantedBy(sqlRoleStore, tx as ReadTx, tenant, before.role)
+      return granted.size > 0 && hasRightsOf(principal, before, granted)
+    },
+  }
+}
+
+async function findKey(tx: ReadTx | WriteTx, tenant: TenantId, owner: string): Promise<ApiKey | undefined> {
+  const keyId = keyIdOf(owner)
+  return keyId === undefined ? undefined : await sqlApiKeyStore.findKey(tx as ReadTx, tenant, keyId)
+}

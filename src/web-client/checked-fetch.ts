@@ -1,0 +1,116 @@
+import type { ClientRequest, IncomingMessage } from 'node:http'
+import { request as requestHttps } from 'node:https'
+import { isIP } from 'node:net'
+import { Readable, Transform } from 'node:stream'
+import { AppError } from '../contract/app-error.ts'
+import { request as requestHttp } from '../kernel/node-http.ts'
+import { createAddressRule, decompressed, type HttpClientDeps, resolveBySystem, unlessAborted } from './http-client.ts'
+
+/** The shape of `fetch` that libraries take. */
+export type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>
+
+export type CheckedFetch = Readonly<{
+  /** Each request goes to an address that was judged for it. No redirect is followed: the caller asks again, and is judged again. */
+  fetch: Fetch
+  /** Throws when no address of the host may be reached. */
+  check(url: URL, signal: AbortSignal): Promise<void>
+}>
+
+const NO_BODY: ReadonlySet<number> = new Set([101, 204, 205, 304])
+
+/** `fetch` for addresses that others chose, with answers as streams. One line of an answer has at most `lineBytesMax` bytes. */
+export function createCheckedFetch({
+  allowedNetworks,
+  resolve = resolveBySystem,
+  lineBytesMax,
+}: HttpClientDeps & Readonly<{ lineBytesMax: number }>): CheckedFetch {
+  const isAllowed = createAddressRule(allowedNetworks)
+
+  async function addressOf(url: URL, signal: AbortSignal): Promise<string> {
+    const host = url.hostname.replace(/^\[|\]$/g, '')
+    const addresses = isIP(host) === 0 ? await unlessAborted(resolve(host), signal) : [host]
+    const allowed = addresses.find(isAllowed)
+    if (allowed !== undefined) return allowed
+    throw new AppError(
+      'ERR_POLICY_VIOLATION',
+      'DomainNotAllowed: the host has no address on the open internet outside this machine. Ask the operator to add its address to web.allow_private_addresses, if it should be reached.',
+      { violation: 'DomainNotAllowed', reason: 'private_address' },
+    )
+  }
+
+  return {
+    async check(url, signal) {
+      await addressOf(url, signal).catch((error: unknown) => {
+        throw error instanceof AppError ? error : unknownHost(error)
+      })
+    },
+    async fetch(input, init = {}) {
+      const url = new URL(input)
+      const signal = init.signal ?? new AbortController().signal
+      const address = await addressOf(url, signal)
+      const message = await open(url, address, init, signal)
+      const status = message.statusCode ?? 0
+      const body = NO_BODY.has(status) ? null : Readable.toWeb(bounded(message, lineBytesMax))
+      if (body === null) message.resume()
+      return new Response(body as ReadableStream | null, { status, headers: headersOf(message) })
+    },
+  }
+}
+
+const unknownHost = (cause: unknown): AppError =>
+  new AppError('ERR_WEB_FAILED', 'The name of the host is not known.', {}, { cause })
+
+async function open(url: URL, address: string, init: RequestInit, signal: AbortSignal): Promise<IncomingMessage> {
+  const isSecure = url.protocol === 'https:'
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const body =
+    init.body === undefined || init.body === null ? undefined : Buffer.from(await new Response(init.body).arrayBuffer())
+  return await new Promise((resolve, reject) => {
+    const sent: ClientRequest = (isSecure ? requestHttps : requestHttp)({
+      host: address,
+      port: url.port === '' ? (isSecure ? 443 : 80) : Number(url.port),
+      path: `${url.pathname}${url.search}`,
+      method: init.method ?? 'GET',
+      headers: {
+        ...Object.fromEntries(new Headers(init.headers)),
+        host: url.host,
+        'accept-encoding': 'gzip, br',
+        ...(body === undefined ? {} : { 'content-length': String(body.length) }),
+      },
+      // A certificate must be for the name that was asked for, not for the address that it has.
+      ...(isSecure && isIP(host) === 0 ? { servername: host } : {}),
+      agent: false,
+      signal,
+    })
+    sent.on('response', resolve)
+    sent.on('error', reject)
+    sent.end(body)
+  })
+}
+
+/** An answer may last for ever, but what is between two line ends is held whole by the reader. */
+function bounded(message: IncomingMessage, lineBytesMax: number): Readable {
+  let length = 0
+  const counter = new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      const end = chunk.lastIndexOf(0x0a)
+      length = end === -1 ? length + chunk.length : chunk.length - end - 1
+      if (length > lineBytesMax) done(new Error(`a message of the server has more than ${lineBytesMax} bytes`))
+      else done(null, chunk)
+    },
+  })
+  const source = decompressed(message)
+  source.on('error', (error) => counter.destroy(error))
+  counter.on('close', () => message.destroy())
+  return source.pipe(counter)
+}
+
+function headersOf({ rawHeaders }: IncomingMessage): Headers {
+  const headers = new Headers()
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index]!
+    // What it named is undone already.
+    if (!/^(content-encoding|content-length)$/i.test(name)) headers.append(name, rawHeaders[index + 1]!)
+  }
+  return headers
+}

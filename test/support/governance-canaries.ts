@@ -1,0 +1,59 @@
+import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
+import type { TestApp } from './app.ts'
+
+/** Words of what is planted here; each follows `secret-` in a field that only its tenant may see. */
+export const governanceWords = ['server', 'wanted', 'note', 'tool', 'deployment-error']
+
+/** An MCP server of a tenant with all that belongs to one, and a secret. Answers the ids of what others may name. */
+export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: string): Promise<readonly string[]> {
+  const item = await app.ask<{ id: string }>(
+    'create_mcp_server',
+    { name: 'canary-server', description: 'secret-server', serverType: 'local', command: 'node' },
+    a,
+  )
+  await app.ask('create_mcp_server_installation_request', { name: 'secret-wanted', reason: 'secret-note' }, a)
+  const { reference } = await app.ask<{ reference: string }>('secret_link_create', { purpose: 'secret-purpose' }, a)
+  app.behindItsBack((db) => {
+    const insert = (table: string, row: Record<string, string | number | null>): void => {
+      const names = Object.keys(row)
+      const marks = names.map(() => '?').join()
+      db.prepare(`INSERT INTO ${table} (${names.join()}) VALUES (${marks})`).run(...Object.values(row))
+    }
+    const made = { created_at: 1, updated_at: 1 }
+    const author = 'key:secret-agent'
+    insert('secrets', {
+      tenant,
+      id: 'sec_canary',
+      owner: author,
+      purpose: 'secret-purpose',
+      key_id: 'k',
+      sealed: 'secret-value',
+      ...made,
+    })
+    insert('mcp_deployments', {
+      ...{ tenant, id: 'canary-deployment', catalog_id: item.id, scope: 'personal', author, holder: author },
+      ...{ status: 'error', error: 'secret-deployment-error', field_values: '{}', ...made },
+    })
+    insert('mcp_tools', {
+      ...{
+        tenant,
+        id: 'canary-tool-id',
+        catalog_id: item.id,
+        upstream_name: 'tool',
+        name: 'canary_server__tool',
+        aliases: '[]',
+      },
+      ...{
+        title: null,
+        description: 'secret-tool',
+        input_schema: '{"type":"object"}',
+        output_schema: null,
+        annotations: null,
+      },
+      ...{ list_version: 1, removed_at: null },
+    })
+    db.exec(`INSERT INTO mcp_tool_versions VALUES ('${tenant}', 1) ON CONFLICT DO NOTHING`)
+  })
+  const ids = ['canary-deployment', 'canary-tool-id', 'sec_canary']
+  return [item.id, reference, 'canary-server', 'canary_server__tool', ...ids]
+}

@@ -1,0 +1,147 @@
+import { randomUUID } from 'node:crypto'
+import { createServer, type IncomingMessage, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { json } from 'node:stream/consumers'
+import { McpServer, type RegisteredTool } from '@modelcontextprotocol/sdk/server/mcp.js'
+import { SSEServerTransport } from '@modelcontextprotocol/sdk/server/sse.js'
+import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
+import { z } from 'zod'
+
+/** An MCP server of somebody else, on the SDK that most of them are written with. */
+export type McpUpstream = AsyncDisposable &
+  Readonly<{
+    url: string
+    /** Headers and address of every request, oldest first. */
+    requests: readonly Readonly<{ method: string; url: string; headers: IncomingMessage['headers'] }>[]
+    /** Adds a tool to every session that is open, and tells them. */
+    addTool(name: string): void
+    removeTool(name: string): void
+    /** Ends all sessions: a client finds its own unknown. */
+    forgetSessions(): void
+    /** Sends this status for every request from now on; undefined is back to normal. */
+    failWith(status: number | undefined): void
+  }>
+
+export async function startMcpUpstream(kind: 'streamable-http' | 'sse' = 'streamable-http'): Promise<McpUpstream> {
+  const requests: { method: string; url: string; headers: IncomingMessage['headers'] }[] = []
+  const sessions = new Map<string, StreamableHTTPServerTransport | SSEServerTransport>()
+  const servers = new Set<McpServer>()
+  const added = new Map<string, RegisteredTool[]>()
+  const names = new Set<string>()
+  let failure: number | undefined
+
+  function make(): McpServer {
+    const server = new McpServer({ name: 'upstream', version: '1.0.0' }, { capabilities: { logging: {} } })
+    server.registerTool(
+      'echo',
+      { description: 'Say it again.', inputSchema: { text: z.string() } },
+      async ({ text }) => ({ content: [{ type: 'text', text }], _meta: { 'example/trace': 'x' } }),
+    )
+    server.registerTool(
+      'sum',
+      {
+        title: 'Add',
+        description: 'Add two numbers.',
+        inputSchema: { a: z.number(), b: z.number() },
+        outputSchema: { sum: z.number() },
+      },
+      async ({ a, b }) => ({ content: [{ type: 'text', text: String(a + b) }], structuredContent: { sum: a + b } }),
+    )
+    server.registerTool('fail', { description: 'Never works.' }, async () => ({
+      content: [{ type: 'text', text: 'it broke' }],
+      isError: true,
+    }))
+    server.registerTool('hang', { description: 'Never answers.' }, () => new Promise<never>(() => {}))
+    server.registerTool('steps', { description: 'Takes two steps.' }, async ({ _meta, sendNotification }) => {
+      const progressToken = _meta?.progressToken
+      for (const progress of [1, 2]) {
+        if (progressToken !== undefined)
+          await sendNotification({ method: 'notifications/progress', params: { progressToken, progress, total: 2 } })
+      }
+      return { content: [{ type: 'text', text: 'done' }] }
+    })
+    for (const name of names) added.get(name)!.push(register(server, name))
+    servers.add(server)
+    return server
+  }
+  const register = (server: McpServer, name: string): RegisteredTool =>
+    server.registerTool(name, { description: 'Came later.' }, async () => ({ content: [{ type: 'text', text: name }] }))
+
+  async function handle(
+    req: IncomingMessage,
+    res: Parameters<StreamableHTTPServerTransport['handleRequest']>[1],
+  ): Promise<void> {
+    const { method = '', url = '', headers } = req
+    requests.push({ method, url, headers })
+    if (failure !== undefined) {
+      res.writeHead(failure).end()
+      return
+    }
+    if (kind === 'sse') await handleSse(req, res)
+    else await handleStreamable(req, res)
+  }
+
+  async function handleStreamable(
+    req: IncomingMessage,
+    res: Parameters<StreamableHTTPServerTransport['handleRequest']>[1],
+  ): Promise<void> {
+    const known = sessions.get(String(req.headers['mcp-session-id'])) as StreamableHTTPServerTransport | undefined
+    if (known !== undefined) return await known.handleRequest(req, res)
+    if (req.headers['mcp-session-id'] !== undefined) return void res.writeHead(404).end()
+    if (req.method !== 'POST') return void res.writeHead(405).end()
+    const transport: StreamableHTTPServerTransport = new StreamableHTTPServerTransport({
+      sessionIdGenerator: randomUUID,
+      onsessioninitialized: (id) => void sessions.set(id, transport),
+    })
+    await make().connect(transport)
+    await transport.handleRequest(req, res)
+  }
+
+  async function handleSse(
+    req: IncomingMessage,
+    res: Parameters<StreamableHTTPServerTransport['handleRequest']>[1],
+  ): Promise<void> {
+    const at = new URL(req.url ?? '', 'http://localhost')
+    if (req.method === 'GET') {
+      const transport = new SSEServerTransport('/messages', res)
+      sessions.set(transport.sessionId, transport)
+      await make().connect(transport)
+    } else if (at.pathname === '/messages') {
+      const transport = sessions.get(at.searchParams.get('sessionId') ?? '') as SSEServerTransport | undefined
+      if (transport === undefined) res.writeHead(404).end()
+      else await transport.handlePostMessage(req, res, await json(req))
+    } else res.writeHead(405).end()
+  }
+
+  const http: Server = createServer((req, res) => {
+    handle(req, res).catch((error: unknown) => {
+      if (!res.headersSent) res.writeHead(500)
+      res.end(String(error))
+    })
+  })
+  await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/${kind === 'sse' ? 'sse' : 'mcp'}`,
+    requests,
+    addTool(name) {
+      names.add(name)
+      added.set(
+        name,
+        [...servers].map((server) => register(server, name)),
+      )
+    },
+    removeTool(name) {
+      names.delete(name)
+      for (const tool of added.get(name) ?? []) tool.remove()
+    },
+    forgetSessions: () => sessions.clear(),
+    failWith(status) {
+      failure = status
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all([...servers].map((server) => server.close()))
+      http.closeAllConnections()
+      await new Promise((resolve) => http.close(resolve))
+    },
+  }
+}
