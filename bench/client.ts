@@ -103,7 +103,7 @@ const summarise = (latencies: readonly number[], elapsedMs: number): Measurement
 export const drive = (connection: Connection, load: Load): Promise<Measurement> =>
   new Promise((resolve, reject) => {
     const latencies: number[] = []
-    const begun = performance.now()
+    const started = performance.now()
     let issued = 0
     let open = 0
     let over = false
@@ -112,12 +112,12 @@ export const drive = (connection: Connection, load: Load): Promise<Measurement> 
       if (over) return
       over = true
       clearTimeout(watchdog)
-      if (failure === null) resolve(summarise(latencies, performance.now() - begun))
+      if (failure === null) resolve(summarise(latencies, performance.now() - started))
       else reject(failure)
     }
     const issue = (): void => {
       const sentAt = performance.now()
-      if (over || issued >= load.callsMax || sentAt - begun >= load.timeMaxMs) {
+      if (over || issued >= load.callsMax || sentAt - started >= load.timeMaxMs) {
         if (open === 0) finish(null)
         return
       }

@@ -1,49 +1,103 @@
 /**
- * `node bench/flame.ts CALL IN_FLIGHT FILE.svg [SECONDS]`: a flame graph of the server's main thread under one load over stdio,
- * start-up left out. CALL is ping, task_create, thought_record or task_list.
+ * `node bench/flame.ts WORK IN_FLIGHT FILE.svg [SECONDS]`: a flame graph of the main thread that does the work, start-up left
+ * out. WORK is a call over stdio (ping, task_create, thought_record, task_list, audit_verify_chain), http_ping, or verify, which
+ * checks an export offline and ignores IN_FLIGHT and SECONDS.
  */
+import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createTasks, pingBody, taskCreateBody, taskListBody, thoughtRecordBody } from './calls.ts'
-import { type Connection, drive } from './client.ts'
+import { type Connection, callBody, drive } from './client.ts'
 import { flameGraph } from './flame-graph.ts'
-import { castellan, endChildren, openStdio } from './launch.ts'
+import { castellan, endChildren, freePort, openStdio, startHttp } from './launch.ts'
 
-const bodies: Readonly<Record<string, (connection: Connection) => Promise<(n: number) => string>>> = {
+type Body = (n: number) => string
+
+/** A chain that is long enough for its verification to be most of a call. */
+const CHAIN_RECORDS = 5_000
+
+async function chainBody(connection: Connection): Promise<Body> {
+  const tasks = await createTasks(connection, 1)
+  await drive(connection, { inFlight: 64, callsMax: CHAIN_RECORDS, timeMaxMs: 60_000, body: thoughtRecordBody(tasks) })
+  const verification = callBody('audit_verify_chain', { task_id: tasks[0] })
+  return () => verification
+}
+
+const bodies: Readonly<Record<string, (connection: Connection) => Promise<Body>>> = {
   ping: async () => pingBody,
   task_create: async () => taskCreateBody,
   thought_record: async (connection) => thoughtRecordBody(await createTasks(connection, 16)),
   task_list: async () => taskListBody,
+  audit_verify_chain: chainBody,
+  http_ping: async () => pingBody,
 }
 
-const [call = '', inFlightText = '', file = '', secondsText = '10'] = process.argv.slice(2)
+const works = [...Object.keys(bodies), 'verify']
+const [work = '', inFlightText = '', file = '', secondsText = '10'] = process.argv.slice(2)
 const [inFlight, seconds] = [Number(inFlightText), Number(secondsText)]
-const prepare = bodies[call]
-if (prepare === undefined || !(inFlight > 0) || !file.endsWith('.svg') || !(seconds > 0)) {
-  console.error(`node bench/flame.ts ${Object.keys(bodies).join('|')} IN_FLIGHT FILE.svg [SECONDS]`)
+if (!works.includes(work) || !(inFlight > 0) || !file.endsWith('.svg') || !(seconds > 0)) {
+  console.error(`node bench/flame.ts ${works.join('|')} IN_FLIGHT FILE.svg [SECONDS]`)
   process.exit(2)
+}
+
+type Profiled = Readonly<{ title: string; fromMicros: number }>
+
+async function openConnection(
+  data: string,
+  environment: Record<string, string>,
+): Promise<Readonly<{ connection: Connection; close(): Promise<void> }>> {
+  if (work !== 'http_ping') {
+    const connection = await openStdio({ ...castellan.stdio(data), environment })
+    return { connection, close: () => connection.close() }
+  }
+  const port = await freePort()
+  const server = await startHttp({ ...castellan.http!(data, port), environment }, port, '/mcp')
+  const connection = await server.openLegacy()
+  const close = async (): Promise<void> => {
+    await connection.close()
+    await server.stop()
+  }
+  return { connection, close }
+}
+
+async function profileServer(data: string, environment: Record<string, string>): Promise<Profiled> {
+  const { connection, close } = await openConnection(data, environment)
+  const load = { inFlight, body: await bodies[work]!(connection), callsMax: Number.MAX_SAFE_INTEGER }
+  await drive(connection, { ...load, timeMaxMs: 2_000 })
+  const fromMicros = Number(process.hrtime.bigint() / 1000n)
+  const { perSecond } = await drive(connection, { ...load, timeMaxMs: seconds * 1000 })
+  await close()
+  const [call, over] = work === 'http_ping' ? ['ping', 'HTTP'] : [work, 'stdio']
+  return {
+    title: `${call}, ${inFlight} in flight over ${over}: ${Math.round(perSecond)} calls a second while profiled`,
+    fromMicros,
+  }
+}
+
+function profileVerify(environment: Record<string, string>): Profiled {
+  const args = [join(import.meta.dirname, 'verify.ts')]
+  const { status, stdout } = spawnSync(process.execPath, args, {
+    encoding: 'utf8',
+    env: { ...process.env, ...environment },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  if (status !== 0) throw new Error(`bench/verify.ts ended with ${status}`)
+  return { title: `verification of an export: ${stdout.trim().split('\n').at(-1)}`, fromMicros: 0 }
 }
 
 const directory = mkdtempSync(join(tmpdir(), 'castellan-flame-'))
 process.on('exit', endChildren)
 try {
-  const launch = castellan.stdio(join(directory, 'data'))
   const profiles = join(directory, 'profiles')
   const environment = { NODE_OPTIONS: `--cpu-prof --cpu-prof-interval 200 --cpu-prof-dir=${profiles}` }
-  const connection = await openStdio({ ...launch, environment })
-  const body = await prepare(connection)
-  const load = { inFlight, body, callsMax: Number.MAX_SAFE_INTEGER }
-  await drive(connection, { ...load, timeMaxMs: 2_000 })
-  const fromMicros = Number(process.hrtime.bigint() / 1000n)
-  const { perSecond } = await drive(connection, { ...load, timeMaxMs: seconds * 1000 })
-  await connection.close()
+  const profiled =
+    work === 'verify' ? profileVerify(environment) : await profileServer(join(directory, 'data'), environment)
   const [profile] = readdirSync(profiles)
     .filter((name) => name.endsWith('.cpuprofile'))
     .map((name) => readFileSync(join(profiles, name), 'utf8'))
     .sort((one, other) => other.length - one.length)
-  const title = `${call}, ${inFlight} in flight over stdio: ${Math.round(perSecond)} calls a second while profiled`
-  writeFileSync(file, flameGraph(JSON.parse(profile!), { title, fromMicros }))
+  writeFileSync(file, flameGraph(JSON.parse(profile!), profiled))
 } finally {
   endChildren()
   rmSync(directory, { recursive: true, force: true })

@@ -14,7 +14,7 @@ export type Launch = Readonly<{
   args: readonly string[]
   environment?: Record<string, string>
 }>
-/** A server that can be measured over stdio and, where it has an HTTP door, over HTTP; `dataDirectory` is its own. */
+/** A server that can be measured over stdio and, where it has an HTTP transport, over HTTP; `dataDirectory` is its own. */
 export type Contender = Readonly<{
   stdio(dataDirectory: string): Launch
   http?(dataDirectory: string, port: number): Launch

@@ -112,7 +112,7 @@ export function baselineSearch(tools: readonly SearchableTool[]): RankedSearch {
 }
 
 export function ourSearch(tools: readonly SearchableTool[], language?: QueryLanguage): RankedSearch {
-  const index = buildToolIndex(tools, language)
+  const index = buildToolIndex(tools, { ...(language && { language }) })
   return (query) => index.search({ query, limit: depth }).tools.map((tool) => tool.toolName)
 }
 

@@ -16,6 +16,7 @@ import { ledgerProofs } from './rows/ledger-proofs.ts'
 import { ping } from './rows/ping.ts'
 import { pingUnderLoad } from './rows/ping-under-load.ts'
 import { idleMemory, memoryGrowth, startUp } from './rows/process-cost.ts'
+import { sdkPath } from './rows/sdk-path.ts'
 import { taskList } from './rows/task-list.ts'
 import { toolSearch } from './rows/tool-search.ts'
 import { workspaces } from './rows/workspaces.ts'
@@ -27,6 +28,7 @@ const slowerMs = 3
 const sections: readonly Section[] = [
   ping,
   httpPing,
+  sdkPath,
   taskCreate,
   thoughtRecord,
   taskList,

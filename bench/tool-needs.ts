@@ -12,7 +12,8 @@ import { createLocalEmbedder } from '../src/search/local-embedder.ts'
 import { createPreparedCatalog } from '../src/tools/runtime/catalog.ts'
 import { searchableTools } from '../src/tools/runtime/create-tool-search.ts'
 import { preparedTools } from '../src/tools/runtime/prepared-tools.ts'
-import { buildToolIndex, type SearchableTool, searchLimits } from '../src/tools/runtime/search/tool-index.ts'
+import { searchLimits } from '../src/tools/runtime/search/search-request.ts'
+import { buildToolIndex, type SearchableTool } from '../src/tools/runtime/search/tool-index.ts'
 import shipped from '../src/tools/runtime/search/tool-vectors.json' with { type: 'json' }
 import { vectorsOfTools } from '../src/tools/runtime/search/tool-vectors.ts'
 import { createVectorTable } from '../src/tools/runtime/search/vector-table.ts'
@@ -44,7 +45,7 @@ export type NeedSearches = Readonly<Record<'words before' | 'words' | 'meaning' 
 export async function shippedTools(): Promise<
   readonly Readonly<{ tool: SearchableTool; vectors: readonly Int8Array[] }>[]
 > {
-  const tools = await searchableTools(createPreparedCatalog(preparedTools().tools, async () => []))
+  const tools = await searchableTools(createPreparedCatalog(preparedTools().tools, async () => []).tools)
   const noModel: Embedder = { model: shipped.model, embed: async () => Promise.reject(new Error('run npm run gen')) }
   const vectors = await vectorsOfTools(tools, noModel, shipped, new AbortController().signal)
   return tools.map((tool, index) => ({ tool, vectors: vectors[index]! }))
@@ -60,7 +61,7 @@ export async function needSearches(queries: readonly RecallQuery[]): Promise<Nee
     const made = await embedder.embed(texts, new AbortController().signal)
     const asked = new Map(texts.map((query, index) => [query, made[index]!]))
     const before = buildToolIndex(tools.map(({ usersSay: _, ...tool }) => tool))
-    const index = buildToolIndex(tools, undefined, new Map(known.map(({ tool, vectors }) => [tool.name, vectors])))
+    const index = buildToolIndex(tools, { vectors: new Map(known.map(({ tool, vectors }) => [tool.name, vectors])) })
     const meaningOfAll = createVectorTable(known.map(({ vectors }) => vectors))
     const limit = searchLimits.limitMax
     const namesOf = ({ tools: found }: ReturnType<typeof index.search>) => found.map(({ toolName }) => toolName)

@@ -52,7 +52,7 @@ function* makeRecords(): Generator<string> {
       at,
       tenant: 'local',
       principal: { actor: 'owner', kind: 'owner', role: 'admin', tier: 'operator' },
-      door: 'stdio',
+      transport: 'stdio',
       tool: ['thought_record', 'task_update', 'task_list'][seq % 3],
       input: `sha256:${digest(`in ${seq}`)}`,
       output: `sha256:${digest(`out ${seq}`)}`,

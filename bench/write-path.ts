@@ -13,7 +13,7 @@ import { buildSlowDisk } from './slow-fsync.ts'
 import { formatTable, msText, rateText } from './table.ts'
 
 type Cell = Readonly<{ perSecond: number; longestStallMs: number; p99StallMs: number }>
-type Place = 'main' | 'worker'
+type Thread = 'main' | 'worker'
 
 const slowerMs = 3
 const callersTried = [1, 16, 64]
@@ -23,9 +23,9 @@ const secondsPerCell = quick ? 0.6 : 1
 
 const directory = await mkdtemp(join(tmpdir(), 'castellan-write-path-'))
 
-const measure = async (place: Place, callers: number, environment: Record<string, string>): Promise<Cell> => {
+const measure = async (thread: Thread, callers: number, environment: Record<string, string>): Promise<Cell> => {
   const home = await mkdtemp(join(directory, 'cell-'))
-  const args = [join(import.meta.dirname, 'write-path', 'measure.ts'), place, String(callers), join(home, 'ledger.db')]
+  const args = [join(import.meta.dirname, 'write-path', 'measure.ts'), thread, String(callers), join(home, 'ledger.db')]
   const { stdout } = await promisify(execFile)(process.execPath, [...args, String(secondsPerCell)], {
     env: { ...process.env, ...environment },
     timeout: 60_000,
@@ -49,10 +49,10 @@ try {
   const results: { disk: string; callers: number; main: Cell; worker: Cell }[] = []
   for (const { disk, environment } of disks) {
     for (const callers of callersTried) {
-      const cells: Record<Place, Cell[]> = { main: [], worker: [] }
+      const cells: Record<Thread, Cell[]> = { main: [], worker: [] }
       for (let round = 0; round < rounds; round++) {
-        const order: Place[] = round % 2 === 0 ? ['main', 'worker'] : ['worker', 'main']
-        for (const place of order) cells[place].push(await measure(place, callers, environment))
+        const order: Thread[] = round % 2 === 0 ? ['main', 'worker'] : ['worker', 'main']
+        for (const thread of order) cells[thread].push(await measure(thread, callers, environment))
       }
       results.push({ disk, callers, main: middle(cells.main), worker: middle(cells.worker) })
     }

@@ -19,7 +19,7 @@ const RUN_TIMEOUT_MS = 180_000
 const cache = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'castellan', 'clients')
 const recordings = resolve('test/clients/recordings')
 
-type Case = Readonly<{ program: AgentProgram; door: 'stdio' | 'http'; tools: 'default' | 'full' }>
+type Case = Readonly<{ program: AgentProgram; transport: 'stdio' | 'http'; tools: 'default' | 'full' }>
 
 function installed({ name, package: from, version, bin }: AgentProgram): string {
   const folder = join(process.env['CASTELLAN_TEST_CLIENTS'] ?? cache, `${name}-${version}`)
@@ -34,13 +34,13 @@ function installed({ name, package: from, version, bin }: AgentProgram): string 
   return path
 }
 
-async function run({ program, door, tools }: Case, isRecording: boolean): Promise<string[]> {
+async function run({ program, transport, tools }: Case, isRecording: boolean): Promise<string[]> {
   const bin = installed(program)
   const home = mkdtempSync(join(tmpdir(), `castellan-${program.name}-`))
   const messages = join(home, 'messages.jsonl')
   writeFileSync(messages, '')
   const model = await openModelStage(WANTED)
-  const http = door === 'http' ? await startRealServer() : undefined
+  const http = transport === 'http' ? await startRealServer() : undefined
   const proxy = http && (await recordHttp(messages, `${http.url}?tools=${tools}`))
   try {
     const server: Server =
@@ -64,7 +64,7 @@ async function run({ program, door, tools }: Case, isRecording: boolean): Promis
     const faults = faultsOf(model.displayedTools(), model.toolAnswer(), tools)
     if (faults.length > 0) faults.push(`it printed: ${printed.slice(-2_000)}`)
     else if (isRecording) {
-      const file = join(recordings, `${program.name}.${door}.json`)
+      const file = join(recordings, `${program.name}.${transport}.json`)
       mkdirSync(recordings, { recursive: true })
       writeFileSync(file, `${JSON.stringify(readRecording(messages), null, 2)}\n`)
     }
@@ -123,11 +123,11 @@ const unknown = names.filter((name) => !agentPrograms.some((program) => program.
 if (unknown.length > 0) throw new Error(`no such client: ${unknown.join(', ')}`)
 let failures = 0
 for (const program of agentPrograms.filter(({ name }) => names.length === 0 || names.includes(name))) {
-  for (const door of ['stdio', 'http'] as const) {
+  for (const transport of ['stdio', 'http'] as const) {
     for (const tools of ['default', 'full'] as const) {
-      const faults = await run({ program, door, tools }, words.includes('--record') && tools === 'full')
+      const faults = await run({ program, transport, tools }, words.includes('--record') && tools === 'full')
       failures += faults.length === 0 ? 0 : 1
-      console.log(`${faults.length === 0 ? 'ok   ' : 'FAIL '} ${program.name} ${program.version} ${door} ${tools}`)
+      console.log(`${faults.length === 0 ? 'ok   ' : 'FAIL '} ${program.name} ${program.version} ${transport} ${tools}`)
       for (const fault of faults) console.log(`       ${fault}`)
     }
   }

@@ -212,6 +212,168 @@ CREATE TABLE log_anchors (
 -- 16 mounts of workspaces
 ALTER TABLE workspaces ADD COLUMN mounts TEXT NOT NULL DEFAULT '[]';
 
+-- 17 secrets
+CREATE TABLE secrets (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, owner TEXT NOT NULL, purpose TEXT NOT NULL, key_id TEXT NOT NULL,
+  sealed TEXT NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, PRIMARY KEY (tenant, id));
+CREATE TABLE secret_links (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, token_hash TEXT NOT NULL UNIQUE, principal TEXT NOT NULL,
+  kind TEXT NOT NULL, subject TEXT NOT NULL, title TEXT NOT NULL, fields TEXT NOT NULL,
+  created_at INTEGER NOT NULL, expires_at INTEGER NOT NULL, used_at INTEGER, PRIMARY KEY (tenant, id));
+CREATE INDEX secret_links_by_end ON secret_links (tenant, expires_at);
+
+-- 18 sharing and profiles
+CREATE TABLE shared_with_teams (
+  tenant TEXT NOT NULL, kind TEXT NOT NULL, resource_id TEXT NOT NULL, team_id TEXT NOT NULL,
+  PRIMARY KEY (tenant, kind, resource_id, team_id));
+CREATE INDEX shared_with_teams_by_team ON shared_with_teams (tenant, team_id);
+CREATE TABLE profiles (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, name_key TEXT NOT NULL,
+  slug TEXT NOT NULL, description TEXT, scope TEXT NOT NULL, author TEXT NOT NULL, icon TEXT, labels TEXT NOT NULL,
+  system_prompt TEXT, suggested_prompts TEXT NOT NULL, exposure TEXT NOT NULL, context_untrusted INTEGER NOT NULL,
+  is_default INTEGER NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL,
+  PRIMARY KEY (tenant, id));
+CREATE INDEX profiles_by_name ON profiles (tenant, kind, name_key, id);
+CREATE INDEX profiles_by_slug ON profiles (tenant, slug);
+CREATE TABLE profile_sub_agents (
+  tenant TEXT NOT NULL, profile_id TEXT NOT NULL, sub_agent_id TEXT NOT NULL, added_at INTEGER NOT NULL,
+  PRIMARY KEY (tenant, profile_id, sub_agent_id));
+CREATE INDEX profile_sub_agents_by_agent ON profile_sub_agents (tenant, sub_agent_id);
+ALTER TABLE agents RENAME TO agents_with_unique_names;
+CREATE TABLE agents (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL, latest_version TEXT NOT NULL,
+  description TEXT NOT NULL, labels TEXT NOT NULL, created_at INTEGER NOT NULL, created_by TEXT NOT NULL,
+  updated_at INTEGER NOT NULL, PRIMARY KEY (tenant, id));
+INSERT INTO agents SELECT * FROM agents_with_unique_names;
+DROP TABLE agents_with_unique_names;
+CREATE INDEX agents_by_name ON agents (tenant, name);
+INSERT INTO profiles (tenant, id, kind, name, name_key, slug, description, scope, author, icon, labels, system_prompt,
+  suggested_prompts, exposure, context_untrusted, is_default, created_at, updated_at)
+  SELECT tenant, id, 'agent', name, lower(name), name, description, 'org',
+  COALESCE((SELECT 'key:' || api_keys.id FROM api_keys
+  WHERE api_keys.tenant = agents.tenant AND api_keys.name = agents.created_by
+  ORDER BY api_keys.created_at DESC, api_keys.id LIMIT 1), created_by),
+  NULL, '[]', NULL, '[]', 'full', 0, 0, created_at, updated_at FROM agents;
+UPDATE profiles SET labels = (
+  SELECT json_group_array(json_object('key', pair.key, 'value', pair.value))
+  FROM agents, json_each(agents.labels) AS pair WHERE agents.tenant = profiles.tenant AND agents.id = profiles.id);
+
+-- 19 custom roles
+CREATE TABLE roles (
+  tenant TEXT NOT NULL, name TEXT NOT NULL, description TEXT NOT NULL, permissions TEXT NOT NULL,
+  created_at INTEGER NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, name));
+
+-- 20 MCP servers
+CREATE TABLE mcp_catalog_items (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, name_key TEXT NOT NULL, slug TEXT NOT NULL,
+  scope TEXT NOT NULL, author TEXT NOT NULL, about TEXT NOT NULL, server_type TEXT NOT NULL, config TEXT NOT NULL,
+  created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, PRIMARY KEY (tenant, id));
+CREATE INDEX mcp_catalog_items_by_name ON mcp_catalog_items (tenant, name_key, id);
+CREATE TABLE mcp_deployments (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, catalog_id TEXT NOT NULL, scope TEXT NOT NULL, author TEXT NOT NULL,
+  holder TEXT NOT NULL, status TEXT NOT NULL, error TEXT, field_values TEXT NOT NULL, created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL, PRIMARY KEY (tenant, id), UNIQUE (tenant, catalog_id, scope, holder));
+CREATE TABLE mcp_tools (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, catalog_id TEXT NOT NULL, upstream_name TEXT NOT NULL, name TEXT NOT NULL,
+  aliases TEXT NOT NULL, title TEXT, description TEXT NOT NULL, input_schema TEXT NOT NULL, output_schema TEXT,
+  annotations TEXT, list_version INTEGER NOT NULL, removed_at INTEGER, PRIMARY KEY (tenant, id),
+  UNIQUE (tenant, catalog_id, upstream_name));
+CREATE INDEX mcp_tools_by_name ON mcp_tools (tenant, name);
+CREATE TABLE mcp_tool_versions (tenant TEXT PRIMARY KEY, version INTEGER NOT NULL);
+
+-- 21 installation requests
+CREATE TABLE mcp_installation_requests (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, author TEXT NOT NULL, wanted TEXT NOT NULL, status TEXT NOT NULL,
+  notes TEXT NOT NULL, decided_by TEXT, decided_at INTEGER, created_at INTEGER NOT NULL, PRIMARY KEY (tenant, id));
+CREATE INDEX mcp_installation_requests_by_time ON mcp_installation_requests (tenant, created_at, id);
+
+-- 22 people
+CREATE TABLE users (
+  id TEXT PRIMARY KEY, tenant TEXT NOT NULL, name TEXT NOT NULL, email TEXT NOT NULL UNIQUE,
+  email_verified INTEGER NOT NULL, image TEXT, role TEXT NOT NULL, tier TEXT NOT NULL, created_by TEXT NOT NULL,
+  created_at TEXT NOT NULL, updated_at TEXT NOT NULL);
+CREATE INDEX users_by_tenant ON users (tenant, email);
+CREATE TABLE user_sessions (
+  id TEXT PRIMARY KEY, expires_at TEXT NOT NULL, token TEXT NOT NULL UNIQUE, created_at TEXT NOT NULL,
+  updated_at TEXT NOT NULL, ip_address TEXT, user_agent TEXT,
+  user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE);
+CREATE INDEX user_sessions_by_user ON user_sessions (user_id);
+CREATE TABLE user_accounts (
+  id TEXT PRIMARY KEY, "accountId" TEXT NOT NULL, "providerId" TEXT NOT NULL,
+  "userId" TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE, "accessToken" TEXT, "refreshToken" TEXT,
+  "idToken" TEXT, "accessTokenExpiresAt" TEXT, "refreshTokenExpiresAt" TEXT, scope TEXT, password TEXT,
+  "createdAt" TEXT NOT NULL, "updatedAt" TEXT NOT NULL);
+CREATE INDEX user_accounts_by_user ON user_accounts ("userId");
+CREATE TABLE user_verifications (
+  id TEXT PRIMARY KEY, identifier TEXT NOT NULL, value TEXT NOT NULL, "expiresAt" TEXT NOT NULL,
+  "createdAt" TEXT NOT NULL, "updatedAt" TEXT NOT NULL);
+CREATE INDEX user_verifications_by_identifier ON user_verifications (identifier);
+CREATE TABLE user_teams (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, description TEXT NOT NULL, created_at INTEGER NOT NULL,
+  created_by TEXT NOT NULL, PRIMARY KEY (tenant, id), UNIQUE (tenant, name));
+CREATE TABLE user_team_members (
+  tenant TEXT NOT NULL, team_id TEXT NOT NULL, user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+  PRIMARY KEY (tenant, team_id, user_id),
+  FOREIGN KEY (tenant, team_id) REFERENCES user_teams (tenant, id) ON DELETE CASCADE);
+CREATE INDEX user_team_members_by_user ON user_team_members (user_id);
+CREATE TABLE invitations (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, token_hash TEXT NOT NULL UNIQUE, email TEXT NOT NULL, role TEXT NOT NULL,
+  tier TEXT NOT NULL, teams TEXT NOT NULL, user_id TEXT REFERENCES users (id) ON DELETE CASCADE,
+  created_at INTEGER NOT NULL, created_by TEXT NOT NULL, expires_at INTEGER NOT NULL, accepted_at INTEGER,
+  cancelled_at INTEGER, PRIMARY KEY (tenant, id));
+CREATE TABLE sign_in_attempts (
+  row_id INTEGER PRIMARY KEY, at INTEGER NOT NULL, email TEXT NOT NULL, address TEXT NOT NULL, outcome TEXT NOT NULL,
+  tenant TEXT, user_id TEXT);
+CREATE INDEX sign_in_attempts_by_email ON sign_in_attempts (email, at);
+CREATE INDEX sign_in_attempts_by_address ON sign_in_attempts (address, at);
+
+-- 23 OAuth clients and their tokens
+CREATE TABLE oauth_clients (
+  id TEXT PRIMARY KEY, "clientId" TEXT NOT NULL UNIQUE, "clientSecret" TEXT, "clientDiscoveryId" TEXT,
+  disabled INTEGER, "skipConsent" INTEGER, "enableEndSession" INTEGER, "subjectType" TEXT, scopes TEXT,
+  "clientCredentialsScopes" TEXT, "userId" TEXT REFERENCES users (id) ON DELETE CASCADE, "createdAt" TEXT,
+  "updatedAt" TEXT, name TEXT, uri TEXT, icon TEXT, contacts TEXT, tos TEXT, policy TEXT, "softwareId" TEXT,
+  "softwareVersion" TEXT, "softwareStatement" TEXT, "redirectUris" TEXT NOT NULL, "postLogoutRedirectUris" TEXT,
+  "backchannelLogoutUri" TEXT, "backchannelLogoutSessionRequired" INTEGER, "tokenEndpointAuthMethod" TEXT,
+  "applicationType" TEXT, jwks TEXT, "jwksUri" TEXT, "grantTypes" TEXT, "responseTypes" TEXT, "requirePKCE" INTEGER,
+  "dpopBoundAccessTokens" INTEGER, "referenceId" TEXT, metadata TEXT);
+CREATE INDEX oauth_clients_by_user ON oauth_clients ("userId");
+CREATE TABLE oauth_resources (
+  id TEXT PRIMARY KEY, identifier TEXT NOT NULL UNIQUE, name TEXT NOT NULL, "accessTokenTtl" INTEGER,
+  "refreshTokenTtl" INTEGER, "signingAlgorithm" TEXT, "signingKeyId" TEXT, "allowedScopes" TEXT, "customClaims" TEXT,
+  "dpopBoundAccessTokensRequired" INTEGER, disabled INTEGER, "createdAt" TEXT, "updatedAt" TEXT,
+  "policyVersion" INTEGER, metadata TEXT);
+CREATE TABLE oauth_client_resources (
+  id TEXT PRIMARY KEY, "clientId" TEXT NOT NULL REFERENCES oauth_clients ("clientId") ON DELETE CASCADE,
+  "resourceId" TEXT NOT NULL REFERENCES oauth_resources (identifier) ON DELETE CASCADE, metadata TEXT, "createdAt" TEXT,
+  UNIQUE ("clientId", "resourceId"));
+CREATE TABLE oauth_refresh_tokens (
+  id TEXT PRIMARY KEY, token TEXT NOT NULL UNIQUE,
+  "clientId" TEXT NOT NULL REFERENCES oauth_clients ("clientId") ON DELETE CASCADE,
+  "sessionId" TEXT REFERENCES user_sessions (id) ON DELETE SET NULL,
+  "userId" TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE, "referenceId" TEXT, "authorizationCodeId" TEXT,
+  resources TEXT, "requestedUserInfoClaims" TEXT, "expiresAt" TEXT NOT NULL, "createdAt" TEXT NOT NULL, revoked TEXT,
+  "rotatedAt" TEXT, "rotationReplayResponse" TEXT, "rotationReplayExpiresAt" TEXT, "authTime" TEXT, confirmation TEXT,
+  scopes TEXT NOT NULL);
+CREATE INDEX oauth_refresh_tokens_by_user ON oauth_refresh_tokens ("userId", "clientId");
+CREATE INDEX oauth_refresh_tokens_by_code ON oauth_refresh_tokens ("authorizationCodeId");
+CREATE TABLE oauth_access_tokens (
+  id TEXT PRIMARY KEY, token TEXT NOT NULL UNIQUE,
+  "clientId" TEXT NOT NULL REFERENCES oauth_clients ("clientId") ON DELETE CASCADE,
+  "sessionId" TEXT REFERENCES user_sessions (id) ON DELETE SET NULL, "userId" TEXT REFERENCES users (id) ON DELETE CASCADE,
+  "referenceId" TEXT, "authorizationCodeId" TEXT, resources TEXT, "requestedUserInfoClaims" TEXT,
+  "refreshId" TEXT REFERENCES oauth_refresh_tokens (id) ON DELETE CASCADE, "expiresAt" TEXT NOT NULL,
+  "createdAt" TEXT NOT NULL, revoked TEXT, confirmation TEXT, scopes TEXT NOT NULL);
+CREATE INDEX oauth_access_tokens_by_user ON oauth_access_tokens ("userId", "clientId");
+CREATE INDEX oauth_access_tokens_by_refresh ON oauth_access_tokens ("refreshId");
+CREATE INDEX oauth_access_tokens_by_code ON oauth_access_tokens ("authorizationCodeId");
+CREATE TABLE oauth_consents (
+  id TEXT PRIMARY KEY, "clientId" TEXT NOT NULL REFERENCES oauth_clients ("clientId") ON DELETE CASCADE,
+  "userId" TEXT REFERENCES users (id) ON DELETE CASCADE, "referenceId" TEXT, resources TEXT,
+  "requestedUserInfoClaims" TEXT, scopes TEXT NOT NULL, "createdAt" TEXT NOT NULL, "updatedAt" TEXT NOT NULL);
+CREATE INDEX oauth_consents_by_user ON oauth_consents ("userId", "clientId");
+CREATE TABLE oauth_client_assertions (id TEXT PRIMARY KEY, "expiresAt" TEXT NOT NULL);
+
 -- postgres
 
 -- 1 log
@@ -385,3 +547,160 @@ CREATE TABLE log_anchors (
 
 -- 16 mounts of workspaces
 ALTER TABLE workspaces ADD COLUMN mounts TEXT NOT NULL DEFAULT '[]';
+
+-- 17 secrets
+CREATE TABLE secrets (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, owner TEXT NOT NULL, purpose TEXT NOT NULL, key_id TEXT NOT NULL,
+  sealed TEXT NOT NULL, created_at BIGINT NOT NULL, updated_at BIGINT NOT NULL, PRIMARY KEY (tenant, id));
+CREATE TABLE secret_links (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, token_hash TEXT NOT NULL UNIQUE, principal TEXT NOT NULL,
+  kind TEXT NOT NULL, subject TEXT NOT NULL, title TEXT NOT NULL, fields TEXT NOT NULL,
+  created_at BIGINT NOT NULL, expires_at BIGINT NOT NULL, used_at BIGINT, PRIMARY KEY (tenant, id));
+CREATE INDEX secret_links_by_end ON secret_links (tenant, expires_at);
+
+-- 18 sharing and profiles
+CREATE TABLE shared_with_teams (
+  tenant TEXT NOT NULL, kind TEXT NOT NULL, resource_id TEXT NOT NULL, team_id TEXT NOT NULL,
+  PRIMARY KEY (tenant, kind, resource_id, team_id));
+CREATE INDEX shared_with_teams_by_team ON shared_with_teams (tenant, team_id);
+CREATE TABLE profiles (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, name_key TEXT NOT NULL,
+  slug TEXT NOT NULL, description TEXT, scope TEXT NOT NULL, author TEXT NOT NULL, icon TEXT, labels TEXT NOT NULL,
+  system_prompt TEXT, suggested_prompts TEXT NOT NULL, exposure TEXT NOT NULL, context_untrusted BIGINT NOT NULL,
+  is_default BIGINT NOT NULL, created_at BIGINT NOT NULL, updated_at BIGINT NOT NULL,
+  PRIMARY KEY (tenant, id));
+CREATE INDEX profiles_by_name ON profiles (tenant, kind, name_key, id);
+CREATE INDEX profiles_by_slug ON profiles (tenant, slug);
+CREATE TABLE profile_sub_agents (
+  tenant TEXT NOT NULL, profile_id TEXT NOT NULL, sub_agent_id TEXT NOT NULL, added_at BIGINT NOT NULL,
+  PRIMARY KEY (tenant, profile_id, sub_agent_id));
+CREATE INDEX profile_sub_agents_by_agent ON profile_sub_agents (tenant, sub_agent_id);
+ALTER TABLE agents DROP CONSTRAINT agents_tenant_name_key;
+CREATE INDEX agents_by_name ON agents (tenant, name);
+INSERT INTO profiles (tenant, id, kind, name, name_key, slug, description, scope, author, icon, labels, system_prompt,
+  suggested_prompts, exposure, context_untrusted, is_default, created_at, updated_at)
+  SELECT tenant, id, 'agent', name, lower(name), name, description, 'org',
+  COALESCE((SELECT 'key:' || api_keys.id FROM api_keys
+  WHERE api_keys.tenant = agents.tenant AND api_keys.name = agents.created_by
+  ORDER BY api_keys.created_at DESC, api_keys.id LIMIT 1), created_by),
+  NULL, '[]', NULL, '[]', 'full', 0, 0, created_at, updated_at FROM agents;
+UPDATE profiles SET labels = COALESCE((
+  SELECT json_agg(json_build_object('key', pair.key, 'value', pair.value))
+  FROM agents, json_each_text(agents.labels::json) AS pair
+  WHERE agents.tenant = profiles.tenant AND agents.id = profiles.id)::text, '[]');
+
+-- 19 custom roles
+CREATE TABLE roles (
+  tenant TEXT NOT NULL, name TEXT NOT NULL, description TEXT NOT NULL, permissions TEXT NOT NULL,
+  created_at BIGINT NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, name));
+
+-- 20 MCP servers
+CREATE TABLE mcp_catalog_items (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, name_key TEXT NOT NULL, slug TEXT NOT NULL,
+  scope TEXT NOT NULL, author TEXT NOT NULL, about TEXT NOT NULL, server_type TEXT NOT NULL, config TEXT NOT NULL,
+  created_at BIGINT NOT NULL, updated_at BIGINT NOT NULL, PRIMARY KEY (tenant, id));
+CREATE INDEX mcp_catalog_items_by_name ON mcp_catalog_items (tenant, name_key, id);
+CREATE TABLE mcp_deployments (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, catalog_id TEXT NOT NULL, scope TEXT NOT NULL, author TEXT NOT NULL,
+  holder TEXT NOT NULL, status TEXT NOT NULL, error TEXT, field_values TEXT NOT NULL, created_at BIGINT NOT NULL,
+  updated_at BIGINT NOT NULL, PRIMARY KEY (tenant, id), UNIQUE (tenant, catalog_id, scope, holder));
+CREATE TABLE mcp_tools (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, catalog_id TEXT NOT NULL, upstream_name TEXT NOT NULL, name TEXT NOT NULL,
+  aliases TEXT NOT NULL, title TEXT, description TEXT NOT NULL, input_schema TEXT NOT NULL, output_schema TEXT,
+  annotations TEXT, list_version BIGINT NOT NULL, removed_at BIGINT, PRIMARY KEY (tenant, id),
+  UNIQUE (tenant, catalog_id, upstream_name));
+CREATE INDEX mcp_tools_by_name ON mcp_tools (tenant, name);
+CREATE TABLE mcp_tool_versions (tenant TEXT PRIMARY KEY, version BIGINT NOT NULL);
+
+-- 21 installation requests
+CREATE TABLE mcp_installation_requests (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, author TEXT NOT NULL, wanted TEXT NOT NULL, status TEXT NOT NULL,
+  notes TEXT NOT NULL, decided_by TEXT, decided_at BIGINT, created_at BIGINT NOT NULL, PRIMARY KEY (tenant, id));
+CREATE INDEX mcp_installation_requests_by_time ON mcp_installation_requests (tenant, created_at, id);
+
+-- 22 people
+CREATE TABLE users (
+  id TEXT PRIMARY KEY, tenant TEXT NOT NULL, name TEXT NOT NULL, email TEXT NOT NULL UNIQUE,
+  email_verified BIGINT NOT NULL, image TEXT, role TEXT NOT NULL, tier TEXT NOT NULL, created_by TEXT NOT NULL,
+  created_at TEXT NOT NULL, updated_at TEXT NOT NULL);
+CREATE INDEX users_by_tenant ON users (tenant, email);
+CREATE TABLE user_sessions (
+  id TEXT PRIMARY KEY, expires_at TEXT NOT NULL, token TEXT NOT NULL UNIQUE, created_at TEXT NOT NULL,
+  updated_at TEXT NOT NULL, ip_address TEXT, user_agent TEXT,
+  user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE);
+CREATE INDEX user_sessions_by_user ON user_sessions (user_id);
+CREATE TABLE user_accounts (
+  id TEXT PRIMARY KEY, "accountId" TEXT NOT NULL, "providerId" TEXT NOT NULL,
+  "userId" TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE, "accessToken" TEXT, "refreshToken" TEXT,
+  "idToken" TEXT, "accessTokenExpiresAt" TEXT, "refreshTokenExpiresAt" TEXT, scope TEXT, password TEXT,
+  "createdAt" TEXT NOT NULL, "updatedAt" TEXT NOT NULL);
+CREATE INDEX user_accounts_by_user ON user_accounts ("userId");
+CREATE TABLE user_verifications (
+  id TEXT PRIMARY KEY, identifier TEXT NOT NULL, value TEXT NOT NULL, "expiresAt" TEXT NOT NULL,
+  "createdAt" TEXT NOT NULL, "updatedAt" TEXT NOT NULL);
+CREATE INDEX user_verifications_by_identifier ON user_verifications (identifier);
+CREATE TABLE user_teams (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, description TEXT NOT NULL, created_at BIGINT NOT NULL,
+  created_by TEXT NOT NULL, PRIMARY KEY (tenant, id), UNIQUE (tenant, name));
+CREATE TABLE user_team_members (
+  tenant TEXT NOT NULL, team_id TEXT NOT NULL, user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+  PRIMARY KEY (tenant, team_id, user_id),
+  FOREIGN KEY (tenant, team_id) REFERENCES user_teams (tenant, id) ON DELETE CASCADE);
+CREATE INDEX user_team_members_by_user ON user_team_members (user_id);
+CREATE TABLE invitations (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, token_hash TEXT NOT NULL UNIQUE, email TEXT NOT NULL, role TEXT NOT NULL,
+  tier TEXT NOT NULL, teams TEXT NOT NULL, user_id TEXT REFERENCES users (id) ON DELETE CASCADE,
+  created_at BIGINT NOT NULL, created_by TEXT NOT NULL, expires_at BIGINT NOT NULL, accepted_at BIGINT,
+  cancelled_at BIGINT, PRIMARY KEY (tenant, id));
+CREATE TABLE sign_in_attempts (
+  row_id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at BIGINT NOT NULL, email TEXT NOT NULL, address TEXT NOT NULL, outcome TEXT NOT NULL,
+  tenant TEXT, user_id TEXT);
+CREATE INDEX sign_in_attempts_by_email ON sign_in_attempts (email, at);
+CREATE INDEX sign_in_attempts_by_address ON sign_in_attempts (address, at);
+
+-- 23 OAuth clients and their tokens
+CREATE TABLE oauth_clients (
+  id TEXT PRIMARY KEY, "clientId" TEXT NOT NULL UNIQUE, "clientSecret" TEXT, "clientDiscoveryId" TEXT,
+  disabled BIGINT, "skipConsent" BIGINT, "enableEndSession" BIGINT, "subjectType" TEXT, scopes TEXT,
+  "clientCredentialsScopes" TEXT, "userId" TEXT REFERENCES users (id) ON DELETE CASCADE, "createdAt" TEXT,
+  "updatedAt" TEXT, name TEXT, uri TEXT, icon TEXT, contacts TEXT, tos TEXT, policy TEXT, "softwareId" TEXT,
+  "softwareVersion" TEXT, "softwareStatement" TEXT, "redirectUris" TEXT NOT NULL, "postLogoutRedirectUris" TEXT,
+  "backchannelLogoutUri" TEXT, "backchannelLogoutSessionRequired" BIGINT, "tokenEndpointAuthMethod" TEXT,
+  "applicationType" TEXT, jwks TEXT, "jwksUri" TEXT, "grantTypes" TEXT, "responseTypes" TEXT, "requirePKCE" BIGINT,
+  "dpopBoundAccessTokens" BIGINT, "referenceId" TEXT, metadata TEXT);
+CREATE INDEX oauth_clients_by_user ON oauth_clients ("userId");
+CREATE TABLE oauth_resources (
+  id TEXT PRIMARY KEY, identifier TEXT NOT NULL UNIQUE, name TEXT NOT NULL, "accessTokenTtl" BIGINT,
+  "refreshTokenTtl" BIGINT, "signingAlgorithm" TEXT, "signingKeyId" TEXT, "allowedScopes" TEXT, "customClaims" TEXT,
+  "dpopBoundAccessTokensRequired" BIGINT, disabled BIGINT, "createdAt" TEXT, "updatedAt" TEXT,
+  "policyVersion" BIGINT, metadata TEXT);
+CREATE TABLE oauth_client_resources (
+  id TEXT PRIMARY KEY, "clientId" TEXT NOT NULL REFERENCES oauth_clients ("clientId") ON DELETE CASCADE,
+  "resourceId" TEXT NOT NULL REFERENCES oauth_resources (identifier) ON DELETE CASCADE, metadata TEXT, "createdAt" TEXT,
+  UNIQUE ("clientId", "resourceId"));
+CREATE TABLE oauth_refresh_tokens (
+  id TEXT PRIMARY KEY, token TEXT NOT NULL UNIQUE,
+  "clientId" TEXT NOT NULL REFERENCES oauth_clients ("clientId") ON DELETE CASCADE,
+  "sessionId" TEXT REFERENCES user_sessions (id) ON DELETE SET NULL,
+  "userId" TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE, "referenceId" TEXT, "authorizationCodeId" TEXT,
+  resources TEXT, "requestedUserInfoClaims" TEXT, "expiresAt" TEXT NOT NULL, "createdAt" TEXT NOT NULL, revoked TEXT,
+  "rotatedAt" TEXT, "rotationReplayResponse" TEXT, "rotationReplayExpiresAt" TEXT, "authTime" TEXT, confirmation TEXT,
+  scopes TEXT NOT NULL);
+CREATE INDEX oauth_refresh_tokens_by_user ON oauth_refresh_tokens ("userId", "clientId");
+CREATE INDEX oauth_refresh_tokens_by_code ON oauth_refresh_tokens ("authorizationCodeId");
+CREATE TABLE oauth_access_tokens (
+  id TEXT PRIMARY KEY, token TEXT NOT NULL UNIQUE,
+  "clientId" TEXT NOT NULL REFERENCES oauth_clients ("clientId") ON DELETE CASCADE,
+  "sessionId" TEXT REFERENCES user_sessions (id) ON DELETE SET NULL, "userId" TEXT REFERENCES users (id) ON DELETE CASCADE,
+  "referenceId" TEXT, "authorizationCodeId" TEXT, resources TEXT, "requestedUserInfoClaims" TEXT,
+  "refreshId" TEXT REFERENCES oauth_refresh_tokens (id) ON DELETE CASCADE, "expiresAt" TEXT NOT NULL,
+  "createdAt" TEXT NOT NULL, revoked TEXT, confirmation TEXT, scopes TEXT NOT NULL);
+CREATE INDEX oauth_access_tokens_by_user ON oauth_access_tokens ("userId", "clientId");
+CREATE INDEX oauth_access_tokens_by_refresh ON oauth_access_tokens ("refreshId");
+CREATE INDEX oauth_access_tokens_by_code ON oauth_access_tokens ("authorizationCodeId");
+CREATE TABLE oauth_consents (
+  id TEXT PRIMARY KEY, "clientId" TEXT NOT NULL REFERENCES oauth_clients ("clientId") ON DELETE CASCADE,
+  "userId" TEXT REFERENCES users (id) ON DELETE CASCADE, "referenceId" TEXT, resources TEXT,
+  "requestedUserInfoClaims" TEXT, scopes TEXT NOT NULL, "createdAt" TEXT NOT NULL, "updatedAt" TEXT NOT NULL);
+CREATE INDEX oauth_consents_by_user ON oauth_consents ("userId", "clientId");
+CREATE TABLE oauth_client_assertions (id TEXT PRIMARY KEY, "expiresAt" TEXT NOT NULL);

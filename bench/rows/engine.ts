@@ -42,16 +42,16 @@ function stepRunnerOf(database: Database): StepRunner & { engine: TestEngine } {
 
 /** Steps a second with so many runs under way all the time. */
 async function stepRate({ runOne }: StepRunner, inFlight: number, roundMs: number): Promise<number> {
-  const begun = performance.now()
+  const started = performance.now()
   let done = 0
   const lane = async (): Promise<void> => {
-    while (performance.now() - begun < roundMs) {
+    while (performance.now() - started < roundMs) {
       await runOne()
       done++
     }
   }
   await Promise.all(Array.from({ length: inFlight }, lane))
-  return (done * STEPS * 1000) / (performance.now() - begun)
+  return (done * STEPS * 1000) / (performance.now() - started)
 }
 
 async function reportSteps(bench: Bench): Promise<void> {

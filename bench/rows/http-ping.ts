@@ -5,21 +5,18 @@ import { comparisonNote, interleave, type Turn } from '../interleave.ts'
 import { freePort, type HttpServerProcess, rawHttp, startHttp } from '../launch.ts'
 import { rateText } from '../table.ts'
 
-const modernRevision = '2026-07-28'
-const modernHeaders = {
+export const modernRevision = '2026-07-28'
+export const modernHeaders = {
   'MCP-Protocol-Version': modernRevision,
   'Mcp-Method': 'tools/call',
   'Mcp-Name': 'server_ping',
 }
-const modernPing = methodBody('tools/call', {
-  name: 'server_ping',
-  arguments: {},
-  _meta: {
-    'io.modelcontextprotocol/protocolVersion': modernRevision,
-    'io.modelcontextprotocol/clientCapabilities': {},
-    'io.modelcontextprotocol/clientInfo': { name: 'castellan-bench', version: '1' },
-  },
-})
+export const modernMeta = {
+  'io.modelcontextprotocol/protocolVersion': modernRevision,
+  'io.modelcontextprotocol/clientCapabilities': {},
+  'io.modelcontextprotocol/clientInfo': { name: 'castellan-bench', version: '1' },
+}
+const modernPing = methodBody('tools/call', { name: 'server_ping', arguments: {}, _meta: modernMeta })
 
 /** Each revision beside raw node:http answering the very same requests. */
 const revisions = async (

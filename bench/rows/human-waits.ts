@@ -32,8 +32,8 @@ export async function reportWaits(bench: Bench): Promise<void> {
     const ids: string[] = []
     const lane = async (): Promise<void> => {
       while (ids.length < waits) {
-        const place = ids.push('') - 1
-        ids[place] = String((await callTool(connection, 'aegis.workflow.run', { name: 'ask' }))['execution_id'])
+        const index = ids.push('') - 1
+        ids[index] = String((await callTool(connection, 'aegis.workflow.run', { name: 'ask' }))['execution_id'])
       }
     }
     await Promise.all(Array.from({ length: AT_ONCE }, lane))

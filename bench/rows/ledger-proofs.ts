@@ -18,9 +18,9 @@ const grow = async (connection: Connection, taskId: string, records: number, tim
 const medianOfRuns = async (runs: number, one: () => Promise<void>): Promise<number> => {
   const times: number[] = []
   for (let n = 0; n < runs; n++) {
-    const begun = performance.now()
+    const started = performance.now()
     await one()
-    times.push(performance.now() - begun)
+    times.push(performance.now() - started)
   }
   return median(times)
 }

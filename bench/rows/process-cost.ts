@@ -26,17 +26,17 @@ const idleBytes = async (pid: number): Promise<number> => {
 }
 
 const bareNodeMs = async (): Promise<number> => {
-  const begun = performance.now()
+  const started = performance.now()
   await once(spawn(process.execPath, ['-e', '0'], { stdio: 'ignore' }), 'close')
-  return performance.now() - begun
+  return performance.now() - started
 }
 
 const initializedMs = async (launch: Launch): Promise<number> => {
-  const begun = performance.now()
+  const started = performance.now()
   const connection = openStdioConnection(start(launch))
   const elapsed = await new Promise<number>((resolve, reject) => {
     connection.send(methodBody('initialize', initializeParams), (answer) =>
-      answer instanceof Error ? reject(answer) : resolve(performance.now() - begun),
+      answer instanceof Error ? reject(answer) : resolve(performance.now() - started),
     )
   })
   await connection.close()

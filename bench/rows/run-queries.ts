@@ -111,9 +111,9 @@ async function inTurns(ours: () => Promise<unknown>, peer: () => Promise<unknown
 export async function medianMs(work: () => Promise<unknown>): Promise<number> {
   const times: number[] = []
   for (let n = 0; n < 200; n++) {
-    const begun = performance.now()
+    const started = performance.now()
     await work()
-    times.push(performance.now() - begun)
+    times.push(performance.now() - started)
   }
   return median(times.slice(20))
 }

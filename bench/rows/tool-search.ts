@@ -41,9 +41,9 @@ export const toolSearch: Section = {
       const connection = await openContender(bench, bench.subject)
       try {
         for (const [index, query] of sentences.slice(0, 40).entries()) {
-          const begun = performance.now()
+          const started = performance.now()
           await callTool(connection, 'search_tools', { query })
-          ;(index === 0 ? firsts : later).push(performance.now() - begun)
+          ;(index === 0 ? firsts : later).push(performance.now() - started)
         }
       } finally {
         await connection.close()
@@ -63,18 +63,18 @@ export const toolSearch: Section = {
     report('search_tools, later', median(later), goals.laterMs, 'over stdio, sentences that are all new')
 
     const { tools, vectors } = await manyVectors()
-    const index = buildToolIndex(tools, undefined, vectors)
+    const index = buildToolIndex(tools, { vectors })
     const embedder = createLocalEmbedder()
     try {
       const byBoth: number[] = []
       const byWords: number[] = []
       for (const query of [...sentences, ...sentences]) {
-        const begun = performance.now()
+        const started = performance.now()
         const [asked] = await embedder.embed([query], signal)
         index.search({ query, asked })
         const found = performance.now()
         index.search({ query })
-        byBoth.push(found - begun)
+        byBoth.push(found - started)
         byWords.push(performance.now() - found)
       }
       const note = `words alone ${msText(median(byWords))}`

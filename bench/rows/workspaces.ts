@@ -17,9 +17,9 @@ const bareBwrap = [
 ]
 
 const timed = async (work: () => Promise<unknown>): Promise<number> => {
-  const begun = performance.now()
+  const started = performance.now()
   await work()
-  return performance.now() - begun
+  return performance.now() - started
 }
 
 /** Runs a program and waits for its first output, or for its end. */
@@ -108,10 +108,10 @@ async function overlayFloor(directory: string): Promise<(count: number) => Promi
   await mkdir(lower, { recursive: true })
   let made = 0
   const one = async (): Promise<void> => {
-    const place = join(directory, `fork-${made++}`)
-    for (const name of ['u', 'w', 'm']) await mkdir(join(place, name), { recursive: true })
-    const options = `userxattr,lowerdir=${lower},upperdir=${place}/u,workdir=${place}/w`
-    const script = `mount -t overlay o -o ${options} ${place}/m && exec ${bareBwrap.join(' ')} /bin/sh -c 'echo up'`
+    const folder = join(directory, `fork-${made++}`)
+    for (const name of ['u', 'w', 'm']) await mkdir(join(folder, name), { recursive: true })
+    const options = `userxattr,lowerdir=${lower},upperdir=${folder}/u,workdir=${folder}/w`
+    const script = `mount -t overlay o -o ${options} ${folder}/m && exec ${bareBwrap.join(' ')} /bin/sh -c 'echo up'`
     await run(['unshare', '-Urm', 'sh', '-c', script])
   }
   return async (count) => void (await Promise.all(Array.from({ length: count }, one)))

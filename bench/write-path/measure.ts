@@ -5,7 +5,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { mainThreadWriter, workerWriter } from './writers.ts'
 
-const [place, callersText, file = '', secondsText] = process.argv.slice(2)
+const [thread, callersText, file = '', secondsText] = process.argv.slice(2)
 const callers = Number(callersText)
 const measuredMs = Number(secondsText) * 1000
 const warmUpMs = measuredMs / 4
@@ -21,17 +21,17 @@ const requestText = JSON.stringify({
   },
 })
 
-const writer = place === 'worker' ? workerWriter(file) : mainThreadWriter(file)
+const writer = thread === 'worker' ? workerWriter(file) : mainThreadWriter(file)
 const delay = monitorEventLoopDelay({ resolution: samplingMs })
 let done = 0
 let answered = 0
 let active = callers
-let begun = performance.now()
+let started = performance.now()
 let over = false
 
 const report = (): void => {
   over = true
-  const elapsedMs = performance.now() - begun
+  const elapsedMs = performance.now() - started
   delay.disable()
   // The histogram counts from tick to tick, so the sampling interval itself is not part of a stall.
   const stall = (nanoseconds: number): number => Math.max(0, nanoseconds / 1e6 - samplingMs)
@@ -58,7 +58,7 @@ const caller = (): void => {
 for (let n = 0; n < callers; n++) caller()
 setTimeout(() => {
   done = 0
-  begun = performance.now()
+  started = performance.now()
   delay.enable()
 }, warmUpMs)
 setTimeout(() => {

@@ -1,6 +1,13 @@
 import { configFields, configJsonSchema } from '../../src/app/config-schema.ts'
+import { shortFormOf } from '../../src/app/config-short-forms.ts'
 import { fieldRows, type Schema } from '../../src/cli/schema-fields.ts'
 import { code, page, table } from './markdown.ts'
+
+/** A variable has no objects. */
+const inVariable = (path: string): string => {
+  const form = shortFormOf(path)
+  return form === undefined ? '' : ` In the variable, each as ${form}.`
+}
 
 export function configPage(): string {
   const rows = new Map(fieldRows(configJsonSchema() as Schema, code).map((row) => [row.path, row]))
@@ -19,7 +26,7 @@ export function configPage(): string {
           row.type,
           field.default === undefined ? '' : code(JSON.stringify(field.default)),
           row.limits,
-          `${field.description}${field.secret ? ' *Secret.*' : ''}`,
+          `${field.description}${inVariable(field.path)}${field.secret ? ' *Secret.*' : ''}`,
         ]
       }),
     ),

@@ -3,12 +3,13 @@ import { dirname, join } from 'node:path'
 import packageFile from '../../package.json' with { type: 'json' }
 import { configJsonSchema } from '../../src/app/config-schema.ts'
 import { errorCodes } from '../../src/contract/error-codes.ts'
-import { buildOpenApi } from '../../src/http/openapi.ts'
 import { loadAllTools } from '../../src/tools/index.ts'
 import { createCatalog } from '../../src/tools/runtime/catalog.ts'
 import { preparedText } from '../../src/tools/runtime/prepared-tools.ts'
 import { configPage } from './config-page.ts'
+import { decisionTables } from './decision-tables.ts'
 import { errorsPage } from './errors-page.ts'
+import { openApiSurface } from './openapi-surface.ts'
 import { permissionsPage } from './permissions-page.ts'
 import { compiledStatements, schemaSql, sortedJson } from './surface.ts'
 import { toolVectors } from './tool-vectors.ts'
@@ -26,12 +27,13 @@ export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
     ['docs/reference/permissions.md', permissionsPage(catalog)],
     ['docs/reference/config.md', configPage()],
     ['docs/reference/config.schema.json', sortedJson(configJsonSchema())],
-    ['surface/openapi.json', sortedJson(buildOpenApi(catalog, packageFile.version))],
+    ['surface/openapi.json', sortedJson(openApiSurface(catalog, packageFile.version))],
     ['surface/errors.json', sortedJson(errorCodes)],
     ['surface/schema.sql', schemaSql()],
     ['src/stores/sql/compiled-statements.json', compiledStatements()],
     ['src/tools/runtime/prepared-tools.json', preparedText(catalog)],
     ['src/tools/runtime/search/tool-vectors.json', await toolVectors(catalog)],
+    ...(await decisionTables(catalog)),
     ...catalog.tools.map((tool): [string, string] => [`surface/tools/${tool.name}.json`, sortedJson(tool.listed)]),
   ])
 }

@@ -6,7 +6,7 @@ import { shippedText, vectorsOfTools } from '../../src/tools/runtime/search/tool
 
 /** Vectors of texts that did not change are taken over, because they take a while; a test makes them anew. */
 export async function toolVectors(catalog: Catalog): Promise<string> {
-  const tools = await searchableTools(catalog)
+  const tools = await searchableTools(catalog.tools)
   const embedder = createLocalEmbedder()
   try {
     const vectors = await vectorsOfTools(tools, embedder, shipped, new AbortController().signal)
