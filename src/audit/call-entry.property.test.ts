@@ -23,6 +23,7 @@ const entries: fc.Arbitrary<CallEntry> = fc
     outcome: fc.constantFrom('ok', 'refused', 'failed', 'cancelled'),
     code: optional(text),
     durationMs: fc.double({ min: 0, max: 1e7, noNaN: true }),
+    decisions: fc.array(fc.dictionary(text, text), { maxLength: 2 }),
     effects: fc.array(fc.record({ kind: text, body, subject: optional(text), hash: optional(text) }), { maxLength: 2 }),
     content: optional(fc.record({ input: fc.jsonValue(), output: fc.jsonValue() })),
   })
@@ -42,6 +43,7 @@ it('writes the canonical form of what it says, whatever is in it', () => {
         const written = (parsed['effects'] as Record<string, unknown>[])[index]!
         expect(canonicalJson(written)).toBe(canonicalJson(effect))
       }
+      expect(parsed['decisions'] ?? []).toEqual(entry.decisions)
       expect(parsed['principal']).toMatchObject({ actor: entry.principal.actor, role: 'admin', tier: 'operator' })
       expect(parsed['duration_ms']).toBeCloseTo(entry.durationMs, 2)
     }),

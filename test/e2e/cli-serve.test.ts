@@ -120,7 +120,7 @@ describe('keys', () => {
     const refused = await run(['serve', '--port', '0'], required)
     expect([refused.code, refused.stderr]).toEqual([
       2,
-      expect.stringMatching(/'require_keys' is on .*ERR_CONFIG_INVALID/),
+      expect.stringMatching(/'require_keys' is on, .*ERR_CONFIG_INVALID/s),
     ])
     const key = await createKey()
     const server = await serve([], required)

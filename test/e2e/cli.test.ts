@@ -160,6 +160,18 @@ describe('JSON', () => {
         ['keys', 'list', '--data-dir', dataDir],
         ['keys', 'revoke', 'ci', '--data-dir', dataDir],
       ],
+      users: [
+        ['users', 'create', 'ada@example.com', '--data-dir', dataDir],
+        ['users', 'list', '--data-dir', dataDir],
+      ],
+      teams: [
+        ['teams', 'create', 'design', '--data-dir', dataDir],
+        ['teams', 'list', '--data-dir', dataDir],
+      ],
+      invite: [
+        ['invite', 'create', 'bob@example.com', '--data-dir', dataDir],
+        ['invite', 'list', '--data-dir', dataDir],
+      ],
       config: [
         ['config', 'show'],
         ['config', 'validate'],

@@ -86,7 +86,7 @@ test('signed-calls: the client calls a tool', async () => {
 test('add-a-tool: its tool is made and answers', { timeout: 300_000 }, async () => {
   const stage = await setReaderStage({ serve: false })
   const clone = join(stage.home, 'castellan')
-  for (const name of ['bin', 'docs', 'package.json', 'scripts', 'src', 'surface', 'templates']) {
+  for (const name of ['bin', 'docs', 'package.json', 'scripts', 'src', 'surface', 'templates', 'test/repo']) {
     cpSync(resolve(name), join(clone, name), { recursive: true })
   }
   symlinkSync(resolve('node_modules'), join(clone, 'node_modules'))
@@ -140,7 +140,7 @@ test('clients and README: every file can be read, and leads to the server', { ti
   for (const { language, body } of [codex!, ...files]) {
     const here = body.replace('/path/to/castellan', resolve('.')).replace('http://127.0.0.1:7433/mcp', stage.url)
     writeFileSync(join(stage.home, `client.${language}`), here)
-    const imported = await stage.run(`castellan import client.${language} --json`)
+    const imported = await stage.run(`castellan import client.${language} --dry-run --json`)
     const { servers, problems } = JSON.parse(imported.output) as { servers: ImportedServer[]; problems: unknown[] }
     expect([servers.length, problems], body).toEqual([1, []])
     const [server] = servers

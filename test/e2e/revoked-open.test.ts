@@ -149,10 +149,9 @@ test('a key that expires while no server runs loses what it has at work when one
   const next = await startRealServer({ dataDir: server.dataDir })
   context.onTestFinished(() => next.stop())
   await expect.poll(reach).toBe('nothing')
-  expect(await call(next, 'workspace_info', { workspace_id })).toMatchObject({
-    state: 'stopped',
-    network: { port_forwards: [] },
-  })
+  await expect
+    .poll(() => call(next, 'workspace_info', { workspace_id }))
+    .toMatchObject({ state: 'stopped', network: { port_forwards: [] } })
 }, 60_000)
 
 test('a signed call ends when its session is revoked, and those of other sessions go on', async (context) => {

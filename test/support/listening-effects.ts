@@ -1,11 +1,12 @@
 import { expect } from 'vitest'
+import { castellanJson } from './people.ts'
 import { startRealServer } from './real-server.ts'
 import type { ServerHere } from './server-here.ts'
 import { makeTlsPair } from './tls-files.ts'
 import { once } from './workspace-effects.ts'
 
 type Tools = Readonly<{
-  serve(env: Record<string, string>): Promise<ServerHere>
+  serve(env: Record<string, string>, dataDir?: string): Promise<ServerHere>
   newHome(): string
   onEnd(cleanup: () => Promise<unknown>): void
 }>
@@ -19,9 +20,16 @@ export function listeningEffects({ serve, newHome, onEnd }: Tools): Record<strin
     expect(server.url).toMatch(/^https:/)
   })
   const demandsKeys = (field: string, env: Record<string, string>) => async () => {
-    await expect(serve(env)).rejects.toThrow(`'${field}' says that others reach the server, and no API key is live`)
+    await expect(serve(env)).rejects.toThrow(`'${field}' says that others reach the server, there is no live API key and no user`)
   }
   return {
+    async allow_plain_http() {
+      const dataDir = newHome()
+      await castellanJson({ dataDir }, ['users', 'create', 'ada@example.com', '--admin'])
+      const everywhere = { CASTELLAN_HOST: '0.0.0.0' }
+      await expect(serve(everywhere, dataDir)).rejects.toThrow('people would send their passwords over plain HTTP')
+      expect((await serve({ ...everywhere, CASTELLAN_ALLOW_PLAIN_HTTP: 'true' }, dataDir)).url).toMatch(/^http:/)
+    },
     tls_cert: speaksTls,
     tls_key: speaksTls,
     public_url: demandsKeys('public_url', { CASTELLAN_PUBLIC_URL: 'https://castle.example' }),

@@ -72,6 +72,10 @@ const platform: readonly TourStep[] = [
   step('api_key_create', { name: 'guest' }),
   step('api_key_list'),
   step('api_key_revoke', { key: 'guest' }),
+  step('role_create', { name: 'reader', permissions: ['task:read'] }),
+  step('role_list'),
+  step('role_delete', { name: 'reader' }),
+  step('whoami'),
   step('seal_session_create', { public_key: PUBLIC_KEY }),
   step('seal_session_list'),
   step('seal_session_revoke', (seen) => ({ session_id: seen['seal_session_create']!['session_id'] })),
@@ -140,6 +144,10 @@ const platform: readonly TourStep[] = [
 ]
 
 const agents: readonly TourStep[] = [
+  step('create_agent', { name: 'Guide', systemPrompt: 'Show the way.' }),
+  step('edit_agent', { id: 'Guide', description: 'Knows the way.' }),
+  step('get_agent', { name: 'Guide' }),
+  step('list_agents'),
   step('aegis.agent.create', { manifest_yaml: agent }),
   step('aegis.agent.update', { manifest_yaml: agent, force: true }),
   step('aegis.agent.list', { details: true }),

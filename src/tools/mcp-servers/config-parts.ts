@@ -2,6 +2,10 @@ import { z } from 'zod'
 
 const text = (max: number, description: string) => z.string().max(max).describe(description)
 
+const defaultValue = z
+  .union([z.string().max(65_536), z.number(), z.boolean(), z.array(z.string().max(65_536)).max(100)])
+  .optional()
+
 export const authField = z.strictObject({
   name: z.string().min(1).max(128).describe('Auth field name.'),
   label: text(200, 'Human-readable auth field label.'),
@@ -20,7 +24,7 @@ export const variable = z.strictObject({
   promptOnInstallation: z.boolean().describe('Whether to prompt for this value during installation.'),
   required: z.boolean().optional().describe('Whether the value is required.'),
   description: text(1_000, 'Description shown to users.').optional(),
-  default: z.unknown().optional().describe('Default value.'),
+  default: defaultValue.describe('Default value.'),
   mounted: z.boolean().optional().describe('For secret values, mount as the file /secrets/KEY instead of an env var.'),
 })
 
@@ -29,10 +33,7 @@ export const userField = z.strictObject({
   title: text(200, 'Label shown to users.').optional(),
   description: text(1_000, 'Description shown to users.').optional(),
   required: z.boolean().optional(),
-  default: z
-    .unknown()
-    .optional()
-    .describe('Value where none is entered: text, a number, true or false, or a list of texts.'),
+  default: defaultValue.describe('Value where none is entered.'),
   multiple: z.boolean().optional(),
   sensitive: z.boolean().optional().describe('The value is encrypted, and nobody sees it.'),
   min: z.number().min(-1e15).max(1e15).optional(),
