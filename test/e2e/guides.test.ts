@@ -6,12 +6,15 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import { describe, expect, test } from 'vitest'
 import { type Block, blocksOf, setReaderStage } from '../support/guide-blocks.ts'
 import { isLongRun } from '../support/long-run.ts'
+import { PASSWORD, postForm, signIn } from '../support/people.ts'
 import { homeEnvironment } from '../support/run-castellan.ts'
 import { startScriptedModel } from '../support/scripted-model.ts'
 
 /** The blocks of the guides are carried out as they are written. Some guides have a test of their own. */
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 const guide = (name: string): Block[] => blocksOf(read(`docs/guides/${name}.md`))
+
+type Stage = Awaited<ReturnType<typeof setReaderStage>>
 
 const elsewhere = ['agents', 'workflows']
 const followed = ['several-clients', 'verify-the-log', 'workspaces']
@@ -21,7 +24,7 @@ test('every guide with something to do is tried', () => {
   const withBlocks = readdirSync(new URL('../../docs/guides', import.meta.url))
     .map((file) => file.replace(/\.md$/, ''))
     .filter((name) => guide(name).some(({ language }) => language !== 'text'))
-  const others = ['add-a-tool', 'clients', 'executions', 'signed-calls', 'workflow-texts']
+  const others = ['add-a-tool', 'clients', 'executions', 'people', 'signed-calls', 'workflow-texts']
   expect(withBlocks.sort()).toEqual([...new Set([...elsewhere, ...followed, ...configured, ...others])].sort())
 })
 
@@ -72,6 +75,32 @@ test('executions: an agent is run and waited for', { timeout: 180_000 }, async (
   for (const block of guide('executions')) if (block.language === 'sh') await stage.follow(block)
   await model.stop()
 })
+
+test('people: every command does what it says', { timeout: 180_000 }, async () => {
+  const stage = await setReaderStage()
+  const links: string[] = []
+  for (const { language, body } of guide('people')) {
+    if (language !== 'sh') continue
+    for (const line of body.trim().split('\n')) {
+      // The server is running already, and the client is not ours.
+      if (/^castellan serve|^claude /.test(line)) continue
+      const session = line.includes('SESSION') ? await signedInSession(stage, links[0]!) : ''
+      const { code, output } = await stage.run(line.replace('SESSION', session))
+      expect(code, `${line}\n${output}`).toBe(0)
+      links.push(...(output.match(/http:\S+/g) ?? []))
+    }
+  }
+})
+
+/** A session of the person whose link it is, by its id. */
+async function signedInSession(stage: Stage, link: string): Promise<string> {
+  const at = (path: string): URL => new URL(path, stage.url)
+  const password = { password: PASSWORD, again: PASSWORD }
+  expect((await postForm(at(new URL(link).pathname), password)).ok).toBe(true)
+  await signIn({ url: stage.url }, { email: 'ada@example.com', password: PASSWORD })
+  const { output } = await stage.run('castellan users sessions ada@example.com --json')
+  return (JSON.parse(output) as { sessions: { id: string }[] }).sessions[0]!.id
+}
 
 test('signed-calls: the client calls a tool', async () => {
   const stage = await setReaderStage()

@@ -134,7 +134,7 @@ describe('names', () => {
     }
     const failure = await app.refusal('server_pong')
     expect(failure.code).toBe('ERR_UNKNOWN_TOOL')
-    expect((failure.details?.['nearest'] as string[]).slice(0, 2)).toEqual(['server_ping', 'server_health'])
+    expect((failure.details!['nearest'] as string[]).slice(0, 2)).toEqual(['server_ping', 'server_health'])
     expect(failure.message).toContain("Did you mean 'server_ping' or 'server_health'")
   })
 })

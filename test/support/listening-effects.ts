@@ -20,7 +20,9 @@ export function listeningEffects({ serve, newHome, onEnd }: Tools): Record<strin
     expect(server.url).toMatch(/^https:/)
   })
   const demandsKeys = (field: string, env: Record<string, string>) => async () => {
-    await expect(serve(env)).rejects.toThrow(`'${field}' says that others reach the server, there is no live API key and no user`)
+    await expect(serve(env)).rejects.toThrow(
+      `'${field}' says that others reach the server, there is no live API key and no user`,
+    )
   }
   return {
     async allow_plain_http() {

@@ -32,7 +32,7 @@ export const postForm = (url: URL, fields: Record<string, string>, headers: Reco
 
 /** The cookie of a new session. */
 export async function signIn(
-  server: RealServer,
+  server: Pick<RealServer, 'url'>,
   person: Readonly<{ email: string; password: string }>,
 ): Promise<string> {
   const response = await postForm(new URL('/sign-in', server.url), person)

@@ -30,6 +30,13 @@ const tableNames = [
   'user_teams',
   'user_team_members',
   'invitations',
+  'roles',
+  'profiles',
+  'secrets',
+  'secret_links',
+  'mcp_catalog_items',
+  'mcp_deployments',
+  'mcp_installation_requests',
 ] as const
 
 /** The state of a SQLite file, beside whoever is using it. */

@@ -126,7 +126,7 @@ export function permissionsNamed(written: string, field: string): readonly Permi
     : permissions.filter((permission) => permission === written)
   if (named.length > 0) return named
   const near = nearestName(written, permissions)
-  const next = near === undefined ? `use some of ${permissions.join(', ')}` : `did you mean ${near}?`
+  const next = near === undefined ? 'role_list shows those that there are' : `did you mean ${near}?`
   throw invalid(field, `${quoted(written)} is not a permission; ${next}`, { scope: written })
 }
 

@@ -314,7 +314,9 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       const { nowMs, read, write } = call
       const invitation = await openInvitation(store, read, input.token, nowMs)
       if (invitation === undefined || !(await store.acceptInvitation(write, invitation.tenant, invitation.id, nowMs))) {
-        throw new AppError('ERR_NOT_FOUND', 'token: this link was used, cancelled or is too old. Ask for a new one.')
+        throw new AppError('ERR_NOT_FOUND', 'token: this link was used, cancelled or is too old. Ask for a new one.', {
+          field: 'token',
+        })
       }
       const { tenant, email, role, tier } = invitation
       const existing = invitation.userId === null ? undefined : await store.findUser(read, tenant, invitation.userId)

@@ -60,9 +60,14 @@ function keyFromText(text: string): SecretKey {
 
 const keyOf = (bytes: Buffer): SecretKey => ({ id: sha256Hex(bytes).slice(0, 16), bytes })
 
-const write = (path: string, keys: readonly SecretKey[]): Promise<void> => {
+async function write(path: string, keys: readonly SecretKey[]): Promise<void> {
   const file: KeyFile = { aes256_keys: keys.map(({ bytes }) => bytes.toString('base64')) }
-  return writeFileAtomically(path, `${JSON.stringify(file)}\n`, { durable: true })
+  try {
+    await writeFileAtomically(path, `${JSON.stringify(file)}\n`, { durable: true })
+  } catch (cause) {
+    const message = 'The key that encrypts secrets could not be written; nothing was changed.'
+    throw new AppError('ERR_STORE_UNAVAILABLE', message, {}, { cause })
+  }
 }
 
 async function versionOf(path: string): Promise<string | undefined> {
