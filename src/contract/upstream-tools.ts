@@ -52,7 +52,7 @@ export type UpstreamTools = Readonly<{
   version(tenant: TenantId): number
   /** Every tool of the tenant, whether or not a caller may see it, in stable order. */
   list(tenant: TenantId): Promise<readonly UpstreamTool[]>
-  /** The catalogue items of which the principal may use a deployment, or which it may see. */
+  /** The catalogue items of which a deployment serves the principal: its own, that of a team of its, or that of everybody. */
   visibleTo(principal: Principal): Promise<ReadonlySet<string>>
   /** Told after `version` has grown. Answers how to stop listening. */
   onChanged(listener: (tenant: TenantId) => void): () => void

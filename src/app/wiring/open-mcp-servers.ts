@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import type { UpstreamTools } from '../../contract/upstream-tools.ts'
 import { createCatalog, type TeamDirectory } from '../../domains/mcp-servers/catalog.ts'
 import { createDeployments } from '../../domains/mcp-servers/deployments.ts'
@@ -11,6 +12,7 @@ import { createUpstreamTools, openToolVersions } from '../../domains/mcp-servers
 import { createServerLog } from '../../stores/files/server-log.ts'
 import { sqlInstallationRequestStore } from '../../stores/sql/installation-request-store.ts'
 import { sqlMcpServerStore as store } from '../../stores/sql/mcp-server-store.ts'
+import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
 import type { AppDeps } from '../build-app.ts'
 import { once } from './once.ts'
 import type { OpenedSecrets } from './open-secrets.ts'
@@ -45,7 +47,7 @@ export async function openMcpServers(
       (error: unknown) => logger.warn('a change of MCP servers was not announced', { cause: String(error) }),
     )
   }
-  const shared = { store, secrets, runtime, teams: noTeams, random, noteChange }
+  const shared = { store, secrets, runtime, teams, random, noteChange }
   const catalog = createCatalog(shared)
   const deployments = createDeployments({
     ...shared,
@@ -64,7 +66,7 @@ export async function openMcpServers(
     : setInterval(() => void versions.refreshAll().catch(() => {}), limits.mcpVersionPollMs).unref()
   const tidied = isAlone ? stopAbandoned(deps, parts) : undefined
   return {
-    service: createMcpServerService({ store, catalog, deployments, requests, teams: noTeams }),
+    service: createMcpServerService({ store, catalog, deployments, requests, teams }),
     tools: createUpstreamTools({ store, database, runtime, deployments, versions }),
     async close() {
       clearInterval(polling)
@@ -87,8 +89,7 @@ async function stopAbandoned({ logger }: AppDeps, parts: McpServerParts): Promis
   }
 }
 
-/** Nobody is in a team of people here. */
-const noTeams: TeamDirectory = { find: async () => undefined }
+const teams: TeamDirectory = { find: (tx, tenant, named) => sqlPeopleStore.findTeam(tx as ReadTx, tenant, named) }
 
 /** The same before the client of MCP is loaded: nothing runs then. */
 function lazyRuntime(deps: AppDeps, parts: McpServerParts): UpstreamRuntime {

@@ -154,7 +154,7 @@ export function createDeployments(deps: DeploymentDeps) {
         tenant,
         id: before?.id ?? uuidOf(deps.random.bytes(16)),
         catalogId: item.id,
-        sharing,
+        sharing: before?.sharing ?? sharing,
         status,
         error: null,
         values,

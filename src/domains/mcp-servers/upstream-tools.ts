@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
 import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
-import { canSee } from '../../contract/sharing.ts'
+import { sharingScopes } from '../../contract/sharing.ts'
 import type { UpstreamTarget, UpstreamTool, UpstreamTools } from '../../contract/upstream-tools.ts'
 import type { Deployments } from './deployments.ts'
 import type { CatalogItem, Deployment, McpServerStore, StoredTool } from './ports.ts'
@@ -85,13 +85,8 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools {
     },
     async visibleTo(principal) {
       const { tenant } = principal
-      const items = (await store.listItems(read, tenant)).filter(({ sharing }) =>
-        canSee(principal, 'mcpRegistry', sharing),
-      )
-      const deployments = (await store.listDeployments(read, tenant)).filter(({ sharing }) =>
-        canSee(principal, 'mcpServerInstallation', sharing),
-      )
-      return new Set([...items.map(({ id }) => id), ...deployments.map(({ catalogId }) => catalogId)])
+      const deployments = await store.listDeployments(read, tenant)
+      return new Set(deployments.filter((one) => serves(one, principal)).map(({ catalogId }) => catalogId))
     },
     async call(target, args, options) {
       const tool = await store.findTool(read, target.tenant, target.toolId)
@@ -106,16 +101,16 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools {
   }
 }
 
+/** Whether its credentials are for the caller. An administrator sees every deployment, and is served by none of other people's. */
+function serves({ sharing }: Deployment, principal: Principal): boolean {
+  if (sharing.scope === 'personal') return sharing.author === identityOf(principal)
+  return sharing.scope === 'org' || sharing.teams.some((team) => principal.teams.includes(team))
+}
+
 /** The caller's own, else that of a team, else that of the organisation. */
 function nearest(principal: Principal, all: readonly Deployment[]): Deployment | undefined {
-  const identity = identityOf(principal)
-  return (
-    all.find(({ sharing }) => sharing.scope === 'personal' && sharing.author === identity) ??
-    all.find(
-      ({ sharing }) => sharing.scope === 'team' && sharing.teams.some((team) => principal.teams.includes(team)),
-    ) ??
-    all.find(({ sharing }) => sharing.scope === 'org')
-  )
+  const serving = all.filter((one) => serves(one, principal))
+  return sharingScopes.map((scope) => serving.find(({ sharing }) => sharing.scope === scope)).find(Boolean)
 }
 
 const toolOf = (tool: StoredTool, item: CatalogItem): UpstreamTool => ({
