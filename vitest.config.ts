@@ -1,14 +1,13 @@
 import { defineConfig } from 'vitest/config'
 
-/** The real program from outside, a process or more for each test. */
-const fromOutside = [
-  'test/e2e/**/*.test.ts',
-  'test/conformance/**/*.test.ts',
-  // They look at their own data directory alone, and load nothing.
-  'test/faults/{execution-death,workflow-death,supervisor-start}.test.ts',
-]
-/** A server under load, or what the whole machine holds before and after: one file at a time, after everything else. */
-const alone = ['test/faults/**/*.test.ts']
+/** One replaces a module of Node for the whole process, the other looks at the memory of its own. */
+const ownProcess = ['src/backends/namespaces/start-supervisor.test.ts', 'src/supervisor/egress/egress-load.test.ts']
+/** What one server takes of the machine, over time: one file at a time, after everything else. */
+const alone = ['test/faults/{full-disk,kill-under-load,workspace-leaks}.test.ts']
+
+/** More than cores: the tests that start programs wait for them as much as they work. */
+const workers = 3
+const common = { pool: 'forks', testTimeout: 180_000, hookTimeout: 120_000 } as const
 
 export default defineConfig({
   test: {
@@ -20,39 +19,29 @@ export default defineConfig({
       {
         extends: true,
         test: {
-          name: 'parts',
+          ...common,
+          name: 'shared',
           include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
-          exclude: [...fromOutside, ...alone],
-          pool: 'forks',
-          maxWorkers: 2,
-          testTimeout: 60_000,
-          hookTimeout: 120_000,
+          exclude: [...ownProcess, ...alone],
+          // To load the program anew for each file takes as long as the tests do.
+          isolate: false,
+          maxWorkers: workers,
           sequence: { groupOrder: 0 },
         },
       },
       {
         extends: true,
-        test: {
-          name: 'processes',
-          include: fromOutside,
-          pool: 'forks',
-          maxWorkers: 2,
-          testTimeout: 180_000,
-          hookTimeout: 120_000,
-          sequence: { groupOrder: 1 },
-        },
+        test: { ...common, name: 'isolated', include: ownProcess, maxWorkers: workers, sequence: { groupOrder: 0 } },
       },
       {
         extends: true,
         test: {
-          name: 'faults',
+          ...common,
+          name: 'alone',
           include: alone,
-          exclude: fromOutside,
-          pool: 'forks',
           fileParallelism: false,
-          testTimeout: 180_000,
-          hookTimeout: 120_000,
-          sequence: { groupOrder: 2 },
+          isolate: false,
+          sequence: { groupOrder: 1 },
         },
       },
     ],

@@ -53,8 +53,13 @@ export function recordFault(faultsFile: string, message: unknown): void {
   closeSync(file)
 }
 
-export const watchAnswers = (faultsFile: string): void =>
-  answers.subscribe((message) => recordFault(faultsFile, message))
+let watchedFile: string | undefined
+
+/** Into this file from now on. Several files of tests may run in one process, one after the other. */
+export function watchAnswers(faultsFile: string): void {
+  if (watchedFile === undefined) answers.subscribe((message) => recordFault(watchedFile!, message))
+  watchedFile = faultsFile
+}
 
 /** What a program that a test starts has in its environment to be watched. */
 export function watchedEnvironment(): Readonly<Record<string, string>> {

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { chmodSync, cpSync, linkSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { afterAll } from 'vitest'
+import { inject } from 'vitest'
 import { createNamespacesBackend } from '../../src/backends/namespaces/index.ts'
 import type { WorkspaceBackend } from '../../src/domains/workspaces/backend.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
@@ -116,14 +116,11 @@ export async function openUserBackend(options: Lacks & { subordinateIds: boolean
   })
 }
 
-/** One for all users of a file of tests: nobody but root can change it. */
+/** One for all users of a process of tests: nobody but root can change it. It goes when the whole run ends. */
 let programCopy: string | undefined
-afterAll(() => {
-  if (programCopy !== undefined) rmSync(programCopy, { recursive: true, force: true })
-})
 
 function copyProgram(): string {
-  const program = mkdtempSync(join(tmpdir(), 'castellan-program-'))
+  const program = mkdtempSync(join(inject('runDirectory'), 'program-'))
   for (const name of ['src', 'package.json', 'node_modules/@vscode']) {
     cpSync(join(import.meta.dirname, '../..', name), join(program, name), { recursive: true })
   }

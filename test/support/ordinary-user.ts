@@ -46,14 +46,14 @@ export async function createOrdinaryUser(options: { subordinateIds: boolean }): 
     'SUB_GID_COUNT=0',
     name,
   )
+  const idOf = (flag: string): number => Number(execFileSync('id', [flag, name], { encoding: 'utf8' }))
+  const [uid, gid] = [idOf('-u'), idOf('-g')]
   if (options.subordinateIds) {
-    // A block that only this process uses, far from those that useradd gives out.
-    const first = 1_000_000_000 + ((process.pid * 4 + userCount) % 7_000) * 65_536
+    // A block that only this user has, far from those that useradd gives out.
+    const first = 1_000_000_000 + (uid % 7_000) * 65_536
     const range = `${first}-${first + 65_535}`
     accounts('usermod', '--add-subuids', range, '--add-subgids', range, name)
   }
-  const idOf = (flag: string): number => Number(execFileSync('id', [flag, name], { encoding: 'utf8' }))
-  const [uid, gid] = [idOf('-u'), idOf('-g')]
   await chown(home, uid, gid)
   const remove = (): void => {
     accounts('userdel', '--force', name)
