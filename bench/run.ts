@@ -11,6 +11,7 @@ import { parseArgs } from 'node:util'
 import type { Bench, Section } from './bench-context.ts'
 import { castellan, endChildren, standIn } from './launch.ts'
 import { engine } from './rows/engine.ts'
+import { gatewayHop } from './rows/gateway-hop.ts'
 import { httpPing } from './rows/http-ping.ts'
 import { ledgerProofs } from './rows/ledger-proofs.ts'
 import { ping } from './rows/ping.ts'
@@ -40,6 +41,7 @@ const sections: readonly Section[] = [
   workspaces,
   engine,
   toolSearch,
+  gatewayHop,
 ]
 const temporaryFilesystem = 0x01021994
 

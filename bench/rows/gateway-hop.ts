@@ -1,0 +1,188 @@
+/**
+ * One tool call through us to an MCP server over standard streams, beside the same call made of that server itself and beside
+ * other programs that put such a server on an HTTP address. Ours authenticates, authorises and records every call, and its
+ * server runs in a workspace; theirs do none of that.
+ */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { type Bench, newDirectory, roundsOf, type Section, warmUp } from '../bench-context.ts'
+import { type Connection, callBody, drive, request } from '../client.ts'
+import { comparisonNote, interleave, type Turn } from '../interleave.ts'
+import { castellan, freePort, type Launch, openStdio, startHttp } from '../launch.ts'
+import { npmPeer } from '../npm-peers.ts'
+import { hopUpstream } from '../peers/hop-upstream.ts'
+import { processesNow, processesSince, processorTimeMs } from '../processor-time.ts'
+import { rateText } from '../table.ts'
+
+type Contender = Turn & Readonly<{ name: string; processes: readonly number[]; stop(): Promise<void> }>
+
+const inFlights = [1, 16]
+const mark = 'Says it again'
+/** Of `mcp-hub`; the others are shown beside it. */
+const target = 3
+
+async function opened(
+  launch: Launch,
+  port: number,
+  connect: (server: Awaited<ReturnType<typeof startHttp>>) => Promise<Turn>,
+  path = '/mcp',
+): Promise<Contender> {
+  const before = processesNow()
+  const server = await startHttp(launch, port, path)
+  try {
+    const turn = await connect(server)
+    const stop = async (): Promise<void> => {
+      await turn.connection.close()
+      await server.stop()
+    }
+    return { ...turn, name: launch.name, processes: processesSince(before, mark), stop }
+  } catch (error) {
+    await server.stop()
+    throw error
+  }
+}
+
+/** Until the upstream behind it answers. */
+async function ready(connection: Connection, body: string): Promise<Turn> {
+  const params = JSON.parse(`{${body}}`) as { params?: unknown }
+  for (let left = 100; ; left--) {
+    try {
+      if (params.params !== undefined) await request(connection, 'tools/call', params.params)
+      return { connection, body: () => body }
+    } catch (error) {
+      if (left === 0) throw error
+      await pause(100)
+    }
+  }
+}
+
+async function ours(bench: Bench): Promise<Contender> {
+  const port = await freePort()
+  const launch = castellan.http!(await newDirectory(bench), port)
+  const post = async (tool: string, args: object): Promise<Record<string, unknown>> => {
+    const response = await fetch(`http://127.0.0.1:${port}/v1/tools/${tool}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(args),
+    })
+    const answer = (await response.json()) as Record<string, unknown>
+    if (!response.ok) throw new Error(`${tool}: ${JSON.stringify(answer)}`)
+    return answer
+  }
+  return opened(launch, port, async (server) => {
+    const { command, args } = hopUpstream
+    const { id, toolPrefix } = await post('create_mcp_server', {
+      name: 'bench',
+      command,
+      arguments: args,
+      scope: 'org',
+    })
+    await post('deploy_mcp_server', { catalogId: id, scope: 'org' })
+    return ready(await server.openLegacy(), callBody(`${toolPrefix}echo`, {}))
+  })
+}
+
+async function mcpHub(bench: Bench): Promise<Contender> {
+  const port = await freePort()
+  const config = join(await newDirectory(bench), 'servers.json')
+  writeFileSync(config, JSON.stringify({ mcpServers: { bench: hopUpstream } }))
+  const launch = {
+    name: 'mcp-hub',
+    command: npmPeer('mcp-hub', '4.2.1'),
+    args: ['--port', `${port}`, '--config', config],
+  }
+  // Its MCP endpoint speaks the old transport alone. Its REST is the shorter way through it.
+  const body = '"server_name":"bench","tool":"echo","arguments":{}'
+  const connect: Parameters<typeof opened>[2] = async (server) => {
+    for (let left = 100; ; left--) {
+      const response = await fetch(`http://127.0.0.1:${port}/api/servers/tools`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: `{${body}}`,
+      })
+      if (response.ok) return { connection: server.open(), body: () => body }
+      if (left === 0) throw new Error(`mcp-hub: ${await response.text()}`)
+      await pause(200)
+    }
+  }
+  return opened(launch, port, connect, '/api/servers/tools')
+}
+
+async function mcpProxy(): Promise<Contender> {
+  const port = await freePort()
+  const args = ['--port', `${port}`, '--server', 'stream', '--', hopUpstream.command, ...hopUpstream.args]
+  const launch = { name: 'mcp-proxy', command: npmPeer('mcp-proxy', '6.7.19'), args }
+  return opened(launch, port, async (server) => ready(await server.openLegacy(), callBody('echo', {})))
+}
+
+async function supergateway(): Promise<Contender> {
+  const port = await freePort()
+  const quoted = [hopUpstream.command, ...hopUpstream.args].map((part) => `'${part.replaceAll("'", `'\\''`)}'`)
+  const options = ['--outputTransport', 'streamableHttp', '--stateful', '--logLevel', 'none', '--port', `${port}`]
+  const args = ['--stdio', quoted.join(' '), ...options]
+  const launch = { name: 'supergateway', command: npmPeer('supergateway', '4.0.0'), args }
+  return opened(launch, port, async (server) => ready(await server.openLegacy(), callBody('echo', {})))
+}
+
+async function direct(): Promise<Contender> {
+  const connection = await openStdio({ name: 'the server itself', ...hopUpstream })
+  const stop = (): Promise<void> => connection.close()
+  return { name: 'the server itself', connection, body: () => callBody('echo', {}), processes: [], stop }
+}
+
+/** Milliseconds of processor time of a call, of all processes between the client and the server behind. */
+async function processorTimeOf({ connection, body, processes }: Contender, bench: Bench): Promise<number> {
+  const before = processorTimeMs(processes)
+  const { calls } = await drive(connection, {
+    inFlight: 16,
+    callsMax: Number.POSITIVE_INFINITY,
+    timeMaxMs: bench.quick ? 1_000 : 4_000,
+    body,
+  })
+  return (processorTimeMs(processes) - before) / calls
+}
+
+export const gatewayHop: Section = {
+  name: 'hop',
+  timeNeededMs: (quick) => (quick ? 60_000 : 120_000),
+  async run(bench) {
+    const contenders: Contender[] = []
+    try {
+      for (const open of [() => ours(bench), direct, () => mcpHub(bench), mcpProxy, supergateway]) {
+        contenders.push(await open())
+      }
+      const [first, ...peers] = contenders as [Contender, ...Contender[]]
+      for (const inFlight of inFlights) {
+        for (const { connection, body } of contenders) await warmUp(connection, { inFlight, body }, bench.quick)
+        const compared = await interleave(first, peers, { inFlight, ...roundsOf(bench) })
+        for (const [index, one] of compared.entries()) {
+          const { name } = peers[index]!
+          bench.report({
+            what: 'a tool call through us to a server behind',
+            inFlight,
+            ours: rateText(one.ours.perSecond),
+            peer: `${name} ${rateText(one.peer.perSecond)}`,
+            ratio: one.ratio,
+            target: name === 'mcp-hub' ? { atLeast: target } : null,
+            note: comparisonNote(one),
+          })
+        }
+      }
+      const usedMs = await processorTimeOf(first, bench)
+      for (const peer of peers.slice(1)) {
+        const peerMs = await processorTimeOf(peer, bench)
+        bench.report({
+          what: 'processor time of such a call',
+          inFlight: 16,
+          ours: `${(usedMs * 1_000).toFixed(0)} µs`,
+          peer: `${peer.name} ${(peerMs * 1_000).toFixed(0)} µs`,
+          ratio: usedMs / peerMs,
+          target: { atMost: 1 },
+        })
+      }
+    } finally {
+      for (const contender of contenders) await contender.stop()
+    }
+  },
+}
