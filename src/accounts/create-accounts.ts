@@ -1,5 +1,7 @@
 import { AppError } from '../contract/app-error.ts'
+import { limits } from '../contract/limits.ts'
 import { AUTH_PATH, type Auth, type AuthDeps, createAuth } from './create-auth.ts'
+import { discover, type OidcProvider, oidcClient, unusable, type Vouched, whileAdmitting } from './oidc.ts'
 
 /** A client that asks for a person's consent, as it registered itself: its words, not ours. */
 export type KnownClient = Readonly<{ name: string; uri: string | undefined }>
@@ -15,6 +17,22 @@ export type Accounts = Readonly<{
     input: Readonly<{ email: string; password: string }>,
     headers: Headers,
   ): Promise<readonly string[] | undefined>
+  /** Where a person signs in with a provider, and the cookies by which they are known when they come back. */
+  startProviderSignIn(
+    origin: string,
+    input: Readonly<{ provider: string; returnTo: string }>,
+    headers: Headers,
+  ): Promise<Readonly<{ url: string; cookies: readonly string[] }>>
+  /**
+   * The answer of a provider, with which a person came back. `admit` decides about the person it vouches for, and makes them a user;
+   * what it throws is thrown.
+   */
+  finishProviderSignIn(
+    origin: string,
+    input: Readonly<{ provider: string; request: Request; admit(vouched: Vouched): Promise<void> }>,
+  ): Promise<Readonly<{ location: string; cookies: readonly string[] }>>
+  /** The user to whom the subject of a provider belongs. */
+  findSubject(origin: string, provider: string, subject: string): Promise<string | undefined>
   /** The cookies that end the session. */
   signOut(origin: string, headers: Headers): Promise<readonly string[]>
   /** One of the endpoints of the OAuth server, below `/auth/oauth2/`. */
@@ -28,8 +46,11 @@ export type Accounts = Readonly<{
 
 const ORIGINS_MAX = 16
 
-export function createAccounts(deps: AuthDeps): Accounts {
+export type AccountsDeps = AuthDeps & Readonly<{ providers: readonly OidcProvider[] }>
+
+export function createAccounts(deps: AccountsDeps): Accounts {
   const byOrigin = new Map<string, Auth>()
+  const byProvider = new Map<string, Promise<Auth>>()
 
   function authOf(origin: string): Auth {
     const known = byOrigin.get(origin)
@@ -40,12 +61,31 @@ export function createAccounts(deps: AuthDeps): Accounts {
     return made
   }
 
-  const post = (origin: string, path: string, body: unknown, from: Headers): Promise<Response> => {
+  /** One for each provider, so that a provider that does not answer holds up nobody else. It is asked again until it answers. */
+  async function authOfProvider(origin: string, id: string): Promise<Auth> {
+    const provider = deps.providers.find((entry) => entry.id === id)
+    if (provider === undefined) throw new AppError('ERR_NOT_FOUND', 'There is no such identity provider here.')
+    const key = `${id} ${origin}`
+    const made =
+      byProvider.get(key) ?? discover(provider).then((found) => createAuth(deps, origin, [oidcClient(provider, found)]))
+    if (byProvider.size >= ORIGINS_MAX * 2) byProvider.delete(byProvider.keys().next().value!)
+    byProvider.set(key, made)
+    made.catch(() => byProvider.delete(key))
+    return await made
+  }
+
+  const post = (
+    origin: string,
+    path: string,
+    body: unknown,
+    from: Headers,
+    auth: Auth = authOf(origin),
+  ): Promise<Response> => {
     const headers = new Headers(from)
     headers.set('content-type', 'application/json')
     headers.set('origin', origin)
     const request = new Request(`${origin}${AUTH_PATH}${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
-    return authOf(origin).handler(request)
+    return auth.handler(request)
   }
 
   return {
@@ -54,6 +94,35 @@ export function createAccounts(deps: AuthDeps): Accounts {
       if (response.ok) return response.headers.getSetCookie()
       if (response.status === 401 || response.status === 400) return undefined
       throw new Error(`signing in failed with ${response.status}: ${(await response.text()).slice(0, 500)}`)
+    },
+    async startProviderSignIn(origin, { provider, returnTo }, headers) {
+      const auth = await authOfProvider(origin, provider)
+      const body = { provider, callbackURL: `${origin}${returnTo}`, disableRedirect: true }
+      const response = await post(origin, '/sign-in/social', body, headers, auth)
+      if (!response.ok) {
+        byProvider.delete(`${provider} ${origin}`)
+        throw unusable(`${response.status} ${(await response.text()).slice(0, 500)}`)
+      }
+      const { url } = (await response.json()) as { url: string }
+      return { url, cookies: response.headers.getSetCookie() }
+    },
+    async finishProviderSignIn(origin, { provider, request, admit }) {
+      const auth = await authOfProvider(origin, provider)
+      const response = await withDeadline(whileAdmitting(admit, () => auth.handler(request)))
+      const location = response.headers.get('location') ?? ''
+      const cookies = response.headers.getSetCookie()
+      const isSignedIn = cookies.some((cookie) => /^(?:__Secure-)?castellan\.session_token=[^;]/.test(cookie))
+      if (isSignedIn && location.startsWith(`${origin}/`)) return { location, cookies }
+      const reason = 'The sign-in with the identity provider was not completed, or took too long. Try again.'
+      throw new AppError('ERR_UNAUTHENTICATED', reason)
+    },
+    async findSubject(origin, provider, subject) {
+      const { adapter } = await authOf(origin).$context
+      const where = [
+        { field: 'providerId', value: provider },
+        { field: 'accountId', value: subject },
+      ]
+      return (await adapter.findOne<{ userId: string }>({ model: 'account', where }))?.userId
     },
     async signOut(origin, headers) {
       return (await post(origin, '/sign-out', {}, headers)).headers.getSetCookie()
@@ -84,4 +153,11 @@ export function createAccounts(deps: AuthDeps): Accounts {
       throw new AppError('ERR_INVALID_INPUT', reason, { status: response.status })
     },
   }
+}
+
+/** A provider that holds the line keeps nobody waiting for ever. */
+async function withDeadline<T>(work: Promise<T>): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(unusable()), limits.oidcSignInMs)
+  return await Promise.race([work, promise]).finally(() => clearTimeout(timer))
 }

@@ -25,7 +25,11 @@ const SCOPES = ['offline_access'] as const
  * better-auth for one address of this server: passwords, sessions and their cookies, and the OAuth authorisation server. Its tables
  * are in our store (`people-migrations.ts`). Access tokens are opaque and looked up, so that a revocation holds at once.
  */
-export function createAuth({ db, secret, passwords, random, logger }: AuthDeps, origin: string) {
+export function createAuth(
+  { db, secret, passwords, random, logger }: AuthDeps,
+  origin: string,
+  more: readonly BetterAuthPlugin[] = [],
+) {
   return betterAuth({
     appName: 'Castellan',
     baseURL: origin,
@@ -68,7 +72,12 @@ export function createAuth({ db, secret, passwords, random, logger }: AuthDeps, 
       expiresIn: seconds(limits.userSessionMs),
       updateAge: seconds(limits.userSessionTouchMs),
     },
-    account: { modelName: 'user_accounts' },
+    account: {
+      modelName: 'user_accounts',
+      // Users are made by administrators and by the rules of a provider: the person with the verified address is that user.
+      accountLinking: { enabled: true, requireLocalEmailVerified: false, updateUserInfoOnLink: false },
+    },
+    databaseHooks: { account: { create: { before: withoutTokens }, update: { before: withoutTokens } } },
     verification: { modelName: 'user_verifications' },
     rateLimit: { enabled: false },
     advanced: {
@@ -77,9 +86,14 @@ export function createAuth({ db, secret, passwords, random, logger }: AuthDeps, 
       ipAddress: { ipAddressHeaders: [CLIENT_ADDRESS_HEADER] },
       database: { generateId: ({ model }) => randomId(random, model.toLowerCase().slice(0, 16)) },
     },
-    plugins: [authorisationServer()],
+    plugins: [authorisationServer(), ...more],
   })
 }
+
+/** What a provider gave out for itself is used once, to learn who signs in, and not kept. */
+const withoutTokens = async <T extends object>(account: T) => ({
+  data: { ...account, accessToken: null, refreshToken: null, idToken: null },
+})
 
 const seconds = (ms: number): number => ms / 1000
 

@@ -3,6 +3,7 @@ import { zaruModes } from '../tools/runtime/zaru-modes.ts'
 import { executionsSection, judgingSection, modelsSection, workflowsSection } from './config-executions.ts'
 import { listeningFields, webPageFields } from './config-listening.ts'
 import { bucket, flag, group, listOf, rule, secret, wholeNumber } from './config-parts.ts'
+import { peopleFields } from './config-people.ts'
 import { searchSection } from './config-search.ts'
 import { commandsSection, mcpServersSection, securityContextsSection, webSection } from './config-tools.ts'
 
@@ -28,6 +29,7 @@ export const configSchema = z
   .strictObject(
     {
       ...listeningFields,
+      ...peopleFields,
       data_dir: z
         .string(rule('a directory path'))
         .min(1, rule('a directory path'))

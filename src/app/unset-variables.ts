@@ -8,10 +8,10 @@ import type { Environment } from './config-paths.ts'
  */
 export type UnsetVariable = Readonly<{ field: string; name: string; variable: string; problem: string }>
 
-type Settings = Pick<Config, 'models' | 'executions' | 'workspaces'>
+type Settings = Pick<Config, 'models' | 'executions' | 'workspaces' | 'oidc_providers'>
 
 export function unsetVariables(config: Settings, env: Environment = process.env): readonly UnsetVariable[] {
-  const { models, executions, workspaces } = config
+  const { models, executions, workspaces, oidc_providers } = config
   const unset: UnsetVariable[] = []
   function check(field: string, name: string, reference: string | undefined, effect: string): void {
     const variable = reference?.slice('env:'.length)
@@ -33,6 +33,9 @@ export function unsetVariables(config: Settings, env: Environment = process.env)
   }
   for (const { host, value } of workspaces.credentials) {
     check('workspaces.credentials', host, value, 'requests to this host are sent without it')
+  }
+  for (const { id, client_secret } of oidc_providers) {
+    check('oidc_providers', id, client_secret, 'nobody can sign in with this provider')
   }
   return unset
 }

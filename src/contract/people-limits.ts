@@ -26,4 +26,7 @@ export const peopleLimits = {
   accessTokenMs: 3_600_000,
   refreshTokenMs: 30 * 24 * 3_600_000,
   authorizationCodeMs: 60_000,
+  /** One request to an identity provider, and a whole sign-in with it after the person came back. */
+  oidcRequestMs: 10_000,
+  oidcSignInMs: 30_000,
 } as const

@@ -17,6 +17,11 @@ export type PeopleGate = Readonly<{
   }>
   accounts(): Promise<
     Readonly<{
+      startProviderSignIn(
+        origin: string,
+        input: Readonly<{ provider: string; returnTo: string }>,
+        headers: Headers,
+      ): Promise<Readonly<{ url: string; cookies: readonly string[] }>>
       signOut(origin: string, headers: Headers): Promise<readonly string[]>
       handle(origin: string, request: Request): Promise<Response>
       metadata(origin: string): Promise<Readonly<Record<string, unknown>>>
@@ -32,6 +37,13 @@ export type PeopleGate = Readonly<{
     input: Readonly<{ email: string; password: string }>,
     from: Readonly<{ address: string; headers: Headers }>,
   ): Promise<readonly string[]>
+  /** Identity providers that people can sign in with. */
+  providers: readonly Readonly<{ id: string; name: string }>[]
+  /** What a person came back with from a provider. Throws ERR_PERMISSION_DENIED for one who may not come in. */
+  finishProviderSignIn(
+    origin: string,
+    input: Readonly<{ provider: string; request: Request; address: string }>,
+  ): Promise<Readonly<{ location: string; cookies: readonly string[] }>>
   findInvitation(token: string): Promise<Readonly<{ email: string; isNew: boolean }> | undefined>
   /** Answers the e-mail address of the person, who can sign in now. */
   acceptInvitation(token: string, input: Readonly<{ name: string; password: string }>): Promise<string>

@@ -36,6 +36,7 @@ const publicPrefixes: readonly string[] = [
   '/consent',
   '/account',
   '/auth/oauth2/authorize',
+  '/auth/callback/',
 ]
 
 export const isPublicPath = (path: string): boolean =>

@@ -128,6 +128,13 @@ const acceptInvitation = async (app: TestApp, turn: number): Promise<SweptCall> 
   return { tool: 'invitation_accept', args: { token: link.split('/').at(-1)!, password: 'correct horse battery' } }
 }
 
+const admitUser = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  const email = `admitted-${turn}@example.com`
+  await app.ask('invitation_create', { email })
+  return { tool: 'user_admit', args: { provider: 'company', email } }
+}
+const provider = { id: 'company', name: 'Company', issuer: 'https://login.example.com', client_id: 'castellan' }
+
 const refused = async (app: TestApp): Promise<SweptCall> => ({
   tool: 'task_update',
   args: { task_id: await first(app), status: 'done' },
@@ -166,6 +173,12 @@ export const operations: readonly Operation[] = [
   { name: 'edit_mcp_description', kind: 'write', prepare: alone(renameServer) },
   { name: 'user_create', kind: 'write', prepare: alone(createUser) },
   { name: 'invitation_accept', kind: 'write', prepare: alone(acceptInvitation) },
+  {
+    name: 'user_admit',
+    kind: 'write',
+    config: { oidc_providers: [provider] as never },
+    prepare: alone(admitUser),
+  },
   { name: 'a refused call', kind: 'refused', prepare: alone(refused), isBrief: true },
   { name: 'a batch of reads', kind: 'read', prepare: together(read, read, read, read, read), isBrief: true },
   { name: 'a batch of strict reads', kind: 'read', config: strict, prepare: together(read, read, read) },

@@ -86,7 +86,14 @@ describe.each(dialects)('people in %s', (dialect) => {
     await write((tx) => store.setPassword(tx, { id: 'acc', userId: ada.id, hash, atMs: NOW_MS }))
     const secret = systemRandom.bytes(32).toString('base64url')
     const db = createLibraryDatabase(database)
-    const accounts = createAccounts({ db, secret, passwords, random: systemRandom, logger: silentLogger })
+    const accounts = createAccounts({
+      db,
+      secret,
+      passwords,
+      random: systemRandom,
+      logger: silentLogger,
+      providers: [],
+    })
     const origin = 'https://castellan.example'
     const from = new Headers({ 'x-castellan-client': '203.0.113.9' })
     expect(await accounts.signIn(origin, { email: ada.email, password: 'wrong password' }, from)).toBeUndefined()
@@ -115,7 +122,14 @@ describe.each(dialects)('people in %s', (dialect) => {
     await write((tx) => store.setPassword(tx, { id: 'acc', userId: ada.id, hash, atMs: NOW_MS }))
     const secret = systemRandom.bytes(32).toString('base64url')
     const db = createLibraryDatabase(database)
-    const accounts = createAccounts({ db, secret, passwords, random: systemRandom, logger: silentLogger })
+    const accounts = createAccounts({
+      db,
+      secret,
+      passwords,
+      random: systemRandom,
+      logger: silentLogger,
+      providers: [],
+    })
     const from = new Headers({ 'x-castellan-client': '127.0.0.1' })
     const input = { email: ada.email, password: 'correct horse battery' }
     const cookie = (await accounts.signIn('http://127.0.0.1:7433', input, from))![0]!.split(';')[0]!

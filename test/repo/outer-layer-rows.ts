@@ -37,8 +37,9 @@ export const outerLayerRows: readonly LayerRow[] = [
   {
     folder: 'accounts',
     folders: ['kernel', 'contract', 'domains/people'],
-    packages: ['better-auth', '@better-auth/oauth-provider'],
-    reason: 'Sessions and authorisations on better-auth, loaded with the first sign-in.',
+    packages: ['better-auth', '@better-auth/oauth-provider', 'node:async_hooks'],
+    reason:
+      'Sessions, authorisations and identity providers on better-auth, loaded with the first sign-in. A sign-in with a provider carries who decides about it through the library.',
   },
   {
     folder: 'supervisor',

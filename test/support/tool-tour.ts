@@ -108,6 +108,7 @@ const platform: readonly TourStep[] = [
   step('decide_mcp_server_installation_request', (seen) => ({ id: requestOf(seen), decision: 'approved' })),
   step('user_team_create', { name: 'design' }),
   step('user_create', { email: 'ada@example.com', teams: ['design'] }),
+  step('user_admit', { provider: 'none', email: 'eve@example.com' }, 'ERR_NOT_FOUND'),
   step('invitation_accept', (seen) => ({
     token: String(seen['user_create']!['link']).split('/').at(-1),
     password: 'correct horse battery',

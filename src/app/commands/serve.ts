@@ -87,8 +87,9 @@ async function requireIdentity(context: CommandContext, opened: OpenedState): Pr
   const keys = (await client.callTool('api_key_list', {})).answer['keys'] as { status: string }[]
   const users = (await client.callTool('user_list', {})).answer['users'] as unknown[]
   client.close()
-  if (users.length > 0) requireSecurePasswords(opened.loaded.config)
-  if (users.length > 0 || keys.some((key) => key.status === 'live')) return
+  const hasPeople = users.length > 0 || opened.loaded.config.oidc_providers.length > 0
+  if (hasPeople) requireSecurePasswords(opened.loaded.config)
+  if (hasPeople || keys.some((key) => key.status === 'live')) return
   const next = 'Create a key first: castellan keys create NAME; or a user: castellan users create EMAIL --admin'
   const { config } = opened.loaded
   if (isLoopbackHost(config.host) && demandsKeys(config) && !config.require_keys) {

@@ -3,7 +3,7 @@ import type { Accounts } from '../../accounts/create-accounts.ts'
 import type { NoteSigner } from '../../audit/checkpoint.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
-import { LOCAL_TENANT, type Principal } from '../../contract/principal.ts'
+import { LOCAL_TENANT } from '../../contract/principal.ts'
 import type { LogIdentity } from '../../domains/log/ports.ts'
 import { createPasswords } from '../../domains/people/password.ts'
 import { createPeoplePrincipals, type PeoplePrincipals } from '../../domains/people/principals.ts'
@@ -18,6 +18,7 @@ import type { AppDeps } from '../build-app.ts'
 import type { Config } from '../config.ts'
 import { once } from './once.ts'
 import type { OwnerWatch } from './open-owner-watch.ts'
+import { callAs, createProviderSignIn, usableProviders } from './provider-sign-in.ts'
 
 export type OpenedPeople = Readonly<{
   service: PeopleService
@@ -37,6 +38,7 @@ export function openPeople({ config, clock, random, logger }: AppDeps, parts: Pe
   const { database, ownerWatch, host } = parts
   const store = sqlPeopleStore
   const passwords = createPasswords(random)
+  const providers = usableProviders(config)
   const secret = sessionSecret(parts.logIdentity.signer)
   const principals = createPeoplePrincipals({ store, read: database.read, secret })
   ownerWatch.onSignedOut(() => principals.forget())
@@ -44,6 +46,7 @@ export function openPeople({ config, clock, random, logger }: AppDeps, parts: Pe
     store,
     random,
     passwords,
+    providers: providers.map(({ rules }) => rules),
     linkOrigin: config.public_url === undefined ? listeningOrigin(config) : new URL(config.public_url).origin,
     noteRevoked: ownerWatch.userChanged,
   })
@@ -53,9 +56,18 @@ export function openPeople({ config, clock, random, logger }: AppDeps, parts: Pe
       import('../../accounts/create-accounts.ts'),
       import('../../stores/sql/library-database.ts'),
     ])
-    return createAccounts({ db: createLibraryDatabase(database), secret, passwords, random, logger })
+    return createAccounts({ db: createLibraryDatabase(database), secret, passwords, random, logger, providers })
   })
 
+  const finishProviderSignIn = createProviderSignIn({
+    providers,
+    accounts,
+    store,
+    read: database.read,
+    guard,
+    clock,
+    host,
+  })
   const gate: PeopleGate = {
     accounts,
     principals,
@@ -68,6 +80,8 @@ export function openPeople({ config, clock, random, logger }: AppDeps, parts: Pe
       if (cookies !== undefined) return cookies
       throw new AppError('ERR_UNAUTHENTICATED', 'The e-mail address or the password is not right.')
     },
+    providers,
+    finishProviderSignIn,
     async findInvitation(token) {
       const found = await openInvitation(store, database.read, token, clock.nowMs())
       return found && { email: found.email, isNew: found.userId === null }
@@ -88,12 +102,6 @@ export function openPeople({ config, clock, random, logger }: AppDeps, parts: Pe
     },
   }
   return { service, principals, gate }
-}
-
-async function callAs(host: ToolHost, principal: Principal, tool: string, args: object): Promise<void> {
-  const caller = { principal, transport: 'http', exposure: 'full', safeNames: false } as const
-  const { failure } = await host.call(caller, tool, args)
-  if (failure !== undefined) throw new AppError(failure.code, failure.message, failure.details)
 }
 
 /** Where a server with this configuration listens; good for links while nobody has said how clients know it. */

@@ -122,6 +122,8 @@ export type PeopleStore = Readonly<{
   insertInvitation(tx: WriteTx, invitation: Invitation): Promise<void>
   findInvitation(tx: ReadTx, tenant: TenantId, id: string): Promise<Invitation | undefined>
   findInvitationByHash(tx: ReadTx, tokenHash: string): Promise<Invitation | undefined>
+  /** The newest by which a person with the address could still become a user. */
+  findOpenInvitation(tx: ReadTx, tenant: TenantId, email: string, nowMs: number): Promise<Invitation | undefined>
   listInvitations(tx: ReadTx, tenant: TenantId, limit: number): Promise<Invitation[]>
   /** Both answer whether this call did it: an invitation ends once. */
   acceptInvitation(tx: WriteTx, tenant: TenantId, id: string, atMs: number): Promise<boolean>

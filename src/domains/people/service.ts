@@ -6,6 +6,7 @@ import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { sha256Bytes } from '../../kernel/hash.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
+import { type AdmissionMethods, createAdmission, type ProviderRules } from './admission.ts'
 import type { Invitation, Passwords, PeopleStore, User } from './ports.ts'
 import { checkEmail, checkPersonRights, invitationStatus, losesRights, peopleTenant, tenantTaken } from './rules.ts'
 import { createTeamMethods, type TeamMethods } from './teams.ts'
@@ -35,6 +36,7 @@ type NewPerson = InTenant &
 
 /** Whom an installation knows, in which organisation and teams, and the links that let them in. */
 export type PeopleService = TeamMethods &
+  AdmissionMethods &
   Readonly<{
     /** The link lets the person choose a password; it works once. */
     createUser(
@@ -93,6 +95,7 @@ export type PeopleDeps = Readonly<{
   passwords: Pick<Passwords, 'hash'>
   /** Where links lead when a call does not come over HTTP. */
   linkOrigin: string
+  providers: readonly ProviderRules[]
   /** Told within the transaction that takes rights from a user, or the user away. */
   noteRevoked(tenant: TenantId, userId: string): void
 }>
@@ -170,8 +173,18 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
 
   const teamsOf = (read: ReadTx, user: User): Promise<string[]> => store.teamsOf(read, user.id)
 
+  /** A team may be gone that was there when the invitation was written. */
+  async function knownTeams({ read }: PeopleReading, { tenant, teams: invited }: Invitation): Promise<string[]> {
+    const known = new Set((await store.listTeams(read, tenant, limits.userTeamsPerTenantMax)).map(({ id }) => id))
+    return invited.filter((id) => known.has(id))
+  }
+
+  const noteAccepted = (call: PeopleWriting, invitation: Invitation, userId: string): void =>
+    call.record(invitationEffect('invitation_accepted', invitation, { user_id: userId }))
+
   return {
     ...teams,
+    ...createAdmission(deps, { insertUser, knownTeams, noteAccepted }),
 
     async createUser(call, input) {
       const tenant = peopleTenant(call.principal, input.tenant)
@@ -327,16 +340,13 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
         createdBy: invitation.createdBy,
         createdAtMs: nowMs,
       }
-      // A team may be gone that was there when the invitation was written.
-      const known = new Set((await store.listTeams(read, tenant, limits.userTeamsPerTenantMax)).map(({ id }) => id))
-      const teamIds = invitation.teams.filter((id) => known.has(id))
-      if (existing === undefined) await insertUser(call, user, teamIds)
+      if (existing === undefined) await insertUser(call, user, await knownTeams(call, invitation))
       const account = { id: randomId(random, 'acc'), userId: user.id, hash: hashes.get(input)!, atMs: nowMs }
       await store.setPassword(write, account)
       // The old password, and every session made with it, is worth nothing any more.
       await store.deleteAllSessions(write, user.id)
       deps.noteRevoked(tenant, user.id)
-      call.record(invitationEffect('invitation_accepted', invitation, { user_id: user.id }))
+      noteAccepted(call, invitation, user.id)
       return userView(user, await teamsOf(read, user))
     },
   }

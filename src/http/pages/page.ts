@@ -22,7 +22,7 @@ label,.field{display:block;margin:1rem 0 0}
 label{font-weight:600}
 .hint{display:block;font-weight:400;opacity:.8;font-size:.9rem}
 input,textarea,select{width:100%;font:inherit;padding:.6rem;margin-top:.25rem;border:1px solid var(--line);border-radius:.4rem;background:transparent;color:inherit}
-button{font:inherit;font-weight:600;width:100%;padding:.7rem;margin-top:1.5rem;border:0;border-radius:.4rem;background:var(--accent);color:Canvas}
+button,.button{display:block;text-align:center;text-decoration:none;font:inherit;font-weight:600;width:100%;padding:.7rem;margin-top:1.5rem;border:0;border-radius:.4rem;background:var(--accent);color:Canvas}
 .plain{background:transparent;color:inherit;border:1px solid var(--line);margin-top:.75rem}
 .problem{border-left:.25rem solid var(--bad);padding:.25rem .75rem;margin:1rem 0}
 footer{margin-top:2.5rem;opacity:.7;font-size:.85rem}

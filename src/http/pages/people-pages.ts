@@ -55,8 +55,35 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
   }
 
   async function showSignIn(exchange: Exchange): Promise<void> {
-    await gate()
-    sendPage(exchange.res, 200, signInPage(queryOf(exchange)))
+    const { providers } = await gate()
+    sendPage(exchange.res, 200, signInPage(queryOf(exchange), providers))
+  }
+
+  async function startProvider(exchange: Exchange): Promise<void> {
+    const { req, res, params } = exchange
+    const input = { provider: params['provider']!, returnTo: afterSignIn(queryOf(exchange)) }
+    const accounts = await (await gate()).accounts()
+    const { url, cookies } = await accounts.startProviderSignIn(clients.originOf(req), input, fromOf(exchange).headers)
+    res.setHeader('set-cookie', [...cookies])
+    redirect(exchange, url)
+  }
+
+  async function finishProvider(exchange: Exchange): Promise<void> {
+    const { req, res, url, params } = exchange
+    const { address, headers } = fromOf(exchange)
+    const origin = clients.originOf(req)
+    const input = { provider: params['provider']!, request: new Request(`${origin}${url}`, { headers }), address }
+    const people = await gate()
+    try {
+      const { location, cookies } = await people.finishProviderSignIn(origin, input)
+      res.setHeader('set-cookie', [...cookies])
+      redirect(exchange, location)
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error
+      const { status, headers: answered } = toHttpError(error, deps)
+      const page = signInPage('', people.providers, { email: '', problem: error.message })
+      sendPage(res, status, page, withoutChallenge(answered))
+    }
   }
 
   async function signIn(exchange: Exchange): Promise<void> {
@@ -64,8 +91,9 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
     const form = await readForm(req)
     const query = form.get('query') ?? ''
     const input = { email: form.get('email') ?? '', password: form.get('password') ?? '' }
+    const people = await gate()
     try {
-      const cookies = await (await gate()).signIn(clients.originOf(req), input, fromOf(exchange))
+      const cookies = await people.signIn(clients.originOf(req), input, fromOf(exchange))
       res.setHeader('set-cookie', [...cookies])
       redirect(exchange, afterSignIn(query))
     } catch (error) {
@@ -74,7 +102,7 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
       sendPage(
         res,
         status,
-        signInPage(query, { email: input.email, problem: error.message }),
+        signInPage(query, people.providers, { email: input.email, problem: error.message }),
         withoutChallenge(headers),
       )
     }
@@ -165,6 +193,8 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
   ]
   return [
     ...page('/sign-in', showSignIn, signIn),
+    ...page('/sign-in/provider/{provider}', startProvider),
+    ...page(`${AUTH_PATH}/callback/{provider}`, finishProvider),
     ...page('/account', showAccount),
     { method: 'POST', path: '/sign-out', serve: asPage(signOut) },
     ...page('/invitation/{token}', showInvitation, acceptInvitation),
@@ -210,14 +240,21 @@ function formTargets(query: string): string[] {
 const problemPart = (problem: string | undefined): Html =>
   problem === undefined ? html`` : html`<p class="problem" role="alert">${problem}</p>`
 
-const signInPage = (query: string, tried?: Readonly<{ email: string; problem: string }>): Page => ({
+const signInPage = (
+  query: string,
+  providers: PeopleGate['providers'],
+  tried?: Readonly<{ email: string; problem: string }>,
+): Page => ({
   title: 'Sign in',
   formTargets: formTargets(query),
   body: html`${problemPart(tried?.problem)}<form method="post" action="/sign-in">
 <input type="hidden" name="query" value="${query}">
 <label>E-mail address<input name="email" type="email" autocomplete="username" required maxlength="320" value="${tried?.email ?? ''}"></label>
 <label>Password<input name="password" type="password" autocomplete="current-password" required maxlength="${limits.passwordCharsMax}"></label>
-<button>Sign in</button></form>`,
+<button>Sign in</button></form>${providers.map(
+    ({ id, name }) =>
+      html`<a class="button plain" href="/sign-in/provider/${id}${query === '' ? '' : `?${query}`}">Sign in with ${name}</a>`,
+  )}`,
 })
 
 const accountPage = ({ actor, tenant, role }: Principal): Page => ({

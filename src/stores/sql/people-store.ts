@@ -144,6 +144,21 @@ const listInvitations = statement<Listed>('people-store.listInvitations')((db, a
     .orderBy('id')
     .limit(arg('limit')),
 )
+const findOpenInvitation = statement<{ tenant: string; email: string; now: number }>('people-store.findOpenInvitation')(
+  (db, arg) =>
+    db
+      .selectFrom('invitations')
+      .selectAll()
+      .where('tenant', '=', arg('tenant'))
+      .where('email', '=', arg('email'))
+      .where('user_id', 'is', null)
+      .where('accepted_at', 'is', null)
+      .where('cancelled_at', 'is', null)
+      .where('expires_at', '>', arg('now'))
+      .orderBy('created_at', 'desc')
+      .orderBy('id')
+      .limit(1),
+)
 const endInvitation = (column: 'accepted_at' | 'cancelled_at') =>
   statement<Of & { at: number }>(`people-store.endInvitation.${column}`)((db, arg) =>
     db
@@ -256,6 +271,9 @@ export const sqlPeopleStore: PeopleStore = {
   },
   async findInvitationByHash(tx, hash) {
     return toInvitation(await sessionOf(tx).get(findInvitationByHash, { hash }))
+  },
+  async findOpenInvitation(tx, tenant, email, now) {
+    return toInvitation(await sessionOf(tx).get(findOpenInvitation, { tenant, email, now }))
   },
   async listInvitations(tx, tenant, limit) {
     return (await sessionOf(tx).all(listInvitations, { tenant, limit })).map((row) => toInvitation(row)!)

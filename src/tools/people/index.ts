@@ -4,6 +4,7 @@ import invitationCancel from './invitation-cancel.ts'
 import invitationCreate from './invitation-create.ts'
 import invitationList from './invitation-list.ts'
 import signInList from './sign-in-list.ts'
+import userAdmit from './user-admit.ts'
 import userCreate from './user-create.ts'
 import userDelete from './user-delete.ts'
 import userList from './user-list.ts'
@@ -21,6 +22,7 @@ export const peopleTools: readonly ToolDefinition[] = [
   invitationCreate,
   invitationList,
   signInList,
+  userAdmit,
   userCreate,
   userDelete,
   userList,

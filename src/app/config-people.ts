@@ -1,0 +1,62 @@
+import { z } from 'zod'
+import { roles } from '../contract/principal.ts'
+import { rule } from './config-parts.ts'
+
+const idRule = rule('1 to 32 lower-case letters, digits or "-"')
+const issuerRule = rule('the https:// URL of the provider, without query; http:// only for a loopback address')
+const secretRule = rule('env:NAME; the configuration itself holds no secret')
+const textRule = rule('text that is not empty')
+const domainRule = rule('a list of domains such as example.com; there are no wildcards')
+const listRule = rule('a list of at most 16 identity providers, each with an id of its own')
+const createRule = rule('a list with at least one domain where new_users is create: others could let anybody in')
+
+const provider = z
+  .strictObject(
+    {
+      id: z.string(idRule).regex(/^[a-z0-9][a-z0-9-]{0,31}$/, idRule),
+      name: z.string(textRule).min(1, textRule).max(64, textRule),
+      issuer: z.string(issuerRule).max(2_048, issuerRule).refine(isIssuer, issuerRule),
+      client_id: z.string(textRule).min(1, textRule).max(512, textRule),
+      client_secret: z
+        .string(secretRule)
+        .regex(/^env:[A-Za-z_][A-Za-z0-9_]*$/, secretRule)
+        .optional(),
+      tenant: z
+        .string(rule('the name of an organisation'))
+        .regex(/^[a-z0-9][a-z0-9._-]{0,63}$/, rule('the name of an organisation'))
+        .default('local'),
+      new_users: z.enum(['invited', 'create'], rule('one of invited, create')).default('invited'),
+      default_role: z.enum(roles, rule(`one of ${roles.join(', ')}`)).default('member'),
+      email_domains: z
+        .array(z.string(domainRule).regex(/^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/, domainRule), domainRule)
+        .max(100, domainRule)
+        .default([]),
+    },
+    rule('an object'),
+  )
+  .refine(({ new_users, email_domains }) => new_users !== 'create' || email_domains.length > 0, {
+    ...createRule,
+    path: ['email_domains'],
+  })
+
+/** How people come in, beside their password. */
+export const peopleFields = {
+  oidc_providers: z
+    .array(provider, listRule)
+    .max(16, listRule)
+    .refine((entries) => new Set(entries.map(({ id }) => id)).size === entries.length, listRule)
+    .default([])
+    .describe(
+      'OpenID Connect providers that people sign in with. Each: `id`, `name` (on the button), `issuer`, `client_id`, `client_secret` as `env:NAME`, `tenant` (the organisation of its people, `local`), `new_users` (`invited` admits users and people with an open invitation, `create` everybody of `email_domains`), `default_role` (of people that are created, `member`) and `email_domains` (others are refused; empty for all). Register `/auth/callback/ID` of this server there.',
+    ),
+}
+
+/** Tokens and keys of the provider come from there, so it is spoken to by TLS, unless it is on this machine. */
+function isIssuer(text: string): boolean {
+  const url = URL.parse(text)
+  if (url === null || url.search !== '' || url.hash !== '' || url.username !== '') return false
+  return (
+    url.protocol === 'https:' ||
+    (url.protocol === 'http:' && /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url.hostname))
+  )
+}

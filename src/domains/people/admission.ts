@@ -1,0 +1,94 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import type { BuiltInRole, TenantId } from '../../contract/principal.ts'
+import { isPlatformOperator } from '../../contract/principal.ts'
+import { randomId } from '../../kernel/random.ts'
+import type { Invitation, User } from './ports.ts'
+import { checkEmail, checkPersonRights, tenantTaken } from './rules.ts'
+import type { PeopleDeps, PeopleWriting } from './service.ts'
+import { type UserView, userView } from './views.ts'
+
+/** An external identity provider, as far as it matters for who becomes a user: of which organisation, and with which role. */
+export type ProviderRules = Readonly<{
+  id: string
+  tenant: TenantId
+  /** Whether people come in only by invitation, or all whom the provider vouches for. */
+  newUsers: 'invited' | 'create'
+  role: BuiltInRole
+  /** Domains of e-mail addresses; empty for all. */
+  emailDomains: readonly string[]
+}>
+
+export type AdmissionMethods = Readonly<{
+  /** Makes a person a user whom a provider vouched for; answers the user who is there already. */
+  admitUser(
+    call: PeopleWriting,
+    input: Readonly<{ provider: string; email: string; name?: string | undefined }>,
+  ): Promise<UserView>
+}>
+
+type Helpers = Readonly<{
+  insertUser(call: PeopleWriting, user: User, teamIds: readonly string[]): Promise<void>
+  /** Of the teams of an invitation, those that are still there. */
+  knownTeams(call: PeopleWriting, invitation: Invitation): Promise<readonly string[]>
+  noteAccepted(call: PeopleWriting, invitation: Invitation, userId: string): void
+}>
+
+/**
+ * 1. A provider is for one organisation: a user of another is refused like a person who is no user at all.
+ * 2. An invitation that is open is accepted: its role and teams hold. Without one, the settings of the provider decide.
+ */
+export function createAdmission({ store, random, providers }: PeopleDeps, helpers: Helpers): AdmissionMethods {
+  return {
+    async admitUser(call, input) {
+      const { principal, read, write, nowMs } = call
+      const provider = providers.find(({ id }) => id === input.provider)
+      if (provider === undefined || (provider.tenant !== principal.tenant && !isPlatformOperator(principal))) {
+        const message = 'provider: there is no identity provider with this id in the configuration (oidc_providers)'
+        throw new AppError('ERR_NOT_FOUND', message, { provider: input.provider.slice(0, 64) })
+      }
+      const { tenant } = provider
+      const email = checkEmail(input.email)
+      const existing = await store.findUserByEmail(read, email)
+      if (!mayVouchFor(provider, email, existing)) throw notAdmitted()
+      if (existing !== undefined) return userView(existing, await store.teamsOf(read, existing.id))
+
+      const invitation = await store.findOpenInvitation(read, tenant, email, nowMs)
+      if (invitation === undefined && provider.newUsers !== 'create') throw notAdmitted()
+      if ((await store.listUsers(read, tenant, limits.usersPerTenantMax)).length >= limits.usersPerTenantMax) {
+        throw tenantTaken('users', limits.usersPerTenantMax)
+      }
+      const user: User = {
+        tenant,
+        id: randomId(random, 'user'),
+        email,
+        name: input.name ?? email.slice(0, email.indexOf('@')),
+        ...checkPersonRights(principal, invitation ?? { role: provider.role }),
+        createdBy: invitation?.createdBy ?? principal.actor,
+        createdAtMs: nowMs,
+      }
+      const teamIds = invitation === undefined ? [] : await helpers.knownTeams(call, invitation)
+      await helpers.insertUser(call, user, teamIds)
+      if (invitation !== undefined) {
+        await store.acceptInvitation(write, tenant, invitation.id, nowMs)
+        helpers.noteAccepted(call, invitation, user.id)
+      }
+      return userView(user, teamIds)
+    },
+  }
+}
+
+/** Whether the provider's word counts for an e-mail address, and for the user who has come with it before. */
+export const mayVouchFor = (
+  { tenant, emailDomains }: ProviderRules,
+  email: string,
+  user: Pick<User, 'tenant'> | undefined,
+): boolean =>
+  (user === undefined || user.tenant === tenant) &&
+  (emailDomains.length === 0 || emailDomains.includes(email.slice(email.lastIndexOf('@') + 1)))
+
+export const notAdmitted = (): AppError =>
+  new AppError(
+    'ERR_PERMISSION_DENIED',
+    'Nobody with this e-mail address may sign in here. Ask an administrator to invite you.',
+  )
