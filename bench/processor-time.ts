@@ -11,9 +11,9 @@ export const processesNow = (): ReadonlySet<number> =>
       .filter((pid) => pid > 0),
   )
 
-/** Those that are there now and were not there then, except those with the text in their command line. */
+/** Those that are there now and were not there then, except those whose command line begins with the text. */
 export const processesSince = (then: ReadonlySet<number>, except: string): readonly number[] =>
-  [...processesNow()].filter((pid) => !then.has(pid) && pid !== process.pid && !commandLine(pid).includes(except))
+  [...processesNow()].filter((pid) => !then.has(pid) && pid !== process.pid && !commandLine(pid).startsWith(except))
 
 /** Of all of them together, their own and not their children's. */
 export const processorTimeMs = (pids: readonly number[]): number => pids.reduce((sum, pid) => sum + timeOf(pid), 0)

@@ -18,7 +18,8 @@ import { rateText } from '../table.ts'
 type Contender = Turn & Readonly<{ name: string; processes: readonly number[]; stop(): Promise<void> }>
 
 const inFlights = [1, 16]
-const mark = 'Says it again'
+/** What the command line of the server behind begins with. */
+const mark = [hopUpstream.command, hopUpstream.args[0], ''].join('\0')
 /** Of `mcp-hub`; the others are shown beside it. */
 const target = 3
 

@@ -4,7 +4,7 @@ import type { AnySchema, ErrorObject, Options } from 'ajv'
 import { RE2JS } from 're2js'
 import { limits } from '../../contract/limits.ts'
 import { createMeter, TooMuchWork } from '../templating/work-meter.ts'
-import { chargeSchema, newSchemaBudget, type SchemaBudget } from './schema-work.ts'
+import { chargeSchema, isCheapToCheck, newSchemaBudget, type SchemaBudget } from './schema-work.ts'
 
 /** What is wrong with a value, one sentence each that begins with its place; empty if it conforms. */
 export type SchemaCheck = (value: unknown) => readonly string[]
@@ -37,14 +37,16 @@ export function compileJsonSchema(schema: unknown, budget: SchemaBudget = newSch
       if (meta.validateSchema(bare) !== true) throw new Error(`schema is invalid: ${meta.errorsText()}`)
       return ajv.compile(bare)
     })
+    // To watch the time costs more than most checks.
+    const conforms = isCheapToCheck(schema)
+      ? (value: unknown) => validate(value)
+      : (value: unknown) => boundedInTime(limits.jsonSchemaCheckMs, () => validate(value))
     return {
       ok: true,
       check(value) {
         try {
           patternMeter = createMeter(limits.patternWorkMax)
-          return boundedInTime(limits.jsonSchemaCheckMs, () => validate(value))
-            ? []
-            : (validate.errors ?? []).slice(0, 20).map(sentence)
+          return conforms(value) ? [] : (validate.errors ?? []).slice(0, 20).map(sentence)
         } catch (error) {
           return [`the value cannot be checked: ${reasonOf(error)}`]
         }

@@ -37,6 +37,21 @@ function charge(value: unknown, budget: SchemaBudget, references: Set<string>): 
   }
 }
 
+/** Words with which a small schema can ask for more than one step for each of its values and each value that is checked. */
+const costlyWords = new Set([...referenceWords, 'pattern', 'patternProperties', 'format', 'uniqueItems'])
+const CHEAP_VALUES_MAX = 500
+
+/** Whether checking with it is sure to end soon, so that nobody need watch the time. */
+export function isCheapToCheck(schema: object): boolean {
+  let left = CHEAP_VALUES_MAX
+  const isCheap = (value: unknown): boolean => {
+    if (--left < 0) return false
+    if (typeof value !== 'object' || value === null) return true
+    return Object.entries(value).every(([key, inner]) => !costlyWords.has(key) && isCheap(inner))
+  }
+  return isCheap(schema)
+}
+
 /** A long pattern takes longer to compile, a short one with large counts takes long as well. */
 const patternWork = (pattern: string): number => limits.jsonSchemaPatternWork + Math.ceil(pattern.length / 8)
 
