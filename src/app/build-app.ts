@@ -4,6 +4,7 @@ import type { DiskWatch } from '../contract/disk-watch.ts'
 import type { UpstreamTools } from '../contract/upstream-tools.ts'
 import { createRoleService } from '../domains/identity/roles.ts'
 import { createIdentityService, type IdentityService } from '../domains/identity/service.ts'
+import type { PasswordCost } from '../domains/people/ports.ts'
 import { createSealGate, type SealGate } from '../domains/seal/gate.ts'
 import { type ClockKeeper, openClockKeeper } from '../domains/server/clock-keeper.ts'
 import type { ServerService } from '../domains/server/service.ts'
@@ -97,6 +98,8 @@ export type AppDeps = Readonly<{
   ownerPid(): number
   /** The configuration file that was read, if any. */
   configPath?: string
+  /** No setting leads here: what the program starts hashes passwords at their full cost. */
+  passwordCost?: PasswordCost
 }>
 
 export function buildApp(deps: AppDeps): App {

@@ -11,6 +11,7 @@ import { silentLogger } from '../../src/kernel/logger.ts'
 import { systemRandom } from '../../src/kernel/random.ts'
 import { createLibraryDatabase } from '../../src/stores/sql/library-database.ts'
 import { sqlPeopleStore as store } from '../../src/stores/sql/people-store.ts'
+import { CHEAP_PASSWORDS } from '../support/app.ts'
 import { dialects, openEmpty } from '../support/databases.ts'
 
 const OTHER = tenantId('other')
@@ -81,7 +82,7 @@ describe.each(dialects)('people in %s', (dialect) => {
   })
 
   test('better-auth signs in over the same store, and we read its sessions without it', async () => {
-    const passwords = createPasswords(systemRandom)
+    const passwords = createPasswords(systemRandom, CHEAP_PASSWORDS)
     const hash = await passwords.hash('correct horse battery')
     await write((tx) => store.setPassword(tx, { id: 'acc', userId: ada.id, hash, atMs: NOW_MS }))
     const secret = systemRandom.bytes(32).toString('base64url')
@@ -117,7 +118,7 @@ describe.each(dialects)('people in %s', (dialect) => {
   })
 
   test('a session that began on this machine is good on this machine alone', async () => {
-    const passwords = createPasswords(systemRandom)
+    const passwords = createPasswords(systemRandom, CHEAP_PASSWORDS)
     const hash = await passwords.hash('correct horse battery')
     await write((tx) => store.setPassword(tx, { id: 'acc', userId: ada.id, hash, atMs: NOW_MS }))
     const secret = systemRandom.bytes(32).toString('base64url')

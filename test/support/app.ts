@@ -6,6 +6,7 @@ import { type App, buildApp } from '../../src/app/build-app.ts'
 import { type Config, loadConfig } from '../../src/app/config.ts'
 import type { Permission } from '../../src/contract/permissions.ts'
 import { LOCAL_TENANT, localOwner, type Principal, type Role, type Tier } from '../../src/contract/principal.ts'
+import type { PasswordCost } from '../../src/domains/people/ports.ts'
 import { type Clock, systemClock } from '../../src/kernel/clock.ts'
 import type { Logger } from '../../src/kernel/logger.ts'
 import { type Random, systemRandom } from '../../src/kernel/random.ts'
@@ -75,6 +76,7 @@ export type TestAppOptions = Readonly<{
   config?: Readonly<Record<string, string | number | boolean | readonly string[]>>
   clock?: Clock
   random?: Random
+  passwordCost?: PasswordCost
   /** An existing directory, to go on where another program ended. */
   dataDir?: string
 }>
@@ -106,6 +108,9 @@ export function movableClock(startMs = Date.UTC(2026, 3, 8, 22, 15, 30)): Clock 
   }
 }
 
+/** What is tried with it is not how hard a password is to guess. */
+export const CHEAP_PASSWORDS = { log2N: 4, r: 8, p: 1 }
+
 export async function openTestApp(options: TestAppOptions = {}): Promise<TestApp> {
   const dataDir = options.dataDir ?? mkdtempSync(join(tmpdir(), 'castellan-app-'))
   const clock = options.clock ?? systemClock
@@ -122,6 +127,7 @@ export async function openTestApp(options: TestAppOptions = {}): Promise<TestApp
     random: options.random ?? systemRandom,
     logger: collectingLogger(errors),
     ownerPid: () => process.pid,
+    passwordCost: options.passwordCost ?? CHEAP_PASSWORDS,
   })
   await app.ready
   return makeTestApp({ app, config, dataDir, clock, errors }, options)

@@ -34,10 +34,11 @@ export type PeopleParts = Readonly<{
 }>
 
 /** People and who they are. better-auth is loaded with the first page or authorisation; a session or a token needs none of it. */
-export function openPeople({ config, clock, random, logger }: AppDeps, parts: PeopleParts): OpenedPeople {
+export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
+  const { config, clock, random, logger } = deps
   const { database, ownerWatch, host } = parts
   const store = sqlPeopleStore
-  const passwords = createPasswords(random)
+  const passwords = createPasswords(random, deps.passwordCost)
   const providers = usableProviders(config)
   const secret = sessionSecret(parts.logIdentity.signer)
   const principals = createPeoplePrincipals({ store, read: database.read, secret })

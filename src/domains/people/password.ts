@@ -1,8 +1,8 @@
 import { type ScryptOptions, scrypt, timingSafeEqual } from 'node:crypto'
 import type { Random } from '../../kernel/random.ts'
-import type { Passwords } from './ports.ts'
+import type { PasswordCost, Passwords } from './ports.ts'
 
-const COST = { log2N: 15, r: 8, p: 3 }
+const COST: PasswordCost = { log2N: 15, r: 8, p: 3 }
 const HASH_BYTES = 32
 const SALT_BYTES = 16
 const AT_ONCE_MAX = 2
@@ -11,11 +11,11 @@ const AT_ONCE_MAX = 2
  * Passwords are kept as `scrypt$<log2 N>$<r>$<p>$<salt>$<hash>`, so that the cost can grow without locking anybody out. One hash
  * takes 32 MiB, and few are made at a time: a sign-in waits for those before it.
  */
-export function createPasswords(random: Random): Passwords {
+export function createPasswords(random: Random, newCost: PasswordCost = COST): Passwords {
   const waiting: (() => void)[] = []
   let running = 0
 
-  async function derive(password: string, salt: Buffer, { log2N, r, p }: typeof COST): Promise<Buffer> {
+  async function derive(password: string, salt: Buffer, { log2N, r, p }: PasswordCost): Promise<Buffer> {
     if (running >= AT_ONCE_MAX) await new Promise<void>((resolve) => waiting.push(resolve))
     running++
     try {
@@ -34,8 +34,8 @@ export function createPasswords(random: Random): Passwords {
   return {
     async hash(password) {
       const salt = random.bytes(SALT_BYTES)
-      const hash = await derive(password, salt, COST)
-      return ['scrypt', COST.log2N, COST.r, COST.p, salt.toString('base64'), hash.toString('base64')].join('$')
+      const hash = await derive(password, salt, newCost)
+      return ['scrypt', newCost.log2N, newCost.r, newCost.p, salt.toString('base64'), hash.toString('base64')].join('$')
     },
     async verify(stored, password) {
       const [kind, log2N, r, p, salt = '', hash = ''] = stored.split('$')

@@ -26,6 +26,9 @@ export type UserSession = Readonly<{
 /** A client that a person allowed to act for them. */
 export type UserGrant = Readonly<{ id: string; userId: string; clientName: string; createdAtMs: number }>
 
+/** Of scrypt. */
+export type PasswordCost = Readonly<{ log2N: number; r: number; p: number }>
+
 /** How passwords are kept and compared. */
 export type Passwords = Readonly<{
   hash(password: string): Promise<string>

@@ -80,8 +80,11 @@ export type PeopleService = TeamMethods &
       input: InTenant,
     ): Promise<Readonly<{ invitations: readonly InvitationView[]; truncated: boolean }>>
     cancelInvitation(call: PeopleWriting, input: InTenant & Readonly<{ invitation: string }>): Promise<InvitationView>
-    /** Hashing takes long, and others would wait for a transaction in which it happened: so it happens before. */
-    hashPasswordOf(input: Readonly<{ password: string }>): Promise<void>
+    /**
+     * Hashing takes long, and others would wait for a transaction in which it happened: so it happens before, and only for
+     * a link that can be used.
+     */
+    hashPasswordOf(call: PeopleReading, input: Readonly<{ token: string; password: string }>): Promise<void>
     /** Called by the page, as the person who was invited, after `hashPasswordOf` with the same input. */
     acceptInvitation(
       call: PeopleWriting,
@@ -114,6 +117,11 @@ export async function openInvitation(
   return found !== undefined && invitationStatus(found, nowMs) === 'open' ? found : undefined
 }
 
+const uselessLink = (): AppError =>
+  new AppError('ERR_NOT_FOUND', 'token: this link was used, cancelled or is too old. Ask for a new one.', {
+    field: 'token',
+  })
+
 export function createPeopleService(deps: PeopleDeps): PeopleService {
   const { store, random } = deps
   const teams = createTeamMethods(deps)
@@ -125,6 +133,12 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
     if (found?.tenant === tenant) return found
     const message = 'user: there is no user with this id or e-mail address; castellan users list (user_list) shows them'
     throw new AppError('ERR_NOT_FOUND', message, { user: named.slice(0, 128) })
+  }
+
+  async function requireInvitation(read: ReadTx, token: string, nowMs: number): Promise<Invitation> {
+    const found = await openInvitation(store, read, token, nowMs)
+    if (found === undefined) throw uselessLink()
+    return found
   }
 
   async function requireNewEmail(read: ReadTx, text: string): Promise<string> {
@@ -319,18 +333,15 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       return invitationView(isCancelled ? { ...found, cancelledAtMs: call.nowMs } : found, call.nowMs)
     },
 
-    async hashPasswordOf(input) {
+    async hashPasswordOf({ read, nowMs }, input) {
+      await requireInvitation(read, input.token, nowMs)
       hashes.set(input, await deps.passwords.hash(input.password))
     },
 
     async acceptInvitation(call, input) {
       const { nowMs, read, write } = call
-      const invitation = await openInvitation(store, read, input.token, nowMs)
-      if (invitation === undefined || !(await store.acceptInvitation(write, invitation.tenant, invitation.id, nowMs))) {
-        throw new AppError('ERR_NOT_FOUND', 'token: this link was used, cancelled or is too old. Ask for a new one.', {
-          field: 'token',
-        })
-      }
+      const invitation = await requireInvitation(read, input.token, nowMs)
+      if (!(await store.acceptInvitation(write, invitation.tenant, invitation.id, nowMs))) throw uselessLink()
       const { tenant, email, role, tier } = invitation
       const existing = invitation.userId === null ? undefined : await store.findUser(read, tenant, invitation.userId)
       const user: User = existing ?? {

@@ -26,6 +26,6 @@ export default defineTool({
       .describe('The password to sign in with from now on.'),
   }),
   output: userView,
-  before: (input, { people }) => people.hashPasswordOf(input),
+  before: (input, { people, call }) => people.hashPasswordOf(call, input),
   run: (input, { people, call }) => people.acceptInvitation(call, input),
 })
