@@ -15,6 +15,9 @@ export type ConfigSearch = Readonly<{
 
 export const CONFIG_VARIABLE = 'CASTELLAN_CONFIG'
 export const DATA_DIR_VARIABLE = 'CASTELLAN_DATA_DIR'
+/** For clients of a server elsewhere: its address, and the file of the authority that vouches for its certificate. */
+export const URL_VARIABLE = 'CASTELLAN_URL'
+export const CA_VARIABLE = 'CASTELLAN_CA'
 const FILE_NAME = 'castellan.yaml'
 
 /** `~/.local/share/castellan`, or where the XDG variables say. */

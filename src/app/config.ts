@@ -5,7 +5,15 @@ import { isLoopbackHost } from '../http/peer-address.ts'
 import { nearestName } from '../kernel/nearest-name.ts'
 import type { Exposure } from '../tools/runtime/tool-host.ts'
 import { type ConfigFile, type ConfigProblem, readConfigFile } from './config-file.ts'
-import { absolutePath, CONFIG_VARIABLE, defaultDataDir, type Environment, findConfigFile } from './config-paths.ts'
+import {
+  absolutePath,
+  CA_VARIABLE,
+  CONFIG_VARIABLE,
+  defaultDataDir,
+  type Environment,
+  findConfigFile,
+  URL_VARIABLE,
+} from './config-paths.ts'
 import { acceptedKeys, type ConfigField, configFields, configSchema } from './config-schema.ts'
 import { withoutShortForms } from './config-short-forms.ts'
 import { redactUrl, Secret } from './secret.ts'
@@ -242,7 +250,7 @@ const splitList = (text: string): string[] =>
     .filter((entry) => entry !== '')
 
 function unknownVariables(env: Environment): string[] {
-  const known = [CONFIG_VARIABLE, ...configFields().map((field) => field.variable)]
+  const known = [CONFIG_VARIABLE, URL_VARIABLE, CA_VARIABLE, ...configFields().map((field) => field.variable)]
   return Object.keys(env)
     .filter((name) => name.startsWith('CASTELLAN_') && !known.includes(name))
     .map((name) => ({ name, nearest: nearestName(name, known) }))

@@ -2,11 +2,13 @@ import { readFileSync } from 'node:fs'
 import { KEY_VARIABLE } from '../cli/announcement.ts'
 import {
   absolutePath,
+  CA_VARIABLE,
   CONFIG_VARIABLE,
   DATA_DIR_VARIABLE,
   defaultDataDir,
   type Environment,
   findConfigFile,
+  URL_VARIABLE,
 } from './config-paths.ts'
 
 export type PlainSettings = Readonly<{
@@ -15,8 +17,8 @@ export type PlainSettings = Readonly<{
   fileText: string
 }>
 
-/** The key is for clients over HTTP, and no setting. */
-const READ_VARIABLES: readonly string[] = [CONFIG_VARIABLE, DATA_DIR_VARIABLE, KEY_VARIABLE]
+/** Some are for clients over HTTP, and no settings. */
+const READ_VARIABLES: readonly string[] = [CONFIG_VARIABLE, DATA_DIR_VARIABLE, KEY_VARIABLE, URL_VARIABLE, CA_VARIABLE]
 /** What decides where the state is and how it is opened, beside the data directory. */
 const DECISIVE_FIELDS: readonly string[] = ['data_dir', 'database_url', 'mode']
 

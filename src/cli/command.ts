@@ -15,6 +15,8 @@ export type CommandSpec = Readonly<{
   description?: string
   flags: Readonly<Record<string, Flag>>
   examples?: readonly string[]
+  /** Why it works on this machine alone, and what to do for a server elsewhere. */
+  onlyHere?: string
 }>
 
 export type ParsedCommand = Readonly<{
@@ -32,6 +34,16 @@ export const commonFlags: Readonly<Record<string, Flag>> = {
   json: { type: 'boolean', description: 'Print JSON.' },
   help: { type: 'boolean', short: 'h', description: 'Show this help.' },
 }
+
+/** For commands that are clients of the state, which may be that of a server elsewhere. */
+export const remoteFlags: Readonly<Record<string, Flag>> = {
+  url: { type: 'string', value: 'URL', description: 'Use the server at this address (or CASTELLAN_URL).' },
+  key: { type: 'string', value: 'KEY', description: 'API key for it (or CASTELLAN_API_KEY).' },
+  ca: { type: 'string', value: 'FILE', description: 'Trust this authority for its certificate (or CASTELLAN_CA).' },
+  'allow-plain-http': { type: 'boolean', description: 'Allow plain HTTP to another machine.' },
+}
+
+export const clientFlags: Readonly<Record<string, Flag>> = { ...remoteFlags, ...commonFlags }
 
 /** For commands that serve clients. There, `--mode` takes these values too. */
 export const zaruModeFlag: Flag = {
@@ -69,6 +81,9 @@ export function parseCommand(spec: CommandSpec, args: readonly string[]): Parsed
 function usageError(spec: CommandSpec, args: readonly string[], cause: unknown): AppError {
   const unknown = args.find((arg) => /^--[^=]/.test(arg) && spec.flags[arg.slice(2).split('=')[0]!] === undefined)
   const name = unknown?.slice(2).split('=')[0]
+  if (name === 'url' && spec.onlyHere !== undefined) {
+    return new AppError('ERR_INVALID_INPUT', `--url: ${spec.onlyHere}`, { field: 'url' })
+  }
   const nearest = name === undefined ? undefined : nearestName(name, Object.keys(spec.flags))
   const reason =
     name === undefined

@@ -3,7 +3,7 @@ import { completions } from './completions.ts'
 
 const source = {
   commands: {
-    call: { flags: ['--json', '--wait'], words: [] },
+    call: { flags: ['--json', '--wait'], words: [], valued: ['--url'] },
     keys: { flags: ['--json'], words: ['create', 'list', 'revoke'] },
     tools: { flags: ['--json'], words: [] },
   },
@@ -22,6 +22,8 @@ describe('completions', () => {
     ['fields', ['call', 'task_create', ''], ['priority=', 'title=']],
     ['fields that are not given yet', ['call', 'task_create', 'title=x', ''], ['priority=']],
     ['values', ['call', 'task_create', 'priority='], ['priority=high', 'priority=low']],
+    ['tools after a flag with its value', ['call', '--url', 'https://x', 'task_c'], ['task_create']],
+    ['nothing for the value of a flag', ['call', '--url', ''], []],
     ['nothing for a tool that is not there', ['call', 'toString', ''], []],
     ['nothing for a command that is not there', ['constructor', ''], []],
     ['nothing after what is complete', ['keys', 'list', ''], []],

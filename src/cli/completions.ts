@@ -1,6 +1,8 @@
-/** What a shell can complete, as data: commands with their flags and words, and what each tool takes. */
+/** What a shell can complete, as data: commands with their flags (`valued` have a word after them) and words, and what tools take. */
 export type CompletionSource = Readonly<{
-  commands: Readonly<Record<string, Readonly<{ flags: readonly string[]; words: readonly string[] }>>>
+  commands: Readonly<
+    Record<string, Readonly<{ flags: readonly string[]; words: readonly string[]; valued?: readonly string[] }>>
+  >
   tools: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>
 }>
 
@@ -22,7 +24,9 @@ function candidates({ commands, tools }: CompletionSource, before: readonly stri
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined
   if (command === undefined) return []
   if (last.startsWith('-')) return command.flags.filter((flag) => !rest.includes(flag))
-  const input = rest.filter((word) => !word.startsWith('-'))
+  const { valued = [] } = command
+  if (valued.includes(rest.at(-1) ?? '')) return []
+  const input = rest.filter((word, index) => !word.startsWith('-') && !valued.includes(rest[index - 1] ?? ''))
   if (!takeTool.includes(name)) return input.length === 0 ? command.words : []
   const [tool, ...pairs] = input
   if (tool === undefined) return Object.keys(tools)

@@ -122,7 +122,7 @@ const outputDetails = ['stdout_tail', 'stderr_tail', 'git_output'] as const
 /** Whatever else a terminal obeys, or that turns the direction of text: others wrote what is shown here. */
 const OBEYED = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
 
-const harmless = (text: string): string => text.replaceAll('\r\n', '\n').replace(OBEYED, '\ufffd')
+export const harmless = (text: string): string => text.replaceAll('\r\n', '\n').replace(OBEYED, '\ufffd')
 
 /** JSON escapes what is below U+0020 itself. */
 export const harmlessJson = (value: unknown, indent?: number): string =>

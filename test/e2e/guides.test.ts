@@ -24,7 +24,7 @@ test('every guide with something to do is tried', () => {
   const withBlocks = readdirSync(new URL('../../docs/guides', import.meta.url))
     .map((file) => file.replace(/\.md$/, ''))
     .filter((name) => guide(name).some(({ language }) => language !== 'text'))
-  const others = ['add-a-tool', 'clients', 'executions', 'people', 'signed-calls', 'workflow-texts']
+  const others = ['add-a-tool', 'clients', 'executions', 'people', 'remote', 'signed-calls', 'workflow-texts']
   expect(withBlocks.sort()).toEqual([...new Set([...elsewhere, ...followed, ...configured, ...others])].sort())
 })
 

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { agentYaml } from '../support/executions.ts'
+import { startRealServer } from '../support/real-server.ts'
 import { runCastellan } from '../support/run-castellan.ts'
 
 let home = ''
@@ -20,9 +21,12 @@ registerHooks({ load(url, context, next) { appendFileSync(${JSON.stringify(join(
 afterEach(() => rmSync(home, { recursive: true, force: true }))
 
 /** What a call without a running server loads: files of our own source, and packages. */
-async function loadedBy(tool: string, ...args: readonly string[]): Promise<ReadonlySet<string>> {
+const loadedBy = (tool: string, ...args: readonly string[]): Promise<ReadonlySet<string>> =>
+  loadedByCall(tool, ...args, '--data-dir', join(home, 'data'))
+
+async function loadedByCall(...args: readonly string[]): Promise<ReadonlySet<string>> {
   writeFileSync(join(home, 'modules'), '')
-  const run = await runCastellan(['call', tool, ...args, '--data-dir', join(home, 'data')], {
+  const run = await runCastellan(['call', ...args], {
     home,
     environment: { NODE_OPTIONS: `--import=${join(home, 'list-modules.mjs')}` },
   })
@@ -44,6 +48,20 @@ test('a call loads the domain that it is about, and no other', async () => {
   for (const part of [...AGENTS, 'src/tools/agents/index.ts']) expect(listed).not.toContain(part)
   const workflows = await loadedBy('aegis.workflow.list')
   for (const part of AGENTS) expect(workflows).toContain(part)
+})
+
+const REMOTE = /^src\/app\/remote\//
+
+test('a call of a server elsewhere loads what speaks to it, and nothing of a server', async () => {
+  const server = await startRealServer()
+  const there = await loadedByCall('server_ping', '--url', new URL(server.url).origin)
+  await server.stop()
+  expect(there).toContain('src/app/remote/remote-lines.ts')
+  const parts = [...there]
+  expect(parts.filter((part) => part.startsWith('node_modules/'))).toEqual([])
+  expect(parts.filter((part) => /^src\/(domains|stores|tools\/(?!runtime\/)|accounts)/.test(part))).toEqual([])
+  expect(parts).not.toContain('src/app/config.ts')
+  expect([...(await loadedBy('server_ping'))].filter((part) => REMOTE.test(part))).toEqual([])
 })
 
 test('a start loads what the store has work for', async () => {

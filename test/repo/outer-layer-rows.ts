@@ -229,9 +229,16 @@ export const outerLayerRows: readonly LayerRow[] = [
       'app',
       'app/*',
     ],
-    packages: ['node:fs', 'node:path', 'node:net', 'node:os', 'node:stream'],
+    packages: ['node:fs', 'node:path', 'node:net', 'node:os', 'node:stream', 'node:timers'],
     reason:
       'Each command puts together what it needs from app and speaks through cli; it reaches no store by itself. serve says the names of the machine, which is what it needs node:os for.',
+  },
+  {
+    folder: 'app/remote',
+    folders: ['kernel', 'contract', 'mcp', 'http', 'app'],
+    packages: ['node:fs', 'node:http', 'node:stream', 'node:timers'],
+    reason:
+      'A server elsewhere, for commands that are clients: its address, the credential shown to it, and the lines of MCP over HTTP. It is loaded only with --url.',
   },
   {
     folder: 'app/ownership',

@@ -8,12 +8,18 @@ type Arguments = Record<string, unknown>
 type FieldSchema = Readonly<{ type?: unknown; items?: Readonly<{ type?: unknown }> }>
 const FILE_BYTES_MAX = 16 * 1024 * 1024
 
+/** The fields of a tool by name, with what a value of each is. */
+export type FieldSchemas = Readonly<Record<string, FieldSchema>>
+
 /** The arguments of a call as the command line has them: `--args`, and over them each `key=value`. */
-export async function readArguments(context: CommandContext, tool: string): Promise<Arguments> {
+export async function readArguments(
+  context: CommandContext,
+  fieldsOf: () => Promise<FieldSchemas>,
+): Promise<Arguments> {
   const input = context.parsed.text('args')
   const args = input === undefined ? {} : parseObject(input === '-' ? await text(context.stdin) : input)
   const pairs = context.parsed.positionals.slice(1)
-  const fields = pairs.length === 0 ? {} : await fieldsOf(tool)
+  const fields = pairs.length === 0 ? {} : await fieldsOf()
   const keys = new Set<string>()
   for (const pair of pairs) {
     const split = pair.indexOf('=')
@@ -39,10 +45,14 @@ export async function readArguments(context: CommandContext, tool: string): Prom
   return args
 }
 
-async function fieldsOf(tool: string): Promise<Readonly<Record<string, FieldSchema>>> {
-  const properties = preparedTools().find(tool)?.listed.inputSchema['properties']
-  return (properties ?? {}) as Readonly<Record<string, FieldSchema>>
+/** The fields of a tool of this program; undefined for one that it does not know, such as that of an MCP server. */
+export const knownFields = (tool: string): FieldSchemas | undefined => {
+  const listed = preparedTools().find(tool)?.listed
+  return listed && fieldsIn(listed.inputSchema)
 }
+
+export const fieldsIn = (inputSchema: Readonly<Record<string, unknown>>): FieldSchemas =>
+  (inputSchema['properties'] ?? {}) as FieldSchemas
 
 /** `@FILE` is what the file holds, `@-` what comes in, and `@@` begins a text with an at sign. */
 async function readValue(context: CommandContext, key: string, rest: string): Promise<string> {

@@ -1,11 +1,11 @@
 import { answerTable } from '../../cli/answer-table.ts'
-import { commonFlags, requirePositional } from '../../cli/command.ts'
+import { clientFlags, requirePositional } from '../../cli/command.ts'
 import type { McpClient } from '../../cli/mcp-client.ts'
 import { printError, signalExitCode } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { pause } from '../../kernel/pause.ts'
 import { preparedTools } from '../../tools/runtime/prepared-tools.ts'
-import { readArguments } from './call-arguments.ts'
+import { type FieldSchemas, fieldsIn, knownFields, readArguments } from './call-arguments.ts'
 import { type ClientState, withClient } from './client.ts'
 import { type Command, type CommandContext, printJson } from './context.ts'
 
@@ -24,7 +24,7 @@ const spec = {
     },
     wait: { type: 'boolean', description: 'Wait until the run that the call starts has ended, and print its outcome.' },
     'exit-code': { type: 'boolean', description: 'Exit with the exit_code of the answer, such as that of exec.' },
-    ...commonFlags,
+    ...clientFlags,
   },
   examples: [
     'castellan call task_create title="Write the docs" project=castellan priority=high',
@@ -67,10 +67,13 @@ async function run(context: CommandContext): Promise<number> {
 /** `asked` rejects when the process is asked to end, and ends what nothing came of yet; `signal` cancels the call. */
 async function callTool(context: CommandContext, asked: Promise<never>, signal: AbortSignal): Promise<number> {
   const name = requirePositional(context.parsed, 0, 'NAME', spec)
-  const args = await Promise.race([readArguments(context, name), asked])
+  const known = knownFields(name)
   const isWaiting = context.parsed.isSet('wait')
   if (isWaiting && (await beginsOf(name)) === undefined) throw beginsNothing(name)
+  const read = (fieldsOf: () => Promise<FieldSchemas>) => Promise.race([readArguments(context, fieldsOf), asked])
+  const early = known && (await read(async () => known))
   const answer = await withClient(context, async (client, state) => {
+    const args = early ?? (await read(() => listedFields(client, name)))
     const first = await client.callTool(name, args, signal)
     const started = await runStartedBy(name, first.answer)
     if (started === undefined || !isWaiting) {
@@ -85,6 +88,12 @@ async function callTool(context: CommandContext, asked: Promise<never>, signal: 
   printAnswer(context, answer)
   if (context.parsed.isSet('exit-code')) return exitCodeIn(answer)
   return isWaiting && answer['status'] !== 'completed' ? 1 : 0
+}
+
+/** What the server says about a tool that this program does not know; nothing about one that is not there. */
+async function listedFields(client: McpClient, name: string): Promise<FieldSchemas> {
+  const tool = (await client.listTools()).find((listed) => listed.name === name)
+  return tool === undefined ? {} : fieldsIn(tool.inputSchema)
 }
 
 /** A person at a terminal would rather look at a list than read JSON; everything else reads JSON. */

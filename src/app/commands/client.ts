@@ -1,9 +1,10 @@
-import { connectMcpClient, type McpClient } from '../../cli/mcp-client.ts'
+import { type ClientLines, connectMcpClient, type McpClient } from '../../cli/mcp-client.ts'
 import type { LineTransport } from '../../mcp/line-transport.ts'
 import { connectToOwner, ownerLines } from '../ownership/connect-owner.ts'
 import { plainSettings } from '../plain-settings.ts'
 import { createStderrLogger } from '../stderr-logger.ts'
 import { type CommandContext, flagSettings, type OpenedState, openCommandState } from './context.ts'
+import { remoteChoice } from './remote-choice.ts'
 
 /** The state as a command that only calls tools needs it. */
 export type ClientState = Readonly<{
@@ -26,13 +27,19 @@ export async function connectCommandClient(
 }
 
 /**
- * Talks to the state as a client, and leaves everything as it was. If a server runs, its socket is all that is needed and
+ * Talks to the state as a client, here or elsewhere, and leaves everything as it was. If a server runs here, its socket is all that is needed and
  * little is loaded; otherwise this process opens the state for as long as the work takes.
  */
 export async function withClient<T>(
   context: CommandContext,
   work: (client: McpClient, state: ClientState) => Promise<T>,
 ): Promise<T> {
+  const remote = remoteChoice(context)
+  if (remote !== undefined) {
+    const { withRemoteClient } = await import('./remote-client.ts')
+    const over = (lines: ClientLines) => clientOver(context, lines)
+    return await withRemoteClient(remote, over, work).finally(() => context.terminal.progressDone())
+  }
   let opened: OpenedState | undefined
   const state: ClientState = {
     async connect() {

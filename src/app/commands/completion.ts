@@ -1,12 +1,17 @@
-import { commonFlags, requirePositional } from '../../cli/command.ts'
+import { setTimeout } from 'node:timers/promises'
+import { commonFlags, parseCommand, requirePositional } from '../../cli/command.ts'
 import { type CompletionSource, completionScript, completions, type Shell, shells } from '../../cli/completions.ts'
+import type { ListedToolView } from '../../cli/mcp-client.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { preparedTools } from '../../tools/runtime/prepared-tools.ts'
 import type { Command, CommandContext } from './context.ts'
 import { commands } from './index.ts'
+import { remoteChoice } from './remote-choice.ts'
 
 const spec = {
   name: 'completion',
+  onlyHere:
+    'completion prints a script for this machine. The script itself asks the server that --url or CASTELLAN_URL names.',
   positionals: 'bash | zsh | fish',
   positionalsMax: Number.POSITIVE_INFINITY,
   summary: 'Print a script that lets a shell complete commands, tools and their fields.',
@@ -22,10 +27,12 @@ const spec = {
 
 export const command: Command = { spec, run }
 
-async function run({ parsed, terminal, json }: CommandContext): Promise<number> {
+async function run(context: CommandContext): Promise<number> {
+  const { parsed, terminal, json } = context
   const wanted = requirePositional(parsed, 0, 'bash|zsh|fish', spec)
   if (wanted === 'words') {
-    const found = completions(await completionSource(), parsed.positionals.slice(1))
+    const words = parsed.positionals.slice(1)
+    const found = completions(await completionSource(context, words), words)
     terminal.out(json ? `${JSON.stringify(found)}\n` : found.map((word) => `${word}\n`).join(''))
     return 0
   }
@@ -48,24 +55,47 @@ const isShell = (text: string): text is Shell => (shells as readonly string[]).i
 
 type FieldSchema = Readonly<{ enum?: readonly unknown[]; type?: unknown }>
 
-async function completionSource(): Promise<CompletionSource> {
+async function completionSource(context: CommandContext, words: readonly string[]): Promise<CompletionSource> {
   const specs = await Promise.all(
     Object.entries(commands).map(async ([name, { load }]) => [name, (await load()).command.spec] as const),
   )
-  const { tools } = preparedTools()
+  const tools = (await remoteTools(context, words)) ?? preparedTools().tools.map(({ listed }) => listed)
   return {
     commands: Object.fromEntries(
       specs.map(([name, { flags, positionals = '' }]) => [
         name,
-        { flags: Object.keys(flags).map((flag) => `--${flag}`), words: wordsIn(positionals) },
+        {
+          flags: Object.keys(flags).map((flag) => `--${flag}`),
+          valued: Object.keys(flags).flatMap((flag) => (flags[flag]!.type === 'string' ? [`--${flag}`] : [])),
+          words: wordsIn(positionals),
+        },
       ]),
     ),
     tools: Object.fromEntries(
-      tools.map(({ name, listed }) => {
-        const fields = Object.entries((listed.inputSchema['properties'] ?? {}) as Record<string, FieldSchema>)
+      tools.map(({ name, inputSchema }) => {
+        const fields = Object.entries((inputSchema['properties'] ?? {}) as Record<string, FieldSchema>)
         return [name, Object.fromEntries(fields.map(([key, schema]) => [key, valuesOf(schema)]))]
       }),
     ),
+  }
+}
+
+/** A person waits for this, so a server that does not answer soon is left out, and the definitions here are used. */
+const ASK_MS = 2_000
+
+/** The tools of the server elsewhere that the command under the fingers is for; undefined for what is here, or without an answer. */
+async function remoteTools(context: CommandContext, words: readonly string[]): Promise<ListedToolView[] | undefined> {
+  const [name] = words
+  if (name !== 'call' && name !== 'tools') return undefined
+  try {
+    const { spec } = (await commands[name]!.load()).command
+    const asked = { ...context, spec, parsed: parseCommand(spec, words.slice(1, -1)) }
+    if (remoteChoice(asked) === undefined) return undefined
+    const { withClient } = await import('./client.ts')
+    const listing = withClient(asked, (client) => client.listTools())
+    return await Promise.race([listing, setTimeout(ASK_MS, undefined, { ref: false })])
+  } catch {
+    return undefined
   }
 }
 

@@ -10,6 +10,8 @@ import { type Command, type CommandContext, loadCommandConfig, printJson } from 
 
 const spec = {
   name: 'config',
+  onlyHere:
+    'config reads files and variables of this machine. Run it on the machine of the server, or ask the server with castellan call aegis.system.config --url URL',
   positionals: 'show|validate|schema',
   positionalsMax: 1,
   summary: 'Show or check the configuration.',

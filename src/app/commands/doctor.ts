@@ -1,44 +1,53 @@
 import { accessSync, closeSync, constants, existsSync, openSync, statSync } from 'node:fs'
 import { createConnection, createServer, isIPv6 } from 'node:net'
 import { dirname, join } from 'node:path'
-import { commonFlags } from '../../cli/command.ts'
-import { exitCodes, textTable } from '../../cli/terminal.ts'
+import { clientFlags } from '../../cli/command.ts'
+import { exitCodes } from '../../cli/terminal.ts'
 import { inWords } from '../../contract/system-fault.ts'
 import { counted } from '../../kernel/counted.ts'
 import { silentLogger } from '../../kernel/logger.ts'
 import type { Config } from '../config.ts'
 import { readOwnerRecord } from '../ownership/owner-files.ts'
+import type { RemoteChoice } from '../remote/remote-server.ts'
 import { redactUrl } from '../secret.ts'
 import { stateDirectory } from '../state-directory.ts'
 import { unsetVariables } from '../unset-variables.ts'
 import { shortageOf } from '../wiring/disk-shortage.ts'
 import { createBackend, neededPrograms, optionalPrograms } from '../wiring/open-backend.ts'
 import { requireModels } from '../wiring/open-models.ts'
-import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
+import { type Command, type CommandContext, loadCommandConfig } from './context.ts'
+import { bad, type Finding, note, ok, partOf, printFindings } from './findings.ts'
+import { remoteChoice } from './remote-choice.ts'
 
 const spec = {
   name: 'doctor',
   summary: 'Check this machine and the data directory.',
+  description:
+    'Check this machine and the data directory. With --url: check whether a server elsewhere can be reached, is well, and knows who you are.',
   flags: {
     host: { type: 'string', value: 'HOST', description: 'As for serve.' },
     port: { type: 'string', value: 'PORT', description: 'As for serve.' },
-    ...commonFlags,
+    ...clientFlags,
   },
 } as const
 
 export const command: Command = { spec, run }
 
-/** A part belongs to the check before it, and is indented below it. */
-type Finding = Readonly<{ check: string; status: 'ok' | 'note' | 'bad'; detail: string; isPart?: true }>
-const ok = (check: string, detail: string): Finding => ({ check, status: 'ok', detail })
-const note = (check: string, detail: string): Finding => ({ check, status: 'note', detail })
-const bad = (check: string, detail: string): Finding => ({ check, status: 'bad', detail })
-const partOf = (finding: Finding): Finding => ({ ...finding, isPart: true })
-
 async function run(context: CommandContext): Promise<number> {
+  const remote = remoteChoice(context)
+  const findings = remote === undefined ? await checkHere(context) : await checkThere(context, remote)
+  return printFindings(context, findings) ? 0 : exitCodes.unavailable
+}
+
+async function checkThere(context: CommandContext, remote: RemoteChoice): Promise<Finding[]> {
+  const { checkRemote } = await import('./doctor-remote.ts')
+  return await checkRemote(context, remote)
+}
+
+async function checkHere(context: CommandContext): Promise<Finding[]> {
   const loaded = await loadCommandConfig(context)
   const { config } = loaded
-  const findings = [
+  return [
     ok('node', process.version),
     ok('configuration', loaded.file ?? 'defaults, no file'),
     ...loaded.warnings.map((warning) => note('configuration', warning)),
@@ -50,17 +59,6 @@ async function run(context: CommandContext): Promise<number> {
     ...unsetVariables(config, context.env).map(({ field, problem }) => note(field.split('.')[0]!, problem)),
     ...(await workspaces(context, config)),
   ]
-  const healthy = findings.every((finding) => finding.status !== 'bad')
-  if (context.json) printJson(context, { healthy, findings: findings.map(({ isPart: _, ...finding }) => finding) })
-  else {
-    const marks = { ok: 'good', note: 'dim', bad: 'bad' } as const
-    const rows = findings.map(({ check, status, detail, isPart }) => [isPart ? `  ${check}` : check, status, detail])
-    const text = textTable(rows).replace(/ (ok|note|bad) /g, (match, status: 'ok' | 'note' | 'bad') =>
-      match.replace(status, context.terminal.style(marks[status], status)),
-    )
-    context.terminal.out(text)
-  }
-  return healthy ? 0 : exitCodes.unavailable
 }
 
 function dataDirectory(config: Config): Finding {

@@ -2,12 +2,13 @@ import { existsSync, realpathSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { delimiter, join } from 'node:path'
 import { shellQuoted } from '../../cli/announcement.ts'
-import { commonFlags, requirePositional } from '../../cli/command.ts'
+import { clientFlags, requirePositional } from '../../cli/command.ts'
 import type { McpClient } from '../../cli/mcp-client.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { counted } from '../../kernel/counted.ts'
 import { withClient } from './client.ts'
 import { type Command, type CommandContext, printJson } from './context.ts'
+import { logPages } from './log-pages.ts'
 
 const spec = {
   name: 'export',
@@ -16,7 +17,7 @@ const spec = {
   summary: 'Write the log to a file that anyone can verify.',
   description:
     'Write the whole log, with a signed checkpoint, to FILE (- for standard output). `castellan verify FILE --key KEY` proves it without the server.',
-  flags: commonFlags,
+  flags: clientFlags,
   examples: ['castellan export log.jsonl'],
 } as const
 
@@ -74,19 +75,12 @@ async function writeLog(
   client: McpClient,
   write: (text: string) => Promise<void>,
 ): Promise<Summary> {
-  let size: number | undefined
-  let key = ''
-  for (let from: number | null = 0; from !== null; ) {
-    const { answer } = await client.callTool('log_export', { from, ...(size === undefined ? {} : { size }) })
-    const lines = answer['lines'] as string[]
-    if (size === undefined) {
-      size = answer['size'] as number
-      key = (JSON.parse(lines[0]!) as { key: string }).key
-    }
-    await write(lines.map((line) => `${line}\n`).join(''))
-    from = answer['next_from'] as number | null
-    if (from !== null) terminal.progress(`${from} of ${size} entries`)
+  let summary: Summary = { entries: 0, key: '' }
+  for await (const { text, entries, size, key } of logPages(client)) {
+    await write(text)
+    summary = { entries: size, key }
+    if (entries < size) terminal.progress(`${entries} of ${size} entries`)
   }
   terminal.progressDone()
-  return { entries: size!, key }
+  return summary
 }

@@ -3,12 +3,13 @@ import { commonFlags, requirePositional } from '../../cli/command.ts'
 import { textTable } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { isoTime } from '../../kernel/clock.ts'
-import type { Environment } from '../config-paths.ts'
+import { type Environment, URL_VARIABLE } from '../config-paths.ts'
 import { type ImageService, type ImageSource, openImages } from '../wiring/open-images.ts'
 import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
 
 const spec = {
   name: 'image',
+  onlyHere: 'images are files of the machine whose workspaces start from them. Run castellan image on that machine.',
   positionals: 'build NAME [SOURCE] | list | remove NAME',
   positionalsMax: 3,
   summary: 'Build, list and remove the images that workspaces start from.',
@@ -36,6 +37,10 @@ export const command: Command = { spec, run }
 
 async function run(context: CommandContext): Promise<number> {
   const action = requirePositional(context.parsed, 0, 'build|list|remove', spec)
+  if (context.env[URL_VARIABLE]) {
+    const message = `${URL_VARIABLE}: ${spec.onlyHere} For the images of this one, unset ${URL_VARIABLE}.`
+    throw new AppError('ERR_INVALID_INPUT', message, { field: URL_VARIABLE })
+  }
   switch (action) {
     case 'build':
       return await build(context)

@@ -1,4 +1,4 @@
-import { commonFlags, requirePositional } from '../../cli/command.ts'
+import { clientFlags, requirePositional } from '../../cli/command.ts'
 import { type ImportResult, readClientConfig, readConfigFile } from '../../cli/import-config.ts'
 import { type ImportPlan, planOf } from '../../cli/import-plan.ts'
 import { isRegistryServer, planOfRegistryServer } from '../../cli/import-registry.ts'
@@ -20,7 +20,7 @@ const spec = {
     'dry-run': { type: 'boolean', description: 'Only show what is in the file; nothing is opened or changed.' },
     'catalog-only': { type: 'boolean', description: 'Register the servers, and deploy none.' },
     scope: { type: 'string', value: 'SCOPE', description: 'personal or org: who sees them (personal).' },
-    ...commonFlags,
+    ...clientFlags,
   },
   examples: [
     'castellan import ~/.cursor/mcp.json',

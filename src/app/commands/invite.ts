@@ -1,4 +1,4 @@
-import { commonFlags, requirePositional } from '../../cli/command.ts'
+import { clientFlags, requirePositional } from '../../cli/command.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { Command, CommandContext } from './context.ts'
 import { ask, listed, printLink, printOutcome, printRows, runAction } from './people-actions.ts'
@@ -14,7 +14,7 @@ const spec = {
     teams: { type: 'string', value: 'LIST', description: 'Teams of people to join, by id or name.' },
     hours: { type: 'string', value: 'HOURS', description: 'How long the link works (168).' },
     tenant: { type: 'string', value: 'TENANT', description: 'Organisation to join (local).' },
-    ...commonFlags,
+    ...clientFlags,
   },
   examples: ['castellan invite create bob@example.com --role editor --teams design', 'castellan invite list'],
 } as const

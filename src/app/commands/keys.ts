@@ -1,4 +1,4 @@
-import { commonFlags, requirePositional } from '../../cli/command.ts'
+import { clientFlags, requirePositional } from '../../cli/command.ts'
 import { textTable } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { withClient } from './client.ts'
@@ -21,7 +21,7 @@ const spec = {
       description: 'Expire after this time: 90d, 12h, or a number of seconds.',
     },
     tenant: { type: 'string', value: 'TENANT', description: 'Tenant of the key (local).' },
-    ...commonFlags,
+    ...clientFlags,
   },
   examples: ['castellan keys create ci --role editor --expires 90d', 'castellan keys list', 'castellan keys revoke ci'],
 } as const

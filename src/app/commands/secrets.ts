@@ -1,4 +1,4 @@
-import { commonFlags, requirePositional } from '../../cli/command.ts'
+import { clientFlags, requirePositional } from '../../cli/command.ts'
 import { textTable } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { withClient } from './client.ts'
@@ -10,7 +10,7 @@ const spec = {
   positionalsMax: 1,
   summary: 'List the secrets, or rotate the key that encrypts them.',
   description: 'list: show the secrets without their values. rotate: encrypt all secrets with a new key.',
-  flags: { ...commonFlags },
+  flags: { ...clientFlags },
   examples: ['castellan secrets list', 'castellan secrets rotate'],
 } as const
 

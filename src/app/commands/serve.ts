@@ -14,6 +14,8 @@ export const command: Command = {
   spec: {
     name: 'serve',
     summary: 'Start the server: MCP over HTTP, REST and health.',
+    onlyHere:
+      'serve starts a server on this machine. To connect a client to one elsewhere: castellan mcp --url URL; to say under which address this one is known: --public-url',
     flags: {
       host: { type: 'string', value: 'HOST', description: 'Address to listen on (127.0.0.1).' },
       port: { type: 'string', value: 'PORT', description: 'Port to listen on (7433); 0 chooses a free port.' },

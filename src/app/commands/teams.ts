@@ -1,4 +1,4 @@
-import { commonFlags, requirePositional } from '../../cli/command.ts'
+import { clientFlags, requirePositional } from '../../cli/command.ts'
 import type { Command, CommandContext } from './context.ts'
 import { ask, listed, printOutcome, printRows, runAction } from './people-actions.ts'
 
@@ -15,7 +15,7 @@ const spec = {
     add: { type: 'string', value: 'LIST', description: 'Users who join, by id or e-mail address.' },
     remove: { type: 'string', value: 'LIST', description: 'Users who leave, by id or e-mail address.' },
     tenant: { type: 'string', value: 'TENANT', description: 'Organisation of the team (local).' },
-    ...commonFlags,
+    ...clientFlags,
   },
   examples: ['castellan teams create design --add ada@example.com', 'castellan teams list'],
 } as const

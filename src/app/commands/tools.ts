@@ -1,18 +1,27 @@
-import { commonFlags } from '../../cli/command.ts'
+import { commonFlags, remoteFlags } from '../../cli/command.ts'
+import type { ListedToolView } from '../../cli/mcp-client.ts'
 import { parameterRows } from '../../cli/schema-fields.ts'
-import { textTable } from '../../cli/terminal.ts'
+import { harmless, textTable } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { nearestName } from '../../kernel/nearest-name.ts'
 import { type PreparedTool, type PreparedTools, preparedTools } from '../../tools/runtime/prepared-tools.ts'
 import { type Command, type CommandContext, printJson } from './context.ts'
+import { remoteChoice } from './remote-choice.ts'
 
 const spec = {
   name: 'tools',
   positionals: '[NAME]',
   positionalsMax: 1,
   summary: 'List the tools, or show one.',
-  flags: { json: commonFlags['json']!, help: commonFlags['help']! },
-  examples: ['castellan tools', 'castellan tools task_create', 'castellan tools --json'],
+  description:
+    'List the tools of this program, or show one. With --url: those of a server elsewhere that you may use, the tools of its MCP servers among them.',
+  flags: { ...remoteFlags, json: commonFlags['json']!, help: commonFlags['help']! },
+  examples: [
+    'castellan tools',
+    'castellan tools task_create',
+    'castellan tools --json',
+    'castellan tools --url https://castellan.example',
+  ],
 } as const
 
 export const command: Command = { spec, run }
@@ -22,6 +31,7 @@ const isCallable = ({ definition: { transports } }: PreparedTool): boolean =>
   transports === undefined || transports.includes('cli')
 
 async function run(context: CommandContext): Promise<number> {
+  if (remoteChoice(context) !== undefined) return await showRemote(context)
   const prepared = preparedTools()
   const tools = prepared.tools.filter(isCallable)
   const name = context.parsed.positionals[0]
@@ -51,6 +61,28 @@ async function run(context: CommandContext): Promise<number> {
   return 0
 }
 
+async function showRemote(context: CommandContext): Promise<number> {
+  const { withClient } = await import('./client.ts')
+  const tools = await withClient(context, (client) => client.listTools())
+  const name = context.parsed.positionals[0]
+  if (name !== undefined) {
+    const tool = tools.find((listed) => listed.name === name)
+    if (tool === undefined) {
+      throw unknownTool(
+        name,
+        tools.map((listed) => listed.name),
+      )
+    }
+    if (context.json) printJson(context, tool)
+    else context.terminal.out(helpText(context, tool))
+  } else if (context.json) printJson(context, tools)
+  else {
+    const rows = tools.map((tool) => [tool.name, (tool.description ?? tool.title ?? '').split(/(?<=\.) |\n/)[0]!])
+    context.terminal.out(harmless(textTable([['TOOL', 'WHAT IT DOES'], ...rows])))
+  }
+  return 0
+}
+
 /** What a tool does and takes. */
 export function toolHelp(
   { terminal }: Pick<CommandContext, 'terminal'>,
@@ -58,14 +90,20 @@ export function toolHelp(
   wanted: string,
 ): string {
   const { name, definition, listed } = requireTool(prepared, wanted)
-  const rows = parameterRows(listed.inputSchema)
-  const parameters = rows.length === 0 ? 'No parameters.\n' : `Parameters:\n${textTable(rows, '  ')}`
   const { transports } = definition
   const only =
     transports === undefined
       ? ''
       : `Only over ${transports.map((transport) => transportNames[transport]).join(', ')}.\n\n`
-  return `${terminal.style('bold', name)}  ${definition.title}\n\n${definition.description}\n\n${only}${parameters}`
+  const { title, description } = definition
+  return helpText({ terminal }, { name, title, description, inputSchema: listed.inputSchema }, only)
+}
+
+function helpText({ terminal }: Pick<CommandContext, 'terminal'>, tool: ListedToolView, only = ''): string {
+  const { name, title = '', description = '', inputSchema } = tool
+  const rows = parameterRows(inputSchema)
+  const parameters = rows.length === 0 ? 'No parameters.\n' : `Parameters:\n${textTable(rows, '  ')}`
+  return `${terminal.style('bold', harmless(name))}  ${harmless(`${title}\n\n${description}\n\n${only}${parameters}`)}`
 }
 
 const transportNames = {
@@ -81,7 +119,11 @@ const transportNames = {
 function requireTool(prepared: PreparedTools, name: string): PreparedTool {
   const tool = prepared.find(name)
   if (tool !== undefined) return tool
-  const nearest = nearestName(name, prepared.names)
+  throw unknownTool(name, prepared.names)
+}
+
+function unknownTool(name: string, names: readonly string[]): AppError {
+  const nearest = nearestName(name, names)
   const hint = nearest === undefined ? '' : ` Did you mean '${nearest}'?`
-  throw new AppError('ERR_UNKNOWN_TOOL', `There is no tool '${name}'.${hint} See: castellan tools`, { field: 'NAME' })
+  return new AppError('ERR_UNKNOWN_TOOL', `There is no tool '${name}'.${hint} See: castellan tools`, { field: 'NAME' })
 }

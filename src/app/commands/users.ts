@@ -1,4 +1,4 @@
-import { commonFlags, requirePositional } from '../../cli/command.ts'
+import { clientFlags, requirePositional } from '../../cli/command.ts'
 import type { Command, CommandContext } from './context.ts'
 import { ask, listed, printLink, printOutcome, printRows, runAction } from './people-actions.ts'
 
@@ -17,7 +17,7 @@ const spec = {
     teams: { type: 'string', value: 'LIST', description: 'Teams of people to join, by id or name.' },
     'new-link': { type: 'boolean', description: 'Print a new link where the user chooses a password.' },
     tenant: { type: 'string', value: 'TENANT', description: 'Organisation of the user (local).' },
-    ...commonFlags,
+    ...clientFlags,
   },
   examples: [
     'castellan users create ada@example.com --admin',

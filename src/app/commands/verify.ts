@@ -2,11 +2,16 @@ import { createReadStream, existsSync } from 'node:fs'
 import { access, readFile } from 'node:fs/promises'
 import { originTenant } from '../../audit/checkpoint.ts'
 import { type VerifyResult, verifyDocument } from '../../audit/verify-document.ts'
-import { commonFlags } from '../../cli/command.ts'
+import { commonFlags, remoteFlags } from '../../cli/command.ts'
 import { exitCodes } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { counted } from '../../kernel/counted.ts'
+import { withClient } from './client.ts'
 import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
+import { type LogPage, logPages } from './log-pages.ts'
+import { remoteChoice } from './remote-choice.ts'
+
+const { key: _, ...otherRemoteFlags } = remoteFlags
 
 const spec = {
   name: 'verify',
@@ -14,7 +19,7 @@ const spec = {
   positionalsMax: 1,
   summary: 'Verify an export, a proof, or the state itself.',
   description:
-    'With FILE: verify a log export, an inclusion proof or a consistency proof, without a server or a database, and name the first error. Without FILE: check the whole state against its log. The exit code is 0 if everything verifies and 5 if not.',
+    'With FILE: verify a log export, an inclusion proof or a consistency proof, without a server or a database, and name the first error. Without FILE: check the whole state against its log. With --url: fetch the log of a server elsewhere and verify it here; --key is the verifier key then too, so give an API key as CASTELLAN_API_KEY. The exit code is 0 if everything verifies and 5 if not.',
   flags: {
     key: { type: 'string', value: 'KEY', description: 'The verifier key you trust, or a file that holds it.' },
     tenant: {
@@ -23,6 +28,7 @@ const spec = {
       description: 'Require the log of this tenant: one key signs the logs of all tenants.',
     },
     checkpoint: { type: 'string', value: 'FILE', description: 'A checkpoint that you saved: the log must extend it.' },
+    ...otherRemoteFlags,
     ...commonFlags,
   },
   examples: ["castellan verify log.jsonl --key 'castellan-…+…+…'", 'castellan verify'],
@@ -34,15 +40,33 @@ const KEY = /^[^+\s]+\+[0-9a-f]{8}\+[A-Za-z0-9+/]+=*$/
 
 async function run(context: CommandContext): Promise<number> {
   const file = context.parsed.positionals[0]
-  return file === undefined ? await verifyState(context) : await verifyFile(context, file)
+  if (file !== undefined) return await verifyFile(context, file)
+  const remote = remoteChoice(context)
+  return remote === undefined ? await verifyState(context) : await verifyElsewhere(context)
 }
 
 async function verifyFile(context: CommandContext, file: string): Promise<number> {
+  if (context.parsed.text('url') !== undefined) {
+    throw new AppError('ERR_INVALID_INPUT', 'FILE, --url: one log at a time. Leave one of them out.', { field: 'url' })
+  }
   await requireReadable(file)
+  return await verifyLog(context, await readKey(context), readable(file))
+}
+
+/** The log of a server elsewhere is verified here: what the server says about itself is not believed. */
+async function verifyElsewhere(context: CommandContext): Promise<number> {
   const key = await readKey(context)
+  return await withClient(context, (client) => verifyLog(context, key, bytesOf(logPages(client))))
+}
+
+async function* bytesOf(pages: AsyncIterable<LogPage>): AsyncGenerator<Uint8Array> {
+  for await (const { text } of pages) yield Buffer.from(text)
+}
+
+async function verifyLog(context: CommandContext, key: string, chunks: AsyncIterable<Uint8Array>): Promise<number> {
   const retained = context.parsed.text('checkpoint')
   const verified = await verifyDocument({
-    chunks: readable(file),
+    chunks,
     key,
     ...(retained === undefined ? {} : { knownCheckpoint: await readNote(retained) }),
     onProgress: ({ records, size }) => context.terminal.progress(`${records} of ${size} records`),

@@ -1,0 +1,48 @@
+import type { McpClient } from '../../cli/mcp-client.ts'
+import { AppError } from '../../contract/app-error.ts'
+import { remoteLimits } from '../../contract/remote-limits.ts'
+import { readText } from '../remote/http-client.ts'
+import { openRemoteServer, type RemoteChoice } from '../remote/remote-server.ts'
+import { withClient } from './client.ts'
+import type { CommandContext } from './context.ts'
+import { bad, type Finding, note, ok } from './findings.ts'
+
+/** What a client can see of a server elsewhere: whether it is there, is well, and knows who asks. */
+export async function checkRemote(context: CommandContext, choice: RemoteChoice): Promise<Finding[]> {
+  const { address, http } = await openRemoteServer(choice)
+  const findings = [ok('node', process.version), ok('server', address.resource)]
+  try {
+    const signal = AbortSignal.timeout(remoteLimits.remoteReplyMs)
+    const reply = await http(`${address.origin}/health`, { method: 'GET', headers: {}, signal })
+    findings.push(...healthOf(await readText(reply, remoteLimits.remoteMetadataBytesMax), context.version))
+    findings.push(await withClient(context, callerOf))
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error
+    findings.push(bad(error.code === 'ERR_UNAUTHENTICATED' ? 'identity' : 'connection', error.message))
+  }
+  return findings
+}
+
+function healthOf(text: string, ownVersion: string): Finding[] {
+  const { status, mode, version } = parsed(text)
+  if (typeof status !== 'string' || typeof version !== 'string') {
+    return [bad('health', 'what answers there is no Castellan server')]
+  }
+  const health = status === 'ok' ? ok('health', `ok, mode ${mode}`) : bad('health', `${status}, mode ${mode}`)
+  const isSame = version === ownVersion
+  const versions = `${version}, and this program is ${ownVersion}: tools and fields may differ`
+  return [health, isSame ? ok('version', version) : note('version', versions)]
+}
+
+function parsed(text: string): Record<string, unknown> {
+  try {
+    return Object(JSON.parse(text)) as Record<string, unknown>
+  } catch {
+    return {}
+  }
+}
+
+async function callerOf(client: McpClient): Promise<Finding> {
+  const { identity, organization, role, tier } = (await client.callTool('whoami', {})).answer
+  return ok('identity', `${identity} of ${organization}, role ${role}, tier ${tier}`)
+}

@@ -1,0 +1,47 @@
+import { KEY_VARIABLE } from '../../cli/announcement.ts'
+import { AppError } from '../../contract/app-error.ts'
+import { absolutePath, CA_VARIABLE, URL_VARIABLE } from '../config-paths.ts'
+import type { RemoteChoice } from '../remote/remote-server.ts'
+import { type CommandContext, flagSettings } from './context.ts'
+
+/** Flags that say which state of this machine is meant, and how it is opened. */
+const LOCAL_FIELDS = ['data_dir', 'database_url', 'mode'] as const
+
+/**
+ * The server elsewhere that a command is for; undefined for the state of this machine. `--url` is for it and excludes what names a
+ * state here; without `--url`, flags that name a state here take precedence over CASTELLAN_URL.
+ */
+export function remoteChoice(context: CommandContext): RemoteChoice | undefined {
+  const { parsed, env, workingDirectory } = context
+  const settings = flagSettings(context)
+  const here = LOCAL_FIELDS.find((field) => settings[field] !== undefined)?.replace('_', '-')
+  const local = here ?? (parsed.text('config') === undefined ? undefined : 'config')
+  const flag = parsed.text('url')
+  if (flag !== undefined && local !== undefined) {
+    const message = `--url, --${local}: one is for a server elsewhere, the other for the state of this machine. Leave one of them out.`
+    throw new AppError('ERR_INVALID_INPUT', message, { field: local })
+  }
+  const url = flag ?? (local === undefined ? env[URL_VARIABLE] || undefined : undefined)
+  if (url === undefined) {
+    refuseRemoteFlags(context)
+    return undefined
+  }
+  const ca = parsed.text('ca') ?? (env[CA_VARIABLE] || undefined)
+  return {
+    url,
+    // To verify, --key is the key of the log.
+    key: (context.spec.name === 'verify' ? undefined : parsed.text('key')) ?? (env[KEY_VARIABLE] || undefined),
+    ca: ca === undefined ? undefined : absolutePath(ca, workingDirectory, env),
+    allowPlainHttp: parsed.isSet('allow-plain-http'),
+  }
+}
+
+/** A flag that has no effect would leave its user in the belief that it had one. */
+function refuseRemoteFlags({ parsed, spec }: CommandContext): void {
+  const texts = spec.name === 'verify' ? ['ca'] : ['key', 'ca']
+  const given = [...texts.filter((flag) => parsed.text(flag) !== undefined)]
+  if (parsed.isSet('allow-plain-http')) given.push('allow-plain-http')
+  if (given.length === 0) return
+  const message = `--${given[0]} is for a server elsewhere. Name it with --url or ${URL_VARIABLE}, or leave the flag out.`
+  throw new AppError('ERR_INVALID_INPUT', message, { field: given[0]! })
+}

@@ -1,0 +1,49 @@
+import type { ClientLines, McpClient } from '../../cli/mcp-client.ts'
+import { AppError } from '../../contract/app-error.ts'
+import { pause } from '../../kernel/pause.ts'
+import type { RemoteLines } from '../remote/remote-lines.ts'
+import { openRemoteServer, type RemoteChoice } from '../remote/remote-server.ts'
+import type { ClientState } from './client.ts'
+
+/** The tools by their documented names, all of them: a person or a script asks for what it knows. */
+const VIEW = { tools: 'full', names: 'documented' } as const
+
+/** Talks to a server elsewhere as a client, and ends the sessions that this took. */
+export async function withRemoteClient<T>(
+  choice: RemoteChoice,
+  clientOver: (lines: ClientLines) => Promise<McpClient>,
+  work: (client: McpClient, state: ClientState) => Promise<T>,
+): Promise<T> {
+  const server = await openRemoteServer(choice)
+  const opened: RemoteLines[] = []
+  const connect = async (): Promise<McpClient> => {
+    const lines = server.openLines(VIEW, false)
+    opened.push(lines)
+    return await clientOver({ ...lines, close: () => void lines.close() })
+  }
+  const state: ClientState = {
+    connect: () => (opened.length === 0 ? connect() : connectAgain(connect)),
+    ownsState: () => false,
+  }
+  try {
+    return await work(await state.connect(), state)
+  } finally {
+    await Promise.all(opened.map((lines) => lines.close()))
+  }
+}
+
+const RETRIES = 60
+const RETRY_MS = 500
+
+/** A server that was there a moment ago is probably being restarted. */
+async function connectAgain(connect: () => Promise<McpClient>): Promise<McpClient> {
+  for (let left = RETRIES; ; left--) {
+    try {
+      return await connect()
+    } catch (error) {
+      const isAway = error instanceof AppError && ['ERR_WEB_FAILED', 'ERR_SHUTTING_DOWN'].includes(error.code)
+      if (!isAway || left === 0) throw error
+      await pause(RETRY_MS, new AbortController().signal)
+    }
+  }
+}

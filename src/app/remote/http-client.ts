@@ -1,0 +1,119 @@
+import type { IncomingHttpHeaders, IncomingMessage, RequestOptions } from 'node:http'
+import { AppError } from '../../contract/app-error.ts'
+import { remoteLimits } from '../../contract/remote-limits.ts'
+import { request as plainRequest } from '../../kernel/node-http.ts'
+
+export type Asked = Readonly<{
+  method: 'GET' | 'POST' | 'DELETE'
+  headers: Readonly<Record<string, string>>
+  body?: string
+  signal?: AbortSignal
+  /** Told once everything has been written. */
+  onSent?: () => void
+}>
+
+export type Reply = Readonly<{ status: number; headers: IncomingHttpHeaders; stream: IncomingMessage }>
+
+/**
+ * One HTTP request to the server. Rejects with ERR_WEB_FAILED when the server was not reached, so that nothing was done, and with
+ * ERR_OWNER_LOST when nobody here can tell whether it was.
+ */
+export type HttpClient = (url: string, asked: Asked) => Promise<Reply>
+
+export type HttpTrust = Readonly<{
+  /** PEM certificates of authorities; in place of those that the system knows. */
+  ca?: string
+}>
+
+export function createHttpClient({ ca }: HttpTrust): HttpClient {
+  return (url, { method, headers, body, signal, onSent }) =>
+    new Promise((resolve, reject) => {
+      const { protocol, origin } = new URL(url)
+      const options: RequestOptions & { ca?: string } = { method, headers: withLength(headers, body) }
+      if (signal !== undefined) options.signal = signal
+      const isSecure = protocol === 'https:'
+      if (isSecure && ca !== undefined) options.ca = ca
+      const send = isSecure ? process.getBuiltinModule('node:https').request : plainRequest
+      const asked = send(url, options, (stream) => {
+        resolve({ status: stream.statusCode ?? 0, headers: stream.headers, stream })
+      })
+      let isConnected = false
+      const timer = setTimeout(() => asked.destroy(timedOut()), remoteLimits.remoteConnectMs)
+      asked.once('socket', (socket) => {
+        const connected = (): void => {
+          isConnected = true
+          clearTimeout(timer)
+          socket.setKeepAlive(true, KEEP_ALIVE_MS)
+        }
+        if (asked.reusedSocket) connected()
+        else socket.once(isSecure ? 'secureConnect' : 'connect', connected)
+      })
+      asked.once('finish', () => onSent?.())
+      asked.once('close', () => clearTimeout(timer))
+      asked.on('error', (error) => reject(signal?.aborted ? error : toAppError(error, origin, isConnected)))
+      asked.end(body)
+    })
+}
+
+/** A peer that vanished without a word is noticed after a while. */
+const KEEP_ALIVE_MS = 30_000
+
+const withLength = (headers: Readonly<Record<string, string>>, body: string | undefined): Record<string, string> =>
+  body === undefined ? { ...headers } : { ...headers, 'content-length': String(Buffer.byteLength(body)) }
+
+const timedOut = (): Error => Object.assign(new Error('the connection took too long'), { code: 'ETIMEDOUT' })
+
+function toAppError(cause: Error, origin: string, isConnected: boolean): AppError {
+  const { code } = cause as NodeJS.ErrnoException
+  if (isConnected) {
+    const message = `The connection to ${origin} was lost while the request was under way; it may or may not have taken effect. Check, then call again.`
+    return new AppError('ERR_OWNER_LOST', message, { origin }, { cause })
+  }
+  const [problem, next] = reasons[code ?? ''] ?? [code?.includes('CERT') ? CERTIFICATE : cause.message, CHECK]
+  return new AppError('ERR_WEB_FAILED', `${origin} cannot be reached: ${problem}. ${next}`, { origin, code }, { cause })
+}
+
+const CHECK = 'Check the address, and that a server runs there.'
+const CERTIFICATE = 'its certificate is not valid'
+const AUTHORITY = 'If it is from an authority of your own, give the certificate of that authority with --ca FILE.'
+const untrusted = ['its certificate is from an authority that is not trusted here', AUTHORITY] as const
+
+const reasons: Readonly<Record<string, readonly [problem: string, next: string]>> = {
+  ECONNREFUSED: ['nothing listens there', CHECK],
+  ENOTFOUND: ['there is no host of that name', CHECK],
+  EAI_AGAIN: ['the name cannot be looked up now', 'Check the network, then call again.'],
+  ETIMEDOUT: ['the connection took too long', CHECK],
+  ECONNRESET: ['the connection was ended at once', 'Check whether it speaks https or http.'],
+  EPROTO: ['it does not speak TLS there', 'Check whether it speaks https or http.'],
+  CERT_HAS_EXPIRED: ['its certificate has expired', 'Ask its operator to renew it.'],
+  ERR_TLS_CERT_ALTNAME_INVALID: ['its certificate is for another name', CHECK],
+  DEPTH_ZERO_SELF_SIGNED_CERT: untrusted,
+  SELF_SIGNED_CERT_IN_CHAIN: untrusted,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: untrusted,
+  UNABLE_TO_GET_ISSUER_CERT: untrusted,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: untrusted,
+}
+
+/** The whole body as text. Rejects when it is longer than `bytesMax`, and with ERR_OWNER_LOST when it ends early. */
+export async function readText({ stream }: Pick<Reply, 'stream'>, bytesMax: number): Promise<string> {
+  const chunks: Buffer[] = []
+  let size = 0
+  try {
+    for await (const chunk of stream as AsyncIterable<Buffer>) {
+      size += chunk.length
+      if (size > bytesMax) throw new AppError('ERR_TOO_LARGE', `The answer of the server exceeds ${bytesMax} bytes.`)
+      chunks.push(chunk)
+    }
+  } catch (error) {
+    throw error instanceof AppError ? error : lostAnswer(error)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+export const lostAnswer = (cause?: unknown): AppError =>
+  new AppError(
+    'ERR_OWNER_LOST',
+    'The connection to the server ended before its answer; the call may or may not have taken effect. Check, then call again.',
+    {},
+    { cause },
+  )

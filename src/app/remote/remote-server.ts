@@ -1,0 +1,64 @@
+import { readFileSync } from 'node:fs'
+import { AppError } from '../../contract/app-error.ts'
+import type { Credential } from './credential.ts'
+import { createHttpClient, type HttpClient } from './http-client.ts'
+import { type RemoteLines, remoteLines } from './remote-lines.ts'
+import { parseAddress, type ServerAddress } from './server-address.ts'
+
+/** Which server a command talks to, and how it was told so. */
+export type RemoteChoice = Readonly<{
+  url: string
+  key: string | undefined
+  /** A file of certificates, as an absolute path. */
+  ca: string | undefined
+  allowPlainHttp: boolean
+}>
+
+export type RemoteServer = Readonly<{
+  address: ServerAddress
+  http: HttpClient
+  credential: Credential
+  /** `query` chooses what is seen, as in the address of a client. */
+  openLines(query: Readonly<Record<string, string>>, listens: boolean): RemoteLines
+}>
+
+export async function openRemoteServer(choice: RemoteChoice): Promise<RemoteServer> {
+  const address = parseAddress(choice.url, choice)
+  const http = createHttpClient(choice.ca === undefined ? {} : { ca: readAuthorities(choice.ca) })
+  const credential = keyCredential(choice.key)
+  return {
+    address,
+    http,
+    credential,
+    openLines(query, listens) {
+      const endpoint = new URL(address.resource)
+      for (const [name, value] of Object.entries(query)) endpoint.searchParams.set(name, value)
+      return remoteLines({ http, credential, origin: address.origin, endpoint: endpoint.href, listens })
+    },
+  }
+}
+
+export function readAuthorities(path: string): string {
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (cause) {
+    const reason = (cause as NodeJS.ErrnoException).code
+    throw new AppError('ERR_INVALID_INPUT', `ca: the file ${path} cannot be read (${reason}).`, { field: 'ca' })
+  }
+  if (text.includes('-----BEGIN CERTIFICATE-----')) return text
+  throw new AppError('ERR_INVALID_INPUT', `ca: the file ${path} has no certificate in PEM.`, { field: 'ca' })
+}
+
+const keyCredential = (key: string | undefined): Credential => ({
+  token: async () => key,
+  renew: async () => false,
+  refusal: (origin) =>
+    new AppError(
+      'ERR_UNAUTHENTICATED',
+      key === undefined
+        ? `${origin} has to know who you are. Give an API key with --key or CASTELLAN_API_KEY.`
+        : `${origin} does not accept this API key. Give another one with --key or CASTELLAN_API_KEY.`,
+      { origin },
+    ),
+})

@@ -1,0 +1,31 @@
+import { AppError } from '../../contract/app-error.ts'
+import { isLoopbackHost } from '../../http/peer-address.ts'
+
+/** A server elsewhere, as `--url` names it: all of it, or one gateway. */
+export type ServerAddress = Readonly<{
+  origin: string
+  /** Where MCP is spoken; tokens are for this address (RFC 8707). */
+  resource: string
+}>
+
+const RULE =
+  'must be the address of a server, such as https://castellan.example or https://castellan.example/mcp/GATEWAY'
+
+/** Throws ERR_INVALID_INPUT for anything else, and for an address at which a credential could be read in transit. */
+export function parseAddress(input: string, { allowPlainHttp }: Readonly<{ allowPlainHttp: boolean }>): ServerAddress {
+  const url = URL.parse(input)
+  const isHttp = url?.protocol === 'https:' || url?.protocol === 'http:'
+  if (url === null || !isHttp || url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') {
+    throw new AppError('ERR_INVALID_INPUT', `url: ${RULE}, without a user, a query or a fragment.`, { field: 'url' })
+  }
+  const path = url.pathname.replace(/\/$/, '')
+  if (path !== '' && !/^\/mcp(\/[^/]+)?$/.test(path)) {
+    throw new AppError('ERR_INVALID_INPUT', `url: ${RULE}; it has no other path.`, { field: 'url' })
+  }
+  if (url.protocol === 'http:' && !isLoopbackHost(url.hostname) && !allowPlainHttp) {
+    const message =
+      'url: over plain HTTP others could read keys and answers in transit. Use https, or a tunnel to a loopback address; --allow-plain-http allows it.'
+    throw new AppError('ERR_INVALID_INPUT', message, { field: 'url' })
+  }
+  return { origin: url.origin, resource: `${url.origin}${path === '' ? '/mcp' : path}` }
+}
