@@ -374,6 +374,12 @@ CREATE TABLE oauth_consents (
 CREATE INDEX oauth_consents_by_user ON oauth_consents ("userId", "clientId");
 CREATE TABLE oauth_client_assertions (id TEXT PRIMARY KEY, "expiresAt" TEXT NOT NULL);
 
+-- 24 tool assignments
+CREATE TABLE tool_assignments (
+  tenant TEXT NOT NULL, profile_id TEXT NOT NULL, tool_id TEXT NOT NULL, mode TEXT NOT NULL, deployment_id TEXT,
+  created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, PRIMARY KEY (tenant, profile_id, tool_id));
+CREATE INDEX tool_assignments_by_tool ON tool_assignments (tenant, tool_id);
+
 -- postgres
 
 -- 1 log
@@ -704,3 +710,9 @@ CREATE TABLE oauth_consents (
   "requestedUserInfoClaims" TEXT, scopes TEXT NOT NULL, "createdAt" TEXT NOT NULL, "updatedAt" TEXT NOT NULL);
 CREATE INDEX oauth_consents_by_user ON oauth_consents ("userId", "clientId");
 CREATE TABLE oauth_client_assertions (id TEXT PRIMARY KEY, "expiresAt" TEXT NOT NULL);
+
+-- 24 tool assignments
+CREATE TABLE tool_assignments (
+  tenant TEXT NOT NULL, profile_id TEXT NOT NULL, tool_id TEXT NOT NULL, mode TEXT NOT NULL, deployment_id TEXT,
+  created_at BIGINT NOT NULL, updated_at BIGINT NOT NULL, PRIMARY KEY (tenant, profile_id, tool_id));
+CREATE INDEX tool_assignments_by_tool ON tool_assignments (tenant, tool_id);

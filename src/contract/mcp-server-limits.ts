@@ -27,4 +27,7 @@ export const mcpServerLimits = {
   /** Installation requests of a tenant, notes of one, and what each may say. */
   mcpInstallationRequestsMax: 5_000,
   mcpRequestNotesMax: 100,
+  /** Tools of one gateway or agent, and assignments in one call. */
+  toolAssignmentsMax: 1_000,
+  toolAssignmentsPerCallMax: 500,
 } as const

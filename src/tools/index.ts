@@ -14,6 +14,7 @@ const toolsetLoaders: Readonly<Record<Toolset, () => Promise<readonly ToolDefini
   cmd: async () => (await import('./cmd/index.ts')).cmdTools,
   executions: async () => (await import('./executions/index.ts')).executionTools,
   fs: async () => (await import('./fs/index.ts')).fsTools,
+  gateways: async () => (await import('./gateways/index.ts')).gatewayTools,
   modes: async () => (await import('./modes/index.ts')).modeTools,
   intents: async () => (await import('./intents/index.ts')).intentTools,
   people: async () => (await import('./people/index.ts')).peopleTools,

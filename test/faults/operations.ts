@@ -118,6 +118,17 @@ const renameServer = async (app: TestApp, turn: number): Promise<SweptCall> => {
   return { tool: 'edit_mcp_description', args: { id, name: `after ${turn}`, scope: 'org' } }
 }
 
+const createGateway = async (_: TestApp, turn: number): Promise<SweptCall> => ({
+  tool: 'create_mcp_gateway',
+  args: { name: `gateway ${turn}` },
+})
+
+const assignTools = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  const { id } = await app.ask<{ id: string }>('create_mcp_gateway', { name: `assigned ${turn}` })
+  const assignments = ['task_list', 'task_get'].map((toolId) => ({ mcpGatewayId: id, toolId }))
+  return { tool: 'bulk_assign_tools_to_mcp_gateways', args: { assignments } }
+}
+
 const createUser = async (_app: TestApp, turn: number): Promise<SweptCall> => ({
   tool: 'user_create',
   args: { email: `swept-${turn}@example.com` },
@@ -171,6 +182,8 @@ export const operations: readonly Operation[] = [
   { name: 'secret_link_submit', kind: 'write', prepare: alone(enterSecret) },
   { name: 'create_mcp_server', kind: 'write', prepare: alone(createServer) },
   { name: 'edit_mcp_description', kind: 'write', prepare: alone(renameServer) },
+  { name: 'create_mcp_gateway', kind: 'write', prepare: alone(createGateway) },
+  { name: 'bulk_assign_tools_to_mcp_gateways', kind: 'write', prepare: alone(assignTools) },
   { name: 'user_create', kind: 'write', prepare: alone(createUser) },
   { name: 'invitation_accept', kind: 'write', prepare: alone(acceptInvitation) },
   {

@@ -183,6 +183,13 @@ export const layerRows: readonly LayerRow[] = [
       'MCP servers of others: the catalogue, what is deployed of it, and the tools that they list. What runs and reaches them is behind its port. A specification for a cluster is YAML.',
   },
   {
+    folder: 'domains/gateways',
+    folders: ['kernel', 'contract', 'domains/profiles', 'domains/mcp-servers'],
+    packages: [],
+    reason:
+      'Gateways are profiles with tools of MCP servers: who has which tool, and with which deployment of its server it is called.',
+  },
+  {
     folder: 'upstreams',
     folders: ['kernel', 'contract', 'domains/mcp-servers', 'web-client'],
     packages: ['@modelcontextprotocol/client', 'node:stream'],

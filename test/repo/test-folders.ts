@@ -8,7 +8,7 @@ export const mirrors: Readonly<Record<string, readonly string[]>> = {
   backends: ['backends', 'supervisor'],
   engine: ['engine'],
   executions: ['domains/executions'],
-  governance: ['domains/profiles', 'domains/mcp-servers', 'domains/secrets', 'upstreams'],
+  governance: ['domains/gateways', 'domains/profiles', 'domains/mcp-servers', 'domains/secrets', 'upstreams'],
   ledger: ['domains/log', 'domains/server', 'domains/skills', 'domains/tasks', 'domains/trail'],
   people: ['accounts', 'domains/people'],
   pipeline: ['tools/runtime'],

@@ -65,6 +65,12 @@ const parametersWithAlternatives: readonly string[] = [
   'edit_agent.icon',
   'edit_agent.systemPrompt',
   'edit_agent.toolAssignments',
+  'bulk_assign_tools_to_agents.assignments',
+  'bulk_assign_tools_to_mcp_gateways.assignments',
+  'create_mcp_gateway.description',
+  'create_mcp_gateway.icon',
+  'edit_mcp_gateway.description',
+  'edit_mcp_gateway.icon',
 ]
 
 const effectsOfAction: Readonly<Record<string, readonly Effect[]>> = {
@@ -248,6 +254,9 @@ const writtenInCamelCase: readonly string[] = [
   'edit_mcp_description',
   'get_mcp_server_logs',
   'get_mcp_server_tools',
+  'create_mcp_gateway',
+  'edit_mcp_gateway',
+  'unassign_tools_from_mcp_gateway',
 ]
 
 const parameterName: ToolCheck = (tool) =>

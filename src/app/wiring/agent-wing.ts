@@ -2,6 +2,7 @@ import type { Database } from '../../contract/database.ts'
 import type { Embedder } from '../../contract/embedder.ts'
 import type { ToolInvoker } from '../../contract/tool-invoker.ts'
 import type { Models } from '../../domains/executions/model.ts'
+import type { AssignmentDeps } from '../../domains/gateways/assignments.ts'
 import type { ServerService } from '../../domains/server/service.ts'
 import type { RunFeed } from '../../http/rest-routes.ts'
 import { sqlActivityStore } from '../../stores/sql/activity-store.ts'
@@ -38,6 +39,7 @@ export type AgentWingParts = Readonly<{
   invoker: ToolInvoker
   workspaceWing: WorkspaceWing
   embedder: Embedder | undefined
+  noteToolChange: AssignmentDeps['noteChange']
 }>
 
 /** Agents and workflows, and the engine that runs them. Runs go on from where they were, and schedules come due. */
@@ -55,6 +57,7 @@ export function openAgentWing(deps: AppDeps, parts: AgentWingParts): AgentWing {
     tools: invoker,
     userTeams: sqlPeopleStore,
     views,
+    noteToolChange: parts.noteToolChange,
     activity: activityOf(engine, sqlActivityStore),
     health: async () => {
       const { version, status } = await parts.server.health({ nowMs: deps.clock.nowMs() })

@@ -1,5 +1,10 @@
 import type { UpstreamTools } from '../../contract/upstream-tools.ts'
+import type { AssignmentDeps } from '../../domains/gateways/assignments.ts'
+import { createGatewayService } from '../../domains/gateways/service.ts'
+import { createProfileService } from '../../domains/profiles/service.ts'
 import type { SecretLinks } from '../../domains/secrets/links.ts'
+import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
+import { sqlProfileStore } from '../../stores/sql/profile-store.ts'
 import type { Services } from '../../tools/runtime/services.ts'
 import type { ToolViews } from '../../tools/runtime/tool-views.ts'
 import type { AppDeps } from '../build-app.ts'
@@ -7,23 +12,30 @@ import { type McpServerParts, openMcpServers } from './open-mcp-servers.ts'
 import { openSecrets, type SecretParts } from './open-secrets.ts'
 
 export type GovernanceWing = Readonly<{
-  services: Pick<Services, 'secrets' | 'secretLinks' | 'mcpServers'>
+  services: Pick<Services, 'secrets' | 'secretLinks' | 'mcpServers' | 'gateways'>
   links: SecretLinks
   upstreamTools: UpstreamTools
+  noteToolChange: AssignmentDeps['noteChange']
   close(): Promise<void>
 }>
 
-export type GovernanceWingParts = SecretParts & McpServerParts & Readonly<{ views: Pick<ToolViews, 'connect'> }>
+export type GovernanceWingParts = SecretParts &
+  Omit<McpServerParts, 'sharing'> &
+  Readonly<{ views: Pick<ToolViews, 'connect' | 'own'> }>
 
 /** Who may use what of others: secrets, and the servers, gateways and people that need them. */
 export async function openGovernanceWing(deps: AppDeps, parts: GovernanceWingParts): Promise<GovernanceWing> {
   const secrets = openSecrets(deps, parts)
-  const mcpServers = await openMcpServers(deps, parts, secrets)
+  const sharing = createProfileService({ store: sqlProfileStore, teams: sqlPeopleStore, random: deps.random })
+  const mcpServers = await openMcpServers(deps, { ...parts, sharing }, secrets)
+  const { assignments, noteChange } = mcpServers
+  const gateways = createGatewayService({ profiles: sqlProfileStore, sharing, assignments, noteChange })
   parts.views.connect(mcpServers.tools)
   return {
-    services: { secrets: secrets.service, secretLinks: secrets.links, mcpServers: mcpServers.service },
+    services: { secrets: secrets.service, secretLinks: secrets.links, mcpServers: mcpServers.service, gateways },
     links: secrets.links,
     upstreamTools: mcpServers.tools,
+    noteToolChange: noteChange,
     async close() {
       await mcpServers.close()
       await secrets.close()

@@ -1,7 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { installedLanguages } from '../../backends/namespaces/installed-languages.ts'
-import { AppError } from '../../contract/app-error.ts'
 import type { Embedder } from '../../contract/embedder.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { ToolInvoker } from '../../contract/tool-invoker.ts'
@@ -13,6 +12,7 @@ import { type AgentRegistry, createAgentRegistry } from '../../domains/agents/re
 import { type AgentSearch, createAgentSearch } from '../../domains/agents/search.ts'
 import { createTemplates } from '../../domains/agents/templates.ts'
 import { skipOf } from '../../domains/executions/skip-judge.ts'
+import type { AssignmentDeps } from '../../domains/gateways/assignments.ts'
 import { createRuntimeRegistry, type RuntimeRegistry } from '../../domains/platform/runtimes.ts'
 import { createPlatformService, type PlatformDeps, type PlatformService } from '../../domains/platform/service.ts'
 import { createProfileService } from '../../domains/profiles/service.ts'
@@ -24,6 +24,7 @@ import type { AppDeps } from '../build-app.ts'
 import type { Config } from '../config.ts'
 import { displayedConfig } from '../displayed-config.ts'
 import type { OpenedPolicies } from './open-policies.ts'
+import { openToolAssignments } from './open-tool-assignments.ts'
 
 const templateFolder = new URL('../../../templates/agents/', import.meta.url)
 
@@ -44,6 +45,7 @@ export type AgentParts = Readonly<{
   tools: ToolInvoker
   userTeams: UserTeams
   views: ToolViews
+  noteToolChange: AssignmentDeps['noteChange']
   activity: ActivityLog
   schedules: ScheduleSetter
   health: PlatformDeps['health']
@@ -115,20 +117,18 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
   return { registry, platform, runtimes, search }
 }
 
-/** The tools of this server. Those of other servers are not known here yet, so that none of them is there. */
-const toolAssignerOf = ({ tools, views }: Pick<AgentParts, 'tools' | 'views'>): ToolAssigner => ({
+/** The tools of this server go into the manifest; those of other servers have a table, with their credentials. */
+const toolAssignerOf = ({
+  tools,
+  views,
+  noteToolChange,
+}: Pick<AgentParts, 'tools' | 'views' | 'noteToolChange'>): ToolAssigner => ({
+  ...openToolAssignments({ views, noteChange: noteToolChange }),
   isOwn: (toolId) => views.own.names.has(toolId),
   describe(principal, names) {
     const described = new Map(tools.describe(principal, names).map(({ name, description }) => [name, description]))
     return names.map((name) => ({ id: name, name, description: described.get(name) ?? null, catalogId: null }))
   },
-  async assign(_call, _profile, assignments) {
-    if (assignments.length === 0) return
-    throw new AppError('ERR_NOT_FOUND', 'toolAssignments: there is no such tool; use search_tools to find its name', {
-      field: 'toolAssignments',
-    })
-  },
-  assignedTo: async () => [],
 })
 
 type Sizes = Pick<Config['workspaces'], 'max_vcpus' | 'max_memory_mb' | 'max_disk_gb'>

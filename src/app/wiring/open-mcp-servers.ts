@@ -1,30 +1,42 @@
 import { join } from 'node:path'
+import { AppError } from '../../contract/app-error.ts'
+import type { Call, EffectRecord } from '../../contract/call.ts'
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
+import { canModify } from '../../contract/sharing.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import type { UpstreamTools } from '../../contract/upstream-tools.ts'
+import type { AssignmentDeps, ToolAssignments } from '../../domains/gateways/assignments.ts'
 import { createCatalog, type TeamDirectory } from '../../domains/mcp-servers/catalog.ts'
-import { createDeployments } from '../../domains/mcp-servers/deployments.ts'
+import { type AgentTools, createDeployments } from '../../domains/mcp-servers/deployments.ts'
 import { createInstallationRequests } from '../../domains/mcp-servers/installation-requests.ts'
 import type { UpstreamRuntime } from '../../domains/mcp-servers/runtime.ts'
 import { createMcpServerService, type McpServerService } from '../../domains/mcp-servers/service.ts'
 import { createUpstreamTools, openToolVersions } from '../../domains/mcp-servers/upstream-tools.ts'
+import type { Profile } from '../../domains/profiles/ports.ts'
+import { modifyPermission, noSuch } from '../../domains/profiles/rules.ts'
+import type { ProfileService } from '../../domains/profiles/service.ts'
 import { createServerLog } from '../../stores/files/server-log.ts'
 import { sqlInstallationRequestStore } from '../../stores/sql/installation-request-store.ts'
 import { sqlMcpServerStore as store } from '../../stores/sql/mcp-server-store.ts'
 import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
+import type { ToolViews } from '../../tools/runtime/tool-views.ts'
 import type { AppDeps } from '../build-app.ts'
 import { once } from './once.ts'
 import type { OpenedSecrets } from './open-secrets.ts'
+import { openToolAssignments } from './open-tool-assignments.ts'
 import { createServerWorkspaces, type ServerWorkspaceParts } from './server-workspaces.ts'
 
 export type OpenedMcpServers = Readonly<{
   service: McpServerService
   tools: UpstreamTools
+  assignments: ToolAssignments
+  noteChange: AssignmentDeps['noteChange']
   close(): Promise<void>
 }>
 
-export type McpServerParts = ServerWorkspaceParts & Readonly<{ database: Database; directory: string }>
+export type McpServerParts = ServerWorkspaceParts &
+  Readonly<{ database: Database; directory: string; views: Pick<ToolViews, 'own'>; sharing: ProfileService }>
 
 /** The MCP servers behind this one. What connects to them is loaded when the first is used. */
 export async function openMcpServers(
@@ -36,10 +48,7 @@ export async function openMcpServers(
   const { database } = parts
   const runtime = lazyRuntime(deps, parts)
   const versions = await openToolVersions({ store, database })
-  const noteChange = async (
-    tx: Parameters<typeof store.raiseVersion>[0],
-    tenant: Parameters<typeof store.raiseVersion>[1],
-  ) => {
+  const noteChange: AssignmentDeps['noteChange'] = async (tx, tenant) => {
     await store.raiseVersion(tx, tenant)
     // Listeners are told what was committed.
     void database.flush().then(
@@ -47,6 +56,7 @@ export async function openMcpServers(
       (error: unknown) => logger.warn('a change of MCP servers was not announced', { cause: String(error) }),
     )
   }
+  const assignments = openToolAssignments({ views: parts.views, noteChange })
   const shared = { store, secrets, runtime, teams, random, noteChange }
   const catalog = createCatalog(shared)
   const deployments = createDeployments({
@@ -57,7 +67,7 @@ export async function openMcpServers(
     clock,
     logger,
     announce: versions.refresh,
-    assignTools: undefined,
+    agentTools: openAgentTools(assignments, parts.sharing),
   })
   const requests = createInstallationRequests({ store: sqlInstallationRequestStore, links, random })
   const isAlone = database.kind === 'sqlite'
@@ -67,11 +77,44 @@ export async function openMcpServers(
   const tidied = isAlone ? stopAbandoned(deps, parts) : undefined
   return {
     service: createMcpServerService({ store, catalog, deployments, requests, teams }),
+    assignments,
+    noteChange,
     tools: createUpstreamTools({ store, database, runtime, deployments, versions }),
     async close() {
       clearInterval(polling)
       await tidied
       await runtime.close()
+    },
+  }
+}
+
+function openAgentTools(assignments: ToolAssignments, sharing: ProfileService): AgentTools {
+  async function targetsOf({ principal, read }: Pick<Call, 'principal' | 'read'>, agentIds: readonly string[]) {
+    const targets: Profile[] = []
+    for (const id of new Set(agentIds)) {
+      const found = await sharing.find(read, principal, 'agent', id)
+      if (found === undefined) throw noSuch('agentIds', 'agent; use list_agents to find its id')
+      if (!canModify(principal, 'agent', found.sharing)) {
+        const permission = modifyPermission(found)
+        const message = `agentIds: changing one of these agents needs the permission '${permission}'`
+        throw new AppError('ERR_PERMISSION_DENIED', message, { field: 'agentIds', permission })
+      }
+      targets.push(found)
+    }
+    return targets
+  }
+  return {
+    requireAssignable: async (call, agentIds) => void (await targetsOf(call, agentIds)),
+    async assign(call, { agentIds, ...deployed }) {
+      const { principal, nowMs } = call
+      const effects: EffectRecord[] = []
+      await call.transact(async (write) => {
+        effects.length = 0
+        const read = write as unknown as ReadTx
+        const writing = { principal, nowMs, read, write, record: (effect: EffectRecord) => void effects.push(effect) }
+        await assignments.assignDeployed(writing, { ...deployed, targets: await targetsOf(writing, agentIds) })
+      })
+      for (const effect of effects) call.record(effect)
     },
   }
 }

@@ -33,6 +33,7 @@ const wings: Readonly<Record<Toolset, 'core' | 'workspaces' | 'agents' | 'govern
   platform: 'agents',
   secrets: 'governance',
   'mcp-servers': 'governance',
+  gateways: 'governance',
 }
 
 /** Parts of the program that are loaded and opened when they are first used, or when the store has work for them. */
@@ -46,7 +47,7 @@ export type Wings = Readonly<{
 
 type Parts = WorkspaceWingParts &
   Omit<GovernanceWingParts, 'workspaces'> &
-  Omit<AgentWingParts, 'workspaceWing' | 'embedder'> &
+  Omit<AgentWingParts, 'workspaceWing' | 'embedder' | 'noteToolChange'> &
   Readonly<{ embedder: SharedEmbedder }>
 
 /** `add` is given the services of each wing as it opens. */
@@ -63,7 +64,13 @@ export async function openWings(
   })
   const agents = once(async (): Promise<AgentWing> => {
     const [{ openAgentWing }, workspaceWing] = await Promise.all([import('./agent-wing.ts'), workspaces()])
-    const wing = openAgentWing(deps, { ...parts, workspaceWing, embedder: parts.embedder.get() })
+    const wing = openAgentWing(deps, {
+      ...parts,
+      workspaceWing,
+      embedder: parts.embedder.get(),
+      // A tool of another server can be assigned only where the wing of those servers is open already.
+      noteToolChange: async (...args) => (await governance()).noteToolChange(...args),
+    })
     add(wing.services)
     return wing
   })

@@ -2,13 +2,22 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { identityOf, type Principal } from '../../contract/principal.ts'
+import { canModify } from '../../contract/sharing.ts'
+import {
+  type AssignedTool,
+  type AssignmentFailure,
+  type AssignmentOutcome,
+  bulkAnswer,
+  notAssigned,
+  type ToolAssignment,
+} from '../../contract/tool-assignments.ts'
 import { nextVersion } from '../manifests/versions.ts'
 import type { Profile, ProfileStore } from '../profiles/ports.ts'
-import { invalid, missingName } from '../profiles/rules.ts'
+import { invalid, missingName, modifyPermission, noSuch, requireNoKnowledge } from '../profiles/rules.ts'
 import type { ProfileFields, ProfileService } from '../profiles/service.ts'
 import type { AgentAccess, FoundAgent } from './agent-access.ts'
 import type { Deployment } from './deployment.ts'
-import type { AgentStore, AgentVersion, AssignedTool, ToolAssigner, ToolAssignment } from './ports.ts'
+import type { AgentStore, AgentVersion, ToolAssigner } from './ports.ts'
 import { agentNotFound, forPlatformOperators } from './records.ts'
 import { changedManifest, firstManifest } from './written-manifest.ts'
 
@@ -19,6 +28,9 @@ export type AgentFields = ProfileFields &
     subAgentIds?: readonly string[] | undefined
     toolAssignments?: readonly ToolAssignment[] | undefined
   }>
+
+type AgentAssignment = ToolAssignment & Readonly<{ agentId: string }>
+type ToolsForAgents = Readonly<{ assignments: readonly AgentAssignment[] }>
 
 export type AgentProfileDeps = Readonly<{
   store: AgentStore
@@ -133,7 +145,7 @@ export function createAgentProfiles(deps: AgentProfileDeps) {
     const manifest = await deployment.checked(call, yaml)
     await deployment.insert(call, profile, { tenant: profile.tenant, manifest, yaml, versions: [] })
     await addSubAgents(call, profile, input.subAgentIds)
-    await deps.tools.assign(call, profile, others)
+    await assignAll(call, profile, others)
     return await viewOf(call, await require(call, profile.id))
   }
 
@@ -147,8 +159,77 @@ export function createAgentProfiles(deps: AgentProfileDeps) {
     await sharing.save(call, profile)
     await deployChange(call, { agent, profile }, input, names)
     await addSubAgents(call, profile, input.subAgentIds)
-    await deps.tools.assign(call, profile, others)
+    await assignAll(call, profile, others)
+    if (profile.sharing !== found.profile.sharing) await deps.tools.requireAligned(call, profile)
     return await viewOf(call, await require(call, agent.id))
+  }
+
+  /** All of them, or none. */
+  async function assignAll(call: Call, target: Profile, assignments: readonly ToolAssignment[]): Promise<void> {
+    const outcomes = await deps.tools.assign(
+      call,
+      assignments.map((input) => ({ target, input })),
+    )
+    const failed = outcomes.find((outcome) => outcome.status === 'failed')
+    if (failed === undefined) return
+    const code = failed.code === 'not_found' ? 'ERR_NOT_FOUND' : 'ERR_INVALID_INPUT'
+    throw new AppError(code, `toolAssignments: ${failed.message}`, { field: 'toolAssignments', type: failed.type })
+  }
+
+  async function targetOf(call: Call, idOrName: string): Promise<FoundAgent | AssignmentFailure> {
+    const found = await access.find(call.read, call.principal, idOrName)
+    if (found === undefined || found.agent.tenant !== call.principal.tenant) {
+      return notAssigned('not_found', 'agent_not_found', 'agentId: there is no such agent of yours; use list_agents')
+    }
+    if (canModify(call.principal, 'agent', found.profile.sharing)) return found
+    const message = `agentId: changing this agent needs the permission '${modifyPermission(found.profile)}'`
+    return notAssigned('validation_error', 'forbidden', message)
+  }
+
+  /** The tools of this server become part of the manifest, all that are new as one version. */
+  async function assignOwn(call: Call, found: FoundAgent, wanted: readonly ToolAssignment[]) {
+    const { manifestYaml } = await deps.versionOf(call.read, found.agent, undefined)
+    const listed = new Set(await manifestTools(manifestYaml))
+    const added: string[] = []
+    const outcomes = wanted.map(({ toolId, mcpServerId, credentialResolutionMode }): AssignmentOutcome => {
+      if ((mcpServerId ?? null) !== null || credentialResolutionMode === 'enterprise_managed') {
+        const message = 'mcpServerId: a tool of this server takes no credentials; give its toolId alone'
+        return notAssigned('validation_error', 'no_credentials', message)
+      }
+      if (listed.has(toolId)) return { status: 'duplicate' }
+      listed.add(toolId)
+      added.push(toolId)
+      return { status: 'succeeded' }
+    })
+    await deployChange(call, found, {}, added)
+    return outcomes
+  }
+
+  async function assignTools(call: Call, { assignments }: ToolsForAgents) {
+    const outcomes = new Map<AgentAssignment, AssignmentOutcome>()
+    for (const agentId of new Set(assignments.map((one) => one.agentId))) {
+      const wanted = assignments.filter((one) => one.agentId === agentId)
+      const found = await targetOf(call, agentId)
+      if ('status' in found) {
+        for (const one of wanted) outcomes.set(one, found)
+        continue
+      }
+      const own = wanted.filter(({ toolId }) => deps.tools.isOwn(toolId))
+      const others = wanted.filter(({ toolId }) => !deps.tools.isOwn(toolId))
+      const target = found.profile
+      const made = [
+        ...(await assignOwn(call, found, own)),
+        ...(await deps.tools.assign(
+          call,
+          others.map((input) => ({ target, input })),
+        )),
+      ]
+      for (const [index, one] of [...own, ...others].entries()) outcomes.set(one, made[index]!)
+    }
+    return bulkAnswer(
+      'agentId',
+      assignments.map((one) => ({ targetId: one.agentId, toolId: one.toolId, outcome: outcomes.get(one)! })),
+    )
   }
 
   /** What an agent is told and may use has versions: a change is one more, until there are too many; then it replaces the last. */
@@ -215,6 +296,7 @@ export function createAgentProfiles(deps: AgentProfileDeps) {
   return {
     createAgent,
     editAgent,
+    assignTools,
     subAgentsOf,
     listAgents,
     whoami,
@@ -225,12 +307,3 @@ export function createAgentProfiles(deps: AgentProfileDeps) {
     },
   }
 }
-
-/** No knowledge base and no connector can be there yet, so whatever is named is not. */
-function requireNoKnowledge({ knowledgeBaseIds = [], connectorIds = [] }: AgentFields): void {
-  if (knowledgeBaseIds.length > 0) throw noSuch('knowledgeBaseIds', 'knowledge base; leave knowledgeBaseIds out')
-  if (connectorIds.length > 0) throw noSuch('connectorIds', 'knowledge connector; leave connectorIds out')
-}
-
-const noSuch = (field: string, what: string): AppError =>
-  new AppError('ERR_NOT_FOUND', `${field}: there is no such ${what}`, { field })

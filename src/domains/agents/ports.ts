@@ -2,8 +2,10 @@ import type { Call } from '../../contract/call.ts'
 import type { Principal, TenantId } from '../../contract/principal.ts'
 import type { Viewer } from '../../contract/sharing.ts'
 import type { ScheduleView, Timing } from '../../contract/timing.ts'
+import type { AssignedTool, AssignmentOutcome, ToolAssignment } from '../../contract/tool-assignments.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import type { Profile } from '../profiles/ports.ts'
 
 export type AgentStatus = 'active' | 'paused' | 'archived' | 'failed'
 /** `global` agents are kept in the tenant of the system and seen by all. */
@@ -115,28 +117,22 @@ export type ScheduleSetter = Readonly<{
   find(tx: ReadTx | WriteTx, agent: Pick<Agent, 'tenant' | 'id'>): Promise<ScheduleView | null>
 }>
 
-/** A tool of an agent. One of this server has its name as its id and comes from no catalogue. */
-export type AssignedTool = Readonly<{ id: string; name: string; description: string | null; catalogId: string | null }>
-
-export type ToolAssignment = Readonly<{
-  toolId: string
-  resolveAtCallTime?: boolean | undefined
-  credentialResolutionMode?: 'static' | 'dynamic' | 'enterprise_managed' | undefined
-  mcpServerId?: string | null | undefined
-}>
-
 /** The tools that an agent can be given: those of this server by name, and those of other servers, with credentials. */
 export type ToolAssigner = Readonly<{
   isOwn(toolId: string): boolean
   /** Of this server; the description of one that the caller may not use is not told. */
   describe(principal: Principal, names: readonly string[]): AssignedTool[]
-  /** Of other servers: adds them, or changes their credentials. Refuses all if one cannot be assigned. */
+  /** Of other servers: adds them, or changes their credentials. One outcome for each, in their order. */
   assign(
     call: Call,
-    profile: Readonly<{ tenant: TenantId; id: string }>,
-    assignments: readonly ToolAssignment[],
-  ): Promise<void>
-  assignedTo(call: Call, agent: Readonly<{ tenant: TenantId; id: string }>): Promise<AssignedTool[]>
+    wanted: readonly Readonly<{ target: Pick<Profile, 'tenant' | 'id' | 'sharing'>; input: ToolAssignment }>[],
+  ): Promise<AssignmentOutcome[]>
+  assignedTo(
+    call: Pick<Call, 'principal' | 'read'>,
+    agent: Readonly<{ tenant: TenantId; id: string }>,
+  ): Promise<AssignedTool[]>
+  /** Refuses a sharing that does not fit the deployments that its tools are assigned with. */
+  requireAligned(call: Call, profile: Pick<Profile, 'tenant' | 'id' | 'sharing'>): Promise<void>
 }>
 
 /** Which agents a caller wants to see. */

@@ -33,14 +33,17 @@ export type DeploymentDeps = Readonly<{
   noteChange(tx: WriteTx, tenant: TenantId): Promise<void>
   /** Told after a commit that changed the tools. */
   announce(tenant: TenantId): Promise<void>
-  /** Assigns tools to agents with this deployment's credentials; absent where nothing can be assigned. */
-  assignTools: ((call: Call, input: ToolAssignment) => Promise<unknown>) | undefined
+  agentTools: AgentTools
 }>
 
-type ToolAssignment = Readonly<{
-  agentIds: readonly string[]
-  toolIds: readonly string[]
-  deploymentId: string
+/** Tools of a deployment for agents, with its credentials. */
+export type AgentTools = Readonly<{
+  /** Throws for an agent that is not there, or that the caller may not change. */
+  requireAssignable(call: Pick<Call, 'principal' | 'read'>, agentIds: readonly string[]): Promise<void>
+  assign(
+    call: Call,
+    input: Readonly<{ agentIds: readonly string[]; toolIds: readonly string[]; deploymentId: string }>,
+  ): Promise<void>
 }>
 
 export type DeployInput = Readonly<{
@@ -133,7 +136,8 @@ export function createDeployments(deps: DeploymentDeps) {
   async function deploy(call: Call, input: DeployInput) {
     const { principal, nowMs } = call
     const { tenant } = principal
-    if ((input.agentIds?.length ?? 0) > 0 && deps.assignTools === undefined) throw noAssignments()
+    const { agentIds = [] } = input
+    await deps.agentTools.requireAssignable(call, agentIds)
     const origin = await deps.links.originFor(call)
     const made = await call.transact(async (tx) => {
       const item = await deps.catalog.find(tx, principal, input.catalogId)
@@ -174,9 +178,8 @@ export function createDeployments(deps: DeploymentDeps) {
     const deployment = ready ?? made.deployment
     const tools = await store.listTools(deps.database.read, tenant, made.item.id)
     const toolIds = tools.filter(({ removedAtMs }) => removedAtMs === null).map(({ id }) => id)
-    const { agentIds = [] } = input
     if (agentIds.length > 0 && deployment.status === 'success') {
-      await deps.assignTools?.(call, { agentIds, toolIds, deploymentId: deployment.id })
+      await deps.agentTools.assign(call, { agentIds, toolIds, deploymentId: deployment.id })
     }
     call.record({ kind: 'mcp_server_deployed', body: recordOf(made.item, deployment) })
     return {
@@ -338,11 +341,6 @@ async function requireRoom(store: McpServerStore, tx: WriteTx, tenant: TenantId)
   if (count < limits.mcpDeploymentsMax) return
   throw new AppError('ERR_QUOTA_EXCEEDED', `There are ${count} deployments of MCP servers, and no more are kept.`)
 }
-
-const noAssignments = (): AppError =>
-  new AppError('ERR_FEATURE_DISABLED', 'agentIds: tools cannot be assigned to agents here; leave it out.', {
-    field: 'agentIds',
-  })
 
 const alreadyDeployed = ({ id, sharing }: Deployment): AppError =>
   new AppError('ERR_ALREADY_EXISTS', `scope: the server is deployed for this ${sharing.scope} already.`, {

@@ -69,7 +69,7 @@ export type McpServerStore = Readonly<{
   insertItem(tx: WriteTx, tenant: TenantId, item: CatalogItem): Promise<void>
   /** Writes all but id, author and creation. */
   saveItem(tx: WriteTx, tenant: TenantId, item: CatalogItem): Promise<void>
-  /** With its deployments and tools. Answers whether it was there. */
+  /** With its deployments, its tools and their assignments. Answers whether it was there. */
   deleteItem(tx: WriteTx, tenant: TenantId, id: string): Promise<boolean>
   findItem(tx: ReadTx | WriteTx, tenant: TenantId, id: string): Promise<CatalogItem | undefined>
   /** By name. */

@@ -46,7 +46,7 @@ export type ProfileStore = Readonly<{
   insertProfile(tx: WriteTx, tenant: TenantId, profile: Profile): Promise<void>
   /** Writes all but id, kind and creation. */
   saveProfile(tx: WriteTx, tenant: TenantId, profile: Profile): Promise<void>
-  /** With its teams and its sub-agents, and from among the sub-agents of others. */
+  /** With its teams, its tools and its sub-agents, and from among the sub-agents of others. */
   deleteProfile(tx: WriteTx, tenant: TenantId, id: string): Promise<void>
   findProfile(tx: ReadTx, tenant: TenantId, id: string): Promise<Profile | undefined>
   /** All that have the name, in any case, or the slug; the caller decides which of them are seen. */

@@ -87,3 +87,23 @@ export const invalid = (field: string, problem: string): AppError =>
   new AppError('ERR_INVALID_INPUT', `${field}: ${problem}`, { field })
 
 export const missingName = (): AppError => invalid('id', 'give an id or a name')
+
+/** What a caller lacks that sees it and may not change it. */
+export function modifyPermission({ kind, sharing }: Pick<Profile, 'kind' | 'sharing'>): string {
+  return `${resourceOf(kind)}:${sharing.scope === 'org' ? 'admin' : 'team-admin'}`
+}
+
+/** No knowledge base and no connector can be there yet, so whatever is named is not. */
+export function requireNoKnowledge({
+  knowledgeBaseIds = [],
+  connectorIds = [],
+}: Readonly<{
+  knowledgeBaseIds?: readonly string[] | undefined
+  connectorIds?: readonly string[] | undefined
+}>): void {
+  if (knowledgeBaseIds.length > 0) throw noSuch('knowledgeBaseIds', 'knowledge base; leave knowledgeBaseIds out')
+  if (connectorIds.length > 0) throw noSuch('connectorIds', 'knowledge connector; leave connectorIds out')
+}
+
+export const noSuch = (field: string, what: string): AppError =>
+  new AppError('ERR_NOT_FOUND', `${field}: there is no such ${what}`, { field })

@@ -13,6 +13,7 @@ import {
   checkName,
   checkPrompts,
   isNamed,
+  modifyPermission,
   nameTaken,
   nearestFirst,
   numberedSlug,
@@ -228,12 +229,11 @@ const noTeam = (): AppError =>
     field: 'teams',
   })
 
-const mayNotModify = ({ sharing, kind }: Profile): AppError => {
-  const resource = resourceOf(kind)
-  const permission = sharing.scope === 'org' ? `${resource}:admin` : `${resource}:team-admin`
+const mayNotModify = (profile: Profile): AppError => {
+  const permission = modifyPermission(profile)
   return new AppError(
     'ERR_PERMISSION_DENIED',
-    `id: this one has the scope ${sharing.scope}; changing it needs the permission '${permission}'`,
+    `id: this one has the scope ${profile.sharing.scope}; changing it needs the permission '${permission}'`,
     { field: 'id', permission },
   )
 }

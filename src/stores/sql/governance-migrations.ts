@@ -97,4 +97,13 @@ export const governanceMigrations: readonly Migration[] = [
     ],
   },
   ...peopleMigrations,
+  {
+    name: 'tool assignments',
+    statements: [
+      `CREATE TABLE tool_assignments (
+        tenant TEXT NOT NULL, profile_id TEXT NOT NULL, tool_id TEXT NOT NULL, mode TEXT NOT NULL, deployment_id TEXT,
+        created_at $integer NOT NULL, updated_at $integer NOT NULL, PRIMARY KEY (tenant, profile_id, tool_id))`,
+      'CREATE INDEX tool_assignments_by_tool ON tool_assignments (tenant, tool_id)',
+    ],
+  },
 ]

@@ -13,6 +13,7 @@ export type GovernanceSchema = PeopleSchema & {
   shared_with_teams: SharedWithTeamTable
   profiles: ProfileTable
   profile_sub_agents: ProfileSubAgentTable
+  tool_assignments: ToolAssignmentTable
 }
 
 export type SecretTable = {
@@ -71,6 +72,17 @@ export type ProfileTable = {
   exposure: string
   context_untrusted: number
   is_default: number
+  created_at: number
+  updated_at: number
+}
+
+/** Which tools a gateway or an agent has. `tool_id` is the id of a tool of another server, or the name of one of ours. */
+export type ToolAssignmentTable = {
+  tenant: string
+  profile_id: string
+  tool_id: string
+  mode: string
+  deployment_id: string | null
   created_at: number
   updated_at: number
 }

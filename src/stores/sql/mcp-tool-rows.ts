@@ -59,6 +59,18 @@ const listToolsOf = statement<OfItem>('mcp-tool-rows.listToolsOf')((db, arg) =>
 const deleteToolsOf = statement<OfItem>('mcp-tool-rows.deleteToolsOf')((db, arg) =>
   db.deleteFrom('mcp_tools').where('tenant', '=', arg('tenant')).where('catalog_id', '=', arg('catalog_id')),
 )
+const deleteAssignmentsOf = statement<OfItem>('mcp-tool-rows.deleteAssignmentsOf')((db, arg) =>
+  db
+    .deleteFrom('tool_assignments')
+    .where('tenant', '=', arg('tenant'))
+    .where('tool_id', 'in', (expression) =>
+      expression
+        .selectFrom('mcp_tools')
+        .select('mcp_tools.id')
+        .where('mcp_tools.tenant', '=', arg('tenant'))
+        .where('mcp_tools.catalog_id', '=', arg('catalog_id')),
+    ),
+)
 const raiseVersion = statement<{ tenant: string }>('mcp-tool-rows.raiseVersion')((db, arg) =>
   db
     .insertInto('mcp_tool_versions')
@@ -93,7 +105,9 @@ export const mcpTools = {
     return rows.map(fromRow)
   },
   async removeOf(tx: WriteTx, tenant: TenantId, catalogId: string): Promise<void> {
-    await writerOf(tx, tenant).run(deleteToolsOf, { tenant, catalog_id: catalogId })
+    const session = writerOf(tx, tenant)
+    await session.run(deleteAssignmentsOf, { tenant, catalog_id: catalogId })
+    await session.run(deleteToolsOf, { tenant, catalog_id: catalogId })
   },
   async raiseVersion(tx: WriteTx, tenant: TenantId): Promise<number> {
     await writerOf(tx, tenant).run(raiseVersion, { tenant })

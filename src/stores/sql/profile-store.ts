@@ -75,6 +75,9 @@ const deleteSubAgents = statement<RowId>('profile-store.deleteSubAgents')((db, a
       expression.or([expression('profile_id', '=', arg('id')), expression('sub_agent_id', '=', arg('id'))]),
     ),
 )
+const deleteAssignments = statement<RowId>('profile-store.deleteAssignments')((db, arg) =>
+  db.deleteFrom('tool_assignments').where('tenant', '=', arg('tenant')).where('profile_id', '=', arg('id')),
+)
 const findProfile = statement<RowId>('profile-store.findProfile')((db, arg) =>
   db.selectFrom('profiles').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
 )
@@ -182,6 +185,7 @@ export const sqlProfileStore: ProfileStore = {
   async deleteProfile(tx, tenant, id) {
     const session = writer(tx, tenant)
     await session.run(deleteSubAgents, { tenant, id })
+    await session.run(deleteAssignments, { tenant, id })
     if (tenant !== SYSTEM_TENANT) await sharedTeams.replace(tx, tenant, 'profile', id, [])
     await session.run(deleteProfile, { tenant, id })
   },

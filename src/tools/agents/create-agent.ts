@@ -1,6 +1,6 @@
 import { z } from 'zod'
+import { profileFields, profileParams } from '../profile-params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
-import { profileFields, profileParams } from './profile-params.ts'
 
 export default defineTool({
   name: 'create_agent',

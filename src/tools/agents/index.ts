@@ -9,6 +9,7 @@ import agentSearch from './aegis-agent-search.ts'
 import agentUpdate from './aegis-agent-update.ts'
 import agentInfo from './agent-info.ts'
 import agentScopeSet from './agent-scope-set.ts'
+import bulkAssignTools from './bulk-assign-tools-to-agents.ts'
 import createAgent from './create-agent.ts'
 import editAgent from './edit-agent.ts'
 import getAgent from './get-agent.ts'
@@ -26,6 +27,7 @@ export const agentTools: readonly ToolDefinition[] = [
   agentScopeSet,
   agentSearch,
   agentUpdate,
+  bulkAssignTools,
   createAgent,
   editAgent,
   getAgent,

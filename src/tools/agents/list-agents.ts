@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { params } from '../params.ts'
+import { profileFields, profileParams } from '../profile-params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
-import { profileFields, profileParams } from './profile-params.ts'
 
 export default defineTool({
   name: 'list_agents',

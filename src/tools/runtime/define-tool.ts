@@ -24,6 +24,7 @@ export const toolsets = [
   'cmd',
   'executions',
   'fs',
+  'gateways',
   'identity',
   'intents',
   'ledger',

@@ -3,6 +3,7 @@ import type { AgentRegistry } from '../../domains/agents/registry.ts'
 import type { CommandService } from '../../domains/commands/service.ts'
 import type { ExecutionService } from '../../domains/executions/service.ts'
 import type { FileService } from '../../domains/files/service.ts'
+import type { GatewayService } from '../../domains/gateways/service.ts'
 import type { GitService } from '../../domains/git/service.ts'
 import type { RoleService } from '../../domains/identity/roles.ts'
 import type { IdentityService } from '../../domains/identity/service.ts'
@@ -45,6 +46,7 @@ export type Services = Readonly<{
   intents: IntentService
   commands: CommandService
   files: FileService
+  gateways: GatewayService
   git: GitService
   tasks: TaskService
   trail: TrailService

@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { limits } from '../../contract/limits.ts'
-import { exposures, profileKinds } from '../../contract/profile-kinds.ts'
-import { sharingScopes } from '../../contract/sharing.ts'
+import { limits } from '../contract/limits.ts'
+import { exposures, profileKinds } from '../contract/profile-kinds.ts'
+import { sharingScopes } from '../contract/sharing.ts'
 
 const id = (description: string) => z.string().min(1).max(128).describe(description)
 const label = z.strictObject({
@@ -12,7 +12,7 @@ const suggestedPrompt = z.strictObject({
   summaryTitle: z.string().min(1).max(256).describe('Short title that people see.'),
   prompt: z.string().min(1).max(16_384).describe('What is sent when they choose it.'),
 })
-const toolAssignment = z.strictObject({
+const assignmentFields = {
   toolId: id('Id or name of the tool.'),
   resolveAtCallTime: z.boolean().optional().describe('The same as the mode dynamic.'),
   credentialResolutionMode: z
@@ -20,7 +20,31 @@ const toolAssignment = z.strictObject({
     .optional()
     .describe('Whose credentials a call uses: those of mcpServerId, those of the caller, or exchanged ones.'),
   mcpServerId: id('Deployment whose credentials are used in the mode static.').nullable().optional(),
-})
+} as const
+const toolAssignment = z.strictObject(assignmentFields)
+
+const described = {
+  toolId: z.string(),
+  error: z.string().optional(),
+  errorCode: z.enum(['not_found', 'validation_error']).optional(),
+  errorType: z.string().optional(),
+} as const
+
+/** Assignments of tools to several targets at once; `target` has the name that the document gives the id of one. */
+export const bulkParams = <Target extends z.ZodRawShape>(target: Target) =>
+  z
+    .array(z.strictObject({ ...assignmentFields, ...target }))
+    .min(1)
+    .max(limits.toolAssignmentsPerCallMax)
+
+export function bulkOutput<Target extends z.ZodRawShape>(target: Target) {
+  const rows = z.array(z.strictObject({ ...target, ...described }))
+  return z.strictObject({
+    succeeded: rows.describe('New ones, and those whose credentials changed.'),
+    failed: rows.describe('Those that were not made, each with the reason.'),
+    duplicates: rows.describe('Those that were there already.'),
+  })
+}
 
 /** What agents, gateways and proxies are made and changed with. */
 export const profileParams = {

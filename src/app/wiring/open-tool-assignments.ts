@@ -1,0 +1,37 @@
+import { LOCAL_OWNER, userIdOf } from '../../contract/principal.ts'
+import { type AssignmentDeps, createToolAssignments, type ToolAssignments } from '../../domains/gateways/assignments.ts'
+import { sqlAssignmentStore } from '../../stores/sql/assignment-store.ts'
+import { sqlMcpServerStore } from '../../stores/sql/mcp-server-store.ts'
+import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
+import type { ToolViews } from '../../tools/runtime/tool-views.ts'
+
+export type ToolAssignmentParts = Readonly<{
+  views: Pick<ToolViews, 'own'>
+  noteChange: AssignmentDeps['noteChange']
+}>
+
+/** The tools of gateways and agents; agents and gateways are in different wings, and have one table. */
+export const openToolAssignments = ({ views, noteChange }: ToolAssignmentParts): ToolAssignments =>
+  createToolAssignments({
+    store: sqlAssignmentStore,
+    servers: sqlMcpServerStore,
+    ownTools: {
+      nameOf: (toolId) => views.own.find(toolId)?.name,
+      describe: (_principal, names) =>
+        names.map((name) => {
+          const description = views.own.find(name)?.definition.description ?? null
+          return { id: name, name, description, catalogId: null }
+        }),
+    },
+    async membershipOf(read, tenant, identity) {
+      const userId = userIdOf(identity)
+      // What belongs to a key ends with it, and the local owner stays.
+      if (userId === undefined) return { isMember: true, isAdmin: identity === LOCAL_OWNER, teams: [] }
+      const user = await sqlPeopleStore.findUser(read, tenant, userId)
+      if (user === undefined) return { isMember: false, isAdmin: false, teams: [] }
+      return { isMember: true, isAdmin: user.role === 'admin', teams: await sqlPeopleStore.teamsOf(read, userId) }
+    },
+    exchangeProblem: () =>
+      'no identity provider is configured here that gives out credentials; use static, or resolveAtCallTime',
+    noteChange,
+  })

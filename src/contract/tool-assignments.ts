@@ -1,0 +1,51 @@
+import type { CredentialMode } from './upstream-tools.ts'
+
+/** A tool for a gateway or an agent, as callers write it. `credentialResolutionMode` counts if both say how. */
+export type ToolAssignment = Readonly<{
+  /** Id of a tool of another server, or a name. */
+  toolId: string
+  /** The same as the mode `dynamic`. */
+  resolveAtCallTime?: boolean | undefined
+  credentialResolutionMode?: CredentialMode | undefined
+  /** The deployment of the mode `static`. */
+  mcpServerId?: string | null | undefined
+}>
+
+export type AssignmentFailure = Readonly<{
+  status: 'failed'
+  code: 'not_found' | 'validation_error'
+  /** Which rule, in one word, for programs. */
+  type: string
+  message: string
+}>
+
+/** What became of one assignment: it is new or has other credentials, it was there already, or it cannot be made. */
+export type AssignmentOutcome = Readonly<{ status: 'succeeded' | 'duplicate' }> | AssignmentFailure
+
+export const notAssigned = (code: AssignmentFailure['code'], type: string, message: string): AssignmentFailure => ({
+  status: 'failed',
+  code,
+  type,
+  message,
+})
+
+/** A tool that was assigned. One of this server has its name as its id and comes from no catalogue. */
+export type AssignedTool = Readonly<{ id: string; name: string; description: string | null; catalogId: string | null }>
+
+/** The assignments of one call by what became of them, each with the id of its target under the name that the tool gives it. */
+export function bulkAnswer<Field extends string>(
+  field: Field,
+  outcomes: readonly Readonly<{ targetId: string; toolId: string; outcome: AssignmentOutcome }>[],
+) {
+  type Row = Readonly<Record<Field, string>> &
+    Readonly<{ toolId: string; error?: string; errorCode?: AssignmentFailure['code']; errorType?: string }>
+  const rows = (status: AssignmentOutcome['status']): Row[] =>
+    outcomes
+      .filter(({ outcome }) => outcome.status === status)
+      .map(({ targetId, toolId, outcome }) => {
+        const row = { [field]: targetId, toolId }
+        if (outcome.status !== 'failed') return row as Row
+        return { ...row, error: outcome.message, errorCode: outcome.code, errorType: outcome.type } as Row
+      })
+  return { succeeded: rows('succeeded'), failed: rows('failed'), duplicates: rows('duplicate') }
+}

@@ -1,0 +1,269 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
+import { isPermitted } from '../../contract/permissions.ts'
+import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
+import { canSee, type Sharing } from '../../contract/sharing.ts'
+import type {
+  AssignedTool,
+  AssignmentFailure,
+  AssignmentOutcome,
+  ToolAssignment,
+} from '../../contract/tool-assignments.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
+import type { CatalogItem, McpServerStore, StoredTool } from '../mcp-servers/ports.ts'
+import type { Profile } from '../profiles/ports.ts'
+import type { AssignmentStore, StoredAssignment } from './ports.ts'
+import { deploymentNotFound, invalidAssignment, type Membership, misalignment, modeOf, toolNotFound } from './rules.ts'
+
+export type AssignmentDeps = Readonly<{
+  store: AssignmentStore
+  servers: Pick<McpServerStore, 'findItem' | 'findTool' | 'listTools' | 'findDeployment' | 'listDeployments'>
+  ownTools: OwnTools
+  /** Of the holder of an identity; one that has left is no member. */
+  membershipOf(read: ReadTx, tenant: TenantId, identity: string): Promise<Membership>
+  /** Why credentials cannot be exchanged for the calls of this server; undefined if they can. */
+  exchangeProblem(item: CatalogItem): string | undefined
+  /** Those who list tools find others than before. */
+  noteChange(tx: WriteTx, tenant: TenantId): Promise<void>
+}>
+
+/** The tools of this server. */
+export type OwnTools = Readonly<{
+  /** By its documented name; undefined if there is none. */
+  nameOf(toolId: string): string | undefined
+  /** The description of one that the caller may not use is not told. */
+  describe(principal: Principal, names: readonly string[]): AssignedTool[]
+}>
+
+type Target = Pick<Profile, 'tenant' | 'id' | 'sharing'>
+type Reading = Pick<Call, 'principal' | 'read'>
+type Writing = Pick<Call, 'principal' | 'read' | 'write' | 'record' | 'nowMs'>
+type Credentials = Pick<StoredAssignment, 'toolId' | 'mode' | 'deploymentId'>
+
+export type ToolAssignments = ReturnType<typeof createToolAssignments>
+
+/**
+ * Which tools gateways and agents have, and with whose credentials they are called.
+ *
+ * 1. A caller assigns what it sees: a tool of a server that it may use, with a deployment that it may see.
+ * 2. A deployment is pinned only where its sharing fits that of the target, and a change of the sharing is held against it again.
+ * 3. What cannot be carried out is not stored.
+ */
+export function createToolAssignments(deps: AssignmentDeps) {
+  const { store, servers } = deps
+
+  /** By id, or by the name that callers see. Not there and not the caller's are the same. */
+  async function findTool({ principal, read }: Reading, wanted: string): Promise<StoredTool | undefined> {
+    const { tenant } = principal
+    const found =
+      (await servers.findTool(read, tenant, wanted)) ??
+      (wanted.includes('__') ? (await servers.listTools(read, tenant)).find(({ name }) => name === wanted) : undefined)
+    if (found === undefined || found.removedAtMs !== null) return undefined
+    const item = await servers.findItem(read, tenant, found.catalogId)
+    if (item === undefined) return undefined
+    if (canSee(principal, 'mcpRegistry', item.sharing)) return found
+    const deployed = await servers.listDeployments(read, tenant, found.catalogId)
+    return deployed.some(({ sharing }) => canSee(principal, 'mcpServerInstallation', sharing)) ? found : undefined
+  }
+
+  async function membership({ principal, read }: Reading, tenant: TenantId, identity: string): Promise<Membership> {
+    if (identity !== identityOf(principal)) return await deps.membershipOf(read, tenant, identity)
+    return {
+      isMember: true,
+      isAdmin: isPermitted(principal, 'mcpServerInstallation:admin'),
+      teams: principal.teams,
+    }
+  }
+
+  async function problemOfDeployment(
+    reading: Reading,
+    { tenant, sharing }: Target,
+    deployment: Sharing,
+  ): Promise<string | undefined> {
+    return misalignment(sharing, deployment, {
+      author: await membership(reading, tenant, sharing.author),
+      holder: await membership(reading, tenant, deployment.author),
+    })
+  }
+
+  function ownCredentials(name: string, input: ToolAssignment): Credentials | AssignmentFailure {
+    if ((input.mcpServerId ?? null) === null && modeOf(input) !== 'enterprise_managed') {
+      return { toolId: name, mode: 'dynamic', deploymentId: null }
+    }
+    return invalidAssignment(
+      'no_credentials',
+      'mcpServerId: a tool of this server takes no credentials; give its toolId alone',
+    )
+  }
+
+  async function credentialsFor(
+    reading: Reading,
+    target: Target,
+    input: ToolAssignment,
+  ): Promise<Credentials | AssignmentFailure> {
+    const own = deps.ownTools.nameOf(input.toolId)
+    if (own !== undefined) return ownCredentials(own, input)
+    const { principal, read } = reading
+    const tool = await findTool(reading, input.toolId)
+    if (tool === undefined) return toolNotFound()
+    const mode = modeOf(input)
+    const { mcpServerId = null } = input
+    if (mode === 'static') return await pinned(reading, target, tool, mcpServerId)
+    if (mcpServerId !== null) {
+      return invalidAssignment(
+        'not_static',
+        `mcpServerId: only the mode static names a deployment; leave it out in the mode ${mode}`,
+      )
+    }
+    const problem =
+      mode === 'enterprise_managed'
+        ? deps.exchangeProblem((await servers.findItem(read, principal.tenant, tool.catalogId))!)
+        : undefined
+    if (problem !== undefined) {
+      return invalidAssignment('exchange_unavailable', `credentialResolutionMode: enterprise_managed: ${problem}`)
+    }
+    return { toolId: tool.id, mode, deploymentId: null }
+  }
+
+  async function pinned(
+    reading: Reading,
+    target: Target,
+    tool: StoredTool,
+    deploymentId: string | null,
+  ): Promise<Credentials | AssignmentFailure> {
+    if (deploymentId === null) {
+      return invalidAssignment(
+        'deployment_missing',
+        'mcpServerId: the mode static needs the id of a deployment (list_mcp_server_deployments); or set resolveAtCallTime to use the credentials of each caller',
+      )
+    }
+    const { principal, read } = reading
+    const found = await servers.findDeployment(read, principal.tenant, deploymentId)
+    if (found === undefined || !canSee(principal, 'mcpServerInstallation', found.sharing)) return deploymentNotFound()
+    if (found.catalogId !== tool.catalogId) {
+      return invalidAssignment(
+        'wrong_server',
+        'mcpServerId: this is a deployment of another server than the tool is of',
+      )
+    }
+    const problem = await problemOfDeployment(reading, target, found.sharing)
+    if (problem === undefined) return { toolId: tool.id, mode: 'static', deploymentId }
+    return invalidAssignment(
+      'scope_mismatch',
+      `mcpServerId: this deployment cannot serve a target with the scope ${target.sharing.scope}: ${problem}. Use a deployment with a wider scope, or set resolveAtCallTime`,
+    )
+  }
+
+  async function assignOne(
+    call: Writing,
+    target: Target,
+    input: ToolAssignment,
+    before: Map<string, StoredAssignment>,
+  ): Promise<AssignmentOutcome> {
+    const wanted = await credentialsFor(call, target, input)
+    if ('status' in wanted) return wanted
+    const known = before.get(wanted.toolId)
+    if (known?.mode === wanted.mode && known.deploymentId === wanted.deploymentId) return { status: 'duplicate' }
+    if (known === undefined && before.size >= limits.toolAssignmentsMax) {
+      return invalidAssignment('too_many', `A target has at most ${limits.toolAssignmentsMax} tools`)
+    }
+    const { tenant } = target
+    const assignment: StoredAssignment = {
+      ...wanted,
+      tenant,
+      profileId: target.id,
+      createdAtMs: known?.createdAtMs ?? call.nowMs,
+      updatedAtMs: call.nowMs,
+    }
+    await store.putAssignment(call.write, tenant, assignment)
+    before.set(wanted.toolId, assignment)
+    const { toolId: tool_id, mode, deploymentId: mcp_server_id } = wanted
+    const body = { profile_id: target.id, tool_id, mode, mcp_server_id, by: call.principal.actor }
+    call.record({ kind: 'tool_assigned', body })
+    return { status: 'succeeded' }
+  }
+
+  const assignmentsOf = async (read: ReadTx, { tenant, id }: Pick<Target, 'tenant' | 'id'>) =>
+    new Map((await store.listAssignments(read, tenant, id)).map((one) => [one.toolId, one]))
+
+  /** One outcome for each, in the order of the inputs. */
+  async function assign(
+    call: Writing,
+    wanted: readonly Readonly<{ target: Target; input: ToolAssignment }>[],
+  ): Promise<AssignmentOutcome[]> {
+    const known = new Map<string, Map<string, StoredAssignment>>()
+    const outcomes: AssignmentOutcome[] = []
+    for (const { target, input } of wanted) {
+      const before = known.get(target.id) ?? (await assignmentsOf(call.read, target))
+      known.set(target.id, before)
+      outcomes.push(await assignOne(call, target, input, before))
+    }
+    if (outcomes.some(({ status }) => status === 'succeeded')) {
+      await deps.noteChange(call.write, call.principal.tenant)
+    }
+    return outcomes
+  }
+
+  /** Answers which of them were there. */
+  async function unassign(call: Writing, target: Target, toolIds: readonly string[]): Promise<string[]> {
+    const removed: string[] = []
+    for (const toolId of new Set(toolIds)) {
+      const id = deps.ownTools.nameOf(toolId) ?? (await findTool(call, toolId))?.id ?? toolId
+      if (await store.deleteAssignment(call.write, target.tenant, target.id, id)) removed.push(id)
+    }
+    if (removed.length === 0) return removed
+    const body = { profile_id: target.id, tool_ids: removed, by: call.principal.actor }
+    call.record({ kind: 'tools_unassigned', body })
+    await deps.noteChange(call.write, target.tenant)
+    return removed
+  }
+
+  /** Tools with the credentials of the deployment that they were just discovered in: all of them, or none. */
+  async function assignDeployed(
+    call: Writing,
+    {
+      targets,
+      toolIds,
+      deploymentId,
+    }: Readonly<{ targets: readonly Target[]; toolIds: readonly string[]; deploymentId: string }>,
+  ): Promise<void> {
+    const wanted = targets.flatMap((target) =>
+      toolIds.map((toolId) => ({ target, input: { toolId, mcpServerId: deploymentId } })),
+    )
+    const failed = (await assign(call, wanted)).find((outcome) => outcome.status === 'failed')
+    if (failed !== undefined) {
+      throw new AppError('ERR_INVALID_INPUT', `agentIds: ${failed.message}`, { field: 'agentIds', type: failed.type })
+    }
+  }
+
+  /** In the order in which they were assigned; what is not offered any more is left out. */
+  async function assignedTo({ principal, read }: Reading, target: Pick<Target, 'tenant' | 'id'>) {
+    const tools: AssignedTool[] = []
+    for (const { toolId } of await store.listAssignments(read, target.tenant, target.id)) {
+      const own = deps.ownTools.nameOf(toolId)
+      if (own !== undefined) tools.push(...deps.ownTools.describe(principal, [own]))
+      const tool = own === undefined ? await servers.findTool(read, target.tenant, toolId) : undefined
+      if (tool === undefined || tool.removedAtMs !== null) continue
+      tools.push({ id: tool.id, name: tool.name, description: tool.description, catalogId: tool.catalogId })
+    }
+    return tools
+  }
+
+  /** For a target whose sharing changes: the deployments that are pinned to it must fit the new sharing too. */
+  async function requireAligned(call: Reading, target: Target): Promise<void> {
+    for (const { toolId, deploymentId } of await store.listAssignments(call.read, target.tenant, target.id)) {
+      const pin =
+        deploymentId === null ? undefined : await servers.findDeployment(call.read, target.tenant, deploymentId)
+      const problem = pin && (await problemOfDeployment(call, target, pin.sharing))
+      if (problem === undefined) continue
+      throw new AppError(
+        'ERR_INVALID_INPUT',
+        `scope: a tool is assigned with a deployment that cannot serve the scope ${target.sharing.scope}: ${problem}. Assign the tool with another deployment, or with resolveAtCallTime, first`,
+        { field: 'scope', tool_id: toolId, deployment_id: deploymentId },
+      )
+    }
+  }
+
+  return { assign, assignDeployed, unassign, assignedTo, requireAligned }
+}

@@ -1,0 +1,27 @@
+import type { TenantId } from '../../contract/principal.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
+import type { CredentialMode } from '../../contract/upstream-tools.ts'
+
+/**
+ * A tool that a gateway or an agent has. `toolId` is the id of a tool of another MCP server, or the name of one of ours, which
+ * needs no credentials. `deploymentId` is there in the mode `static` for a tool of another server, and only there.
+ */
+export type StoredAssignment = Readonly<{
+  tenant: TenantId
+  profileId: string
+  toolId: string
+  mode: CredentialMode
+  deploymentId: string | null
+  createdAtMs: number
+  updatedAtMs: number
+}>
+
+/** Every method answers for one tenant only. */
+export type AssignmentStore = Readonly<{
+  /** Adds it, or changes the mode, the deployment and the time of the change of the one that is there. */
+  putAssignment(tx: WriteTx, tenant: TenantId, assignment: StoredAssignment): Promise<void>
+  /** Answers whether it was there. */
+  deleteAssignment(tx: WriteTx, tenant: TenantId, profileId: string, toolId: string): Promise<boolean>
+  /** In the order in which they were added. */
+  listAssignments(tx: ReadTx | WriteTx, tenant: TenantId, profileId: string): Promise<StoredAssignment[]>
+}>

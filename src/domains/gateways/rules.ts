@@ -1,0 +1,60 @@
+import type { Sharing } from '../../contract/sharing.ts'
+import { type AssignmentFailure, notAssigned, type ToolAssignment } from '../../contract/tool-assignments.ts'
+import type { CredentialMode } from '../../contract/upstream-tools.ts'
+
+/** How the credentials of an assignment are found: `static` unless the caller says otherwise. */
+export const modeOf = ({ credentialResolutionMode, resolveAtCallTime }: ToolAssignment): CredentialMode =>
+  credentialResolutionMode ?? (resolveAtCallTime === true ? 'dynamic' : 'static')
+
+/** Of the holder of something: whether the identity belongs to the tenant, runs its servers, and which teams it is in. */
+export type Membership = Readonly<{ isMember: boolean; isAdmin: boolean; teams: readonly string[] }>
+
+/**
+ * Why a gateway or an agent must not use this deployment for its callers; undefined if it may. The deployment of the organisation
+ * serves all. That of a team serves what the team or everybody has, and what a member has for itself. A personal one is accepted
+ * where its owner is among the callers; it serves the calls of its owner alone.
+ */
+export function misalignment(
+  target: Sharing,
+  deployment: Sharing,
+  people: Readonly<{ author: Membership; holder: Membership }>,
+): string | undefined {
+  const isShared = (teams: readonly string[]): boolean => target.teams.some((team) => teams.includes(team))
+  if (deployment.scope === 'org') return undefined
+  if (deployment.scope === 'team') {
+    if (target.scope === 'org') return undefined
+    if (target.scope === 'team') return isShared(deployment.teams) ? undefined : 'it belongs to another team'
+    const isOfTeam = deployment.teams.some((team) => people.author.teams.includes(team))
+    return isOfTeam || people.author.isAdmin ? undefined : 'it belongs to a team that the owner of the target is not in'
+  }
+  if (target.scope === 'personal') {
+    return target.author === deployment.author ? undefined : 'it belongs to somebody else'
+  }
+  if (target.scope === 'org')
+    return people.holder.isMember ? undefined : 'its owner is not in the organisation any more'
+  return isShared(people.holder.teams) ? undefined : 'its owner is in none of the teams of the target'
+}
+
+export const toolNotFound = (): AssignmentFailure =>
+  notAssigned(
+    'not_found',
+    'tool_not_found',
+    'toolId: there is no such tool; use get_mcp_server_tools or search_tools to find it',
+  )
+
+export const deploymentNotFound = (): AssignmentFailure =>
+  notAssigned(
+    'not_found',
+    'deployment_not_found',
+    'mcpServerId: there is no such deployment that you can see; use list_mcp_server_deployments to find its id',
+  )
+
+export const mayNotChange = (permission: string): AssignmentFailure =>
+  notAssigned(
+    'validation_error',
+    'forbidden',
+    `You see the target, but changing it needs the permission '${permission}'`,
+  )
+
+export const invalidAssignment = (type: string, message: string): AssignmentFailure =>
+  notAssigned('validation_error', type, message)

@@ -1,0 +1,161 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import type { TenantId } from '../../contract/principal.ts'
+import { canModify } from '../../contract/sharing.ts'
+import {
+  type AssignmentOutcome,
+  bulkAnswer,
+  notAssigned,
+  type ToolAssignment,
+} from '../../contract/tool-assignments.ts'
+import type { WriteTx } from '../../contract/tx.ts'
+import type { Profile, ProfileStore } from '../profiles/ports.ts'
+import { missingName, modifyPermission, requireNoKnowledge } from '../profiles/rules.ts'
+import type { ProfileFields, ProfileService } from '../profiles/service.ts'
+import type { ToolAssignments } from './assignments.ts'
+import { mayNotChange } from './rules.ts'
+
+export type GatewayFields = ProfileFields &
+  Readonly<{ knowledgeBaseIds?: readonly string[] | undefined; connectorIds?: readonly string[] | undefined }>
+
+export type GatewayDeps = Readonly<{
+  profiles: Pick<ProfileStore, 'deleteProfile'>
+  sharing: ProfileService
+  assignments: ToolAssignments
+  noteChange(tx: WriteTx, tenant: TenantId): Promise<void>
+}>
+
+type ToolsForGateways = Readonly<{ assignments: readonly (ToolAssignment & Readonly<{ mcpGatewayId: string }>)[] }>
+
+export type GatewayService = ReturnType<typeof createGatewayService>
+
+/** Gateways: an address each, with the tools that are assigned to it, for those with whom it is shared. */
+export function createGatewayService({ profiles, sharing, assignments, noteChange }: GatewayDeps) {
+  async function require(call: Pick<Call, 'read' | 'principal'>, idOrName: string): Promise<Profile> {
+    const found = await sharing.find(call.read, call.principal, 'mcp_gateway', idOrName)
+    if (found !== undefined) return found
+    throw new AppError(
+      'ERR_NOT_FOUND',
+      'There is no such MCP gateway that you can see. list_mcp_gateways lists them.',
+      {
+        id: idOrName.slice(0, 128).toWellFormed(),
+      },
+    )
+  }
+
+  async function requireModifiable(call: Call, idOrName: string): Promise<Profile> {
+    const found = await require(call, idOrName)
+    if (canModify(call.principal, 'mcpGateway', found.sharing)) return found
+    const permission = modifyPermission(found)
+    throw new AppError(
+      'ERR_PERMISSION_DENIED',
+      `id: this gateway has the scope ${found.sharing.scope}; changing it needs the permission '${permission}'`,
+      { field: 'id', permission },
+    )
+  }
+
+  async function viewOf(call: Call, profile: Profile) {
+    return {
+      id: profile.id,
+      name: profile.name,
+      slug: profile.slug,
+      path: `/mcp/${profile.slug}`,
+      description: profile.description,
+      icon: profile.icon,
+      scope: profile.sharing.scope,
+      toolExposureMode: profile.exposure,
+      agentType: profile.kind,
+      systemPrompt: profile.systemPrompt,
+      teams: await sharing.teamsOf(call.read, profile),
+      labels: [...profile.labels],
+      tools: await assignments.assignedTo(call, profile),
+      knowledgeBaseIds: [],
+      connectorIds: [],
+      suggestedPrompts: [...profile.suggestedPrompts],
+    }
+  }
+
+  async function create(call: Call, input: GatewayFields & Readonly<{ name: string }>) {
+    requireNoKnowledge(input)
+    const profile = await sharing.create(call, 'mcp_gateway', input)
+    await noteChange(call.write, profile.tenant)
+    return await viewOf(call, profile)
+  }
+
+  async function edit(call: Call, input: GatewayFields & Readonly<{ id: string }>) {
+    requireNoKnowledge(input)
+    const after = await sharing.change(call, await require(call, input.id), input)
+    await assignments.requireAligned(call, after)
+    await sharing.save(call, after)
+    await noteChange(call.write, after.tenant)
+    return await viewOf(call, after)
+  }
+
+  async function remove(call: Call, { id }: Readonly<{ id: string }>) {
+    const found = await requireModifiable(call, id)
+    await profiles.deleteProfile(call.write, found.tenant, found.id)
+    call.record({ kind: 'profile_deleted', body: { id: found.id, kind: found.kind, by: call.principal.actor } })
+    await noteChange(call.write, found.tenant)
+    return { id: found.id, deleted: true }
+  }
+
+  async function list(call: Call, input: Readonly<{ name?: string | undefined; limit: number; offset: number }>) {
+    const { profiles: page, total } = await sharing.list(call.read, call.principal, 'mcp_gateway', input)
+    const gateways = []
+    for (const profile of page) {
+      const { id, name, slug, path, description, scope, toolExposureMode, teams, labels, tools } = await viewOf(
+        call,
+        profile,
+      )
+      const row = { id, name, slug, path, description, scope, toolExposureMode, teams, labels }
+      gateways.push({ ...row, toolCount: tools.length })
+    }
+    return { total, gateways }
+  }
+
+  async function assignTools(call: Call, { assignments: wanted }: ToolsForGateways) {
+    const found = new Map<string, Profile | AssignmentOutcome>()
+    for (const { mcpGatewayId } of wanted) {
+      if (!found.has(mcpGatewayId)) found.set(mcpGatewayId, await targetOf(call, mcpGatewayId))
+    }
+    const targets = wanted.map((input) => ({ input, target: found.get(input.mcpGatewayId)! }))
+    const outcomes = await assignments.assign(call, targets.filter(isReachable))
+    return bulkAnswer(
+      'mcpGatewayId',
+      targets.map((one) => ({
+        targetId: one.input.mcpGatewayId,
+        toolId: one.input.toolId,
+        outcome: isReachable(one) ? outcomes.shift()! : (one.target as AssignmentOutcome),
+      })),
+    )
+  }
+
+  async function targetOf(call: Call, idOrName: string): Promise<Profile | AssignmentOutcome> {
+    const profile = await sharing.find(call.read, call.principal, 'mcp_gateway', idOrName)
+    if (profile === undefined) {
+      return notAssigned('not_found', 'gateway_not_found', 'mcpGatewayId: there is no such gateway that you can see')
+    }
+    return canModify(call.principal, 'mcpGateway', profile.sharing) ? profile : mayNotChange(modifyPermission(profile))
+  }
+
+  return {
+    create,
+    edit,
+    remove,
+    list,
+    assignTools,
+    async get(call: Call, input: Readonly<{ id?: string | undefined; name?: string | undefined }>) {
+      const wanted = input.id ?? input.name
+      if (wanted === undefined) throw missingName()
+      return await viewOf(call, await require(call, wanted))
+    },
+    async unassignTools(call: Call, input: Readonly<{ mcpGatewayId: string; toolIds: readonly string[] }>) {
+      const gateway = await requireModifiable(call, input.mcpGatewayId)
+      const removed = await assignments.unassign(call, gateway, input.toolIds)
+      return { mcpGatewayId: gateway.id, removed }
+    },
+  }
+}
+
+type Wanted<Target> = Readonly<{ input: ToolAssignment & Readonly<{ mcpGatewayId: string }>; target: Target }>
+const isReachable = (one: Wanted<Profile | AssignmentOutcome>): one is Wanted<Profile> => 'sharing' in one.target

@@ -1,0 +1,39 @@
+import { z } from 'zod'
+import { params } from '../params.ts'
+import { profileFields, profileParams } from '../profile-params.ts'
+import { defineTool } from '../runtime/define-tool.ts'
+import { gatewayFields } from './gateway-fields.ts'
+
+const { id, name, slug, path, description, scope, toolExposureMode } = gatewayFields.gateway.shape
+
+export default defineTool({
+  name: 'list_mcp_gateways',
+  toolset: 'gateways',
+  title: 'List MCP gateways',
+  description:
+    'List the MCP gateways that you may use, by name, with their addresses. Use get_mcp_gateway for the tools of one.',
+  permission: 'mcpGateway:read',
+  tier: 'user',
+  effect: 'read',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: true,
+  audit: 'digest',
+  input: z.strictObject({
+    limit: params.limit(100, 1000),
+    offset: params.offset,
+    name: profileParams.idOrName('Only those whose name has this in it, in any case.').optional(),
+  }),
+  output: z.strictObject({
+    total: z.int().describe('How many there are, whatever the limit.'),
+    gateways: z.array(
+      z.strictObject({
+        ...{ id, name, slug, path, description, scope, toolExposureMode },
+        teams: z.array(profileFields.team),
+        labels: z.array(profileFields.label),
+        toolCount: z.int(),
+      }),
+    ),
+  }),
+  run: (input, { gateways, call }) => gateways.list(call, input),
+})
