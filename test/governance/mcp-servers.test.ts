@@ -327,6 +327,13 @@ describe('whose an MCP server is', () => {
         },
       ],
       ['headerName', { serverUrl: 'http://127.0.0.1/', userConfig: { a: { type: 'string', headerName: 'Host' } } }],
+      [
+        'authFields',
+        {
+          serverUrl: 'http://127.0.0.1/',
+          authFields: [{ name: 'a; b', label: 'A', type: 'cookie', secret: true }],
+        },
+      ],
       ['userConfig.a', { command: 'x', userConfig: { a: { type: 'string', sensitive: true, default: 'x' } } }],
       ['deploymentSpecYaml', { command: 'x', deploymentSpecYaml: 'kind: Pod' }],
     ]

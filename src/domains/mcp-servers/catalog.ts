@@ -7,6 +7,7 @@ import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { nameKey } from '../../kernel/name-key.ts'
 import type { Random } from '../../kernel/random.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
+import { parseReference } from '../secrets/rules.ts'
 import type { SecretService } from '../secrets/service.ts'
 import { invalid, requireAddress, requireUsableConfig, serverTypeOf } from './config-rules.ts'
 import { renameTools } from './discovery.ts'
@@ -261,7 +262,10 @@ async function teamIds(
 
 type StoringCall = Readonly<{ write: WriteTx; principal: Principal; nowMs: number }>
 
-/** A secret that was given as it is goes into the store, and its reference stays. What is already a reference is the caller's own. */
+/**
+ * A secret that was given as it is goes into the store, and its reference stays. What is already a reference is the caller's own, or
+ * was there before; but one to the environment or a file is the operator's alone, and so is changing what becomes of it.
+ */
 async function withSecretsStored(
   { secrets }: Pick<CatalogDeps, 'secrets'>,
   { write, principal, nowMs }: StoringCall,
@@ -270,9 +274,10 @@ async function withSecretsStored(
 ): Promise<ServerConfig> {
   const known = new Set(secretsIn(before))
   const store = async (field: string, purpose: string, value: string): Promise<string> => {
-    if (known.has(value)) return value
+    const reference = parseReference(value)
+    if (reference?.kind === 'secret' && known.has(value)) return value
     await secrets.requireMayRefer(write, principal, field, value)
-    if (/^(secret|env|file):/.test(value)) return value
+    if (reference !== undefined) return value
     return await secrets.put(write, principal.tenant, { owner: identityOf(principal), purpose, value, nowMs })
   }
   const environment: EnvironmentVariable[] = []
@@ -301,7 +306,7 @@ async function withSecretsStored(
 
 const secretsIn = ({ environment, oauthConfig }: ServerConfig): readonly string[] =>
   [...(environment ?? []).map(({ value }) => value), oauthConfig?.client_secret].filter(
-    (value) => value !== undefined && /^(secret|env|file):/.test(value),
+    (value) => value !== undefined && parseReference(value) !== undefined,
   ) as string[]
 
 const recordOf = ({ id, name, sharing, serverType }: CatalogItem) => ({

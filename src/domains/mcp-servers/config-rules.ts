@@ -51,13 +51,18 @@ function requireCommand(config: ServerConfig): void {
   if (config.oauthConfig !== undefined) throw invalid('oauthConfig', 'only a remote server has it')
 }
 
+const TOKEN = /^[!#$%&'*+.^_`|~0-9a-z-]+$/i
+
 /** The same header from two fields would leave to chance which is sent. */
 function requireHeaders(config: ServerConfig): void {
   const fromAuth = (config.authFields ?? []).filter(({ type }) => type === 'header').map(({ name }) => name)
   const fromUser = Object.values(config.userConfig ?? {}).flatMap(({ headerName }) => headerName ?? [])
   const names = [...fromAuth, ...fromUser].map((name) => name.toLowerCase())
+  for (const { name, type } of config.authFields ?? []) {
+    if (type === 'cookie' && !TOKEN.test(name)) throw invalid('authFields', 'has a name that no cookie has')
+  }
   for (const name of names) {
-    if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name)) throw invalid('headerName', 'has a character that no header has')
+    if (!TOKEN.test(name)) throw invalid('headerName', 'has a character that no header has')
     if (managedHeaders.has(name)) throw invalid('headerName', 'names a header that the protocol sets itself')
   }
   requireDistinct('headerName', names)

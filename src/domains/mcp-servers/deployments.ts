@@ -10,12 +10,13 @@ import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
 import type { SecretLinks } from '../secrets/links.ts'
+import { parseReference } from '../secrets/rules.ts'
 import type { SecretService } from '../secrets/service.ts'
 import type { Catalog, TeamDirectory } from './catalog.ts'
 import { invalid } from './config-rules.ts'
 import { storeToolList } from './discovery.ts'
 import type { CatalogItem, Deployment, DeploymentStatus, McpServerStore } from './ports.ts'
-import { missingFields, valueFields } from './rules.ts'
+import { hasOwnValue, missingFields, valueFields } from './rules.ts'
 import type { UpstreamAddress, UpstreamRuntime } from './runtime.ts'
 import { specOf } from './spec.ts'
 
@@ -107,12 +108,16 @@ export function createDeployments(deps: DeploymentDeps) {
     )
   }
 
-  /** Values of secret fields go into the store of secrets; the others stay where everybody who sees the deployment sees them. */
+  /**
+   * Values of secret fields go into the store of secrets; the others stay where everybody who sees the deployment sees them. What
+   * came from a page is a value and never a reference: the person with the link is not the caller that asked for it.
+   */
   async function storedValues(
     tx: WriteTx,
     { principal, nowMs }: Pick<Call, 'principal' | 'nowMs'>,
     item: CatalogItem,
     given: Readonly<Record<string, string>>,
+    from: 'caller' | 'page',
   ): Promise<Record<string, string>> {
     const fields = new Map(valueFields(item.config).map((field) => [field.name, field]))
     const stored: Record<string, string> = {}
@@ -123,12 +128,14 @@ export function createDeployments(deps: DeploymentDeps) {
           'values',
           `has a name that the server does not ask for; it asks for ${[...fields.keys()].join(', ') || 'nothing'}`,
         )
-      await deps.secrets.requireMayRefer(tx, principal, 'values', value)
-      const isPlain = field.secret && !/^(secret|env|file):/.test(value)
+      const isReference = from === 'caller' && parseReference(value) !== undefined
+      if (isReference) await deps.secrets.requireMayRefer(tx, principal, 'values', value)
+      else if (!field.secret) requireNoReference(name, value)
       const purpose = `${item.name}: ${field.label}`
-      stored[name] = isPlain
-        ? await deps.secrets.put(tx, item.tenant, { owner: identityOf(principal), purpose, value, nowMs })
-        : value
+      stored[name] =
+        field.secret && !isReference
+          ? await deps.secrets.put(tx, item.tenant, { owner: identityOf(principal), purpose, value, nowMs })
+          : value
     }
     return stored
   }
@@ -151,7 +158,7 @@ export function createDeployments(deps: DeploymentDeps) {
       ) {
         throw alreadyDeployed(before)
       }
-      const values = { ...before?.values, ...(await storedValues(tx, call, item, input.values ?? {})) }
+      const values = { ...before?.values, ...(await storedValues(tx, call, item, input.values ?? {}, 'caller')) }
       const missing = missingFields(item.config, values)
       const status: DeploymentStatus = missing.length > 0 ? 'pending' : 'discovering-tools'
       const deployment: Deployment = {
@@ -192,9 +199,12 @@ export function createDeployments(deps: DeploymentDeps) {
   }
 
   function createLink(tx: WriteTx, call: Call, origin: string, item: CatalogItem, deployment: Deployment) {
-    const fields = valueFields(item.config).map(({ default: fallback, ...field }) => ({
-      ...field,
-      required: field.required && fallback === undefined && deployment.values[field.name] === undefined,
+    const fields = valueFields(item.config).map((field) => ({
+      name: field.name,
+      label: field.label,
+      description: field.description,
+      secret: field.secret,
+      required: field.required && !hasOwnValue(field) && deployment.values[field.name] === undefined,
     }))
     return deps.links.create(tx, call, origin, {
       kind: LINK_KIND,
@@ -214,7 +224,7 @@ export function createDeployments(deps: DeploymentDeps) {
     const before = await find(write, principal, id)
     const item = await store.findItem(write, tenant, before.catalogId)
     if (item === undefined) throw noDeployment(id)
-    const stored = await storedValues(write, call, item, values)
+    const stored = await storedValues(write, call, item, values, 'page')
     for (const name of Object.keys(stored)) await deps.secrets.remove(write, tenant, before.values[name] ?? '')
     const next = {
       ...before,
@@ -340,6 +350,10 @@ async function requireRoom(store: McpServerStore, tx: WriteTx, tenant: TenantId)
   const count = (await store.listDeployments(tx, tenant)).length
   if (count < limits.mcpDeploymentsMax) return
   throw new AppError('ERR_QUOTA_EXCEEDED', `There are ${count} deployments of MCP servers, and no more are kept.`)
+}
+
+function requireNoReference(name: string, value: string): void {
+  if (parseReference(value) !== undefined) throw invalid(name, 'enter the value itself, not where it is kept')
 }
 
 const alreadyDeployed = ({ id, sharing }: Deployment): AppError =>

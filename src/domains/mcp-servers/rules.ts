@@ -84,7 +84,10 @@ export type ValueField = Readonly<{
   description: string
   secret: boolean
   required: boolean
+  /** Plain text. */
   default: string | undefined
+  /** What the item has where there is no default: a plain value, or a reference that its author was allowed. */
+  preset?: string | undefined
 }>
 
 /** What has to be known of a deployment beside its item: what the item prompts for, and what authenticates it. */
@@ -97,7 +100,8 @@ export function valueFields(config: ServerConfig): readonly ValueField[] {
       description: variable.description ?? '',
       secret: variable.type === 'secret',
       required: variable.required === true,
-      default: textOf(variable.default ?? variable.value),
+      default: textOf(variable.default),
+      preset: variable.value,
     }))
   const fromAuth = (config.authFields ?? []).map(({ name, label, secret }) => ({
     name,
@@ -126,8 +130,10 @@ export function textOf(value: unknown): string | undefined {
   return Array.isArray(value) ? value.join(',') : String(value)
 }
 
+/** Whether the item itself has a value for it. */
+export const hasOwnValue = ({ default: fallback, preset }: ValueField): boolean =>
+  fallback !== undefined || preset !== undefined
+
 /** Required values that neither the deployment nor the item has. */
 export const missingFields = (config: ServerConfig, values: Readonly<Record<string, string>>): readonly ValueField[] =>
-  valueFields(config).filter(
-    (field) => field.required && values[field.name] === undefined && field.default === undefined,
-  )
+  valueFields(config).filter((field) => field.required && values[field.name] === undefined && !hasOwnValue(field))

@@ -33,11 +33,13 @@ export async function specOf(
 
 type ValueAt = (name: string) => string | undefined
 
+/** Only what was checked when it was saved is taken for a reference: a default is the text that it is, also of an operator. */
 async function valuesOf({ tenant, config }: CatalogItem, { values }: Deployment, resolve: Resolve): Promise<ValueAt> {
   const known = new Map<string, string>()
-  for (const { name, default: fallback } of valueFields(config)) {
-    const text = values[name] ?? fallback
-    if (text !== undefined) known.set(name, await resolve(tenant, text))
+  for (const { name, default: fallback, preset } of valueFields(config)) {
+    const given = values[name] ?? (fallback === undefined ? preset : undefined)
+    const text = given === undefined ? fallback : await resolve(tenant, given)
+    if (text !== undefined) known.set(name, text)
   }
   for (const [name, field] of Object.entries(config.userConfig ?? {})) {
     const text = textOf(field.default)
@@ -54,15 +56,27 @@ function remoteSpec(config: ServerConfig, valueAt: ValueAt, authorization: strin
   const parts = { header: {}, query: {}, cookie: {} } as Record<'header' | 'query' | 'cookie', Record<string, string>>
   for (const { name, type } of config.authFields ?? []) {
     const value = valueAt(name)
-    if (value !== undefined) parts[type][name] = value
+    if (value !== undefined) parts[type][name] = type === 'header' ? headerValue(name, value) : value
   }
   for (const [name, { headerName, valuePrefix }] of Object.entries(config.userConfig ?? {})) {
     const value = valueAt(name)
-    if (headerName !== undefined && value !== undefined) parts.header[headerName] = `${valuePrefix ?? ''}${value}`
+    if (headerName === undefined || value === undefined) continue
+    parts.header[headerName] = headerValue(name, `${valuePrefix ?? ''}${value}`)
   }
   if (authorization !== undefined) parts.header['Authorization'] = authorization
   const url = filled(config.serverUrl ?? '', valueAt)
   return { kind: 'remote', url, headers: parts.header, query: parts.query, cookies: parts.cookie }
+}
+
+/** What is below puts a value that it cannot send into the text of its error, and others would read it there. */
+function headerValue(name: string, value: string): string {
+  const text = value.trim()
+  if (/^[\t\x20-\x7e\x80-\xff]*$/.test(text)) return text
+  throw new AppError(
+    'ERR_CREDENTIAL_REQUIRED',
+    `${name}: the value has a character that no header can have, such as a line break. Call deploy_mcp_server again and enter another.`,
+    { field: name },
+  )
 }
 
 async function localSpec(
@@ -78,7 +92,7 @@ async function localSpec(
   for (const variable of config.environment ?? []) {
     const text = variable.promptOnInstallation
       ? valueAt(variable.key)
-      : await resolved(tenant, variable.value ?? textOf(variable.default), resolve)
+      : ((await resolved(tenant, variable.value, resolve)) ?? textOf(variable.default))
     if (text === undefined) continue
     const value = filled(text, valueAt)
     if (variable.mounted === true) files[`${SECRET_FOLDER}/${variable.key}`] = value

@@ -24,7 +24,7 @@ export const variable = z.strictObject({
   promptOnInstallation: z.boolean().describe('Whether to prompt for this value during installation.'),
   required: z.boolean().optional().describe('Whether the value is required.'),
   description: text(1_000, 'Description shown to users.').optional(),
-  default: defaultValue.describe('Default value.'),
+  default: defaultValue.describe('Default value: text, never a reference.'),
   mounted: z.boolean().optional().describe('For secret values, mount as the file /secrets/KEY instead of an env var.'),
 })
 
@@ -33,7 +33,7 @@ export const userField = z.strictObject({
   title: text(200, 'Label shown to users.').optional(),
   description: text(1_000, 'Description shown to users.').optional(),
   required: z.boolean().optional(),
-  default: defaultValue.describe('Value where none is entered.'),
+  default: defaultValue.describe('Value where none is entered: text, never a reference.'),
   multiple: z.boolean().optional(),
   sensitive: z.boolean().optional().describe('The value is encrypted, and nobody sees it.'),
   min: z.number().min(-1e15).max(1e15).optional(),
