@@ -25,6 +25,10 @@ export function defaultDataDir(env: Environment): string {
   return join(xdgDir(env, 'XDG_DATA_HOME', '.local/share'), 'castellan')
 }
 
+/** Where sign-ins to servers elsewhere are kept: `~/.local/state/castellan/logins`, or where the XDG variables say. */
+export const loginsDir = (env: Environment): string =>
+  join(xdgDir(env, 'XDG_STATE_HOME', '.local/state'), 'castellan', 'logins')
+
 /** A path as it was written: `~` is the home, and what is relative begins at `base`. */
 export const absolutePath = (input: string, base: string, env: Environment): string =>
   input === '~' || input.startsWith('~/') ? join(homeOf(env), input.slice(1)) : resolve(base, input)

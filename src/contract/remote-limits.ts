@@ -14,4 +14,11 @@ export const remoteLimits = {
   /** Pauses between attempts to listen for what the server announces. */
   remoteListenPauseMs: 1_000,
   remoteListenPauseMsMax: 30_000,
+  /** How long a person may take to sign in. */
+  signInMs: 5 * 60_000,
+  /** How long before its end a token is renewed. */
+  tokenRenewMs: 30_000,
+  /** How long a command waits for another one that renews the same sign-in. */
+  loginLockMs: 40_000,
+  loginFileBytesMax: 64 * 1024,
 } as const

@@ -235,10 +235,20 @@ export const outerLayerRows: readonly LayerRow[] = [
   },
   {
     folder: 'app/remote',
-    folders: ['kernel', 'contract', 'mcp', 'http', 'app'],
-    packages: ['node:fs', 'node:http', 'node:stream', 'node:timers'],
+    folders: ['kernel', 'contract', 'mcp', 'http', 'stores/files', 'app', 'app/ownership'],
+    packages: [
+      'node:child_process',
+      'node:crypto',
+      'node:fs',
+      'node:http',
+      'node:net',
+      'node:os',
+      'node:path',
+      'node:stream',
+      'node:timers',
+    ],
     reason:
-      'A server elsewhere, for commands that are clients: its address, the credential shown to it, and the lines of MCP over HTTP. It is loaded only with --url.',
+      'A server elsewhere, for commands that are clients: its address, the credential shown to it, signing in through a browser, and the lines of MCP over HTTP. It is loaded only with --url.',
   },
   {
     folder: 'app/ownership',

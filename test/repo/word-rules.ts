@@ -24,13 +24,15 @@ export const packageOwners: readonly PackageOwner[] = [
   },
   {
     package: 'node:child_process',
-    folders: ['supervisor', 'supervisor/egress', 'supervisor/images', 'backends/namespaces'],
-    reason: 'Programs are started behind the port of the workspaces and nowhere else.',
+    folders: ['supervisor', 'supervisor/egress', 'supervisor/images', 'backends/namespaces', 'app/remote'],
+    reason:
+      'Programs are started behind the port of the workspaces and nowhere else. The one exception is the browser of the person who signs in on the command line.',
   },
   {
     package: 'node:https',
-    folders: ['web-client'],
-    reason: 'The web is called from one guarded place, which judges every address.',
+    folders: ['web-client', 'app/remote'],
+    reason:
+      'The web is called from one guarded place, which judges every address. The command line calls the server that its user names.',
   },
 ]
 

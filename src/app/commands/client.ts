@@ -38,7 +38,7 @@ export async function withClient<T>(
   if (remote !== undefined) {
     const { withRemoteClient } = await import('./remote-client.ts')
     const over = (lines: ClientLines) => clientOver(context, lines)
-    return await withRemoteClient(remote, over, work).finally(() => context.terminal.progressDone())
+    return await withRemoteClient(remote, context.env, over, work).finally(() => context.terminal.progressDone())
   }
   let opened: OpenedState | undefined
   const state: ClientState = {

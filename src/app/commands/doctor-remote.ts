@@ -9,7 +9,7 @@ import { bad, type Finding, note, ok } from './findings.ts'
 
 /** What a client can see of a server elsewhere: whether it is there, is well, and knows who asks. */
 export async function checkRemote(context: CommandContext, choice: RemoteChoice): Promise<Finding[]> {
-  const { address, http } = await openRemoteServer(choice)
+  const { address, http } = await openRemoteServer(choice, context.env)
   const findings = [ok('node', process.version), ok('server', address.resource)]
   try {
     const signal = AbortSignal.timeout(remoteLimits.remoteReplyMs)
@@ -43,6 +43,6 @@ function parsed(text: string): Record<string, unknown> {
 }
 
 async function callerOf(client: McpClient): Promise<Finding> {
-  const { identity, organization, role, tier } = (await client.callTool('whoami', {})).answer
-  return ok('identity', `${identity} of ${organization}, role ${role}, tier ${tier}`)
+  const { agentName, organization, role, tier } = (await client.callTool('whoami', {})).answer
+  return ok('identity', `${agentName} of ${organization}, role ${role}, tier ${tier}`)
 }

@@ -17,6 +17,8 @@ export const commands: Readonly<Record<string, Readonly<{ summary: string; load(
       summary: 'List the secrets, or rotate the key that encrypts them.',
       load: () => import('./secrets.ts'),
     },
+    login: { summary: 'Sign in to a server elsewhere.', load: () => import('./login.ts') },
+    logout: { summary: 'End a sign-in to a server elsewhere.', load: () => import('./logout.ts') },
     image: {
       summary: 'Build, list and remove the images that workspaces start from.',
       load: () => import('./image.ts'),

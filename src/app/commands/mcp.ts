@@ -54,7 +54,7 @@ async function bridge(context: CommandContext, remote: RemoteChoice): Promise<nu
   const { tools, zaru_mode } = flagSettings(context)
   const chosen = { tools, mode: zaru_mode, names: context.parsed.text('names') }
   const query = Object.fromEntries(Object.entries(chosen).flatMap(([name, value]) => (value ? [[name, value]] : [])))
-  const lines = (await openRemoteServer(remote)).openLines(query, true)
+  const lines = (await openRemoteServer(remote, context.env)).openLines(query, true)
   await serveRemoteClient({ input: context.stdin, output: context.stdout }, lines, context.ended)
   return 0
 }

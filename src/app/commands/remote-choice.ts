@@ -29,19 +29,22 @@ export function remoteChoice(context: CommandContext): RemoteChoice | undefined 
   const ca = parsed.text('ca') ?? (env[CA_VARIABLE] || undefined)
   return {
     url,
-    // To verify, --key is the key of the log.
-    key: (context.spec.name === 'verify' ? undefined : parsed.text('key')) ?? (env[KEY_VARIABLE] || undefined),
+    key: (isKeyOfLog(context) ? undefined : parsed.text('key')) ?? (env[KEY_VARIABLE] || undefined),
     ca: ca === undefined ? undefined : absolutePath(ca, workingDirectory, env),
     allowPlainHttp: parsed.isSet('allow-plain-http'),
   }
 }
 
 /** A flag that has no effect would leave its user in the belief that it had one. */
-function refuseRemoteFlags({ parsed, spec }: CommandContext): void {
-  const texts = spec.name === 'verify' ? ['ca'] : ['key', 'ca']
+function refuseRemoteFlags(context: CommandContext): void {
+  const { parsed } = context
+  const texts = isKeyOfLog(context) ? ['ca'] : ['key', 'ca']
   const given = [...texts.filter((flag) => parsed.text(flag) !== undefined)]
   if (parsed.isSet('allow-plain-http')) given.push('allow-plain-http')
   if (given.length === 0) return
   const message = `--${given[0]} is for a server elsewhere. Name it with --url or ${URL_VARIABLE}, or leave the flag out.`
   throw new AppError('ERR_INVALID_INPUT', message, { field: given[0]! })
 }
+
+/** To verify, `--key` is the key of the log. */
+const isKeyOfLog = ({ spec }: CommandContext): boolean => spec.name === 'verify'

@@ -1,6 +1,7 @@
 import type { ClientLines, McpClient } from '../../cli/mcp-client.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { pause } from '../../kernel/pause.ts'
+import type { Environment } from '../config-paths.ts'
 import type { RemoteLines } from '../remote/remote-lines.ts'
 import { openRemoteServer, type RemoteChoice } from '../remote/remote-server.ts'
 import type { ClientState } from './client.ts'
@@ -11,10 +12,11 @@ const VIEW = { tools: 'full', names: 'documented' } as const
 /** Talks to a server elsewhere as a client, and ends the sessions that this took. */
 export async function withRemoteClient<T>(
   choice: RemoteChoice,
+  env: Environment,
   clientOver: (lines: ClientLines) => Promise<McpClient>,
   work: (client: McpClient, state: ClientState) => Promise<T>,
 ): Promise<T> {
-  const server = await openRemoteServer(choice)
+  const server = await openRemoteServer(choice, env)
   const opened: RemoteLines[] = []
   const connect = async (): Promise<McpClient> => {
     const lines = server.openLines(VIEW, false)

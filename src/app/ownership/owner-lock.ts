@@ -8,15 +8,17 @@ const SQLITE_BUSY = 5
 
 export type OwnerLock = Readonly<{ release(): void }>
 
+/** Takes the lock of a data directory, or gives undefined when another process has it. */
+export const tryOwnerLock = (dataDir: string): OwnerLock | undefined => tryFileLock(join(dataDir, LOCK_FILE))
+
 /**
- * Takes the lock of a data directory, or gives undefined when another process has it. The lock belongs to the process in
+ * Takes the lock that a file stands for, or gives undefined when another process has it. The lock belongs to the process in
  * the kernel's eyes and goes with it, however it ends.
  *
  * Nothing else in the owning process may open and close the lock file: POSIX drops a process's locks on a file as soon as
  * the process closes any descriptor of it.
  */
-export function tryOwnerLock(dataDir: string): OwnerLock | undefined {
-  const file = join(dataDir, LOCK_FILE)
+export function tryFileLock(file: string): OwnerLock | undefined {
   const database = openLockFile(file)
   try {
     database.exec('PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')

@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { AppError } from '../../contract/app-error.ts'
+import type { Environment } from '../config-paths.ts'
 import type { Credential } from './credential.ts'
 import { createHttpClient, type HttpClient } from './http-client.ts'
+import { type Login, readLogin } from './logins.ts'
 import { type RemoteLines, remoteLines } from './remote-lines.ts'
 import { parseAddress, type ServerAddress } from './server-address.ts'
 
@@ -22,10 +24,13 @@ export type RemoteServer = Readonly<{
   openLines(query: Readonly<Record<string, string>>, listens: boolean): RemoteLines
 }>
 
-export async function openRemoteServer(choice: RemoteChoice): Promise<RemoteServer> {
+/** A key that was given is shown; without one, the sign-in to that server, if there is one. */
+export async function openRemoteServer(choice: RemoteChoice, env: Environment): Promise<RemoteServer> {
   const address = parseAddress(choice.url, choice)
-  const http = createHttpClient(choice.ca === undefined ? {} : { ca: readAuthorities(choice.ca) })
-  const credential = keyCredential(choice.key)
+  const login = choice.key === undefined ? readLogin(env, address.resource) : undefined
+  const ca = choice.ca ?? login?.ca
+  const http = createHttpClient(ca === undefined ? {} : { ca: readAuthorities(ca) })
+  const credential = login === undefined ? keyCredential(choice) : await storedCredential(env, http, login)
   return {
     address,
     http,
@@ -50,14 +55,19 @@ export function readAuthorities(path: string): string {
   throw new AppError('ERR_INVALID_INPUT', `ca: the file ${path} has no certificate in PEM.`, { field: 'ca' })
 }
 
-const keyCredential = (key: string | undefined): Credential => ({
+async function storedCredential(env: Environment, http: HttpClient, login: Login): Promise<Credential> {
+  const { loginCredential } = await import('./login-credential.ts')
+  return loginCredential(env, http, login)
+}
+
+const keyCredential = ({ key, url }: RemoteChoice): Credential => ({
   token: async () => key,
   renew: async () => false,
   refusal: (origin) =>
     new AppError(
       'ERR_UNAUTHENTICATED',
       key === undefined
-        ? `${origin} has to know who you are. Give an API key with --key or CASTELLAN_API_KEY.`
+        ? `${origin} has to know who you are. Sign in with: castellan login --url ${url}; or give an API key with --key or CASTELLAN_API_KEY.`
         : `${origin} does not accept this API key. Give another one with --key or CASTELLAN_API_KEY.`,
       { origin },
     ),

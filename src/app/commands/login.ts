@@ -1,0 +1,81 @@
+import { commonFlags, remoteFlags } from '../../cli/command.ts'
+import { AppError } from '../../contract/app-error.ts'
+import { URL_VARIABLE } from '../config-paths.ts'
+import { createHttpClient } from '../remote/http-client.ts'
+import { type Login, loginPath, readLogin, writeLogin } from '../remote/logins.ts'
+import { openBrowser } from '../remote/open-browser.ts'
+import { type RemoteChoice, readAuthorities } from '../remote/remote-server.ts'
+import { withLoginLock } from '../remote/renew-login.ts'
+import { revokeLogin } from '../remote/revoke-login.ts'
+import { parseAddress } from '../remote/server-address.ts'
+import { signIn } from '../remote/sign-in.ts'
+import { withClient } from './client.ts'
+import { type Command, type CommandContext, printJson } from './context.ts'
+import { remoteChoice } from './remote-choice.ts'
+
+const { key: _, ...flags } = remoteFlags
+
+const spec = {
+  name: 'login',
+  summary: 'Sign in to a server elsewhere.',
+  description:
+    'Sign in to the server that --url or CASTELLAN_URL names. A browser opens the page of the server, where you sign in and allow this program to act for you. The sign-in is kept in a file that only you can read; commands with --url or CASTELLAN_URL use it, unless there is an API key. castellan logout ends it.',
+  flags: {
+    'no-browser': { type: 'boolean', description: 'Only print the address; open it yourself, on this machine.' },
+    ...flags,
+    json: commonFlags['json']!,
+    help: commonFlags['help']!,
+  },
+  examples: [
+    'castellan login --url https://castellan.example',
+    'castellan call whoami --url https://castellan.example',
+  ],
+} as const
+
+export const command: Command = { spec, run }
+
+async function run(context: CommandContext): Promise<number> {
+  const { env, terminal } = context
+  const choice = requireChoice(context)
+  const address = parseAddress(choice.url, choice)
+  const http = createHttpClient(choice.ca === undefined ? {} : { ca: readAuthorities(choice.ca) })
+  const cancel = new AbortController()
+  void context.ended.then(() => cancel.abort())
+  const show = (url: string): void => {
+    const isOpened = !context.parsed.isSet('no-browser') && openBrowser(url, env)
+    terminal.error(`${isOpened ? 'If no browser opens, open' : 'Open'} this address to sign in:\n${url}\n`)
+  }
+  const signedIn = await signIn({ http, address, show, signal: cancel.signal })
+  const login: Login = { ...signedIn, ...(choice.ca === undefined ? {} : { ca: choice.ca }) }
+  const { resource } = address
+  const former = await withLoginLock(env, resource, async () => {
+    const before = readFormer(context, resource)
+    await writeLogin(env, login)
+    return before
+  })
+  // The one before is not used any more; if the server cannot be told now, it ends by itself.
+  if (former !== undefined) await revokeLogin(http, former).catch(() => {})
+  const { answer } = await withClient({ ...context, env: { ...env, CASTELLAN_API_KEY: undefined } }, (client) =>
+    client.callTool('whoami', {}),
+  )
+  const file = loginPath(env, resource)
+  if (context.json) printJson(context, { url: address.origin, identity: answer['agentName'], file })
+  else terminal.out(`Signed in to ${address.origin} as ${answer['agentName']}.\n`)
+  return 0
+}
+
+/** A file that cannot be read is replaced; that is what signing in again is for. */
+function readFormer({ env }: CommandContext, resource: string): Login | undefined {
+  try {
+    return readLogin(env, resource)
+  } catch {
+    return undefined
+  }
+}
+
+function requireChoice(context: CommandContext): RemoteChoice {
+  const choice = remoteChoice(context)
+  if (choice !== undefined) return choice
+  const message = `--url is missing: name the server, such as --url https://castellan.example, or set ${URL_VARIABLE}. The state of this machine needs no sign-in.`
+  throw new AppError('ERR_INVALID_INPUT', message, { field: 'url' })
+}
