@@ -198,7 +198,9 @@ export function describeEscapes(
 
     it('holds a fork bomb', async () => {
       const bombed = await start({ processes: 64 })
-      await shell('f() { f | f & }; f; sleep 1', bombed, 5_000)
+      const exploding = shell('f() { f | f & }; f; sleep 1', bombed, 2_000)
+      await othersAnswer()
+      await exploding
       expect(await enforced('process_limit')).toBe(true)
       await othersAnswer()
       await opened.backend.destroy(bombed)

@@ -55,25 +55,31 @@ const copiesOfTheApp = (): Promise<Copies> => copiesWith(async (app) => app.app.
 const spendsQuota = ({ definition }: CatalogTool): boolean =>
   ['workspaces', 'teams'].includes(definition.toolset) && allRulesOf(definition).some(({ effect }) => effect !== 'read')
 
+/** What B has of that which copies allow few of. */
+const spentBy = (tenant: string, { present }: Copies): string =>
+  present.behindItsBack((db) => rowsOfTenant(db, tenant, /^(workspace|team)/))
+
 describe.each(['admin', 'member'] as const)('a principal of another tenant, %s', (role) => {
-  let shared: Copies | undefined
-  const leave = async (): Promise<void> => {
-    await shared?.[Symbol.asyncDispose]()
-    shared = undefined
+  const open: { shared?: Copies; unspent?: Copies } = {}
+  const leave = async (which: keyof typeof open): Promise<void> => {
+    await open[which]?.[Symbol.asyncDispose]()
+    delete open[which]
   }
-  afterAll(leave)
+  afterAll(async () => {
+    await leave('shared')
+    await leave('unspent')
+  })
 
   it.each(catalog.names)('learns nothing from %s and changes nothing with it', async (name) => {
     const tool = catalog.find(name)!
     const the = { canaries: planted.canaries, principal: planted.principals[role] }
-    if (spendsQuota(tool)) {
-      await using own = await copiesOfTheApp()
-      expect(await probeTool(tool, own, the)).toEqual([])
-      return
-    }
-    shared ??= await copiesOfTheApp()
-    const faults = await probeTool(tool, shared, the)
-    if (faults.length > 0) await leave()
+    const which = spendsQuota(tool) ? 'unspent' : 'shared'
+    open[which] ??= await copiesOfTheApp()
+    const copies = open[which]
+    const before = spentBy(the.principal.tenant, copies)
+    const faults = await probeTool(tool, copies, the)
+    const isSpent = which === 'unspent' && spentBy(the.principal.tenant, copies) !== before
+    if (faults.length > 0 || isSpent) await leave(which)
     expect(faults).toEqual([])
   })
 })

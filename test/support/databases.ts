@@ -7,6 +7,7 @@ import { systemClock } from '../../src/kernel/clock.ts'
 import { type Logger, silentLogger } from '../../src/kernel/logger.ts'
 import { openPostgresDatabase } from '../../src/stores/postgres/postgres-database.ts'
 import { openSqliteDatabase } from '../../src/stores/sqlite/sqlite-database.ts'
+import { writeEmptyStore } from './empty-store.ts'
 import { createDatabase } from './postgres.ts'
 
 /** The stores that every contract suite runs over. */
@@ -23,9 +24,10 @@ export type TestDatabase = Readonly<{
   remove(): void
 }>
 
-export async function newTestDatabase(dialect: DialectName): Promise<TestDatabase> {
+/** `template`: a database of PostgreSQL that it begins as a copy of. */
+export async function newTestDatabase(dialect: DialectName, template?: string): Promise<TestDatabase> {
   if (dialect === 'PostgreSQL') {
-    const url = await createDatabase(inject('postgresUrl'))
+    const url = await createDatabase(inject('postgresUrl'), template)
     return {
       location: url,
       open: (options) => openPostgresDatabase({ url, clock: systemClock, logger: silentLogger, ...options }),
@@ -41,10 +43,29 @@ export async function newTestDatabase(dialect: DialectName): Promise<TestDatabas
   }
 }
 
-/** An empty database of its own; closing it removes it. */
-export async function openEmpty(dialect: DialectName, options?: OpenOptions): Promise<Database> {
+let migrated: Promise<string> | undefined
+
+/** The name of a database of PostgreSQL as all migrations leave it, which nobody is connected to. */
+async function makeMigrated(): Promise<string> {
+  const url = await createDatabase(inject('postgresUrl'))
+  await (await openPostgresDatabase({ url, clock: systemClock, logger: silentLogger })).close()
+  return new URL(url).pathname.slice(1)
+}
+
+async function newMigratedDatabase(dialect: DialectName): Promise<TestDatabase> {
+  if (dialect === 'PostgreSQL') {
+    migrated ??= makeMigrated()
+    return await newTestDatabase(dialect, await migrated)
+  }
   const testDatabase = await newTestDatabase(dialect)
-  const database = await testDatabase.open(options)
+  await writeEmptyStore(testDatabase.location)
+  return testDatabase
+}
+
+/** An empty database of its own, with all tables; closing it removes it. */
+export async function openEmpty(dialect: DialectName): Promise<Database> {
+  const testDatabase = await newMigratedDatabase(dialect)
+  const database = await testDatabase.open()
   return {
     ...database,
     async close() {

@@ -52,11 +52,11 @@ export async function startPostgres(): Promise<PostgresCluster> {
   }
 }
 
-/** A new, empty database in the cluster; answers its URL. */
-export async function createDatabase(clusterUrl: string): Promise<string> {
+/** A new database in the cluster, empty or a copy of another that nobody is connected to; answers its URL. */
+export async function createDatabase(clusterUrl: string, template = 'template1'): Promise<string> {
   databaseCount += 1
   const name = `suite_${process.pid}_${databaseCount}`
-  await withClient(clusterUrl, (client) => client.query(`CREATE DATABASE ${name}`))
+  await withClient(clusterUrl, (client) => client.query(`CREATE DATABASE ${name} TEMPLATE ${template}`))
   const url = new URL(clusterUrl)
   url.pathname = `/${name}`
   return url.href

@@ -114,9 +114,10 @@ function removeTenant(db: DatabaseSync, tenant: string): void {
   db.exec("INSERT INTO tasks_search (tasks_search) VALUES ('rebuild')")
 }
 
-/** Everything that a tenant has, to the byte. */
-export function rowsOfTenant(db: DatabaseSync, tenant: string): string {
-  const dump = tenantTables(db).flatMap((name) => {
+/** Everything that a tenant has, to the byte, or what it has in the tables named so. */
+export function rowsOfTenant(db: DatabaseSync, tenant: string, named = /./): string {
+  const tables = tenantTables(db).filter((name) => named.test(name))
+  const dump = tables.flatMap((name) => {
     const rows = db.prepare(`SELECT * FROM "${name}" WHERE tenant = ?`).all(tenant)
     return [
       `${name}\n${rows
@@ -157,7 +158,12 @@ export async function probeTool(tool: CatalogTool, copies: Copies, the: Probed):
 }
 
 /** Each thing of A's in each parameter alone, the others as B would fill them in, and in all parameters at once. */
-function* probesOf(tool: CatalogTool, canaries: Canaries): Generator<Record<string, unknown>> {
+function probesOf(tool: CatalogTool, canaries: Canaries): Record<string, unknown>[] {
+  // What fits one parameter alone comes several times; the same call again would show nothing new.
+  return [...new Map([...everyProbeOf(tool, canaries)].map((args) => [JSON.stringify(args), args])).values()]
+}
+
+function* everyProbeOf(tool: CatalogTool, canaries: Canaries): Generator<Record<string, unknown>> {
   const schema = tool.listed.inputSchema as Schema
   const [sample] = fc.sample(validArguments(schema), { seed: 1, numRuns: 1 })
   const own: Record<string, unknown> = {}
