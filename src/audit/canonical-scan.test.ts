@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { isLongRun } from '../../test/support/long-run.ts'
 import { canonicalJson } from '../kernel/canonical-json.ts'
 import { createMemberSpans, scanCanonicalObject } from './canonical-scan.ts'
 
@@ -64,7 +65,7 @@ describe('scanCanonicalObject', () => {
       fc.property(fc.oneof(mutated, soup, numbers, escapes), (text) => {
         if (scan(text)) expect(isCanonicalByDefinition(text)).toBe(true)
       }),
-      { numRuns: 6_000 },
+      { numRuns: isLongRun ? 6_000 : 1_500 },
     )
   })
 

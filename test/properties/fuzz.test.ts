@@ -10,6 +10,7 @@ import { openTestApp, type TestApp } from '../support/app.ts'
 import { type Schema, validArguments } from '../support/arguments.ts'
 import { anything, nearlyValid } from '../support/hostile-arguments.ts'
 import { move, newTask, think } from '../support/ledger.ts'
+import { isLongRun } from '../support/long-run.ts'
 import { serveWeb, type WebServer } from '../support/web-server.ts'
 
 const allTools = await loadAllTools()
@@ -40,7 +41,11 @@ afterAll(async () => {
   await engine[Symbol.asyncDispose]()
 })
 
-const runs = (numRuns: number): fc.Parameters<unknown> => ({ numRuns, interruptAfterTimeLimit: 40_000 })
+/** Seeds differ from run to run, so that many short runs try as much as a long one. */
+const runs = (usual: number): fc.Parameters<unknown> => ({
+  numRuns: isLongRun ? usual * 4 : Math.ceil(usual / 3),
+  interruptAfterTimeLimit: isLongRun ? 120_000 : 40_000,
+})
 
 function expectSound(answer: ToolAnswer): void {
   expect(Buffer.byteLength(answer.json)).toBeLessThanOrEqual(limits.answerBytesMax)
