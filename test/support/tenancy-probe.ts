@@ -166,7 +166,7 @@ async function callAll(
 ): Promise<ToolAnswer[]> {
   for (;;) {
     const answers = await Promise.all(hosts.map((host) => host.call(caller, name, args)))
-    if (!answers.some(({ json }) => json.includes('The model for search by meaning did not answer'))) return answers
+    if (!answers.some(({ json }) => json.includes('did not answer: these are matches of words'))) return answers
   }
 }
 
