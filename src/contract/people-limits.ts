@@ -17,11 +17,17 @@ export const peopleLimits = {
   signInWindowMs: 3_600_000,
   /** Failures from one address in that time before it has to wait, whatever e-mail addresses it tries. */
   signInFailuresPerAddressMax: 100,
+  /** Passwords that are being compared or wait for it; each comparison takes a processor for a good part of a second. */
+  signInsAtOnceMax: 64,
   signInAttemptsKept: 50_000,
   personNameCharsMax: 128,
   /** Requests of one address to the endpoints of the OAuth server, and addresses that are counted at once. */
   oauthRequestsPerMinuteMax: 120,
   oauthAddressesMax: 10_000,
+  /** One request to them; clients that registered themselves; and how many of those that nobody allowed make room at a time. */
+  oauthBodyBytesMax: 16 * 1024,
+  oauthClientsMax: 5_000,
+  oauthClientsRemoved: 50,
   oauthResourcesMax: 10_000,
   accessTokenMs: 3_600_000,
   refreshTokenMs: 30 * 24 * 3_600_000,

@@ -1,11 +1,13 @@
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
 import type { Clock } from '../kernel/clock.ts'
+import { createAddressLimit } from './address-limit.ts'
 import { sendJson } from './exchange/send-text.ts'
 import { isLoopbackHost } from './peer-address.ts'
 import type { PeopleGate } from './people-gate.ts'
 import type { RequestClients } from './request-client.ts'
 import type { Exchange, PatternRoute } from './route-table.ts'
+import { signedInBy } from './signed-in.ts'
 import { readWebBody, sendWebResponse, webHeaders } from './web-exchange.ts'
 
 /**
@@ -23,6 +25,9 @@ const RESOURCE_METADATA = '/.well-known/oauth-protected-resource'
 const SERVER_METADATA = '/.well-known/oauth-authorization-server'
 /** Those that clients use; what a library offers besides is not reachable. */
 const ENDPOINTS = ['token', 'revoke', 'introspect'] as const
+
+/** For so many of the resources that one request names, tokens are made possible. */
+const RESOURCES_MAX = 4
 
 /** The resource (RFC 8707) that a request asks: `/mcp`, or one gateway below it. */
 export function resourceOf(origin: string, url: string): string {
@@ -46,6 +51,7 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
   }
 
   async function serverMetadata({ req, res }: Exchange): Promise<void> {
+    admit(clients.addressOf(req))
     const metadata = await (await (await gate()).accounts()).metadata(clients.originOf(req))
     sendJson(res, 200, JSON.stringify(metadata))
   }
@@ -66,16 +72,23 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
     sendJson(res, 200, JSON.stringify(metadata))
   }
 
-  async function forward(exchange: Exchange, change?: (request: Request) => Promise<Request>): Promise<void> {
+  /** Clients have no session. A person has one where they are asked to sign in or to consent, and nowhere else. */
+  async function forward(
+    exchange: Exchange,
+    change?: (request: Request) => Promise<Request>,
+    withSession = false,
+  ): Promise<void> {
     const { req, res, url } = exchange
     const people = await gate()
     const address = clients.addressOf(req)
     admit(address)
     const origin = clients.originOf(req)
-    const body = await readWebBody(req, limits.formBytesMax)
+    const body = await readWebBody(req, limits.oauthBodyBytesMax)
+    const headers = webHeaders(req, address)
+    if (!withSession || (await signedInBy(deps, people, req)) === undefined) headers.delete('cookie')
     const asked = new Request(`${origin}${url}`, {
       method: req.method!,
-      headers: webHeaders(req, address),
+      headers,
       ...(body === undefined ? {} : { body: new Uint8Array(body) }),
     })
     const request = change === undefined ? asked : await change(asked)
@@ -87,19 +100,21 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
   async function authorize(exchange: Exchange): Promise<void> {
     const people = await gate()
     const origin = clients.originOf(exchange.req)
-    await forward(exchange, async (request) => {
+    const withResource = async (request: Request): Promise<Request> => {
       const url = new URL(request.url)
       if (!url.searchParams.has('resource')) url.searchParams.set('resource', `${origin}/mcp`)
-      for (const resource of url.searchParams.getAll('resource')) {
+      for (const resource of url.searchParams.getAll('resource').slice(0, RESOURCES_MAX)) {
         if (isOwnResource(origin, resource)) await people.ensureResource(resource)
       }
       return new Request(url, { headers: request.headers })
-    })
+    }
+    await forward(exchange, withResource, true)
   }
 
   const register = (exchange: Exchange): Promise<void> =>
     forward(exchange, async (request) => {
       const text = await request.text()
+      await (await gate()).makeRoomForClient()
       return new Request(request.url, { method: 'POST', headers: request.headers, body: asNativeClient(text) })
     })
 
@@ -140,22 +155,4 @@ function isOnOwnMachine(uri: unknown): boolean {
   const parsed = typeof uri === 'string' ? URL.parse(uri) : null
   if (parsed === null) return false
   return parsed.protocol === 'http:' ? isLoopbackHost(parsed.hostname) : parsed.protocol !== 'https:'
-}
-
-/** These endpoints are asked without a credential, so each address gets a share. */
-function createAddressLimit(clock: Clock): (address: string) => void {
-  let windowMs = 0
-  const counts = new Map<string, number>()
-  return (address) => {
-    const nowMs = clock.monotonicMs()
-    if (nowMs - windowMs >= 60_000) {
-      windowMs = nowMs
-      counts.clear()
-    }
-    const count = (counts.get(address) ?? 0) + 1
-    if (count > limits.oauthRequestsPerMinuteMax || counts.size >= limits.oauthAddressesMax) {
-      throw new AppError('ERR_RATE_LIMITED', 'Too many requests for tokens. Wait a minute.', { retry_after_ms: 60_000 })
-    }
-    counts.set(address, count)
-  }
 }

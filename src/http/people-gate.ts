@@ -47,6 +47,8 @@ export type PeopleGate = Readonly<{
   findInvitation(token: string): Promise<Readonly<{ email: string; isNew: boolean }> | undefined>
   /** Answers the e-mail address of the person, who can sign in now. */
   acceptInvitation(token: string, input: Readonly<{ name: string; password: string }>): Promise<string>
+  /** Called before a client registers itself: the oldest that nobody allowed make room. Throws ERR_BUSY when there is none. */
+  makeRoomForClient(): Promise<void>
   /** Makes an address of this server one that tokens can be for. */
   ensureResource(identifier: string): Promise<void>
 }>

@@ -142,16 +142,41 @@ describe.each(dialects)('people in %s', (dialect) => {
     await expect(principals.ofCookie(cookie, there, nowMs)).rejects.toMatchObject({ code: 'ERR_UNAUTHENTICATED' })
   })
 
+  test('clients that nobody allowed make room, the oldest first', async () => {
+    const at = (ms: number) => new Date(NOW_MS + ms).toISOString()
+    const session = createLibraryDatabase(database) as unknown as import('kysely').Kysely<
+      Record<string, Record<string, unknown>>
+    >
+    for (const [index, id] of ['old', 'allowed', 'new'].entries()) {
+      const createdAt = at(index)
+      await session.insertInto('oauth_clients').values({ id, clientId: id, redirectUris: '[]', createdAt }).execute()
+    }
+    await session
+      .insertInto('oauth_consents')
+      .values({ id: 'c', clientId: 'allowed', userId: ada.id, scopes: '[]', createdAt: at(0), updatedAt: at(0) })
+      .execute()
+    const left = async () =>
+      (await session.selectFrom('oauth_clients').select('id').orderBy('id').execute()).map(({ id }) => id)
+    expect(await store.countClients(database.read)).toBe(3)
+    expect(await write((tx) => store.deleteUnusedClients(tx, 1))).toBe(true)
+    expect(await left()).toEqual(['allowed', 'new'])
+    expect(await write((tx) => store.deleteUnusedClients(tx, 10))).toBe(true)
+    expect(await left()).toEqual(['allowed'])
+    expect(await write((tx) => store.deleteUnusedClients(tx, 10))).toBe(false)
+  })
+
   test('attempts are recorded, and slowed after a few failures until one succeeds', async () => {
     const guard = createSignInGuard({ store, database })
     const attempt = (nowMs: number) => ({ email: ada.email, address: '203.0.113.9', nowMs })
     for (let count = 0; count < 5; count++) {
-      await guard.admit(attempt(NOW_MS + count))
+      const release = await guard.admit(attempt(NOW_MS + count))
       await guard.note(attempt(NOW_MS + count), 'refused')
+      release()
     }
     await expect(guard.admit(attempt(NOW_MS + 10))).rejects.toMatchObject({ code: 'ERR_RATE_LIMITED' })
-    await guard.admit(attempt(NOW_MS + 20_000))
+    const release = await guard.admit(attempt(NOW_MS + 20_000))
     await guard.note(attempt(NOW_MS + 20_000), 'signed_in')
+    release()
     await guard.admit(attempt(NOW_MS + 20_001))
     const outcomes = (await store.listAttempts(database.read, LOCAL_TENANT, 100)).map(({ outcome }) => outcome)
     expect(outcomes).toEqual(['signed_in', 'slowed', 'refused', 'refused', 'refused', 'refused', 'refused'])

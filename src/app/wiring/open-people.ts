@@ -3,6 +3,7 @@ import type { Accounts } from '../../accounts/create-accounts.ts'
 import type { NoteSigner } from '../../audit/checkpoint.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
+import { limits } from '../../contract/limits.ts'
 import { LOCAL_TENANT } from '../../contract/principal.ts'
 import type { LogIdentity } from '../../domains/log/ports.ts'
 import { createPasswords } from '../../domains/people/password.ts'
@@ -75,10 +76,14 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
     hasPeople: async () => (await store.countUsers(database.read)) > 0,
     async signIn(origin, { email, password }, { address, headers }) {
       const attempt = { email: email.trim().toLowerCase().slice(0, 320), address, nowMs: clock.nowMs() }
-      await guard.admit(attempt)
-      const cookies = await (await accounts()).signIn(origin, { email: attempt.email, password }, headers)
-      await guard.note({ ...attempt, nowMs: clock.nowMs() }, cookies === undefined ? 'refused' : 'signed_in')
-      if (cookies !== undefined) return cookies
+      const release = await guard.admit(attempt)
+      try {
+        const cookies = await (await accounts()).signIn(origin, { email: attempt.email, password }, headers)
+        await guard.note({ ...attempt, nowMs: clock.nowMs() }, cookies === undefined ? 'refused' : 'signed_in')
+        if (cookies !== undefined) return cookies
+      } finally {
+        release()
+      }
       throw new AppError('ERR_UNAUTHENTICATED', 'The e-mail address or the password is not right.')
     },
     providers,
@@ -95,6 +100,14 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
       const args = { token, ...(name === '' ? {} : { name }), password }
       await callAs(host(), principalOfUser(invited, []), 'invitation_accept', args)
       return found.email
+    },
+    async makeRoomForClient() {
+      if ((await store.countClients(database.read)) < limits.oauthClientsMax) return
+      const isRoom = await database.write(LOCAL_TENANT, (tx) =>
+        store.deleteUnusedClients(tx, limits.oauthClientsRemoved),
+      )
+      if (isRoom) return
+      throw new AppError('ERR_BUSY', 'Too many clients have registered. Try again later.', { retry_after_ms: 60_000 })
     },
     async ensureResource(identifier) {
       if (await store.hasResource(database.read, identifier)) return

@@ -107,7 +107,11 @@ export type PeopleStore = Readonly<{
   findSessionByToken(tx: ReadTx, token: string): Promise<UserSession | undefined>
   findAccessToken(tx: ReadTx, tokenHash: string): Promise<AccessToken | undefined>
 
-  /** Addresses of this server that tokens can be for; there is a bound on how many. */
+  countClients(tx: ReadTx): Promise<number>
+  /** The oldest that no user has allowed. Answers whether there was one. */
+  deleteUnusedClients(tx: WriteTx, limit: number): Promise<boolean>
+
+  /** Addresses of this server that tokens can be for. There is a bound on how many: the oldest make room, and come back when asked for. */
   hasResource(tx: ReadTx, identifier: string): Promise<boolean>
   insertResource(tx: WriteTx, resource: Readonly<{ id: string; identifier: string; atMs: number }>): Promise<void>
 
@@ -133,7 +137,7 @@ export type PeopleStore = Readonly<{
   cancelInvitation(tx: WriteTx, tenant: TenantId, id: string, atMs: number): Promise<boolean>
 
   insertAttempt(tx: WriteTx, attempt: SignInAttempt): Promise<void>
-  /** Newest first. */
+  /** Newest first, without those that were turned away. */
   attemptsOf(tx: ReadTx, email: string, sinceMs: number): Promise<SignInAttempt[]>
   countRefusedFrom(tx: ReadTx, address: string, sinceMs: number): Promise<number>
   listAttempts(tx: ReadTx, tenant: TenantId, limit: number): Promise<SignInAttempt[]>

@@ -92,14 +92,19 @@ export function invitationStatus(invitation: Invitation, nowMs: number): Invitat
   return invitation.expiresAtMs <= nowMs ? 'expired' : 'open'
 }
 
+/** Those since the last success, newest first. */
+export function failuresOf(attempts: readonly SignInAttempt[]): readonly SignInAttempt[] {
+  const lastSuccess = attempts.findIndex(({ outcome }) => outcome === 'signed_in')
+  const since = lastSuccess === -1 ? attempts : attempts.slice(0, lastSuccess)
+  return since.filter(({ outcome }) => outcome === 'refused')
+}
+
 /**
  * How long the next attempt at an address has to wait, from its latest attempts, newest first. The first few failures cost nothing; from
  * then on each doubles the wait. A success begins anew.
  */
 export function signInWaitMs(attempts: readonly SignInAttempt[], nowMs: number): number {
-  const lastSuccess = attempts.findIndex(({ outcome }) => outcome === 'signed_in')
-  const since = lastSuccess === -1 ? attempts : attempts.slice(0, lastSuccess)
-  const failures = since.filter(({ outcome }) => outcome === 'refused')
+  const failures = failuresOf(attempts)
   const beyond = failures.length - limits.signInFreeFailures
   if (beyond < 0) return 0
   const spanMs = Math.min(limits.signInWaitMs * 2 ** beyond, limits.signInWaitMsMax)

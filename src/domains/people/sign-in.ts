@@ -3,24 +3,47 @@ import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
 import { LOCAL_TENANT } from '../../contract/principal.ts'
 import type { PeopleStore, SignInOutcome } from './ports.ts'
-import { signInWaitMs } from './rules.ts'
+import { failuresOf, signInWaitMs } from './rules.ts'
 
 export type Attempt = Readonly<{ email: string; address: string; nowMs: number }>
 
 /**
  * Attempts to sign in are slowed by the e-mail address that is tried and by the address they come from, and each is recorded. An
  * address of which there is no user is treated as one of which there is: the answer must not tell.
+ *
+ * 1. An attempt that is being made counts as one that failed: many at once are no way around the count.
+ * 2. Those that are turned away are recorded once a minute. They never push the failures out by which others are turned away.
  */
 export type SignInGuard = Readonly<{
-  /** Throws ERR_RATE_LIMITED while the next attempt has to wait. */
-  admit(attempt: Attempt): Promise<void>
+  /** Throws ERR_RATE_LIMITED while the next attempt has to wait. What it answers is called when the outcome has been noted. */
+  admit(attempt: Attempt): Promise<() => void>
   note(attempt: Attempt, outcome: SignInOutcome): Promise<void>
 }>
+
+const NOTED_AGAIN_MS = 60_000
+const NOTED_MAX = 1_000
 
 export function createSignInGuard(
   deps: Readonly<{ store: PeopleStore; database: Pick<Database, 'read' | 'write'> }>,
 ): SignInGuard {
   const { store, database } = deps
+  const beingTried = new Map<string, number>()
+  const notedAtMs = new Map<string, number>()
+  let triedAtOnce = 0
+
+  /** Answers how many of the key there were before, and how to take this one back. */
+  function count(key: string): Readonly<{ before: number; end(): void }> {
+    const before = beingTried.get(key) ?? 0
+    beingTried.set(key, before + 1)
+    return {
+      before,
+      end() {
+        const now = beingTried.get(key)! - 1
+        if (now === 0) beingTried.delete(key)
+        else beingTried.set(key, now)
+      },
+    }
+  }
 
   async function note(attempt: Attempt, outcome: SignInOutcome): Promise<void> {
     const { email, address, nowMs: atMs } = attempt
@@ -29,19 +52,53 @@ export function createSignInGuard(
     await database.write(row.tenant, (tx) => store.insertAttempt(tx, row))
   }
 
+  async function noteSlowed(attempt: Attempt, key: string): Promise<void> {
+    const lastMs = notedAtMs.get(key)
+    if (lastMs !== undefined && attempt.nowMs - lastMs < NOTED_AGAIN_MS && attempt.nowMs >= lastMs) return
+    if (notedAtMs.size >= NOTED_MAX) notedAtMs.clear()
+    notedAtMs.set(key, attempt.nowMs)
+    await note(attempt, 'slowed')
+  }
+
+  /** How long the attempt has to wait; `others` are being made at this moment. */
+  async function waitOf(attempt: Attempt, others: Readonly<{ email: number; address: number }>) {
+    const sinceMs = attempt.nowMs - limits.signInWindowMs
+    const attempts = await store.attemptsOf(database.read, attempt.email, sinceMs)
+    const isNext = others.email > 0 && failuresOf(attempts).length + others.email >= limits.signInFreeFailures
+    const emailMs = Math.max(signInWaitMs(attempts, attempt.nowMs), isNext ? limits.signInWaitMs : 0)
+    const refusedHere = await store.countRefusedFrom(database.read, attempt.address, sinceMs)
+    const isTooMany = refusedHere + others.address >= limits.signInFailuresPerAddressMax
+    return { emailMs, addressMs: isTooMany ? limits.signInWaitMsMax : 0 }
+  }
+
   return {
     note,
     async admit(attempt) {
-      const sinceMs = attempt.nowMs - limits.signInWindowMs
-      const waitMs = signInWaitMs(await store.attemptsOf(database.read, attempt.email, sinceMs), attempt.nowMs)
-      const refusedHere = await store.countRefusedFrom(database.read, attempt.address, sinceMs)
-      const addressWaitMs = refusedHere >= limits.signInFailuresPerAddressMax ? limits.signInWaitMsMax : 0
-      const retryMs = Math.max(waitMs, addressWaitMs)
-      if (retryMs === 0) return
-      await note(attempt, 'slowed')
-      throw new AppError('ERR_RATE_LIMITED', 'Too many attempts to sign in have failed. Wait, then try again.', {
-        retry_after_ms: retryMs,
-      })
+      if (triedAtOnce >= limits.signInsAtOnceMax) {
+        throw new AppError('ERR_BUSY', 'Too many people sign in at once. Try again in a moment.', {
+          retry_after_ms: 2_000,
+        })
+      }
+      triedAtOnce++
+      const byEmail = count(`email ${attempt.email}`)
+      const byAddress = count(`address ${attempt.address}`)
+      function release(): void {
+        triedAtOnce--
+        byEmail.end()
+        byAddress.end()
+      }
+      try {
+        const { emailMs, addressMs } = await waitOf(attempt, { email: byEmail.before, address: byAddress.before })
+        const retryMs = Math.max(emailMs, addressMs)
+        if (retryMs === 0) return release
+        await noteSlowed(attempt, addressMs > 0 ? `address ${attempt.address}` : `email ${attempt.email}`)
+        throw new AppError('ERR_RATE_LIMITED', 'Too many attempts to sign in have failed. Wait, then try again.', {
+          retry_after_ms: retryMs,
+        })
+      } catch (error) {
+        release()
+        throw error
+      }
     },
   }
 }

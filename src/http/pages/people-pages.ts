@@ -4,11 +4,12 @@ import type { Principal } from '../../contract/principal.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
+import { createAddressLimit } from '../address-limit.ts'
 import { AUTH_PATH } from '../oauth-routes.ts'
-import { isLoopbackAddress } from '../peer-address.ts'
 import type { PeopleGate } from '../people-gate.ts'
 import type { RequestClients } from '../request-client.ts'
 import type { Exchange, PatternRoute } from '../route-table.ts'
+import { signedInBy } from '../signed-in.ts'
 import { toHttpError } from '../to-http-error.ts'
 import { webHeaders } from '../web-exchange.ts'
 import { type Html, html } from './html.ts'
@@ -29,6 +30,7 @@ export type PeoplePagesDeps = Readonly<{
 
 export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[] {
   const { clients } = deps
+  const admit = createAddressLimit(deps.clock)
 
   async function gate(): Promise<PeopleGate> {
     const people = await deps.people()
@@ -41,18 +43,7 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
     return { address, headers: webHeaders(req, address) }
   }
 
-  async function signedIn(exchange: Exchange): Promise<Principal | undefined> {
-    const { req } = exchange
-    const address = clients.addressOf(req)
-    const shown = { address, isLoopback: isLoopbackAddress(address), resource: '' }
-    const { principals } = await gate()
-    try {
-      return await principals.ofCookie(req.headers.cookie ?? '', shown, deps.clock.nowMs())
-    } catch (error) {
-      if (error instanceof AppError && error.code === 'ERR_UNAUTHENTICATED') return undefined
-      throw error
-    }
-  }
+  const signedIn = async ({ req }: Exchange): Promise<Principal | undefined> => signedInBy(deps, await gate(), req)
 
   async function showSignIn(exchange: Exchange): Promise<void> {
     const { providers } = await gate()
@@ -61,6 +52,7 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
 
   async function startProvider(exchange: Exchange): Promise<void> {
     const { req, res, params } = exchange
+    admit(clients.addressOf(req))
     const input = { provider: params['provider']!, returnTo: afterSignIn(queryOf(exchange)) }
     const accounts = await (await gate()).accounts()
     const { url, cookies } = await accounts.startProviderSignIn(clients.originOf(req), input, fromOf(exchange).headers)
@@ -116,7 +108,9 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
 
   async function signOut(exchange: Exchange): Promise<void> {
     const { req, res } = exchange
-    const cookies = await (await (await gate()).accounts()).signOut(clients.originOf(req), fromOf(exchange).headers)
+    const people = await gate()
+    const cookies = await (await people.accounts()).signOut(clients.originOf(req), fromOf(exchange).headers)
+    people.principals.forget()
     res.setHeader('set-cookie', [...cookies])
     redirect(exchange, '/sign-in')
   }
@@ -169,6 +163,12 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
 
   async function consent(exchange: Exchange): Promise<void> {
     const form = await readForm(exchange.req)
+    if ((await signedIn(exchange)) === undefined) {
+      throw new AppError(
+        'ERR_UNAUTHENTICATED',
+        'You are not signed in. Start again in the program that asked for access.',
+      )
+    }
     const origin = clients.originOf(exchange.req)
     const input = { accept: form.get('decision') === 'allow', query: form.get('query') ?? '' }
     const accounts = await (await gate()).accounts()

@@ -89,6 +89,7 @@ export type SignInAttemptTable = {
 }
 
 export type OauthClientTable = {
+  createdAt: string
   id: string
   clientId: string
   name: string | null

@@ -18,6 +18,8 @@ type Access = Pick<
   | 'deleteAllSessions'
   | 'findSessionByToken'
   | 'findAccessToken'
+  | 'countClients'
+  | 'deleteUnusedClients'
   | 'hasResource'
   | 'insertResource'
   | 'insertAttempt'
@@ -93,11 +95,36 @@ const findAccessToken = statement<{ hash: string }>('sign-in-store.findAccessTok
     .where('token', '=', arg('hash'))
     .where('revoked', 'is', null),
 )
+const countClients = statement<object>('sign-in-store.countClients')((db) =>
+  db.selectFrom('oauth_clients').select((expression) => expression.fn.countAll<number>().as('count')),
+)
+const deleteUnusedClients = statement<{ limit: number }>('sign-in-store.deleteUnusedClients')((db, arg) =>
+  db.deleteFrom('oauth_clients').where('clientId', 'in', (expression) =>
+    expression
+      .selectFrom('oauth_clients as unused')
+      .select('unused.clientId')
+      .where('unused.clientId', 'not in', (inner) => inner.selectFrom('oauth_consents').select('clientId'))
+      .orderBy('unused.createdAt')
+      .limit(arg('limit')),
+  ),
+)
 const findResource = statement<{ identifier: string }>('sign-in-store.findResource')((db, arg) =>
   db.selectFrom('oauth_resources').select('id').where('identifier', '=', arg('identifier')),
 )
 const countResources = statement<object>('sign-in-store.countResources')((db) =>
   db.selectFrom('oauth_resources').select((expression) => expression.fn.countAll<number>().as('count')),
+)
+const deleteOldestResource = statement<object>('sign-in-store.deleteOldestResource')((db) =>
+  db
+    .deleteFrom('oauth_resources')
+    .where('id', 'in', (expression) =>
+      expression
+        .selectFrom('oauth_resources as oldest')
+        .select('oldest.id')
+        .orderBy('oldest.createdAt')
+        .orderBy('oldest.id')
+        .limit(1),
+    ),
 )
 const insertResource = statement<{ id: string; identifier: string; at: string }>('sign-in-store.insertResource')(
   (db, arg) =>
@@ -138,6 +165,7 @@ const attemptsOf = statement<{ email: string; since: number; limit: number }>('s
     .select(['at', 'email', 'address', 'outcome', 'tenant', 'user_id'])
     .where('email', '=', arg('email'))
     .where('at', '>', arg('since'))
+    .where('outcome', '<>', 'slowed')
     .orderBy('at', 'desc')
     .orderBy('row_id', 'desc')
     .limit(arg('limit')),
@@ -212,12 +240,20 @@ export const sqlSignInStore: Access = {
     }
     return found
   },
+  async countClients(tx) {
+    return (await sessionOf(tx).get(countClients, {}))?.count ?? 0
+  },
+  async deleteUnusedClients(tx, limit) {
+    return (await sharedWriterOf(tx).run(deleteUnusedClients, { limit })) > 0
+  },
   async hasResource(tx, identifier) {
     return (await sessionOf(tx).get(findResource, { identifier })) !== undefined
   },
   async insertResource(tx, { id, identifier, atMs }) {
     const session = sharedWriterOf(tx)
-    if (((await session.get(countResources, {}))?.count ?? 0) >= limits.oauthResourcesMax) return
+    if (((await session.get(countResources, {}))?.count ?? 0) >= limits.oauthResourcesMax) {
+      await session.run(deleteOldestResource, {})
+    }
     await session.run(insertResource, { id, identifier, at: isoTime(atMs) })
   },
   async insertAttempt(tx, { atMs, email, address, outcome, tenant, userId }) {

@@ -1,0 +1,44 @@
+import { isIPv6 } from 'node:net'
+import { AppError } from '../contract/app-error.ts'
+import { limits } from '../contract/limits.ts'
+import type { Clock } from '../kernel/clock.ts'
+
+/** What is asked without a credential is given out by address. Throws ERR_RATE_LIMITED. */
+export type AddressLimit = (address: string) => void
+
+/**
+ * Each address has a share of a minute. One subscriber has a whole network of 64 bits in IPv6, so that counts as one address. When
+ * too many addresses are counted, the new ones wait; those that are known do not.
+ */
+export function createAddressLimit(clock: Clock): AddressLimit {
+  let windowMs = 0
+  const counts = new Map<string, number>()
+  return (address) => {
+    const nowMs = clock.monotonicMs()
+    if (nowMs - windowMs >= 60_000) {
+      windowMs = nowMs
+      counts.clear()
+    }
+    const key = networkOf(address)
+    const count = counts.get(key)
+    const isFull = count === undefined && counts.size >= limits.oauthAddressesMax
+    if (isFull || (count ?? 0) >= limits.oauthRequestsPerMinuteMax) {
+      throw new AppError('ERR_RATE_LIMITED', 'Too many requests for tokens. Wait a minute.', { retry_after_ms: 60_000 })
+    }
+    counts.set(key, (count ?? 0) + 1)
+  }
+}
+
+/** The first 64 bits of an address of IPv6; every other address as it is. */
+export function networkOf(address: string): string {
+  if (!isIPv6(address)) return address
+  const [head = '', tail] = address.toLowerCase().split('%', 1)[0]!.split('::')
+  const before = head === '' ? [] : head.split(':')
+  const after = tail === undefined || tail === '' ? [] : tail.split(':')
+  const missing = tail === undefined ? 0 : Math.max(0, 8 - before.length - after.length)
+  const parts = [...before, ...Array.from({ length: missing }, () => '0'), ...after]
+  return parts
+    .slice(0, 4)
+    .map((part) => part.replace(/^0+(?=.)/, ''))
+    .join(':')
+}
