@@ -2,6 +2,7 @@ import { readdir } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import { foldersOf } from '../../test/repo/toolset-folders.ts'
 import { toolChecks, writtenOutNames } from '../../test/support/tool-invariants.ts'
 import { loadAllTools } from './index.ts'
 import { createCatalog, createPreparedCatalog } from './runtime/catalog.ts'
@@ -57,19 +58,18 @@ describe('the prepared catalogue', () => {
 })
 
 describe('the folders of the tools', () => {
-  it('are the toolsets', async () => {
-    const entries = await readdir(import.meta.dirname, { withFileTypes: true })
-    const folders = entries.filter((entry) => entry.isDirectory() && entry.name !== 'runtime')
-    expect(folders.map((folder) => folder.name).sort()).toEqual([...toolsets].sort())
+  it('hold every toolset', () => {
     expect(Object.keys(allTools).sort()).toEqual([...toolsets].sort())
   })
 
-  it.each(toolsets)('hold in %s one file for each tool that its index lists, named like the tool', async (toolset) => {
-    const files = await readdir(new URL(`${toolset}/`, import.meta.url))
+  it.each(toolsets)('hold for %s one file for each tool that is listed, named like the tool', async (toolset) => {
     const definitions = new Map<string, ToolDefinition>()
-    for (const file of files.filter((name) => !name.endsWith('.test.ts'))) {
-      const module = (await import(`./${toolset}/${basename(file, '.ts')}.ts`)) as { default?: ToolDefinition }
-      if (module.default !== undefined) definitions.set(file, module.default)
+    for (const folder of foldersOf(toolset)) {
+      const files = await readdir(new URL(`${folder}/`, import.meta.url))
+      for (const file of files.filter((name) => !name.endsWith('.test.ts'))) {
+        const module = (await import(`./${folder}/${basename(file, '.ts')}.ts`)) as { default?: ToolDefinition }
+        if (module.default !== undefined) definitions.set(file, module.default)
+      }
     }
     expect([...definitions.keys()].sort()).toEqual(allTools[toolset].map(fileOf).sort())
     for (const definition of allTools[toolset]) expect(definitions.get(fileOf(definition))).toBe(definition)

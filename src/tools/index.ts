@@ -3,7 +3,11 @@ import type { ToolDefinition, Toolset } from './runtime/define-tool.ts'
 /** Every tool of the product, by toolset. A toolset brings the domains along that it is about, so each is loaded by itself. */
 const toolsetLoaders: Readonly<Record<Toolset, () => Promise<readonly ToolDefinition[]>>> = {
   meta: async () => (await import('./meta/index.ts')).metaTools,
-  ledger: async () => (await import('./ledger/index.ts')).ledgerTools,
+  ledger: async () => [
+    ...(await import('./tasks/index.ts')).taskTools,
+    ...(await import('./trail/index.ts')).trailTools,
+    ...(await import('./skills/index.ts')).skillTools,
+  ],
   log: async () => (await import('./log/index.ts')).logTools,
   server: async () => (await import('./server/index.ts')).serverTools,
   identity: async () => (await import('./identity/index.ts')).identityTools,
@@ -11,9 +15,9 @@ const toolsetLoaders: Readonly<Record<Toolset, () => Promise<readonly ToolDefini
   workspaces: async () => (await import('./workspaces/index.ts')).workspaceTools,
   teams: async () => (await import('./teams/index.ts')).teamTools,
   agents: async () => (await import('./agents/index.ts')).agentTools,
-  cmd: async () => (await import('./cmd/index.ts')).cmdTools,
+  cmd: async () => (await import('./commands/index.ts')).commandTools,
   executions: async () => (await import('./executions/index.ts')).executionTools,
-  fs: async () => (await import('./fs/index.ts')).fsTools,
+  fs: async () => (await import('./files/index.ts')).fileTools,
   gateways: async () => (await import('./gateways/index.ts')).gatewayTools,
   modes: async () => (await import('./modes/index.ts')).modeTools,
   intents: async () => (await import('./intents/index.ts')).intentTools,

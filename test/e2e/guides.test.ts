@@ -126,10 +126,10 @@ test('add-a-tool: its tool is made and answers', { timeout: 300_000 }, async () 
   }
   const [method, definition, commands] = guide('add-a-tool').map(({ body }) => body)
   change('src/domains/tasks/service.ts', '  return { create, ', `${method}\n  return { getProject, create, `)
-  writeFileSync(join(clone, 'src/tools/ledger/project-get.ts'), definition!)
-  change('src/tools/ledger/index.ts', '  projectList,', '  projectGet,\n  projectList,')
+  writeFileSync(join(clone, 'src/tools/tasks/project-get.ts'), definition!)
+  change('src/tools/tasks/index.ts', '  projectList,', '  projectGet,\n  projectList,')
   change(
-    'src/tools/ledger/index.ts',
+    'src/tools/tasks/index.ts',
     'import projectList',
     "import projectGet from './project-get.ts'\nimport projectList",
   )

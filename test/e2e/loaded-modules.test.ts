@@ -41,7 +41,7 @@ const AGENTS = ['src/domains/agents/registry.ts', 'src/domains/workflows/service
 
 test('a call loads the domain that it is about, and no other', async () => {
   const pinged = await loadedBy('server_ping')
-  const others = ['src/tools/ledger/index.ts', 'src/tools/workspaces/index.ts', 'node_modules/kysely']
+  const others = ['src/tools/tasks/index.ts', 'src/tools/workspaces/index.ts', 'node_modules/kysely']
   for (const part of [...WORKSPACES, ...AGENTS, ...others]) expect(pinged).not.toContain(part)
   const listed = await loadedBy('workspace_list')
   for (const part of WORKSPACES) expect(listed).toContain(part)

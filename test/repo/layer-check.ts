@@ -143,7 +143,7 @@ function isNotAReference(parent: unknown, node: unknown): boolean {
   return key === node && computed !== true
 }
 
-/** The row of a path below `src/`, and the folder itself: `tools/ledger` under the row `tools/*`. */
+/** The row of a path below `src/`, and the folder itself: `tools/tasks` under the row `tools/*`. */
 export function rowOf(path: string): { row: LayerRow; folder: string } | undefined {
   const segments = path.split('/').slice(0, -1)
   for (let length = segments.length; length > 0; length--) {

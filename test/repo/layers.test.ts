@@ -63,7 +63,7 @@ describe('the check of the layers', () => {
     ['an import expression', 'src/mcp/bad.ts', `await import('../stores/sqlite/connection.ts')`, 'folder'],
     ['the type of an import', 'src/mcp/bad.ts', `let x: typeof import('../http/x.ts')`, 'folder'],
     ['a sibling domain', 'src/domains/tasks/bad.ts', `import '../trail/ports.ts'`, 'folder'],
-    ['a sibling toolset', 'src/tools/ledger/bad.ts', `import x from '../log/log-export.ts'`, 'folder'],
+    ['a sibling toolset', 'src/tools/tasks/bad.ts', `import x from '../log/log-export.ts'`, 'folder'],
     ['the writer, from the checker', 'src/audit/fsck/bad.ts', `import { x } from '../tree.ts'`, 'folder'],
     ['a service, from a store', 'src/stores/sql/bad.ts', `import '../../domains/tasks/service.ts'`, 'store-port'],
     ['a private file', 'src/domains/trail/bad.ts', `import '../tasks/task-reads.ts'`, 'face'],
@@ -95,7 +95,7 @@ describe('the check of the layers', () => {
     ['a date with an argument', 'src/mcp/good.ts', `const at = new Date(nowMs)`],
     ['an entry point of an allowed package', 'src/stores/files/good.ts', `import { open } from 'node:fs/promises'`],
     ['an inner layer', 'src/domains/trail/good.ts', `import { x } from '../../audit/tree.ts'`],
-    ['its own folder', 'src/tools/ledger/good.ts', `import x from './task-get.ts'`],
+    ['its own folder', 'src/tools/tasks/good.ts', `import x from './task-get.ts'`],
   ])('lets %s pass', (_what, path, text) => {
     expect(rulesBroken(path, text)).toEqual([])
   })

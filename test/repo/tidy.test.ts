@@ -27,7 +27,7 @@ describe('the check of the source', () => {
 
   const bad: readonly (readonly [rule: string, path: string, text: string])[] = [
     ['file-length', 'src/app/long.ts', lines(401)],
-    ['file-length', 'src/tools/ledger/long.ts', lines(121)],
+    ['file-length', 'src/tools/tasks/long.ts', lines(121)],
     ['function-length', 'src/app/long.ts', `function f() {\n${lines(69)}}`],
     ['function-length', 'src/app/long.ts', `const f = () => {\n${lines(40)}g(() => 1)\n${lines(29)}}`],
     ['file-name', 'src/app/buildApp.ts', ''],
@@ -37,7 +37,7 @@ describe('the check of the source', () => {
     ['own-word', 'src/app/thing.ts', 'const toolDesk = 1'],
     ['own-word', 'src/app/read-wishes.ts', ''],
     ['default-export', 'src/app/thing.ts', 'export default 1'],
-    ['default-export', 'src/tools/ledger/index.ts', 'export default 1'],
+    ['default-export', 'src/tools/tasks/index.ts', 'export default 1'],
     ['export-all', 'src/app/thing.ts', `export * from './other.ts'`],
     ['export-all', 'src/app/thing.ts', `export * as other from './other.ts'`],
     ['heavy-import', 'src/app/thing.ts', `import { type Server, createServer } from 'node:http'`],
@@ -71,7 +71,7 @@ describe('the check of the source', () => {
       'src/app/good.ts',
       `function f() {\n${`const g = () => {\n${lines(60)}}\n`.repeat(3)}}`,
     ],
-    ['a tool definition', 'src/tools/ledger/task-get.ts', 'export default 1'],
+    ['a tool definition', 'src/tools/tasks/task-get.ts', 'export default 1'],
     ['a word that only contains another', 'src/app/good.ts', 'const desktopSeating = 1'],
     ['a marker in a text', 'src/app/good.ts', `const text = 'TODO'`],
     ['a method named only', 'test/e2e/good.test.ts', `list.only('x'); skip()`],

@@ -18,7 +18,7 @@ export type Effect = (typeof effects)[number]
 export const rateCategories = ['create', 'exec', 'default', 'message'] as const
 export type RateCategory = (typeof rateCategories)[number]
 
-/** The folder under `tools/`, and the unit of exposure. */
+/** The unit of exposure, by its public name. Its folder under `tools/` has the name of the domain (`test/repo/toolset-folders.ts`). */
 export const toolsets = [
   'agents',
   'cmd',

@@ -1,4 +1,4 @@
 import type { ToolDefinition } from '../runtime/define-tool.ts'
 import cmdRun from './cmd-run.ts'
 
-export const cmdTools: readonly ToolDefinition[] = [cmdRun]
+export const commandTools: readonly ToolDefinition[] = [cmdRun]

@@ -10,7 +10,7 @@ import fsMultiEdit from './fs-multi-edit.ts'
 import fsRead from './fs-read.ts'
 import fsWrite from './fs-write.ts'
 
-export const fsTools: readonly ToolDefinition[] = [
+export const fileTools: readonly ToolDefinition[] = [
   fsRead,
   fsWrite,
   fsList,

@@ -1,0 +1,29 @@
+import { readdirSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { toolsets } from '../../src/tools/runtime/define-tool.ts'
+import { foldersOf, foldersWithoutDomain } from './toolset-folders.ts'
+
+/** An empty one is what a checkout leaves of a folder that was renamed. */
+const foldersIn = (path: string): string[] =>
+  readdirSync(path, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && readdirSync(`${path}/${entry.name}`).length > 0)
+    .map(({ name }) => name)
+
+const toolFolders = foldersIn('src/tools').filter((name) => name !== 'runtime')
+const domains = foldersIn('src/domains')
+
+describe('a noun has one name in every layer', () => {
+  it('each folder of tools is that of a domain, or has a reason not to be', () => {
+    const others = toolFolders.filter((name) => !domains.includes(name) && !foldersWithoutDomain.has(name))
+    expect(others, 'name the folder as its domain, or give the reason in test/repo/toolset-folders.ts').toEqual([])
+  })
+
+  it('every exception is needed', () => {
+    const names = [...foldersWithoutDomain.keys()]
+    expect(names.filter((name) => domains.includes(name) || !toolFolders.includes(name))).toEqual([])
+  })
+
+  it('each folder of tools belongs to one toolset', () => {
+    expect(toolsets.flatMap(foldersOf).toSorted()).toEqual(toolFolders.toSorted())
+  })
+})
