@@ -4,7 +4,7 @@ import type { Principal } from '../contract/principal.ts'
 export type ShownCredential = Readonly<{ address: string; isLoopback: boolean; resource: string }>
 
 /** A client that asks a person for consent. */
-export type AskingClient = Readonly<{ name: string; uri: string | undefined }>
+export type AskingClient = Readonly<{ name: string; uri: string | undefined; publisher: string | undefined }>
 
 /** People, as HTTP needs them; the domain and better-auth are behind it. Cookies are the values of `Set-Cookie`. */
 export type PeopleGate = Readonly<{

@@ -7,6 +7,7 @@ import { createPasswords } from '../../src/domains/people/password.ts'
 import type { Invitation, User } from '../../src/domains/people/ports.ts'
 import { createPeoplePrincipals } from '../../src/domains/people/principals.ts'
 import { createSignInGuard } from '../../src/domains/people/sign-in.ts'
+import { systemClock } from '../../src/kernel/clock.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
 import { systemRandom } from '../../src/kernel/random.ts'
 import { createLibraryDatabase } from '../../src/stores/sql/library-database.ts'
@@ -87,8 +88,7 @@ describe.each(dialects)('people in %s', (dialect) => {
     await write((tx) => store.setPassword(tx, { id: 'acc', userId: ada.id, hash, atMs: NOW_MS }))
     const secret = systemRandom.bytes(32).toString('base64url')
     const db = createLibraryDatabase(database)
-    const accounts = createAccounts({
-      db,
+    const accounts = createAccounts({ db, fetch, clock: systemClock,
       secret,
       passwords,
       random: systemRandom,
@@ -123,8 +123,7 @@ describe.each(dialects)('people in %s', (dialect) => {
     await write((tx) => store.setPassword(tx, { id: 'acc', userId: ada.id, hash, atMs: NOW_MS }))
     const secret = systemRandom.bytes(32).toString('base64url')
     const db = createLibraryDatabase(database)
-    const accounts = createAccounts({
-      db,
+    const accounts = createAccounts({ db, fetch, clock: systemClock,
       secret,
       passwords,
       random: systemRandom,

@@ -3,6 +3,7 @@ import type { Accounts } from '../../accounts/create-accounts.ts'
 import type { NoteSigner } from '../../audit/checkpoint.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
+import { limits } from '../../contract/limits.ts'
 import { LOCAL_TENANT } from '../../contract/principal.ts'
 import type { LogIdentity } from '../../domains/log/ports.ts'
 import { createPasswords } from '../../domains/people/password.ts'
@@ -53,11 +54,15 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
   })
   const guard = createSignInGuard({ store, database })
   const accounts = once(async (): Promise<Accounts> => {
-    const [{ createAccounts }, { createLibraryDatabase }] = await Promise.all([
+    const [{ createAccounts }, { createLibraryDatabase }, { createCheckedFetch }] = await Promise.all([
       import('../../accounts/create-accounts.ts'),
       import('../../stores/sql/library-database.ts'),
+      import('../../web-client/checked-fetch.ts'),
     ])
-    return createAccounts({ db: createLibraryDatabase(database), secret, passwords, random, logger, providers })
+    const allowedNetworks = config.web.allow_private_addresses
+    const { fetch } = createCheckedFetch({ allowedNetworks, lineBytesMax: limits.clientDocumentBytesMax })
+    const db = createLibraryDatabase(database)
+    return createAccounts({ db, fetch, clock, secret, passwords, random, logger, providers })
   })
 
   const finishProviderSignIn = createProviderSignIn({

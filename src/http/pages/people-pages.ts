@@ -6,7 +6,7 @@ import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
 import { AUTH_PATH } from '../oauth-routes.ts'
 import { isLoopbackAddress } from '../peer-address.ts'
-import type { PeopleGate } from '../people-gate.ts'
+import type { AskingClient, PeopleGate } from '../people-gate.ts'
 import type { RequestClients } from '../request-client.ts'
 import type { Exchange, PatternRoute } from '../route-table.ts'
 import { toHttpError } from '../to-http-error.ts'
@@ -279,7 +279,7 @@ ${isNew ? html`<label>Your name<input name="name" autocomplete="name" maxlength=
 })
 
 type Asked = Readonly<{
-  client: Readonly<{ name: string; uri: string | undefined }>
+  client: AskingClient
   principal: Principal
   query: string
   redirectUri: string
@@ -290,7 +290,7 @@ const consentPage = ({ client, principal, query, redirectUri }: Asked): Page => 
   formTargets: formTargets(query),
   body: html`<p>A program that calls itself <strong>${client.name.slice(0, 128)}</strong> asks to use Castellan as
 <strong>${principal.actor}</strong>. It could do everything that you may do.</p>
-<p class="hint">It is reached at ${(URL.parse(redirectUri)?.host || redirectUri).slice(0, 128)}. Allow it only if you started this yourself.</p>
+<p class="hint">${client.publisher === undefined ? '' : `It is described by ${client.publisher.slice(0, 128)}. `}It is reached at ${(URL.parse(redirectUri)?.host || redirectUri).slice(0, 128)}. Allow it only if you started this yourself.</p>
 <form method="post" action="/consent"><input type="hidden" name="query" value="${query}">
 <button name="decision" value="allow">Allow</button>
 <button name="decision" value="deny" class="plain">Do not allow</button></form>`,
