@@ -4,6 +4,8 @@ export const peopleLimits = {
   passwordCharsMax: 256,
   usersPerTenantMax: 10_000,
   userTeamsPerTenantMax: 1_000,
+  serviceClientsPerTenantMax: 1_000,
+  gatewaysPerClientMax: 100,
   /** How long a sign-in lasts without use, and how often its end is moved on. */
   userSessionMs: 7 * 24 * 3_600_000,
   userSessionTouchMs: 24 * 3_600_000,

@@ -87,11 +87,11 @@ describe('a client with a document at its address', () => {
       clientMetadataUrl: siteUrl('/client'),
       clientMetadata: { redirect_uris: [person.redirectUrl], client_name: 'not this one' },
       clientInformation: () => saved.information,
-      saveClientInformation: (information: unknown) => void (saved.information = information),
+      saveClientInformation: (information: unknown) => void Object.assign(saved, { information }),
       tokens: () => saved.tokens,
-      saveTokens: (tokens: { access_token: string }) => void (saved.tokens = tokens),
-      redirectToAuthorization: (url: URL) => void (saved.opened = url),
-      saveCodeVerifier: (verifier: string) => void (saved.verifier = verifier),
+      saveTokens: (tokens: { access_token: string }) => void Object.assign(saved, { tokens }),
+      redirectToAuthorization: (opened: URL) => void Object.assign(saved, { opened }),
+      saveCodeVerifier: (verifier: string) => void Object.assign(saved, { verifier }),
       codeVerifier: () => saved.verifier!,
     } as never
     const first = new StreamableHTTPClientTransport(new URL(server.url), { authProvider: provider })
@@ -137,7 +137,9 @@ describe('a document', () => {
     const closed = await startRealServer({ env: { NODE_EXTRA_CA_CERTS: join(home, 'site.pem') } })
     await castellanJson(closed, ['users', 'create', 'first@example.com', '--admin'])
     fetched = []
-    const there = new URL(authorizeUrl(siteUrl('/client')).href.replace(new URL(server.url).host, new URL(closed.url).host))
+    const there = new URL(
+      authorizeUrl(siteUrl('/client')).href.replace(new URL(server.url).host, new URL(closed.url).host),
+    )
     expect((await fetch(there, { redirect: 'manual' })).headers.get('location') ?? '').not.toContain('sign-in')
     await closed.stop()
     for (const odd of [

@@ -13,6 +13,7 @@ import { systemRandom } from '../../src/kernel/random.ts'
 import { createLibraryDatabase } from '../../src/stores/sql/library-database.ts'
 import { sqlPeopleStore as store } from '../../src/stores/sql/people-store.ts'
 import { CHEAP_PASSWORDS } from '../support/app.ts'
+import { sqlServiceClientStore } from '../../src/stores/sql/service-client-store.ts'
 import { dialects, openEmpty } from '../support/databases.ts'
 
 const OTHER = tenantId('other')
@@ -88,7 +89,10 @@ describe.each(dialects)('people in %s', (dialect) => {
     await write((tx) => store.setPassword(tx, { id: 'acc', userId: ada.id, hash, atMs: NOW_MS }))
     const secret = systemRandom.bytes(32).toString('base64url')
     const db = createLibraryDatabase(database)
-    const accounts = createAccounts({ db, fetch, clock: systemClock,
+    const accounts = createAccounts({
+      db,
+      fetch,
+      clock: systemClock,
       secret,
       passwords,
       random: systemRandom,
@@ -103,7 +107,7 @@ describe.each(dialects)('people in %s', (dialect) => {
     const cookie = cookies![0]!.split(';')[0]!
     expect(cookies![0]).toMatch(/^__Secure-castellan\.session_token=.*HttpOnly.*Secure|Secure.*HttpOnly/)
     const shown = { address: '203.0.113.9', isLoopback: false, resource: '' }
-    const principals = createPeoplePrincipals({ store, read: database.read, secret })
+    const principals = createPeoplePrincipals({ store, clients: sqlServiceClientStore, read: database.read, secret })
     const nowMs = Date.now()
     expect(await principals.ofCookie(cookie, shown, nowMs)).toMatchObject({
       user: ada.id,
@@ -123,7 +127,10 @@ describe.each(dialects)('people in %s', (dialect) => {
     await write((tx) => store.setPassword(tx, { id: 'acc', userId: ada.id, hash, atMs: NOW_MS }))
     const secret = systemRandom.bytes(32).toString('base64url')
     const db = createLibraryDatabase(database)
-    const accounts = createAccounts({ db, fetch, clock: systemClock,
+    const accounts = createAccounts({
+      db,
+      fetch,
+      clock: systemClock,
       secret,
       passwords,
       random: systemRandom,
@@ -133,7 +140,7 @@ describe.each(dialects)('people in %s', (dialect) => {
     const from = new Headers({ 'x-castellan-client': '127.0.0.1' })
     const input = { email: ada.email, password: 'correct horse battery' }
     const cookie = (await accounts.signIn('http://127.0.0.1:7433', input, from))![0]!.split(';')[0]!
-    const principals = createPeoplePrincipals({ store, read: database.read, secret })
+    const principals = createPeoplePrincipals({ store, clients: sqlServiceClientStore, read: database.read, secret })
     const here = { address: '127.0.0.1', isLoopback: true, resource: '' }
     const there = { address: '203.0.113.9', isLoopback: false, resource: '' }
     const nowMs = Date.now()

@@ -175,6 +175,15 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
     redirect(exchange, await accounts.consent(origin, input, fromOf(exchange).headers))
   }
 
+  /** Where the library sends a browser with a request for access that cannot go back to the client. */
+  async function showError(exchange: Exchange): Promise<void> {
+    await gate()
+    const error = new URLSearchParams(queryOf(exchange)).get('error') ?? ''
+    const code = /^[a-z_]{1,64}$/.test(error) ? ` (${error})` : ''
+    const message = `The program that sent you here did not ask for access in the right way${code}. Nothing was allowed. Start again in the program.`
+    sendPage(exchange.res, 400, noticePage('This did not work', message))
+  }
+
   const asPage =
     (serve: (exchange: Exchange) => Promise<void>) =>
     async (exchange: Exchange): Promise<void> => {
@@ -195,6 +204,7 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
     ...page('/sign-in', showSignIn, signIn),
     ...page('/sign-in/provider/{provider}', startProvider),
     ...page(`${AUTH_PATH}/callback/{provider}`, finishProvider),
+    ...page(`${AUTH_PATH}/error`, showError),
     ...page('/account', showAccount),
     { method: 'POST', path: '/sign-out', serve: asPage(signOut) },
     ...page('/invitation/{token}', showInvitation, acceptInvitation),
