@@ -16,7 +16,7 @@ const DISCOVERY_ID = 'client-id-metadata-document'
  * document says is read again after an hour; if it cannot be reached then, what was read is good for a day.
  */
 export function createClientDiscovery(
-  { fetch, clock }: Readonly<{ fetch: JudgedFetch; clock: Pick<Clock, 'nowMs'> }>,
+  { fetchDocument, clock }: Readonly<{ fetchDocument: JudgedFetch; clock: Pick<Clock, 'nowMs'> }>,
   options: () => OAuthOptions<Scope[]>,
 ): ClientDiscovery {
   let fetching = 0
@@ -26,7 +26,7 @@ export function createClientDiscovery(
     fetching++
     try {
       const signal = AbortSignal.timeout(limits.clientDocumentFetchMs)
-      const response = await fetch(url, { headers: { accept: 'application/json' }, signal })
+      const response = await fetchDocument(url, { headers: { accept: 'application/json' }, signal })
       if (response.status !== 200) throw new Error(`status ${response.status}`)
       return await readBounded(response, limits.clientDocumentBytesMax)
     } finally {

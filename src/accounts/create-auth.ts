@@ -16,7 +16,7 @@ export type AuthDeps = Readonly<{
   random: Random
   logger: Logger
   /** Fetches what a client says that it is (`client-metadata.ts`). */
-  fetch: JudgedFetch
+  fetchDocument: JudgedFetch
   clock: Pick<Clock, 'nowMs'>
 }>
 
@@ -31,7 +31,7 @@ const SCOPES = ['offline_access'] as const
  * are in our store (`people-migrations.ts`). Access tokens are opaque and looked up, so that a revocation holds at once.
  */
 export function createAuth(
-  { db, secret, passwords, random, logger, fetch, clock }: AuthDeps,
+  { db, secret, passwords, random, logger, fetchDocument, clock }: AuthDeps,
   origin: string,
   more: readonly BetterAuthPlugin[] = [],
 ) {
@@ -91,7 +91,7 @@ export function createAuth(
       ipAddress: { ipAddressHeaders: [CLIENT_ADDRESS_HEADER] },
       database: { generateId: ({ model }) => randomId(random, model.toLowerCase().slice(0, 16)) },
     },
-    plugins: [authorisationServer({ fetch, clock }), ...more],
+    plugins: [authorisationServer({ fetchDocument, clock }), ...more],
   })
 }
 
@@ -103,7 +103,7 @@ const withoutTokens = async <T extends object>(account: T) => ({
 const seconds = (ms: number): number => ms / 1000
 
 /** OAuth 2.1 for clients of people. The library's types and ours differ in what an absent field is. */
-function authorisationServer(web: Pick<AuthDeps, 'fetch' | 'clock'>): BetterAuthPlugin {
+function authorisationServer(web: Pick<AuthDeps, 'fetchDocument' | 'clock'>): BetterAuthPlugin {
   const provider: Readonly<{ options?: unknown }> = oauthProvider({
     loginPage: '/sign-in',
     consentPage: '/consent',

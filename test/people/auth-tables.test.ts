@@ -19,7 +19,7 @@ describe('the tables of accounts', () => {
         passwords: createPasswords(systemRandom),
         random: systemRandom,
         logger: silentLogger,
-        fetch,
+        fetchDocument: fetch,
         clock: systemClock,
       },
       'https://castellan.example',

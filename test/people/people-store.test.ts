@@ -12,8 +12,8 @@ import { silentLogger } from '../../src/kernel/logger.ts'
 import { systemRandom } from '../../src/kernel/random.ts'
 import { createLibraryDatabase } from '../../src/stores/sql/library-database.ts'
 import { sqlPeopleStore as store } from '../../src/stores/sql/people-store.ts'
-import { CHEAP_PASSWORDS } from '../support/app.ts'
 import { sqlServiceClientStore } from '../../src/stores/sql/service-client-store.ts'
+import { CHEAP_PASSWORDS } from '../support/app.ts'
 import { dialects, openEmpty } from '../support/databases.ts'
 
 const OTHER = tenantId('other')
@@ -91,7 +91,7 @@ describe.each(dialects)('people in %s', (dialect) => {
     const db = createLibraryDatabase(database)
     const accounts = createAccounts({
       db,
-      fetch,
+      fetchDocument: fetch,
       clock: systemClock,
       secret,
       passwords,
@@ -129,7 +129,7 @@ describe.each(dialects)('people in %s', (dialect) => {
     const db = createLibraryDatabase(database)
     const accounts = createAccounts({
       db,
-      fetch,
+      fetchDocument: fetch,
       clock: systemClock,
       secret,
       passwords,

@@ -65,9 +65,9 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
       import('../../web-client/checked-fetch.ts'),
     ])
     const allowedNetworks = config.web.allow_private_addresses
-    const { fetch } = createCheckedFetch({ allowedNetworks, lineBytesMax: limits.clientDocumentBytesMax })
+    const web = createCheckedFetch({ allowedNetworks, lineBytesMax: limits.clientDocumentBytesMax })
     const db = createLibraryDatabase(database)
-    return createAccounts({ db, fetch, clock, secret, passwords, random, logger, providers })
+    return createAccounts({ db, fetchDocument: web.fetch, clock, secret, passwords, random, logger, providers })
   })
 
   const finishProviderSignIn = createProviderSignIn({

@@ -8,7 +8,7 @@ export default defineTool({
   title: 'Create an OAuth client for a program',
   description:
     'Create a confidential OAuth client for a program that acts for itself, such as a nightly job. It gets tokens with the client credentials grant, and only for the gateways in its list. The answer holds the secret, once. Programs that act for a person need none of this: they register themselves and the person allows them. Use api_key_create for a key that is not bound to gateways.',
-  permission: 'mcpOauthClient:admin',
+  permission: 'apiKey:create',
   tier: 'user',
   effect: 'create',
   idempotent: false,

@@ -8,7 +8,7 @@ export default defineTool({
   title: 'Remove an OAuth client of a program',
   description:
     'Remove the OAuth client of a program for good. Its tokens and its calls end at once. To change its gateways, remove it and create it again.',
-  permission: 'mcpOauthClient:admin',
+  permission: 'apiKey:delete',
   tier: 'user',
   effect: 'delete',
   idempotent: false,

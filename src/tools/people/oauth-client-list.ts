@@ -8,7 +8,7 @@ export default defineTool({
   title: 'List OAuth clients of programs',
   description:
     'List the OAuth clients of programs that act for themselves, with the gateways that each may use. Clients that act for a person are not among them: user_session_list shows those.',
-  permission: 'mcpOauthClient:admin',
+  permission: 'apiKey:read',
   tier: 'user',
   effect: 'read',
   idempotent: true,
