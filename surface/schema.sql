@@ -380,6 +380,12 @@ CREATE TABLE tool_assignments (
   created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, PRIMARY KEY (tenant, profile_id, tool_id));
 CREATE INDEX tool_assignments_by_tool ON tool_assignments (tenant, tool_id);
 
+-- 25 service clients
+CREATE TABLE service_clients (
+  tenant TEXT NOT NULL, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL, secret_hash TEXT NOT NULL, role TEXT NOT NULL,
+  tier TEXT NOT NULL, gateways TEXT NOT NULL, created_at INTEGER NOT NULL, created_by TEXT NOT NULL,
+  PRIMARY KEY (tenant, id), UNIQUE (tenant, name));
+
 -- postgres
 
 -- 1 log
@@ -716,3 +722,9 @@ CREATE TABLE tool_assignments (
   tenant TEXT NOT NULL, profile_id TEXT NOT NULL, tool_id TEXT NOT NULL, mode TEXT NOT NULL, deployment_id TEXT,
   created_at BIGINT NOT NULL, updated_at BIGINT NOT NULL, PRIMARY KEY (tenant, profile_id, tool_id));
 CREATE INDEX tool_assignments_by_tool ON tool_assignments (tenant, tool_id);
+
+-- 25 service clients
+CREATE TABLE service_clients (
+  tenant TEXT NOT NULL, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL, secret_hash TEXT NOT NULL, role TEXT NOT NULL,
+  tier TEXT NOT NULL, gateways TEXT NOT NULL, created_at BIGINT NOT NULL, created_by TEXT NOT NULL,
+  PRIMARY KEY (tenant, id), UNIQUE (tenant, name));

@@ -1,10 +1,16 @@
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
+import { isDocumentAddress } from './client-metadata.ts'
 import { AUTH_PATH, type Auth, type AuthDeps, createAuth } from './create-auth.ts'
 import { discover, type OidcProvider, oidcClient, unusable, type Vouched, whileAdmitting } from './oidc.ts'
 
 /** A client that asks for a person's consent, as it registered itself: its words, not ours. */
-export type KnownClient = Readonly<{ name: string; uri: string | undefined }>
+export type KnownClient = Readonly<{
+  name: string
+  uri: string | undefined
+  /** The host that published what the client says of itself; undefined for a client that registered itself. */
+  publisher: string | undefined
+}>
 
 /**
  * Passwords, sessions and authorisations, for whichever address of this server a request came to: cookies and tokens are for one
@@ -142,7 +148,8 @@ export function createAccounts(deps: AccountsDeps): Accounts {
         where: [{ field: 'clientId', value: clientId }],
       })
       if (found === null || found.disabled === true) return undefined
-      return { name: found.name ?? 'A client without a name', uri: found.uri ?? undefined }
+      const publisher = isDocumentAddress(clientId) ? new URL(clientId).host : undefined
+      return { name: found.name ?? 'A client without a name', uri: found.uri ?? undefined, publisher }
     },
     async consent(origin, { accept, query }, headers) {
       const response = await post(origin, '/oauth2/consent', { accept, oauth_query: query }, headers)

@@ -1,10 +1,12 @@
-import { oauthProvider } from '@better-auth/oauth-provider'
+import { type OAuthOptions, oauthProvider, type Scope } from '@better-auth/oauth-provider'
 import { type BetterAuthPlugin, betterAuth } from 'better-auth'
 import { limits } from '../contract/limits.ts'
 import type { Passwords } from '../domains/people/ports.ts'
 import { ACCESS_TOKEN_PREFIX, hashOfToken } from '../domains/people/rules.ts'
+import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import { type Random, randomId } from '../kernel/random.ts'
+import { createClientDiscovery, type JudgedFetch } from './client-metadata.ts'
 
 export type AuthDeps = Readonly<{
   /** Our store, as a library sees it: an instance of Kysely. */
@@ -13,6 +15,9 @@ export type AuthDeps = Readonly<{
   passwords: Passwords
   random: Random
   logger: Logger
+  /** Fetches what a client says that it is (`client-metadata.ts`). */
+  fetchDocument: JudgedFetch
+  clock: Pick<Clock, 'nowMs'>
 }>
 
 /** The header in which HTTP hands us the address of a client; one that a client sends is dropped before. */
@@ -26,7 +31,7 @@ const SCOPES = ['offline_access'] as const
  * are in our store (`people-migrations.ts`). Access tokens are opaque and looked up, so that a revocation holds at once.
  */
 export function createAuth(
-  { db, secret, passwords, random, logger }: AuthDeps,
+  { db, secret, passwords, random, logger, fetchDocument, clock }: AuthDeps,
   origin: string,
   more: readonly BetterAuthPlugin[] = [],
 ) {
@@ -86,7 +91,7 @@ export function createAuth(
       ipAddress: { ipAddressHeaders: [CLIENT_ADDRESS_HEADER] },
       database: { generateId: ({ model }) => randomId(random, model.toLowerCase().slice(0, 16)) },
     },
-    plugins: [authorisationServer(), ...more],
+    plugins: [authorisationServer({ fetchDocument, clock }), ...more],
   })
 }
 
@@ -98,8 +103,8 @@ const withoutTokens = async <T extends object>(account: T) => ({
 const seconds = (ms: number): number => ms / 1000
 
 /** OAuth 2.1 for clients of people. The library's types and ours differ in what an absent field is. */
-const authorisationServer = (): BetterAuthPlugin =>
-  oauthProvider({
+function authorisationServer(web: Pick<AuthDeps, 'fetchDocument' | 'clock'>): BetterAuthPlugin {
+  const provider: Readonly<{ options?: unknown }> = oauthProvider({
     loginPage: '/sign-in',
     consentPage: '/consent',
     scopes: [...SCOPES],
@@ -113,6 +118,7 @@ const authorisationServer = (): BetterAuthPlugin =>
     refreshTokenExpiresIn: seconds(limits.refreshTokenMs),
     codeExpiresIn: seconds(limits.authorizationCodeMs),
     grantTypes: ['authorization_code', 'refresh_token'],
+    extensions: [{ clientDiscovery: createClientDiscovery(web, () => provider.options as OAuthOptions<Scope[]>) }],
     schema: {
       oauthClient: { modelName: 'oauth_clients' },
       oauthResource: { modelName: 'oauth_resources' },
@@ -122,6 +128,8 @@ const authorisationServer = (): BetterAuthPlugin =>
       oauthConsent: { modelName: 'oauth_consents' },
       oauthClientAssertion: { modelName: 'oauth_client_assertions' },
     },
-  }) as unknown as BetterAuthPlugin
+  })
+  return provider as unknown as BetterAuthPlugin
+}
 
 export type Auth = ReturnType<typeof createAuth>

@@ -4,6 +4,8 @@ export const peopleLimits = {
   passwordCharsMax: 256,
   usersPerTenantMax: 10_000,
   userTeamsPerTenantMax: 1_000,
+  serviceClientsPerTenantMax: 1_000,
+  gatewaysPerClientMax: 100,
   /** How long a sign-in lasts without use, and how often its end is moved on. */
   userSessionMs: 7 * 24 * 3_600_000,
   userSessionTouchMs: 24 * 3_600_000,
@@ -32,6 +34,14 @@ export const peopleLimits = {
   accessTokenMs: 3_600_000,
   refreshTokenMs: 30 * 24 * 3_600_000,
   authorizationCodeMs: 60_000,
+  /** Documents that describe clients: their size, how many are fetched at once and how long, and how long what they say is good. */
+  clientDocumentBytesMax: 64 * 1024,
+  clientDocumentsAtOnce: 8,
+  clientDocumentFetchMs: 5_000,
+  clientDocumentFreshMs: 3_600_000,
+  clientDocumentStaleMs: 24 * 3_600_000,
+  clientIdCharsMax: 2_048,
+  clientRedirectsMax: 32,
   /** One request to an identity provider, and a whole sign-in with it after the person came back. */
   oidcRequestMs: 10_000,
   oidcSignInMs: 30_000,

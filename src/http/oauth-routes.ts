@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
 import type { Clock } from '../kernel/clock.ts'
@@ -5,6 +6,7 @@ import { createAddressLimit } from './address-limit.ts'
 import { sendJson } from './exchange/send-text.ts'
 import { isLoopbackHost } from './peer-address.ts'
 import type { PeopleGate } from './people-gate.ts'
+import { readBytes } from './read-json-body.ts'
 import type { RequestClients } from './request-client.ts'
 import type { Exchange, PatternRoute } from './route-table.ts'
 import { signedInBy } from './signed-in.ts'
@@ -21,10 +23,11 @@ export type OauthRoutesDeps = Readonly<{
 }>
 
 export const AUTH_PATH = '/auth'
+const CLIENT_CREDENTIALS = 'client_credentials'
 const RESOURCE_METADATA = '/.well-known/oauth-protected-resource'
 const SERVER_METADATA = '/.well-known/oauth-authorization-server'
 /** Those that clients use; what a library offers besides is not reachable. */
-const ENDPOINTS = ['token', 'revoke', 'introspect'] as const
+const ENDPOINTS = ['revoke', 'introspect'] as const
 
 /** For so many of the resources that one request names, tokens are made possible. */
 const RESOURCES_MAX = 4
@@ -53,7 +56,8 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
   async function serverMetadata({ req, res }: Exchange): Promise<void> {
     admit(clients.addressOf(req))
     const metadata = await (await (await gate()).accounts()).metadata(clients.originOf(req))
-    sendJson(res, 200, JSON.stringify(metadata))
+    const grants = [...((metadata['grant_types_supported'] as string[] | undefined) ?? []), CLIENT_CREDENTIALS]
+    sendJson(res, 200, JSON.stringify({ ...metadata, grant_types_supported: [...new Set(grants)] }))
   }
 
   async function resourceMetadata({ req, res, params }: Exchange): Promise<void> {
@@ -92,9 +96,40 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
       ...(body === undefined ? {} : { body: new Uint8Array(body) }),
     })
     const request = change === undefined ? asked : await change(asked)
+    await answer(people, origin, request, res)
+  }
+
+  async function answer(people: PeopleGate, origin: string, request: Request, res: ServerResponse): Promise<void> {
     const response = await (await people.accounts()).handle(origin, request)
-    if (req.method === 'POST') people.principals.forget()
+    if (request.method === 'POST') people.principals.forget()
     await sendWebResponse(res, response)
+  }
+
+  /** Programs that act for themselves are ours; everything else is the library's. */
+  async function token(exchange: Exchange): Promise<void> {
+    const { req, res, url } = exchange
+    const people = await gate()
+    const origin = clients.originOf(req)
+    const address = clients.addressOf(req)
+    admit(address)
+    const body = await readBytes(req, limits.formBytesMax)
+    const form = new URLSearchParams(body.toString('utf8'))
+    if (form.get('grant_type') !== CLIENT_CREDENTIALS) {
+      const init = { method: 'POST', headers: webHeaders(req, address), body: new Uint8Array(body) }
+      await answer(people, origin, new Request(`${origin}${url}`, init), res)
+      return
+    }
+    const { clientId, secret } = clientCredentials(req.headers.authorization, form)
+    const asked = { clientId, secret, resources: form.getAll('resource'), origin, nowMs: deps.clock.nowMs() }
+    const given = await people.issueClientToken(asked)
+    if ('error' in given) {
+      const status = given.error === 'invalid_client' ? 401 : 400
+      const refused = JSON.stringify({ error: given.error, error_description: given.description })
+      sendJson(res, status, refused, status === 401 ? { 'www-authenticate': 'Basic realm="castellan"' } : {})
+    } else {
+      const { access_token, expires_in } = given
+      sendJson(res, 200, JSON.stringify({ access_token, token_type: 'Bearer', expires_in }))
+    }
   }
 
   async function authorize(exchange: Exchange): Promise<void> {
@@ -129,11 +164,25 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
     { method: 'GET', path: `${RESOURCE_METADATA}/{path...}`, serve: resourceMetadata },
     { method: 'GET', path: `${AUTH_PATH}/oauth2/authorize`, serve: authorize },
     { method: 'POST', path: `${AUTH_PATH}/oauth2/register`, serve: register },
+    { method: 'POST', path: `${AUTH_PATH}/oauth2/token`, serve: token },
     ...ENDPOINTS.flatMap((name): PatternRoute[] => [
       { method: 'POST', path: `${AUTH_PATH}/oauth2/${name}`, serve: (exchange) => forward(exchange) },
     ]),
   ]
 }
+
+/** By Basic authentication, percent-encoded as in a form (RFC 6749 2.3.1), or as fields of the form. */
+function clientCredentials(
+  authorization: string | undefined,
+  form: URLSearchParams,
+): Readonly<{ clientId: string; secret: string }> {
+  const basic = /^Basic ([A-Za-z0-9+/=]+)$/i.exec(authorization ?? '')?.[1]
+  if (basic === undefined) return { clientId: form.get('client_id') ?? '', secret: form.get('client_secret') ?? '' }
+  const [clientId = '', secret = ''] = Buffer.from(basic, 'base64').toString('utf8').split(':').map(formDecoded)
+  return { clientId, secret }
+}
+
+const formDecoded = (text: string): string => new URLSearchParams(`x=${text}`).get('x') ?? ''
 
 const isOwnResource = (origin: string, resource: string): boolean =>
   resource === `${origin}/mcp` ||

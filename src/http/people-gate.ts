@@ -4,7 +4,7 @@ import type { Principal } from '../contract/principal.ts'
 export type ShownCredential = Readonly<{ address: string; isLoopback: boolean; resource: string }>
 
 /** A client that asks a person for consent. */
-export type AskingClient = Readonly<{ name: string; uri: string | undefined }>
+export type AskingClient = Readonly<{ name: string; uri: string | undefined; publisher: string | undefined }>
 
 /** People, as HTTP needs them; the domain and better-auth are behind it. Cookies are the values of `Set-Cookie`. */
 export type PeopleGate = Readonly<{
@@ -44,6 +44,13 @@ export type PeopleGate = Readonly<{
     origin: string,
     input: Readonly<{ provider: string; request: Request; address: string }>,
   ): Promise<Readonly<{ location: string; cookies: readonly string[] }>>
+  /** A token for a program that acts for itself, or why it gets none, in the words of OAuth. */
+  issueClientToken(
+    asked: Readonly<{ clientId: string; secret: string; resources: readonly string[]; origin: string; nowMs: number }>,
+  ): Promise<
+    | Readonly<{ access_token: string; expires_in: number; resource: string }>
+    | Readonly<{ error: string; description: string }>
+  >
   findInvitation(token: string): Promise<Readonly<{ email: string; isNew: boolean }> | undefined>
   /** Answers the e-mail address of the person, who can sign in now. */
   acceptInvitation(token: string, input: Readonly<{ name: string; password: string }>): Promise<string>

@@ -37,6 +37,7 @@ const publicPrefixes: readonly string[] = [
   '/account',
   '/auth/oauth2/authorize',
   '/auth/callback/',
+  '/auth/error',
 ]
 
 export const isPublicPath = (path: string): boolean =>

@@ -146,6 +146,15 @@ const admitUser = async (app: TestApp, turn: number): Promise<SweptCall> => {
 }
 const provider = { id: 'company', name: 'Company', issuer: 'https://login.example.com', client_id: 'castellan' }
 
+const createClient = async (_: TestApp, turn: number): Promise<SweptCall> => ({
+  tool: 'oauth_client_create',
+  args: { name: `client ${turn}`, gateways: ['reports'] },
+})
+const deleteClient = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  await app.ask('oauth_client_create', { name: `before ${turn}`, gateways: ['reports'] })
+  return { tool: 'oauth_client_delete', args: { client: `before ${turn}` } }
+}
+
 const refused = async (app: TestApp): Promise<SweptCall> => ({
   tool: 'task_update',
   args: { task_id: await first(app), status: 'done' },
@@ -192,6 +201,8 @@ export const operations: readonly Operation[] = [
     config: { oidc_providers: [provider] as never },
     prepare: alone(admitUser),
   },
+  { name: 'oauth_client_create', kind: 'write', prepare: alone(createClient) },
+  { name: 'oauth_client_delete', kind: 'write', prepare: alone(deleteClient) },
   { name: 'a refused call', kind: 'refused', prepare: alone(refused), isBrief: true },
   { name: 'a batch of reads', kind: 'read', prepare: together(read, read, read, read, read), isBrief: true },
   { name: 'a batch of strict reads', kind: 'read', config: strict, prepare: together(read, read, read) },

@@ -2,6 +2,7 @@ import { getMigrations } from 'better-auth/db/migration'
 import { describe, expect, test } from 'vitest'
 import { createAuth } from '../../src/accounts/create-auth.ts'
 import { createPasswords } from '../../src/domains/people/password.ts'
+import { systemClock } from '../../src/kernel/clock.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
 import { systemRandom } from '../../src/kernel/random.ts'
 import { createLibraryDatabase } from '../../src/stores/sql/library-database.ts'
@@ -18,6 +19,8 @@ describe('the tables of accounts', () => {
         passwords: createPasswords(systemRandom),
         random: systemRandom,
         logger: silentLogger,
+        fetchDocument: fetch,
+        clock: systemClock,
       },
       'https://castellan.example',
     )

@@ -7,10 +7,12 @@ import { createPasswords } from '../../src/domains/people/password.ts'
 import type { Invitation, User } from '../../src/domains/people/ports.ts'
 import { createPeoplePrincipals } from '../../src/domains/people/principals.ts'
 import { createSignInGuard } from '../../src/domains/people/sign-in.ts'
+import { systemClock } from '../../src/kernel/clock.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
 import { systemRandom } from '../../src/kernel/random.ts'
 import { createLibraryDatabase } from '../../src/stores/sql/library-database.ts'
 import { sqlPeopleStore as store } from '../../src/stores/sql/people-store.ts'
+import { sqlServiceClientStore } from '../../src/stores/sql/service-client-store.ts'
 import { CHEAP_PASSWORDS } from '../support/app.ts'
 import { dialects, openEmpty } from '../support/databases.ts'
 
@@ -89,6 +91,8 @@ describe.each(dialects)('people in %s', (dialect) => {
     const db = createLibraryDatabase(database)
     const accounts = createAccounts({
       db,
+      fetchDocument: fetch,
+      clock: systemClock,
       secret,
       passwords,
       random: systemRandom,
@@ -103,7 +107,7 @@ describe.each(dialects)('people in %s', (dialect) => {
     const cookie = cookies![0]!.split(';')[0]!
     expect(cookies![0]).toMatch(/^__Secure-castellan\.session_token=.*HttpOnly.*Secure|Secure.*HttpOnly/)
     const shown = { address: '203.0.113.9', isLoopback: false, resource: '' }
-    const principals = createPeoplePrincipals({ store, read: database.read, secret })
+    const principals = createPeoplePrincipals({ store, clients: sqlServiceClientStore, read: database.read, secret })
     const nowMs = Date.now()
     expect(await principals.ofCookie(cookie, shown, nowMs)).toMatchObject({
       user: ada.id,
@@ -125,6 +129,8 @@ describe.each(dialects)('people in %s', (dialect) => {
     const db = createLibraryDatabase(database)
     const accounts = createAccounts({
       db,
+      fetchDocument: fetch,
+      clock: systemClock,
       secret,
       passwords,
       random: systemRandom,
@@ -134,7 +140,7 @@ describe.each(dialects)('people in %s', (dialect) => {
     const from = new Headers({ 'x-castellan-client': '127.0.0.1' })
     const input = { email: ada.email, password: 'correct horse battery' }
     const cookie = (await accounts.signIn('http://127.0.0.1:7433', input, from))![0]!.split(';')[0]!
-    const principals = createPeoplePrincipals({ store, read: database.read, secret })
+    const principals = createPeoplePrincipals({ store, clients: sqlServiceClientStore, read: database.read, secret })
     const here = { address: '127.0.0.1', isLoopback: true, resource: '' }
     const there = { address: '203.0.113.9', isLoopback: false, resource: '' }
     const nowMs = Date.now()

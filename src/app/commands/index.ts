@@ -13,6 +13,10 @@ export const commands: Readonly<Record<string, Readonly<{ summary: string; load(
     users: { summary: 'Manage the people who can sign in.', load: () => import('./users.ts') },
     teams: { summary: 'Manage teams of people.', load: () => import('./teams.ts') },
     invite: { summary: 'Invite people by a link that works once.', load: () => import('./invite.ts') },
+    clients: {
+      summary: 'Manage OAuth clients of programs that act for themselves.',
+      load: () => import('./clients.ts'),
+    },
     secrets: {
       summary: 'List the secrets, or rotate the key that encrypts them.',
       load: () => import('./secrets.ts'),

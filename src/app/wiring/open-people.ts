@@ -10,10 +10,12 @@ import { createPasswords } from '../../domains/people/password.ts'
 import { createPeoplePrincipals, type PeoplePrincipals } from '../../domains/people/principals.ts'
 import { checkEmail, checkPassword, principalOfUser } from '../../domains/people/rules.ts'
 import { createPeopleService, openInvitation, type PeopleService } from '../../domains/people/service.ts'
+import { createClientTokens } from '../../domains/people/service-clients.ts'
 import { createSignInGuard } from '../../domains/people/sign-in.ts'
 import type { PeopleGate } from '../../http/people-gate.ts'
 import { randomId } from '../../kernel/random.ts'
 import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
+import { sqlServiceClientStore } from '../../stores/sql/service-client-store.ts'
 import type { ToolHost } from '../../tools/runtime/tool-host.ts'
 import type { AppDeps } from '../build-app.ts'
 import type { Config } from '../config.ts'
@@ -40,9 +42,10 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
   const { database, ownerWatch, host } = parts
   const store = sqlPeopleStore
   const passwords = createPasswords(random, deps.passwordCost)
+  const clients = sqlServiceClientStore
   const providers = usableProviders(config)
   const secret = sessionSecret(parts.logIdentity.signer)
-  const principals = createPeoplePrincipals({ store, read: database.read, secret })
+  const principals = createPeoplePrincipals({ store, clients, read: database.read, secret })
   ownerWatch.onSignedOut(() => principals.forget())
   const service = createPeopleService({
     store,
@@ -51,14 +54,20 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
     providers: providers.map(({ rules }) => rules),
     linkOrigin: config.public_url === undefined ? listeningOrigin(config) : new URL(config.public_url).origin,
     noteRevoked: ownerWatch.userChanged,
+    clients,
+    noteClientRevoked: ownerWatch.keyRevoked,
   })
   const guard = createSignInGuard({ store, database })
   const accounts = once(async (): Promise<Accounts> => {
-    const [{ createAccounts }, { createLibraryDatabase }] = await Promise.all([
+    const [{ createAccounts }, { createLibraryDatabase }, { createCheckedFetch }] = await Promise.all([
       import('../../accounts/create-accounts.ts'),
       import('../../stores/sql/library-database.ts'),
+      import('../../web-client/checked-fetch.ts'),
     ])
-    return createAccounts({ db: createLibraryDatabase(database), secret, passwords, random, logger, providers })
+    const allowedNetworks = config.web.allow_private_addresses
+    const web = createCheckedFetch({ allowedNetworks, lineBytesMax: limits.clientDocumentBytesMax })
+    const db = createLibraryDatabase(database)
+    return createAccounts({ db, fetchDocument: web.fetch, clock, secret, passwords, random, logger, providers })
   })
 
   const finishProviderSignIn = createProviderSignIn({
@@ -88,6 +97,7 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
     },
     providers,
     finishProviderSignIn,
+    issueClientToken: createClientTokens({ clients, database, random }),
     async findInvitation(token) {
       const found = await openInvitation(store, database.read, token, clock.nowMs())
       return found && { email: found.email, isNew: found.userId === null }

@@ -5,17 +5,23 @@ import type { ApiKey } from '../../domains/identity/ports.ts'
 import { grantedBy } from '../../domains/identity/roles.ts'
 import { hasRightsOf, keyStatus } from '../../domains/identity/rules.ts'
 import { principalOfUser } from '../../domains/people/rules.ts'
+import { SERVICE_CLIENT_PREFIX } from '../../domains/people/service-clients.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { sqlApiKeyStore } from '../../stores/sql/api-key-store.ts'
 import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
 import { sqlRoleStore } from '../../stores/sql/role-store.ts'
+import { sqlServiceClientStore } from '../../stores/sql/service-client-store.ts'
 
-/** The owners of a state: the person at this machine, who stays, the keys and the users. */
+/** The owners of a state: the person at this machine, who stays, the keys, the clients of programs and the users. */
 export function createOwnerDirectory(clock: Pick<Clock, 'nowMs'>): OwnerDirectory {
   const isRevoked: OwnerDirectory['isRevoked'] = async (tx, tenant, owner) => {
     if (owner === LOCAL_OWNER) return false
     const userId = userIdOf(owner)
     if (userId !== undefined) return (await sqlPeopleStore.findUser(tx as ReadTx, tenant, userId)) === undefined
+    const keyId = keyIdOf(owner)
+    if (keyId?.startsWith(SERVICE_CLIENT_PREFIX)) {
+      return (await sqlServiceClientStore.findClient(tx as ReadTx, tenant, keyId)) === undefined
+    }
     const key = await findKey(tx, tenant, owner)
     return key === undefined || keyStatus(key, clock.nowMs()) !== 'live'
   }

@@ -142,3 +142,38 @@ export type PeopleStore = Readonly<{
   countRefusedFrom(tx: ReadTx, address: string, sinceMs: number): Promise<number>
   listAttempts(tx: ReadTx, tenant: TenantId, limit: number): Promise<SignInAttempt[]>
 }>
+
+/** A program that acts for itself, at the gateways in its list. Its secret is kept as a hash. */
+export type ServiceClient = Readonly<{
+  tenant: TenantId
+  id: string
+  name: string
+  secretHash: string
+  role: BuiltInRole
+  tier: Tier
+  /** Slugs or ids. */
+  gateways: readonly string[]
+  createdAtMs: number
+  createdBy: string
+}>
+
+export type NewClientToken = Readonly<{
+  id: string
+  tokenHash: string
+  clientId: string
+  resource: string
+  atMs: number
+  expiresAtMs: number
+}>
+
+/** Every method answers for one tenant only, except those that authentication needs before it knows the tenant. */
+export type ServiceClientStore = Readonly<{
+  insertClient(tx: WriteTx, client: ServiceClient): Promise<void>
+  /** Its tokens end with it. */
+  deleteClient(tx: WriteTx, tenant: TenantId, id: string): Promise<void>
+  findClient(tx: ReadTx, tenant: TenantId, idOrName: string): Promise<ServiceClient | undefined>
+  findClientById(tx: ReadTx, id: string): Promise<ServiceClient | undefined>
+  listClients(tx: ReadTx, tenant: TenantId, limit: number): Promise<ServiceClient[]>
+  /** Removes those of the client that are over. */
+  insertToken(tx: WriteTx, token: NewClientToken): Promise<void>
+}>

@@ -3,8 +3,9 @@ import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
-import type { PeopleStore } from './ports.ts'
+import type { AccessToken, PeopleStore, ServiceClientStore } from './ports.ts'
 import { ACCESS_TOKEN_PREFIX, hashOfToken, principalOfUser } from './rules.ts'
+import { mayReach, principalOfClient } from './service-clients.ts'
 
 /** Where a credential was shown: from which address, and at which address of this server (RFC 8707's resource). */
 export type Shown = Readonly<{ address: string; isLoopback: boolean; resource: string }>
@@ -31,7 +32,7 @@ const COOKIE = /(?:^|;\s*)(?:__Secure-)?castellan\.session_token=([^;]*)/
 type Known = Readonly<{ principal: Principal; expiresAtMs: number; isLocal: boolean; resources?: readonly string[] }>
 
 export function createPeoplePrincipals(
-  deps: Readonly<{ store: PeopleStore; read: ReadTx; secret: string }>,
+  deps: Readonly<{ store: PeopleStore; clients: ServiceClientStore; read: ReadTx; secret: string }>,
 ): PeoplePrincipals {
   const { store, read } = deps
   const known = new Map<string, Readonly<{ found: Promise<Known | undefined>; atMs: number }>>()
@@ -54,6 +55,13 @@ export function createPeoplePrincipals(
     return user && principalOfUser(user, await store.teamsOf(read, user.id))
   }
 
+  /** A token without a user is of a program that acts for itself, while its list has the gateway. */
+  async function clientOf({ clientId, resources }: AccessToken): Promise<Principal | undefined> {
+    const client = await deps.clients.findClientById(read, clientId)
+    if (client === undefined || !resources.every((resource) => mayReach(client, resource))) return undefined
+    return principalOfClient(client)
+  }
+
   async function bySession(token: string): Promise<Known | undefined> {
     const session = await store.findSessionByToken(read, token)
     const principal = session && (await principalOf(session.userId))
@@ -63,7 +71,7 @@ export function createPeoplePrincipals(
 
   async function byAccessToken(token: string): Promise<Known | undefined> {
     const found = await store.findAccessToken(read, hashOfToken(token.slice(ACCESS_TOKEN_PREFIX.length)))
-    const principal = found && (await principalOf(found.userId))
+    const principal = found && (found.userId === null ? await clientOf(found) : await principalOf(found.userId))
     if (principal === undefined) return undefined
     return { principal, expiresAtMs: found!.expiresAtMs, isLocal: false, resources: found!.resources }
   }

@@ -9,6 +9,7 @@ import { type Random, randomId } from '../../kernel/random.ts'
 import { type AdmissionMethods, createAdmission, type ProviderRules } from './admission.ts'
 import type { Invitation, Passwords, PeopleStore, User } from './ports.ts'
 import { checkEmail, checkPersonRights, invitationStatus, losesRights, peopleTenant, tenantTaken } from './rules.ts'
+import { createServiceClients, type ServiceClientDeps, type ServiceClientMethods } from './service-clients.ts'
 import { createTeamMethods, type TeamMethods } from './teams.ts'
 import {
   type AttemptView,
@@ -37,6 +38,7 @@ type NewPerson = InTenant &
 /** Whom an installation knows, in which organisation and teams, and the links that let them in. */
 export type PeopleService = TeamMethods &
   AdmissionMethods &
+  ServiceClientMethods &
   Readonly<{
     /** The link lets the person choose a password; it works once. */
     createUser(
@@ -92,16 +94,17 @@ export type PeopleService = TeamMethods &
     ): Promise<UserView>
   }>
 
-export type PeopleDeps = Readonly<{
-  store: PeopleStore
-  random: Random
-  passwords: Pick<Passwords, 'hash'>
-  /** Where links lead when a call does not come over HTTP. */
-  linkOrigin: string
-  providers: readonly ProviderRules[]
-  /** Told within the transaction that takes rights from a user, or the user away. */
-  noteRevoked(tenant: TenantId, userId: string): void
-}>
+export type PeopleDeps = ServiceClientDeps &
+  Readonly<{
+    store: PeopleStore
+    random: Random
+    passwords: Pick<Passwords, 'hash'>
+    /** Where links lead when a call does not come over HTTP. */
+    linkOrigin: string
+    providers: readonly ProviderRules[]
+    /** Told within the transaction that takes rights from a user, or the user away. */
+    noteRevoked(tenant: TenantId, userId: string): void
+  }>
 
 const LINK_TOKEN = /^[A-Za-z0-9_-]{43}$/
 export const hashOfLink = (token: string): string => sha256Bytes(token).toString('hex')
@@ -198,6 +201,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
 
   return {
     ...teams,
+    ...createServiceClients(deps),
     ...createAdmission(deps, { insertUser, knownTeams, noteAccepted }),
 
     async createUser(call, input) {

@@ -6,7 +6,7 @@ import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
 import { createAddressLimit } from '../address-limit.ts'
 import { AUTH_PATH } from '../oauth-routes.ts'
-import type { PeopleGate } from '../people-gate.ts'
+import type { AskingClient, PeopleGate } from '../people-gate.ts'
 import type { RequestClients } from '../request-client.ts'
 import type { Exchange, PatternRoute } from '../route-table.ts'
 import { signedInBy } from '../signed-in.ts'
@@ -175,6 +175,15 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
     redirect(exchange, await accounts.consent(origin, input, fromOf(exchange).headers))
   }
 
+  /** Where the library sends a browser with a request for access that cannot go back to the client. */
+  async function showError(exchange: Exchange): Promise<void> {
+    await gate()
+    const error = new URLSearchParams(queryOf(exchange)).get('error') ?? ''
+    const code = /^[a-z_]{1,64}$/.test(error) ? ` (${error})` : ''
+    const message = `The program that sent you here did not ask for access in the right way${code}. Nothing was allowed. Start again in the program.`
+    sendPage(exchange.res, 400, noticePage('This did not work', message))
+  }
+
   const asPage =
     (serve: (exchange: Exchange) => Promise<void>) =>
     async (exchange: Exchange): Promise<void> => {
@@ -195,6 +204,7 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
     ...page('/sign-in', showSignIn, signIn),
     ...page('/sign-in/provider/{provider}', startProvider),
     ...page(`${AUTH_PATH}/callback/{provider}`, finishProvider),
+    ...page(`${AUTH_PATH}/error`, showError),
     ...page('/account', showAccount),
     { method: 'POST', path: '/sign-out', serve: asPage(signOut) },
     ...page('/invitation/{token}', showInvitation, acceptInvitation),
@@ -279,7 +289,7 @@ ${isNew ? html`<label>Your name<input name="name" autocomplete="name" maxlength=
 })
 
 type Asked = Readonly<{
-  client: Readonly<{ name: string; uri: string | undefined }>
+  client: AskingClient
   principal: Principal
   query: string
   redirectUri: string
@@ -290,7 +300,7 @@ const consentPage = ({ client, principal, query, redirectUri }: Asked): Page => 
   formTargets: formTargets(query),
   body: html`<p>A program that calls itself <strong>${client.name.slice(0, 128)}</strong> asks to use Castellan as
 <strong>${principal.actor}</strong>. It could do everything that you may do.</p>
-<p class="hint">It is reached at ${(URL.parse(redirectUri)?.host || redirectUri).slice(0, 128)}. Allow it only if you started this yourself.</p>
+<p class="hint">${client.publisher === undefined ? '' : `It is described by ${client.publisher.slice(0, 128)}. `}It is reached at ${(URL.parse(redirectUri)?.host || redirectUri).slice(0, 128)}. Allow it only if you started this yourself.</p>
 <form method="post" action="/consent"><input type="hidden" name="query" value="${query}">
 <button name="decision" value="allow">Allow</button>
 <button name="decision" value="deny" class="plain">Do not allow</button></form>`,

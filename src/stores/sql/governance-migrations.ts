@@ -1,5 +1,6 @@
 import type { Migration } from './migrations.ts'
 import { peopleMigrations } from './people-migrations.ts'
+import { serviceClientMigrations } from './service-client-migrations.ts'
 
 /** What comes after the tables of the ledger, the workspaces and the agents: the newest last, and the last of all. */
 export const governanceMigrations: readonly Migration[] = [
@@ -106,4 +107,5 @@ export const governanceMigrations: readonly Migration[] = [
       'CREATE INDEX tool_assignments_by_tool ON tool_assignments (tenant, tool_id)',
     ],
   },
+  ...serviceClientMigrations,
 ]

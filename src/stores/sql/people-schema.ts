@@ -14,6 +14,7 @@ export type PeopleSchema = {
   oauth_access_tokens: OauthTokenTable
   oauth_refresh_tokens: OauthTokenTable
   oauth_consents: OauthConsentTable
+  service_clients: ServiceClientTable
 }
 
 export type UserTable = {
@@ -112,7 +113,19 @@ export type OauthTokenTable = {
   referenceId: string | null
   resources: string | null
   expiresAt: string
+  createdAt: string
   revoked: string | null
   scopes: string
 }
 export type OauthConsentTable = { id: string; clientId: string; userId: string | null; createdAt: string }
+export type ServiceClientTable = {
+  tenant: string
+  id: string
+  name: string
+  secret_hash: string
+  role: string
+  tier: string
+  gateways: string
+  created_at: number
+  created_by: string
+}

@@ -3,6 +3,9 @@ import invitationAccept from './invitation-accept.ts'
 import invitationCancel from './invitation-cancel.ts'
 import invitationCreate from './invitation-create.ts'
 import invitationList from './invitation-list.ts'
+import oauthClientCreate from './oauth-client-create.ts'
+import oauthClientDelete from './oauth-client-delete.ts'
+import oauthClientList from './oauth-client-list.ts'
 import signInList from './sign-in-list.ts'
 import userAdmit from './user-admit.ts'
 import userCreate from './user-create.ts'
@@ -21,6 +24,9 @@ export const peopleTools: readonly ToolDefinition[] = [
   invitationCancel,
   invitationCreate,
   invitationList,
+  oauthClientCreate,
+  oauthClientDelete,
+  oauthClientList,
   signInList,
   userAdmit,
   userCreate,

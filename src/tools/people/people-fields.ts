@@ -53,6 +53,22 @@ export const teamView = z.strictObject({
   created_by: z.string(),
 })
 
+export const gatewaysOfClient = z
+  .array(z.string().regex(/^[\w.~-]{1,128}$/))
+  .min(1)
+  .max(limits.gatewaysPerClientMax)
+  .describe('Gateways that the client may use, by slug or id; at least one.')
+export const clientView = z.strictObject({
+  id: z.string().describe('The client_id.'),
+  name: z.string(),
+  tenant: z.string(),
+  role: z.enum(roles),
+  tier: z.enum(tiers),
+  gateways: z.array(z.string()),
+  created_at: fields.time,
+  created_by: z.string(),
+})
+
 export const invitationView = z.strictObject({
   id: z.string(),
   email: z.string(),
