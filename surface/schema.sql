@@ -380,6 +380,9 @@ CREATE TABLE tool_assignments (
   created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, PRIMARY KEY (tenant, profile_id, tool_id));
 CREATE INDEX tool_assignments_by_tool ON tool_assignments (tenant, tool_id);
 
+-- 25 OAuth of MCP servers
+ALTER TABLE mcp_deployments ADD COLUMN oauth_grant TEXT;
+
 -- postgres
 
 -- 1 log
@@ -716,3 +719,6 @@ CREATE TABLE tool_assignments (
   tenant TEXT NOT NULL, profile_id TEXT NOT NULL, tool_id TEXT NOT NULL, mode TEXT NOT NULL, deployment_id TEXT,
   created_at BIGINT NOT NULL, updated_at BIGINT NOT NULL, PRIMARY KEY (tenant, profile_id, tool_id));
 CREATE INDEX tool_assignments_by_tool ON tool_assignments (tenant, tool_id);
+
+-- 25 OAuth of MCP servers
+ALTER TABLE mcp_deployments ADD COLUMN oauth_grant TEXT;

@@ -37,6 +37,9 @@ const publicPrefixes: readonly string[] = [
   '/account',
   '/auth/oauth2/authorize',
   '/auth/callback/',
+  '/mcp-authorize/',
+  '/mcp-callback',
+  '/mcp-servers/',
 ]
 
 export const isPublicPath = (path: string): boolean =>

@@ -106,4 +106,5 @@ export const governanceMigrations: readonly Migration[] = [
       'CREATE INDEX tool_assignments_by_tool ON tool_assignments (tenant, tool_id)',
     ],
   },
+  { name: 'OAuth of MCP servers', statements: ['ALTER TABLE mcp_deployments ADD COLUMN oauth_grant TEXT'] },
 ]
