@@ -203,14 +203,13 @@ async function openCore(deps: CoreDeps, given: CoreParts): Promise<Core> {
   // With a store elsewhere, what fills this disk keeps nobody from writing there.
   const disk = database.kind === 'sqlite' ? createDiskReserve({ ...deps, directory }) : undefined
   const policies = openPolicies(deps)
-  const { noteExpired } = time
   const seal = await openSeal(
     deps,
     { ...store, database },
     {
       identity,
       contexts: policies.contexts,
-      noteExpired,
+      noteExpired: time.noteExpired,
       noteRevoked: ownerWatch.sessionRevoked,
     },
   )

@@ -77,7 +77,7 @@ async function begin(request: GrantRequest, fetchFn: Fetch) {
   return { serverUrl, server, registration, resource, scope, url: authorizationUrl.href, verifier: codeVerifier }
 }
 
-/** What the server says to somebody whom it does not know. */
+/** What the server says to a caller that it does not know. */
 async function challengeOf(serverUrl: string, fetchFn: Fetch) {
   const response = await fetchFn(serverUrl, {
     method: 'POST',

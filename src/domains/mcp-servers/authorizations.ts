@@ -61,7 +61,7 @@ export function createAuthorizations(deps: AuthorizationDeps) {
     const token = links.newToken()
     const { oauthConfig: config, serverUrl } = item.config
     const secret = config?.client_secret
-    const begun = await deps.oauth.begin(
+    const asked = await deps.oauth.begin(
       {
         serverUrl: serverUrl!,
         config,
@@ -73,7 +73,7 @@ export function createAuthorizations(deps: AuthorizationDeps) {
       },
       signal,
     )
-    const pending: PendingGrant = { ...begun, deploymentId: id }
+    const pending: PendingGrant = { ...asked, deploymentId: id }
     const subject = await secrets.sealText(tenant, LINK_KIND, JSON.stringify(pending))
     const link = await call.transact(async (tx) => {
       const now = await store.findDeployment(tx, tenant, id)
@@ -153,7 +153,7 @@ export function createAuthorizations(deps: AuthorizationDeps) {
   return { request, offer, open, finish }
 }
 
-/** Somebody else's personal deployment is authorised by nobody but that person, administrators included. */
+/** A personal deployment is authorised by its author alone: an administrator does not sign in for others. */
 function requireMayAuthorize(principal: Principal, { id, sharing }: Deployment): void {
   const isOthers = sharing.scope === 'personal' && sharing.author !== identityOf(principal)
   if (!isOthers && canModify(principal, 'mcpServerInstallation', sharing)) return

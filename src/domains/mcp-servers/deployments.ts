@@ -13,6 +13,14 @@ import type { SecretLinks } from '../secrets/links.ts'
 import type { SecretService } from '../secrets/service.ts'
 import type { Catalog, TeamDirectory } from './catalog.ts'
 import { invalid } from './config-rules.ts'
+import {
+  alreadyDeployed,
+  authorizePathOf,
+  messageOf,
+  noDeployment,
+  problemText,
+  secretsOf,
+} from './deployment-texts.ts'
 import { storeToolList } from './discovery.ts'
 import { type Grants, needsAuthorization } from './grants.ts'
 import type { CatalogItem, Deployment, DeploymentStatus, McpServerStore } from './ports.ts'
@@ -348,15 +356,6 @@ export function createDeployments(deps: DeploymentDeps) {
   return { deploy, discover, reconnect, list, logs, remove, find, addressOf, view }
 }
 
-/** The page on which a person who is signed in begins to authorise a deployment. */
-export const authorizePathOf = (id: string): string => `/mcp-servers/${id}/authorize`
-
-/** The references among what a deployment has. */
-export const secretsOf = ({ values, grant }: Deployment): readonly string[] => [
-  ...Object.values(values),
-  ...(grant === null ? [] : [grant]),
-]
-
 /** What tells nothing of the server. */
 const broken: ReadonlySet<string> = new Set(['ERR_SHUTTING_DOWN', 'ERR_CANCELLED', 'ERR_BUSY'])
 
@@ -365,24 +364,6 @@ async function requireRoom(store: McpServerStore, tx: WriteTx, tenant: TenantId)
   if (count < limits.mcpDeploymentsMax) return
   throw new AppError('ERR_QUOTA_EXCEEDED', `There are ${count} deployments of MCP servers, and no more are kept.`)
 }
-
-const alreadyDeployed = ({ id, sharing }: Deployment): AppError =>
-  new AppError('ERR_ALREADY_EXISTS', `scope: the server is deployed for this ${sharing.scope} already.`, {
-    field: 'scope',
-    deployment_id: id,
-  })
-
-const noDeployment = (id: string): AppError =>
-  new AppError(
-    'ERR_NOT_FOUND',
-    'There is no such deployment that you can see. list_mcp_server_deployments lists them.',
-    {
-      id: id.slice(0, 128).toWellFormed(),
-    },
-  )
-
-const problemText = (error: unknown): string =>
-  error instanceof AppError ? `${error.code}: ${error.message}` : 'ERR_INTERNAL: The MCP server could not be asked.'
 
 const recordOf = (item: CatalogItem, { id, sharing, status }: Deployment) => ({
   deployment_id: id,
@@ -393,10 +374,3 @@ const recordOf = (item: CatalogItem, { id, sharing, status }: Deployment) => ({
   teams: [...sharing.teams],
   status,
 })
-
-function messageOf(item: CatalogItem, { status, error }: Deployment, hasLink: boolean, tools: number): string {
-  if (hasLink) return `${item.name} needs values that you should not see: give the link to a person.`
-  if (status === 'success')
-    return `${item.name} is deployed and has ${tools} tools, whose names begin with ${item.slug}__.`
-  return `${item.name} is deployed, but cannot be used yet: ${error ?? 'it is being connected'}`
-}

@@ -41,8 +41,8 @@ const PARAMETER_CHARS_MAX = 8_192
 /**
  * Where a person begins to authorise an MCP server, and where the authorisation server sends the person back.
  *
- * 1. The answer counts in the browser that opened the page of the link, and in no other: a cookie of that page has the state. Who is
- *    sent straight to an authorisation server by somebody else gives that one nothing.
+ * 1. The answer counts in the browser that opened the page of the link, and in no other: a cookie of that page has the state. A
+ *    person whom another caller sends straight to an authorisation server gives that caller nothing.
  * 2. A link that a user asked for works for that user only, signed in here.
  */
 export function createAuthorizationPages(deps: AuthorizationPageDeps): readonly PatternRoute[] {
@@ -93,7 +93,7 @@ export function createAuthorizationPages(deps: AuthorizationPageDeps): readonly 
   ]
 }
 
-/** Undefined for whoever is nobody here. */
+/** Undefined for a caller that is not known here. */
 async function signedIn(
   { authenticate }: Pick<AuthorizationPageDeps, 'authenticate'>,
   req: IncomingMessage,
