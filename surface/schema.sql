@@ -386,6 +386,9 @@ CREATE TABLE service_clients (
   tier TEXT NOT NULL, gateways TEXT NOT NULL, created_at INTEGER NOT NULL, created_by TEXT NOT NULL,
   PRIMARY KEY (tenant, id), UNIQUE (tenant, name));
 
+-- 26 OAuth of MCP servers
+ALTER TABLE mcp_deployments ADD COLUMN oauth_grant TEXT;
+
 -- postgres
 
 -- 1 log
@@ -728,3 +731,6 @@ CREATE TABLE service_clients (
   tenant TEXT NOT NULL, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL, secret_hash TEXT NOT NULL, role TEXT NOT NULL,
   tier TEXT NOT NULL, gateways TEXT NOT NULL, created_at BIGINT NOT NULL, created_by TEXT NOT NULL,
   PRIMARY KEY (tenant, id), UNIQUE (tenant, name));
+
+-- 26 OAuth of MCP servers
+ALTER TABLE mcp_deployments ADD COLUMN oauth_grant TEXT;

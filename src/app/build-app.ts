@@ -10,6 +10,7 @@ import { type ClockKeeper, openClockKeeper } from '../domains/server/clock-keepe
 import type { ServerService } from '../domains/server/service.ts'
 import { createSkillService, type SkillService } from '../domains/skills/service.ts'
 import { createTaskService } from '../domains/tasks/service.ts'
+import type { AuthorizationGate } from '../http/pages/authorization-page.ts'
 import type { SecretLinkGate } from '../http/pages/secret-link-page.ts'
 import type { PeopleGate } from '../http/people-gate.ts'
 import type { RunFeed } from '../http/rest-routes.ts'
@@ -78,6 +79,7 @@ export type ReadyApp = Readonly<{
   seal: SealGate | undefined
   runs: RunFeed | undefined
   secretLinks: SecretLinkGate | undefined
+  authorizations: AuthorizationGate | undefined
   /** The tools of MCP servers behind this one. */
   upstreamTools: (() => Promise<UpstreamTools>) | undefined
   /** Absent in mode MINIMAL. */
@@ -172,6 +174,7 @@ async function openMinimal(deps: CoreDeps, { catalog, views, skills }: CoreParts
     seal: undefined,
     runs: undefined,
     secretLinks: undefined,
+    authorizations: undefined,
     upstreamTools: undefined,
     people: undefined,
     verifierKey: undefined,
@@ -200,14 +203,13 @@ async function openCore(deps: CoreDeps, given: CoreParts): Promise<Core> {
   // With a store elsewhere, what fills this disk keeps nobody from writing there.
   const disk = database.kind === 'sqlite' ? createDiskReserve({ ...deps, directory }) : undefined
   const policies = openPolicies(deps)
-  const { noteExpired } = time
   const seal = await openSeal(
     deps,
     { ...store, database },
     {
       identity,
       contexts: policies.contexts,
-      noteExpired,
+      noteExpired: time.noteExpired,
       noteRevoked: ownerWatch.sessionRevoked,
     },
   )
@@ -243,6 +245,7 @@ async function openCore(deps: CoreDeps, given: CoreParts): Promise<Core> {
     seal: createSealGate(seal),
     runs: wings.runs,
     secretLinks: wings.secretLinks,
+    authorizations: wings.authorizations,
     upstreamTools: wings.upstreamTools,
     people: people.gate,
     verifierKey: logIdentity.signer.verifierKey,

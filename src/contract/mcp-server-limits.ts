@@ -9,6 +9,9 @@ export const mcpServerLimits = {
   /** One message of an MCP server, and of what it says of a failure. */
   mcpMessageBytesMax: 16 * 1024 * 1024,
   mcpErrorCharsMax: 2_000,
+  /** What an authorization server may answer, how long before its end a token is renewed. */
+  mcpOauthBytesMax: 1024 * 1024,
+  mcpTokenRenewalMs: 30_000,
   /** How long an MCP server has to answer a handshake, a question of the newer revision, and to end by itself. */
   mcpConnectMs: 30_000,
   mcpProbeMs: 5_000,

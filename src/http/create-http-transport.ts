@@ -15,6 +15,7 @@ import { trackConnections } from './connections.ts'
 import { allowOrigin, answerOptions } from './cors.ts'
 import { createRequestCheck } from './host-check.ts'
 import { createOauthRoutes } from './oauth-routes.ts'
+import { type AuthorizationGate, createAuthorizationPages, createAuthorizeForm } from './pages/authorization-page.ts'
 import { createPeoplePages } from './pages/people-pages.ts'
 import { createSecretLinkRoutes, type SecretLinkGate } from './pages/secret-link-page.ts'
 import { isLoopbackHost, markRelayed, type RelayedPeer, relayExposure, relayRequiresKeys } from './peer-address.ts'
@@ -44,6 +45,7 @@ export type HttpTransportDeps = Readonly<{
   seal(): Promise<SealGate | undefined>
   runs(): Promise<RunFeed | undefined>
   secretLinks(): Promise<SecretLinkGate | undefined>
+  authorizations(): Promise<AuthorizationGate | undefined>
   people(): Promise<PeopleGate | undefined>
   health(): Promise<HealthFacts>
   /** What `?tools=` means; the MCP transport has the same rule for its own address. */
@@ -106,6 +108,8 @@ export function createHttpTransport(input: HttpTransportDeps): HttpTransport {
     ...createSealRoutes({ ...deps, serveCall, authenticate }),
     ...createRestRoutes({ ...deps, serveCall, authenticate }),
     ...createSecretLinkRoutes(deps),
+    ...createAuthorizationPages({ ...deps, authenticate, originOf: clients.originOf }),
+    ...createAuthorizeForm({ ...deps, authenticate, originOf: clients.originOf }),
     ...createOauthRoutes({ ...deps, clients }),
     ...createPeoplePages({ ...deps, clients }),
   ]

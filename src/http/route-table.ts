@@ -38,6 +38,9 @@ const publicPrefixes: readonly string[] = [
   '/auth/oauth2/authorize',
   '/auth/callback/',
   '/auth/error',
+  '/mcp-authorize/',
+  '/mcp-callback',
+  '/mcp-servers/',
 ]
 
 export const isPublicPath = (path: string): boolean =>

@@ -187,20 +187,38 @@ async function connectRemote(
   for (const [name, value] of Object.entries(spec.query)) url.searchParams.set(name, value)
   const cookie = Object.entries(spec.cookies).map(([name, value]) => `${name}=${encodeURIComponent(value)}`)
   const headers = { ...spec.headers, ...(cookie.length === 0 ? {} : { cookie: cookie.join('; ') }) }
-  const options = { fetch: send, requestInit: { headers } }
+  const options = { fetch: send, requestInit: { headers }, ...authorizing(spec, send) }
   try {
     return await handshake(deps, new StreamableHTTPClientTransport(url, options), 'auto', signal)
   } catch (error) {
     if (!isOldTransport(error)) throw error
     deps.log('the server does not speak Streamable HTTP; trying HTTP with SSE')
     const inSse: Fetch = (input, init) =>
-      send(input, { ...init, headers: { ...headers, ...Object.fromEntries(new Headers(init?.headers)) } })
+      options.fetch(input, { ...init, headers: { ...headers, ...Object.fromEntries(new Headers(init?.headers)) } })
     return await handshake(
       deps,
       new SSEClientTransport(url, { ...options, eventSourceInit: { fetch: inSse } }),
       'legacy',
       signal,
     )
+  }
+}
+
+/** Many requests may be refused with the same token, and the first of them has it renewed for all. */
+function authorizing({ authorization }: RemoteSpec, send: Fetch) {
+  if (authorization === undefined) return {}
+  const refused = new WeakMap<Response, string>()
+  return {
+    async fetch(input: string | URL, init: RequestInit = {}) {
+      const response = await send(input, init)
+      const token = /^Bearer (.*)$/.exec(new Headers(init.headers).get('authorization') ?? '')?.[1]
+      if (response.status === 401 && token !== undefined) refused.set(response, token)
+      return response
+    },
+    authProvider: {
+      token: authorization.token,
+      onUnauthorized: ({ response }: Readonly<{ response: Response }>) => authorization.renew(refused.get(response)),
+    },
   }
 }
 

@@ -9,6 +9,7 @@ import { createRedactor } from '../kernel/redactor.ts'
 import type { CheckedFetch, Fetch } from '../web-client/checked-fetch.ts'
 import { type Connection, connect } from './connect.ts'
 import { createInstance, type Instance } from './instance.ts'
+import { createOauthClient } from './oauth-client.ts'
 import type { ServerLog, ServerWorkspaces } from './ports.ts'
 
 export type UpstreamDeps = Readonly<{
@@ -138,6 +139,7 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
+    oauth: createOauthClient(deps.web.fetch),
     checkAddress: async (url) => await deps.web.check(new URL(url), AbortSignal.timeout(limits.mcpConnectMs)),
     async close() {
       isClosed = true

@@ -187,14 +187,14 @@ function unavailable(error: unknown): AppError {
   if (SdkHttpError.isInstance(error) && (error.status === 401 || error.status === 403)) {
     return new AppError(
       'ERR_UPSTREAM_UNAUTHORIZED',
-      `The MCP server refused the credentials (HTTP ${error.status}). Enter them again with deploy_mcp_server.`,
+      `The MCP server refused the credentials (HTTP ${error.status}). Enter them again with deploy_mcp_server, or let a person sign in with authorize_mcp_server.`,
       { http_status: error.status, server_said: said },
     )
   }
   if (error instanceof UnauthorizedError) {
     return new AppError(
       'ERR_UPSTREAM_UNAUTHORIZED',
-      'The MCP server wants to know who calls. Deploy it with credentials.',
+      'The MCP server wants to know who calls. Let a person sign in with authorize_mcp_server, or deploy it with credentials.',
       {
         server_said: said,
       },

@@ -39,6 +39,7 @@ const deploymentOf = (tenant: TenantId, id: string, more: Partial<Deployment> = 
   status: 'pending',
   error: null,
   values: { TOKEN: 'secret:sec_1' },
+  grant: 'secret:sec_2',
   createdAtMs: NOW,
   updatedAtMs: NOW,
   ...more,

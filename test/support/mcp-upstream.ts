@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { createServer, type IncomingMessage, type Server } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 import { McpServer, type RegisteredTool } from '@modelcontextprotocol/sdk/server/mcp.js'
@@ -22,7 +22,17 @@ export type McpUpstream = AsyncDisposable &
     failWith(status: number | undefined): void
   }>
 
-export async function startMcpUpstream(kind: 'streamable-http' | 'sse' = 'streamable-http'): Promise<McpUpstream> {
+/** Who may use it: tokens of an authorisation server, which its metadata (RFC 9728) names. */
+export type Protection = Readonly<{
+  issuer: string
+  isValid(token: string): boolean
+  challenge(metadataUrl: string): string
+}>
+
+export async function startMcpUpstream(
+  kind: 'streamable-http' | 'sse' = 'streamable-http',
+  protection?: Protection,
+): Promise<McpUpstream> {
   const requests: { method: string; url: string; headers: IncomingMessage['headers'] }[] = []
   const sessions = new Map<string, StreamableHTTPServerTransport | SSEServerTransport>()
   const servers = new Set<McpServer>()
@@ -77,8 +87,24 @@ export async function startMcpUpstream(kind: 'streamable-http' | 'sse' = 'stream
       res.writeHead(failure).end()
       return
     }
+    if (protection !== undefined && isRefused(protection, req, res)) return
     if (kind === 'sse') await handleSse(req, res)
     else await handleStreamable(req, res)
+  }
+
+  /** Tells how to get a token, or that there is none. */
+  function isRefused(by: Protection, { url = '', headers }: IncomingMessage, res: ServerResponse): boolean {
+    const metadataPath = '/metadata-of-mcp'
+    const origin = `http://${headers.host}`
+    if (url === metadataPath) {
+      const resource = `${origin}/${kind === 'sse' ? 'sse' : 'mcp'}`
+      const metadata = { resource, authorization_servers: [by.issuer], scopes_supported: ['tools'] }
+      res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(metadata))
+      return true
+    }
+    if (by.isValid(String(headers.authorization).replace(/^Bearer /, ''))) return false
+    res.writeHead(401, { 'www-authenticate': by.challenge(`${origin}${metadataPath}`) }).end()
+    return true
   }
 
   async function handleStreamable(

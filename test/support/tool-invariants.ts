@@ -14,6 +14,7 @@ const needNoPermission: readonly string[] = [
   'run_tool',
   'zaru.switch_mode',
   'secret_link_submit',
+  'finish_mcp_authorization',
   'invitation_accept',
   'whoami',
 ]

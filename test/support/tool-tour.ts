@@ -100,6 +100,8 @@ const platform: readonly TourStep[] = [
   step('get_mcp_server_tools', { mcpServerId: 'tour' }),
   step('list_mcp_server_deployments'),
   step('get_mcp_server_logs', (seen) => ({ serverId: seen['deploy_mcp_server']!['id'] })),
+  step('authorize_mcp_server', (seen) => ({ serverId: seen['deploy_mcp_server']!['id'] }), 'ERR_INVALID_INPUT'),
+  step('finish_mcp_authorization', { state: 'x'.repeat(43), code: 'c' }, 'ERR_NOT_FOUND'),
   step('delete_mcp_server_deployment', (seen) => ({ serverId: seen['deploy_mcp_server']!['id'] })),
   step('delete_mcp_server', { id: 'tour' }),
   step('create_mcp_gateway', { name: 'Tour gateway', scope: 'personal' }),

@@ -1,6 +1,7 @@
 import type { UpstreamTools } from '../../contract/upstream-tools.ts'
 import type { AssignmentDeps } from '../../domains/gateways/assignments.ts'
 import { createGatewayService } from '../../domains/gateways/service.ts'
+import type { Authorizations } from '../../domains/mcp-servers/authorizations.ts'
 import { createProfileService } from '../../domains/profiles/service.ts'
 import type { SecretLinks } from '../../domains/secrets/links.ts'
 import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
@@ -8,36 +9,40 @@ import { sqlProfileStore } from '../../stores/sql/profile-store.ts'
 import type { Services } from '../../tools/runtime/services.ts'
 import type { ToolViews } from '../../tools/runtime/tool-views.ts'
 import type { AppDeps } from '../build-app.ts'
-import { type McpServerParts, openMcpServers } from './open-mcp-servers.ts'
+import { type McpServerParts, type OpenedMcpServers, openMcpServers } from './open-mcp-servers.ts'
 import { openSecrets, type SecretParts } from './open-secrets.ts'
 
 export type GovernanceWing = Readonly<{
   services: Pick<Services, 'secrets' | 'secretLinks' | 'mcpServers' | 'gateways'>
   links: SecretLinks
+  authorizations: Pick<Authorizations, 'open'>
   upstreamTools: UpstreamTools
   noteToolChange: AssignmentDeps['noteChange']
   close(): Promise<void>
 }>
 
-export type GovernanceWingParts = SecretParts &
+export type GovernanceWingParts = Omit<SecretParts, 'authorizations'> &
   Omit<McpServerParts, 'sharing'> &
   Readonly<{ views: Pick<ToolViews, 'connect' | 'own'> }>
 
 /** Who may use what of others: secrets, and the servers, gateways and people that need them. */
 export async function openGovernanceWing(deps: AppDeps, parts: GovernanceWingParts): Promise<GovernanceWing> {
-  const secrets = openSecrets(deps, parts)
+  let mcpServers: OpenedMcpServers | undefined
+  const secrets = openSecrets(deps, { ...parts, authorizations: async () => mcpServers?.authorizations })
   const sharing = createProfileService({ store: sqlProfileStore, teams: sqlPeopleStore, random: deps.random })
-  const mcpServers = await openMcpServers(deps, { ...parts, sharing }, secrets)
-  const { assignments, noteChange } = mcpServers
+  const opened = await openMcpServers(deps, { ...parts, sharing }, secrets)
+  mcpServers = opened
+  const { assignments, noteChange } = opened
   const gateways = createGatewayService({ profiles: sqlProfileStore, sharing, assignments, noteChange })
-  parts.views.connect(mcpServers.tools)
+  parts.views.connect(opened.tools)
   return {
-    services: { secrets: secrets.service, secretLinks: secrets.links, mcpServers: mcpServers.service, gateways },
+    services: { secrets: secrets.service, secretLinks: secrets.links, mcpServers: opened.service, gateways },
     links: secrets.links,
-    upstreamTools: mcpServers.tools,
+    authorizations: opened.authorizations,
+    upstreamTools: opened.tools,
     noteToolChange: noteChange,
     async close() {
-      await mcpServers.close()
+      await opened.close()
       await secrets.close()
     },
   }

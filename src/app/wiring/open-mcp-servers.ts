@@ -7,8 +7,10 @@ import { canModify } from '../../contract/sharing.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import type { UpstreamTools } from '../../contract/upstream-tools.ts'
 import type { AssignmentDeps, ToolAssignments } from '../../domains/gateways/assignments.ts'
+import { type Authorizations, createAuthorizations } from '../../domains/mcp-servers/authorizations.ts'
 import { createCatalog, type TeamDirectory } from '../../domains/mcp-servers/catalog.ts'
 import { type AgentTools, createDeployments } from '../../domains/mcp-servers/deployments.ts'
+import { createGrants } from '../../domains/mcp-servers/grants.ts'
 import { createInstallationRequests } from '../../domains/mcp-servers/installation-requests.ts'
 import type { UpstreamRuntime } from '../../domains/mcp-servers/runtime.ts'
 import { createMcpServerService, type McpServerService } from '../../domains/mcp-servers/service.ts'
@@ -29,6 +31,7 @@ import { createServerWorkspaces, type ServerWorkspaceParts } from './server-work
 
 export type OpenedMcpServers = Readonly<{
   service: McpServerService
+  authorizations: Pick<Authorizations, 'open'>
   tools: UpstreamTools
   assignments: ToolAssignments
   noteChange: AssignmentDeps['noteChange']
@@ -59,15 +62,26 @@ export async function openMcpServers(
   const assignments = openToolAssignments({ views: parts.views, noteChange })
   const shared = { store, secrets, runtime, teams, random, noteChange }
   const catalog = createCatalog(shared)
+  const grants = createGrants({ store, secrets, oauth: runtime.oauth, database, clock, noteChange })
   const deployments = createDeployments({
     ...shared,
     catalog,
+    grants,
     links,
     database,
     clock,
     logger,
     announce: versions.refresh,
     agentTools: openAgentTools(assignments, parts.sharing),
+  })
+  const authorizations = createAuthorizations({
+    ...shared,
+    deployments,
+    grants,
+    links,
+    oauth: runtime.oauth,
+    database,
+    clock,
   })
   const requests = createInstallationRequests({ store: sqlInstallationRequestStore, links, random })
   const isAlone = database.kind === 'sqlite'
@@ -76,7 +90,8 @@ export async function openMcpServers(
     : setInterval(() => void versions.refreshAll().catch(() => {}), limits.mcpVersionPollMs).unref()
   const tidied = isAlone ? stopAbandoned(deps, parts) : undefined
   return {
-    service: createMcpServerService({ store, catalog, deployments, requests, teams }),
+    service: createMcpServerService({ store, catalog, deployments, requests, teams, authorizations }),
+    authorizations,
     assignments,
     noteChange,
     tools: createUpstreamTools({ store, database, runtime, deployments, versions }),
@@ -173,6 +188,11 @@ function lazyRuntime(deps: AppDeps, parts: McpServerParts): UpstreamRuntime {
     stop: async (...args) => await made?.stop(...args),
     stateOf: (id) => made?.stateOf(id) ?? { state: 'stopped', problem: undefined, starts: 0 },
     readLog: log.read,
+    oauth: {
+      begin: async (...args) => (await load()).oauth.begin(...args),
+      redeem: async (...args) => (await load()).oauth.redeem(...args),
+      refresh: async (...args) => (await load()).oauth.refresh(...args),
+    },
     onToolsChanged(listener) {
       listeners.push(listener)
       return () => {}

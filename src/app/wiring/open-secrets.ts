@@ -6,6 +6,7 @@ import type { OwnerDirectory } from '../../contract/owner-directory.ts'
 import { createSecretLinks, type SecretLinks } from '../../domains/secrets/links.ts'
 import type { OutsideSecrets } from '../../domains/secrets/ports.ts'
 import { createSecretService, type SecretService } from '../../domains/secrets/service.ts'
+import type { AuthorizationGate } from '../../http/pages/authorization-page.ts'
 import { createLinkListener } from '../../http/pages/link-listener.ts'
 import { createSecretKeyFile, secretKeysFrom } from '../../stores/files/secret-key-store.ts'
 import { sqlLogStore } from '../../stores/sql/log-store.ts'
@@ -26,12 +27,14 @@ export type SecretParts = Readonly<{
   owners: Pick<OwnerDirectory, 'isRevoked'>
   /** There once the state is open. */
   transports(): CallParts
+  /** There once the MCP servers are open. */
+  authorizations(): Promise<AuthorizationGate | undefined>
 }>
 
 /** The secrets of this state, with their key beside it unless the operator gives one. */
 export function openSecrets(
   { config, clock, random, logger }: AppDeps,
-  { database, directory, owners, transports }: SecretParts,
+  { database, directory, owners, transports, authorizations }: SecretParts,
 ): OpenedSecrets {
   const path = join(directory, 'secret-key.json')
   const service = createSecretService({
@@ -45,6 +48,7 @@ export function openSecrets(
   })
   const listener = createLinkListener({
     secretLinks: async () => links,
+    authorizations,
     host: { call: (...args) => transports().host.call(...args) },
     inFlight: { begin: (...args) => transports().inFlight.begin(...args) },
     clock,

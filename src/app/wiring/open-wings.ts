@@ -1,4 +1,5 @@
 import type { UpstreamTools } from '../../contract/upstream-tools.ts'
+import type { Authorizations } from '../../domains/mcp-servers/authorizations.ts'
 import type { SecretLinks } from '../../domains/secrets/links.ts'
 import type { RunFeed } from '../../http/rest-routes.ts'
 import { sqlPendingWork } from '../../stores/sql/pending-work.ts'
@@ -41,6 +42,7 @@ export type Wings = Readonly<{
   openFor(toolset: Toolset): Promise<void>
   runs: RunFeed
   secretLinks: Pick<SecretLinks, 'open'>
+  authorizations: Pick<Authorizations, 'open'>
   upstreamTools(): Promise<UpstreamTools>
   close(): Promise<void>
 }>
@@ -99,6 +101,7 @@ export async function openWings(
     },
     upstreamTools: async () => (await governance()).upstreamTools,
     secretLinks: { open: async (...args) => (await governance()).links.open(...args) },
+    authorizations: { open: async (...args) => (await governance()).authorizations.open(...args) },
     async close() {
       await taken
       await (await governance.made())?.close()

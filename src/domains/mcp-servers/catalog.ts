@@ -10,6 +10,7 @@ import { uuidOf } from '../../kernel/uuid.ts'
 import { parseReference } from '../secrets/rules.ts'
 import type { SecretService } from '../secrets/service.ts'
 import { invalid, requireAddress, requireUsableConfig, serverTypeOf } from './config-rules.ts'
+import { secretsOf } from './deployment-texts.ts'
 import { renameTools } from './discovery.ts'
 import type { CatalogItem, McpServerStore, ServerType } from './ports.ts'
 import type { EnvironmentVariable, OauthConfig, ServerConfig } from './rules.ts'
@@ -203,8 +204,8 @@ export function createCatalog(deps: CatalogDeps) {
     const { item, deployments } = await call.transact(async (tx) => {
       const item = await findOwn(tx, principal, input.id)
       const deployments = await store.listDeployments(tx, item.tenant, item.id)
-      for (const { values } of deployments)
-        for (const value of Object.values(values)) await deps.secrets.remove(tx, item.tenant, value)
+      for (const deployment of deployments)
+        for (const value of secretsOf(deployment)) await deps.secrets.remove(tx, item.tenant, value)
       for (const value of secretsIn(item.config)) await deps.secrets.remove(tx, item.tenant, value)
       await store.deleteItem(tx, item.tenant, item.id)
       await deps.noteChange(tx, item.tenant)

@@ -14,7 +14,16 @@ import { parseReference } from '../secrets/rules.ts'
 import type { SecretService } from '../secrets/service.ts'
 import type { Catalog, TeamDirectory } from './catalog.ts'
 import { invalid } from './config-rules.ts'
+import {
+  alreadyDeployed,
+  authorizePathOf,
+  messageOf,
+  noDeployment,
+  problemText,
+  secretsOf,
+} from './deployment-texts.ts'
 import { storeToolList } from './discovery.ts'
+import { type Grants, needsAuthorization } from './grants.ts'
 import type { CatalogItem, Deployment, DeploymentStatus, McpServerStore } from './ports.ts'
 import { hasOwnValue, missingFields, valueFields } from './rules.ts'
 import type { UpstreamAddress, UpstreamRuntime } from './runtime.ts'
@@ -26,6 +35,7 @@ export type DeploymentDeps = Readonly<{
   secrets: Pick<SecretService, 'put' | 'remove' | 'resolve' | 'requireMayRefer'>
   links: Pick<SecretLinks, 'create' | 'originFor' | 'onValues'>
   runtime: UpstreamRuntime
+  grants: Pick<Grants, 'authorizationOf'>
   teams: TeamDirectory
   database: Pick<Database, 'read' | 'write'>
   clock: Pick<Clock, 'nowMs'>
@@ -73,7 +83,10 @@ export function createDeployments(deps: DeploymentDeps) {
       const deployment = await store.findDeployment(read, tenant, id)
       const item = deployment && (await store.findItem(read, tenant, deployment.catalogId))
       if (deployment === undefined || item === undefined) throw noDeployment(id)
-      return await specOf(item, deployment, (of, text) => deps.secrets.resolve(read, of, text))
+      const { serverUrl } = item.config
+      const authorization =
+        item.serverType === 'remote' ? await deps.grants.authorizationOf(deployment, serverUrl!) : undefined
+      return await specOf(item, deployment, (of, text) => deps.secrets.resolve(read, of, text), authorization)
     },
   })
 
@@ -169,6 +182,7 @@ export function createDeployments(deps: DeploymentDeps) {
         status,
         error: null,
         values,
+        grant: before?.grant ?? null,
         createdAtMs: before?.createdAtMs ?? nowMs,
         updatedAtMs: nowMs,
       }
@@ -190,7 +204,7 @@ export function createDeployments(deps: DeploymentDeps) {
     }
     call.record({ kind: 'mcp_server_deployed', body: recordOf(made.item, deployment) })
     return {
-      ...view(made.item, deployment),
+      ...view(made.item, deployment, call.origin),
       isNew: made.isNew,
       toolCount: toolIds.length,
       ...(made.link === undefined ? {} : { link: made.link }),
@@ -236,8 +250,14 @@ export function createDeployments(deps: DeploymentDeps) {
     await store.saveDeployment(write, tenant, next)
     call.record({ kind: 'mcp_server_values_entered', body: { deployment_id: id, fields: Object.keys(values) } })
     // The person does not wait for the server: what came of it is in the list of deployments.
-    setTimeout(() => void runtime.stop(id).then(() => discover(tenant, id, new AbortController().signal)), 0)
+    setTimeout(() => void reconnect(tenant, id), 0)
     return `The values were saved, and ${item.name} is being connected.`
+  }
+
+  /** After what it connects with has changed. */
+  async function reconnect(tenant: TenantId, id: string): Promise<void> {
+    await runtime.stop(id)
+    await discover(tenant, id, new AbortController().signal)
   }
 
   /** Asks the server for its tools and keeps them. Answers the deployment as it is then; it never throws. */
@@ -278,17 +298,18 @@ export function createDeployments(deps: DeploymentDeps) {
     return settled
   }
 
-  async function list(call: Pick<Call, 'principal' | 'read'>) {
+  async function list(call: Pick<Call, 'principal' | 'read' | 'origin'>) {
     const { principal, read } = call
     const items = new Map((await store.listItems(read, principal.tenant)).map((item) => [item.id, item]))
     const seen = (await store.listDeployments(read, principal.tenant)).filter(
       ({ catalogId, sharing }) => items.has(catalogId) && canSee(principal, 'mcpServerInstallation', sharing),
     )
-    return { deployments: seen.map((deployment) => view(items.get(deployment.catalogId)!, deployment)) }
+    return { deployments: seen.map((one) => view(items.get(one.catalogId)!, one, call.origin)) }
   }
 
-  function view(item: CatalogItem, deployment: Deployment) {
+  function view(item: CatalogItem, deployment: Deployment, origin: string | undefined) {
     const { state, problem, starts } = runtime.stateOf(deployment.id)
+    const isUnauthorized = item.serverType === 'remote' && needsAuthorization(deployment)
     return {
       id: deployment.id,
       catalogId: item.id,
@@ -299,6 +320,8 @@ export function createDeployments(deps: DeploymentDeps) {
       author: deployment.sharing.author,
       status: deployment.status,
       error: deployment.error ?? problem ?? null,
+      needsAuthorization: isUnauthorized,
+      authorizeUrl: isUnauthorized && origin !== undefined ? `${origin}${authorizePathOf(deployment.id)}` : null,
       state,
       starts,
       createdAt: isoTime(deployment.createdAtMs),
@@ -326,7 +349,7 @@ export function createDeployments(deps: DeploymentDeps) {
           id: serverId,
         })
       }
-      for (const value of Object.values(found.values)) await deps.secrets.remove(tx, found.tenant, value)
+      for (const value of secretsOf(found)) await deps.secrets.remove(tx, found.tenant, value)
       await store.deleteDeployment(tx, found.tenant, found.id)
       await deps.noteChange(tx, found.tenant)
       return found
@@ -340,7 +363,7 @@ export function createDeployments(deps: DeploymentDeps) {
     return { id: deployment.id, deleted: true }
   }
 
-  return { deploy, discover, list, logs, remove, find, addressOf, view }
+  return { deploy, discover, reconnect, list, logs, remove, find, addressOf, view }
 }
 
 /** What tells nothing of the server. */
@@ -356,24 +379,6 @@ function requireNoReference(name: string, value: string): void {
   if (parseReference(value) !== undefined) throw invalid(name, 'enter the value itself, not where it is kept')
 }
 
-const alreadyDeployed = ({ id, sharing }: Deployment): AppError =>
-  new AppError('ERR_ALREADY_EXISTS', `scope: the server is deployed for this ${sharing.scope} already.`, {
-    field: 'scope',
-    deployment_id: id,
-  })
-
-const noDeployment = (id: string): AppError =>
-  new AppError(
-    'ERR_NOT_FOUND',
-    'There is no such deployment that you can see. list_mcp_server_deployments lists them.',
-    {
-      id: id.slice(0, 128).toWellFormed(),
-    },
-  )
-
-const problemText = (error: unknown): string =>
-  error instanceof AppError ? `${error.code}: ${error.message}` : 'ERR_INTERNAL: The MCP server could not be asked.'
-
 const recordOf = (item: CatalogItem, { id, sharing, status }: Deployment) => ({
   deployment_id: id,
   catalog_id: item.id,
@@ -383,10 +388,3 @@ const recordOf = (item: CatalogItem, { id, sharing, status }: Deployment) => ({
   teams: [...sharing.teams],
   status,
 })
-
-function messageOf(item: CatalogItem, { status, error }: Deployment, hasLink: boolean, tools: number): string {
-  if (hasLink) return `${item.name} needs values that you should not see: give the link to a person.`
-  if (status === 'success')
-    return `${item.name} is deployed and has ${tools} tools, whose names begin with ${item.slug}__.`
-  return `${item.name} is deployed, but cannot be used yet: ${error ?? 'it is being connected'}`
-}

@@ -42,6 +42,8 @@ export type Deployment = Readonly<{
   error: string | null
   /** By the name of the field: plain values, and references to secrets. */
   values: Readonly<Record<string, string>>
+  /** The secret that has the tokens which a person obtained for it; null where there are none. */
+  grant: string | null
   createdAtMs: number
   updatedAtMs: number
 }>
@@ -75,7 +77,7 @@ export type McpServerStore = Readonly<{
   /** By name. */
   listItems(tx: ReadTx | WriteTx, tenant: TenantId): Promise<CatalogItem[]>
   insertDeployment(tx: WriteTx, tenant: TenantId, deployment: Deployment): Promise<void>
-  /** Writes status, error, values and the time of the change. */
+  /** Writes status, error, values, grant and the time of the change. */
   saveDeployment(tx: WriteTx, tenant: TenantId, deployment: Deployment): Promise<void>
   deleteDeployment(tx: WriteTx, tenant: TenantId, id: string): Promise<boolean>
   findDeployment(tx: ReadTx | WriteTx, tenant: TenantId, id: string): Promise<Deployment | undefined>

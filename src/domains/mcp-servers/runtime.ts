@@ -1,6 +1,7 @@
 import type { TenantId } from '../../contract/principal.ts'
 import type { RawAnswer } from '../../contract/raw-answer.ts'
 import type { UpstreamCallOptions } from '../../contract/upstream-tools.ts'
+import type { OauthClient } from './oauth.ts'
 import type { ServerMount } from './rules.ts'
 
 /** A server as it is to be run or reached, with all values in it. It is made when a connection is opened, and not kept. */
@@ -25,12 +26,20 @@ export type LocalSpec = Readonly<{
   path: string
 }>
 
+/** A token for each request of a connection. */
+export type UpstreamAuthorization = Readonly<{
+  token(): Promise<string>
+  /** The server refused this token, or the one that it has now: the request is repeated once if this succeeds. */
+  renew(refused?: string): Promise<void>
+}>
+
 export type RemoteSpec = Readonly<{
   kind: 'remote'
   url: string
   headers: Readonly<Record<string, string>>
   query: Readonly<Record<string, string>>
   cookies: Readonly<Record<string, string>>
+  authorization?: UpstreamAuthorization | undefined
 }>
 
 /** A deployment, for what runs it. `load` is asked each time a connection is opened, so that it has the newest values. */
@@ -79,5 +88,7 @@ export type UpstreamRuntime = Readonly<{
   onToolsChanged(listener: (tenant: TenantId, deploymentId: string) => void): () => void
   /** Whether an address may be reached: refused before it is saved. */
   checkAddress(url: string): Promise<void>
+  /** How persons let us act for them at remote servers. */
+  oauth: OauthClient
   close(): Promise<void>
 }>

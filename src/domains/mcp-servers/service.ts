@@ -1,7 +1,8 @@
 import type { Call } from '../../contract/call.ts'
 import { canSee } from '../../contract/sharing.ts'
+import type { Authorizations } from './authorizations.ts'
 import type { Catalog, TeamDirectory } from './catalog.ts'
-import type { Deployments } from './deployments.ts'
+import type { DeployInput, Deployments } from './deployments.ts'
 import type { InstallationRequests } from './installation-requests.ts'
 import type { CatalogItem, McpServerStore } from './ports.ts'
 
@@ -10,6 +11,7 @@ export type McpServerDeps = Readonly<{
   catalog: Catalog
   deployments: Deployments
   requests: InstallationRequests
+  authorizations: Authorizations
   teams: TeamDirectory
 }>
 
@@ -18,7 +20,14 @@ type Reading = Pick<Call, 'principal' | 'read'>
 export type McpServerService = ReturnType<typeof createMcpServerService>
 
 /** The MCP servers of a tenant, as tools ask for them. */
-export function createMcpServerService({ store, catalog, deployments, requests, teams }: McpServerDeps) {
+export function createMcpServerService({
+  store,
+  catalog,
+  deployments,
+  requests,
+  teams,
+  authorizations,
+}: McpServerDeps) {
   async function search({ principal, read }: Reading, { query }: Readonly<{ query?: string | undefined }>) {
     const words = (query ?? '')
       .toLowerCase()
@@ -45,7 +54,8 @@ export function createMcpServerService({ store, catalog, deployments, requests, 
   }
 
   /** With what is wrong with those that are deployed: an empty list of tools would not tell. */
-  async function list({ principal, read }: Reading) {
+  async function list(call: Reading & Pick<Call, 'origin'>) {
+    const { principal, read } = call
     const items = await catalog.visible(read, principal)
     const seen = (await store.listDeployments(read, principal.tenant)).filter(({ sharing }) =>
       canSee(principal, 'mcpServerInstallation', sharing),
@@ -56,7 +66,9 @@ export function createMcpServerService({ store, catalog, deployments, requests, 
     }
     return {
       items: items.map((item) => {
-        const own = seen.filter(({ catalogId }) => catalogId === item.id).map((one) => deployments.view(item, one))
+        const own = seen
+          .filter(({ catalogId }) => catalogId === item.id)
+          .map((one) => deployments.view(item, one, call.origin))
         return {
           id: item.id,
           name: item.name,
@@ -65,7 +77,9 @@ export function createMcpServerService({ store, catalog, deployments, requests, 
           scope: item.sharing.scope,
           teams: item.sharing.teams.map((id) => ({ id, name: names.get(id) ?? id })),
           serverType: item.serverType,
-          deployments: own.map(({ id, scope, status, error, state }) => ({ id, scope, status, error, state })),
+          deployments: own.map(({ id, scope, status, error, needsAuthorization, authorizeUrl, state }) => ({
+            ...{ id, scope, status, error, needsAuthorization, authorizeUrl, state },
+          })),
         }
       }),
     }
@@ -86,6 +100,12 @@ export function createMcpServerService({ store, catalog, deployments, requests, 
     }
   }
 
+  /** A server that wants a person to sign in is deployed with the link for that. */
+  async function deploy(call: Call, input: DeployInput) {
+    const deployed = await deployments.deploy(call, input)
+    return deployed.needsAuthorization ? await authorizations.offer(call, deployed) : deployed
+  }
+
   return {
     search,
     list,
@@ -95,7 +115,9 @@ export function createMcpServerService({ store, catalog, deployments, requests, 
     editDescription: catalog.editDescription,
     editConfig: catalog.editConfig,
     remove: catalog.remove,
-    deploy: deployments.deploy,
+    deploy,
+    authorize: authorizations.request,
+    finishAuthorization: authorizations.finish,
     listDeployments: deployments.list,
     logs: deployments.logs,
     removeDeployment: deployments.remove,

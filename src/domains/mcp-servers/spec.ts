@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { CatalogItem, Deployment } from './ports.ts'
 import { missingFields, type ServerConfig, textOf, valueFields } from './rules.ts'
-import type { UpstreamSpec } from './runtime.ts'
+import type { UpstreamAuthorization, UpstreamSpec } from './runtime.ts'
 
 /** Reads what a plain value or a reference stands for. */
 export type Resolve = (tenant: TenantId, text: string) => Promise<string>
@@ -11,12 +11,12 @@ const SECRET_FOLDER = '/secrets'
 const PORT_DEFAULT = 8080
 const PATH_DEFAULT = '/mcp'
 
-/** How a deployment is run or reached, with every value in its place. `oauth` is the header of a token, where there is one. */
+/** How a deployment is run or reached, with every value in its place. */
 export async function specOf(
   item: CatalogItem,
   deployment: Deployment,
   resolve: Resolve,
-  authorization?: string,
+  authorization?: UpstreamAuthorization,
 ): Promise<UpstreamSpec> {
   const { config } = item
   const missing = missingFields(config, deployment.values)
@@ -52,7 +52,11 @@ async function valuesOf({ tenant, config }: CatalogItem, { values }: Deployment,
 const filled = (text: string, valueAt: ValueAt): string =>
   text.replaceAll(/\$\{user_config\.([\w-]+)\}/g, (_, name: string) => valueAt(name) ?? '')
 
-function remoteSpec(config: ServerConfig, valueAt: ValueAt, authorization: string | undefined): UpstreamSpec {
+function remoteSpec(
+  config: ServerConfig,
+  valueAt: ValueAt,
+  authorization: UpstreamAuthorization | undefined,
+): UpstreamSpec {
   const parts = { header: {}, query: {}, cookie: {} } as Record<'header' | 'query' | 'cookie', Record<string, string>>
   for (const { name, type } of config.authFields ?? []) {
     const value = valueAt(name)
@@ -63,9 +67,8 @@ function remoteSpec(config: ServerConfig, valueAt: ValueAt, authorization: strin
     if (headerName === undefined || value === undefined) continue
     parts.header[headerName] = headerValue(name, `${valuePrefix ?? ''}${value}`)
   }
-  if (authorization !== undefined) parts.header['Authorization'] = authorization
   const url = filled(config.serverUrl ?? '', valueAt)
-  return { kind: 'remote', url, headers: parts.header, query: parts.query, cookies: parts.cookie }
+  return { kind: 'remote', url, headers: parts.header, query: parts.query, cookies: parts.cookie, authorization }
 }
 
 /** What is below puts a value that it cannot send into the text of its error, and others would read it there. */

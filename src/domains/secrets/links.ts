@@ -29,7 +29,14 @@ export type LinkDeps = Readonly<{
   isRevoked(tx: ReadTx, tenant: TenantId, owner: string): Promise<boolean>
 }>
 
-export type LinkRequest = Readonly<{ kind: string; subject: string; title: string; fields: readonly LinkField[] }>
+export type LinkRequest = Readonly<{
+  kind: string
+  subject: string
+  title: string
+  fields: readonly LinkField[]
+  /** Where a page of its own serves the kind, with a token that had to be known before the link was made. */
+  at?: Readonly<{ path: string; token: string }>
+}>
 
 /** What a page shows of a link. */
 export type OpenLink = Pick<SecretLink, 'title' | 'fields' | 'principal'>
@@ -46,9 +53,9 @@ export function createSecretLinks(deps: LinkDeps) {
     write: WriteTx,
     { principal, nowMs }: Pick<Call, 'principal' | 'nowMs'>,
     origin: string,
-    request: LinkRequest,
+    { at, ...request }: LinkRequest,
   ): Promise<LinkView> {
-    const token = random.bytes(32).toString('base64url')
+    const { path, token } = at ?? { path: '/secrets/', token: newToken() }
     const expiresAtMs = nowMs + limits.secretLinkMs
     await store.deleteLinksBefore(write, principal.tenant, nowMs - limits.secretLinkRetentionMs)
     await store.insertLink(write, principal.tenant, {
@@ -61,8 +68,10 @@ export function createSecretLinks(deps: LinkDeps) {
       expiresAtMs,
       usedAtMs: null,
     })
-    return { url: `${origin}/secrets/${token}`, expires_at: isoTime(expiresAtMs) }
+    return { url: `${origin}${path}${token}`, expires_at: isoTime(expiresAtMs) }
   }
+
+  const newToken = (): string => random.bytes(32).toString('base64url')
 
   /** Undefined for whatever is no link that can be used now, whyever. */
   async function find(tx: ReadTx, token: string, nowMs: number): Promise<SecretLink | undefined> {
@@ -71,12 +80,44 @@ export function createSecretLinks(deps: LinkDeps) {
     return (await deps.isRevoked(tx, link.tenant, identityOf(link.principal))) ? undefined : link
   }
 
+  /** Of a kind that takes values. */
+  async function findForValues(tx: ReadTx, token: string, nowMs: number): Promise<SecretLink | undefined> {
+    const link = await find(tx, token, nowMs)
+    return link !== undefined && takers.has(link.kind) ? link : undefined
+  }
+
+  /** Uses it up for the caller that asked for it. In the same words for one of another caller. */
+  async function take(tx: WriteTx, call: Pick<Call, 'principal' | 'nowMs' | 'read'>, link: SecretLink | undefined) {
+    const { principal, nowMs } = call
+    const isOwn = link?.tenant === principal.tenant && identityOf(link.principal) === identityOf(principal)
+    if (!isOwn || !(await store.useLink(tx, link.tenant, link.id, nowMs))) throw linkGone()
+  }
+
   const originFor = async ({ origin }: Pick<Call, 'origin'>): Promise<string> => origin ?? (await deps.origin())
 
   return {
     create,
     originFor,
-    open: (token: string, nowMs: number): Promise<OpenLink | undefined> => find(deps.read, token, nowMs),
+    newToken,
+    open: (token: string, nowMs: number): Promise<OpenLink | undefined> => findForValues(deps.read, token, nowMs),
+
+    /** What a link of a kind with a page of its own is for. */
+    async openAs(kind: string, token: string, nowMs: number): Promise<SecretLink | undefined> {
+      const link = await find(deps.read, token, nowMs)
+      return link?.kind === kind ? link : undefined
+    },
+
+    /** The same once more, for the caller that asked for the link, and for the last time. */
+    async takeAs(
+      kind: string,
+      tx: WriteTx,
+      call: Pick<Call, 'principal' | 'nowMs' | 'read'>,
+      token: string,
+    ): Promise<SecretLink> {
+      const link = await find(call.read, token, call.nowMs)
+      await take(tx, call, link?.kind === kind ? link : undefined)
+      return link!
+    },
 
     /** A secret without a value, and the link through which it gets one. */
     async createForValue(call: CreatingCall, { purpose }: Readonly<{ purpose: string }>) {
@@ -95,7 +136,7 @@ export function createSecretLinks(deps: LinkDeps) {
 
     async submit(call: LinkCall, input: Readonly<{ token: string; values: Readonly<Record<string, string>> }>) {
       const { principal, nowMs, write } = call
-      const link = await find(call.read, input.token, nowMs)
+      const link = await findForValues(call.read, input.token, nowMs)
       if (
         link === undefined ||
         link.tenant !== principal.tenant ||
@@ -104,7 +145,7 @@ export function createSecretLinks(deps: LinkDeps) {
         throw linkGone()
       }
       const values = checkValues(link.fields, input.values)
-      if (!(await store.useLink(write, link.tenant, link.id, nowMs))) throw linkGone()
+      await take(write, call, link)
       const message = await takers.get(link.kind)!(call, link.subject, values)
       call.record({
         kind: 'secret_link_used',

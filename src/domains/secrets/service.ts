@@ -107,6 +107,19 @@ export function createSecretService(deps: SecretDeps) {
     )
   }
 
+  /** For what is kept with something else that ends soon: encrypted as secrets are, and bound to its tenant and purpose. */
+  async function sealText(tenant: TenantId, purpose: string, value: string): Promise<string> {
+    const [key] = await deps.keys.load()
+    return `${key!.id}:${seal(key!, aadOf(tenant, purpose), checkValue('value', value), random)}`
+  }
+
+  /** Undefined when the key that it was sealed with is gone. */
+  async function openText(tenant: TenantId, purpose: string, text: string): Promise<string | undefined> {
+    const [keyId = '', sealed = ''] = text.split(':')
+    const key = (await deps.keys.load()).find(({ id }) => id === keyId)
+    return key && open(key, aadOf(tenant, purpose), sealed)
+  }
+
   /** Only what is in the store is removed; a plain text or another reference is left alone. */
   async function remove(tx: WriteTx, tenant: TenantId, text: string): Promise<void> {
     const reference = parseReference(text)
@@ -145,7 +158,7 @@ export function createSecretService(deps: SecretDeps) {
     return body
   }
 
-  return { put, enter, requireMayRefer, resolve, remove, list, rotate }
+  return { put, enter, requireMayRefer, resolve, sealText, openText, remove, list, rotate }
 }
 
 /** Answers the last id that was looked at; undefined when there is none left. */

@@ -7,13 +7,14 @@ import { createRequestCheck } from '../host-check.ts'
 import { createRouteTable } from '../route-table.ts'
 import { sendError } from '../send.ts'
 import { toHttpError } from '../to-http-error.ts'
+import { type AuthorizationPageDeps, createAuthorizationPages } from './authorization-page.ts'
 import { createSecretLinkRoutes, type SecretLinkDeps } from './secret-link-page.ts'
 
 /** Serves the pages of one-time links, and nothing else, on a loopback port of its own, from the first link on. */
 export type LinkListener = Readonly<{ origin(): Promise<string>; close(): Promise<void> }>
 
-export function createLinkListener(deps: SecretLinkDeps): LinkListener {
-  const table = createRouteTable(createSecretLinkRoutes(deps))
+export function createLinkListener(deps: SecretLinkDeps & AuthorizationPageDeps): LinkListener {
+  const table = createRouteTable([...createSecretLinkRoutes(deps), ...createAuthorizationPages(deps)])
   const requestCheck = createRequestCheck({ allowedHosts: [], allowedOrigins: [] })
   let listening: Promise<Server> | undefined
 

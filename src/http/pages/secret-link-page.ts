@@ -6,11 +6,11 @@ import type { Random } from '../../kernel/random.ts'
 import type { InFlightCalls } from '../../tools/runtime/in-flight-calls.ts'
 import type { ToolHost } from '../../tools/runtime/tool-host.ts'
 import type { Exchange, PatternRoute } from '../route-table.ts'
-import { tooManyCalls } from '../serve-call.ts'
 import { toHttpError } from '../to-http-error.ts'
 import { html } from './html.ts'
 import { noticePage, type Page, sendPage } from './page.ts'
 import { readForm } from './read-form.ts'
+import { whileInFlight } from './while-in-flight.ts'
 
 /** Finds what a link asks for; the domain is behind it. */
 export type SecretLinkGate = Readonly<{
@@ -57,7 +57,7 @@ export function createSecretLinkRoutes(deps: SecretLinkDeps): readonly PatternRo
     const fields = await readForm(req)
     const values = Object.fromEntries(link.fields.map(({ name }) => [name, fields.get(name) ?? '']))
     const caller = { principal: link.principal, transport: 'http', exposure: 'full', safeNames: false } as const
-    const answer = await whileInFlight(deps, link.principal, (signal) =>
+    const answer = await whileInFlight(deps.inFlight, link.principal, (signal) =>
       deps.host.call(caller, 'secret_link_submit', { token, values }, { signal }),
     )
     if (answer.failure?.code === 'ERR_NOT_FOUND') sendPage(res, 404, goneLink)
@@ -85,20 +85,6 @@ export function createSecretLinkRoutes(deps: SecretLinkDeps): readonly PatternRo
     { method: 'GET', path, serve: asPage(show) },
     { method: 'POST', path, serve: asPage(submit) },
   ]
-}
-
-async function whileInFlight<T>(
-  { inFlight }: SecretLinkDeps,
-  principal: Principal,
-  work: (signal: AbortSignal) => Promise<T>,
-): Promise<T> {
-  const call = inFlight.begin(() => {})
-  try {
-    if (!call.admit(principal)) throw tooManyCalls()
-    return await work(call.signal)
-  } finally {
-    call.end()
-  }
 }
 
 const goneLink = noticePage(

@@ -108,4 +108,5 @@ export const governanceMigrations: readonly Migration[] = [
     ],
   },
   ...serviceClientMigrations,
+  { name: 'OAuth of MCP servers', statements: ['ALTER TABLE mcp_deployments ADD COLUMN oauth_grant TEXT'] },
 ]

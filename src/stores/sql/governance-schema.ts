@@ -116,6 +116,7 @@ export type McpDeploymentTable = {
   status: string
   error: string | null
   field_values: string
+  oauth_grant: string | null
   created_at: number
   updated_at: number
 }

@@ -73,6 +73,7 @@ const insertDeployment = statement<DeploymentRow>('mcp-server-store.insertDeploy
     status: arg('status'),
     error: arg('error'),
     field_values: arg('field_values'),
+    oauth_grant: arg('oauth_grant'),
     created_at: arg('created_at'),
     updated_at: arg('updated_at'),
   }),
@@ -84,6 +85,7 @@ const saveDeployment = statement<DeploymentRow>('mcp-server-store.saveDeployment
       status: arg('status'),
       error: arg('error'),
       field_values: arg('field_values'),
+      oauth_grant: arg('oauth_grant'),
       updated_at: arg('updated_at'),
     })
     .where('tenant', '=', arg('tenant'))
@@ -241,6 +243,7 @@ const toDeploymentRow = (tenant: string, deployment: Deployment): DeploymentRow 
   status: deployment.status,
   error: deployment.error,
   field_values: JSON.stringify(deployment.values),
+  oauth_grant: deployment.grant,
   created_at: deployment.createdAtMs,
   updated_at: deployment.updatedAtMs,
 })
@@ -253,6 +256,7 @@ const fromDeploymentRow = (row: DeploymentRow, teams: readonly string[]): Deploy
   status: row.status as DeploymentStatus,
   error: row.error,
   values: JSON.parse(row.field_values) as Deployment['values'],
+  grant: row.oauth_grant,
   createdAtMs: row.created_at,
   updatedAtMs: row.updated_at,
 })

@@ -23,10 +23,18 @@ const insertClient = statement<Row>('service-client-store.insertClient')((db, ar
   }),
 )
 /** It has no redirect and no secret there, so that the library can do nothing with it. */
-const insertOauthClient = statement<{ id: string; name: string }>('service-client-store.insertOauthClient')((db, arg) =>
-  db
-    .insertInto('oauth_clients')
-    .values({ id: arg('id'), clientId: arg('id'), name: arg('name'), uri: null, redirectUris: '[]' }),
+const insertOauthClient = statement<{ id: string; name: string; at: string }>('service-client-store.insertOauthClient')(
+  (db, arg) =>
+    db
+      .insertInto('oauth_clients')
+      .values({
+        id: arg('id'),
+        clientId: arg('id'),
+        name: arg('name'),
+        uri: null,
+        redirectUris: '[]',
+        createdAt: arg('at'),
+      }),
 )
 const deleteClient = statement<Of>('service-client-store.deleteClient')((db, arg) =>
   db.deleteFrom('service_clients').where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
@@ -75,7 +83,11 @@ const deleteOldTokens = statement<{ client: string; now: string }>('service-clie
 export const sqlServiceClientStore: ServiceClientStore = {
   async insertClient(tx, client) {
     const session = sharedWriterOf(tx)
-    await session.run(insertOauthClient, { id: client.id, name: client.name })
+    await session.run(insertOauthClient, {
+      id: client.id,
+      name: client.name,
+      at: isoTime(client.createdAtMs),
+    })
     await session.run(insertClient, {
       tenant: client.tenant,
       id: client.id,

@@ -3,7 +3,7 @@ import { sharingScopes } from '../../contract/sharing.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 import { deploymentFields } from './server-fields.ts'
 
-const { id, scope, status, error, state } = deploymentFields
+const { id, scope, status, error, needsAuthorization, authorizeUrl, state } = deploymentFields
 
 export default defineTool({
   name: 'get_mcp_servers',
@@ -29,7 +29,7 @@ export default defineTool({
         scope: z.enum(sharingScopes),
         teams: z.array(z.strictObject({ id: z.string(), name: z.string() })),
         serverType: z.enum(['local', 'remote', 'builtin']),
-        deployments: z.array(z.strictObject({ id, scope, status, error, state })),
+        deployments: z.array(z.strictObject({ id, scope, status, error, needsAuthorization, authorizeUrl, state })),
       }),
     ),
   }),

@@ -1,5 +1,6 @@
 import type { ToolDefinition } from '../runtime/define-tool.ts'
 import addMcpServerInstallationRequestNote from './add-mcp-server-installation-request-note.ts'
+import authorizeMcpServer from './authorize-mcp-server.ts'
 import createMcpServer from './create-mcp-server.ts'
 import createMcpServerInstallationRequest from './create-mcp-server-installation-request.ts'
 import decideMcpServerInstallationRequest from './decide-mcp-server-installation-request.ts'
@@ -8,6 +9,7 @@ import deleteMcpServerDeployment from './delete-mcp-server-deployment.ts'
 import deployMcpServer from './deploy-mcp-server.ts'
 import editMcpConfig from './edit-mcp-config.ts'
 import editMcpDescription from './edit-mcp-description.ts'
+import finishMcpAuthorization from './finish-mcp-authorization.ts'
 import getMcpServerLogs from './get-mcp-server-logs.ts'
 import getMcpServerTools from './get-mcp-server-tools.ts'
 import getMcpServers from './get-mcp-servers.ts'
@@ -23,6 +25,8 @@ export const mcpServerTools: readonly ToolDefinition[] = [
   editMcpConfig,
   createMcpServer,
   deployMcpServer,
+  authorizeMcpServer,
+  finishMcpAuthorization,
   listMcpServerDeployments,
   getMcpServerLogs,
   deleteMcpServer,

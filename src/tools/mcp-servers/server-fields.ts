@@ -52,6 +52,13 @@ export const deploymentFields = {
   author: z.string().describe('Who deployed it.'),
   status: z.enum(['pending', 'discovering-tools', 'success', 'error']),
   error: z.string().nullable().describe('What is wrong with it.'),
+  needsAuthorization: z
+    .boolean()
+    .describe('A person has to sign in at its authorization server: authorize_mcp_server.'),
+  authorizeUrl: z
+    .string()
+    .nullable()
+    .describe('Where a person who is signed in here does that; null where there is nothing to do, or no such page.'),
   state: z.enum(['stopped', 'starting', 'running', 'backing-off']).describe('Stopped servers start on first use.'),
   starts: z.int().describe('How often this process started it.'),
   createdAt: z.string(),

@@ -1,0 +1,147 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Database } from '../../contract/database.ts'
+import { limits } from '../../contract/limits.ts'
+import type { TenantId } from '../../contract/principal.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import { parseReference } from '../secrets/rules.ts'
+import type { SecretService } from '../secrets/service.ts'
+import type { Grant, OauthClient, OauthTokens } from './oauth.ts'
+import type { Deployment, McpServerStore } from './ports.ts'
+import type { UpstreamAuthorization } from './runtime.ts'
+
+export type GrantDeps = Readonly<{
+  store: Pick<McpServerStore, 'findDeployment' | 'saveDeployment'>
+  secrets: Pick<SecretService, 'resolve' | 'enter'>
+  oauth: Pick<OauthClient, 'refresh'>
+  database: Pick<Database, 'read' | 'write'>
+  clock: Pick<Clock, 'nowMs'>
+  noteChange(tx: WriteTx, tenant: TenantId): Promise<void>
+}>
+
+/** Begins the error of a deployment for which a person has to sign in. */
+const UNAUTHORIZED = 'ERR_UPSTREAM_UNAUTHORIZED'
+export const needsAuthorization = ({ error }: Pick<Deployment, 'error'>): boolean =>
+  error?.startsWith(UNAUTHORIZED) === true
+
+export type Grants = ReturnType<typeof createGrants>
+
+/**
+ * The tokens of deployments. They are renewed before they end and when a server refuses them: by one caller for all, and not
+ * again for a token that another has renewed meanwhile. That a renewal failed is told by the deployment, until one succeeds or
+ * a person signs in again.
+ */
+export function createGrants(deps: GrantDeps) {
+  const { store, database } = deps
+  const renewing = new Map<string, Promise<Grant>>()
+
+  /** Undefined where nobody allowed it, or for another address than the server has now. */
+  async function find(tx: ReadTx, { tenant, grant }: Deployment, serverUrl: string): Promise<Grant | undefined> {
+    if (grant === null) return undefined
+    const found = JSON.parse(await deps.secrets.resolve(tx, tenant, grant)) as Grant
+    return found.serverUrl === serverUrl ? found : undefined
+  }
+
+  async function current(tenant: TenantId, id: string, serverUrl: string): Promise<[Deployment, Grant]> {
+    const deployment = await store.findDeployment(database.read, tenant, id)
+    const grant = deployment && (await find(database.read, deployment, serverUrl))
+    if (deployment === undefined || grant === undefined) throw ended(id, 'nobody has allowed it')
+    return [deployment, grant]
+  }
+
+  async function renew(tenant: TenantId, id: string, serverUrl: string, refused: string): Promise<Grant> {
+    const [deployment, grant] = await current(tenant, id, serverUrl)
+    if (grant.accessToken !== refused) return grant
+    try {
+      if (grant.refreshToken === undefined) throw ended(id, 'there is no refresh token')
+      const tokens = await deps.oauth.refresh(grant, new AbortController().signal)
+      const next = renewed(grant, tokens, deps.clock.nowMs())
+      await save(deployment, next)
+      return next
+    } catch (error) {
+      // Another process may have renewed it with the same refresh token.
+      const [, now] = await current(tenant, id, serverUrl)
+      if (now.accessToken !== refused) return now
+      const failure = refusalOf(id, error)
+      await noteFailure(tenant, id, failure)
+      throw failure
+    }
+  }
+
+  async function save({ tenant, id, grant: reference }: Deployment, grant: Grant): Promise<void> {
+    const nowMs = deps.clock.nowMs()
+    await database.write(tenant, async (tx) => {
+      const deployment = await store.findDeployment(tx, tenant, id)
+      if (deployment === undefined || deployment.grant !== reference) return
+      await deps.secrets.enter(tx, tenant, parseReference(reference!)!.name, JSON.stringify(grant), nowMs)
+      if (!needsAuthorization(deployment)) return
+      await store.saveDeployment(tx, tenant, { ...deployment, status: 'success', error: null, updatedAtMs: nowMs })
+      await deps.noteChange(tx, tenant)
+    })
+  }
+
+  async function noteFailure(tenant: TenantId, id: string, { code, message }: AppError): Promise<void> {
+    const updatedAtMs = deps.clock.nowMs()
+    await database.write(tenant, async (tx) => {
+      const deployment = await store.findDeployment(tx, tenant, id)
+      if (deployment === undefined) return
+      const failed = { ...deployment, status: 'error' as const, error: `${code}: ${message}`, updatedAtMs }
+      await store.saveDeployment(tx, tenant, failed)
+      await deps.noteChange(tx, tenant)
+    })
+  }
+
+  return {
+    find,
+
+    /** What sends the token of a deployment with each request; undefined where there is none. */
+    async authorizationOf(deployment: Deployment, serverUrl: string): Promise<UpstreamAuthorization | undefined> {
+      const { tenant, id } = deployment
+      let grant = await find(database.read, deployment, serverUrl)
+      if (grant === undefined) return undefined
+      async function renewOnce(refused: string): Promise<void> {
+        const pending = renewing.get(id) ?? renew(tenant, id, serverUrl, refused).finally(() => renewing.delete(id))
+        renewing.set(id, pending)
+        grant = await pending
+      }
+      return {
+        async token() {
+          const { accessToken, refreshToken, expiresAtMs } = grant!
+          const isEnding = expiresAtMs !== null && expiresAtMs - limits.mcpTokenRenewalMs <= deps.clock.nowMs()
+          if (isEnding && refreshToken !== undefined) await renewOnce(accessToken)
+          return grant!.accessToken
+        },
+        async renew(refused = grant!.accessToken) {
+          if (refused === grant!.accessToken) await renewOnce(refused)
+        },
+      }
+    },
+  }
+}
+
+/** A refresh token stays good where the answer has no new one. */
+export const renewed = <T extends object>(terms: T, tokens: OauthTokens, nowMs: number) => ({
+  ...terms,
+  accessToken: tokens.accessToken,
+  refreshToken: tokens.refreshToken ?? (terms as Partial<Grant>).refreshToken,
+  expiresAtMs: tokens.expiresInSecs === undefined ? null : nowMs + tokens.expiresInSecs * 1_000,
+})
+
+function refusalOf(id: string, error: unknown): AppError {
+  if (!(error instanceof AppError)) return ended(id, 'the renewal failed')
+  const said = error.details['oauth_error']
+  if (error.code === UNAUTHORIZED && typeof said === 'string' && /^[a-z_]{1,64}$/.test(said)) return ended(id, said)
+  return error.code === UNAUTHORIZED
+    ? error
+    : new AppError(UNAUTHORIZED, `The authorization could not be renewed: ${error.message}`, {
+        ...error.details,
+        deployment_id: id,
+      })
+}
+
+const ended = (id: string, why: string): AppError =>
+  new AppError(
+    UNAUTHORIZED,
+    `The authorization for the MCP server has ended (${why}). Call authorize_mcp_server for a link on which a person signs in again.`,
+    { deployment_id: id },
+  )

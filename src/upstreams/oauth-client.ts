@@ -1,0 +1,225 @@
+import {
+  type AuthorizationServerMetadata,
+  discoverAuthorizationServerMetadata,
+  discoverOAuthProtectedResourceMetadata,
+  exchangeAuthorization,
+  extractWWWAuthenticateParams,
+  OAuthError,
+  type OAuthProtectedResourceMetadata,
+  refreshAuthorization,
+  registerClient,
+  resolveClientMetadata,
+  selectResourceURL,
+  startAuthorization,
+} from '@modelcontextprotocol/client'
+import { AppError } from '../contract/app-error.ts'
+import { limits } from '../contract/limits.ts'
+import type {
+  AuthorizationServer,
+  GrantRequest,
+  GrantTerms,
+  OauthClient,
+  OauthRegistration,
+  OauthTokens,
+} from '../domains/mcp-servers/oauth.ts'
+import type { Fetch } from '../web-client/checked-fetch.ts'
+import { boundedFetch } from './bounded-fetch.ts'
+
+/** OAuth on the helpers of the SDK, over a `fetch` that judges addresses. */
+export function createOauthClient(checked: Fetch): OauthClient {
+  return {
+    begin: (request, signal) => named(async () => await begin(request, boundedFetch(checked, signal))),
+    redeem: (pending, { code, iss }, signal) =>
+      named(async () =>
+        tokensOf(
+          await exchangeAuthorization(pending.server.issuer, {
+            ...sharedTerms(pending),
+            authorizationCode: code,
+            ...(iss === undefined ? {} : { iss }),
+            codeVerifier: pending.verifier,
+            redirectUri: pending.registration.redirectUri,
+            fetchFn: boundedFetch(checked, signal),
+          }),
+        ),
+      ),
+    refresh: (grant, signal) =>
+      named(async () =>
+        tokensOf(
+          await refreshAuthorization(grant.server.issuer, {
+            ...sharedTerms(grant),
+            refreshToken: grant.refreshToken!,
+            fetchFn: boundedFetch(checked, signal),
+          }),
+        ),
+      ),
+  }
+}
+
+async function begin(request: GrantRequest, fetchFn: Fetch) {
+  const { serverUrl, config, redirectUri, state } = request
+  const challenge = await challengeOf(serverUrl, fetchFn)
+  const protectedBy =
+    config?.supports_resource_metadata === false ? undefined : await resourceOf(serverUrl, challenge, fetchFn)
+  const metadata = await authorizationServerOf(request, protectedBy, fetchFn)
+  const scope = config?.scopes?.join(' ') ?? challenge.scope ?? protectedBy?.scopes_supported?.join(' ')
+  const server = serverOf(metadata)
+  const registration = await registrationAt(request, metadata, scope, fetchFn)
+  if (protectedBy !== undefined) await selectResourceURL(serverUrl, {} as never, protectedBy)
+  const resource = protectedBy?.resource
+  const { authorizationUrl, codeVerifier } = await startAuthorization(server.issuer, {
+    metadata,
+    clientInformation: informationOf(registration),
+    redirectUrl: redirectUri,
+    state,
+    ...(scope === undefined ? {} : { scope }),
+    ...(resource === undefined ? {} : { resource }),
+  })
+  return { serverUrl, server, registration, resource, scope, url: authorizationUrl.href, verifier: codeVerifier }
+}
+
+/** What the server says to a caller that it does not know. */
+async function challengeOf(serverUrl: string, fetchFn: Fetch) {
+  const response = await fetchFn(serverUrl, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' }),
+  })
+  return extractWWWAuthenticateParams(response)
+}
+
+async function resourceOf(
+  serverUrl: string,
+  { resourceMetadataUrl }: ReturnType<typeof extractWWWAuthenticateParams>,
+  fetchFn: Fetch,
+): Promise<OAuthProtectedResourceMetadata | undefined> {
+  try {
+    const options = resourceMetadataUrl === undefined ? {} : { resourceMetadataUrl }
+    return await discoverOAuthProtectedResourceMetadata(serverUrl, options, fetchFn)
+  } catch (error) {
+    if (error instanceof AppError || resourceMetadataUrl !== undefined) throw error
+    // A server from before RFC 9728: it is its own authorisation server.
+    return undefined
+  }
+}
+
+async function authorizationServerOf(
+  { serverUrl, config }: GrantRequest,
+  protectedBy: OAuthProtectedResourceMetadata | undefined,
+  fetchFn: Fetch,
+): Promise<AuthorizationServerMetadata> {
+  const issuer = config?.server_url ?? protectedBy?.authorization_servers?.[0] ?? new URL('/', serverUrl).href
+  if (config?.authorization_endpoint !== undefined && config.token_endpoint !== undefined) {
+    return {
+      issuer,
+      authorization_endpoint: config.authorization_endpoint,
+      token_endpoint: config.token_endpoint,
+      response_types_supported: ['code'],
+      code_challenge_methods_supported: ['S256'],
+    }
+  }
+  const found =
+    config?.well_known_url === undefined
+      ? await discoverAuthorizationServerMetadata(issuer, { fetchFn })
+      : await metadataAt(config.well_known_url, fetchFn)
+  if (found !== undefined) return found
+  throw new AppError(
+    'ERR_UPSTREAM_UNAUTHORIZED',
+    'The MCP server names no authorization server that can be found. Give oauthConfig with authorization_endpoint and token_endpoint, or enter other credentials with deploy_mcp_server.',
+    {},
+  )
+}
+
+async function metadataAt(url: string, fetchFn: Fetch): Promise<AuthorizationServerMetadata> {
+  const metadata = (await (await fetchFn(url)).json()) as AuthorizationServerMetadata
+  for (const endpoint of [metadata?.issuer, metadata?.authorization_endpoint, metadata?.token_endpoint]) {
+    if (typeof endpoint === 'string' && URL.canParse(endpoint)) continue
+    throw new AppError('ERR_UPSTREAM_UNAUTHORIZED', 'oauthConfig.well_known_url: there is no metadata (RFC 8414).', {})
+  }
+  return metadata
+}
+
+async function registrationAt(
+  { config, clientSecret, redirectUri, clientName, known }: GrantRequest,
+  metadata: AuthorizationServerMetadata,
+  scope: string | undefined,
+  fetchFn: Fetch,
+): Promise<OauthRegistration> {
+  if (config?.client_id !== undefined) return { clientId: config.client_id, clientSecret, redirectUri }
+  if (known?.server.issuer === metadata.issuer && known.registration.redirectUri === redirectUri)
+    return known.registration
+  if (metadata.registration_endpoint === undefined) {
+    throw new AppError(
+      'ERR_UPSTREAM_UNAUTHORIZED',
+      `The authorization server lets no client register itself. Register one there with the redirect address ${redirectUri}, and give its client_id in oauthConfig with edit_mcp_config.`,
+      { redirect_uri: redirectUri },
+    )
+  }
+  const clientMetadata = resolveClientMetadata({
+    redirectUrl: redirectUri,
+    clientMetadata: { client_name: clientName, redirect_uris: [redirectUri] },
+  })
+  const made = await registerClient(metadata.issuer, {
+    metadata,
+    clientMetadata,
+    fetchFn,
+    ...(scope === undefined ? {} : { scope }),
+  })
+  return { clientId: made.client_id, clientSecret: made.client_secret, redirectUri }
+}
+
+const serverOf = (metadata: AuthorizationServerMetadata): AuthorizationServer => ({
+  issuer: metadata.issuer,
+  authorizationEndpoint: metadata.authorization_endpoint,
+  tokenEndpoint: metadata.token_endpoint,
+  authMethods: metadata.token_endpoint_auth_methods_supported,
+  namesIssuer: metadata.authorization_response_iss_parameter_supported === true,
+})
+
+/** What every request for tokens has. */
+const sharedTerms = ({ server, registration, resource }: GrantTerms) => ({
+  metadata: {
+    issuer: server.issuer,
+    authorization_endpoint: server.authorizationEndpoint,
+    token_endpoint: server.tokenEndpoint,
+    response_types_supported: ['code'],
+    ...(server.authMethods === undefined ? {} : { token_endpoint_auth_methods_supported: [...server.authMethods] }),
+    ...(server.namesIssuer ? { authorization_response_iss_parameter_supported: true } : {}),
+  },
+  clientInformation: informationOf(registration),
+  ...(resource === undefined ? {} : { resource }),
+})
+
+const informationOf = ({ clientId, clientSecret }: OauthRegistration) => ({
+  client_id: clientId,
+  ...(clientSecret === undefined ? {} : { client_secret: clientSecret }),
+})
+
+const tokensOf = (tokens: Awaited<ReturnType<typeof exchangeAuthorization>>): OauthTokens => ({
+  accessToken: tokens.access_token,
+  refreshToken: tokens.refresh_token,
+  expiresInSecs: tokens.expires_in,
+})
+
+/** What the other side said goes into the details, marked as such. */
+async function named<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof AppError) throw error
+    const said = String((error as Error)?.message ?? error).slice(0, limits.mcpErrorCharsMax)
+    if (error instanceof OAuthError) {
+      throw new AppError(
+        'ERR_UPSTREAM_UNAUTHORIZED',
+        'The authorization server of the MCP server refused the request.',
+        { oauth_error: String(error.code), server_said: said },
+        { cause: error },
+      )
+    }
+    throw new AppError(
+      'ERR_UPSTREAM_UNAVAILABLE',
+      'The authorization server of the MCP server cannot be reached, or does not follow the rules of OAuth 2.1.',
+      { server_said: said },
+      { cause: error },
+    )
+  }
+}
