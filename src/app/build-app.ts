@@ -215,6 +215,7 @@ async function openCore(deps: CoreDeps, given: CoreParts): Promise<Core> {
   )
   const server = describeServer(deps, catalog, skills, { database, guard, time })
   const embedder = openEmbedder(config)
+  const toolSearch = createToolSearch({ views, mode: config.mode, embedder: embedder.get, clock, logger })
   const services: Partial<Services> = {
     tasks: createTaskService({ store: sqlTaskStore, trail, strictProjects: config.ledger.strict_projects }),
     trail,
@@ -226,14 +227,27 @@ async function openCore(deps: CoreDeps, given: CoreParts): Promise<Core> {
     skills,
     server,
     people: people.service,
-    searchTools: createToolSearch({ views, mode: config.mode, embedder: embedder.get, clock, logger }),
+    searchTools: toolSearch.search,
   }
   const invoker = createToolInvoker(views, config.mode, (principal) => owners.present(database.read, principal))
   const pipeline = createPipeline(deps, catalog, views, policies, services, { database, guard, disk })
   invoker.connect(pipeline.callTool)
   const wings = await openWings(
     deps,
-    { ...given, database, directory, ownerWatch, owners, disk, invoker, models, policies, server, embedder },
+    {
+      ...given,
+      database,
+      directory,
+      ownerWatch,
+      owners,
+      disk,
+      invoker,
+      models,
+      policies,
+      server,
+      embedder,
+      toolSearch,
+    },
     (opened) => Object.assign(services, opened),
   )
   // What is wrong with a log is said at the start.

@@ -99,7 +99,8 @@ describe('tools', () => {
       (await app.ask<Tools>('aegis.tools.search', { query })).tools.map(({ name }) => name)
     expect(await find('aegis.agent.list')).toEqual(['aegis.agent.list'])
     expect(await find('aegis.schema.*')).toEqual(['aegis.schema.get', 'aegis.schema.validate'])
-    expect((await find('deploying a manifest')).slice(0, 2)).toContain('aegis.agent.create')
+    expect((await find('deploy an agent from a manifest')).slice(0, 3)).toContain('aegis.agent.create')
+    expect((await find('please stop a run that hangs')).slice(0, 3)).toContain('aegis.task.cancel')
     expect(await find('zzz')).toEqual([])
     expect(await find()).toHaveLength((await app.ask<Tools>('aegis.tools.list')).total)
   })
@@ -117,6 +118,18 @@ describe('groups of tools', () => {
   ])('are listed and searched by %j', async (filters, expected) => {
     expect((await names('aegis.tools.list', filters)).sort()).toEqual(expected)
     expect((await names('aegis.tools.search', filters)).sort()).toEqual(expected)
+  })
+
+  it('are ranked as search_tools ranks them', async () => {
+    const query = 'write text into a file'
+    const { tools } = await app.ask<{ tools: readonly { toolName: string }[] }>('search_tools', { query, limit: 5 })
+    const found = await names('aegis.tools.search', { query, limit: 5 })
+    expect(found).toEqual(tools.map(({ toolName }) => toolName))
+    const { total } = await app.ask<Tools>('aegis.tools.search', { query, limit: 5 })
+    expect(total).toBeGreaterThan(5)
+    const inCategory = await app.ask<Tools>('aegis.tools.search', { query, category: 'fs' })
+    expect(inCategory.tools.every(({ name }) => name.startsWith('fs.'))).toBe(true)
+    expect(inCategory.total).toBe(inCategory.tools.length)
   })
 
   it('come page by page, and narrow a search', async () => {

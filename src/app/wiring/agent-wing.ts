@@ -8,6 +8,7 @@ import type { RunFeed } from '../../http/rest-routes.ts'
 import { sqlActivityStore } from '../../stores/sql/activity-store.ts'
 import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
 import type { Catalog } from '../../tools/runtime/catalog.ts'
+import type { ToolSearches } from '../../tools/runtime/create-tool-search.ts'
 import type { Services } from '../../tools/runtime/services.ts'
 import type { ToolViews } from '../../tools/runtime/tool-views.ts'
 import type { AppDeps } from '../build-app.ts'
@@ -39,6 +40,7 @@ export type AgentWingParts = Readonly<{
   invoker: ToolInvoker
   workspaceWing: WorkspaceWing
   embedder: Embedder | undefined
+  toolSearch: ToolSearches
   noteToolChange: AssignmentDeps['noteChange']
 }>
 
@@ -51,6 +53,7 @@ export function openAgentWing(deps: AppDeps, parts: AgentWingParts): AgentWing {
   const schedules = openSchedules(deps, { database, engine, backendDeps, tools: invoker })
   const agents = openAgents(deps, {
     embedder: parts.embedder,
+    rankTools: parts.toolSearch.rank,
     schedules: schedules.registries.agent,
     imageFolder,
     policies,

@@ -39,6 +39,7 @@ export type OpenedAgents = Readonly<{
 
 export type AgentParts = Readonly<{
   embedder: Embedder | undefined
+  rankTools: PlatformDeps['rankTools']
   /** Where the workspaces of this state have their images. */
   imageFolder: string
   policies: OpenedPolicies
@@ -109,6 +110,7 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
     },
     runtimes,
     tools: parts.tools,
+    rankTools: parts.rankTools,
     skipsJudge: (tool) => skipOf(config.judging, tool) !== undefined,
     health: parts.health,
     capabilities: () => [...parts.capabilities, embedder === undefined ? 'keyword_search' : 'semantic_search'],

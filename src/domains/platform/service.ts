@@ -3,7 +3,7 @@ import type { Call } from '../../contract/call.ts'
 import { isPlatformOperator, type Principal } from '../../contract/principal.ts'
 import type { DescribedTool, ToolInvoker } from '../../contract/tool-invoker.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import { findTools } from './find-tools.ts'
+import { toolsNamedBy } from './named-tools.ts'
 import type { RuntimeRegistry } from './runtimes.ts'
 import { categoryOf, chosenTools, pageOf, SOURCE, type ToolFilters, tagsOf } from './tool-groups.ts'
 
@@ -20,6 +20,12 @@ export type PlatformDeps = Readonly<{
   languages: Readonly<Record<ManifestKind, () => Promise<ManifestLanguage>>>
   runtimes: RuntimeRegistry
   tools: Pick<ToolInvoker, 'describe' | 'refresh'>
+  /** Names of tools that do what the query says, in their order; `warning` says how they were found, where that matters. */
+  rankTools(
+    principal: Principal,
+    request: Readonly<{ query: string; isAmong(name: string): boolean }>,
+    signal: AbortSignal,
+  ): Promise<Readonly<{ names: readonly string[]; total: number; warning?: string }>>
   /** Whether no judge looks at calls of the tool, as this installation has it. */
   skipsJudge(tool: Pick<DescribedTool, 'name' | 'skipJudge'>): boolean
   health(): Promise<Readonly<{ version: string; isHealthy: boolean }>>
@@ -44,6 +50,14 @@ export function createPlatformService(deps: PlatformDeps) {
   const chosen = async ({ principal }: Call, filters: ToolFilters) => {
     await deps.tools.refresh(principal)
     return chosenTools(deps.tools.describe(principal), tagsOfTool, filters)
+  }
+
+  const ranked = async (call: Call, among: readonly DescribedTool[], query: string) => {
+    const byName = new Map(among.map((tool) => [tool.name, tool]))
+    const request = { query, isAmong: (name: string) => byName.has(name) }
+    const { names, total, warning } = await deps.rankTools(call.principal, request, call.signal)
+    if (warning !== undefined) call.warn(warning)
+    return { tools: names.map((name) => byName.get(name)!), total }
   }
 
   return {
@@ -80,8 +94,11 @@ export function createPlatformService(deps: PlatformDeps) {
 
     async searchTools(call: Call, input: ToolFilters & Readonly<{ query?: string | undefined }>) {
       const { query = '' } = input
-      const found = findTools(await chosen(call, input), query).map(toolRow)
-      return { tool: 'aegis.tools.search' as const, query, ...pageOf(found, input) }
+      const among = await chosen(call, input)
+      const named = toolsNamedBy(among, query)
+      const found = named === undefined ? await ranked(call, among, query) : { tools: named, total: named.length }
+      const { tools } = pageOf(found.tools.map(toolRow), input)
+      return { tool: 'aegis.tools.search' as const, query, tools, total: found.total }
     },
 
     async info() {

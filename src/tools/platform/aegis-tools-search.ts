@@ -8,7 +8,7 @@ export default defineTool({
   toolset: 'platform',
   title: 'Search tools',
   description:
-    'Find tools that you may use by words of their name or description, or by a pattern of names such as fs.*, and by source, category or tags; without any of these all are given. Use aegis.tools.list to see all.',
+    'Find tools that you may use by what they do, in a few words or a sentence, or by a name or a pattern of names such as fs.*, and by source, category or tags; without any of these all are given. It ranks as search_tools does. Use aegis.tools.list to see all.',
   permission: 'server:read',
   tier: 'user',
   effect: 'read',
@@ -18,7 +18,11 @@ export default defineTool({
   audit: 'digest',
   arguments: 'aegis',
   input: z.strictObject({
-    query: z.string().max(limits.searchQueryCharsMax).optional().describe('Words, a name, or a pattern of names.'),
+    query: z
+      .string()
+      .max(limits.searchQueryCharsMax)
+      .optional()
+      .describe('What the tool should do, a name, or a pattern of names.'),
     ...toolFilters,
   }),
   output: z.strictObject({

@@ -1,11 +1,12 @@
 import type { Embedder } from '../../contract/embedder.ts'
 import { limits } from '../../contract/limits.ts'
 import { permissionsKey } from '../../contract/permissions.ts'
+import type { Principal } from '../../contract/principal.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { createTimeSlicer } from '../../kernel/time-slicer.ts'
 import type { CatalogTool } from './catalog.ts'
-import { buildToolIndexInSlices, type SearchableTool, type ToolIndex } from './search/tool-index.ts'
+import { buildToolIndexInSlices, type RankedNames, type SearchableTool, type ToolIndex } from './search/tool-index.ts'
 import type { KnownVectors } from './search/tool-vectors.ts'
 import type { ToolSearch } from './services.ts'
 import { isVisible, type Mode } from './stages.ts'
@@ -31,11 +32,21 @@ const noAnswer = 'The model for search by meaning did not answer: these are matc
 const tooMany = 'There are too many tools for search by meaning: these are matches of words.'
 const neverAborted = new AbortController().signal
 
+export type ToolSearches = Readonly<{
+  search: ToolSearch
+  /** The same ranking of the tools that are named, for another form of answer. `warning` says why meaning did not count. */
+  rank(
+    principal: Principal,
+    request: Readonly<{ query: string; isAmong(name: string): boolean }>,
+    signal: AbortSignal,
+  ): Promise<RankedNames & Readonly<{ warning?: string }>>
+}>
+
 /**
  * Search over the tools as one principal may use them. All callers of a tenant share an index, which is made on the first search
  * after its tools changed; others run while it is made.
  */
-export function createToolSearch({ views, mode, embedder, clock, logger }: ToolSearchDeps): ToolSearch {
+export function createToolSearch({ views, mode, embedder, clock, logger }: ToolSearchDeps): ToolSearches {
   const byWords = new WeakMap<Corpus, Promise<ToolIndex>>()
   const byMeaning = new WeakMap<Corpus, Promise<ToolIndex>>()
   const knownVectors: KnownVectors = new Map()
@@ -96,15 +107,28 @@ export function createToolSearch({ views, mode, embedder, clock, logger }: ToolS
     return names
   }
 
-  return async (principal, request, signal) => {
+  /** The index that answers, with the query as it needs it, and what the caller may see of it. */
+  async function open(principal: Principal, query: string, isPlain: boolean, signal: AbortSignal) {
     const view = await views.viewFor(principal)
     const { corpus } = view
-    const { index, asked, hint } = request.mode === 'regex' ? noVector : await understood(corpus, request.query, signal)
+    const { index, asked, hint } = isPlain ? noVector : await understood(corpus, query, signal)
     const words = () => made(byWords, corpus, async () => inSlices(await searchableTools(corpus), clock))
     const visible = visibleIn(view, { principal, transport: 'stdio', exposure: 'full', safeNames: false })
-    const answer = (index ?? (await words())).search({ ...request, asked, isVisible: (name) => visible.has(name) })
-    if (hint === undefined) return answer
-    return { ...answer, hint: answer.hint === null ? hint : `${answer.hint} ${hint}` }
+    return { index: index ?? (await words()), asked, hint, visible }
+  }
+
+  return {
+    async search(principal, request, signal) {
+      const { index, asked, hint, visible } = await open(principal, request.query, request.mode === 'regex', signal)
+      const answer = index.search({ ...request, asked, isVisible: (name) => visible.has(name) })
+      if (hint === undefined) return answer
+      return { ...answer, hint: answer.hint === null ? hint : `${answer.hint} ${hint}` }
+    },
+    async rank(principal, { query, isAmong }, signal) {
+      const { index, asked, hint, visible } = await open(principal, query, false, signal)
+      const ranked = index.rank({ query, asked, isVisible: (name) => visible.has(name) && isAmong(name) })
+      return hint === undefined ? ranked : { ...ranked, warning: hint }
+    },
   }
 }
 

@@ -10,7 +10,14 @@ export type ToolSearchRequest = Readonly<{
   isVisible?: ((toolName: string) => boolean) | undefined
 }>
 
-export const searchLimits = { queryCharactersMax: 200, limitMax: 20, limitDefault: 8, serversInHintMax: 10 } as const
+export const searchLimits = {
+  queryCharactersMax: 200,
+  limitMax: 20,
+  limitDefault: 8,
+  serversInHintMax: 10,
+  /** How many matches are put in order where the caller pages through them. */
+  rankedMax: 500,
+} as const
 
 export function checkRequest(request: ToolSearchRequest): { query: string; limit: number; mode: 'keyword' | 'regex' } {
   const query = request.query.trim()

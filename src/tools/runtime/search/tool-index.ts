@@ -46,7 +46,14 @@ export type ToolSearchAnswer = Readonly<{
   hint: string | null
   tools: readonly FoundTool[]
 }>
-export type ToolIndex = Readonly<{ size: number; search(request: ToolSearchRequest): ToolSearchAnswer }>
+/** Names in their order, the first of all that match, and how many that are. */
+export type RankedNames = Readonly<{ names: readonly string[]; total: number }>
+export type ToolIndex = Readonly<{
+  size: number
+  search(request: ToolSearchRequest): ToolSearchAnswer
+  /** The ranking alone, for another form of answer. */
+  rank(request: Pick<ToolSearchRequest, 'query' | 'asked' | 'isVisible'>): RankedNames
+}>
 
 const fields = {
   name: { weight: 10, b: 0 },
@@ -113,8 +120,21 @@ function* indexSteps(
   const names = entries.map(({ tool }) => tool.name)
   const { postings, surfaces } = yield* indexTexts(entries, language)
   const meaningOfAll = createVectorTable(entries.map(({ tool }) => vectors.get(tool.name) ?? []))
+  const ranked = (query: string, visible: readonly boolean[], asked: Float32Array | undefined, limit: number) => {
+    const plan = planQuery(query, knownTerms(postings, surfaces, visible), language)
+    const byWords = scoreWords(entries, visible, plan, postings, phrase(query, language))
+    const top =
+      asked === undefined
+        ? topScores(byWords.scores, limit)
+        : rankByMeaning(meaningOfAll(asked), visible, byWords, query, limit)
+    return { ...top, plan }
+  }
   return {
     size: entries.length,
+    rank: ({ query, asked, isVisible = () => true }) => {
+      const { first, total } = ranked(query, names.map(isVisible), asked, searchLimits.rankedMax)
+      return { names: first.map((index) => names[index]!), total }
+    },
     search: (request) => {
       const { query, limit, mode } = checkRequest(request)
       const isVisible = request.isVisible ?? (() => true)
@@ -129,13 +149,8 @@ function* indexSteps(
         ])
         return answer(matched.slice(0, limit), matched.length, { isRegex: true, displayed: () => displayed })
       }
-      const plan = planQuery(query, knownTerms(postings, surfaces, visible), language)
-      const byWords = scoreWords(entries, visible, plan, postings, phrase(query, language))
       const { asked } = request
-      const { first, total } =
-        asked === undefined
-          ? topScores(byWords.scores, limit)
-          : rankByMeaning(meaningOfAll(asked), visible, byWords, query, limit)
+      const { first, total, plan } = ranked(query, visible, asked, limit)
       return answer(
         first.map((index) => entries[index]!),
         total,
