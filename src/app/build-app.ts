@@ -1,6 +1,7 @@
 import type { LogGuard } from '../audit/log-guard.ts'
 import type { Database } from '../contract/database.ts'
 import type { DiskWatch } from '../contract/disk-watch.ts'
+import type { GatewayDirectory } from '../contract/gateway-directory.ts'
 import type { UpstreamTools } from '../contract/upstream-tools.ts'
 import { createRoleService } from '../domains/identity/roles.ts'
 import { createIdentityService, type IdentityService } from '../domains/identity/service.ts'
@@ -78,6 +79,7 @@ export type ReadyApp = Readonly<{
   seal: SealGate | undefined
   runs: RunFeed | undefined
   secretLinks: SecretLinkGate | undefined
+  gateways: Pick<GatewayDirectory, 'find'> | undefined
   /** The tools of MCP servers behind this one. */
   upstreamTools: (() => Promise<UpstreamTools>) | undefined
   /** Absent in mode MINIMAL. */
@@ -172,6 +174,7 @@ async function openMinimal(deps: CoreDeps, { catalog, views, skills }: CoreParts
     seal: undefined,
     runs: undefined,
     secretLinks: undefined,
+    gateways: undefined,
     upstreamTools: undefined,
     people: undefined,
     verifierKey: undefined,
@@ -238,18 +241,15 @@ async function openCore(deps: CoreDeps, given: CoreParts): Promise<Core> {
   void checkpointer.run()
   return {
     ...pipeline,
+    ...wings,
     database,
     identity,
     seal: createSealGate(seal),
-    runs: wings.runs,
-    secretLinks: wings.secretLinks,
-    upstreamTools: wings.upstreamTools,
     people: people.gate,
     verifierKey: logIdentity.signer.verifierKey,
     haltedLogs: guard.problems,
     health: () => server.health({ nowMs: clock.nowMs() }),
     presence: { watch: ownerWatch.watch, onRevoked: ownerWatch.onSignedOut },
-    openFor: wings.openFor,
     async close() {
       ownerWatch.close()
       await wings.close()

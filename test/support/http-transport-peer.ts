@@ -59,6 +59,7 @@ export async function openHttpTransportApp(flags: Readonly<Record<string, string
       seal: async () => (await app.ready).seal,
       runs: async () => (await app.ready).runs,
       secretLinks: async () => (await app.ready).secretLinks,
+      gateways: async () => (await app.ready).gateways,
       people: async () => (await app.ready).people,
       health: async () => (await app.ready).health(),
       exposureOfUrl,

@@ -1,8 +1,11 @@
+import type { GatewayDirectory } from '../../contract/gateway-directory.ts'
 import type { UpstreamTools } from '../../contract/upstream-tools.ts'
 import type { AssignmentDeps } from '../../domains/gateways/assignments.ts'
+import { createGatewayDirectory, type DirectoryDeps } from '../../domains/gateways/directory.ts'
 import { createGatewayService } from '../../domains/gateways/service.ts'
 import { createProfileService } from '../../domains/profiles/service.ts'
 import type { SecretLinks } from '../../domains/secrets/links.ts'
+import { sqlAssignmentStore } from '../../stores/sql/assignment-store.ts'
 import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
 import { sqlProfileStore } from '../../stores/sql/profile-store.ts'
 import type { Services } from '../../tools/runtime/services.ts'
@@ -15,13 +18,14 @@ export type GovernanceWing = Readonly<{
   services: Pick<Services, 'secrets' | 'secretLinks' | 'mcpServers' | 'gateways'>
   links: SecretLinks
   upstreamTools: UpstreamTools
+  directory: GatewayDirectory
   noteToolChange: AssignmentDeps['noteChange']
   close(): Promise<void>
 }>
 
 export type GovernanceWingParts = SecretParts &
   Omit<McpServerParts, 'sharing'> &
-  Readonly<{ views: Pick<ToolViews, 'connect' | 'own'> }>
+  Readonly<{ views: Pick<ToolViews, 'connect' | 'own'>; manifestTools: DirectoryDeps['manifestTools'] }>
 
 /** Who may use what of others: secrets, and the servers, gateways and people that need them. */
 export async function openGovernanceWing(deps: AppDeps, parts: GovernanceWingParts): Promise<GovernanceWing> {
@@ -30,11 +34,19 @@ export async function openGovernanceWing(deps: AppDeps, parts: GovernanceWingPar
   const mcpServers = await openMcpServers(deps, { ...parts, sharing }, secrets)
   const { assignments, noteChange } = mcpServers
   const gateways = createGatewayService({ profiles: sqlProfileStore, sharing, assignments, noteChange })
-  parts.views.connect(mcpServers.tools)
+  const directory = createGatewayDirectory({
+    read: parts.database.read,
+    sharing,
+    store: sqlAssignmentStore,
+    isOwnTool: (toolId) => parts.views.own.find(toolId)?.name === toolId,
+    manifestTools: parts.manifestTools,
+  })
+  parts.views.connect(mcpServers.tools, directory)
   return {
     services: { secrets: secrets.service, secretLinks: secrets.links, mcpServers: mcpServers.service, gateways },
     links: secrets.links,
     upstreamTools: mcpServers.tools,
+    directory,
     noteToolChange: noteChange,
     async close() {
       await mcpServers.close()

@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
+import { isPermitted } from '../../contract/permissions.ts'
 import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
 import { sharingScopes } from '../../contract/sharing.ts'
 import type { UpstreamTarget, UpstreamTool, UpstreamTools } from '../../contract/upstream-tools.ts'
@@ -67,11 +68,11 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools {
         (chosen.sharing.scope !== 'personal' || chosen.sharing.author === identityOf(principal))
       )
         return chosen
-      throw noCredential(tool, 'The credentials that are assigned to this tool are not there, or not yours.')
+      throw noCredential(tool, principal, 'the deployment that is assigned to this tool is not there, or not yours')
     }
     const own = nearest(principal, all)
     if (own !== undefined) return own
-    throw noCredential(tool, 'The MCP server is deployed neither for you, nor for a team of yours, nor for everybody.')
+    throw noCredential(tool, principal, 'it is deployed neither for you, nor for a team of yours, nor for everybody')
   }
 
   return {
@@ -127,8 +128,23 @@ const toolOf = (tool: StoredTool, item: CatalogItem): UpstreamTool => ({
   ...(tool.annotations === null ? {} : { annotations: tool.annotations }),
 })
 
-const noCredential = ({ catalogId }: StoredTool, message: string): AppError =>
-  new AppError('ERR_CREDENTIAL_REQUIRED', `${message} Deploy it with deploy_mcp_server.`, { catalog_id: catalogId })
+/** With the call that helps. The name of the server is part of the name of the tool. */
+function noCredential({ catalogId, name }: StoredTool, principal: Principal, reason: string): AppError {
+  const [server] = name.split('__')
+  const call = { tool: 'deploy_mcp_server', arguments: { catalogId } }
+  const next = isPermitted(principal, 'mcpRegistry:update')
+    ? `Deploy it for yourself: call deploy_mcp_server with {"catalogId":"${catalogId}"}; the address /mcp has that tool.`
+    : `Ask for it with create_mcp_server_installation_request at the address /mcp, and name the server: an administrator can deploy it for a team of yours.`
+  return new AppError(
+    'ERR_CREDENTIAL_REQUIRED',
+    `There is no credential for the MCP server '${server}': ${reason}. ${next}`,
+    {
+      catalog_id: catalogId,
+      server: server ?? name,
+      ...(isPermitted(principal, 'mcpRegistry:update') && { call }),
+    },
+  )
+}
 
 const notExchanged = (): AppError =>
   new AppError(
