@@ -3,7 +3,7 @@ import type { Database } from '../../contract/database.ts'
 import { isPermitted } from '../../contract/permissions.ts'
 import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
 import { sharingScopes } from '../../contract/sharing.ts'
-import type { UpstreamTarget, UpstreamTool, UpstreamTools } from '../../contract/upstream-tools.ts'
+import type { UpstreamCredential, UpstreamTarget, UpstreamTool, UpstreamTools } from '../../contract/upstream-tools.ts'
 import type { Deployments } from './deployments.ts'
 import type { CatalogItem, Deployment, McpServerStore, StoredTool } from './ports.ts'
 import type { UpstreamRuntime } from './runtime.ts'
@@ -14,6 +14,8 @@ export type UpstreamToolDeps = Readonly<{
   runtime: Pick<UpstreamRuntime, 'callTool'>
   deployments: Pick<Deployments, 'addressOf'>
   versions: ToolVersions
+  /** What an agent was assigned the tool with, if it was. */
+  assignedCredential(tenant: TenantId, agentId: string, toolId: string): Promise<UpstreamCredential | undefined>
 }>
 
 /** The numbers by which others see that the tools of a tenant changed. */
@@ -57,7 +59,13 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools {
   const { store, versions } = deps
   const { read } = deps.database
 
-  async function deploymentFor(tool: StoredTool, { principal, credential }: UpstreamTarget): Promise<Deployment> {
+  async function deploymentFor(
+    tool: StoredTool,
+    { principal, credential: asked }: UpstreamTarget,
+  ): Promise<Deployment> {
+    const isAgents = principal.kind === 'agent' && principal.agent !== undefined && asked.mode === 'dynamic'
+    const assigned = isAgents ? await deps.assignedCredential(tool.tenant, principal.agent!, tool.id) : undefined
+    const credential = assigned ?? asked
     const all = await store.listDeployments(read, tool.tenant, tool.catalogId)
     if (credential.mode === 'enterprise_managed') throw notExchanged()
     if (credential.mode === 'static' && credential.deploymentId !== undefined) {
