@@ -1,6 +1,7 @@
 import type { LogGuard } from '../audit/log-guard.ts'
 import type { Database } from '../contract/database.ts'
 import type { DiskWatch } from '../contract/disk-watch.ts'
+import type { GatewayDirectory } from '../contract/gateway-directory.ts'
 import type { UpstreamTools } from '../contract/upstream-tools.ts'
 import { createRoleService } from '../domains/identity/roles.ts'
 import { createIdentityService, type IdentityService } from '../domains/identity/service.ts'
@@ -80,6 +81,7 @@ export type ReadyApp = Readonly<{
   runs: RunFeed | undefined
   secretLinks: SecretLinkGate | undefined
   authorizations: AuthorizationGate | undefined
+  gateways: Pick<GatewayDirectory, 'find'> | undefined
   /** The tools of MCP servers behind this one. */
   upstreamTools: (() => Promise<UpstreamTools>) | undefined
   /** Absent in mode MINIMAL. */
@@ -175,6 +177,7 @@ async function openMinimal(deps: CoreDeps, { catalog, views, skills }: CoreParts
     runs: undefined,
     secretLinks: undefined,
     authorizations: undefined,
+    gateways: undefined,
     upstreamTools: undefined,
     people: undefined,
     verifierKey: undefined,
@@ -254,19 +257,15 @@ async function openCore(deps: CoreDeps, given: CoreParts): Promise<Core> {
   void checkpointer.run()
   return {
     ...pipeline,
+    ...wings,
     database,
     identity,
     seal: createSealGate(seal),
-    runs: wings.runs,
-    secretLinks: wings.secretLinks,
-    authorizations: wings.authorizations,
-    upstreamTools: wings.upstreamTools,
     people: people.gate,
     verifierKey: logIdentity.signer.verifierKey,
     haltedLogs: guard.problems,
     health: () => server.health({ nowMs: clock.nowMs() }),
     presence: { watch: ownerWatch.watch, onRevoked: ownerWatch.onSignedOut },
-    openFor: wings.openFor,
     async close() {
       ownerWatch.close()
       await wings.close()

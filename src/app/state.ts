@@ -116,6 +116,7 @@ function buildOwner(
         runs: async () => (await app.ready).runs,
         secretLinks: async () => (await app.ready).secretLinks,
         authorizations: async () => (await app.ready).authorizations,
+        gateways: async () => (await app.ready).gateways,
         people: async () => (await app.ready).people,
         health: async () => (await app.ready).health(),
         exposureOfUrl,

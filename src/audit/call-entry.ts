@@ -117,6 +117,7 @@ function principalText(principal: Principal): string {
       key_id: principal.keyId,
       user: principal.user,
       agent: principal.agent,
+      gateway: principal.gateway,
       conversation_id: principal.conversationId,
       execution_id: principal.executionId,
       seal_session: principal.sealSessionId,

@@ -46,6 +46,8 @@ export type Principal = Readonly<{
   ownerTier?: Tier
   /** Deploys under new names alone: what the platform deploys for a caller that may have it made, but may not deploy. */
   newNamesOnly?: true
+  /** The id of the gateway or agent at whose address the call came in: it can use what is assigned there, and nothing else. */
+  gateway?: string
   /** What fs.* and cmd.run act on. */
   workspaceId?: string
 }>

@@ -49,7 +49,8 @@ export function newRunOf(
       { depth, depth_max: limits.runDepthMax },
     )
   }
-  const principal = start.principal ?? caller
+  // A run is bound by what its owner may do, not by the address at which it was started.
+  const { gateway: _, ...principal } = start.principal ?? caller
   return {
     tenant: principal.tenant,
     id,

@@ -1,6 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { AppError } from '../contract/app-error.ts'
+import type { GatewayDirectory } from '../contract/gateway-directory.ts'
 import { limits } from '../contract/limits.ts'
 import { localOwner, type Principal } from '../contract/principal.ts'
 import type { Clock } from '../kernel/clock.ts'
@@ -47,6 +48,7 @@ export type HttpTransportDeps = Readonly<{
   secretLinks(): Promise<SecretLinkGate | undefined>
   authorizations(): Promise<AuthorizationGate | undefined>
   people(): Promise<PeopleGate | undefined>
+  gateways(): Promise<Pick<GatewayDirectory, 'find'> | undefined>
   health(): Promise<HealthFacts>
   /** What `?tools=` means; the MCP transport has the same rule for its own address. */
   exposureOfUrl(url: string): Exposure
@@ -91,6 +93,7 @@ export type HttpTransport = Readonly<{
   server: Server
 }>
 
+const GATEWAY_PREFIX = '/mcp/'
 const MCP_METHODS = ['GET', 'POST', 'DELETE', 'OPTIONS']
 
 export function createHttpTransport(input: HttpTransportDeps): HttpTransport {
@@ -128,6 +131,7 @@ export function createHttpTransport(input: HttpTransportDeps): HttpTransport {
       requireBodyLength(req, bodyBytesMax)
       const { url = '/' } = req
       if (url === '/mcp' || url.startsWith('/mcp?')) handleMcp(req, res, url)
+      else if (url.startsWith(GATEWAY_PREFIX)) handleGateway(req, res, url)
       else routes.handle(req, res, url)
     } catch (error) {
       refuse(req, res, error)
@@ -149,6 +153,30 @@ export function createHttpTransport(input: HttpTransportDeps): HttpTransport {
     const view = asked(req, url)
     if (principal === localOwner && view === plainView) mcp.handleHttp(req, res, ownerOfPlainUrl)
     else mcp.handleHttp(req, res, { ...view, principal })
+  }
+
+  function handleGateway(req: IncomingMessage, res: ServerResponse, url: string): void {
+    if (req.method === 'OPTIONS') {
+      answerOptions(req, res, MCP_METHODS)
+      return
+    }
+    openGateway(req, url)
+      .then((principal) => mcp.handleHttp(req, res, { ...asked(req, url), exposure: 'full', principal }))
+      .catch((error: unknown) => refuse(req, res, error))
+  }
+
+  /** Who asks comes first: what is there is told only to those with whom it is shared. */
+  async function openGateway(req: IncomingMessage, url: string): Promise<Principal> {
+    const principal = await authenticate(req)
+    requireNoChoice(url)
+    const id = await (await deps.gateways())?.find(principal, gatewayOf(url))
+    if (id === undefined) {
+      throw new AppError(
+        'ERR_ROUTE_NOT_FOUND',
+        'There is no gateway and no agent at this address that you may use. list_mcp_gateways lists gateways.',
+      )
+    }
+    return throughGateway(principal, id)
   }
 
   /** One object for all who ask the same over plain HTTP. */
@@ -194,6 +222,41 @@ export function createHttpTransport(input: HttpTransportDeps): HttpTransport {
       socket.resume()
     },
   }
+}
+
+/** The part of the address after `/mcp/`. */
+function gatewayOf(url: string): string {
+  const path = url.split('?', 1)[0]!.slice(GATEWAY_PREFIX.length).replace(/\/$/, '')
+  try {
+    return decodeURIComponent(path).slice(0, limits.profileNameCharsMax)
+  } catch {
+    throw new AppError('ERR_INVALID_INPUT', 'The address is not percent-encoded correctly.', { field: 'address' })
+  }
+}
+
+function requireNoChoice(url: string): void {
+  const query = url.indexOf('?')
+  const parameters = new URLSearchParams(query === -1 ? '' : url.slice(query + 1))
+  const field = ['tools', 'mode'].find((name) => parameters.has(name))
+  if (field === undefined) return
+  throw new AppError(
+    'ERR_INVALID_INPUT',
+    `${field}: a gateway itself says which tools it lists; leave it out, or use edit_mcp_gateway`,
+    { field },
+  )
+}
+
+const BOUND_MAX = 256
+const boundPrincipals = new WeakMap<Principal, Map<string, Principal>>()
+
+/** One object for each principal and gateway: what is remembered of a principal is remembered by the object. */
+function throughGateway(principal: Principal, gateway: string): Principal {
+  const known = boundPrincipals.get(principal) ?? new Map<string, Principal>()
+  boundPrincipals.set(principal, known)
+  const bound = known.get(gateway) ?? { ...principal, gateway }
+  if (known.size >= BOUND_MAX) known.clear()
+  known.set(gateway, bound)
+  return bound
 }
 
 /** What bounds a client that sends slowly, much, or nothing at all. */

@@ -6,12 +6,12 @@ export const isOf = (principal: Principal, tenant: TenantId, owner: string): boo
 
 const identities = new WeakMap<Principal, string>()
 
-/** Who a caller is, apart from what they may do at the moment. */
+/** Who a caller is and through which gateway it comes, apart from what it may do at the moment. */
 export function identityOf(principal: Principal): string {
   let identity = identities.get(principal)
   if (identity === undefined) {
-    const { tenant, kind, actor, keyId, user, agent } = principal
-    identity = JSON.stringify([tenant, kind, actor, keyId ?? 0, user ?? 0, agent ?? 0])
+    const { tenant, kind, actor, keyId, user, agent, gateway } = principal
+    identity = JSON.stringify([tenant, kind, actor, keyId ?? 0, user ?? 0, agent ?? 0, gateway ?? 0])
     identities.set(principal, identity)
   }
   return identity

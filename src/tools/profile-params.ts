@@ -13,7 +13,7 @@ const suggestedPrompt = z.strictObject({
   prompt: z.string().min(1).max(16_384).describe('What is sent when they choose it.'),
 })
 const assignmentFields = {
-  toolId: id('Id or name of the tool.'),
+  toolId: id('Id or name of the tool; for gateways also server__*, for all that the server has now.'),
   resolveAtCallTime: z.boolean().optional().describe('The same as the mode dynamic.'),
   credentialResolutionMode: z
     .enum(['static', 'dynamic', 'enterprise_managed'])

@@ -1,11 +1,13 @@
-import { cpSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { describe, expect, test } from 'vitest'
 import { type Block, blocksOf, setReaderStage } from '../support/guide-blocks.ts'
 import { isLongRun } from '../support/long-run.ts'
+import { startMcpUpstream } from '../support/mcp-upstream.ts'
 import { PASSWORD, postForm, signIn } from '../support/people.ts'
 import { homeEnvironment } from '../support/run-castellan.ts'
 import { startScriptedModel } from '../support/scripted-model.ts'
@@ -24,7 +26,16 @@ test('every guide with something to do is tried', () => {
   const withBlocks = readdirSync(new URL('../../docs/guides', import.meta.url))
     .map((file) => file.replace(/\.md$/, ''))
     .filter((name) => guide(name).some(({ language }) => language !== 'text'))
-  const others = ['add-a-tool', 'clients', 'executions', 'people', 'remote', 'signed-calls', 'workflow-texts']
+  const others = [
+    'add-a-tool',
+    'clients',
+    'executions',
+    'gateways',
+    'people',
+    'remote',
+    'signed-calls',
+    'workflow-texts',
+  ]
   expect(withBlocks.sort()).toEqual([...new Set([...elsewhere, ...followed, ...configured, ...others])].sort())
 })
 
@@ -53,6 +64,22 @@ describe.each(configured)('%s: its settings', (name) => {
 test('configuration: what is wrong with a file is told at its place', async () => {
   const stage = await setReaderStage()
   for (const block of guide('configuration')) await stage.follow(block)
+})
+
+test('gateways: the servers of an editor behind one address', { timeout: 120_000 }, async () => {
+  await using upstream = await startMcpUpstream()
+  const stage = await setReaderStage({ config: 'web: { allow_private_addresses: ["127.0.0.1"] }\n' })
+  mkdirSync(join(stage.home, '.cursor'))
+  const file = { mcpServers: { notes: { url: upstream.url } } }
+  writeFileSync(join(stage.home, '.cursor/mcp.json'), JSON.stringify(file))
+  for (const block of guide('gateways')) if (!block.body.startsWith('claude')) await stage.follow(block)
+  const client = new Client({ name: 'editor', version: '1' })
+  await client.connect(new StreamableHTTPClientTransport(new URL('/mcp/work', stage.url)) as Transport)
+  const { tools } = await client.listTools()
+  expect(tools.map(({ name }) => name).sort()).toEqual(['run_tool', 'search_tools'])
+  const call = { tool_name: 'notes__echo', tool_args: { text: 'hello' } }
+  expect(await client.callTool({ name: 'run_tool', arguments: call })).toMatchObject({ content: [{ text: 'hello' }] })
+  await client.close()
 })
 
 test('executions: an agent is run and waited for', { timeout: 180_000 }, async () => {

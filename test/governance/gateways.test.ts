@@ -122,6 +122,14 @@ describe('tools of a gateway', () => {
       duplicates: [],
     })
     expect((await toolsOf(id)).sort()).toEqual(['task_get', 'task_list', 'up__echo'])
+    const { succeeded } = await assign([{ mcpGatewayId: id, toolId: 'up__*', mcpServerId: orgDeployment }])
+    expect(succeeded.map(({ toolId }) => toolId).sort()).toEqual(
+      ['up__fail', 'up__hang', 'up__steps', 'up__sum'].map((name) => toolIds[name]!).sort(),
+    )
+    await app.ask('unassign_tools_from_mcp_gateway', {
+      mcpGatewayId: id,
+      toolIds: ['up__fail', 'up__hang', 'up__steps', 'up__sum'],
+    })
     const again = await assign([pinned, own, { ...echo, toolId: 'up__echo', resolveAtCallTime: true }])
     expect(again.duplicates.map(({ toolId }) => toolId)).toEqual([echo.toolId, 'task_list'])
     expect(again.succeeded).toEqual([{ mcpGatewayId: id, toolId: 'up__echo' }])
@@ -217,6 +225,30 @@ describe('tools of agents', () => {
     expect(seen.tools.map(({ name }) => name).sort()).toEqual(['task_get', 'task_list', 'up__echo'])
     expect((await app.ask<{ versions: unknown[] }>('agent_info', { agent: agent.id })).versions).toHaveLength(2)
     expect((await bulk([{ agentId: agent.id, toolId }], other)).failed).toMatchObject([{ errorCode: 'not_found' }])
+  })
+
+  it('are called with the credentials that the agent was given them with', async () => {
+    const authFields = [{ name: 'X-Token', label: 'Token', type: 'header', secret: true }]
+    const item = { name: 'Keyed', serverUrl: upstream.url, scope: 'org', authFields }
+    const { id: catalogId } = await app.ask<{ id: string }>('create_mcp_server', item)
+    const deploy = (token: string, scope: string, caller?: ToolCaller) =>
+      app.ask<{ id: string }>('deploy_mcp_server', { catalogId, scope, values: { 'X-Token': token } }, caller)
+    const { id: mcpServerId } = await deploy('of-all', 'org')
+    await deploy('of-ada', 'personal', member)
+    const toolAssignments = [{ toolId: 'keyed__echo', mcpServerId }]
+    const agent = await app.ask<{ id: string }>('create_agent', { name: 'Keyed', scope: 'org', toolAssignments })
+    const tools = await (await app.app.ready).upstreamTools!()
+    const { tenant } = member.principal
+    const { id: toolId } = (await tools.list(tenant)).find(({ name }) => name === 'keyed__echo')!
+    const tokenFor = async (principal: ToolCaller['principal']) => {
+      const target = { tenant, toolId, principal, credential: { mode: 'dynamic' as const } }
+      await tools.call(target, { text: 'x' }, { signal: new AbortController().signal })
+      return upstream.requests.at(-1)!.headers['x-token']
+    }
+    expect(await tokenFor(member.principal)).toBe('of-ada')
+    const acting = { ...member.principal, kind: 'agent', onBehalfOf: `user:${member.principal.user}` } as const
+    expect(await tokenFor({ ...acting, agent: 'another' })).toBe('of-ada')
+    expect(await tokenFor({ ...acting, agent: agent.id })).toBe('of-all')
   })
 
   it('come with an agent when it is made, and when a server is deployed for it', async () => {

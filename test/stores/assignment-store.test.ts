@@ -39,7 +39,8 @@ describe.each(dialects)('assignments of tools on %s', (dialect) => {
     expect(await store.listAssignments(db.read, ACME, 'gateway')).toEqual([first, second])
     const changed = { ...first, mode: 'dynamic' as const, deploymentId: null, updatedAtMs: NOW + 5 }
     await put({ ...changed, createdAtMs: NOW + 5 })
-    expect((await store.listAssignments(db.read, ACME, 'gateway'))[0]).toEqual(changed)
+    expect(await store.findAssignment(db.read, ACME, 'gateway', 'b')).toEqual(changed)
+    expect(await store.findAssignment(db.read, OTHER, 'gateway', 'b')).toBeUndefined()
     expect(await store.listAssignments(db.read, OTHER, 'gateway')).toEqual([])
     expect(await db.write(OTHER, (tx) => store.deleteAssignment(tx, OTHER, 'gateway', 'b'))).toBe(false)
     expect(await db.write(ACME, (tx) => store.deleteAssignment(tx, ACME, 'gateway', 'b'))).toBe(true)

@@ -60,6 +60,7 @@ export async function openHttpTransportApp(flags: Readonly<Record<string, string
       runs: async () => (await app.ready).runs,
       secretLinks: async () => (await app.ready).secretLinks,
       authorizations: async () => (await app.ready).authorizations,
+      gateways: async () => (await app.ready).gateways,
       people: async () => (await app.ready).people,
       health: async () => (await app.ready).health(),
       exposureOfUrl,

@@ -1,9 +1,12 @@
+import type { GatewayDirectory } from '../../contract/gateway-directory.ts'
 import type { UpstreamTools } from '../../contract/upstream-tools.ts'
 import type { AssignmentDeps } from '../../domains/gateways/assignments.ts'
+import { createGatewayDirectory, type DirectoryDeps } from '../../domains/gateways/directory.ts'
 import { createGatewayService } from '../../domains/gateways/service.ts'
 import type { Authorizations } from '../../domains/mcp-servers/authorizations.ts'
 import { createProfileService } from '../../domains/profiles/service.ts'
 import type { SecretLinks } from '../../domains/secrets/links.ts'
+import { sqlAssignmentStore } from '../../stores/sql/assignment-store.ts'
 import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
 import { sqlProfileStore } from '../../stores/sql/profile-store.ts'
 import type { Services } from '../../tools/runtime/services.ts'
@@ -17,13 +20,14 @@ export type GovernanceWing = Readonly<{
   links: SecretLinks
   authorizations: Pick<Authorizations, 'open'>
   upstreamTools: UpstreamTools
+  directory: GatewayDirectory
   noteToolChange: AssignmentDeps['noteChange']
   close(): Promise<void>
 }>
 
 export type GovernanceWingParts = Omit<SecretParts, 'authorizations'> &
   Omit<McpServerParts, 'sharing'> &
-  Readonly<{ views: Pick<ToolViews, 'connect' | 'own'> }>
+  Readonly<{ views: Pick<ToolViews, 'connect' | 'own'>; manifestTools: DirectoryDeps['manifestTools'] }>
 
 /** Who may use what of others: secrets, and the servers, gateways and people that need them. */
 export async function openGovernanceWing(deps: AppDeps, parts: GovernanceWingParts): Promise<GovernanceWing> {
@@ -34,12 +38,20 @@ export async function openGovernanceWing(deps: AppDeps, parts: GovernanceWingPar
   mcpServers = opened
   const { assignments, noteChange } = opened
   const gateways = createGatewayService({ profiles: sqlProfileStore, sharing, assignments, noteChange })
-  parts.views.connect(opened.tools)
+  const directory = createGatewayDirectory({
+    read: parts.database.read,
+    sharing,
+    store: sqlAssignmentStore,
+    isOwnTool: (toolId) => parts.views.own.find(toolId)?.name === toolId,
+    manifestTools: parts.manifestTools,
+  })
+  parts.views.connect(opened.tools, directory)
   return {
     services: { secrets: secrets.service, secretLinks: secrets.links, mcpServers: opened.service, gateways },
     links: secrets.links,
     authorizations: opened.authorizations,
     upstreamTools: opened.tools,
+    directory,
     noteToolChange: noteChange,
     async close() {
       await opened.close()

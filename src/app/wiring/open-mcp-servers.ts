@@ -19,6 +19,7 @@ import type { Profile } from '../../domains/profiles/ports.ts'
 import { modifyPermission, noSuch } from '../../domains/profiles/rules.ts'
 import type { ProfileService } from '../../domains/profiles/service.ts'
 import { createServerLog } from '../../stores/files/server-log.ts'
+import { sqlAssignmentStore } from '../../stores/sql/assignment-store.ts'
 import { sqlInstallationRequestStore } from '../../stores/sql/installation-request-store.ts'
 import { sqlMcpServerStore as store } from '../../stores/sql/mcp-server-store.ts'
 import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
@@ -94,7 +95,18 @@ export async function openMcpServers(
     authorizations,
     assignments,
     noteChange,
-    tools: createUpstreamTools({ store, database, runtime, deployments, versions }),
+    tools: createUpstreamTools({
+      store,
+      database,
+      runtime,
+      deployments,
+      versions,
+      async assignedCredential(tenant, agentId, toolId) {
+        const found = await sqlAssignmentStore.findAssignment(database.read, tenant, agentId, toolId)
+        if (found === undefined) return undefined
+        return { mode: found.mode, ...(found.deploymentId !== null && { deploymentId: found.deploymentId }) }
+      },
+    }),
     async close() {
       clearInterval(polling)
       await tidied

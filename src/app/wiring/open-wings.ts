@@ -1,3 +1,4 @@
+import type { GatewayDirectory } from '../../contract/gateway-directory.ts'
 import type { UpstreamTools } from '../../contract/upstream-tools.ts'
 import type { Authorizations } from '../../domains/mcp-servers/authorizations.ts'
 import type { SecretLinks } from '../../domains/secrets/links.ts'
@@ -44,11 +45,12 @@ export type Wings = Readonly<{
   secretLinks: Pick<SecretLinks, 'open'>
   authorizations: Pick<Authorizations, 'open'>
   upstreamTools(): Promise<UpstreamTools>
+  gateways: Pick<GatewayDirectory, 'find'>
   close(): Promise<void>
 }>
 
 type Parts = WorkspaceWingParts &
-  Omit<GovernanceWingParts, 'workspaces'> &
+  Omit<GovernanceWingParts, 'workspaces' | 'manifestTools'> &
   Omit<AgentWingParts, 'workspaceWing' | 'embedder' | 'noteToolChange'> &
   Readonly<{ embedder: SharedEmbedder }>
 
@@ -78,7 +80,14 @@ export async function openWings(
   })
   const governance = once(async (): Promise<GovernanceWing> => {
     const { openGovernanceWing } = await import('./governance-wing.ts')
-    const wing = await openGovernanceWing(deps, { ...parts, workspaces })
+    const wing = await openGovernanceWing(deps, {
+      ...parts,
+      workspaces,
+      async manifestTools(principal, agentId) {
+        const { services } = await agents()
+        return (await services.agents.resolve(parts.database.read, principal, agentId)).manifest.tools
+      },
+    })
     add(wing.services)
     return wing
   })
@@ -100,6 +109,7 @@ export async function openWings(
       openAgent: async (...args) => (await agents()).runs.openAgent(...args),
     },
     upstreamTools: async () => (await governance()).upstreamTools,
+    gateways: { find: async (...args) => (await governance()).directory.find(...args) },
     secretLinks: { open: async (...args) => (await governance()).links.open(...args) },
     authorizations: { open: async (...args) => (await governance()).authorizations.open(...args) },
     async close() {

@@ -85,13 +85,15 @@ export function createAgentRegistry(deps: RegistryDeps) {
     if (agent !== undefined) {
       const stored = await versionOf(read, agent, version)
       const { parseAgentManifest } = await import('./manifest.ts')
+      const { manifest } = parseAgentManifest(stored.manifestYaml)
+      const assigned = viewer === 'platform' ? [] : await deps.tools.assignedTo({ principal: viewer, read }, agent)
       return {
         id: agent.id,
         name: agent.name,
         version: stored.version,
         scope: scopeOf(agent),
         status: agent.status,
-        manifest: parseAgentManifest(stored.manifestYaml).manifest,
+        manifest: { ...manifest, tools: [...manifest.tools, ...assigned.map(({ name }) => name)] },
       }
     }
     const template = await templates.find(idOrName)

@@ -67,6 +67,21 @@ export function createToolAssignments(deps: AssignmentDeps) {
     return deployed.some(({ sharing }) => canSee(principal, 'mcpServerInstallation', sharing)) ? found : undefined
   }
 
+  /** `server__*` stands for the tools that the server has now; one that means nothing stays as it is, and is not found. */
+  async function expand<Input extends ToolAssignment>(reading: Reading, inputs: readonly Input[]): Promise<Input[]> {
+    const expanded: Input[] = []
+    for (const input of inputs) {
+      const beginning = input.toolId.endsWith('__*') ? input.toolId.slice(0, -1) : undefined
+      const all = beginning === undefined ? [] : await servers.listTools(reading.read, reading.principal.tenant)
+      const ids: string[] = []
+      for (const { id, name } of all) {
+        if (name.startsWith(beginning!) && (await findTool(reading, id)) !== undefined) ids.push(id)
+      }
+      expanded.push(...(ids.length === 0 ? [input] : ids.map((toolId) => ({ ...input, toolId }))))
+    }
+    return expanded
+  }
+
   async function membership({ principal, read }: Reading, tenant: TenantId, identity: string): Promise<Membership> {
     if (identity !== identityOf(principal)) return await deps.membershipOf(read, tenant, identity)
     return {
@@ -265,5 +280,5 @@ export function createToolAssignments(deps: AssignmentDeps) {
     }
   }
 
-  return { assign, assignDeployed, unassign, assignedTo, requireAligned }
+  return { assign, assignDeployed, expand, unassign, assignedTo, requireAligned }
 }

@@ -22,6 +22,12 @@ export type AssignmentStore = Readonly<{
   putAssignment(tx: WriteTx, tenant: TenantId, assignment: StoredAssignment): Promise<void>
   /** Answers whether it was there. */
   deleteAssignment(tx: WriteTx, tenant: TenantId, profileId: string, toolId: string): Promise<boolean>
+  findAssignment(
+    tx: ReadTx | WriteTx,
+    tenant: TenantId,
+    profileId: string,
+    toolId: string,
+  ): Promise<StoredAssignment | undefined>
   /** In the order in which they were added. */
   listAssignments(tx: ReadTx | WriteTx, tenant: TenantId, profileId: string): Promise<StoredAssignment[]>
 }>

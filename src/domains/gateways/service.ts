@@ -113,7 +113,8 @@ export function createGatewayService({ profiles, sharing, assignments, noteChang
     return { total, gateways }
   }
 
-  async function assignTools(call: Call, { assignments: wanted }: ToolsForGateways) {
+  async function assignTools(call: Call, input: ToolsForGateways) {
+    const wanted = await assignments.expand(call, input.assignments)
     const found = new Map<string, Profile | AssignmentOutcome>()
     for (const { mcpGatewayId } of wanted) {
       if (!found.has(mcpGatewayId)) found.set(mcpGatewayId, await targetOf(call, mcpGatewayId))

@@ -1,8 +1,9 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
+import { isPermitted } from '../../contract/permissions.ts'
 import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
 import { sharingScopes } from '../../contract/sharing.ts'
-import type { UpstreamTarget, UpstreamTool, UpstreamTools } from '../../contract/upstream-tools.ts'
+import type { UpstreamCredential, UpstreamTarget, UpstreamTool, UpstreamTools } from '../../contract/upstream-tools.ts'
 import type { Deployments } from './deployments.ts'
 import type { CatalogItem, Deployment, McpServerStore, StoredTool } from './ports.ts'
 import type { UpstreamRuntime } from './runtime.ts'
@@ -13,6 +14,8 @@ export type UpstreamToolDeps = Readonly<{
   runtime: Pick<UpstreamRuntime, 'callTool'>
   deployments: Pick<Deployments, 'addressOf'>
   versions: ToolVersions
+  /** What an agent was assigned the tool with, if it was. */
+  assignedCredential(tenant: TenantId, agentId: string, toolId: string): Promise<UpstreamCredential | undefined>
 }>
 
 /** The numbers by which others see that the tools of a tenant changed. */
@@ -56,7 +59,13 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools {
   const { store, versions } = deps
   const { read } = deps.database
 
-  async function deploymentFor(tool: StoredTool, { principal, credential }: UpstreamTarget): Promise<Deployment> {
+  async function deploymentFor(
+    tool: StoredTool,
+    { principal, credential: asked }: UpstreamTarget,
+  ): Promise<Deployment> {
+    const isAgents = principal.kind === 'agent' && principal.agent !== undefined && asked.mode === 'dynamic'
+    const assigned = isAgents ? await deps.assignedCredential(tool.tenant, principal.agent!, tool.id) : undefined
+    const credential = assigned ?? asked
     const all = await store.listDeployments(read, tool.tenant, tool.catalogId)
     if (credential.mode === 'enterprise_managed') throw notExchanged()
     if (credential.mode === 'static' && credential.deploymentId !== undefined) {
@@ -67,11 +76,11 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools {
         (chosen.sharing.scope !== 'personal' || chosen.sharing.author === identityOf(principal))
       )
         return chosen
-      throw noCredential(tool, 'The credentials that are assigned to this tool are not there, or not yours.')
+      throw noCredential(tool, principal, 'the deployment that is assigned to this tool is not there, or not yours')
     }
     const own = nearest(principal, all)
     if (own !== undefined) return own
-    throw noCredential(tool, 'The MCP server is deployed neither for you, nor for a team of yours, nor for everybody.')
+    throw noCredential(tool, principal, 'it is deployed neither for you, nor for a team of yours, nor for everybody')
   }
 
   return {
@@ -127,8 +136,23 @@ const toolOf = (tool: StoredTool, item: CatalogItem): UpstreamTool => ({
   ...(tool.annotations === null ? {} : { annotations: tool.annotations }),
 })
 
-const noCredential = ({ catalogId }: StoredTool, message: string): AppError =>
-  new AppError('ERR_CREDENTIAL_REQUIRED', `${message} Deploy it with deploy_mcp_server.`, { catalog_id: catalogId })
+/** With the call that helps. The name of the server is part of the name of the tool. */
+function noCredential({ catalogId, name }: StoredTool, principal: Principal, reason: string): AppError {
+  const [server] = name.split('__')
+  const call = { tool: 'deploy_mcp_server', arguments: { catalogId } }
+  const next = isPermitted(principal, 'mcpRegistry:update')
+    ? `Deploy it for yourself: call deploy_mcp_server with {"catalogId":"${catalogId}"}; the address /mcp has that tool.`
+    : `Ask for it with create_mcp_server_installation_request at the address /mcp, and name the server: an administrator can deploy it for a team of yours.`
+  return new AppError(
+    'ERR_CREDENTIAL_REQUIRED',
+    `There is no credential for the MCP server '${server}': ${reason}. ${next}`,
+    {
+      catalog_id: catalogId,
+      server: server ?? name,
+      ...(isPermitted(principal, 'mcpRegistry:update') && { call }),
+    },
+  )
+}
 
 const notExchanged = (): AppError =>
   new AppError(

@@ -37,6 +37,14 @@ const deleteAssignment = statement<RowId>('assignment-store.deleteAssignment')((
     .where('profile_id', '=', arg('profile_id'))
     .where('tool_id', '=', arg('tool_id')),
 )
+const findAssignment = statement<RowId>('assignment-store.findAssignment')((db, arg) =>
+  db
+    .selectFrom('tool_assignments')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where('profile_id', '=', arg('profile_id'))
+    .where('tool_id', '=', arg('tool_id')),
+)
 const listAssignments = statement<OfProfile>('assignment-store.listAssignments')((db, arg) =>
   db
     .selectFrom('tool_assignments')
@@ -54,6 +62,10 @@ export const sqlAssignmentStore: AssignmentStore = {
   async deleteAssignment(tx, tenant, profileId, toolId) {
     const row = { tenant, profile_id: profileId, tool_id: toolId }
     return (await writerOf(tx, tenant).run(deleteAssignment, row)) > 0
+  },
+  async findAssignment(tx, tenant, profileId, toolId) {
+    const row = await sessionOf(tx).get(findAssignment, { tenant, profile_id: profileId, tool_id: toolId })
+    return row && fromRow(row)
   },
   async listAssignments(tx, tenant, profileId) {
     return (await sessionOf(tx).all(listAssignments, { tenant, profile_id: profileId })).map(fromRow)

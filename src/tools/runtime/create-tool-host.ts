@@ -24,9 +24,9 @@ export function createToolHost(deps: ToolHostDeps): ToolHost {
     },
     () => {},
   )
-  const makeList = (caller: ToolCaller, { tools }: ToolView): readonly ListedTool[] =>
-    tools
-      .filter((tool) => isVisible(tool, caller, mode) && isExposed(tool, caller.exposure))
+  const makeList = (caller: ToolCaller, { tools, listed }: ToolView): readonly ListedTool[] =>
+    (listed ?? tools.filter((tool) => isExposed(tool, caller.exposure)))
+      .filter((tool) => isVisible(tool, caller, mode))
       .filter(caller.safeNames || caller.distinctNames === true ? isNotRepeated : () => true)
       .map((tool) => (caller.safeNames ? tool.listedSafe : tool.listed))
 
@@ -50,11 +50,12 @@ export function createToolHost(deps: ToolHostDeps): ToolHost {
 
   return {
     list(caller) {
-      if (!mayExposeUpstream(caller.exposure)) return listIn(caller, views.own)
+      const isOfGateway = caller.principal.gateway !== undefined
+      if (!isOfGateway && !mayExposeUpstream(caller.exposure)) return listIn(caller, views.own)
       if (ready === undefined) {
         return deps.callTool.then(
           async () => listIn(caller, await views.viewFor(caller.principal)),
-          () => listIn(caller, views.own),
+          () => (isOfGateway ? [] : listIn(caller, views.own)),
         )
       }
       const view = views.viewFor(caller.principal)

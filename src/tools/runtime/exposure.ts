@@ -34,6 +34,22 @@ export const defaultTools: readonly string[] = [
   'file_read',
 ]
 
+/** What a gateway lists though it lists no more than search_tools and run_tool: skills, commands and apps. */
+const alwaysListed: ReadonlySet<string> = new Set([
+  'list_skills',
+  'load_skill',
+  'run_command',
+  'download_file',
+  'upload_file',
+  'create_app',
+  'update_app',
+  'edit_app',
+  'read_app',
+  'render_app',
+  'list_apps',
+])
+export const isAlwaysListed = ({ name }: Pick<ExposedTool, 'name'>): boolean => alwaysListed.has(name)
+
 export function isExposed(tool: ExposedTool, exposure: Exposure): boolean {
   if (isZaru(exposure)) return isInZaruMode(tool, exposure) && isExposed(tool, exposure.tools ?? 'full')
   if (exposure === 'full') return true

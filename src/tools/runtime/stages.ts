@@ -156,9 +156,10 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
       name: 'find-tool',
       run(invocation) {
         // One of ours is found whatever becomes of the servers behind us.
-        const own = views.own.find(invocation.requestedName)
+        const { principal } = invocation.caller
+        const own = principal.gateway === undefined ? views.own.find(invocation.requestedName) : undefined
         if (own !== undefined && own.definition.redirects !== true) return findIn(invocation, views.own)
-        const view = views.viewFor(invocation.caller.principal)
+        const view = views.viewFor(principal)
         return view instanceof Promise ? view.then((made) => findIn(invocation, made)) : findIn(invocation, view)
       },
     },

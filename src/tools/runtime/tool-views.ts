@@ -1,12 +1,16 @@
+import type { GatewayDirectory, OfferedTools } from '../../contract/gateway-directory.ts'
 import { permissionsKey } from '../../contract/permissions.ts'
 import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
+import { beginningOf } from '../../contract/tool-pattern.ts'
 import type { UpstreamTool, UpstreamTools } from '../../contract/upstream-tools.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import { createTimeSlicer } from '../../kernel/time-slicer.ts'
 import { createArgumentChecks } from './argument-checks.ts'
 import type { Catalog, CatalogTool } from './catalog.ts'
+import { isAlwaysListed, isUpstreamName } from './exposure.ts'
 import { createKnownNames, type KnownNames } from './known-names.ts'
+import { findByName, indexByName } from './name-index.ts'
 import { safeNameLengthMax } from './safe-names.ts'
 import { upstreamCatalogTool } from './upstream-tool.ts'
 
@@ -25,6 +29,8 @@ export type ToolView = Readonly<{
   readonly names: KnownNames
   /** All tools of the tenant, also those that the caller may not use: what one index for all its callers is made from. */
   corpus: readonly CatalogTool[]
+  /** What is listed, where that is not for the connection to choose. */
+  listed?: readonly CatalogTool[]
 }>
 
 export type ToolViews = Readonly<{
@@ -37,7 +43,7 @@ export type ToolViews = Readonly<{
   /** Told of a tenant in which callers may find something else than before. Answers how to stop listening. */
   onChanged(listener: (tenant: TenantId) => void): () => void
   /** From here on there are upstream tools; until then callers find ours. */
-  connect(upstreams: UpstreamTools): void
+  connect(upstreams: UpstreamTools, gateways?: GatewayDirectory): void
 }>
 
 type Snapshot = Readonly<{
@@ -48,7 +54,8 @@ type Snapshot = Readonly<{
   /** The views that were made of it, by the items that are visible in each: many callers see the same. */
   views: Map<string, ToolView>
 }>
-type Known = Readonly<{ version: number; view: ToolView }>
+/** `isCurrent` is false for what can change while the version stays. */
+type Known = Readonly<{ version: number; view: ToolView; isCurrent: boolean }>
 
 const VIEWS_MAX = 256
 const CALLERS_MAX = 2_000
@@ -64,6 +71,8 @@ export function createToolViews({ catalog, clock }: Readonly<{ catalog: Catalog;
   const loading = new Map<TenantId, Promise<Snapshot>>()
   const known = new Map<string, Known>()
   let upstreams: UpstreamTools | undefined
+  let gateways: GatewayDirectory | undefined
+  const nothing = gatewayView({ tools: [], listed: [], corpus: catalog.tools })
 
   function snapshotOf(source: UpstreamTools, tenant: TenantId): Promise<Snapshot> {
     const before = snapshots.get(tenant)
@@ -101,14 +110,19 @@ export function createToolViews({ catalog, clock }: Readonly<{ catalog: Catalog;
     const { tenant } = principal
     for (let tries = 1; ; tries++) {
       const version = source.version(tenant)
-      const [snapshot, items] = await Promise.all([snapshotOf(source, tenant), source.visibleTo(principal)])
+      const [snapshot, items, offered] = await Promise.all([
+        snapshotOf(source, tenant),
+        source.visibleTo(principal),
+        principal.gateway === undefined ? undefined : gateways?.offeredTo(principal),
+      ])
       // What was read while something changed may be half of the old and half of the new.
       const isMixed = snapshot.version !== version || source.version(tenant) !== version
       if (isMixed && tries < TRIES_MAX) continue
-      const view = visiblePart(snapshot, items)
+      const view =
+        principal.gateway === undefined ? visiblePart(snapshot, items) : offeredPart(source, snapshot, items, offered)
       known.delete(key)
       if (known.size >= CALLERS_MAX) known.delete(known.keys().next().value!)
-      known.set(key, { version, view })
+      known.set(key, { version, view, isCurrent: offered?.isVersioned !== false })
       return view
     }
   }
@@ -125,22 +139,52 @@ export function createToolViews({ catalog, clock }: Readonly<{ catalog: Catalog;
     return view
   }
 
+  /** What is assigned, and the two tools by which all of it can be found and called. */
+  function offeredPart(
+    source: UpstreamTools,
+    snapshot: Snapshot,
+    items: ReadonlySet<string>,
+    offered: OfferedTools | undefined,
+  ): ToolView {
+    if (offered === undefined) return nothing
+    const key = JSON.stringify([offered, offered.names.some(isUpstreamName) ? [...items].sort() : 0])
+    const before = snapshot.views.get(key)
+    if (before !== undefined) return before
+    const assigned = offered.assigned.flatMap(({ toolId, credential }) => {
+      const tool = snapshot.byId.get(toolId)
+      if (tool === undefined || credential.mode === 'dynamic') return tool ?? []
+      return upstreamCatalogTool({ upstreams: source, checks }, tool.upstream!, tool.name, credential)
+    })
+    const taken = new Set(assigned.map(({ name }) => name))
+    const reachable = [...catalog.tools, ...snapshot.tools.filter(({ upstream }) => items.has(upstream!.catalogId))]
+    const isNamed = namedBy(offered.names)
+    const named = reachable.filter(({ name }) => isNamed(name) && !isMeta(name) && !taken.has(name))
+    const all = [...named, ...assigned]
+    const meta = catalog.tools.filter(({ name }) => isMeta(name))
+    const listed = offered.exposure === 'full' ? all : [...meta, ...all.filter(isAlwaysListed)]
+    const view = gatewayView({ tools: [...meta, ...all], listed, corpus: snapshot.corpus })
+    if (snapshot.views.size >= VIEWS_MAX) snapshot.views.clear()
+    snapshot.views.set(key, view)
+    return view
+  }
+
   return {
     own,
     viewFor(principal) {
       const version = upstreams?.version(principal.tenant) ?? 0
-      if (upstreams === undefined || version === 0) return own
+      if (upstreams === undefined || version === 0) return principal.gateway === undefined ? own : nothing
       const key = viewerKey(principal)
       const current = known.get(key)
-      return current?.version === version ? current.view : bringUpToDate(upstreams, principal, key)
+      return current?.version === version && current.isCurrent ? current.view : bringUpToDate(upstreams, principal, key)
     },
-    latest: (principal) => known.get(viewerKey(principal))?.view ?? own,
+    latest: (principal) => known.get(viewerKey(principal))?.view ?? (principal.gateway === undefined ? own : nothing),
     onChanged(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
-    connect(source) {
+    connect(source, directory) {
       upstreams = source
+      gateways = directory
       source.onChanged((tenant) => {
         for (const listener of listeners) listener(tenant)
       })
@@ -152,6 +196,34 @@ function ownView(catalog: Catalog): ToolView {
   const names = createKnownNames(catalog.names)
   return { tools: catalog.tools, find: catalog.find, names, corpus: catalog.tools }
 }
+
+/** A part of the tools, found by the same spellings as in the whole catalogue. */
+function gatewayView({ tools, listed, corpus }: Required<Pick<ToolView, 'tools' | 'listed' | 'corpus'>>): ToolView {
+  const byName = new Map(indexByName(tools))
+  for (const tool of tools) {
+    for (const alias of tool.upstream?.aliases ?? []) if (!byName.has(alias)) byName.set(alias, tool)
+  }
+  let names: KnownNames | undefined
+  return {
+    tools,
+    listed,
+    corpus,
+    find: (name) => findByName(byName, name),
+    get names() {
+      names ??= createKnownNames(tools.map(({ name }) => name))
+      return names
+    },
+  }
+}
+
+/** Which names a list of names and patterns means. */
+function namedBy(wanted: readonly string[]): (name: string) => boolean {
+  const names = new Set(wanted)
+  const beginnings = wanted.map(beginningOf).filter((beginning) => beginning !== undefined)
+  return (name) => names.has(name) || beginnings.some((beginning) => name.startsWith(beginning))
+}
+
+const isMeta = (name: string): boolean => name === 'search_tools' || name === 'run_tool'
 
 function viewOf(catalog: Catalog, upstream: readonly CatalogTool[], corpus: readonly CatalogTool[]): ToolView {
   const byName = new Map(upstream.map((tool) => [tool.name, tool]))
@@ -177,8 +249,8 @@ const keys = new WeakMap<Principal, string>()
 function viewerKey(principal: Principal): string {
   let key = keys.get(principal)
   if (key === undefined) {
-    const { tenant, permissions, teams } = principal
-    key = JSON.stringify([tenant, identityOf(principal), permissionsKey(permissions), [...teams].sort()])
+    const { tenant, permissions, teams, gateway } = principal
+    key = JSON.stringify([tenant, identityOf(principal), permissionsKey(permissions), [...teams].sort(), gateway])
     keys.set(principal, key)
   }
   return key

@@ -1,0 +1,269 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { createMCPClient } from '@ai-sdk/mcp'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { Client as Client1 } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport as HttpTransport1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import type { Transport as Transport1 } from '@modelcontextprotocol/sdk/shared/transport.js'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { endSupervisor } from '../support/end-supervisor.ts'
+import { type McpUpstream, startMcpUpstream } from '../support/mcp-upstream.ts'
+import { castellanJson } from '../support/people.ts'
+import { type RealServer, startRealServer } from '../support/real-server.ts'
+
+/** Real clients at the address of a gateway, the real program, and real MCP servers behind it. */
+type Row = Record<string, unknown>
+const packages = resolve('node_modules')
+const npmServers = { everything: ['stdio'], filesystem: ['/tmp'], memory: [], 'sequential-thinking': [] } as const
+
+let dataDir = ''
+let server: RealServer
+let upstream: McpUpstream
+let owner: Client
+let toolIds: Record<string, string> = {}
+const deployments: Record<string, string> = {}
+
+const start = () => startRealServer({ dataDir, args: ['--tools', 'full'] })
+const addressOf = (path: string): URL => new URL(path, server.url)
+
+async function connect(
+  path: string,
+  { mode = 'auto', key }: Readonly<{ mode?: 'auto' | 'legacy'; key?: string }> = {},
+): Promise<Client> {
+  const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode } })
+  const headers = key === undefined ? {} : { authorization: `Bearer ${key}` }
+  await client.connect(new StreamableHTTPClientTransport(addressOf(path), { requestInit: { headers } }))
+  return client
+}
+
+async function ask<T = Row>(name: string, args: Row, client = owner): Promise<T> {
+  const answer = await client.callTool({ name, arguments: args })
+  if (answer.isError) throw new Error(`${name}: ${JSON.stringify(answer.content)}`)
+  return answer.structuredContent as T
+}
+
+async function add(name: string, config: Row): Promise<void> {
+  const { id } = await ask<{ id: string }>('create_mcp_server', { name, scope: 'org', ...config })
+  const deployed = await ask<{ id: string; status: string }>('deploy_mcp_server', { catalogId: id, scope: 'org' })
+  if (deployed.status !== 'success') throw new Error(JSON.stringify(deployed))
+  deployments[name] = deployed.id
+  const { tools } = await ask<{ tools: { id: string; name: string }[] }>('get_mcp_server_tools', { mcpServerId: id })
+  for (const tool of tools) toolIds = { ...toolIds, [tool.name]: tool.id }
+}
+
+async function newGateway(args: Row, tools: readonly string[]): Promise<{ id: string; path: string }> {
+  const gateway = await ask<{ id: string; path: string }>('create_mcp_gateway', args)
+  const assignments = tools.map((name) => ({
+    mcpGatewayId: gateway.id,
+    toolId: toolIds[name] ?? name,
+    ...(name.includes('__') && { mcpServerId: deployments[name.split('__')[0]!.replaceAll('_', '-')] }),
+  }))
+  const { failed } = await ask<{ failed: Row[] }>('bulk_assign_tools_to_mcp_gateways', { assignments })
+  if (failed.length > 0) throw new Error(JSON.stringify(failed))
+  return gateway
+}
+
+const namesOf = async (client: Pick<Client, 'listTools'>) =>
+  (await client.listTools()).tools.map(({ name }) => name).sort()
+const textOf = (answer: unknown): string => (answer as { content: { text: string }[] }).content[0]!.text
+
+beforeAll(async () => {
+  dataDir = mkdtempSync(join(tmpdir(), 'castellan-gateway-'))
+  writeFileSync(
+    join(dataDir, 'castellan.yaml'),
+    `workspaces: { mounts: [{ path: ${packages}, mode: ro }], store_gb: 2 }\nweb: { allow_private_addresses: ["127.0.0.1"] }\n`,
+  )
+  upstream = await startMcpUpstream()
+  server = await start()
+  owner = await connect('/mcp?tools=full')
+  await add('up', { serverUrl: upstream.url })
+  const mounts = [{ host_path: packages, path: packages }]
+  for (const [name, args] of Object.entries(npmServers)) {
+    const entry = `${packages}/@modelcontextprotocol/server-${name}/dist/index.js`
+    await add(name, { command: 'node', arguments: [entry, ...args], mounts })
+  }
+})
+afterAll(async () => {
+  await owner.close()
+  await server.stop()
+  await endSupervisor(dataDir)
+  await upstream[Symbol.asyncDispose]()
+  rmSync(dataDir, { recursive: true, force: true })
+})
+
+describe('the credentials of a call', () => {
+  it('are those of the pinned deployment, or those of the caller, and never those of somebody else', async () => {
+    const key = async (name: string) =>
+      String((await castellanJson({ dataDir }, ['keys', 'create', name, '--role', 'editor']))['secret'])
+    const keys = { cat: await key('cat'), dan: await key('dan') }
+    const clients = { cat: await connect('/mcp', { key: keys.cat }), dan: await connect('/mcp', { key: keys.dan }) }
+    const auth = [{ name: 'X-Token', label: 'Token', type: 'header', secret: true }]
+    const item = { name: 'own', serverUrl: upstream.url, scope: 'org', requiresAuth: true, authFields: auth }
+    const { id } = await ask<{ id: string }>('create_mcp_server', item)
+    const deploy = (values: Row, client: Client) =>
+      ask<{ id: string }>('deploy_mcp_server', { catalogId: id, values }, client)
+    const ofCat = (await deploy({ 'X-Token': 'of-cat' }, clients.cat)).id
+    const { tools } = await ask<{ tools: { id: string; name: string }[] }>('get_mcp_server_tools', { mcpServerId: id })
+    const toolId = tools.find(({ name }) => name === 'own__echo')!.id
+    const { id: gateway, path } = await ask<{ id: string; path: string }>('create_mcp_gateway', { name: 'Credentials' })
+    const assign = (more: Row) =>
+      ask<Row>('bulk_assign_tools_to_mcp_gateways', { assignments: [{ mcpGatewayId: gateway, toolId, ...more }] })
+    const echo = async (who: 'cat' | 'dan') => {
+      const client = await connect(path, { key: keys[who] })
+      const answer = await client.callTool({ name: 'own__echo', arguments: { text: who } })
+      await client.close()
+      return answer.isError === true ? textOf(answer) : upstream.requests.at(-1)!.headers['x-token']
+    }
+    await assign({ resolveAtCallTime: true })
+    expect(await echo('cat')).toBe('of-cat')
+    expect(await echo('dan')).toContain(`call deploy_mcp_server with {\\"catalogId\\":\\"${id}\\"}`)
+    await deploy({ 'X-Token': 'of-dan' }, clients.dan)
+    expect(await echo('dan')).toBe('of-dan')
+    // What is pinned to the deployment of one person serves that person alone.
+    await assign({ mcpServerId: ofCat })
+    expect(await echo('cat')).toBe('of-cat')
+    expect(await echo('dan')).toContain('not there, or not yours')
+    const all = { catalogId: id, scope: 'org', values: { 'X-Token': 'of-all' } }
+    await assign({ mcpServerId: (await ask<{ id: string }>('deploy_mcp_server', all))['id'] })
+    expect([await echo('cat'), await echo('dan')]).toEqual(['of-all', 'of-all'])
+    for (const client of Object.values(clients)) await client.close()
+  })
+})
+
+describe('the address of a gateway', () => {
+  const assigned = [
+    'everything__echo',
+    'filesystem__list_allowed_directories',
+    'memory__read_graph',
+    'sequential_thinking__sequentialthinking',
+    'task_list',
+  ]
+
+  it('lists and calls what is assigned to it, and nothing else, for every kind of client', async () => {
+    const { id, path } = await newGateway({ name: 'All of them' }, assigned)
+    for (const mode of ['auto', 'legacy'] as const) {
+      for (const address of [path, `/mcp/${id}`]) {
+        const client = await connect(address, { mode })
+        expect(await namesOf(client), `${mode} ${address}`).toEqual(assigned)
+        const echo = await client.callTool({ name: 'everything__echo', arguments: { message: mode } })
+        expect(textOf(echo)).toBe(`Echo: ${mode}`)
+        const other = await client.callTool({ name: 'task_create', arguments: { title: 'x' } }).catch(String)
+        expect(JSON.stringify(other)).toContain("There is no tool 'task_create'")
+        expect(JSON.stringify(other)).not.toContain('up__')
+        await client.close()
+      }
+    }
+    const sdk1 = new Client1({ name: 'test', version: '1' })
+    await sdk1.connect(new HttpTransport1(addressOf(path)) as Transport1)
+    expect((await sdk1.listTools()).tools.map(({ name }) => name).sort()).toEqual(assigned)
+    expect(textOf(await sdk1.callTool({ name: 'memory__read_graph', arguments: {} }))).toContain('entities')
+    await sdk1.close()
+    const ai = await createMCPClient({ transport: { type: 'http', url: addressOf(path).href } })
+    expect(Object.keys(await ai.tools()).sort()).toEqual(assigned)
+    await ai.close()
+    expect(JSON.stringify(await ask('log_export', { limit: 1000 }))).toContain(`\\"gateway\\":\\"${id}\\"`)
+  })
+
+  it('lists search and run alone if it says so, and everything assigned is found through them', async () => {
+    const { path } = await newGateway({ name: 'Small', toolExposureMode: 'search_and_run_only' }, assigned)
+    const client = await connect(path)
+    expect(await namesOf(client)).toEqual(['run_tool', 'search_tools'])
+    const found = await ask<{ tools: { name?: string; toolName?: string }[] }>(
+      'search_tools',
+      { query: 'echo' },
+      client,
+    )
+    expect(JSON.stringify(found)).toContain('everything__echo')
+    expect(JSON.stringify(found)).not.toContain('up__echo')
+    const call = { tool_name: 'everything__echo', tool_args: { message: 'hi' } }
+    expect(textOf(await client.callTool({ name: 'run_tool', arguments: call }))).toBe('Echo: hi')
+    const outside = client.callTool({ name: 'run_tool', arguments: { tool_name: 'up__echo', tool_args: {} } })
+    await expect(outside).rejects.toThrow('no tool is called "up__echo"')
+    await client.close()
+  })
+
+  it('is there for those with whom it is shared, and for all others as if it were not', async () => {
+    const key = async (name: string) =>
+      String((await castellanJson({ dataDir }, ['keys', 'create', name, '--role', 'member']))['secret'])
+    const [ann, bob] = [await key('ann'), await key('bob')]
+    const annClient = await connect('/mcp?tools=full', { key: ann })
+    const { path, id } = await ask<{ path: string; id: string }>(
+      'create_mcp_gateway',
+      { name: 'Mine', scope: 'personal' },
+      annClient,
+    )
+    await ask(
+      'bulk_assign_tools_to_mcp_gateways',
+      { assignments: [{ mcpGatewayId: id, toolId: 'task_list' }] },
+      annClient,
+    )
+    expect(await namesOf(await connect(path, { key: ann }))).toEqual(['task_list'])
+    const answers = await Promise.all(
+      [path, `/mcp/${id}`, '/mcp/none'].map(async (address) => {
+        const response = await post(address, bob)
+        return `${response.status} ${await response.text()}`
+      }),
+    )
+    expect(new Set(answers.map((text) => text.replace(/"request_id":"[^"]*"/, ''))).size).toBe(1)
+    expect(answers[0]).toContain('404')
+    expect((await post('/mcp/none', 'cst_wrong')).status).toBe(401)
+    expect((await post(`${path}?tools=full`, ann)).status).toBe(400)
+    // What a caller may not use is not listed either, though it is assigned.
+    const { path: shared } = await newGateway({ name: 'Rights' }, ['api_key_list', 'task_list'])
+    expect(await namesOf(await connect(shared, { key: bob }))).toEqual(['task_list'])
+    expect(await namesOf(await connect(shared))).toEqual(['api_key_list', 'task_list'])
+  })
+
+  it('has sessions that belong to it and its caller', async () => {
+    const [first, second] = [
+      await newGateway({ name: 'One' }, ['task_list']),
+      await newGateway({ name: 'Two' }, ['task_get']),
+    ]
+    const opened = await post(first.path, undefined, initialize)
+    const session = { 'mcp-session-id': opened.headers.get('mcp-session-id')! }
+    const list = { jsonrpc: '2.0', id: 2, method: 'tools/list' }
+    expect((await post(first.path, undefined, list, session)).status).toBe(200)
+    expect((await post(second.path, undefined, list, session)).status).toBe(404)
+    expect((await post('/mcp', undefined, list, session)).status).toBe(404)
+    await ask('delete_mcp_gateway', { id: first.id })
+    expect((await post(first.path, undefined, list, session)).status).toBe(404)
+  })
+
+  it('is noticed when it changes', async () => {
+    const { id, path } = await newGateway({ name: 'Changing' }, ['task_list'])
+    let changes = 0
+    const client = new Client(
+      { name: 'test', version: '1' },
+      {
+        versionNegotiation: { mode: 'legacy' },
+        listChanged: { tools: { autoRefresh: false, onChanged: () => changes++ } },
+      },
+    )
+    await client.connect(new StreamableHTTPClientTransport(addressOf(path)))
+    expect(await namesOf(client)).toEqual(['task_list'])
+    await ask('unassign_tools_from_mcp_gateway', { mcpGatewayId: id, toolIds: ['task_list'] })
+    await expect.poll(() => changes).toBeGreaterThan(0)
+    expect(await namesOf(client)).toEqual([])
+    await client.close()
+  })
+})
+
+const initialize = {
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'initialize',
+  params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'test', version: '1' } },
+}
+
+const post = (path: string, key?: string, body: Row = initialize, headers: Record<string, string> = {}) =>
+  fetch(addressOf(path), {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      ...(key !== undefined && { authorization: `Bearer ${key}` }),
+      ...headers,
+    },
+    body: JSON.stringify(body),
+  })
