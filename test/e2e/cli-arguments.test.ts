@@ -1,34 +1,11 @@
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { launcher } from '../support/castellan-client.ts'
-import { homeEnvironment, runCastellan } from '../support/run-castellan.ts'
+import { errorOf, openCliHome } from '../support/cli-home.ts'
+import { homeEnvironment } from '../support/run-castellan.ts'
 
 /** The arguments of a call as people write them, and what shells offer for them. */
-let home = ''
-let dataDir = ''
-
-beforeAll(() => {
-  home = mkdtempSync(join(tmpdir(), 'castellan-cli-'))
-  dataDir = join(home, 'state')
-})
-afterAll(() => rmSync(home, { recursive: true, force: true }))
-
-type Options = Readonly<{ environment?: Record<string, string>; input?: string }>
-const plain = (args: readonly string[], options: Options = {}) => runCastellan(args, { home, ...options })
-const onState = (args: readonly string[], options?: Options) => plain([...args, '--data-dir', dataDir], options)
-const call = (...args: string[]) => onState(['call', ...args, '--json'])
-
-type ErrorText = Readonly<{ error: { code: string; message: string; details: Record<string, unknown> } }>
-const errorOf = ({ stderr }: { stderr: string }): ErrorText['error'] => (JSON.parse(stderr) as ErrorText).error
-
-function write(name: string, text: string): string {
-  const path = join(home, name)
-  writeFileSync(path, text)
-  return path
-}
+const { home, plain, onState, call, write } = openCliHome()
 
 describe('completion', () => {
   const words = async (...supplied: string[]) =>

@@ -6,7 +6,7 @@ import { endSupervisor } from '../support/end-supervisor.ts'
 import { agentYaml } from '../support/executions.ts'
 import { startRealServer } from '../support/real-server.ts'
 import { runCastellan } from '../support/run-castellan.ts'
-import { type ScriptedModel, startScriptedModel } from '../support/scripted-model.ts'
+import { type ScriptedModel, scriptedModels, startScriptedModel } from '../support/scripted-model.ts'
 import { workflowYaml } from '../support/workflows.ts'
 
 /** Runs that are begun from the command line, with and without a server. */
@@ -17,14 +17,7 @@ beforeAll(async () => {
   home = mkdtempSync(join(tmpdir(), 'castellan-cli-runs-'))
   dataDir = join(home, 'data')
   model = await startScriptedModel(({ text }) => (text.includes('Fail.') ? { status: 401 } : { text: 'forty-two' }))
-  const provider = {
-    name: 'scripted',
-    type: 'openai',
-    endpoint: `${model.url}/v1`,
-    api_key: 'env:MODEL_KEY',
-    models: [{ alias: 'default', model: 'm' }],
-  }
-  writeFileSync(join(home, 'castellan.yaml'), JSON.stringify({ models: { providers: [provider] } }))
+  writeFileSync(join(home, 'castellan.yaml'), JSON.stringify(scriptedModels(model)))
   const yaml = agentYaml('answerer', '  task: { instruction: "Answer." }\n')
   expect((await call('aegis.agent.create', '--args', JSON.stringify({ manifest_yaml: yaml }))).code).toBe(0)
   const manifest_yaml = workflowYaml('ask', 'ASK: { kind: Human, prompt: "Shall it go on?", transitions: [] }')

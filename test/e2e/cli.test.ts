@@ -1,38 +1,17 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import packageFile from '../../package.json' with { type: 'json' }
 import { commands } from '../../src/app/commands/index.ts'
 import { launcher } from '../support/castellan-client.ts'
+import { errorOf, openCliHome } from '../support/cli-home.ts'
 import { createOrdinaryUser } from '../support/ordinary-user.ts'
 import { homeEnvironment, runCastellan } from '../support/run-castellan.ts'
 
 /** Every command as a person or a script gives it: words, exit codes, JSON. */
-let home = ''
-let dataDir = ''
-
-beforeAll(() => {
-  home = mkdtempSync(join(tmpdir(), 'castellan-cli-'))
-  dataDir = join(home, 'state')
-})
-afterAll(() => rmSync(home, { recursive: true, force: true }))
-
-type Options = Readonly<{ environment?: Record<string, string>; input?: string }>
-const plain = (args: readonly string[], options: Options = {}) => runCastellan(args, { home, ...options })
-const onState = (args: readonly string[], options?: Options) => plain([...args, '--data-dir', dataDir], options)
-const call = (...args: string[]) => onState(['call', ...args, '--json'])
-
-type ErrorText = Readonly<{ error: { code: string; message: string; details: Record<string, unknown> } }>
-const errorOf = ({ stderr }: { stderr: string }): ErrorText['error'] => (JSON.parse(stderr) as ErrorText).error
-
-function write(name: string, text: string): string {
-  const path = join(home, name)
-  writeFileSync(path, text)
-  return path
-}
+const { home, dataDir, plain, onState, call, write } = openCliHome()
 
 describe('help', () => {
   test('the overview names every command, and every command explains itself', async () => {

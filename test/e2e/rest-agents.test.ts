@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { endSupervisor } from '../support/end-supervisor.ts'
 import { agentYaml } from '../support/executions.ts'
 import { type RealServer, startRealServer } from '../support/real-server.ts'
-import { type Line, type ScriptedModel, startScriptedModel } from '../support/scripted-model.ts'
+import { type Line, type ScriptedModel, scriptedModels, startScriptedModel } from '../support/scripted-model.ts'
 
 /** Versions, scopes, streams and files of agents by REST in the real program, and work in a workspace that the caller names. */
 let dataDir: string
@@ -25,14 +25,7 @@ beforeAll(async () => {
     if (text.includes('Patiently.')) await patience.promise
     return { text: 'written' }
   })
-  const provider = {
-    name: 'scripted',
-    type: 'openai',
-    endpoint: `${model.url}/v1`,
-    api_key: 'env:MODEL_KEY',
-    models: [{ alias: 'default', model: 'm' }],
-  }
-  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers: [provider] } }))
+  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify(scriptedModels(model)))
   server = await startRealServer({ dataDir, env: { MODEL_KEY: 'k' } })
   const key = await send('POST', '/v1/tools/api_key_create', { name: 'other', role: 'member' })
   other = { authorization: `Bearer ${String((key.body as Row)['secret'])}` }

@@ -6,7 +6,7 @@ import { parse } from 'yaml'
 import { endSupervisor } from '../support/end-supervisor.ts'
 import { agentYaml } from '../support/executions.ts'
 import { type RealServer, startRealServer } from '../support/real-server.ts'
-import { type Line, type ScriptedModel, startScriptedModel } from '../support/scripted-model.ts'
+import { type Line, type ScriptedModel, scriptedModels, startScriptedModel } from '../support/scripted-model.ts'
 
 /** Agents and executions by REST, with streams of events, in the real program. */
 let dataDir: string
@@ -21,14 +21,7 @@ beforeAll(async () => {
     for (const [word, gate] of gates) if (text.includes(word)) await gate
     return { text: 'forty-two' }
   })
-  const provider = {
-    name: 'scripted',
-    type: 'openai',
-    endpoint: `${model.url}/v1`,
-    api_key: 'env:MODEL_KEY',
-    models: [{ alias: 'default', model: 'm' }],
-  }
-  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers: [provider] } }))
+  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify(scriptedModels(model)))
   server = await startRealServer({ dataDir, env: { MODEL_KEY: 'k' } })
   expect((await send('POST', '/v1/agents', manifestOf('answerer'))).status).toBe(201)
 })

@@ -66,6 +66,22 @@ async function openStream(server: RealServer, key?: Key) {
 }
 const over = (): 'ended' => 'ended'
 
+/** A web server as a background job of a workspace, behind a forwarded port; answers how to ask it. */
+async function serveFrom(
+  server: RealServer,
+  workspace_id: unknown,
+  key: Key,
+): Promise<() => Promise<number | 'nothing'>> {
+  const job = { workspace_id, action: 'start', command: 'exec python3 -m http.server 8000' }
+  await call(server, 'exec_background', job, key)
+  const { host_port } = await call(server, 'port_forward', { workspace_id, action: 'add', guest_port: 8000 }, key)
+  return () =>
+    fetch(`http://127.0.0.1:${host_port}/`, { signal: AbortSignal.timeout(2_000) }).then(
+      ({ status }) => status,
+      () => 'nothing',
+    )
+}
+
 describe.each([
   ['revoked', {}, (server: RealServer, key: Key) => call(server, 'api_key_revoke', { key: key.id })],
   ['expired', { expires_in: '15s' }, async () => ({})],
@@ -93,14 +109,7 @@ describe.each([
     await call(server, 'workspace_create', { name: 'first' })
     const key = await newKey(server, 'leaving', rights)
     const { workspace_id } = await call(server, 'workspace_create', { name: 'left' }, key)
-    const job = { workspace_id, action: 'start', command: 'exec python3 -m http.server 8000' }
-    await call(server, 'exec_background', job, key)
-    const { host_port } = await call(server, 'port_forward', { workspace_id, action: 'add', guest_port: 8000 }, key)
-    const reach = () =>
-      fetch(`http://127.0.0.1:${host_port}/`, { signal: AbortSignal.timeout(2_000) }).then(
-        ({ status }) => status,
-        () => 'nothing',
-      )
+    const reach = await serveFrom(server, workspace_id, key)
     await expect.poll(reach).toBe(200)
     const command = send(server, 'exec', { workspace_id, command: 'sleep 1000', timeout_secs: 2_000 }, key)
     await end(server, key)
@@ -138,14 +147,7 @@ test('a key that expires while no server runs loses what it has at work when one
   const server = await start(context)
   const key = await newKey(server, 'leaving', { expires_in: '1h' })
   const workspace_id = await made(server, key)
-  const job = { workspace_id, action: 'start', command: 'exec python3 -m http.server 8000' }
-  await call(server, 'exec_background', job, key)
-  const { host_port } = await call(server, 'port_forward', { workspace_id, action: 'add', guest_port: 8000 }, key)
-  const reach = () =>
-    fetch(`http://127.0.0.1:${host_port}/`, { signal: AbortSignal.timeout(2_000) }).then(
-      ({ status }) => status,
-      () => 'nothing',
-    )
+  const reach = await serveFrom(server, workspace_id, key)
   await expect.poll(reach).toBe(200)
   server.kill('SIGKILL')
   await server.ended

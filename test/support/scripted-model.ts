@@ -74,3 +74,18 @@ const textOf = ({ messages }: ChatCompletionRequest): string =>
       typeof content === 'string' ? content : (content ?? []).map((part) => part.text ?? '').join(''),
     )
     .join('\n')
+
+/** The part of a configuration that leads to it, with the key in MODEL_KEY. */
+export const scriptedModels = ({ url }: ScriptedModel) => ({
+  models: {
+    providers: [
+      {
+        name: 'scripted',
+        type: 'openai',
+        endpoint: `${url}/v1`,
+        api_key: 'env:MODEL_KEY',
+        models: [{ alias: 'default', model: 'm' }],
+      },
+    ],
+  },
+})
