@@ -80,10 +80,8 @@ export function workspaceEffects({ serve: serveWith, call, send }: Kit): Effects
     publicSide.disappear()
     return `${String(body['stdout'])}${String(body['stderr'])}`
   }
-  /** Only root can have an internet of its own; what is wrong with a setting is told to everybody. */
-  const egress = (name: string, wrong: string) => async (): Promise<void> => {
-    await expect(serve({ [name]: wrong })).rejects.toThrow('castellan serve ended')
-    if (!isRoot) return
+  /** What a workspace gets with all settings but one of them. */
+  const welcomedWithout = async (name?: string): Promise<string> => {
     const publicSide = await openPublicSide({
       address: PUBLIC_ADDRESS,
       answer: ({ headers: { authorization } }, response) =>
@@ -96,13 +94,20 @@ export function workspaceEffects({ serve: serveWith, call, send }: Kit): Effects
         CA_FILE: publicSide.authorityFile,
         DNS_SERVER: PUBLIC_ADDRESS,
       }
-      expect(await fetched(publicSide, settings)).toBe('welcome')
-      delete settings[name]
-      expect(await fetched(publicSide, settings)).toMatch(/^curl: /)
+      if (name !== undefined) delete settings[name]
+      return await fetched(publicSide, settings)
     } finally {
       delete process.env['EFFECTS_AUTHORIZATION']
       await publicSide.close()
     }
+  }
+  const welcome = once(async () => expect(await welcomedWithout()).toBe('welcome'))
+  /** Only root can have an internet of its own; what is wrong with a setting is told to everybody. */
+  const egress = (name: string, wrong: string) => async (): Promise<void> => {
+    await expect(serve({ [name]: wrong })).rejects.toThrow('castellan serve ended')
+    if (!isRoot) return
+    await welcome()
+    expect(await welcomedWithout(name)).toMatch(/^curl: /)
   }
 
   return {
