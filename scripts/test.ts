@@ -26,6 +26,7 @@ const neededPrograms: Readonly<Record<string, string>> = {
   pkill: 'procps',
   perl: 'perl',
   jq: 'jq',
+  javac: 'default-jdk-headless',
   pip3: 'python3-pip',
   chromium: 'chromium',
 }
