@@ -1,4 +1,6 @@
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { loadAllTools } from '../../src/tools/index.ts'
 import { allRulesOf } from '../../src/tools/runtime/call-rules.ts'
@@ -91,7 +93,7 @@ describe('mode TEST', () => {
 
 describe('mode MINIMAL', () => {
   it('answers ping and health without any store, and refuses the rest', async () => {
-    await using app = await inMode('MINIMAL')
+    await using app = await inMode('MINIMAL', mkdtempSync(join(tmpdir(), 'castellan-minimal-')))
     expect(await namesIn(app)).toEqual(['server_health', 'server_ping'])
     expect(await app.ask('server_ping')).toMatchObject({ ok: true })
     expect(await app.ask('server_health')).toMatchObject({
