@@ -5,6 +5,9 @@ export const mcpServerLimits = {
   mcpDeploymentsMax: 2_000,
   mcpToolsPerServerMax: 1_000,
   mcpToolAliasesMax: 8,
+  /** Pages of a server's list of tools, and the definition of one tool as JSON. */
+  mcpToolPagesMax: 20,
+  mcpToolBytesMax: 128 * 1024,
   mcpToolDescriptionCharsMax: 16 * 1024,
   /** One message of an MCP server, and of what it says of a failure. */
   mcpMessageBytesMax: 16 * 1024 * 1024,

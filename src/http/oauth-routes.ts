@@ -112,10 +112,12 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
     const origin = clients.originOf(req)
     const address = clients.addressOf(req)
     admit(address)
-    const body = await readBytes(req, limits.formBytesMax)
+    const body = await readBytes(req, limits.oauthBodyBytesMax)
     const form = new URLSearchParams(body.toString('utf8'))
     if (form.get('grant_type') !== CLIENT_CREDENTIALS) {
-      const init = { method: 'POST', headers: webHeaders(req, address), body: new Uint8Array(body) }
+      const headers = webHeaders(req, address)
+      headers.delete('cookie')
+      const init = { method: 'POST', headers, body: new Uint8Array(body) }
       await answer(people, origin, new Request(`${origin}${url}`, init), res)
       return
     }
@@ -137,6 +139,8 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
     const origin = clients.originOf(exchange.req)
     const withResource = async (request: Request): Promise<Request> => {
       const url = new URL(request.url)
+      // A client whose id is the address of a document is registered when it is first named.
+      if (url.searchParams.get('client_id')?.startsWith('https:')) await people.makeRoomForClient()
       if (!url.searchParams.has('resource')) url.searchParams.set('resource', `${origin}/mcp`)
       for (const resource of url.searchParams.getAll('resource').slice(0, RESOURCES_MAX)) {
         if (isOwnResource(origin, resource)) await people.ensureResource(resource)

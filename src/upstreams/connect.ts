@@ -276,5 +276,6 @@ const acceptsAll = {
 const clientOptions = (deps: ConnectDeps, mode: 'auto' | 'legacy'): ClientOptions => ({
   versionNegotiation: { mode, probe: { timeoutMs: limits.mcpProbeMs } },
   jsonSchemaValidator: acceptsAll,
+  listMaxPages: limits.mcpToolPagesMax,
   listChanged: { tools: { autoRefresh: false, onChanged: () => deps.onToolsChanged() } },
 })

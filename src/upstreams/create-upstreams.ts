@@ -89,7 +89,7 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
       instanceOf(at).use(at, async ({ client }) => {
         if (client.getServerCapabilities()?.tools === undefined) return []
         const { tools } = await client.listTools(undefined, { signal, timeout: settings.startMs, cacheMode: 'refresh' })
-        return tools as readonly ListedTool[]
+        return usable(tools as readonly ListedTool[], (line) => log.append(at.tenant, at.deploymentId, line))
       }),
 
     callTool: (at, name, args, { signal, onProgress }) =>
@@ -147,6 +147,21 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
       await log.close()
     },
   }
+}
+
+/** Each name once, and nothing that would make the list of every caller long. What is left out is told in the server's log. */
+function usable(tools: readonly ListedTool[], tell: (line: string) => void): readonly ListedTool[] {
+  const seen = new Set<string>()
+  return tools.filter((tool) => {
+    const isTwice = seen.has(tool.name)
+    seen.add(tool.name)
+    const isLarge = !isTwice && Buffer.byteLength(JSON.stringify(tool)) > limits.mcpToolBytesMax
+    if (isTwice || isLarge) {
+      const why = isTwice ? 'its name is there twice' : `its definition has more than ${limits.mcpToolBytesMax} bytes`
+      tell(`a tool is left out: ${why} (${JSON.stringify(tool.name.slice(0, 64))})`)
+    }
+    return !isTwice && !isLarge
+  })
 }
 
 /** The members that MCP gives an answer; whatever else a server adds is left out. */

@@ -16,14 +16,15 @@ export type CheckedFetch = Readonly<{
   check(url: URL, signal: AbortSignal): Promise<void>
 }>
 
+const CARRIAGE_RETURN = 0x0d
 const NO_BODY: ReadonlySet<number> = new Set([101, 204, 205, 304])
 
-/** `fetch` for addresses that others chose, with answers as streams. One line of an answer has at most `lineBytesMax` bytes. */
+/** `fetch` for addresses that others chose, with answers as streams. What a reader holds whole has at most `messageBytesMax` bytes. */
 export function createCheckedFetch({
   allowedNetworks,
   resolve = resolveBySystem,
-  lineBytesMax,
-}: HttpClientDeps & Readonly<{ lineBytesMax: number }>): CheckedFetch {
+  messageBytesMax,
+}: HttpClientDeps & Readonly<{ messageBytesMax: number }>): CheckedFetch {
   const isAllowed = createAddressRule(allowedNetworks)
 
   async function addressOf(url: URL, signal: AbortSignal): Promise<string> {
@@ -50,7 +51,11 @@ export function createCheckedFetch({
       const address = await addressOf(url, signal)
       const message = await open(url, address, init, signal)
       const status = message.statusCode ?? 0
-      const body = NO_BODY.has(status) ? null : Readable.toWeb(bounded(message, lineBytesMax))
+      if (status < 200 || status > 599) {
+        message.destroy()
+        throw new Error(`the server answered with the status ${status}`)
+      }
+      const body = NO_BODY.has(status) ? null : Readable.toWeb(bounded(message, messageBytesMax))
       if (body === null) message.resume()
       return new Response(body as ReadableStream | null, { status, headers: headersOf(message) })
     },
@@ -88,14 +93,30 @@ async function open(url: URL, address: string, init: RequestInit, signal: AbortS
   })
 }
 
-/** An answer may last for ever, but what is between two line ends is held whole by the reader. */
-function bounded(message: IncomingMessage, lineBytesMax: number): Readable {
+/** A stream of events may last for ever, but its reader holds what is between two empty lines. Every other answer is held whole. */
+function bounded(message: IncomingMessage, bytesMax: number): Readable {
+  const isEvents = /^text\/event-stream\b/i.test(message.headers['content-type'] ?? '')
   let length = 0
+  let line = 0
+  let last: number | undefined
+  function count(chunk: Buffer): void {
+    let from = 0
+    for (let end = isEvents ? chunk.indexOf(0x0a) : -1; end !== -1; end = chunk.indexOf(0x0a, from)) {
+      const bytes = line + end - from
+      length += end + 1 - from
+      const isEmpty = bytes === 0 || (bytes === 1 && (end > 0 ? chunk[end - 1] : last) === CARRIAGE_RETURN)
+      if (isEmpty) length = 0
+      line = 0
+      from = end + 1
+    }
+    last = chunk.at(-1) ?? last
+    line += chunk.length - from
+    length += chunk.length - from
+  }
   const counter = new Transform({
     transform(chunk: Buffer, _encoding, done) {
-      const end = chunk.lastIndexOf(0x0a)
-      length = end === -1 ? length + chunk.length : chunk.length - end - 1
-      if (length > lineBytesMax) done(new Error(`a message of the server has more than ${lineBytesMax} bytes`))
+      count(chunk)
+      if (length > bytesMax) done(new Error(`a message of the server has more than ${bytesMax} bytes`))
       else done(null, chunk)
     },
   })

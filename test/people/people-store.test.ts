@@ -163,11 +163,21 @@ describe.each(dialects)('people in %s', (dialect) => {
       .execute()
     const left = async () =>
       (await session.selectFrom('oauth_clients').select('id').orderBy('id').execute()).map(({ id }) => id)
-    expect(await store.countClients(database.read)).toBe(3)
+    const service = {
+      tenant: LOCAL_TENANT,
+      id: 'service',
+      name: 's',
+      secretHash: 'h',
+      role: 'member',
+      tier: 'user',
+    } as const
+    const more = { gateways: [], createdAtMs: NOW_MS - 1, createdBy: 'owner' }
+    await write((tx) => sqlServiceClientStore.insertClient(tx, { ...service, ...more }))
+    expect(await store.countClients(database.read)).toBe(4)
     expect(await write((tx) => store.deleteUnusedClients(tx, 1))).toBe(true)
-    expect(await left()).toEqual(['allowed', 'new'])
+    expect(await left()).toEqual(['allowed', 'new', 'service'])
     expect(await write((tx) => store.deleteUnusedClients(tx, 10))).toBe(true)
-    expect(await left()).toEqual(['allowed'])
+    expect(await left()).toEqual(['allowed', 'service'])
     expect(await write((tx) => store.deleteUnusedClients(tx, 10))).toBe(false)
   })
 

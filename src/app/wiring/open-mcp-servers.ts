@@ -172,11 +172,11 @@ function lazyRuntime(deps: AppDeps, parts: McpServerParts): UpstreamRuntime {
       import('../../upstreams/create-upstreams.ts'),
       import('../../web-client/checked-fetch.ts'),
     ])
-    const lineBytesMax = limits.mcpMessageBytesMax
+    const messageBytesMax = limits.mcpMessageBytesMax
     const { idle_secs, start_timeout_secs, call_timeout_secs, max_running } = config.mcp_servers
     const runtime = createUpstreams({
-      web: createCheckedFetch({ allowedNetworks: config.web.allow_private_addresses, lineBytesMax }),
-      localFetch: createCheckedFetch({ allowedNetworks: ['127.0.0.1'], lineBytesMax }).fetch,
+      web: createCheckedFetch({ allowedNetworks: config.web.allow_private_addresses, messageBytesMax }),
+      localFetch: createCheckedFetch({ allowedNetworks: ['127.0.0.1'], messageBytesMax }).fetch,
       workspaces: createServerWorkspaces(parts),
       log,
       clock,

@@ -65,7 +65,7 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
       import('../../web-client/checked-fetch.ts'),
     ])
     const allowedNetworks = config.web.allow_private_addresses
-    const web = createCheckedFetch({ allowedNetworks, lineBytesMax: limits.clientDocumentBytesMax })
+    const web = createCheckedFetch({ allowedNetworks, messageBytesMax: limits.clientDocumentBytesMax })
     const db = createLibraryDatabase(database)
     return createAccounts({ db, fetchDocument: web.fetch, clock, secret, passwords, random, logger, providers })
   })

@@ -12,8 +12,8 @@ import type { SecretService } from '../secrets/service.ts'
 import { invalid, requireAddress, requireUsableConfig, serverTypeOf } from './config-rules.ts'
 import { secretsOf } from './deployment-texts.ts'
 import { renameTools } from './discovery.ts'
-import type { CatalogItem, McpServerStore, ServerType } from './ports.ts'
-import type { EnvironmentVariable, OauthConfig, ServerConfig } from './rules.ts'
+import type { CatalogItem, Deployment, McpServerStore, ServerType } from './ports.ts'
+import { type EnvironmentVariable, mayDirect, type OauthConfig, type ServerConfig } from './rules.ts'
 import type { UpstreamRuntime } from './runtime.ts'
 import { slugOf } from './tool-names.ts'
 
@@ -191,12 +191,27 @@ export function createCatalog(deps: CatalogDeps) {
       const config = await withSecretsStored(deps, { write: tx, principal, nowMs }, merged, before.config)
       const item = { ...before, serverType, config, updatedAtMs: nowMs }
       await store.saveItem(tx, tenant, item)
+      const deployments = await store.listDeployments(tx, tenant, item.id)
+      for (const deployment of deployments) await forgetValues(tx, principal, deployment, nowMs)
       await deps.noteChange(tx, tenant)
-      return { item, deployments: await store.listDeployments(tx, tenant, item.id) }
+      return { item, deployments }
     })
     for (const deployment of deployments) await deps.runtime.stop(deployment.id)
     call.record({ kind: 'mcp_server_changed', body: recordOf(item) })
     return itemView(item)
+  }
+
+  /**
+   * Values that one person entered do not go where another leads the server: they are entered again. What they refer to stays, for
+   * it may be in use elsewhere.
+   */
+  async function forgetValues(tx: WriteTx, principal: Principal, deployment: Deployment, nowMs: number): Promise<void> {
+    const { tenant, values } = deployment
+    if (Object.keys(values).length === 0 || mayDirect(principal, deployment)) return
+    for (const value of Object.values(values)) await deps.secrets.remove(tx, tenant, value)
+    const error =
+      'ERR_CREDENTIAL_REQUIRED: The server was changed by another person. Deploy it again to enter its values.'
+    await store.saveDeployment(tx, tenant, { ...deployment, values: {}, status: 'pending', error, updatedAtMs: nowMs })
   }
 
   async function remove(call: Pick<Call, 'principal' | 'transact' | 'record'>, input: Readonly<{ id: string }>) {

@@ -25,7 +25,7 @@ import {
 import { storeToolList } from './discovery.ts'
 import { type Grants, needsAuthorization } from './grants.ts'
 import type { CatalogItem, Deployment, DeploymentStatus, McpServerStore } from './ports.ts'
-import { hasOwnValue, missingFields, valueFields } from './rules.ts'
+import { hasOwnValue, mayDirect, missingFields, valueFields } from './rules.ts'
 import type { UpstreamAddress, UpstreamRuntime } from './runtime.ts'
 import { specOf } from './spec.ts'
 
@@ -171,7 +171,10 @@ export function createDeployments(deps: DeploymentDeps) {
       ) {
         throw alreadyDeployed(before)
       }
-      const values = { ...before?.values, ...(await storedValues(tx, call, item, input.values ?? {}, 'caller')) }
+      // Beside values of another person's choice, those of the author could be sent where that person likes.
+      const isKept = before !== undefined && (input.values === undefined || mayDirect(principal, before))
+      const kept = isKept ? before.values : {}
+      const values = { ...kept, ...(await storedValues(tx, call, item, input.values ?? {}, 'caller')) }
       const missing = missingFields(item.config, values)
       const status: DeploymentStatus = missing.length > 0 ? 'pending' : 'discovering-tools'
       const deployment: Deployment = {

@@ -1,3 +1,7 @@
+import { isPermitted } from '../../contract/permissions.ts'
+import { identityOf, type Principal } from '../../contract/principal.ts'
+import type { Sharing } from '../../contract/sharing.ts'
+
 /** How a server is run or reached, in the words of the tools that take it. */
 export type AuthField = Readonly<{
   name: string
@@ -137,3 +141,7 @@ export const hasOwnValue = ({ default: fallback, preset }: ValueField): boolean 
 /** Required values that neither the deployment nor the item has. */
 export const missingFields = (config: ServerConfig, values: Readonly<Record<string, string>>): readonly ValueField[] =>
   valueFields(config).filter((field) => field.required && values[field.name] === undefined && !hasOwnValue(field))
+
+/** Whether the caller may decide where the values of a deployment go: its author, and administrators of servers. */
+export const mayDirect = (principal: Principal, { sharing }: Readonly<{ sharing: Sharing }>): boolean =>
+  sharing.author === identityOf(principal) || isPermitted(principal, 'mcpServerInstallation:admin')

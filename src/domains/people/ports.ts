@@ -108,7 +108,7 @@ export type PeopleStore = Readonly<{
   findAccessToken(tx: ReadTx, tokenHash: string): Promise<AccessToken | undefined>
 
   countClients(tx: ReadTx): Promise<number>
-  /** The oldest that no user has allowed. Answers whether there was one. */
+  /** The oldest that registered themselves and that no user has allowed. Answers whether there was one. */
   deleteUnusedClients(tx: WriteTx, limit: number): Promise<boolean>
 
   /** Addresses of this server that tokens can be for. There is a bound on how many: the oldest make room, and come back when asked for. */

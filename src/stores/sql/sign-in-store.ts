@@ -104,6 +104,7 @@ const deleteUnusedClients = statement<{ limit: number }>('sign-in-store.deleteUn
       .selectFrom('oauth_clients as unused')
       .select('unused.clientId')
       .where('unused.clientId', 'not in', (inner) => inner.selectFrom('oauth_consents').select('clientId'))
+      .where('unused.clientId', 'not in', (inner) => inner.selectFrom('service_clients').select('id'))
       // Programs without a person need nobody's consent.
       .where('unused.clientId', 'not in', (inner) => inner.selectFrom('service_clients').select('id'))
       .orderBy('unused.createdAt')

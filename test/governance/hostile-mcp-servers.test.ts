@@ -1,0 +1,63 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { json } from 'node:stream/consumers'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { openTestApp, type TestApp } from '../support/app.ts'
+
+type Asked = { id?: number; method: string; params?: { cursor?: string } }
+type Deployed = { id: string; status: string; error: string | null; toolCount: number }
+
+/** A server that lists what it likes. */
+async function startLister(list: (cursor: string | undefined) => object): Promise<AsyncDisposable & { url: string }> {
+  const server = createServer(async (req, res) => {
+    if (req.method !== 'POST') return void res.writeHead(405).end()
+    const { id, method, params } = (await json(req)) as Asked
+    if (id === undefined) return void res.writeHead(202).end()
+    const info = { protocolVersion: '2025-06-18', capabilities: { tools: {} }, serverInfo: { name: 'x', version: '1' } }
+    const answers: Record<string, () => object> = { initialize: () => info, 'tools/list': () => list(params?.cursor) }
+    const result = answers[method]?.()
+    const answer = result === undefined ? { error: { code: -32601, message: 'no' } } : { result }
+    res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ jsonrpc: '2.0', id, ...answer }))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+const tool = (name: string, more: object = {}) => ({ name, inputSchema: { type: 'object' }, ...more })
+
+let app: TestApp
+beforeEach(async () => {
+  app = await openTestApp({ config: { 'web.allow_private_addresses': ['127.0.0.1'] } })
+})
+afterEach(() => app[Symbol.asyncDispose]())
+
+async function deployed(serverUrl: string): Promise<Deployed> {
+  const { id } = await app.ask<{ id: string }>('create_mcp_server', { name: 'Hostile', serverUrl })
+  return await app.ask<Deployed>('deploy_mcp_server', { catalogId: id })
+}
+
+describe('a hostile MCP server', () => {
+  it('keeps its useful tools when it lists one twice and one too large, and its log says what is left out', async () => {
+    const list = () => ({
+      tools: [tool('a'), tool('b', { description: 'first' }), tool('b'), tool('c', { title: 'x'.repeat(200_000) })],
+    })
+    await using server = await startLister(list)
+    const { id, ...rest } = await deployed(server.url)
+    expect(rest).toMatchObject({ status: 'success', error: null, toolCount: 2 })
+    const { lines } = await app.ask<{ lines: string[] }>('get_mcp_server_logs', { serverId: id })
+    expect(lines.filter((line) => line.includes('a tool is left out')).length).toBe(2)
+  })
+
+  it('does not list for ever', async () => {
+    let pages = 0
+    await using server = await startLister(() => ({ tools: [tool(`t${++pages}`)], nextCursor: `c${pages}` }))
+    expect(await deployed(server.url)).toMatchObject({ status: 'error' })
+    expect(pages).toBeLessThan(50)
+  })
+})
