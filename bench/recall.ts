@@ -7,8 +7,8 @@
  */
 import { readFileSync } from 'node:fs'
 import { pathToFileURL } from 'node:url'
+import { createQueryLanguage, type QueryLanguage } from '../src/kernel/query-plan.ts'
 import { stem } from '../src/kernel/stem.ts'
-import { createQueryLanguage, type QueryLanguage } from '../src/tools/runtime/search/query-plan.ts'
 import { type JsonSchema, schemaText } from '../src/tools/runtime/search/schema-text.ts'
 import { buildToolIndex, type SearchableTool } from '../src/tools/runtime/search/tool-index.ts'
 

@@ -189,6 +189,13 @@ async function openMinimal(deps: CoreDeps, { catalog, views, skills }: CoreParts
   }
 }
 
+/** Search by meaning and by words; the model is loaded with the first search. */
+function openSearch({ config, clock, logger }: CoreDeps, views: CoreParts['views']) {
+  const embedder = openEmbedder(config)
+  const toolSearch = createToolSearch({ views, mode: config.mode, embedder: embedder.get, clock, logger })
+  return { embedder, toolSearch }
+}
+
 async function openCore(deps: CoreDeps, given: CoreParts): Promise<Core> {
   const { catalog, views, skills } = given
   const { config, clock, logger } = deps
@@ -217,8 +224,7 @@ async function openCore(deps: CoreDeps, given: CoreParts): Promise<Core> {
     },
   )
   const server = describeServer(deps, catalog, skills, { database, guard, time })
-  const embedder = openEmbedder(config)
-  const toolSearch = createToolSearch({ views, mode: config.mode, embedder: embedder.get, clock, logger })
+  const search = openSearch(deps, views)
   const services: Partial<Services> = {
     tasks: createTaskService({ store: sqlTaskStore, trail, strictProjects: config.ledger.strict_projects }),
     trail,
@@ -230,27 +236,14 @@ async function openCore(deps: CoreDeps, given: CoreParts): Promise<Core> {
     skills,
     server,
     people: people.service,
-    searchTools: toolSearch.search,
+    searchTools: search.toolSearch.search,
   }
   const invoker = createToolInvoker(views, config.mode, (principal) => owners.present(database.read, principal))
   const pipeline = createPipeline(deps, catalog, views, policies, services, { database, guard, disk })
   invoker.connect(pipeline.callTool)
   const wings = await openWings(
     deps,
-    {
-      ...given,
-      database,
-      directory,
-      ownerWatch,
-      owners,
-      disk,
-      invoker,
-      models,
-      policies,
-      server,
-      embedder,
-      toolSearch,
-    },
+    { ...given, ...search, database, directory, ownerWatch, owners, disk, invoker, models, policies, server },
     (opened) => Object.assign(services, opened),
   )
   // What is wrong with a log is said at the start.
@@ -269,7 +262,7 @@ async function openCore(deps: CoreDeps, given: CoreParts): Promise<Core> {
     async close() {
       ownerWatch.close()
       await wings.close()
-      await embedder.close()
+      await search.embedder.close()
       await time.close()
       await database.flush()
       await checkpointer.close()

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { toolsets } from '../../src/tools/runtime/define-tool.ts'
 import { foldersOf, foldersWithoutDomain } from './toolset-folders.ts'
 
-/** An empty one is what a checkout leaves of a folder that was renamed. */
+/** Git keeps no empty folders, but a checkout may leave them behind. */
 const foldersIn = (path: string): string[] =>
   readdirSync(path, { withFileTypes: true })
     .filter((entry) => entry.isDirectory() && readdirSync(`${path}/${entry.name}`).length > 0)

@@ -8,8 +8,8 @@ import {
   type RecallQuery,
   rankOf,
 } from '../../bench/recall.ts'
+import { createQueryLanguage } from '../../src/kernel/query-plan.ts'
 import { stem } from '../../src/kernel/stem.ts'
-import { createQueryLanguage } from '../../src/tools/runtime/search/query-plan.ts'
 
 const tools = loadCatalogue()
 const queries = loadQueries()

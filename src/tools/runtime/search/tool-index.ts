@@ -1,10 +1,9 @@
 import { hybridScoring } from '../../../kernel/hybrid-rank.ts'
-import { stem } from '../../../kernel/stem.ts'
-import { stopWords } from '../../../kernel/stop-words.ts'
+import { englishQueries, keywordIndexSteps, type WordScores } from '../../../kernel/keyword-index.ts'
+import type { QueryLanguage, QueryPlan } from '../../../kernel/query-plan.ts'
 import type { TimeSlicer } from '../../../kernel/time-slicer.ts'
-import { documentWords, splitPieces } from '../../../kernel/tokenize.ts'
+import { documentWords } from '../../../kernel/tokenize.ts'
 import { paramsLine } from './params-line.ts'
-import { createQueryLanguage, planQuery, type QueryLanguage, type QueryPlan } from './query-plan.ts'
 import { matchByRegex } from './regex-match.ts'
 import { type JsonSchema, schemaText } from './schema-text.ts'
 import { checkRequest, searchLimits, type ToolSearchRequest } from './search-request.ts'
@@ -64,19 +63,9 @@ const fields = {
   usersSay: { weight: 3, b: 0.75 },
 } as const
 type Field = keyof typeof fields
-const fieldNames = Object.keys(fields) as Field[]
-const saturation = 3
-const boosts = { exactName: 1000, nameContains: 100, exactTitle: 600, titleContains: 60 } as const
-/** The share of the score that does not depend on how many of the query's ideas a tool meets. */
-const coverageFloor = 0.4
+const rules = { fields, saturation: 3 } as const
 
-type Entry = Readonly<{ tool: SearchableTool; namePhrase: string; titlePhrase: string; found: () => FoundTool }>
-/** By the index of each tool: its score, 0 where it does not match, and whether the query is its name or its title. */
-type WordScores = Readonly<{ scores: Float64Array; isNamed: readonly boolean[] }>
-/** The indexes of the tools that have a term, and what it adds to the score of each. */
-type Postings = Readonly<{ tools: Int32Array; values: Float64Array }>
-
-export const englishQueries: QueryLanguage = createQueryLanguage(stem)
+type Entry = Readonly<{ tool: SearchableTool; found: () => FoundTool }>
 
 export type IndexOptions = Readonly<{
   language?: QueryLanguage
@@ -114,25 +103,27 @@ function* indexSteps(
 ): Generator<undefined, ToolIndex> {
   const entries: Entry[] = []
   for (const tool of uniqueByName(tools)) {
-    entries.push(toEntry(tool, language))
+    entries.push(toEntry(tool))
     yield
   }
   const names = entries.map(({ tool }) => tool.name)
-  const { postings, surfaces } = yield* indexTexts(entries, language)
+  const documents = entries.map(({ tool }) => tool)
+  const words = yield* keywordIndexSteps(documents, (index) => fieldWords(documents[index]!), rules, language)
   const meaningOfAll = createVectorTable(entries.map(({ tool }) => vectors.get(tool.name) ?? []))
   const ranked = (query: string, visible: readonly boolean[], asked: Float32Array | undefined, limit: number) => {
-    const plan = planQuery(query, knownTerms(postings, surfaces, visible), language)
-    const byWords = scoreWords(entries, visible, plan, postings, phrase(query, language))
+    const byWords = words.score(query, visible)
     const top =
       asked === undefined
         ? topScores(byWords.scores, limit)
         : rankByMeaning(meaningOfAll(asked), visible, byWords, query, limit)
-    return { ...top, plan }
+    return { ...top, plan: byWords.plan }
   }
   return {
     size: entries.length,
     rank: ({ query, asked, isVisible = () => true }) => {
-      const { first, total } = ranked(query, names.map(isVisible), asked, searchLimits.rankedMax)
+      // The words of a long text are its beginning; what it means is in `asked`.
+      const beginning = query.slice(0, searchLimits.queryCharactersMax)
+      const { first, total } = ranked(beginning, names.map(isVisible), asked, searchLimits.rankedMax)
       return { names: first.map((index) => names[index]!), total }
     },
     search: (request) => {
@@ -203,12 +194,10 @@ function uniqueByName(tools: Iterable<SearchableTool>): SearchableTool[] {
   return [...byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
-function toEntry(tool: SearchableTool, language: QueryLanguage): Entry {
+function toEntry(tool: SearchableTool): Entry {
   let found: FoundTool | undefined
   return {
     tool,
-    namePhrase: phrase(tool.name, language),
-    titlePhrase: phrase(tool.title ?? '', language),
     found: () => {
       const { name: toolName, description, source, server } = tool
       found ??= { toolName, description, source, server, params: paramsLine(tool.inputSchema) }
@@ -227,116 +216,6 @@ function fieldWords(tool: SearchableTool): Record<Field, string[]> {
     argumentTexts: schema.descriptions.flatMap(documentWords),
     usersSay: (tool.usersSay ?? []).flatMap(documentWords),
   }
-}
-
-/** BM25F: one weighted, length-corrected frequency per term and tool over all fields, then saturation and rarity. */
-function* indexTexts(
-  entries: readonly Entry[],
-  language: QueryLanguage,
-): Generator<undefined, { postings: ReadonlyMap<string, Postings>; surfaces: ReadonlyMap<string, string> }> {
-  const texts: Record<Field, string[]>[] = []
-  for (const { tool } of entries) {
-    texts.push(fieldWords(tool))
-    yield
-  }
-  const average = {} as Record<Field, number>
-  for (const field of fieldNames) {
-    average[field] = texts.reduce((sum, words) => sum + words[field].length, 0) / Math.max(1, texts.length)
-  }
-  const surfaces = new Map<string, string>()
-  const frequencies = new Map<string, Map<number, number>>()
-  for (const [index, words] of texts.entries()) {
-    for (const field of fieldNames) {
-      const { weight, b } = fields[field]
-      const perWord = weight / (1 - b + (b * words[field].length) / Math.max(1, average[field]))
-      for (const surface of words[field]) {
-        const term = surfaces.get(surface) ?? language.stem(surface)
-        surfaces.set(surface, term)
-        const list = frequencies.get(term) ?? new Map<number, number>()
-        if (list.size === 0) frequencies.set(term, list)
-        list.set(index, (list.get(index) ?? 0) + perWord)
-      }
-    }
-    yield
-  }
-  const postings = new Map<string, Postings>()
-  for (const [term, list] of frequencies) {
-    const rarity = Math.log(1 + (entries.length - list.size + 0.5) / (list.size + 0.5))
-    const values = Float64Array.from(list.values(), (frequency) => (rarity * frequency) / (saturation + frequency))
-    postings.set(term, { tools: Int32Array.from(list.keys()), values })
-    yield
-  }
-  return { postings, surfaces }
-}
-
-function knownTerms(
-  postings: ReadonlyMap<string, Postings>,
-  surfaces: ReadonlyMap<string, string>,
-  visible: readonly boolean[],
-) {
-  const has = (term: string): boolean => postings.get(term)?.tools.some((tool) => visible[tool]) ?? false
-  return {
-    has,
-    surfaces: function* () {
-      for (const pair of surfaces) if (has(pair[1])) yield pair
-    },
-  }
-}
-
-function scoreWords(
-  entries: readonly Entry[],
-  visible: readonly boolean[],
-  plan: QueryPlan,
-  postings: ReadonlyMap<string, Postings>,
-  queryPhrase: string,
-): WordScores {
-  const sums = new Float64Array(entries.length)
-  const met = new Uint8Array(entries.length)
-  for (const unit of plan.units) {
-    const best = new Float64Array(entries.length)
-    for (const [term, weight] of unit.alternatives) {
-      const { tools, values } = postings.get(term) ?? nowhere
-      for (let at = 0; at < tools.length; at++) {
-        const tool = tools[at]!
-        if (values[at]! * weight > best[tool]!) best[tool] = values[at]! * weight
-      }
-    }
-    for (let tool = 0; tool < best.length; tool++) {
-      if (best[tool] === 0) continue
-      sums[tool]! += best[tool]!
-      met[tool]!++
-    }
-  }
-  const isNamed = new Array<boolean>(entries.length).fill(false)
-  const scores = new Float64Array(entries.length)
-  for (let tool = 0; tool < scores.length; tool++) {
-    if (!visible[tool]) continue
-    const boost = spellingBoost(entries[tool]!, queryPhrase)
-    isNamed[tool] = boost >= boosts.exactTitle
-    const coverage = coverageFloor + ((1 - coverageFloor) * met[tool]!) / Math.max(1, plan.units.length)
-    scores[tool] = sums[tool]! * coverage + boost
-  }
-  return { scores, isNamed }
-}
-
-const nowhere: Postings = { tools: new Int32Array(), values: new Float64Array() }
-
-/** The words of a text in order, as ` one two `, so that a stretch of words is a substring. */
-function phrase(text: string, language: QueryLanguage): string {
-  const words = splitPieces(text).flatMap((piece) => piece.parts)
-  const meaningful = words.filter((word) => !stopWords.has(word))
-  return ` ${(meaningful.length > 0 ? meaningful : words).map(language.stem).join(' ')} `
-}
-
-/** For a query that is, but for case, separators and word forms, the name or title itself or a stretch of it. */
-function spellingBoost(entry: Entry, queryPhrase: string): number {
-  if (queryPhrase.trim() === '') return 0
-  let boost = 0
-  if (entry.namePhrase === queryPhrase) boost += boosts.exactName
-  else if (entry.namePhrase.includes(queryPhrase)) boost += boosts.nameContains
-  if (entry.titlePhrase === queryPhrase) boost += boosts.exactTitle
-  else if (entry.titlePhrase.includes(queryPhrase)) boost += boosts.titleContains
-  return boost
 }
 
 function answer(

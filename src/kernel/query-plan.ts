@@ -1,25 +1,25 @@
-import { editDistance } from '../../../kernel/nearest-name.ts'
-import { stopWords } from '../../../kernel/stop-words.ts'
-import { foldWord, type Piece, splitPieces } from '../../../kernel/tokenize.ts'
-import { synonymGroups, translations } from './vocabulary.ts'
+import { editDistance } from './nearest-name.ts'
+import { synonymGroups, translations } from './query-vocabulary.ts'
+import { stopWords } from './stop-words.ts'
+import { foldWord, type Piece, splitPieces } from './tokenize.ts'
 
 /**
- * A query as the index evaluates it. Each unit stands for one idea; a tool earns the best of the unit's alternatives,
+ * A query as the keyword index evaluates it. Each unit stands for one idea; a document earns the best of the unit's alternatives,
  * never their sum, so that synonyms cannot outvote a word that was really said.
  */
 export type QueryUnit = Readonly<{ displayed: string; alternatives: ReadonlyMap<string, number> }>
 export type QueryPlan = Readonly<{
   units: readonly QueryUnit[]
-  /** Words as typed, each with the reading that was searched instead when no tool text has it. */
+  /** Words as typed, each with the reading that was searched instead when no document has it. */
   corrected: readonly Readonly<{ displayed: string; reading: string }>[]
-  /** Words as typed that lead to no tool at all. */
+  /** Words as typed that lead to no document at all. */
   unmatched: readonly string[]
 }>
 
-/** What the planner may know of an index: only terms that occur in a tool the caller may see. */
+/** What the planner may know of an index: only terms that occur in a document the caller may see. */
 export type KnownTerms = Readonly<{
   has(term: string): boolean
-  /** Words as tool texts write them, folded, with the term they are indexed under. */
+  /** Words as documents write them, folded, with the term they are indexed under. */
   surfaces(): Iterable<readonly [surface: string, term: string]>
 }>
 
@@ -147,7 +147,7 @@ function pairUnits(piece: Piece, known: KnownTerms, language: QueryLanguage): Qu
   ]
 }
 
-/** Neighbouring words that tool texts write as one: `who am i` for `whoami`, `work space` for `workspace`. */
+/** Neighbouring words that documents write as one: `who am i` for `whoami`, `work space` for `workspace`. */
 function compoundUnits(pieces: readonly Piece[], known: KnownTerms, language: QueryLanguage): QueryUnit[] {
   const units: QueryUnit[] = []
   for (let start = 0; start < pieces.length; start++) {

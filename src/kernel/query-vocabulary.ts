@@ -1,5 +1,5 @@
 /**
- * Words of queries that tool texts say differently, as data. They widen a query; tool texts are never rewritten.
+ * Words of queries that documents say differently, as data. They widen a query; documents are never rewritten.
  */
 
 /** Words of one line stand for each other. */
