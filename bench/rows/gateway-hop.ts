@@ -71,17 +71,29 @@ async function ours(bench: Bench): Promise<Contender> {
     if (!response.ok) throw new Error(`${tool}: ${JSON.stringify(answer)}`)
     return answer
   }
-  return opened(launch, port, async (server) => {
-    const { command, args } = hopUpstream
-    const { id, toolPrefix } = await post('create_mcp_server', {
-      name: 'bench',
-      command,
-      arguments: args,
-      scope: 'org',
-    })
-    await post('deploy_mcp_server', { catalogId: id, scope: 'org' })
-    return ready(await server.openLegacy(), callBody(`${toolPrefix}echo`, {}))
-  })
+  return opened(
+    launch,
+    port,
+    async (server) => {
+      const { command, args } = hopUpstream
+      const { id, toolPrefix } = await post('create_mcp_server', {
+        name: 'bench',
+        command,
+        arguments: args,
+        scope: 'org',
+      })
+      const { id: mcpServerId } = await post('deploy_mcp_server', { catalogId: id, scope: 'org' })
+      const { id: mcpGatewayId } = await post('create_mcp_gateway', {
+        name: 'hop',
+        scope: 'org',
+        toolExposureMode: 'full',
+      })
+      const toolId = `${toolPrefix}echo`
+      await post('bulk_assign_tools_to_mcp_gateways', { assignments: [{ mcpGatewayId, toolId, mcpServerId }] })
+      return ready(await server.openLegacy(), callBody(toolId, {}))
+    },
+    '/mcp/hop',
+  )
 }
 
 async function mcpHub(bench: Bench): Promise<Contender> {
