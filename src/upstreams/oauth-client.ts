@@ -74,6 +74,13 @@ async function begin(request: GrantRequest, fetchFn: Fetch) {
     ...(scope === undefined ? {} : { scope }),
     ...(resource === undefined ? {} : { resource }),
   })
+  // It becomes a link on a page of ours, and a link can be a script.
+  if (!['http:', 'https:'].includes(authorizationUrl.protocol)) {
+    throw new AppError(
+      'ERR_UPSTREAM_UNAUTHORIZED',
+      'The address of the authorization server is not one of http or https.',
+    )
+  }
   return { serverUrl, server, registration, resource, scope, url: authorizationUrl.href, verifier: codeVerifier }
 }
 

@@ -59,6 +59,20 @@ describe('what a person entered for a server', () => {
     expect(await listed(ann)).toMatchObject([{ status: 'success' }])
   })
 
+  it('is not kept in the server itself either', async () => {
+    const oauthConfig = { client_id: 'c', client_secret: 'the-secret-of-ann', token_endpoint: 'https://example.com/t' }
+    const { id } = await app.ask<{ id: string }>(
+      'create_mcp_server',
+      { name: 'With client', serverUrl: good.url, oauthConfig, scope: 'team', teams: ['crew'] },
+      ann,
+    )
+    const elsewhere = { id, serverUrl: evil.url }
+    expect(await app.refusal('edit_mcp_config', elsewhere, ben)).toMatchObject({ code: 'ERR_NOT_FOUND' })
+    const anew = { ...oauthConfig, client_secret: 'the-secret-of-ben', token_endpoint: 'https://example.org/t' }
+    await app.ask('edit_mcp_config', { ...elsewhere, oauthConfig: anew }, ben)
+    await app.ask('edit_mcp_config', { id, serverUrl: good.url })
+  })
+
   it('is not kept beside values that another member of the team gives', async () => {
     const forTeam = { scope: 'team', teamId: 'crew' }
     await deploy({ ...forTeam, values: { key: TOKEN } }, ann)

@@ -54,6 +54,17 @@ describe('a hostile MCP server', () => {
     expect(lines.filter((line) => line.includes('a tool is left out')).length).toBe(2)
   })
 
+  it('cannot make a script of the link on which a person signs in', async () => {
+    await using server = await startLister(() => ({ tools: [tool('a')] }))
+    const script = 'javascript:alert(1)'
+    const oauthConfig = { client_id: 'c', authorization_endpoint: script, token_endpoint: server.url }
+    const args = { name: 'Scripted', serverUrl: server.url, oauthConfig }
+    const { id } = await app.ask<{ id: string }>('create_mcp_server', args)
+    const { id: serverId } = await app.ask<Deployed>('deploy_mcp_server', { catalogId: id })
+    const refusal = await app.refusal('authorize_mcp_server', { serverId })
+    expect(refusal).toMatchObject({ code: 'ERR_UPSTREAM_UNAUTHORIZED', message: expect.stringContaining('http') })
+  })
+
   it('does not list for ever', async () => {
     let pages = 0
     await using server = await startLister(() => ({ tools: [tool(`t${++pages}`)], nextCursor: `c${pages}` }))

@@ -188,7 +188,9 @@ export function createCatalog(deps: CatalogDeps) {
       const merged: ServerConfig = { ...before.config, ...given_ }
       const serverType = given ?? before.serverType
       requireUsableConfig(serverType, merged)
-      const config = await withSecretsStored(deps, { write: tx, principal, nowMs }, merged, before.config)
+      // Another member of the team enters the secrets anew: they would go where that member leads them.
+      const known = mayDirect(principal, before) ? before.config : {}
+      const config = await withSecretsStored(deps, { write: tx, principal, nowMs }, merged, known)
       const item = { ...before, serverType, config, updatedAtMs: nowMs }
       await store.saveItem(tx, tenant, item)
       const deployments = await store.listDeployments(tx, tenant, item.id)
