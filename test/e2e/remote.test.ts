@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -23,7 +23,7 @@ beforeAll(async () => {
   )
   server = await startRealServer({
     dataDir,
-    env: { CASTELLAN_REQUIRE_KEYS: 'true' },
+    env: { CASTELLAN_REQUIRE_KEYS: 'true', CASTELLAN_RATE_LIMITS_ENABLED: 'false' },
     args: ['--tls-cert', pair.cert, '--tls-key', pair.key],
   })
   origin = new URL(server.url).origin
@@ -96,7 +96,9 @@ describe('a command with CASTELLAN_URL', () => {
     const { key: verifierKey } = await answerOf(['export', join(home, 'log.jsonl')])
     expect(readFileSync(join(home, 'log.jsonl'), 'utf8')).toContain('api_key_create')
     expect(await answerOf(['verify', '--key', String(verifierKey)])).toMatchObject({ ok: true, kind: 'export' })
-    const { key: otherKey } = await castellanJson({ dataDir: join(home, 'other') }, ['call', 'log_checkpoint'])
+    const dataDir = join(home, 'other')
+    mkdirSync(dataDir)
+    const { key: otherKey } = await castellanJson({ dataDir }, ['call', 'log_checkpoint'])
     expect((await there(['verify', '--key', String(otherKey)])).code).toBe(5)
   })
 
