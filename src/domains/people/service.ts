@@ -4,10 +4,10 @@ import { limits } from '../../contract/limits.ts'
 import type { BuiltInRole, TenantId, Tier } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
-import { sha256Bytes } from '../../kernel/hash.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { type AdmissionMethods, createAdmission, type ProviderRules } from './admission.ts'
-import type { Invitation, Passwords, PeopleStore, User } from './ports.ts'
+import { createInvitations, hashOfLink, type InvitationMethods, invitationEffect } from './invitations.ts'
+import type { Invitation, Mailer, Passwords, PeopleStore, User } from './ports.ts'
 import { checkEmail, checkPersonRights, invitationStatus, losesRights, peopleTenant, tenantTaken } from './rules.ts'
 import { createServiceClients, type ServiceClientDeps, type ServiceClientMethods } from './service-clients.ts'
 import { createTeamMethods, type TeamMethods } from './teams.ts'
@@ -15,8 +15,6 @@ import {
   type AttemptView,
   attemptView,
   grantView,
-  type InvitationView,
-  invitationView,
   type SessionView,
   sessionView,
   type UserView,
@@ -26,8 +24,8 @@ import {
 export type PeopleReading = Pick<Call, 'principal' | 'nowMs' | 'read'>
 export type PeopleWriting = Pick<Call, 'principal' | 'nowMs' | 'read' | 'write' | 'record' | 'origin'>
 
-type InTenant = Readonly<{ tenant?: string | undefined }>
-type NewPerson = InTenant &
+export type InTenant = Readonly<{ tenant?: string | undefined }>
+export type NewPerson = InTenant &
   Readonly<{
     email: string
     role: BuiltInRole
@@ -38,6 +36,7 @@ type NewPerson = InTenant &
 /** Whom an installation knows, in which organisation and teams, and the links that let them in. */
 export type PeopleService = TeamMethods &
   AdmissionMethods &
+  InvitationMethods &
   ServiceClientMethods &
   Readonly<{
     /** The link lets the person choose a password; it works once. */
@@ -73,15 +72,6 @@ export type PeopleService = TeamMethods &
       call: PeopleReading,
       input: InTenant,
     ): Promise<Readonly<{ attempts: readonly AttemptView[]; truncated: boolean }>>
-    invite(
-      call: PeopleWriting,
-      input: NewPerson & Readonly<{ expires_in_hours?: number | undefined }>,
-    ): Promise<InvitationView & Readonly<{ link: string }>>
-    listInvitations(
-      call: PeopleReading,
-      input: InTenant,
-    ): Promise<Readonly<{ invitations: readonly InvitationView[]; truncated: boolean }>>
-    cancelInvitation(call: PeopleWriting, input: InTenant & Readonly<{ invitation: string }>): Promise<InvitationView>
     /**
      * Hashing takes long, and others would wait for a transaction in which it happened: so it happens before, and only for
      * a link that can be used.
@@ -101,13 +91,14 @@ export type PeopleDeps = ServiceClientDeps &
     passwords: Pick<Passwords, 'hash'>
     /** Where links lead when a call does not come over HTTP. */
     linkOrigin: string
+    /** Undefined where no mail server is configured. */
+    mailer: (() => Promise<Mailer>) | undefined
     providers: readonly ProviderRules[]
     /** Told within the transaction that takes rights from a user, or the user away. */
     noteRevoked(tenant: TenantId, userId: string): void
   }>
 
 const LINK_TOKEN = /^[A-Za-z0-9_-]{43}$/
-export const hashOfLink = (token: string): string => sha256Bytes(token).toString('hex')
 
 /** The invitation that a link stands for, while it can be used. */
 export async function openInvitation(
@@ -158,25 +149,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
     return (await store.findUserByEmail(read, email))?.tenant === tenant ? await requireNewEmail(read, email) : email
   }
 
-  async function newLink(
-    call: PeopleWriting,
-    person: Pick<Invitation, 'tenant' | 'email' | 'role' | 'tier' | 'teams' | 'userId'>,
-    lifeMs: number,
-  ): Promise<Readonly<{ invitation: Invitation; link: string }>> {
-    const token = random.bytes(32).toString('base64url')
-    const invitation: Invitation = {
-      ...person,
-      id: randomId(random, 'inv'),
-      tokenHash: hashOfLink(token),
-      createdBy: call.principal.actor,
-      createdAtMs: call.nowMs,
-      expiresAtMs: call.nowMs + lifeMs,
-      acceptedAtMs: null,
-      cancelledAtMs: null,
-    }
-    await store.insertInvitation(call.write, invitation)
-    return { invitation, link: `${call.origin ?? deps.linkOrigin}/invitation/${token}` }
-  }
+  const { newLink, ...invitations } = createInvitations(deps, { requireNewMember, teamIds: teams.idsOf })
 
   async function insertUser(
     call: Pick<Call, 'write' | 'record'>,
@@ -201,6 +174,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
 
   return {
     ...teams,
+    ...invitations,
     ...createServiceClients(deps),
     ...createAdmission(deps, { insertUser, knownTeams, noteAccepted }),
 
@@ -305,38 +279,6 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       return { attempts, truncated: found.length > attempts.length }
     },
 
-    async invite(call, input) {
-      const tenant = peopleTenant(call.principal, input.tenant)
-      const rights = checkPersonRights(call.principal, input)
-      const email = await requireNewMember(call.read, tenant, input.email)
-      const teamIds = await teams.idsOf(call.read, tenant, input.teams ?? [])
-      const lifeMs = input.expires_in_hours === undefined ? limits.invitationMs : input.expires_in_hours * 3_600_000
-      const person = { tenant, email, ...rights, teams: teamIds, userId: null }
-      const { invitation, link } = await newLink(call, person, lifeMs)
-      call.record(invitationEffect('invitation_created', invitation))
-      return { ...invitationView(invitation, call.nowMs), link }
-    },
-
-    async listInvitations({ principal, read, nowMs }, input) {
-      const tenant = peopleTenant(principal, input.tenant)
-      const found = await store.listInvitations(read, tenant, limits.apiKeyListMax + 1)
-      const invitations = found.slice(0, limits.apiKeyListMax).map((invitation) => invitationView(invitation, nowMs))
-      return { invitations, truncated: found.length > invitations.length }
-    },
-
-    async cancelInvitation(call, input) {
-      const tenant = peopleTenant(call.principal, input.tenant)
-      const found = await store.findInvitation(call.read, tenant, input.invitation)
-      if (found === undefined) {
-        const message = 'invitation: there is none with this id; castellan invite list (invitation_list) shows them'
-        throw new AppError('ERR_NOT_FOUND', message, { invitation: input.invitation.slice(0, 128) })
-      }
-      checkPersonRights(call.principal, found)
-      const isCancelled = await store.cancelInvitation(call.write, tenant, found.id, call.nowMs)
-      if (isCancelled) call.record(invitationEffect('invitation_cancelled', found))
-      return invitationView(isCancelled ? { ...found, cancelledAtMs: call.nowMs } : found, call.nowMs)
-    },
-
     async hashPasswordOf({ read, nowMs }, input) {
       await requireInvitation(read, input.token, nowMs)
       hashes.set(input, await deps.passwords.hash(input.password))
@@ -376,20 +318,6 @@ const userEffect = (kind: string, user: User, more: EffectRecord['body'] = {}): 
     name: user.name,
     role: user.role,
     tier: user.tier,
-    ...more,
-  },
-})
-
-const invitationEffect = (kind: string, invitation: Invitation, more: EffectRecord['body'] = {}): EffectRecord => ({
-  kind,
-  body: {
-    id: invitation.id,
-    tenant: invitation.tenant,
-    email: invitation.email,
-    role: invitation.role,
-    tier: invitation.tier,
-    teams: [...invitation.teams],
-    expires_at: isoTime(invitation.expiresAtMs),
     ...more,
   },
 })
