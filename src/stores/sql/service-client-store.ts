@@ -25,16 +25,14 @@ const insertClient = statement<Row>('service-client-store.insertClient')((db, ar
 /** It has no redirect and no secret there, so that the library can do nothing with it. */
 const insertOauthClient = statement<{ id: string; name: string; at: string }>('service-client-store.insertOauthClient')(
   (db, arg) =>
-    db
-      .insertInto('oauth_clients')
-      .values({
-        id: arg('id'),
-        clientId: arg('id'),
-        name: arg('name'),
-        uri: null,
-        redirectUris: '[]',
-        createdAt: arg('at'),
-      }),
+    db.insertInto('oauth_clients').values({
+      id: arg('id'),
+      clientId: arg('id'),
+      name: arg('name'),
+      uri: null,
+      redirectUris: '[]',
+      createdAt: arg('at'),
+    }),
 )
 const deleteClient = statement<Of>('service-client-store.deleteClient')((db, arg) =>
   db.deleteFrom('service_clients').where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
