@@ -65,6 +65,7 @@ describe('a command with CASTELLAN_URL', () => {
     ['users', ['users', 'create', 'eve@example.com'], { email: 'eve@example.com' }],
     ['teams', ['teams', 'create', 'design'], { name: 'design' }],
     ['invite', ['invite', 'create', 'bob@example.com'], { email: 'bob@example.com' }],
+    ['clients', ['clients', 'list'], { clients: [] }],
     ['secrets', ['secrets', 'list'], { secrets: [] }],
     ['doctor', ['doctor'], { healthy: true }],
   ])('%s', async (_name, args, expected) => expect(await answerOf(args)).toMatchObject(expected))

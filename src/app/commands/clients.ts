@@ -1,4 +1,4 @@
-import { commonFlags, requirePositional } from '../../cli/command.ts'
+import { clientFlags, requirePositional } from '../../cli/command.ts'
 import type { Command, CommandContext } from './context.ts'
 import { ask, listed, printOutcome, printRows, runAction } from './people-actions.ts'
 
@@ -18,7 +18,7 @@ const spec = {
     role: { type: 'string', value: 'ROLE', description: 'admin, editor or member (member).' },
     tier: { type: 'string', value: 'TIER', description: 'user, system or operator (that of the role).' },
     tenant: { type: 'string', value: 'TENANT', description: 'Organisation of the client (local).' },
-    ...commonFlags,
+    ...clientFlags,
   },
   examples: ['castellan clients create nightly --gateways reports', 'castellan clients list'],
 } as const
