@@ -30,6 +30,8 @@ const tableNames = [
   'user_teams',
   'user_team_members',
   'invitations',
+  'service_clients',
+  'oauth_clients',
   'roles',
   'profiles',
   'secrets',
