@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { roles } from '../contract/principal.ts'
-import { rule } from './config-parts.ts'
+import { rule, secret, wholeNumber } from './config-parts.ts'
 
 const idRule = rule('1 to 32 lower-case letters, digits or "-"')
 const issuerRule = rule('the https:// URL of the provider, without query; http:// only for a loopback address')
@@ -39,8 +39,34 @@ const provider = z
     path: ['email_domains'],
   })
 
+const smtpText = () => z.string(textRule).min(1, textRule).max(512, textRule).optional()
+const smtp = z
+  .strictObject(
+    {
+      host: smtpText().describe('Mail server that invitations are sent through. Without it, links are only shown.'),
+      port: wholeNumber(587, 1, 65_535, 'Port of the mail server.'),
+      user: smtpText().describe('Name to sign in with at the mail server; without it, nobody signs in.'),
+      password: smtpText().meta(secret).describe('Password of that name. Accepts `env:NAME`.'),
+      from: z
+        .string(rule('an e-mail address'))
+        .regex(/^[^\s<>,;:"]{1,64}@[^\s<>,;:"]{1,255}$/, rule('an e-mail address'))
+        .optional()
+        .describe('Address that mails come from.'),
+      tls: z
+        .enum(['starttls', 'implicit', 'none'], rule('one of starttls, implicit, none'))
+        .default('starttls')
+        .describe(
+          '`starttls` demands TLS after the connection, `implicit` speaks it from the start (port 465), `none` is for a server on this machine.',
+        ),
+    },
+    rule('an object'),
+  )
+  .prefault({})
+  .describe('Mail, for invitations.')
+
 /** How people come in, beside their password. */
 export const peopleFields = {
+  smtp,
   oidc_providers: z
     .array(provider, listRule)
     .max(16, listRule)

@@ -23,7 +23,7 @@ export type ConfigSource = 'default' | 'file' | 'env' | 'flag'
 type Parsed = z.output<typeof configSchema>
 /** The effective configuration, with the names of the file. Paths are absolute; secrets print as `[redacted]`. */
 export type Config = Readonly<
-  Omit<Parsed, 'data_dir' | 'database_url' | 'secret_key' | 'search' | 'vault' | 'web' | 'workspaces'>
+  Omit<Parsed, 'data_dir' | 'database_url' | 'secret_key' | 'search' | 'smtp' | 'vault' | 'web' | 'workspaces'>
 > &
   Readonly<{
     data_dir: string
@@ -33,6 +33,7 @@ export type Config = Readonly<
       local_model: boolean
       embeddings: Omit<Parsed['search']['embeddings'], 'api_key'> & Readonly<{ api_key?: Secret }>
     }>
+    smtp: Omit<Parsed['smtp'], 'password'> & Readonly<{ password?: Secret }>
     vault: Parsed['vault'] & Readonly<{ path: string }>
     web: Omit<Parsed['web'], 'search_key'> & Readonly<{ search_key?: Secret }>
     workspaces: Parsed['workspaces'] & Readonly<{ transfer_dir: string }>
@@ -290,11 +291,19 @@ function finish(
     transfers === undefined ? join(dataDir, 'transfers') : absolute('workspaces.transfer_dir', transfers)
   const caFile = parsed.workspaces.ca_file
   const { search_key, ...web } = parsed.web
+  const { password, ...smtp } = parsed.smtp
   const { api_key, ...embeddings } = parsed.search.embeddings
   const { tls_cert, tls_key } = parsed
   if ((tls_cert === undefined) !== (tls_key === undefined)) {
     const [field, other] = tls_cert === undefined ? ['tls_cert', 'tls_key'] : ['tls_key', 'tls_cert']
     throw configError([{ origin: 'the configuration', field, rule: `must be set too: ${other} is` }])
+  }
+  if (smtp.host !== undefined && smtp.from === undefined) {
+    throw configError([{ origin: 'the configuration', field: 'smtp.from', rule: 'must be set too: smtp.host is' }])
+  }
+  if (smtp.user !== undefined && smtp.tls === 'none') {
+    const rule = 'must be starttls or implicit where smtp.user is set: a password is not sent in the clear'
+    throw configError([{ origin: 'the configuration', field: 'smtp.tls', rule }])
   }
   const roots = parsed.skills.roots.map((root) => absolute('skills.roots', root))
   return {
@@ -306,6 +315,7 @@ function finish(
       ...rest.search,
       embeddings: { ...embeddings, ...(api_key === undefined ? {} : { api_key: new Secret(api_key) }) },
     },
+    smtp: { ...smtp, ...(password === undefined ? {} : { password: new Secret(password) }) },
     vault: { ...rest.vault, path: vaultPath },
     web: { ...web, ...(search_key === undefined ? {} : { search_key: new Secret(search_key) }) },
     workspaces: {

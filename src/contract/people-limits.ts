@@ -42,6 +42,8 @@ export const peopleLimits = {
   clientDocumentStaleMs: 24 * 3_600_000,
   clientIdCharsMax: 2_048,
   clientRedirectsMax: 32,
+  /** Each step of handing a mail over. */
+  mailConnectMs: 10_000,
   /** One request to an identity provider, and a whole sign-in with it after the person came back. */
   oidcRequestMs: 10_000,
   oidcSignInMs: 30_000,

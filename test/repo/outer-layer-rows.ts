@@ -42,6 +42,12 @@ export const outerLayerRows: readonly LayerRow[] = [
       'Sessions, authorisations and identity providers on better-auth, loaded with the first sign-in. A sign-in with a provider carries who decides about it through the library.',
   },
   {
+    folder: 'mail',
+    folders: ['kernel', 'contract', 'domains/people'],
+    packages: ['nodemailer'],
+    reason: 'Mails of invitations by SMTP, loaded with the first one.',
+  },
+  {
     folder: 'supervisor',
     folders: ['kernel', 'contract', 'domains/workspaces', 'supervisor/*'],
     packages: [
@@ -195,6 +201,7 @@ export const outerLayerRows: readonly LayerRow[] = [
       'audit/fsck',
       'domains/*',
       'engine',
+      'mail',
       'models',
       'search',
       'upstreams',

@@ -33,8 +33,17 @@ async function create(context: CommandContext): Promise<number> {
     expires_in_hours: wholeHours(parsed.text('hours')),
     ...tenantOf(context),
   })
-  return printLink(context, answer, `Send it to ${answer['email']}; it works once, until ${answer['expires_at']}.`)
+  return printLink(context, answer, hintOf(answer))
 }
+
+const adviceOnMail: Readonly<Record<string, string>> = {
+  sent: 'It was mailed to',
+  failed: 'The mail server did not take the mail. Send it yourself to',
+  off: 'Send it to',
+}
+
+const hintOf = (answer: Readonly<Record<string, unknown>>): string =>
+  `${adviceOnMail[String(answer['mail'])]} ${answer['email']}; it works once, until ${answer['expires_at']}.`
 
 async function list(context: CommandContext): Promise<number> {
   const answer = await ask(context, 'invitation_list', tenantOf(context))

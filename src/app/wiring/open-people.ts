@@ -7,6 +7,7 @@ import { limits } from '../../contract/limits.ts'
 import { LOCAL_TENANT } from '../../contract/principal.ts'
 import type { LogIdentity } from '../../domains/log/ports.ts'
 import { createPasswords } from '../../domains/people/password.ts'
+import type { Mailer } from '../../domains/people/ports.ts'
 import { createPeoplePrincipals, type PeoplePrincipals } from '../../domains/people/principals.ts'
 import { checkEmail, checkPassword, principalOfUser } from '../../domains/people/rules.ts'
 import { createPeopleService, openInvitation, type PeopleService } from '../../domains/people/service.ts'
@@ -54,6 +55,7 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
     providers: providers.map(({ rules }) => rules),
     linkOrigin: config.public_url === undefined ? listeningOrigin(config) : new URL(config.public_url).origin,
     noteRevoked: ownerWatch.userChanged,
+    mailer: mailerOf(deps),
     clients,
     noteClientRevoked: ownerWatch.keyRevoked,
   })
@@ -126,6 +128,15 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
     },
   }
   return { service, principals, gate }
+}
+
+function mailerOf({ config: { smtp }, logger }: AppDeps): (() => Promise<Mailer>) | undefined {
+  const { host, port, user, password, from, tls } = smtp
+  if (host === undefined) return undefined
+  return once(async () => {
+    const { createMailer } = await import('../../mail/create-mailer.ts')
+    return createMailer({ host, port, user, password: password?.reveal(), from: from!, tls }, logger)
+  })
 }
 
 /** Where a server with this configuration listens; good for links while nobody has said how clients know it. */

@@ -177,3 +177,8 @@ export type ServiceClientStore = Readonly<{
   /** Removes those of the client that are over. */
   insertToken(tx: WriteTx, token: NewClientToken): Promise<void>
 }>
+
+/** Hands a mail over to a mail server; answers whether that took it. */
+export type Mailer = Readonly<{
+  send(mail: Readonly<{ to: string; subject: string; text: string }>): Promise<boolean>
+}>

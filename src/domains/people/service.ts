@@ -7,7 +7,8 @@ import { isoTime } from '../../kernel/clock.ts'
 import { sha256Bytes } from '../../kernel/hash.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { type AdmissionMethods, createAdmission, type ProviderRules } from './admission.ts'
-import type { Invitation, Passwords, PeopleStore, User } from './ports.ts'
+import { invitationMail } from './invitation-mail.ts'
+import type { Invitation, Mailer, Passwords, PeopleStore, User } from './ports.ts'
 import { checkEmail, checkPersonRights, invitationStatus, losesRights, peopleTenant, tenantTaken } from './rules.ts'
 import { createServiceClients, type ServiceClientDeps, type ServiceClientMethods } from './service-clients.ts'
 import { createTeamMethods, type TeamMethods } from './teams.ts'
@@ -34,6 +35,11 @@ type NewPerson = InTenant &
     tier?: Tier | undefined
     teams?: readonly string[] | undefined
   }>
+
+type NewInvitation = NewPerson & Readonly<{ expires_in_hours?: number | undefined }>
+type PeopleInviting = PeopleReading & Pick<Call, 'origin' | 'warn'>
+/** `off`: no mail server is configured. */
+type MailOutcome = 'sent' | 'failed' | 'off'
 
 /** Whom an installation knows, in which organisation and teams, and the links that let them in. */
 export type PeopleService = TeamMethods &
@@ -73,10 +79,13 @@ export type PeopleService = TeamMethods &
       call: PeopleReading,
       input: InTenant,
     ): Promise<Readonly<{ attempts: readonly AttemptView[]; truncated: boolean }>>
+    /** Mails the link where mail is configured. It takes long, so it happens before the transaction, once nothing speaks against it. */
+    mailInvitation(call: PeopleInviting, input: NewInvitation): Promise<void>
+    /** The link is in the answer, whether it was mailed or not. */
     invite(
       call: PeopleWriting,
-      input: NewPerson & Readonly<{ expires_in_hours?: number | undefined }>,
-    ): Promise<InvitationView & Readonly<{ link: string }>>
+      input: NewInvitation,
+    ): Promise<InvitationView & Readonly<{ link: string; mail: MailOutcome }>>
     listInvitations(
       call: PeopleReading,
       input: InTenant,
@@ -101,6 +110,8 @@ export type PeopleDeps = ServiceClientDeps &
     passwords: Pick<Passwords, 'hash'>
     /** Where links lead when a call does not come over HTTP. */
     linkOrigin: string
+    /** Undefined where no mail server is configured. */
+    mailer: (() => Promise<Mailer>) | undefined
     providers: readonly ProviderRules[]
     /** Told within the transaction that takes rights from a user, or the user away. */
     noteRevoked(tenant: TenantId, userId: string): void
@@ -129,6 +140,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
   const { store, random } = deps
   const teams = createTeamMethods(deps)
   const hashes = new WeakMap<object, string>()
+  const mailed = new WeakMap<object, Readonly<{ token: string; outcome: MailOutcome }>>()
 
   async function requireUser(read: ReadTx, tenant: TenantId, named: string): Promise<User> {
     const found =
@@ -158,12 +170,16 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
     return (await store.findUserByEmail(read, email))?.tenant === tenant ? await requireNewEmail(read, email) : email
   }
 
+  const newToken = (): string => random.bytes(32).toString('base64url')
+  const linkOf = (call: Pick<Call, 'origin'>, token: string): string =>
+    `${call.origin ?? deps.linkOrigin}/invitation/${token}`
+
   async function newLink(
     call: PeopleWriting,
     person: Pick<Invitation, 'tenant' | 'email' | 'role' | 'tier' | 'teams' | 'userId'>,
     lifeMs: number,
+    token = newToken(),
   ): Promise<Readonly<{ invitation: Invitation; link: string }>> {
-    const token = random.bytes(32).toString('base64url')
     const invitation: Invitation = {
       ...person,
       id: randomId(random, 'inv'),
@@ -175,8 +191,19 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       cancelledAtMs: null,
     }
     await store.insertInvitation(call.write, invitation)
-    return { invitation, link: `${call.origin ?? deps.linkOrigin}/invitation/${token}` }
+    return { invitation, link: linkOf(call, token) }
   }
+
+  async function personToInvite({ principal, read }: PeopleReading, input: NewInvitation) {
+    const tenant = peopleTenant(principal, input.tenant)
+    const rights = checkPersonRights(principal, input)
+    const email = await requireNewMember(read, tenant, input.email)
+    const teamIds = await teams.idsOf(read, tenant, input.teams ?? [])
+    return { tenant, email, ...rights, teams: teamIds, userId: null }
+  }
+
+  const lifeOf = ({ expires_in_hours: hours }: NewInvitation): number =>
+    hours === undefined ? limits.invitationMs : hours * 3_600_000
 
   async function insertUser(
     call: Pick<Call, 'write' | 'record'>,
@@ -305,16 +332,26 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       return { attempts, truncated: found.length > attempts.length }
     },
 
+    async mailInvitation(call, input) {
+      if (deps.mailer === undefined) return
+      const { email, tenant } = await personToInvite(call, input)
+      const token = newToken()
+      const mail = invitationMail({
+        inviter: call.principal.actor,
+        tenant,
+        link: linkOf(call, token),
+        expiresAt: isoTime(call.nowMs + lifeOf(input)),
+      })
+      const isSent = await (await deps.mailer()).send({ to: email, ...mail })
+      mailed.set(input, { token, outcome: isSent ? 'sent' : 'failed' })
+      if (!isSent) call.warn('The mail was not sent: the mail server did not take it. Hand the link over yourself.')
+    },
+
     async invite(call, input) {
-      const tenant = peopleTenant(call.principal, input.tenant)
-      const rights = checkPersonRights(call.principal, input)
-      const email = await requireNewMember(call.read, tenant, input.email)
-      const teamIds = await teams.idsOf(call.read, tenant, input.teams ?? [])
-      const lifeMs = input.expires_in_hours === undefined ? limits.invitationMs : input.expires_in_hours * 3_600_000
-      const person = { tenant, email, ...rights, teams: teamIds, userId: null }
-      const { invitation, link } = await newLink(call, person, lifeMs)
+      const { token, outcome } = mailed.get(input) ?? { token: newToken(), outcome: 'off' as const }
+      const { invitation, link } = await newLink(call, await personToInvite(call, input), lifeOf(input), token)
       call.record(invitationEffect('invitation_created', invitation))
-      return { ...invitationView(invitation, call.nowMs), link }
+      return { ...invitationView(invitation, call.nowMs), link, mail: outcome }
     },
 
     async listInvitations({ principal, read, nowMs }, input) {

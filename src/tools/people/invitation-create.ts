@@ -16,7 +16,7 @@ export default defineTool({
   toolset: 'people',
   title: 'Invite somebody',
   description:
-    'Invite a person to your organisation. The answer holds a link, which works once: whoever opens it chooses a name and a password and is a user from then on. Hand it to that person only.',
+    'Invite a person to your organisation. The answer holds a link, which works once: whoever opens it chooses a name and a password and is a user from then on. Where a mail server is configured, the link is also mailed, and `mail` says whether that worked. Hand it to that person only.',
   permission: 'invitation:create',
   tier: 'user',
   effect: 'create',
@@ -37,6 +37,12 @@ export default defineTool({
       .describe('How long the link works; a week when left out.'),
     tenant: tenantOfPeople,
   }),
-  output: invitationView.extend({ link }),
+  output: invitationView.extend({
+    link,
+    mail: z
+      .enum(['sent', 'failed', 'off'])
+      .describe('Whether the mail server took a mail with the link; `off` where none is configured.'),
+  }),
+  before: (input, { people, call }) => people.mailInvitation(call, input),
   run: (input, { people, call }) => people.invite(call, input),
 })
