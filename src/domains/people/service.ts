@@ -4,10 +4,9 @@ import { limits } from '../../contract/limits.ts'
 import type { BuiltInRole, TenantId, Tier } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
-import { sha256Bytes } from '../../kernel/hash.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { type AdmissionMethods, createAdmission, type ProviderRules } from './admission.ts'
-import { invitationMail } from './invitation-mail.ts'
+import { createInvitations, hashOfLink, type InvitationMethods, invitationEffect } from './invitations.ts'
 import type { Invitation, Mailer, Passwords, PeopleStore, User } from './ports.ts'
 import { checkEmail, checkPersonRights, invitationStatus, losesRights, peopleTenant, tenantTaken } from './rules.ts'
 import { createServiceClients, type ServiceClientDeps, type ServiceClientMethods } from './service-clients.ts'
@@ -16,8 +15,6 @@ import {
   type AttemptView,
   attemptView,
   grantView,
-  type InvitationView,
-  invitationView,
   type SessionView,
   sessionView,
   type UserView,
@@ -27,8 +24,8 @@ import {
 export type PeopleReading = Pick<Call, 'principal' | 'nowMs' | 'read'>
 export type PeopleWriting = Pick<Call, 'principal' | 'nowMs' | 'read' | 'write' | 'record' | 'origin'>
 
-type InTenant = Readonly<{ tenant?: string | undefined }>
-type NewPerson = InTenant &
+export type InTenant = Readonly<{ tenant?: string | undefined }>
+export type NewPerson = InTenant &
   Readonly<{
     email: string
     role: BuiltInRole
@@ -36,14 +33,10 @@ type NewPerson = InTenant &
     teams?: readonly string[] | undefined
   }>
 
-type NewInvitation = NewPerson & Readonly<{ expires_in_hours?: number | undefined }>
-type PeopleInviting = PeopleReading & Pick<Call, 'origin' | 'warn'>
-/** `off`: no mail server is configured. */
-type MailOutcome = 'sent' | 'failed' | 'off'
-
 /** Whom an installation knows, in which organisation and teams, and the links that let them in. */
 export type PeopleService = TeamMethods &
   AdmissionMethods &
+  InvitationMethods &
   ServiceClientMethods &
   Readonly<{
     /** The link lets the person choose a password; it works once. */
@@ -79,18 +72,6 @@ export type PeopleService = TeamMethods &
       call: PeopleReading,
       input: InTenant,
     ): Promise<Readonly<{ attempts: readonly AttemptView[]; truncated: boolean }>>
-    /** Mails the link where mail is configured. It takes long, so it happens before the transaction, once nothing speaks against it. */
-    mailInvitation(call: PeopleInviting, input: NewInvitation): Promise<void>
-    /** The link is in the answer, whether it was mailed or not. */
-    invite(
-      call: PeopleWriting,
-      input: NewInvitation,
-    ): Promise<InvitationView & Readonly<{ link: string; mail: MailOutcome }>>
-    listInvitations(
-      call: PeopleReading,
-      input: InTenant,
-    ): Promise<Readonly<{ invitations: readonly InvitationView[]; truncated: boolean }>>
-    cancelInvitation(call: PeopleWriting, input: InTenant & Readonly<{ invitation: string }>): Promise<InvitationView>
     /**
      * Hashing takes long, and others would wait for a transaction in which it happened: so it happens before, and only for
      * a link that can be used.
@@ -118,7 +99,6 @@ export type PeopleDeps = ServiceClientDeps &
   }>
 
 const LINK_TOKEN = /^[A-Za-z0-9_-]{43}$/
-export const hashOfLink = (token: string): string => sha256Bytes(token).toString('hex')
 
 /** The invitation that a link stands for, while it can be used. */
 export async function openInvitation(
@@ -140,7 +120,6 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
   const { store, random } = deps
   const teams = createTeamMethods(deps)
   const hashes = new WeakMap<object, string>()
-  const mailed = new WeakMap<object, Readonly<{ token: string; outcome: MailOutcome }>>()
 
   async function requireUser(read: ReadTx, tenant: TenantId, named: string): Promise<User> {
     const found =
@@ -170,40 +149,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
     return (await store.findUserByEmail(read, email))?.tenant === tenant ? await requireNewEmail(read, email) : email
   }
 
-  const newToken = (): string => random.bytes(32).toString('base64url')
-  const linkOf = (call: Pick<Call, 'origin'>, token: string): string =>
-    `${call.origin ?? deps.linkOrigin}/invitation/${token}`
-
-  async function newLink(
-    call: PeopleWriting,
-    person: Pick<Invitation, 'tenant' | 'email' | 'role' | 'tier' | 'teams' | 'userId'>,
-    lifeMs: number,
-    token = newToken(),
-  ): Promise<Readonly<{ invitation: Invitation; link: string }>> {
-    const invitation: Invitation = {
-      ...person,
-      id: randomId(random, 'inv'),
-      tokenHash: hashOfLink(token),
-      createdBy: call.principal.actor,
-      createdAtMs: call.nowMs,
-      expiresAtMs: call.nowMs + lifeMs,
-      acceptedAtMs: null,
-      cancelledAtMs: null,
-    }
-    await store.insertInvitation(call.write, invitation)
-    return { invitation, link: linkOf(call, token) }
-  }
-
-  async function personToInvite({ principal, read }: PeopleReading, input: NewInvitation) {
-    const tenant = peopleTenant(principal, input.tenant)
-    const rights = checkPersonRights(principal, input)
-    const email = await requireNewMember(read, tenant, input.email)
-    const teamIds = await teams.idsOf(read, tenant, input.teams ?? [])
-    return { tenant, email, ...rights, teams: teamIds, userId: null }
-  }
-
-  const lifeOf = ({ expires_in_hours: hours }: NewInvitation): number =>
-    hours === undefined ? limits.invitationMs : hours * 3_600_000
+  const { newLink, ...invitations } = createInvitations(deps, { requireNewMember, teamIds: teams.idsOf })
 
   async function insertUser(
     call: Pick<Call, 'write' | 'record'>,
@@ -228,6 +174,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
 
   return {
     ...teams,
+    ...invitations,
     ...createServiceClients(deps),
     ...createAdmission(deps, { insertUser, knownTeams, noteAccepted }),
 
@@ -332,48 +279,6 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       return { attempts, truncated: found.length > attempts.length }
     },
 
-    async mailInvitation(call, input) {
-      if (deps.mailer === undefined) return
-      const { email, tenant } = await personToInvite(call, input)
-      const token = newToken()
-      const mail = invitationMail({
-        inviter: call.principal.actor,
-        tenant,
-        link: linkOf(call, token),
-        expiresAt: isoTime(call.nowMs + lifeOf(input)),
-      })
-      const isSent = await (await deps.mailer()).send({ to: email, ...mail })
-      mailed.set(input, { token, outcome: isSent ? 'sent' : 'failed' })
-      if (!isSent) call.warn('The mail was not sent: the mail server did not take it. Hand the link over yourself.')
-    },
-
-    async invite(call, input) {
-      const { token, outcome } = mailed.get(input) ?? { token: newToken(), outcome: 'off' as const }
-      const { invitation, link } = await newLink(call, await personToInvite(call, input), lifeOf(input), token)
-      call.record(invitationEffect('invitation_created', invitation))
-      return { ...invitationView(invitation, call.nowMs), link, mail: outcome }
-    },
-
-    async listInvitations({ principal, read, nowMs }, input) {
-      const tenant = peopleTenant(principal, input.tenant)
-      const found = await store.listInvitations(read, tenant, limits.apiKeyListMax + 1)
-      const invitations = found.slice(0, limits.apiKeyListMax).map((invitation) => invitationView(invitation, nowMs))
-      return { invitations, truncated: found.length > invitations.length }
-    },
-
-    async cancelInvitation(call, input) {
-      const tenant = peopleTenant(call.principal, input.tenant)
-      const found = await store.findInvitation(call.read, tenant, input.invitation)
-      if (found === undefined) {
-        const message = 'invitation: there is none with this id; castellan invite list (invitation_list) shows them'
-        throw new AppError('ERR_NOT_FOUND', message, { invitation: input.invitation.slice(0, 128) })
-      }
-      checkPersonRights(call.principal, found)
-      const isCancelled = await store.cancelInvitation(call.write, tenant, found.id, call.nowMs)
-      if (isCancelled) call.record(invitationEffect('invitation_cancelled', found))
-      return invitationView(isCancelled ? { ...found, cancelledAtMs: call.nowMs } : found, call.nowMs)
-    },
-
     async hashPasswordOf({ read, nowMs }, input) {
       await requireInvitation(read, input.token, nowMs)
       hashes.set(input, await deps.passwords.hash(input.password))
@@ -413,20 +318,6 @@ const userEffect = (kind: string, user: User, more: EffectRecord['body'] = {}): 
     name: user.name,
     role: user.role,
     tier: user.tier,
-    ...more,
-  },
-})
-
-const invitationEffect = (kind: string, invitation: Invitation, more: EffectRecord['body'] = {}): EffectRecord => ({
-  kind,
-  body: {
-    id: invitation.id,
-    tenant: invitation.tenant,
-    email: invitation.email,
-    role: invitation.role,
-    tier: invitation.tier,
-    teams: [...invitation.teams],
-    expires_at: isoTime(invitation.expiresAtMs),
     ...more,
   },
 })

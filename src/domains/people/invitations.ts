@@ -1,0 +1,151 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call, EffectRecord } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
+import type { TenantId } from '../../contract/principal.ts'
+import type { ReadTx } from '../../contract/tx.ts'
+import { isoTime } from '../../kernel/clock.ts'
+import { sha256Bytes } from '../../kernel/hash.ts'
+import { randomId } from '../../kernel/random.ts'
+import { invitationMail } from './invitation-mail.ts'
+import type { Invitation } from './ports.ts'
+import { checkPersonRights, peopleTenant } from './rules.ts'
+import type { InTenant, NewPerson, PeopleDeps, PeopleReading, PeopleWriting } from './service.ts'
+import { type InvitationView, invitationView } from './views.ts'
+
+type NewInvitation = NewPerson & Readonly<{ expires_in_hours?: number | undefined }>
+/** `off`: no mail server is configured. */
+type MailOutcome = 'sent' | 'failed' | 'off'
+
+/** Links that let people in, once: made, mailed, listed and cancelled. */
+export type InvitationMethods = Readonly<{
+  /** Mails the link where mail is configured. It takes long, so it happens before the transaction, once nothing speaks against it. */
+  mailInvitation(call: PeopleReading & Pick<Call, 'origin' | 'warn'>, input: NewInvitation): Promise<void>
+  /** The link is in the answer, whether it was mailed or not. */
+  invite(
+    call: PeopleWriting,
+    input: NewInvitation,
+  ): Promise<InvitationView & Readonly<{ link: string; mail: MailOutcome }>>
+  listInvitations(
+    call: PeopleReading,
+    input: InTenant,
+  ): Promise<Readonly<{ invitations: readonly InvitationView[]; truncated: boolean }>>
+  cancelInvitation(call: PeopleWriting, input: InTenant & Readonly<{ invitation: string }>): Promise<InvitationView>
+}>
+
+type Links = Readonly<{
+  newLink(
+    call: PeopleWriting,
+    person: Pick<Invitation, 'tenant' | 'email' | 'role' | 'tier' | 'teams' | 'userId'>,
+    lifeMs: number,
+  ): Promise<Readonly<{ invitation: Invitation; link: string }>>
+}>
+
+type Helpers = Readonly<{
+  requireNewMember(read: ReadTx, tenant: TenantId, email: string): Promise<string>
+  teamIds(read: ReadTx, tenant: TenantId, named: readonly string[]): Promise<string[]>
+}>
+
+export const hashOfLink = (token: string): string => sha256Bytes(token).toString('hex')
+
+export function createInvitations(deps: PeopleDeps, helpers: Helpers): InvitationMethods & Links {
+  const { store, random } = deps
+  const mailed = new WeakMap<object, Readonly<{ token: string; outcome: MailOutcome }>>()
+  const newToken = (): string => random.bytes(32).toString('base64url')
+  const linkOf = (call: Pick<Call, 'origin'>, token: string): string =>
+    `${call.origin ?? deps.linkOrigin}/invitation/${token}`
+
+  async function newLink(
+    call: PeopleWriting,
+    person: Parameters<Links['newLink']>[1],
+    lifeMs: number,
+    token = newToken(),
+  ): ReturnType<Links['newLink']> {
+    const invitation: Invitation = {
+      ...person,
+      id: randomId(random, 'inv'),
+      tokenHash: hashOfLink(token),
+      createdBy: call.principal.actor,
+      createdAtMs: call.nowMs,
+      expiresAtMs: call.nowMs + lifeMs,
+      acceptedAtMs: null,
+      cancelledAtMs: null,
+    }
+    await store.insertInvitation(call.write, invitation)
+    return { invitation, link: linkOf(call, token) }
+  }
+
+  async function personToInvite({ principal, read }: PeopleReading, input: NewInvitation) {
+    const tenant = peopleTenant(principal, input.tenant)
+    const rights = checkPersonRights(principal, input)
+    const email = await helpers.requireNewMember(read, tenant, input.email)
+    const teams = await helpers.teamIds(read, tenant, input.teams ?? [])
+    return { tenant, email, ...rights, teams, userId: null }
+  }
+
+  return {
+    newLink: (call, person, lifeMs) => newLink(call, person, lifeMs),
+
+    async mailInvitation(call, input) {
+      if (deps.mailer === undefined) return
+      const { email, tenant } = await personToInvite(call, input)
+      const token = newToken()
+      const mail = invitationMail({
+        inviter: call.principal.actor,
+        tenant,
+        link: linkOf(call, token),
+        expiresAt: isoTime(call.nowMs + lifeOf(input)),
+      })
+      const isSent = await (await deps.mailer()).send({ to: email, ...mail })
+      mailed.set(input, { token, outcome: isSent ? 'sent' : 'failed' })
+      if (!isSent) call.warn('The mail was not sent: the mail server did not take it. Hand the link over yourself.')
+    },
+
+    async invite(call, input) {
+      const { token, outcome } = mailed.get(input) ?? { token: newToken(), outcome: 'off' as const }
+      const { invitation, link } = await newLink(call, await personToInvite(call, input), lifeOf(input), token)
+      call.record(invitationEffect('invitation_created', invitation))
+      return { ...invitationView(invitation, call.nowMs), link, mail: outcome }
+    },
+
+    async listInvitations({ principal, read, nowMs }, input) {
+      const tenant = peopleTenant(principal, input.tenant)
+      const found = await store.listInvitations(read, tenant, limits.apiKeyListMax + 1)
+      const invitations = found.slice(0, limits.apiKeyListMax).map((invitation) => invitationView(invitation, nowMs))
+      return { invitations, truncated: found.length > invitations.length }
+    },
+
+    async cancelInvitation(call, input) {
+      const tenant = peopleTenant(call.principal, input.tenant)
+      const found = await store.findInvitation(call.read, tenant, input.invitation)
+      if (found === undefined) {
+        const message = 'invitation: there is none with this id; castellan invite list (invitation_list) shows them'
+        throw new AppError('ERR_NOT_FOUND', message, { invitation: input.invitation.slice(0, 128) })
+      }
+      checkPersonRights(call.principal, found)
+      const isCancelled = await store.cancelInvitation(call.write, tenant, found.id, call.nowMs)
+      if (isCancelled) call.record(invitationEffect('invitation_cancelled', found))
+      return invitationView(isCancelled ? { ...found, cancelledAtMs: call.nowMs } : found, call.nowMs)
+    },
+  }
+}
+
+const lifeOf = ({ expires_in_hours: hours }: NewInvitation): number =>
+  hours === undefined ? limits.invitationMs : hours * 3_600_000
+
+export const invitationEffect = (
+  kind: string,
+  invitation: Invitation,
+  more: EffectRecord['body'] = {},
+): EffectRecord => ({
+  kind,
+  body: {
+    id: invitation.id,
+    tenant: invitation.tenant,
+    email: invitation.email,
+    role: invitation.role,
+    tier: invitation.tier,
+    teams: [...invitation.teams],
+    expires_at: isoTime(invitation.expiresAtMs),
+    ...more,
+  },
+})
