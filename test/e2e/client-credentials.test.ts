@@ -33,7 +33,11 @@ const askToken = (client: Client, fields: Record<string, string> = {}, headers: 
     }),
   })
 const tokenOf = async (response: Response) => ((await response.json()) as { access_token: string }).access_token
-const reach = async (token: string, path: string): Promise<number> => {
+const initialize = {
+  method: 'initialize',
+  params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'x', version: '1' } },
+}
+const reach = async (token: string, path: string, message: object = { method: 'ping' }): Promise<number> => {
   const response = await fetch(at(path), {
     method: 'POST',
     headers: {
@@ -41,7 +45,7 @@ const reach = async (token: string, path: string): Promise<number> => {
       'content-type': 'application/json',
       accept: 'application/json, text/event-stream',
     },
-    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' }),
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, ...message }),
   })
   return response.status
 }
@@ -91,6 +95,20 @@ describe('a program with client credentials', () => {
     const query = new URLSearchParams({ response_type: 'code', client_id: client.id, redirect_uri: at('/account') })
     const asked = await fetch(at(`/auth/oauth2/authorize?${query}`), { redirect: 'manual' })
     expect(asked.headers.get('location') ?? '').not.toContain('sign-in')
+  })
+})
+
+describe('a gateway', () => {
+  it('serves the program whose list has it, and no other, until the client is removed', async () => {
+    for (const name of ['Night reports', 'Night bills'])
+      await castellanJson(server, ['call', 'create_mcp_gateway', `name=${name}`])
+    const client = await newClient('worker', 'night-reports')
+    const token = await tokenOf(await askToken(client))
+    expect(await reach(token, '/mcp/night-reports', initialize)).toBe(200)
+    expect(await reach(token, '/mcp/night-bills', initialize)).toBe(401)
+    expect(await reach(token, '/mcp', initialize)).toBe(401)
+    await castellanJson(server, ['clients', 'delete', 'worker'])
+    expect(await reach(token, '/mcp/night-reports', initialize)).toBe(401)
   })
 })
 

@@ -84,14 +84,14 @@ async function expectReadable(response: Response | null, status = 200): Promise<
   expect(asked.splice(0).filter((url) => new URL(url).origin !== origin)).toEqual([])
 }
 
-/** Text as others may write it: long words, markup, other scripts, controls of direction. */
-const others = fc.oneof(
-  fc.constant('<b>x</b><script>alert(1)</script>"\'&'),
-  fc.constant('W'.repeat(120)),
-  fc.constant('\u202Egnitirw ti\u2066' + '漢'.repeat(60)),
-  fc.string({ unit: 'grapheme', minLength: 1, maxLength: 120 }).filter((text) => text.trim() !== ''),
-)
-const runs = { numRuns: 8, seed: 20_261_117, verbose: 1 } as const
+/** Text as others may write it: markup, long words, other scripts and controls of direction, and whatever else. */
+const examples: [string][] = [
+  ['<b>x</b><script>alert(1)</script>"\'&'],
+  ['W'.repeat(100)],
+  [`\u202Egnitirw ti\u2066${'漢'.repeat(60)}`],
+]
+const others = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 100 }).filter((text) => text.trim() !== '')
+const runs = { numRuns: 8, seed: 20_261_117, examples }
 
 describe('every page', () => {
   it('for signing in is readable, also after a failure and without a session', async () => {

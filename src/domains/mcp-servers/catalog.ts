@@ -13,7 +13,7 @@ import { invalid, requireAddress, requireExchange, requireUsableConfig, serverTy
 import { secretsOf } from './deployment-texts.ts'
 import { renameTools } from './discovery.ts'
 import type { CatalogItem, Deployment, McpServerStore, ServerType } from './ports.ts'
-import { type EnvironmentVariable, mayDirect, type OauthConfig, type ServerConfig } from './rules.ts'
+import { type EnvironmentVariable, mayDirect, type ServerConfig } from './rules.ts'
 import type { UpstreamRuntime } from './runtime.ts'
 import { slugOf } from './tool-names.ts'
 
