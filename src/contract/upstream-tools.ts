@@ -31,11 +31,16 @@ export type UpstreamTool = Readonly<{
 export type CredentialMode = 'static' | 'dynamic' | 'enterprise_managed'
 export type UpstreamCredential = Readonly<{ mode: CredentialMode; deploymentId?: string }>
 
+/** A token with which the caller itself came, for `enterprise_managed`. `type` is that of RFC 8693; a JWT's where it is left out. */
+export type SubjectToken = Readonly<{ token: string; type?: string }>
+
 export type UpstreamTarget = Readonly<{
   tenant: TenantId
   toolId: string
   principal: Principal
   credential: UpstreamCredential
+  /** Never kept, and never of another caller than `principal`. */
+  subject?: SubjectToken
 }>
 
 export type UpstreamCallOptions = Readonly<{

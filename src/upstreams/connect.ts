@@ -10,7 +10,7 @@ import {
 } from '@modelcontextprotocol/client'
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
-import type { RemoteSpec, UpstreamSpec } from '../domains/mcp-servers/runtime.ts'
+import type { RemoteSpec, UpstreamAuthorization, UpstreamSpec } from '../domains/mcp-servers/runtime.ts'
 import { sha256Hex } from '../kernel/hash.ts'
 import type { CheckedFetch, Fetch } from '../web-client/checked-fetch.ts'
 import type { ServerWorkspace } from './ports.ts'
@@ -207,6 +207,7 @@ async function connectRemote(
 /** Many requests may be refused with the same token, and the first of them has it renewed for all. */
 function authorizing({ authorization }: RemoteSpec, send: Fetch) {
   if (authorization === undefined) return {}
+  if (authorization.header !== undefined) return { fetch: sendingIn(authorization.header, authorization, send) }
   const refused = new WeakMap<Response, string>()
   return {
     async fetch(input: string | URL, init: RequestInit = {}) {
@@ -221,6 +222,23 @@ function authorizing({ authorization }: RemoteSpec, send: Fetch) {
     },
   }
 }
+
+/** The SDK knows bearer tokens; another header is set here, and renewed once when the server refuses it. */
+const sendingIn =
+  (header: string, authorization: UpstreamAuthorization, send: Fetch): Fetch =>
+  async (input, init = {}) => {
+    const attempt = async (token: string): Promise<Response> => {
+      const headers = new Headers(init.headers)
+      headers.set(header, token)
+      return await send(input, { ...init, headers })
+    }
+    const token = await authorization.token()
+    const response = await attempt(token)
+    if (response.status !== 401) return response
+    await response.body?.cancel()
+    await authorization.renew(token)
+    return await attempt(await authorization.token())
+  }
 
 const isOldTransport = (error: unknown): boolean =>
   SdkHttpError.isInstance(error) && [400, 404, 405, 406, 415].includes(error.status)

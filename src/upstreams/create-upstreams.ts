@@ -22,6 +22,9 @@ export type UpstreamDeps = Readonly<{
   settings: Readonly<{ idleMs: number; startMs: number; callMs: number; runningMax: number }>
 }>
 
+/** Between the deployment and the caller of a connection that is not shared. */
+const CALLER = '#'
+
 /** The connections to MCP servers of this process. */
 export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
   const { settings, log } = deps
@@ -44,8 +47,9 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
     await idle[0].stop()
   }
 
-  function instanceOf({ tenant, deploymentId }: UpstreamAddress): Instance {
-    const known = instances.get(deploymentId)
+  function instanceOf({ tenant, deploymentId, caller }: UpstreamAddress): Instance {
+    const key = caller === undefined ? deploymentId : `${deploymentId}${CALLER}${caller}`
+    const known = instances.get(key)
     if (known !== undefined) return known
     const made = createInstance({
       clock: deps.clock,
@@ -55,7 +59,7 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
       log: (line) => log.append(tenant, deploymentId, line),
       open: (at, signal) => open(at, signal),
     })
-    instances.set(deploymentId, made)
+    instances.set(key, made)
     return made
   }
 
@@ -82,6 +86,15 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
       spec,
       signal,
     )
+  }
+
+  /** With the connections that single callers have; those are made anew when they are needed. */
+  async function stop(deploymentId: string): Promise<void> {
+    for (const [key, instance] of instances) {
+      if (key !== deploymentId && !key.startsWith(`${deploymentId}${CALLER}`)) continue
+      await instance.stop()
+      if (key !== deploymentId) instances.delete(key)
+    }
   }
 
   return {
@@ -125,11 +138,9 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
 
     stateOf: (deploymentId) =>
       instances.get(deploymentId)?.state() ?? { state: 'stopped', problem: undefined, starts: 0 },
-    async stop(deploymentId) {
-      await instances.get(deploymentId)?.stop()
-    },
+    stop,
     async remove(tenant, deploymentId) {
-      await instances.get(deploymentId)?.stop()
+      await stop(deploymentId)
       instances.delete(deploymentId)
       await deps.workspaces.remove(tenant, deploymentId)
       await log.remove(tenant, deploymentId)

@@ -1,11 +1,13 @@
 import {
   type AuthorizationServerMetadata,
+  assertSecureTokenEndpoint,
   discoverAuthorizationServerMetadata,
   discoverOAuthProtectedResourceMetadata,
   exchangeAuthorization,
   extractWWWAuthenticateParams,
   OAuthError,
   type OAuthProtectedResourceMetadata,
+  parseErrorResponse,
   refreshAuthorization,
   registerClient,
   resolveClientMetadata,
@@ -14,6 +16,7 @@ import {
 } from '@modelcontextprotocol/client'
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
+import type { SubjectToken } from '../contract/upstream-tools.ts'
 import type {
   AuthorizationServer,
   GrantRequest,
@@ -22,6 +25,7 @@ import type {
   OauthRegistration,
   OauthTokens,
 } from '../domains/mcp-servers/oauth.ts'
+import type { ExchangeConfig } from '../domains/mcp-servers/rules.ts'
 import type { Fetch } from '../web-client/checked-fetch.ts'
 import { boundedFetch } from './bounded-fetch.ts'
 
@@ -42,6 +46,8 @@ export function createOauthClient(checked: Fetch): OauthClient {
           }),
         ),
       ),
+    exchange: (config, subject, signal) =>
+      named(async () => await exchange(config, subject, boundedFetch(checked, signal))),
     refresh: (grant, signal) =>
       named(async () =>
         tokensOf(
@@ -52,6 +58,40 @@ export function createOauthClient(checked: Fetch): OauthClient {
           }),
         ),
       ),
+  }
+}
+
+const TOKEN_TYPE = 'urn:ietf:params:oauth:token-type:'
+
+async function exchange(config: ExchangeConfig, subject: SubjectToken, fetchFn: Fetch): Promise<OauthTokens> {
+  const { client_id, client_secret, resource, audience, scopes, requested_token_type } = config
+  const body = new URLSearchParams({
+    grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
+    subject_token: subject.token,
+    subject_token_type: subject.type ?? `${TOKEN_TYPE}jwt`,
+    requested_token_type: requested_token_type ?? `${TOKEN_TYPE}access_token`,
+    ...(resource === undefined ? {} : { resource }),
+    ...(audience === undefined ? {} : { audience }),
+    ...(scopes === undefined ? {} : { scope: scopes.join(' ') }),
+    ...(client_id === undefined || client_secret !== undefined ? {} : { client_id }),
+  })
+  const basic = `${encodeURIComponent(client_id ?? '')}:${encodeURIComponent(client_secret ?? '')}`
+  const response = await fetchFn(assertSecureTokenEndpoint(config.token_endpoint), {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/x-www-form-urlencoded',
+      accept: 'application/json',
+      ...(client_secret === undefined ? {} : { authorization: `Basic ${Buffer.from(basic).toString('base64')}` }),
+    },
+    body: body.toString(),
+  })
+  if (!response.ok) throw await parseErrorResponse(response)
+  const { access_token, expires_in } = (await response.json()) as { access_token?: unknown; expires_in?: unknown }
+  if (typeof access_token !== 'string' || access_token === '') throw new Error('the answer has no access_token')
+  return {
+    accessToken: access_token,
+    refreshToken: undefined,
+    expiresInSecs: typeof expires_in === 'number' ? expires_in : undefined,
   }
 }
 

@@ -10,6 +10,7 @@ import type { AssignmentDeps, ToolAssignments } from '../../domains/gateways/ass
 import { type Authorizations, createAuthorizations } from '../../domains/mcp-servers/authorizations.ts'
 import { createCatalog, type TeamDirectory } from '../../domains/mcp-servers/catalog.ts'
 import { type AgentTools, createDeployments } from '../../domains/mcp-servers/deployments.ts'
+import { createCredentialExchange } from '../../domains/mcp-servers/exchanged-credentials.ts'
 import { createGrants } from '../../domains/mcp-servers/grants.ts'
 import { createInstallationRequests } from '../../domains/mcp-servers/installation-requests.ts'
 import type { UpstreamRuntime } from '../../domains/mcp-servers/runtime.ts'
@@ -84,6 +85,7 @@ export async function openMcpServers(
     database,
     clock,
   })
+  const exchange = createCredentialExchange({ secrets, oauth: runtime.oauth, database, clock })
   const requests = createInstallationRequests({ store: sqlInstallationRequestStore, links, random })
   const isAlone = database.kind === 'sqlite'
   const polling = isAlone
@@ -101,6 +103,7 @@ export async function openMcpServers(
       runtime,
       deployments,
       versions,
+      exchange,
       async assignedCredential(tenant, agentId, toolId) {
         const found = await sqlAssignmentStore.findAssignment(database.read, tenant, agentId, toolId)
         if (found === undefined) return undefined
@@ -204,6 +207,7 @@ function lazyRuntime(deps: AppDeps, parts: McpServerParts): UpstreamRuntime {
       begin: async (...args) => (await load()).oauth.begin(...args),
       redeem: async (...args) => (await load()).oauth.redeem(...args),
       refresh: async (...args) => (await load()).oauth.refresh(...args),
+      exchange: async (...args) => (await load()).oauth.exchange(...args),
     },
     onToolsChanged(listener) {
       listeners.push(listener)

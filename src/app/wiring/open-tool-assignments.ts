@@ -1,5 +1,6 @@
 import { LOCAL_OWNER, userIdOf } from '../../contract/principal.ts'
 import { type AssignmentDeps, createToolAssignments, type ToolAssignments } from '../../domains/gateways/assignments.ts'
+import { exchangeProblem } from '../../domains/mcp-servers/exchanged-credentials.ts'
 import { sqlAssignmentStore } from '../../stores/sql/assignment-store.ts'
 import { sqlMcpServerStore } from '../../stores/sql/mcp-server-store.ts'
 import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
@@ -31,7 +32,6 @@ export const openToolAssignments = ({ views, noteChange }: ToolAssignmentParts):
       if (user === undefined) return { isMember: false, isAdmin: false, teams: [] }
       return { isMember: true, isAdmin: user.role === 'admin', teams: await sqlPeopleStore.teamsOf(read, userId) }
     },
-    exchangeProblem: () =>
-      'no identity provider is configured here that gives out credentials; use static, or resolveAtCallTime',
+    exchangeProblem,
     noteChange,
   })

@@ -9,11 +9,11 @@ import type { Random } from '../../kernel/random.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
 import { parseReference } from '../secrets/rules.ts'
 import type { SecretService } from '../secrets/service.ts'
-import { invalid, requireAddress, requireUsableConfig, serverTypeOf } from './config-rules.ts'
+import { invalid, requireAddress, requireExchange, requireUsableConfig, serverTypeOf } from './config-rules.ts'
 import { secretsOf } from './deployment-texts.ts'
 import { renameTools } from './discovery.ts'
 import type { CatalogItem, Deployment, McpServerStore, ServerType } from './ports.ts'
-import { type EnvironmentVariable, mayDirect, type OauthConfig, type ServerConfig } from './rules.ts'
+import { type EnvironmentVariable, mayDirect, type ServerConfig } from './rules.ts'
 import type { UpstreamRuntime } from './runtime.ts'
 import { slugOf } from './tool-names.ts'
 
@@ -232,7 +232,10 @@ export function createCatalog(deps: CatalogDeps) {
   }
 
   /** For tools that write within a transaction: names may be asked for on the way to an address. */
-  async function checkAddress(input: Pick<ConfigInput, 'serverUrl'>): Promise<void> {
+  async function checkAddress(input: Pick<ConfigInput, 'serverUrl' | 'enterpriseManagedConfig'>): Promise<void> {
+    requireExchange(input)
+    const { token_endpoint } = input.enterpriseManagedConfig ?? {}
+    if (token_endpoint !== undefined) await deps.runtime.checkAddress(token_endpoint)
     if (typeof input.serverUrl !== 'string') return
     requireAddress(input)
     await deps.runtime.checkAddress(input.serverUrl)
@@ -306,24 +309,27 @@ async function withSecretsStored(
       environment.push(variable)
     }
   }
-  const oauthConfig: OauthConfig | undefined =
-    config.oauthConfig?.client_secret === undefined
-      ? config.oauthConfig
-      : {
-          ...config.oauthConfig,
-          client_secret: await store('oauthConfig', 'OAuth client secret', config.oauthConfig.client_secret),
-        }
+  const withClientStored = async <T extends { client_secret?: string | undefined }>(field: string, client: T) =>
+    client.client_secret === undefined
+      ? client
+      : { ...client, client_secret: await store(field, 'OAuth client secret', client.client_secret) }
+  const { oauthConfig, enterpriseManagedConfig: exchange } = config
   return {
     ...config,
     ...(config.environment === undefined ? {} : { environment }),
-    ...(oauthConfig === undefined ? {} : { oauthConfig }),
+    ...(oauthConfig === undefined ? {} : { oauthConfig: await withClientStored('oauthConfig', oauthConfig) }),
+    ...(exchange === undefined
+      ? {}
+      : { enterpriseManagedConfig: await withClientStored('enterpriseManagedConfig', exchange) }),
   }
 }
 
-const secretsIn = ({ environment, oauthConfig }: ServerConfig): readonly string[] =>
-  [...(environment ?? []).map(({ value }) => value), oauthConfig?.client_secret].filter(
-    (value) => value !== undefined && parseReference(value) !== undefined,
-  ) as string[]
+const secretsIn = ({ environment, oauthConfig, enterpriseManagedConfig }: ServerConfig): readonly string[] =>
+  [
+    ...(environment ?? []).map(({ value }) => value),
+    oauthConfig?.client_secret,
+    enterpriseManagedConfig?.client_secret,
+  ].filter((value) => value !== undefined && parseReference(value) !== undefined) as string[]
 
 const recordOf = ({ id, name, sharing, serverType }: CatalogItem) => ({
   id,

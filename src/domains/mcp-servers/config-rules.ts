@@ -30,6 +30,7 @@ export function requireUsableConfig(serverType: ServerType, config: ServerConfig
     valueFields(config).map(({ name }) => name),
   )
   requireHeaders(config)
+  requireExchange(config)
   requireUserFields(config)
   if (config.deploymentSpecYaml !== undefined) requireDeploymentSpec(config.deploymentSpecYaml)
 }
@@ -49,6 +50,9 @@ function requireCommand(config: ServerConfig): void {
     throw invalid('command', 'a local server needs a command, such as npx, uvx or node')
   }
   if (config.oauthConfig !== undefined) throw invalid('oauthConfig', 'only a remote server has it')
+  if (config.enterpriseManagedConfig !== undefined) {
+    throw invalid('enterpriseManagedConfig', 'only a remote server has it')
+  }
 }
 
 const TOKEN = /^[!#$%&'*+.^_`|~0-9a-z-]+$/i
@@ -57,7 +61,8 @@ const TOKEN = /^[!#$%&'*+.^_`|~0-9a-z-]+$/i
 function requireHeaders(config: ServerConfig): void {
   const fromAuth = (config.authFields ?? []).filter(({ type }) => type === 'header').map(({ name }) => name)
   const fromUser = Object.values(config.userConfig ?? {}).flatMap(({ headerName }) => headerName ?? [])
-  const names = [...fromAuth, ...fromUser].map((name) => name.toLowerCase())
+  const fromExchange = config.enterpriseManagedConfig?.header_name ?? []
+  const names = [...fromAuth, ...fromUser, ...[fromExchange].flat()].map((name) => name.toLowerCase())
   for (const { name, type } of config.authFields ?? []) {
     if (type === 'cookie' && !TOKEN.test(name)) throw invalid('authFields', 'has a name that no cookie has')
   }
@@ -66,6 +71,23 @@ function requireHeaders(config: ServerConfig): void {
     if (managedHeaders.has(name)) throw invalid('headerName', 'names a header that the protocol sets itself')
   }
   requireDistinct('headerName', names)
+}
+
+export function requireExchange({
+  enterpriseManagedConfig: exchange,
+}: Pick<ServerConfig, 'enterpriseManagedConfig'>): void {
+  if (exchange === undefined) return
+  const url = URL.parse(exchange.token_endpoint)
+  if (url === null || !['http:', 'https:'].includes(url.protocol)) {
+    throw invalid('enterpriseManagedConfig.token_endpoint', 'must be an address that begins with https://')
+  }
+  const { injection = 'bearer', header_name: name } = exchange
+  if ((injection === 'header') !== (name !== undefined)) {
+    throw invalid('enterpriseManagedConfig.header_name', 'goes with injection header, and with no other')
+  }
+  if (exchange.client_secret !== undefined && exchange.client_id === undefined) {
+    throw invalid('enterpriseManagedConfig.client_id', 'a client_secret needs the client_id that it belongs to')
+  }
 }
 
 const managedHeaders: ReadonlySet<string> = new Set([

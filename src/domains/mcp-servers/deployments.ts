@@ -26,7 +26,7 @@ import { storeToolList } from './discovery.ts'
 import { type Grants, needsAuthorization } from './grants.ts'
 import type { CatalogItem, Deployment, DeploymentStatus, McpServerStore } from './ports.ts'
 import { hasOwnValue, mayDirect, missingFields, valueFields } from './rules.ts'
-import type { UpstreamAddress, UpstreamRuntime } from './runtime.ts'
+import type { UpstreamAddress, UpstreamAuthorization, UpstreamRuntime } from './runtime.ts'
 import { specOf } from './spec.ts'
 
 export type DeploymentDeps = Readonly<{
@@ -75,9 +75,14 @@ export function createDeployments(deps: DeploymentDeps) {
   deps.links.onValues(LINK_KIND, (call, subject, values) => takeValues(call, subject, values))
   runtime.onToolsChanged((tenant, id) => void discover(tenant, id, new AbortController().signal))
 
-  const addressOf = ({ tenant, id }: Pick<Deployment, 'tenant' | 'id'>): UpstreamAddress => ({
+  /** `exchanged` makes the credentials of a single caller, who then has a connection of their own. */
+  const addressOf = (
+    { tenant, id }: Pick<Deployment, 'tenant' | 'id'>,
+    exchanged?: Readonly<{ caller: string; authorization: UpstreamAuthorization }>,
+  ): UpstreamAddress => ({
     tenant,
     deploymentId: id,
+    ...(exchanged === undefined ? {} : { caller: exchanged.caller }),
     async load() {
       const { read } = deps.database
       const deployment = await store.findDeployment(read, tenant, id)
@@ -85,7 +90,11 @@ export function createDeployments(deps: DeploymentDeps) {
       if (deployment === undefined || item === undefined) throw noDeployment(id)
       const { serverUrl } = item.config
       const authorization =
-        item.serverType === 'remote' ? await deps.grants.authorizationOf(deployment, serverUrl!) : undefined
+        exchanged !== undefined
+          ? exchanged.authorization
+          : item.serverType === 'remote'
+            ? await deps.grants.authorizationOf(deployment, serverUrl!)
+            : undefined
       return await specOf(item, deployment, (of, text) => deps.secrets.resolve(read, of, text), authorization)
     },
   })

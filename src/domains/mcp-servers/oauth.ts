@@ -1,4 +1,5 @@
-import type { OauthConfig } from './rules.ts'
+import type { SubjectToken } from '../../contract/upstream-tools.ts'
+import type { ExchangeConfig, OauthConfig } from './rules.ts'
 
 /** An authorisation server, as much of its metadata (RFC 8414) as is needed again. */
 export type AuthorizationServer = Readonly<{
@@ -62,4 +63,6 @@ export type OauthClient = Readonly<{
     signal: AbortSignal,
   ): Promise<OauthTokens>
   refresh(grant: Grant, signal: AbortSignal): Promise<OauthTokens>
+  /** A token for a server in return for one of a caller (RFC 8693). `config` has the client's secret itself. */
+  exchange(config: ExchangeConfig, subject: SubjectToken, signal: AbortSignal): Promise<OauthTokens>
 }>

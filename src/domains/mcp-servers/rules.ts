@@ -53,6 +53,21 @@ export type OauthConfig = Readonly<{
   supports_resource_metadata?: boolean | undefined
 }>
 
+/** How a token of the caller becomes one for the server, at its identity provider (RFC 8693). */
+export type ExchangeConfig = Readonly<{
+  token_endpoint: string
+  client_id?: string | undefined
+  /** A reference, or the value until it is stored. */
+  client_secret?: string | undefined
+  resource?: string | undefined
+  audience?: string | undefined
+  scopes?: readonly string[] | undefined
+  requested_token_type?: string | undefined
+  /** Where the token is sent: `Authorization: Bearer TOKEN`, `Authorization: TOKEN`, or a header of its own. */
+  injection?: 'bearer' | 'raw' | 'header' | undefined
+  header_name?: string | undefined
+}>
+
 export type ServerMount = Readonly<{ host_path: string; path: string; mode?: 'ro' | 'rw' | undefined }>
 
 export type ServerConfig = Readonly<{
@@ -61,6 +76,7 @@ export type ServerConfig = Readonly<{
   authDescription?: string | null | undefined
   authFields?: readonly AuthField[] | undefined
   oauthConfig?: OauthConfig | undefined
+  enterpriseManagedConfig?: ExchangeConfig | undefined
   command?: string | undefined
   arguments?: readonly string[] | undefined
   environment?: readonly EnvironmentVariable[] | undefined

@@ -31,6 +31,8 @@ export type UpstreamAuthorization = Readonly<{
   token(): Promise<string>
   /** The server refused this token, or the one that it has now: the request is repeated once if this succeeds. */
   renew(refused?: string): Promise<void>
+  /** The header that has the token and nothing else; absent for `Authorization: Bearer`. */
+  header?: string
 }>
 
 export type RemoteSpec = Readonly<{
@@ -43,7 +45,13 @@ export type RemoteSpec = Readonly<{
 }>
 
 /** A deployment, for what runs it. `load` is asked each time a connection is opened, so that it has the newest values. */
-export type UpstreamAddress = Readonly<{ tenant: TenantId; deploymentId: string; load(): Promise<UpstreamSpec> }>
+export type UpstreamAddress = Readonly<{
+  tenant: TenantId
+  deploymentId: string
+  /** For whom a connection is, where callers do not share one. */
+  caller?: string
+  load(): Promise<UpstreamSpec>
+}>
 
 /** A tool as a server lists it. */
 export type ListedTool = Readonly<{

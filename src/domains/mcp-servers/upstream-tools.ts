@@ -4,7 +4,9 @@ import { isPermitted } from '../../contract/permissions.ts'
 import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
 import { sharingScopes } from '../../contract/sharing.ts'
 import type { UpstreamCredential, UpstreamTarget, UpstreamTool, UpstreamTools } from '../../contract/upstream-tools.ts'
+import { sha256Hex } from '../../kernel/hash.ts'
 import type { Deployments } from './deployments.ts'
+import type { CredentialExchange } from './exchanged-credentials.ts'
 import type { CatalogItem, Deployment, McpServerStore, StoredTool } from './ports.ts'
 import type { UpstreamRuntime } from './runtime.ts'
 
@@ -16,6 +18,7 @@ export type UpstreamToolDeps = Readonly<{
   versions: ToolVersions
   /** What an agent was assigned the tool with, if it was. */
   assignedCredential(tenant: TenantId, agentId: string, toolId: string): Promise<UpstreamCredential | undefined>
+  exchange: CredentialExchange
 }>
 
 /** The numbers by which others see that the tools of a tenant changed. */
@@ -59,15 +62,22 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools {
   const { store, versions } = deps
   const { read } = deps.database
 
+  /** What an agent was assigned the tool with goes before what is found for its owner. */
+  async function credentialFor(
+    tool: StoredTool,
+    { principal, credential }: UpstreamTarget,
+  ): Promise<UpstreamCredential> {
+    const isAgents = principal.kind === 'agent' && principal.agent !== undefined && credential.mode === 'dynamic'
+    const assigned = isAgents ? await deps.assignedCredential(tool.tenant, principal.agent!, tool.id) : undefined
+    return assigned ?? credential
+  }
+
   async function deploymentFor(
     tool: StoredTool,
-    { principal, credential: asked }: UpstreamTarget,
+    principal: Principal,
+    credential: UpstreamCredential,
   ): Promise<Deployment> {
-    const isAgents = principal.kind === 'agent' && principal.agent !== undefined && asked.mode === 'dynamic'
-    const assigned = isAgents ? await deps.assignedCredential(tool.tenant, principal.agent!, tool.id) : undefined
-    const credential = assigned ?? asked
     const all = await store.listDeployments(read, tool.tenant, tool.catalogId)
-    if (credential.mode === 'enterprise_managed') throw notExchanged()
     if (credential.mode === 'static' && credential.deploymentId !== undefined) {
       const chosen = all.find(({ id }) => id === credential.deploymentId)
       // A personal deployment serves its author alone.
@@ -81,6 +91,13 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools {
     const own = nearest(principal, all)
     if (own !== undefined) return own
     throw noCredential(tool, principal, 'it is deployed neither for you, nor for a team of yours, nor for everybody')
+  }
+
+  /** A caller that comes with another token has another connection: what the one may do is not for the other. */
+  async function exchangedFor({ tenant, catalogId }: Deployment, { principal, subject }: UpstreamTarget) {
+    const item = await store.findItem(read, tenant, catalogId)
+    const authorization = deps.exchange(item!, subject)
+    return { caller: sha256Hex(`${identityOf(principal)}\n${subject!.token}`), authorization }
   }
 
   return {
@@ -104,8 +121,11 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools {
           tool_id: target.toolId,
         })
       }
-      const deployment = await deploymentFor(tool, target)
-      return await deps.runtime.callTool(deps.deployments.addressOf(deployment), tool.upstreamName, args, options)
+      const credential = await credentialFor(tool, target)
+      const deployment = await deploymentFor(tool, target.principal, credential)
+      const exchanged = credential.mode === 'enterprise_managed' ? await exchangedFor(deployment, target) : undefined
+      const address = deps.deployments.addressOf(deployment, exchanged)
+      return await deps.runtime.callTool(address, tool.upstreamName, args, options)
     },
   }
 }
@@ -153,9 +173,3 @@ function noCredential({ catalogId, name }: StoredTool, principal: Principal, rea
     },
   )
 }
-
-const notExchanged = (): AppError =>
-  new AppError(
-    'ERR_FEATURE_DISABLED',
-    'credentialResolutionMode: no identity provider is configured here that gives out credentials; use static or dynamic.',
-  )

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { authField, mount, oauth, userField, variable } from './config-parts.ts'
+import { authField, exchange, mount, oauth, userField, variable } from './config-parts.ts'
 
 const text = (max: number, description: string) => z.string().max(max).describe(description)
 const optionalText = (max: number, description: string) =>
@@ -13,6 +13,7 @@ export const configFields = {
   authDescription: optionalText(4_000, '[Remote] How to set up authentication.'),
   authFields: z.array(authField).max(32).optional().describe('[Remote] Authentication field definitions.'),
   oauthConfig: oauth,
+  enterpriseManagedConfig: exchange,
   command: text(1_024, '[Local] Command to run (for example npx, uvx, or node).').min(1).optional(),
   arguments: z.array(z.string().max(8_192)).max(256).optional().describe('[Local] Command-line arguments.'),
   environment: z.array(variable).max(128).optional().describe('[Local] Environment variables for the server process.'),

@@ -59,6 +59,24 @@ export const oauth = z
   .optional()
   .describe('[Remote] OAuth configuration for the server.')
 
+export const exchange = z
+  .strictObject({
+    token_endpoint: text(2_000, 'Token endpoint of the identity provider.').min(1),
+    client_id: text(500, 'Client id at the identity provider.').optional(),
+    client_secret: text(4_000, 'Client secret, or a reference. It is encrypted.').optional(),
+    resource: text(2_000, 'Resource for which the token is asked.').optional(),
+    audience: text(2_000, 'Audience for which the token is asked.').optional(),
+    scopes: z.array(z.string().max(200)).max(64).optional().describe('Scopes to ask for.'),
+    requested_token_type: text(200, 'Token type to ask for; an access token by default.').optional(),
+    injection: z
+      .enum(['bearer', 'raw', 'header'])
+      .optional()
+      .describe('How the token is sent: as bearer token (default), raw in Authorization, or in a header of its own.'),
+    header_name: z.string().min(1).max(128).optional().describe('The header, with injection "header".'),
+  })
+  .optional()
+  .describe('[Remote] Where a token of the caller is exchanged for one of the server (RFC 8693).')
+
 export const mount = z.strictObject({
   host_path: z.string().min(1).max(1_024).describe('Folder of the host, in one that workspaces.mounts allows.'),
   path: z.string().min(1).max(1_024).describe('Where the server sees it.'),
