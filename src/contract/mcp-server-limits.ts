@@ -36,4 +36,7 @@ export const mcpServerLimits = {
   /** Tools of one gateway or agent, and assignments in one call. */
   toolAssignmentsMax: 1_000,
   toolAssignmentsPerCallMax: 500,
+  /** Servers on a page in the format of the registry, by default and at most. */
+  mcpRegistryPageDefault: 30,
+  mcpRegistryPageMax: 100,
 } as const

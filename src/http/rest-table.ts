@@ -1,5 +1,6 @@
 import { AppError } from '../contract/app-error.ts'
 import type { ToolFailure } from '../tools/runtime/tool-host.ts'
+import { registryRows } from './registry-rows.ts'
 import { fieldsOf, flags, numbers, type RestRequest, requiredText, textOf, texts, wordOf } from './rest-arguments.ts'
 
 /**
@@ -339,6 +340,7 @@ export const restRows: readonly RestRow[] = [
   ...workflowRows,
   ...workflowRunRows,
   ...approvalRows,
+  ...registryRows,
 ]
 
 /**

@@ -93,6 +93,7 @@ const platform: readonly TourStep[] = [
     dockerImage: 'tour/none',
   }),
   step('search_private_mcp_registry', { query: 'tour' }),
+  step('list_registry_servers', { search: 'tour' }),
   step('edit_mcp_description', { id: 'tour', description: 'Of the tour.' }),
   step('edit_mcp_config', { id: 'tour', transportType: 'stdio' }),
   step('deploy_mcp_server', { catalogId: 'tour' }),

@@ -28,6 +28,16 @@ export const noDeployment = (id: string): AppError =>
 export const problemText = (error: unknown): string =>
   error instanceof AppError ? `${error.code}: ${error.message}` : 'ERR_INTERNAL: The MCP server could not be asked.'
 
+export const recordOf = (item: CatalogItem, { id, sharing, status }: Deployment) => ({
+  deployment_id: id,
+  catalog_id: item.id,
+  server: item.name,
+  scope: sharing.scope,
+  author: sharing.author,
+  teams: [...sharing.teams],
+  status,
+})
+
 export function messageOf(item: CatalogItem, { status, error }: Deployment, hasLink: boolean, tools: number): string {
   if (hasLink) return `${item.name} needs values that you should not see: give the link to a person.`
   if (status === 'success')

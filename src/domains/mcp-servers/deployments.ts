@@ -20,6 +20,7 @@ import {
   messageOf,
   noDeployment,
   problemText,
+  recordOf,
   secretsOf,
 } from './deployment-texts.ts'
 import { storeToolList } from './discovery.ts'
@@ -390,13 +391,3 @@ async function requireRoom(store: McpServerStore, tx: WriteTx, tenant: TenantId)
 function requireNoReference(name: string, value: string): void {
   if (parseReference(value) !== undefined) throw invalid(name, 'enter the value itself, not where it is kept')
 }
-
-const recordOf = (item: CatalogItem, { id, sharing, status }: Deployment) => ({
-  deployment_id: id,
-  catalog_id: item.id,
-  server: item.name,
-  scope: sharing.scope,
-  author: sharing.author,
-  teams: [...sharing.teams],
-  status,
-})

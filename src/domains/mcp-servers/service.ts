@@ -5,6 +5,7 @@ import type { Catalog, TeamDirectory } from './catalog.ts'
 import type { DeployInput, Deployments } from './deployments.ts'
 import type { InstallationRequests } from './installation-requests.ts'
 import type { CatalogItem, McpServerStore } from './ports.ts'
+import { createRegistryReader } from './registry-format.ts'
 
 export type McpServerDeps = Readonly<{
   store: McpServerStore
@@ -107,6 +108,7 @@ export function createMcpServerService({
   }
 
   return {
+    readRegistry: createRegistryReader(catalog),
     search,
     list,
     tools,

@@ -15,10 +15,12 @@ import getMcpServerTools from './get-mcp-server-tools.ts'
 import getMcpServers from './get-mcp-servers.ts'
 import listMcpServerDeployments from './list-mcp-server-deployments.ts'
 import listMcpServerInstallationRequests from './list-mcp-server-installation-requests.ts'
+import listRegistryServers from './list-registry-servers.ts'
 import searchPrivateMcpRegistry from './search-private-mcp-registry.ts'
 
 export const mcpServerTools: readonly ToolDefinition[] = [
   searchPrivateMcpRegistry,
+  listRegistryServers,
   getMcpServers,
   getMcpServerTools,
   editMcpDescription,
