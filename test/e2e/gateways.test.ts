@@ -11,10 +11,12 @@ import { endSupervisor } from '../support/end-supervisor.ts'
 import { type McpUpstream, startMcpUpstream } from '../support/mcp-upstream.ts'
 import { castellanJson } from '../support/people.ts'
 import { type RealServer, startRealServer } from '../support/real-server.ts'
+import { runNode } from '../support/run-node.ts'
 
 /** Real clients at the address of a gateway, the real program, and real MCP servers behind it. */
 type Row = Record<string, unknown>
 const packages = resolve('node_modules')
+const inspector = 'node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js'
 const npmServers = { everything: ['stdio'], filesystem: ['/tmp'], memory: [], 'sequential-thinking': [] } as const
 
 let dataDir = ''
@@ -92,6 +94,59 @@ afterAll(async () => {
   rmSync(dataDir, { recursive: true, force: true })
 })
 
+describe('what servers behind a gateway offer beside tools', () => {
+  it.each(['auto', 'legacy'] as const)('is listed, read and completed by a client (%s)', async (mode) => {
+    const { id, path } = await newGateway({ name: `Content ${mode}` }, ['everything__echo', 'memory__read_graph'])
+    const client = await connect(path, { mode })
+    const { prompts } = await client.listPrompts()
+    expect(prompts.map(({ name }) => name)).toContain('everything__simple-prompt')
+    const prompt = await client.getPrompt({ name: 'everything__args-prompt', arguments: { city: 'Paris' } })
+    expect(JSON.stringify(prompt.messages)).toContain('Paris')
+    await expect(client.getPrompt({ name: 'everything__none' })).rejects.toThrow('no MCP server')
+    const { resources } = await client.listResources()
+    expect(resources.length).toBeGreaterThan(0)
+    const { contents } = await client.readResource({ uri: resources[0]!.uri })
+    expect(contents[0]!.uri).toBe(resources[0]!.uri)
+    await expect(client.readResource({ uri: 'demo://nowhere/at/all' })).rejects.toThrow()
+    expect((await client.listResourceTemplates()).resourceTemplates.length).toBeGreaterThan(0)
+    const ref = { type: 'ref/prompt', name: 'everything__completable-prompt' } as const
+    const { completion } = await client.complete({ ref, argument: { name: 'department', value: 'E' } })
+    expect(completion.values).toContain('Engineering')
+    // Progress and cancellation pass too.
+    const long = { name: 'up__steps', arguments: {} }
+    await ask('bulk_assign_tools_to_mcp_gateways', {
+      assignments: ['up__steps', 'up__hang'].map((toolId) => ({ mcpGatewayId: id, toolId, resolveAtCallTime: true })),
+    })
+    const seen: number[] = []
+    await client.callTool(long, { onprogress: ({ progress }) => seen.push(progress) })
+    expect(seen).toEqual([1, 2])
+    const abort = new AbortController()
+    const hanging = client.callTool({ name: 'up__hang', arguments: {} }, { signal: abort.signal })
+    await expect.poll(() => upstream.requests.at(-1)?.method).toBe('POST')
+    abort.abort()
+    await expect(hanging).rejects.toThrow()
+    await client.close()
+  })
+
+  it('is told to be missing where a server cannot be asked', async () => {
+    const { id } = await ask<{ id: string }>('create_mcp_server', {
+      name: 'lone',
+      serverUrl: upstream.url,
+      scope: 'org',
+    })
+    await ask('deploy_mcp_server', { catalogId: id })
+    const gateway = await newGateway({ name: 'Half' }, ['everything__echo'])
+    const lone = { mcpGatewayId: gateway.id, toolId: 'lone__echo', resolveAtCallTime: true }
+    await ask('bulk_assign_tools_to_mcp_gateways', { assignments: [lone] })
+    const key = String((await castellanJson({ dataDir }, ['keys', 'create', 'eve', '--role', 'member']))['secret'])
+    const client = await connect(gateway.path, { key })
+    const listed = await client.listResources()
+    expect(listed.resources.length).toBeGreaterThan(0)
+    expect(listed._meta?.['castellan/unreachable']).toMatchObject([{ server: 'lone', code: 'ERR_CREDENTIAL_REQUIRED' }])
+    await client.close()
+  })
+})
+
 describe('the credentials of a call', () => {
   it('are those of the pinned deployment, or those of the caller, and never those of somebody else', async () => {
     const key = async (name: string) =>
@@ -163,6 +218,51 @@ describe('the address of a gateway', () => {
     expect(Object.keys(await ai.tools()).sort()).toEqual(assigned)
     await ai.close()
     expect(JSON.stringify(await ask('log_export', { limit: 1000 }))).toContain(`\\"gateway\\":\\"${id}\\"`)
+  })
+
+  it.each(['legacy', 'modern'])('has schemas that the Inspector accepts (%s)', async (era) => {
+    const { path } = await newGateway({ name: `Inspected ${era}` }, assigned)
+    const args = [
+      '--cli',
+      addressOf(path).href,
+      '--transport',
+      'http',
+      '--protocol-era',
+      era,
+      '--method',
+      'tools/list',
+      '--strict',
+    ]
+    // It may warn of what another server wrote into its schemas.
+    const { code, stdout, stderr } = await runNode([inspector, ...args], 120_000)
+    expect(code, stderr).toBe(0)
+    const { tools } = JSON.parse(stdout) as { tools: { name: string }[] }
+    expect(tools.map(({ name }) => name).sort()).toEqual(assigned)
+  })
+
+  it('is a protected resource of its own', async () => {
+    const { path } = await newGateway({ name: 'Protected' }, ['task_list'])
+    const metadata = await fetch(addressOf(`/.well-known/oauth-protected-resource${path}`))
+    expect(await metadata.json()).toMatchObject({ resource: addressOf(path).href })
+  })
+
+  it('of an agent has the tools of its manifest and those that are assigned to it', async () => {
+    const toolAssignments = [
+      { toolId: 'task_list' },
+      { toolId: toolIds['everything__echo'], mcpServerId: deployments['everything'] },
+    ]
+    const { id, slug } = await ask<{ id: string; slug: string }>('create_agent', { name: 'At work', toolAssignments })
+    for (const address of [`/mcp/${slug}`, `/mcp/${id}`]) {
+      const client = await connect(address)
+      expect(await namesOf(client)).toEqual(['everything__echo', 'task_list'])
+      const echo = await client.callTool({ name: 'everything__echo', arguments: { message: 'hi' } })
+      expect(textOf(echo)).toBe('Echo: hi')
+      await client.close()
+    }
+    const client = await connect(`/mcp/${id}`)
+    await ask('bulk_assign_tools_to_agents', { assignments: [{ agentId: id, toolId: 'task_get' }] })
+    expect(await namesOf(client)).toEqual(['everything__echo', 'task_get', 'task_list'])
+    await client.close()
   })
 
   it('lists search and run alone if it says so, and everything assigned is found through them', async () => {

@@ -245,6 +245,7 @@ const parameterText: ToolCheck = (tool) =>
 
 /** Tools whose document writes its parameters in camelCase. */
 const writtenInCamelCase: readonly string[] = [
+  'authorize_mcp_server',
   'create_mcp_server_installation_request',
   'create_agent',
   'edit_agent',

@@ -4,7 +4,7 @@ import { defineTool } from '../runtime/define-tool.ts'
 export default defineTool({
   name: 'finish_mcp_authorization',
   toolset: 'mcp-servers',
-  title: 'Finish the authorization of an MCP server',
+  title: 'Finish an authorization',
   description:
     'Redeem what an authorization server answered for a link of authorize_mcp_server. The page to which the person returns does this; call it yourself only in a program that has no browser. A state works once.',
   permission: null,
