@@ -2,6 +2,7 @@ import type { LogGuard } from '../audit/log-guard.ts'
 import type { Database } from '../contract/database.ts'
 import type { DiskWatch } from '../contract/disk-watch.ts'
 import type { GatewayDirectory } from '../contract/gateway-directory.ts'
+import type { UpstreamContent } from '../contract/upstream-content.ts'
 import type { UpstreamTools } from '../contract/upstream-tools.ts'
 import { createRoleService } from '../domains/identity/roles.ts'
 import { createIdentityService, type IdentityService } from '../domains/identity/service.ts'
@@ -82,6 +83,8 @@ export type ReadyApp = Readonly<{
   secretLinks: SecretLinkGate | undefined
   authorizations: AuthorizationGate | undefined
   gateways: Pick<GatewayDirectory, 'find'> | undefined
+  /** What those servers offer beside tools. */
+  upstreamContent: (() => Promise<UpstreamContent>) | undefined
   /** The tools of MCP servers behind this one. */
   upstreamTools: (() => Promise<UpstreamTools>) | undefined
   /** Absent in mode MINIMAL. */
@@ -178,6 +181,7 @@ async function openMinimal(deps: CoreDeps, { catalog, views, skills }: CoreParts
     secretLinks: undefined,
     authorizations: undefined,
     gateways: undefined,
+    upstreamContent: undefined,
     upstreamTools: undefined,
     people: undefined,
     verifierKey: undefined,

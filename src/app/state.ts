@@ -96,6 +96,7 @@ function buildOwner(
     version,
     logger,
     skills: adaptSkills(app.skills, logger),
+    content: async () => await (await app.ready).upstreamContent?.(),
     clock,
     random,
     presence: app.presence,

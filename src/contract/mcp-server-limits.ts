@@ -33,6 +33,8 @@ export const mcpServerLimits = {
   /** Installation requests of a tenant, notes of one, and what each may say. */
   mcpInstallationRequestsMax: 5_000,
   mcpRequestNotesMax: 100,
+  /** Resources, templates or prompts in one list of a gateway. */
+  mcpContentItemsMax: 5_000,
   /** Tools of one gateway or agent, and assignments in one call. */
   toolAssignmentsMax: 1_000,
   toolAssignmentsPerCallMax: 500,

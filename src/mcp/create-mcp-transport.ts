@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { TenantId } from '../contract/principal.ts'
+import type { UpstreamContent } from '../contract/upstream-content.ts'
 import { type Clock, systemClock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import { type Random, systemRandom } from '../kernel/random.ts'
@@ -29,6 +30,8 @@ export type McpTransportDeps = Readonly<{
   version: string
   logger: Logger
   skills?: SkillSource
+  /** What MCP servers behind gateways offer beside tools. */
+  content?: () => Promise<UpstreamContent | undefined>
   /** The conformance fixtures; never set in production. */
   fixtures?: McpExtension
   clock?: Clock
@@ -70,6 +73,7 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
     lists,
     logger,
     skills,
+    content: deps.content,
     extension: fixtures,
     extensionToolNames: new Set(fixtures?.tools.map((tool) => tool.name)),
     changed,

@@ -203,7 +203,8 @@ function firstOfLargest(
 
 function newSession(deps: SessionsDeps, id: string, caller: ToolCaller, onEnded: () => void): HttpSession {
   const calls: Counted = { inFlight: 0 }
-  const connection: ProtocolConnection = { calls, caller: () => session.caller }
+  const isOfGateway = caller.principal.gateway !== undefined
+  const connection: ProtocolConnection = { calls, isOfGateway, caller: () => session.caller }
   const session: HttpSession = {
     id,
     owner: identityOf(caller.principal),

@@ -12,6 +12,7 @@ import {
 } from '@modelcontextprotocol/server'
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/server/validators/ajv'
 import type { Progress } from '../contract/call.ts'
+import type { UpstreamContent } from '../contract/upstream-content.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Counted } from '../tools/runtime/in-flight-calls.ts'
@@ -19,6 +20,7 @@ import type { CallDuration, ToolAnswer, ToolCaller } from '../tools/runtime/tool
 import { callOutcome } from './call-outcome.ts'
 import { isRequestId } from './call-request.ts'
 import { callInTask, resultObject } from './calls-in-tasks.ts'
+import { contentCapabilities, installContent } from './gateway-content.ts'
 import type { ListKind, McpExtension, ResourceProvider } from './mcp-extension.ts'
 import { listFor, skillCapabilities, toolCapabilities } from './server-facts.ts'
 import type { SkillCatalog } from './skill-catalog.ts'
@@ -40,6 +42,7 @@ export type ProtocolDeps = Readonly<{
   lists: ToolLists
   logger: Logger
   skills: SkillCatalog | undefined
+  content: (() => Promise<UpstreamContent | undefined>) | undefined
   extension: McpExtension | undefined
   extensionToolNames: ReadonlySet<string>
   tasks: TaskStore
@@ -52,6 +55,8 @@ export type ProtocolDeps = Readonly<{
 export type ProtocolConnection = {
   /** What calls are counted on; without it, the caller. */
   readonly calls?: Counted
+  /** The address is that of a gateway: it has what the servers behind it offer, and none of our skills. */
+  readonly isOfGateway?: boolean
   caller(): ToolCaller
   /** The list that the client was last given, or told to fetch. */
   seen?: WholeList
@@ -67,9 +72,12 @@ const validator: jsonSchemaValidator = {
 }
 
 export function createProtocolServer(deps: ProtocolDeps, connection: ProtocolConnection): Server {
-  const { extension, skills } = deps
+  const { extension } = deps
+  const content = connection.isOfGateway === true ? deps.content : undefined
+  const skills = connection.isOfGateway === true ? undefined : deps.skills
   let capabilities: ServerCapabilities = toolCapabilities
   if (skills !== undefined) capabilities = mergeCapabilities(capabilities, skillCapabilities)
+  if (content !== undefined) capabilities = mergeCapabilities(capabilities, contentCapabilities)
   if (extension !== undefined) capabilities = mergeCapabilities(capabilities, extension.capabilities)
 
   const server = new Server(deps.identity, {
@@ -86,6 +94,9 @@ export function createProtocolServer(deps: ProtocolDeps, connection: ProtocolCon
   if (extension?.resources !== undefined) providers.push(extension.resources)
   if (skills !== undefined) providers.push(skillResources(skills))
   if (providers.length > 0) installResources(server, providers, connection)
+  const call = (name: string, args: Record<string, unknown>, context: ServerContext) =>
+    callInFlight(deps.startCall, connection, connection.caller(), { name, arguments: args }, context)
+  if (content !== undefined) installContent(server, connection.caller, content, call)
   extension?.install(server)
   return server
 }

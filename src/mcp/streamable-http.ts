@@ -94,7 +94,10 @@ export class StreamableHttp {
     this.#stateless = createMcpHandler(
       ({ requestInfo }) => {
         const caller = this.#callers.get(requestInfo!)!
-        return createProtocolServer(deps, { caller: () => caller })
+        return createProtocolServer(deps, {
+          isOfGateway: caller.principal.gateway !== undefined,
+          caller: () => caller,
+        })
       },
       {
         legacy: 'reject',

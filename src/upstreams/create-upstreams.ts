@@ -1,9 +1,9 @@
-import { ProtocolError } from '@modelcontextprotocol/client'
+import { type Client, ProtocolError } from '@modelcontextprotocol/client'
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
 import type { TenantId } from '../contract/principal.ts'
 import type { ContentBlock, RawAnswer } from '../contract/raw-answer.ts'
-import type { ListedTool, UpstreamAddress, UpstreamRuntime } from '../domains/mcp-servers/runtime.ts'
+import type { ContentMethod, ListedTool, UpstreamAddress, UpstreamRuntime } from '../domains/mcp-servers/runtime.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { createRedactor } from '../kernel/redactor.ts'
 import type { CheckedFetch, Fetch } from '../web-client/checked-fetch.ts'
@@ -136,6 +136,20 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
         }
       }),
 
+    ask: (at, method, params, signal) =>
+      instanceOf(at).use(at, async ({ client }) => {
+        try {
+          return await askFor(client, method, params, { signal, timeout: settings.callMs })
+        } catch (error) {
+          if (signal.aborted) throw new AppError('ERR_CANCELLED', 'The request was cancelled.')
+          if (!ProtocolError.isInstance(error)) throw error
+          if (notThere.has(error.code)) return undefined
+          throw new AppError('ERR_UPSTREAM_UNAVAILABLE', 'The MCP server answered with an error.', {
+            server_said: error.message.slice(0, limits.mcpErrorCharsMax),
+          })
+        }
+      }),
+
     stateOf: (deploymentId) =>
       instances.get(deploymentId)?.state() ?? { state: 'stopped', problem: undefined, starts: 0 },
     stop,
@@ -182,5 +196,32 @@ function rawAnswerOf({ content, structuredContent, isError, _meta }: Record<stri
     ...(structuredContent === undefined ? {} : { structuredContent: structuredContent as Record<string, unknown> }),
     ...(isError === undefined ? {} : { isError: isError === true }),
     ...(_meta === undefined ? {} : { _meta: _meta as Record<string, unknown> }),
+  }
+}
+
+/** Codes by which servers say that they have no such resource, prompt or method. */
+const notThere: ReadonlySet<number> = new Set([-32002, -32601, -32602])
+
+/** Undefined if the server does not offer anything of the kind. */
+async function askFor(
+  client: Client,
+  method: ContentMethod,
+  params: Readonly<Record<string, unknown>>,
+  options: Readonly<{ signal: AbortSignal; timeout: number }>,
+): Promise<unknown> {
+  const { resources, prompts, completions } = client.getServerCapabilities() ?? {}
+  switch (method) {
+    case 'resources/list':
+      return resources && (await client.listResources(undefined, { ...options, cacheMode: 'refresh' }))
+    case 'resources/templates/list':
+      return resources && (await client.listResourceTemplates(undefined, { ...options, cacheMode: 'refresh' }))
+    case 'resources/read':
+      return resources && (await client.readResource(params as { uri: string }, { ...options, cacheMode: 'refresh' }))
+    case 'prompts/list':
+      return prompts && (await client.listPrompts(undefined, { ...options, cacheMode: 'refresh' }))
+    case 'prompts/get':
+      return prompts && (await client.getPrompt(params as Parameters<Client['getPrompt']>[0], options))
+    case 'completion/complete':
+      return completions && (await client.complete(params as Parameters<Client['complete']>[0], options))
   }
 }

@@ -92,6 +92,59 @@ afterAll(async () => {
   rmSync(dataDir, { recursive: true, force: true })
 })
 
+describe('what servers behind a gateway offer beside tools', () => {
+  it.each(['auto', 'legacy'] as const)('is listed, read and completed by a client (%s)', async (mode) => {
+    const { id, path } = await newGateway({ name: `Content ${mode}` }, ['everything__echo', 'memory__read_graph'])
+    const client = await connect(path, { mode })
+    const { prompts } = await client.listPrompts()
+    expect(prompts.map(({ name }) => name)).toContain('everything__simple-prompt')
+    const prompt = await client.getPrompt({ name: 'everything__args-prompt', arguments: { city: 'Paris' } })
+    expect(JSON.stringify(prompt.messages)).toContain('Paris')
+    await expect(client.getPrompt({ name: 'everything__none' })).rejects.toThrow('no MCP server')
+    const { resources } = await client.listResources()
+    expect(resources.length).toBeGreaterThan(0)
+    const { contents } = await client.readResource({ uri: resources[0]!.uri })
+    expect(contents[0]!.uri).toBe(resources[0]!.uri)
+    await expect(client.readResource({ uri: 'demo://nowhere/at/all' })).rejects.toThrow()
+    expect((await client.listResourceTemplates()).resourceTemplates.length).toBeGreaterThan(0)
+    const ref = { type: 'ref/prompt', name: 'everything__completable-prompt' } as const
+    const { completion } = await client.complete({ ref, argument: { name: 'department', value: 'E' } })
+    expect(completion.values).toContain('Engineering')
+    // Progress and cancellation pass too.
+    const long = { name: 'up__steps', arguments: {} }
+    await ask('bulk_assign_tools_to_mcp_gateways', {
+      assignments: ['up__steps', 'up__hang'].map((toolId) => ({ mcpGatewayId: id, toolId, resolveAtCallTime: true })),
+    })
+    const seen: number[] = []
+    await client.callTool(long, { onprogress: ({ progress }) => seen.push(progress) })
+    expect(seen).toEqual([1, 2])
+    const abort = new AbortController()
+    const hanging = client.callTool({ name: 'up__hang', arguments: {} }, { signal: abort.signal })
+    await expect.poll(() => upstream.requests.at(-1)?.method).toBe('POST')
+    abort.abort()
+    await expect(hanging).rejects.toThrow()
+    await client.close()
+  })
+
+  it('is told to be missing where a server cannot be asked', async () => {
+    const { id } = await ask<{ id: string }>('create_mcp_server', {
+      name: 'lone',
+      serverUrl: upstream.url,
+      scope: 'org',
+    })
+    await ask('deploy_mcp_server', { catalogId: id })
+    const gateway = await newGateway({ name: 'Half' }, ['everything__echo'])
+    const lone = { mcpGatewayId: gateway.id, toolId: 'lone__echo', resolveAtCallTime: true }
+    await ask('bulk_assign_tools_to_mcp_gateways', { assignments: [lone] })
+    const key = String((await castellanJson({ dataDir }, ['keys', 'create', 'eve', '--role', 'member']))['secret'])
+    const client = await connect(gateway.path, { key })
+    const listed = await client.listResources()
+    expect(listed.resources.length).toBeGreaterThan(0)
+    expect(listed._meta?.['castellan/unreachable']).toMatchObject([{ server: 'lone', code: 'ERR_CREDENTIAL_REQUIRED' }])
+    await client.close()
+  })
+})
+
 describe('the credentials of a call', () => {
   it('are those of the pinned deployment, or those of the caller, and never those of somebody else', async () => {
     const key = async (name: string) =>

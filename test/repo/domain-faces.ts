@@ -14,7 +14,7 @@ const faces: Readonly<Record<string, readonly string[]>> = {
   identity: ['roles.ts'],
   intents: ['authoring.ts'],
   log: ['log-recovery.ts'],
-  'mcp-servers': ['runtime.ts', 'oauth.ts'],
+  'mcp-servers': ['runtime.ts', 'oauth.ts', 'upstream-content.ts'],
   manifests: [
     'check-cron.ts',
     'env-values.ts',

@@ -113,6 +113,8 @@ const platform: readonly TourStep[] = [
     ],
   }),
   step('get_mcp_gateway', { name: 'tour gateway' }),
+  step('read_mcp_resource', { uri: 'file:///none' }, 'ERR_NOT_FOUND'),
+  step('get_mcp_prompt', { name: 'server__none' }, 'ERR_NOT_FOUND'),
   step('unassign_tools_from_mcp_gateway', { mcpGatewayId: 'tour-gateway', toolIds: ['task_list'] }),
   step('edit_mcp_gateway', { id: 'tour-gateway', toolExposureMode: 'search_and_run_only' }),
   step('delete_mcp_gateway', { id: 'tour-gateway' }),

@@ -1,9 +1,11 @@
 import type { GatewayDirectory } from '../../contract/gateway-directory.ts'
+import type { UpstreamContent } from '../../contract/upstream-content.ts'
 import type { UpstreamTools } from '../../contract/upstream-tools.ts'
 import type { AssignmentDeps } from '../../domains/gateways/assignments.ts'
 import { createGatewayDirectory, type DirectoryDeps } from '../../domains/gateways/directory.ts'
 import { createGatewayService } from '../../domains/gateways/service.ts'
 import type { Authorizations } from '../../domains/mcp-servers/authorizations.ts'
+import { createMcpContentService } from '../../domains/mcp-servers/upstream-content.ts'
 import { createProfileService } from '../../domains/profiles/service.ts'
 import type { SecretLinks } from '../../domains/secrets/links.ts'
 import { sqlAssignmentStore } from '../../stores/sql/assignment-store.ts'
@@ -16,11 +18,12 @@ import { type McpServerParts, type OpenedMcpServers, openMcpServers } from './op
 import { openSecrets, type SecretParts } from './open-secrets.ts'
 
 export type GovernanceWing = Readonly<{
-  services: Pick<Services, 'secrets' | 'secretLinks' | 'mcpServers' | 'gateways'>
+  services: Pick<Services, 'secrets' | 'secretLinks' | 'mcpServers' | 'gateways' | 'mcpContent'>
   links: SecretLinks
   authorizations: Pick<Authorizations, 'open'>
   upstreamTools: UpstreamTools
   directory: GatewayDirectory
+  upstreamContent: UpstreamContent
   noteToolChange: AssignmentDeps['noteChange']
   close(): Promise<void>
 }>
@@ -46,8 +49,16 @@ export async function openGovernanceWing(deps: AppDeps, parts: GovernanceWingPar
     manifestTools: parts.manifestTools,
   })
   parts.views.connect(opened.tools, directory)
+  const content = opened.contentOf(directory)
   return {
-    services: { secrets: secrets.service, secretLinks: secrets.links, mcpServers: opened.service, gateways },
+    upstreamContent: content,
+    services: {
+      mcpContent: createMcpContentService(content),
+      secrets: secrets.service,
+      secretLinks: secrets.links,
+      mcpServers: opened.service,
+      gateways,
+    },
     links: secrets.links,
     authorizations: opened.authorizations,
     upstreamTools: opened.tools,

@@ -2,9 +2,11 @@ import { join } from 'node:path'
 import { AppError } from '../../contract/app-error.ts'
 import type { Call, EffectRecord } from '../../contract/call.ts'
 import type { Database } from '../../contract/database.ts'
+import type { GatewayDirectory } from '../../contract/gateway-directory.ts'
 import { limits } from '../../contract/limits.ts'
 import { canModify } from '../../contract/sharing.ts'
 import type { ReadTx } from '../../contract/tx.ts'
+import type { UpstreamContent } from '../../contract/upstream-content.ts'
 import type { UpstreamTools } from '../../contract/upstream-tools.ts'
 import type { AssignmentDeps, ToolAssignments } from '../../domains/gateways/assignments.ts'
 import { type Authorizations, createAuthorizations } from '../../domains/mcp-servers/authorizations.ts'
@@ -15,6 +17,7 @@ import { createGrants } from '../../domains/mcp-servers/grants.ts'
 import { createInstallationRequests } from '../../domains/mcp-servers/installation-requests.ts'
 import type { UpstreamRuntime } from '../../domains/mcp-servers/runtime.ts'
 import { createMcpServerService, type McpServerService } from '../../domains/mcp-servers/service.ts'
+import { createUpstreamContent } from '../../domains/mcp-servers/upstream-content.ts'
 import { createUpstreamTools, openToolVersions } from '../../domains/mcp-servers/upstream-tools.ts'
 import type { Profile } from '../../domains/profiles/ports.ts'
 import { modifyPermission, noSuch } from '../../domains/profiles/rules.ts'
@@ -35,6 +38,7 @@ export type OpenedMcpServers = Readonly<{
   service: McpServerService
   authorizations: Pick<Authorizations, 'open'>
   tools: UpstreamTools
+  contentOf(gateways: GatewayDirectory): UpstreamContent
   assignments: ToolAssignments
   noteChange: AssignmentDeps['noteChange']
   close(): Promise<void>
@@ -86,6 +90,19 @@ export async function openMcpServers(
     clock,
   })
   const exchange = createCredentialExchange({ secrets, oauth: runtime.oauth, database, clock })
+  const tools = createUpstreamTools({
+    store,
+    database,
+    runtime,
+    deployments,
+    versions,
+    exchange,
+    async assignedCredential(tenant, agentId, toolId) {
+      const found = await sqlAssignmentStore.findAssignment(database.read, tenant, agentId, toolId)
+      if (found === undefined) return undefined
+      return { mode: found.mode, ...(found.deploymentId !== null && { deploymentId: found.deploymentId }) }
+    },
+  })
   const requests = createInstallationRequests({ store: sqlInstallationRequestStore, links, random })
   const isAlone = database.kind === 'sqlite'
   const polling = isAlone
@@ -97,19 +114,16 @@ export async function openMcpServers(
     authorizations,
     assignments,
     noteChange,
-    tools: createUpstreamTools({
-      store,
-      database,
-      runtime,
-      deployments,
-      versions,
-      exchange,
-      async assignedCredential(tenant, agentId, toolId) {
-        const found = await sqlAssignmentStore.findAssignment(database.read, tenant, agentId, toolId)
-        if (found === undefined) return undefined
-        return { mode: found.mode, ...(found.deploymentId !== null && { deploymentId: found.deploymentId }) }
-      },
-    }),
+    tools,
+    contentOf: (gateways) =>
+      createUpstreamContent({
+        store,
+        read: database.read,
+        runtime,
+        deployments,
+        deploymentFor: tools.deploymentFor,
+        gateways,
+      }),
     async close() {
       clearInterval(polling)
       await tidied
@@ -198,6 +212,7 @@ function lazyRuntime(deps: AppDeps, parts: McpServerParts): UpstreamRuntime {
   return {
     listTools: async (...args) => (await load()).listTools(...args),
     callTool: async (...args) => (await load()).callTool(...args),
+    ask: async (...args) => (await load()).ask(...args),
     checkAddress: async (...args) => (await load()).checkAddress(...args),
     remove: async (...args) => (await load()).remove(...args),
     stop: async (...args) => await made?.stop(...args),

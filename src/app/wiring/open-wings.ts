@@ -1,4 +1,5 @@
 import type { GatewayDirectory } from '../../contract/gateway-directory.ts'
+import type { UpstreamContent } from '../../contract/upstream-content.ts'
 import type { UpstreamTools } from '../../contract/upstream-tools.ts'
 import type { Authorizations } from '../../domains/mcp-servers/authorizations.ts'
 import type { SecretLinks } from '../../domains/secrets/links.ts'
@@ -46,6 +47,7 @@ export type Wings = Readonly<{
   authorizations: Pick<Authorizations, 'open'>
   upstreamTools(): Promise<UpstreamTools>
   gateways: Pick<GatewayDirectory, 'find'>
+  upstreamContent(): Promise<UpstreamContent>
   close(): Promise<void>
 }>
 
@@ -109,6 +111,7 @@ export async function openWings(
       openAgent: async (...args) => (await agents()).runs.openAgent(...args),
     },
     upstreamTools: async () => (await governance()).upstreamTools,
+    upstreamContent: async () => (await governance()).upstreamContent,
     gateways: { find: async (...args) => (await governance()).directory.find(...args) },
     secretLinks: { open: async (...args) => (await governance()).links.open(...args) },
     authorizations: { open: async (...args) => (await governance()).authorizations.open(...args) },

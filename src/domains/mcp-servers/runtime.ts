@@ -63,6 +63,16 @@ export type ListedTool = Readonly<{
   annotations?: Readonly<Record<string, unknown>>
 }>
 
+export const contentMethods = [
+  'resources/list',
+  'resources/templates/list',
+  'resources/read',
+  'prompts/list',
+  'prompts/get',
+  'completion/complete',
+] as const
+export type ContentMethod = (typeof contentMethods)[number]
+
 export const instanceStates = ['stopped', 'starting', 'running', 'backing-off'] as const
 export type InstanceState = Readonly<{
   state: (typeof instanceStates)[number]
@@ -85,6 +95,13 @@ export type UpstreamRuntime = Readonly<{
     args: Readonly<Record<string, unknown>>,
     options: UpstreamCallOptions,
   ): Promise<RawAnswer>
+  /** Something beside tools. Undefined if the server has nothing of the kind, or not the one that is asked for. */
+  ask(
+    at: UpstreamAddress,
+    method: ContentMethod,
+    params: Readonly<Record<string, unknown>>,
+    signal: AbortSignal,
+  ): Promise<unknown>
   stateOf(deploymentId: string): InstanceState
   /** Ends the connection and the process; the next use begins anew. */
   stop(deploymentId: string): Promise<void>

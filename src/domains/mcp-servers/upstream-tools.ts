@@ -58,7 +58,9 @@ export async function openToolVersions({
 }
 
 /** The tools of the servers that are deployed, for the catalogue of tools. */
-export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools {
+export function createUpstreamTools(
+  deps: UpstreamToolDeps,
+): UpstreamTools & Readonly<{ deploymentFor(tool: StoredTool, target: UpstreamTarget): Promise<Deployment> }> {
   const { store, versions } = deps
   const { read } = deps.database
 
@@ -101,6 +103,7 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools {
   }
 
   return {
+    deploymentFor,
     version: versions.get,
     onChanged: versions.onChanged,
     async list(tenant) {

@@ -12,6 +12,7 @@ import type { IntentService } from '../../domains/intents/service.ts'
 import type { LogRecoveryService } from '../../domains/log/log-recovery.ts'
 import type { LogService } from '../../domains/log/service.ts'
 import type { McpServerService } from '../../domains/mcp-servers/service.ts'
+import type { McpContentService } from '../../domains/mcp-servers/upstream-content.ts'
 import type { PeopleService } from '../../domains/people/service.ts'
 import type { PlatformService } from '../../domains/platform/service.ts'
 import type { SealService } from '../../domains/seal/service.ts'
@@ -57,6 +58,7 @@ export type Services = Readonly<{
   identity: Pick<IdentityService, 'createKey' | 'listKeys' | 'revokeKey'>
   roles: RoleService
   mcpServers: McpServerService
+  mcpContent: McpContentService
   secrets: Pick<SecretService, 'list' | 'rotate'>
   secretLinks: Pick<SecretLinks, 'createForValue' | 'submit'>
   skills: Pick<SkillService, 'list'>

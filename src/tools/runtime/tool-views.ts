@@ -161,8 +161,9 @@ export function createToolViews({ catalog, clock }: Readonly<{ catalog: Catalog;
     const named = reachable.filter(({ name }) => isNamed(name) && !isMeta(name) && !taken.has(name))
     const all = [...named, ...assigned]
     const meta = catalog.tools.filter(({ name }) => isMeta(name))
+    const content = catalog.tools.filter(({ name }) => isContent(name) && !all.some((tool) => tool.name === name))
     const listed = offered.exposure === 'full' ? all : [...meta, ...all.filter(isAlwaysListed)]
-    const view = gatewayView({ tools: [...meta, ...all], listed, corpus: snapshot.corpus })
+    const view = gatewayView({ tools: [...meta, ...content, ...all], listed, corpus: snapshot.corpus })
     if (snapshot.views.size >= VIEWS_MAX) snapshot.views.clear()
     snapshot.views.set(key, view)
     return view
@@ -222,6 +223,9 @@ function namedBy(wanted: readonly string[]): (name: string) => boolean {
   const beginnings = wanted.map(beginningOf).filter((beginning) => beginning !== undefined)
   return (name) => names.has(name) || beginnings.some((beginning) => name.startsWith(beginning))
 }
+
+/** What clients do by the protocol: always callable, never listed. */
+const isContent = (name: string): boolean => name === 'read_mcp_resource' || name === 'get_mcp_prompt'
 
 const isMeta = (name: string): boolean => name === 'search_tools' || name === 'run_tool'
 
