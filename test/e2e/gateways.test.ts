@@ -11,10 +11,12 @@ import { endSupervisor } from '../support/end-supervisor.ts'
 import { type McpUpstream, startMcpUpstream } from '../support/mcp-upstream.ts'
 import { castellanJson } from '../support/people.ts'
 import { type RealServer, startRealServer } from '../support/real-server.ts'
+import { runNode } from '../support/run-node.ts'
 
 /** Real clients at the address of a gateway, the real program, and real MCP servers behind it. */
 type Row = Record<string, unknown>
 const packages = resolve('node_modules')
+const inspector = 'node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js'
 const npmServers = { everything: ['stdio'], filesystem: ['/tmp'], memory: [], 'sequential-thinking': [] } as const
 
 let dataDir = ''
@@ -216,6 +218,51 @@ describe('the address of a gateway', () => {
     expect(Object.keys(await ai.tools()).sort()).toEqual(assigned)
     await ai.close()
     expect(JSON.stringify(await ask('log_export', { limit: 1000 }))).toContain(`\\"gateway\\":\\"${id}\\"`)
+  })
+
+  it.each(['legacy', 'modern'])('has schemas that the Inspector accepts (%s)', async (era) => {
+    const { path } = await newGateway({ name: `Inspected ${era}` }, assigned)
+    const args = [
+      '--cli',
+      addressOf(path).href,
+      '--transport',
+      'http',
+      '--protocol-era',
+      era,
+      '--method',
+      'tools/list',
+      '--strict',
+    ]
+    // It may warn of what another server wrote into its schemas.
+    const { code, stdout, stderr } = await runNode([inspector, ...args], 120_000)
+    expect(code, stderr).toBe(0)
+    const { tools } = JSON.parse(stdout) as { tools: { name: string }[] }
+    expect(tools.map(({ name }) => name).sort()).toEqual(assigned)
+  })
+
+  it('is a protected resource of its own', async () => {
+    const { path } = await newGateway({ name: 'Protected' }, ['task_list'])
+    const metadata = await fetch(addressOf(`/.well-known/oauth-protected-resource${path}`))
+    expect(await metadata.json()).toMatchObject({ resource: addressOf(path).href })
+  })
+
+  it('of an agent has the tools of its manifest and those that are assigned to it', async () => {
+    const toolAssignments = [
+      { toolId: 'task_list' },
+      { toolId: toolIds['everything__echo'], mcpServerId: deployments['everything'] },
+    ]
+    const { id, slug } = await ask<{ id: string; slug: string }>('create_agent', { name: 'At work', toolAssignments })
+    for (const address of [`/mcp/${slug}`, `/mcp/${id}`]) {
+      const client = await connect(address)
+      expect(await namesOf(client)).toEqual(['everything__echo', 'task_list'])
+      const echo = await client.callTool({ name: 'everything__echo', arguments: { message: 'hi' } })
+      expect(textOf(echo)).toBe('Echo: hi')
+      await client.close()
+    }
+    const client = await connect(`/mcp/${id}`)
+    await ask('bulk_assign_tools_to_agents', { assignments: [{ agentId: id, toolId: 'task_get' }] })
+    expect(await namesOf(client)).toEqual(['everything__echo', 'task_get', 'task_list'])
+    await client.close()
   })
 
   it('lists search and run alone if it says so, and everything assigned is found through them', async () => {

@@ -2,13 +2,18 @@ import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import type { TestApp } from './app.ts'
 
 /** Words of what is planted here; each follows `secret-` in a field that only its tenant may see. */
-export const governanceWords = ['server', 'wanted', 'note', 'tool', 'deployment-error']
+export const governanceWords = ['gateway', 'server', 'wanted', 'note', 'tool', 'deployment-error']
 
 /** An MCP server of a tenant with all that belongs to one, and a secret. Answers the ids of what others may name. */
 export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: string): Promise<readonly string[]> {
   const item = await app.ask<{ id: string }>(
     'create_mcp_server',
     { name: 'canary-server', description: 'secret-server', serverType: 'local', command: 'node' },
+    a,
+  )
+  const gateway = await app.ask<{ id: string }>(
+    'create_mcp_gateway',
+    { name: 'canary-gateway', description: 'secret-gateway', scope: 'personal' },
     a,
   )
   await app.ask('create_mcp_server_installation_request', { name: 'secret-wanted', reason: 'secret-note' }, a)
@@ -55,5 +60,5 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
     db.exec(`INSERT INTO mcp_tool_versions VALUES ('${tenant}', 1) ON CONFLICT DO NOTHING`)
   })
   const ids = ['canary-deployment', 'canary-tool-id', 'sec_canary']
-  return [item.id, reference, 'canary-server', 'canary_server__tool', ...ids]
+  return [item.id, gateway.id, reference, 'canary-server', 'canary-gateway', 'canary_server__tool', ...ids]
 }
