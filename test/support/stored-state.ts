@@ -39,6 +39,7 @@ const tableNames = [
   'mcp_catalog_items',
   'mcp_deployments',
   'mcp_installation_requests',
+  'tool_assignments',
 ] as const
 
 /** The state of a SQLite file, beside whoever is using it. */
