@@ -147,7 +147,6 @@ describe('JSON', () => {
         ['teams', 'create', 'design', '--data-dir', dataDir],
         ['teams', 'list', '--data-dir', dataDir],
       ],
-      clients: [['clients', 'list', '--data-dir', dataDir]],
       invite: [['invite', 'list', '--data-dir', dataDir]],
       config: [
         ['config', 'show'],

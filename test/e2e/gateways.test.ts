@@ -9,7 +9,7 @@ import type { Transport as Transport1 } from '@modelcontextprotocol/sdk/shared/t
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { endSupervisor } from '../support/end-supervisor.ts'
 import { type McpUpstream, startMcpUpstream } from '../support/mcp-upstream.ts'
-import { castellanJson } from '../support/people.ts'
+import { castellanJson, postForm } from '../support/people.ts'
 import { type RealServer, startRealServer } from '../support/real-server.ts'
 import { runNode } from '../support/run-node.ts'
 
@@ -238,6 +238,15 @@ describe('the address of a gateway', () => {
     expect(code, stderr).toBe(0)
     const { tools } = JSON.parse(stdout) as { tools: { name: string }[] }
     expect(tools.map(({ name }) => name).sort()).toEqual(assigned)
+  })
+
+  it('gives out one-time links that work, though the page is not behind the gateway', async () => {
+    const { path } = await newGateway({ name: 'Linking' }, ['secret_link_create'])
+    const client = await connect(path)
+    const { url } = await ask<{ url: string }>('secret_link_create', { purpose: 'Token' }, client)
+    const entered = await postForm(addressOf(new URL(url).pathname), { value: 'token' })
+    expect(entered.status, await entered.text()).toBe(200)
+    await client.close()
   })
 
   it('is a protected resource of its own', async () => {

@@ -5,7 +5,7 @@ import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import type { ContentKind, UnreachableServer, UpstreamContent } from '../../contract/upstream-content.ts'
-import type { UpstreamTarget } from '../../contract/upstream-tools.ts'
+import type { UpstreamCredential } from '../../contract/upstream-tools.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { Deployments } from './deployments.ts'
 import type { Deployment, McpServerStore, StoredTool } from './ports.ts'
@@ -16,7 +16,7 @@ export type UpstreamContentDeps = Readonly<{
   read: ReadTx
   runtime: Pick<UpstreamRuntime, 'ask'>
   deployments: Pick<Deployments, 'addressOf'>
-  deploymentFor(tool: StoredTool, target: UpstreamTarget): Promise<Deployment>
+  deploymentFor(tool: StoredTool, principal: Principal, credential: UpstreamCredential): Promise<Deployment>
   gateways: Pick<GatewayDirectory, 'offeredTo'>
 }>
 
@@ -44,8 +44,8 @@ export function createUpstreamContent(deps: UpstreamContentDeps): UpstreamConten
       const item = await store.findItem(read, principal.tenant, tool.catalogId)
       if (item === undefined) continue
       try {
-        const target = { tenant: principal.tenant, toolId, principal, credential }
-        const at = deps.deployments.addressOf(await deps.deploymentFor(tool, target))
+        if (credential.mode === 'enterprise_managed') throw notExchanged()
+        const at = deps.deployments.addressOf(await deps.deploymentFor(tool, principal, credential))
         const ask: Server['ask'] = (method, params) => deps.runtime.ask(at, method, params, signal)
         servers.set(tool.catalogId, { slug: item.slug, ask })
       } catch (error) {
@@ -133,6 +133,12 @@ const ownName = (slug: string, name: string): string | undefined =>
 
 const notThere = (field: string, what: string): AppError =>
   new AppError('ERR_NOT_FOUND', `${field}: no MCP server of this gateway has such a ${what}`, { field })
+
+const notExchanged = (): AppError =>
+  new AppError(
+    'ERR_FEATURE_DISABLED',
+    'Exchanged credentials are for calls of tools; resources and prompts do not use them.',
+  )
 
 const problemOf = (server: string, error: unknown): UnreachableServer =>
   error instanceof AppError

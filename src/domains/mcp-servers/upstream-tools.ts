@@ -60,7 +60,10 @@ export async function openToolVersions({
 /** The tools of the servers that are deployed, for the catalogue of tools. */
 export function createUpstreamTools(
   deps: UpstreamToolDeps,
-): UpstreamTools & Readonly<{ deploymentFor(tool: StoredTool, target: UpstreamTarget): Promise<Deployment> }> {
+): UpstreamTools &
+  Readonly<{
+    deploymentFor(tool: StoredTool, principal: Principal, credential: UpstreamCredential): Promise<Deployment>
+  }> {
   const { store, versions } = deps
   const { read } = deps.database
 

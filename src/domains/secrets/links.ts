@@ -58,11 +58,13 @@ export function createSecretLinks(deps: LinkDeps) {
     const { path, token } = at ?? { path: '/secrets/', token: newToken() }
     const expiresAtMs = nowMs + limits.secretLinkMs
     await store.deleteLinksBefore(write, principal.tenant, nowMs - limits.secretLinkRetentionMs)
+    // The page on which a person enters the values is behind no gateway.
+    const { gateway: _, ...owner } = principal
     await store.insertLink(write, principal.tenant, {
       tenant: principal.tenant,
       id: randomId(random, 'link'),
       tokenHash: sha256Hex(token),
-      principal,
+      principal: owner,
       ...request,
       createdAtMs: nowMs,
       expiresAtMs,
