@@ -58,9 +58,7 @@ export async function openToolVersions({
 }
 
 /** The tools of the servers that are deployed, for the catalogue of tools. */
-export function createUpstreamTools(
-  deps: UpstreamToolDeps,
-): UpstreamTools &
+export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools &
   Readonly<{
     deploymentFor(tool: StoredTool, principal: Principal, credential: UpstreamCredential): Promise<Deployment>
   }> {
