@@ -32,6 +32,8 @@ export const openToolAssignments = ({ views, noteChange }: ToolAssignmentParts):
       if (user === undefined) return { isMember: false, isAdmin: false, teams: [] }
       return { isMember: true, isAdmin: user.role === 'admin', teams: await sqlPeopleStore.teamsOf(read, userId) }
     },
-    exchangeProblem,
+    // A call would find no token to exchange: no way to sign in here leaves one of the identity provider with the caller.
+    exchangeProblem: (item) =>
+      exchangeProblem(item) ?? 'callers come without a token of the identity provider as yet; use static or dynamic',
     noteChange,
   })
