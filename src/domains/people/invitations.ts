@@ -42,7 +42,7 @@ type Links = Readonly<{
 
 type Helpers = Readonly<{
   requireNewMember(read: ReadTx, tenant: TenantId, email: string): Promise<string>
-  teamIds(read: ReadTx, tenant: TenantId, named: readonly string[]): Promise<string[]>
+  teamsToJoin(call: PeopleReading, tenant: TenantId, named: readonly string[]): Promise<string[]>
 }>
 
 export const hashOfLink = (token: string): string => sha256Bytes(token).toString('hex')
@@ -74,11 +74,12 @@ export function createInvitations(deps: PeopleDeps, helpers: Helpers): Invitatio
     return { invitation, link: linkOf(call, token) }
   }
 
-  async function personToInvite({ principal, read }: PeopleReading, input: NewInvitation) {
+  async function personToInvite(call: PeopleReading, input: NewInvitation) {
+    const { principal, read } = call
     const tenant = peopleTenant(principal, input.tenant)
     const rights = checkPersonRights(principal, input)
     const email = await helpers.requireNewMember(read, tenant, input.email)
-    const teams = await helpers.teamIds(read, tenant, input.teams ?? [])
+    const teams = await helpers.teamsToJoin(call, tenant, input.teams ?? [])
     return { tenant, email, ...rights, teams, userId: null }
   }
 

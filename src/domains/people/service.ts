@@ -149,7 +149,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
     return (await store.findUserByEmail(read, email))?.tenant === tenant ? await requireNewEmail(read, email) : email
   }
 
-  const { newLink, ...invitations } = createInvitations(deps, { requireNewMember, teamIds: teams.idsOf })
+  const { newLink, ...invitations } = createInvitations(deps, { requireNewMember, teamsToJoin: teams.idsToJoin })
 
   async function insertUser(
     call: Pick<Call, 'write' | 'record'>,
@@ -182,7 +182,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       const tenant = peopleTenant(call.principal, input.tenant)
       const rights = checkPersonRights(call.principal, input)
       const email = await requireNewEmail(call.read, input.email)
-      const teamIds = await teams.idsOf(call.read, tenant, input.teams ?? [])
+      const teamIds = await teams.idsToJoin(call, tenant, input.teams ?? [])
       if ((await store.listUsers(call.read, tenant, limits.usersPerTenantMax)).length >= limits.usersPerTenantMax) {
         throw tenantTaken('users', limits.usersPerTenantMax)
       }

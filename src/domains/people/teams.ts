@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
+import { isPermitted } from '../../contract/permissions.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { randomId } from '../../kernel/random.ts'
@@ -32,7 +33,10 @@ export type TeamMethods = Readonly<{
   deleteTeam(call: PeopleWriting, input: InTenant & Readonly<{ team: string }>): Promise<TeamView>
 }>
 
-type TeamHelpers = Readonly<{ idsOf(read: ReadTx, tenant: TenantId, named: readonly string[]): Promise<string[]> }>
+type TeamHelpers = Readonly<{
+  /** Teams that the caller may put somebody into: any, with the permission to change teams; else its own. */
+  idsToJoin(call: PeopleReading, tenant: TenantId, named: readonly string[]): Promise<string[]>
+}>
 
 export function createTeamMethods({ store, random, noteRevoked }: PeopleDeps): TeamMethods & TeamHelpers {
   async function requireTeam(read: ReadTx, tenant: TenantId, named: string): Promise<UserTeam> {
@@ -72,10 +76,13 @@ export function createTeamMethods({ store, random, noteRevoked }: PeopleDeps): T
   }
 
   return {
-    async idsOf(read, tenant, named) {
+    async idsToJoin({ principal, read }, tenant, named) {
       const ids = new Set<string>()
       for (const entry of named) ids.add((await requireTeam(read, tenant, entry)).id)
-      return [...ids]
+      const isOwn = (id: string): boolean => principal.teams.includes(id)
+      if (isPermitted(principal, 'userTeam:update') || [...ids].every(isOwn)) return [...ids]
+      const message = "teams: to put somebody into a team that you are not in needs the permission 'userTeam:update'"
+      throw new AppError('ERR_PERMISSION_DENIED', message, { field: 'teams', permission: 'userTeam:update' })
     },
 
     async createTeam(call, input) {
