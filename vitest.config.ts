@@ -1,7 +1,14 @@
 import { defineConfig } from 'vitest/config'
 
-/** One replaces a module of Node for the whole process, the other looks at the memory of its own. */
-const ownProcess = ['src/backends/namespaces/start-supervisor.test.ts', 'src/supervisor/egress/egress-load.test.ts']
+/**
+ * One replaces a module of Node for the whole process, one looks at the memory of its own, and one at the statements that are
+ * registered as the program is loaded.
+ */
+const ownProcess = [
+  'src/backends/namespaces/start-supervisor.test.ts',
+  'src/supervisor/egress/egress-load.test.ts',
+  'test/repo/generated.test.ts',
+]
 /** What one server takes of the machine, over time: one file at a time, after everything else. */
 const alone = ['test/faults/{full-disk,kill-under-load,workspace-leaks}.test.ts']
 

@@ -2,7 +2,7 @@ import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import type { TestApp } from './app.ts'
 
 /** Words of what is planted here; each follows `secret-` in a field that only its tenant may see. */
-export const governanceWords = ['gateway', 'server', 'wanted', 'note', 'tool', 'deployment-error']
+export const governanceWords = ['gateway', 'server', 'wanted', 'note', 'tool', 'deployment-error', 'client']
 
 /** An MCP server of a tenant with all that belongs to one, and a secret. Answers the ids of what others may name. */
 export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: string): Promise<readonly string[]> {
@@ -14,6 +14,13 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
   const gateway = await app.ask<{ id: string }>(
     'create_mcp_gateway',
     { name: 'canary-gateway', description: 'secret-gateway', scope: 'personal' },
+    a,
+  )
+  const assignment = { mcpGatewayId: gateway.id, toolId: 'task_list' }
+  await app.ask('bulk_assign_tools_to_mcp_gateways', { assignments: [assignment] }, a)
+  const client = await app.ask<{ id: string }>(
+    'oauth_client_create',
+    { name: 'secret-client', gateways: ['canary-gateway'] },
     a,
   )
   await app.ask('create_mcp_server_installation_request', { name: 'secret-wanted', reason: 'secret-note' }, a)
@@ -60,5 +67,5 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
     db.exec(`INSERT INTO mcp_tool_versions VALUES ('${tenant}', 1) ON CONFLICT DO NOTHING`)
   })
   const ids = ['canary-deployment', 'canary-tool-id', 'sec_canary']
-  return [item.id, gateway.id, reference, 'canary-server', 'canary-gateway', 'canary_server__tool', ...ids]
+  return [item.id, gateway.id, client.id, reference, 'canary-server', 'canary-gateway', 'canary_server__tool', ...ids]
 }
