@@ -34,7 +34,7 @@ export type TeamMethods = Readonly<{
 }>
 
 type TeamHelpers = Readonly<{
-  /** Teams that the caller may put somebody into: any, with the permission to change teams; else its own. */
+  /** Teams into which the caller may put a person: any, with the permission to change teams; else its own. */
   idsToJoin(call: PeopleReading, tenant: TenantId, named: readonly string[]): Promise<string[]>
 }>
 
