@@ -66,7 +66,10 @@ export function createInstance(deps: InstanceDeps): Instance {
       void connection.closed.then(() => onClosed(connection, startedMs))
       return connection
     } catch (error) {
-      const reason = signal.aborted && !cancel.signal.aborted ? startTooSlow(deps.startMs) : unavailable(error)
+      // A start that is too slow may be given up by its caller at the same moment, or end with a time-out of the protocol.
+      const isLate = clock.monotonicMs() - startedMs >= deps.startMs
+      const isTimedOut = signal.aborted && !cancel.signal.aborted
+      const reason = isTimedOut || isLate ? startTooSlow(deps.startMs) : unavailable(error)
       noteFailure(reason.message)
       throw reason
     }
