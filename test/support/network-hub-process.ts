@@ -14,6 +14,10 @@ import { SYSTEM_PATH } from '../../src/supervisor/user-namespace.ts'
 import { answerLines } from './line-requests.ts'
 import type { HubBounds } from './network-bench.ts'
 
+/** Other test files have hubs at the same time, and all look for ports on this machine. */
+const firstPort = 21_000 + (process.pid % 100) * 100
+const ownPorts = { first: firstPort, last: firstPort + 99 }
+
 /** A hub in namespaces of its own, as the supervisor has it, without the supervisor. */
 const directory = process.argv[2]!
 const bounds = JSON.parse(process.argv[3]!) as HubBounds
@@ -35,7 +39,7 @@ answerLines({
   update: (id: string, spec: NetworkSpec) => hub.update(id, spec),
   detach: (id: string) => hub.detach(id),
   setEnvironment: (around: Parameters<typeof hub.setEnvironment>[0]) => hub.setEnvironment(around),
-  reserveHostPort: (wanted: number | null) => hub.reserveHostPort(wanted ?? undefined, { first: 21_000, last: 21_999 }),
+  reserveHostPort: (wanted: number | null) => hub.reserveHostPort(wanted ?? undefined, ownPorts),
   waitForUplink: (timeoutMs: number) => hub.waitForUplink(timeoutMs),
   probe: () => hub.probe(),
   requireHost: () => sockets.requireHost(),
