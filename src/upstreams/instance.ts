@@ -67,9 +67,10 @@ export function createInstance(deps: InstanceDeps): Instance {
       return connection
     } catch (error) {
       // A start that is too slow may be given up by its caller at the same moment, or end with a time-out of the protocol.
-      const isLate = clock.monotonicMs() - startedMs >= deps.startMs
+      const isSilent = SdkError.isInstance(error) && error.code === SdkErrorCode.RequestTimeout
       const isTimedOut = signal.aborted && !cancel.signal.aborted
-      const reason = isTimedOut || isLate ? startTooSlow(deps.startMs) : unavailable(error)
+      const waitedMs = Math.min(clock.monotonicMs() - startedMs, deps.startMs)
+      const reason = isTimedOut || isSilent ? startTooSlow(isTimedOut ? deps.startMs : waitedMs) : unavailable(error)
       noteFailure(reason.message)
       throw reason
     }
