@@ -13,7 +13,7 @@ import {
 } from '../../contract/tool-assignments.ts'
 import { nextVersion } from '../manifests/versions.ts'
 import type { Profile, ProfileStore } from '../profiles/ports.ts'
-import { invalid, missingName, modifyPermission, noSuch, requireNoKnowledge } from '../profiles/rules.ts'
+import { invalid, missingName, modifyPermission, noSuch, profileView, requireNoKnowledge } from '../profiles/rules.ts'
 import type { ProfileFields, ProfileService } from '../profiles/service.ts'
 import type { AgentAccess, FoundAgent } from './agent-access.ts'
 import type { Deployment } from './deployment.ts'
@@ -62,21 +62,9 @@ export function createAgentProfiles(deps: AgentProfileDeps) {
   async function viewOf(call: Call, found: FoundAgent) {
     const { profile } = found
     return {
-      id: profile.id,
-      name: profile.name,
-      slug: profile.slug,
-      description: profile.description,
-      icon: profile.icon,
-      scope: profile.sharing.scope,
-      toolExposureMode: profile.exposure,
-      agentType: profile.kind,
-      systemPrompt: profile.systemPrompt,
+      ...profileView(profile),
       teams: await sharing.teamsOf(call.read, profile),
-      labels: [...profile.labels],
       tools: await toolsOf(call, found),
-      knowledgeBaseIds: [],
-      connectorIds: [],
-      suggestedPrompts: [...profile.suggestedPrompts],
       subAgentIds: await visibleSubAgents(call, profile),
     }
   }

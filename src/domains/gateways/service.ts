@@ -10,7 +10,7 @@ import {
 } from '../../contract/tool-assignments.ts'
 import type { WriteTx } from '../../contract/tx.ts'
 import type { Profile, ProfileStore } from '../profiles/ports.ts'
-import { missingName, modifyPermission, requireNoKnowledge } from '../profiles/rules.ts'
+import { missingName, modifyPermission, profileView, requireNoKnowledge } from '../profiles/rules.ts'
 import type { ProfileFields, ProfileService } from '../profiles/service.ts'
 import type { ToolAssignments } from './assignments.ts'
 import { mayNotChange } from './rules.ts'
@@ -56,22 +56,10 @@ export function createGatewayService({ profiles, sharing, assignments, noteChang
 
   async function viewOf(call: Call, profile: Profile) {
     return {
-      id: profile.id,
-      name: profile.name,
-      slug: profile.slug,
+      ...profileView(profile),
       path: `/mcp/${profile.slug}`,
-      description: profile.description,
-      icon: profile.icon,
-      scope: profile.sharing.scope,
-      toolExposureMode: profile.exposure,
-      agentType: profile.kind,
-      systemPrompt: profile.systemPrompt,
       teams: await sharing.teamsOf(call.read, profile),
-      labels: [...profile.labels],
       tools: await assignments.assignedTo(call, profile),
-      knowledgeBaseIds: [],
-      connectorIds: [],
-      suggestedPrompts: [...profile.suggestedPrompts],
     }
   }
 

@@ -107,3 +107,20 @@ export function requireNoKnowledge({
 
 export const noSuch = (field: string, what: string): AppError =>
   new AppError('ERR_NOT_FOUND', `${field}: there is no such ${what}`, { field })
+
+/** What agents and gateways show of their profile; there is no knowledge to assign yet. */
+export const profileView = (profile: Profile) => ({
+  id: profile.id,
+  name: profile.name,
+  slug: profile.slug,
+  description: profile.description,
+  icon: profile.icon,
+  scope: profile.sharing.scope,
+  toolExposureMode: profile.exposure,
+  agentType: profile.kind,
+  systemPrompt: profile.systemPrompt,
+  labels: [...profile.labels],
+  knowledgeBaseIds: [],
+  connectorIds: [],
+  suggestedPrompts: [...profile.suggestedPrompts],
+})
