@@ -124,3 +124,35 @@ it('of a team that is gone serves nobody, and an administrator removes it', asyn
   expect((await app.refusal('get_mcp_server_logs', { serverId: id }, mia)).code).toBe('ERR_NOT_FOUND')
   await app.ask('delete_mcp_server_deployment', { serverId: id }, person('chief', 'admin', []))
 })
+
+it('lets a member install a server for themselves, and for nobody else', async () => {
+  const [mia, otto] = [person('mia', 'member', [owls]), person('otto', 'member', [])]
+  expect(await refusedDeploy({}, mia)).toBe('ERR_PERMISSION_DENIED')
+  const input = { catalogId: 'Up', values: { 'X-Who': 'mia' } }
+  const { id, ...installed } = await app.ask<Deployed & { scope: string }>('install_mcp_server', input, mia)
+  expect(installed).toMatchObject({ status: 'success', scope: 'personal', author: 'user:mia' })
+  expect([await servedAs(mia), await servedAs(otto)]).toEqual(['mia', 'ERR_UNKNOWN_TOOL'])
+  expect((await app.refusal('install_mcp_server', { ...input, scope: 'org' }, mia)).code).toBe('ERR_INVALID_INPUT')
+  await app.ask('delete_mcp_server_deployment', { serverId: id }, mia)
+  expect(await servedAs(mia)).toBe('ERR_UNKNOWN_TOOL')
+})
+
+it('keeps a secret for as long as a server or a deployment refers to it', async () => {
+  const authFields = [{ name: 'X-Token', label: 'Token', type: 'header', secret: true }]
+  const { url } = await app.ask<{ url: string }>('secret_link_create', { purpose: 'both' })
+  await app.ask('secret_link_submit', { token: url.split('/').at(-1)!, values: { value: 'same' } })
+  const listed = async () => (await app.ask<{ secrets: { id: string }[] }>('secret_list')).secrets.map(({ id }) => id)
+  const [secret] = await listed()
+  const deployed: string[] = []
+  for (const name of ['One', 'Two']) {
+    await app.ask('create_mcp_server', { name, serverUrl: upstream.url, authFields })
+    const values = { 'X-Token': `secret:${secret}` }
+    deployed.push((await app.ask<Deployed>('deploy_mcp_server', { catalogId: name, values })).id)
+  }
+  await app.ask('delete_mcp_server_deployment', { serverId: deployed[0] })
+  expect(await listed()).toEqual([secret])
+  expect((await app.call('two__echo', { text: 'x' })).isError).toBe(false)
+  expect(upstream.requests.at(-1)!.headers['x-token']).toBe('same')
+  await app.ask('delete_mcp_server', { id: 'Two' })
+  expect(await listed()).toEqual([])
+})

@@ -1,169 +1,210 @@
-import type { Capability, SecurityContext, Violation } from '../../contract/security-context.ts'
-import { coversPath } from '../../kernel/path-pattern.ts'
-import {
-  type AccessRequest,
-  allowsHost,
-  commandRulesOf,
-  isClosed,
-  isStream,
-  matchesTool,
-  pathPatternsOf,
-} from './rules.ts'
+import type { Decision } from '../../contract/decision.ts'
+import type {
+  InvocationVerdict,
+  PolicySubject,
+  PolicyTool,
+  ResultVerdict,
+  Specificity,
+} from '../../contract/tool-policies.ts'
+import type { CompiledCondition, CompiledPolicy, CompiledTool, PolicySet } from './compile.ts'
+import { valuesAt } from './paths.ts'
 
-/** `allowed` is what would have been possible instead, for the message. */
-export type Refusal = Readonly<{
-  violation: Violation
-  context: string
-  reason: string
-  allowed: readonly string[]
-  retryAfterMs?: number
-}>
-export type Verdict = Readonly<{ capability: Capability; index: number }> | Refusal
+export type Governance = 'permissive' | 'restrictive'
 
-/** What one capability has used up, asked only for one that would allow the call otherwise. */
-export type UsageCheck = (context: SecurityContext, index: number) => Omit<Refusal, 'context'> | undefined
+const CALL = 'invocation-policy'
+const RESULT = 'trusted-data'
 
-export const isRefusal = (verdict: Verdict): verdict is Refusal => 'violation' in verdict
-
-/** A refusal of a higher number is nearer to what was asked for, so it says more. */
-const specificity: Readonly<Record<Violation, number>> = {
-  ToolExplicitlyDenied: 0,
-  ToolNotAllowed: 0,
-  PathTraversalAttempt: 1,
-  PathOutsideBoundary: 1,
-  DomainNotAllowed: 1,
-  CommandNotAllowed: 1,
-  SubcommandNotAllowed: 2,
-  OutputSizeLimitExceeded: 3,
-  ExecTimeoutCeilingExceeded: 3,
-  ConcurrentExecLimitExceeded: 3,
-  RateLimitExceeded: 3,
-}
+/** Words for refusals whose policy has no reason of its own. */
+const reasons = {
+  blocked: 'a policy blocks this tool',
+  blockedUntrusted: 'a policy blocks this tool because the context has read untrusted data',
+  restrictive: 'the context has read untrusted data, and no policy allows this tool then',
+} as const
 
 /**
- * Judges a call by one context: what is denied by name, then the capabilities in order, the first that allows. When all
- * that match the tool refuse, the most specific refusal is told, with what any of them would have allowed.
+ * Whether a call may be made. Policies with conditions go before defaults, and those before what holds without any:
+ *
+ * 1. A policy with conditions that matches and blocks decides at once. `block_when_context_is_untrusted` does so only in an
+ *    untrusted context; in a trusted one it counts as a match that allows.
+ * 2. If one matched, the call is allowed. A person must approve it if only policies that require that matched.
+ * 3. If none matched, the defaults of the tool decide in the same way.
+ * 4. Without any, a tool of another server, and one of ours that sends data out, is blocked in an untrusted context if the
+ *    governance is restrictive.
  */
-export function evaluate(context: SecurityContext, request: AccessRequest, usage: UsageCheck): Verdict {
-  const denied = context.denyList.find((pattern) => matchesTool(pattern, request.tool))
-  if (denied !== undefined) {
-    const reason = `'${request.tool}' is denied by name`
-    return { violation: 'ToolExplicitlyDenied', context: context.name, reason, allowed: toolsOf(context) }
+export function judgeCall(
+  policies: PolicySet,
+  governance: Governance,
+  subject: PolicySubject,
+  tool: PolicyTool,
+  args: unknown,
+): InvocationVerdict {
+  const own = tool.id === undefined ? undefined : policies.invocation.get(tool.id)
+  if (own !== undefined) {
+    const trace: Decision[] = []
+    const values = valuesOf(own, args)
+    const matching = own.specific.filter((one) => matches(one, subject, values, isRestrictive(one.action)))
+    const decided = decide(matching, 'conditions', subject, trace) ?? decide(own.defaults, 'default', subject, trace)
+    if (decided !== undefined) return decided
   }
-  const refusals: Omit<Refusal, 'context'>[] = []
-  for (const [index, capability] of context.capabilities.entries()) {
-    if (!matchesTool(capability.toolPattern, request.tool)) continue
-    const refusal =
-      refusedPath(capability, request) ??
-      refusedHost(capability, request) ??
-      refusedCommand(capability, request) ??
-      refusedRedirection(context, capability, request) ??
-      usage(context, index)
-    if (refusal === undefined) return { capability, index }
-    refusals.push(refusal)
-  }
-  if (refusals.length === 0) {
-    const reason = `'${request.tool}' is not allowed`
-    return { violation: 'ToolNotAllowed', context: context.name, reason, allowed: toolsOf(context) }
-  }
-  return { ...mostSpecific(refusals), context: context.name }
+  return withoutPolicy(governance, subject, tool)
 }
 
-function mostSpecific(refusals: readonly Omit<Refusal, 'context'>[]): Omit<Refusal, 'context'> {
-  const told = refusals.reduce((best, next) =>
-    specificity[next.violation] > specificity[best.violation] ? next : best,
-  )
-  const same = refusals.filter(({ violation }) => violation === told.violation)
-  return { ...told, allowed: [...new Set(same.flatMap(({ allowed }) => allowed))] }
+const isRestrictive = (action: string): boolean => action !== 'allow_when_context_is_untrusted'
+
+function decide(
+  matching: readonly CompiledPolicy<'invocation'>[],
+  specificity: Specificity,
+  { isUntrusted }: PolicySubject,
+  trace: Decision[],
+): InvocationVerdict | undefined {
+  if (matching.length === 0) return undefined
+  let approval: CompiledPolicy<'invocation'> | undefined
+  let allowing: CompiledPolicy<'invocation'> | undefined
+  const verdict = (
+    action: InvocationVerdict['action'],
+    { id, reason }: CompiledPolicy<'invocation'>,
+    stock: string,
+    becauseUntrusted = false,
+  ): InvocationVerdict => {
+    trace.push({ stage: CALL, verdict: action, policy: id, reason: `${specificity}: ${stock}` })
+    return { action, policy: id, specificity, reason: reason ?? stock, becauseUntrusted, trace }
+  }
+  for (const policy of matching) {
+    const { action } = policy
+    if (action === 'block_always') return verdict('deny', policy, reasons.blocked)
+    if (action === 'block_when_context_is_untrusted' && isUntrusted)
+      return verdict('deny', policy, reasons.blockedUntrusted, true)
+    if (action === 'require_approval') approval ??= policy
+    else allowing ??= policy
+  }
+  if (allowing === undefined) return verdict('require_approval', approval!, 'a policy requires that a person approves')
+  return verdict('allow', allowing, allowing.action)
 }
 
-const toolsOf = ({ capabilities, denyList }: SecurityContext): readonly string[] => [
-  ...new Set(
-    capabilities
-      .map(({ toolPattern }) => toolPattern)
-      .filter((pattern) => !denyList.some((denied) => matchesTool(denied, pattern))),
-  ),
-]
-
-function refusedPath(capability: Capability, { tool, paths }: AccessRequest): Omit<Refusal, 'context'> | undefined {
-  const { pathAllowlist } = capability
-  if (paths.some((path) => isClosed(capability, tool, path))) return closedPath(pathAllowlist)
-  if (pathAllowlist === undefined) return undefined
-  const patterns = pathPatternsOf(tool, pathAllowlist)
-  if (paths.every((path) => patterns.some((pattern) => coversPath(pattern, path)))) return undefined
-  return { violation: 'PathOutsideBoundary', reason: 'the path is outside of what is allowed', allowed: pathAllowlist }
+function withoutPolicy(governance: Governance, { isUntrusted }: PolicySubject, tool: PolicyTool): InvocationVerdict {
+  const isGoverned = isGovernedWithoutPolicy(tool)
+  if (isGoverned && isUntrusted && governance === 'restrictive') {
+    const trace: Decision[] = [{ stage: CALL, verdict: 'deny', reason: 'governance: restrictive' }]
+    return { action: 'deny', specificity: 'governance', reason: reasons.restrictive, becauseUntrusted: true, trace }
+  }
+  const reason = isGoverned ? `governance: ${governance}` : tool.origin === 'platform' ? 'built-in' : 'unknown tool'
+  // What is allowed for want of any rule is traced only where a rule could have said otherwise.
+  const trace: Decision[] = isGoverned && isUntrusted ? [{ stage: CALL, verdict: 'allow', reason }] : []
+  return {
+    action: 'allow',
+    specificity: isGoverned ? 'governance' : 'built-in',
+    reason,
+    becauseUntrusted: false,
+    trace,
+  }
 }
 
-const closedPath = (allowed: readonly string[] = []): Omit<Refusal, 'context'> => ({
-  violation: 'PathOutsideBoundary',
-  reason: 'the path is closed: the program there judges this work',
-  allowed,
-})
+/** Whether trust decides about a tool for which nobody wrote a policy. A tool that a client brought along is the client's. */
+export const isGovernedWithoutPolicy = ({ origin, builtIn }: PolicyTool): boolean =>
+  origin === 'upstream' || (origin === 'platform' && builtIn?.sends === true)
+
+/** Whether the trust of the context can change what is said of a call. */
+export function needsTrust(policies: PolicySet, governance: Governance, tool: PolicyTool): boolean {
+  if (isGovernedWithoutPolicy(tool) && governance === 'restrictive') return true
+  const own = tool.id === undefined ? undefined : policies.invocation.get(tool.id)
+  if (own === undefined) return false
+  return [...own.specific, ...own.defaults].some(({ action }) => action === 'block_when_context_is_untrusted')
+}
+
+/** From the most to the least careful. */
+const careful = ['block', 'untrusted', 'sanitise', 'trusted'] as const
 
 /**
- * Where a list says which commands or paths a tool may have, what a shell opens for a command is judged as a file that the
- * caller opens: by the paths of the capability itself, else by what the context lets the tools for files do.
+ * What a result is. It may have several views, such as its structured content and its text: the most careful verdict over them
+ * counts, so that one cannot vouch for the other.
  */
-function refusedRedirection(
-  context: SecurityContext,
-  capability: Capability,
-  { redirections }: AccessRequest,
-): Omit<Refusal, 'context'> | undefined {
-  const { pathAllowlist } = capability
-  const isListed = pathAllowlist !== undefined || commandRulesOf(capability) !== undefined
-  if (redirections === undefined) return isListed ? unknownPath(pathAllowlist) : undefined
-  for (const { path, access, tool } of redirections) {
-    if (path !== undefined && access === 'write' && isClosed(capability, tool, path)) return closedPath(pathAllowlist)
-    if (!isListed) continue
-    if (path === undefined) return unknownPath(pathAllowlist)
-    if (isStream(path)) continue
-    const lists = pathAllowlist === undefined ? pathListsOf(context, tool, path) : [pathAllowlist]
-    if (lists.some((list) => list === undefined || list.some((pattern) => coversPath(pattern, path)))) continue
-    const reason = `a redirection ${access}s a file, and '${tool}' is not allowed there`
-    return { violation: 'PathOutsideBoundary', reason, allowed: lists.flatMap((list) => list ?? []) }
-  }
-  return undefined
+export function judgeResult(
+  policies: PolicySet,
+  subject: PolicySubject,
+  tool: PolicyTool,
+  views: readonly unknown[],
+): ResultVerdict {
+  const verdicts = views.map((view) => judgeView(policies, subject, tool, view))
+  return verdicts.reduce((worst, next) => (careful.indexOf(next.action) < careful.indexOf(worst.action) ? next : worst))
 }
 
-const unknownPath = (allowed: readonly string[] = []): Omit<Refusal, 'context'> => ({
-  violation: 'PathOutsideBoundary',
-  reason: 'nobody can tell before it runs which file a redirection opens; write its whole path plainly',
-  allowed,
-})
+const resultActions = {
+  block_always: 'block',
+  mark_as_trusted: 'trusted',
+  mark_as_untrusted: 'untrusted',
+  sanitize_with_dual_llm: 'sanitise',
+} as const
 
-/** For each capability that lets the tool change or read something, where; undefined is everywhere. */
-const pathListsOf = ({ denyList, capabilities }: SecurityContext, tool: string, path: string) =>
-  denyList.some((pattern) => matchesTool(pattern, tool))
-    ? []
-    : capabilities
-        .filter((capability) => matchesTool(capability.toolPattern, tool) && !isClosed(capability, tool, path))
-        .map(({ pathAllowlist }) => pathAllowlist)
-
-function refusedHost(capability: Capability, { hosts }: AccessRequest): Omit<Refusal, 'context'> | undefined {
-  if (hosts.every((host) => allowsHost(capability, host))) return undefined
-  const { domainAllowlist, domainDenylist } = capability
-  const allowed = domainAllowlist ?? [`all but ${(domainDenylist ?? []).join(', ')}`]
-  return { violation: 'DomainNotAllowed', reason: 'the host is not allowed', allowed }
+function judgeView(policies: PolicySet, subject: PolicySubject, tool: PolicyTool, view: unknown): ResultVerdict {
+  const own = tool.id === undefined ? undefined : policies.trustedData.get(tool.id)
+  if (own !== undefined) {
+    const values = valuesOf(own, insideValue(view))
+    const matching = own.specific.filter((one) => matches(one, subject, values, one.action !== 'mark_as_trusted'))
+    const policy = matching.find(({ action }) => action === 'block_always') ?? matching[0] ?? own.defaults[0]
+    if (policy !== undefined) {
+      const action = resultActions[policy.action]
+      const kind = policy.conditions.length > 0 ? 'conditions' : 'default'
+      const trace: Decision[] = [{ stage: RESULT, verdict: action, policy: policy.id, reason: kind }]
+      return { action, policy: policy.id, reason: policy.reason ?? `a policy says ${policy.action}`, trace }
+    }
+  }
+  if (tool.origin === 'platform') {
+    const isSource = tool.builtIn?.source === 'untrusted'
+    const trace: Decision[] = isSource ? [{ stage: RESULT, verdict: 'untrusted', reason: 'built-in' }] : []
+    return { action: isSource ? 'untrusted' : 'trusted', reason: 'built-in', trace }
+  }
+  const reason = 'no policy says that it can be trusted'
+  return { action: 'untrusted', reason, trace: [{ stage: RESULT, verdict: 'untrusted', reason: 'no policy' }] }
 }
 
-function refusedCommand(capability: Capability, request: AccessRequest): Omit<Refusal, 'context'> | undefined {
-  const rules = commandRulesOf(capability)
-  if (rules === undefined) return undefined
-  const allowed = Object.keys(rules)
-  if (request.undecidable !== undefined) {
-    const reason = `only some commands are allowed, and nobody can tell which ones this runs: ${request.undecidable}; give one command with args, or plain commands joined by && or ;`
-    return { violation: 'CommandNotAllowed', reason, allowed }
+/** A result that is wrapped in `value` is looked at inside it. */
+function insideValue(view: unknown): unknown {
+  if (typeof view !== 'object' || view === null || Array.isArray(view)) return view
+  const { value } = view as { value?: unknown }
+  return value ? value : view
+}
+
+/** What the paths of a tool find in a value; each is followed once, when it is first asked for. */
+function valuesOf({ paths }: Pick<CompiledTool, 'paths'>, root: unknown): Values {
+  const found = new Array<Found | null>(paths.length).fill(null)
+  return (slot) => {
+    found[slot] ??= { values: valuesAt(paths[slot]!, root) }
+    return found[slot].values
   }
-  for (const { command, firstArgument } of request.commands) {
-    if (command === undefined || !Object.hasOwn(rules, command)) {
-      return { violation: 'CommandNotAllowed', reason: 'a command of it is not allowed', allowed }
-    }
-    const subcommands = rules[command]!
-    if (subcommands.length === 0) continue
-    if (firstArgument === undefined || !subcommands.includes(firstArgument)) {
-      const reason = `the first argument of '${command}' is not allowed`
-      return { violation: 'SubcommandNotAllowed', reason, allowed: subcommands.map((word) => `${command} ${word}`) }
-    }
+}
+type Found = Readonly<{ values: readonly unknown[] | undefined }>
+type Values = (slot: number) => readonly unknown[] | undefined
+
+/** Whether all conditions hold. `isCareful` is what counts where one of them is too much to find out. */
+function matches(
+  { conditions }: Pick<CompiledPolicy, 'conditions'>,
+  subject: PolicySubject,
+  values: Values,
+  isCareful: boolean,
+): boolean {
+  for (const condition of conditions) {
+    if (!(holds(condition, subject, values) ?? isCareful)) return false
   }
-  return undefined
+  return true
+}
+
+function holds(condition: CompiledCondition, subject: PolicySubject, valuesAt: Values): boolean | undefined {
+  if (condition.kind === 'context') return condition.holds(subject)
+  const values = valuesAt(condition.path)
+  if (values === undefined) return undefined
+  const { test, quantifier } = condition
+  if (quantifier === 'all') {
+    if (values.length === 0) return false
+    for (const value of values) {
+      const answer = test(value)
+      if (answer !== true) return answer
+    }
+    return true
+  }
+  for (const value of values) {
+    const answer = test(value)
+    if (answer === undefined) return undefined
+    if (answer) return quantifier === 'any'
+  }
+  return quantifier === 'none'
 }

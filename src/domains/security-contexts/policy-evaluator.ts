@@ -57,7 +57,7 @@ const usageKey = (principal: Principal): string =>
   principal.executionId === undefined ? callerKey(principal) : `${principal.tenant}/${principal.executionId}`
 
 function toError({ violation, context, reason, allowed, retryAfterMs }: Refusal, tool: string): AppError {
-  const displayed = allowed.slice(0, SHOWN_MAX)
+  const displayed = allowed.slice(0, DISPLAYED_MAX)
   const more = allowed.length > displayed.length ? `, and ${allowed.length - displayed.length} more` : ''
   const wait = retryAfterMs === undefined ? '' : ` Try again in ${Math.ceil(retryAfterMs / 1000)} s.`
   const next = retryAfterMs === undefined ? ` Allowed: ${displayed.join(', ') || 'nothing'}${more}.` : wait
@@ -72,7 +72,7 @@ function toError({ violation, context, reason, allowed, retryAfterMs }: Refusal,
     },
   )
 }
-const SHOWN_MAX = 60
+const DISPLAYED_MAX = 60
 
 /** What callers of fs.* know a tool of theirs as that they may not use at all. */
 const fileName = (violation: Violation, tool: string): string =>

@@ -1,0 +1,38 @@
+import type { ToolAssignments } from '../../domains/gateways/assignments.ts'
+import { createPolicyService } from '../../domains/policies/service.ts'
+import { createTrustContexts } from '../../domains/trust/contexts.ts'
+import { sqlPolicyStore } from '../../stores/sql/policy-store.ts'
+import { sqlTrustStore } from '../../stores/sql/trust-store.ts'
+import { policyToolOf } from '../../tools/runtime/guard.ts'
+import type { Services } from '../../tools/runtime/services.ts'
+import type { ToolViews } from '../../tools/runtime/tool-views.ts'
+import type { AppDeps } from '../build-app.ts'
+import type { Guardrails } from './open-tool-policies.ts'
+
+export type PolicyServices = Pick<Services, 'policies' | 'trust'>
+
+type Parts = Readonly<{
+  guardrails: Guardrails
+  views: Pick<ToolViews, 'own'>
+  assignments: Pick<ToolAssignments, 'resolve'>
+}>
+
+/** What people write and see of policies and of the trust of contexts. */
+export function openPolicyServices({ random }: AppDeps, { guardrails, views, assignments }: Parts): PolicyServices {
+  const { engine, trust } = guardrails
+  return {
+    trust: createTrustContexts({ store: sqlTrustStore, trust }),
+    policies: createPolicyService({
+      store: sqlPolicyStore,
+      engine,
+      trust,
+      random,
+      async findTool(call, toolId) {
+        const found = await assignments.resolve(call, toolId)
+        const own = found && views.own.find(found.id)
+        return own === undefined ? found && { ...found, origin: 'upstream' as const } : policyToolOf(own)
+      },
+      requireSanitiser: guardrails.sanitiser.requireModels,
+    }),
+  }
+}

@@ -1,0 +1,40 @@
+import type { Database } from '../../contract/database.ts'
+import { limits } from '../../contract/limits.ts'
+import { SYSTEM_TENANT } from '../../contract/principal.ts'
+import type { Sanitiser } from '../../contract/sanitiser.ts'
+import type { Models } from '../../domains/executions/model.ts'
+import { openPolicyEngine, type PolicyEngine } from '../../domains/policies/engine.ts'
+import { createSanitiser } from '../../domains/sanitising/service.ts'
+import { openTrust, type TrustKeeper } from '../../domains/trust/service.ts'
+import { sqlPolicyStore } from '../../stores/sql/policy-store.ts'
+import { sqlProfileStore } from '../../stores/sql/profile-store.ts'
+import { sqlTrustStore } from '../../stores/sql/trust-store.ts'
+import type { AppDeps } from '../build-app.ts'
+
+export type Guardrails = Readonly<{ engine: PolicyEngine; trust: TrustKeeper; sanitiser: Sanitiser; close(): void }>
+
+/** What judges every call by the policies of its tenant, and knows which contexts are untrusted. */
+export async function openToolPolicies(
+  { config, logger }: Pick<AppDeps, 'config' | 'logger'>,
+  database: Database,
+  models: Models,
+): Promise<Guardrails> {
+  const engine = await openPolicyEngine({ store: sqlPolicyStore, database, governance: config.governance, logger })
+  const isShared = database.kind !== 'sqlite'
+  const trust = await openTrust({
+    store: sqlTrustStore,
+    database,
+    isShared,
+    async isProfileUntrusted(tenant, id) {
+      const found =
+        (await sqlProfileStore.findProfile(database.read, tenant, id)) ??
+        (await sqlProfileStore.findProfile(database.read, SYSTEM_TENANT, id))
+      return found?.contextUntrusted === true
+    },
+  })
+  const polling = isShared
+    ? setInterval(() => void engine.refresh().catch(() => {}), limits.policyVersionPollMs).unref()
+    : undefined
+  const sanitiser = createSanitiser({ models, roundsMax: config.sanitiser.rounds })
+  return { engine, trust, sanitiser, close: () => clearInterval(polling) }
+}

@@ -1,0 +1,179 @@
+import { RE2JS, RE2JSException, RE2JSSyntaxException } from 're2js'
+import { limits } from '../../contract/limits.ts'
+import type { Condition, Quantifier } from '../../contract/policy-conditions.ts'
+import type { PolicySubject } from '../../contract/tool-policies.ts'
+import { hasWildcard, type Path, parsePath } from './paths.ts'
+import type { PolicyKind, StoredPolicy } from './ports.ts'
+import { contextKeys, invalid, isContextKey } from './rules.ts'
+
+/** Whether a value is what the condition asks for; undefined when that is too much to find out. */
+type Test = (value: unknown) => boolean | undefined
+
+export type CompiledCondition = Readonly<
+  | {
+      kind: 'values'
+      /** Of its path among those of the tool. */
+      path: number
+      quantifier: Quantifier
+      test: Test
+    }
+  | { kind: 'context'; holds: (subject: PolicySubject) => boolean }
+>
+
+export type CompiledPolicy<Kind extends PolicyKind = PolicyKind> = Readonly<{
+  id: string
+  action: StoredPolicy<Kind>['action']
+  reason: string | null
+  conditions: readonly CompiledCondition[]
+}>
+
+/** The policies of one kind for one tool. Conditions share their paths: each is followed once for a call. */
+export type CompiledTool<Kind extends PolicyKind = PolicyKind> = Readonly<{
+  paths: readonly Path[]
+  specific: readonly CompiledPolicy<Kind>[]
+  defaults: readonly CompiledPolicy<Kind>[]
+}>
+
+export type PolicySet = Readonly<{
+  invocation: ReadonlyMap<string, CompiledTool<'invocation'>>
+  trustedData: ReadonlyMap<string, CompiledTool<'trusted_data'>>
+}>
+
+export const noPolicies: PolicySet = { invocation: new Map(), trustedData: new Map() }
+
+export function compilePolicies(policies: readonly StoredPolicy[]): PolicySet {
+  const ofKind = <Kind extends PolicyKind>(kind: Kind): ReadonlyMap<string, CompiledTool<Kind>> => {
+    const own = policies.filter((policy): policy is StoredPolicy<Kind> => policy.kind === kind)
+    return new Map([...Map.groupBy(own, ({ toolId }) => toolId)].map(([id, all]) => [id, compileTool(all)]))
+  }
+  return { invocation: ofKind('invocation'), trustedData: ofKind('trusted_data') }
+}
+
+function compileTool<Kind extends PolicyKind>(policies: readonly StoredPolicy<Kind>[]): CompiledTool<Kind> {
+  const paths: Path[] = []
+  const slots = new Map<string, number>()
+  const slotOf = (key: string): number => {
+    let slot = slots.get(key)
+    if (slot === undefined) {
+      slot = paths.push(parsePath(key, 'key')) - 1
+      slots.set(key, slot)
+    }
+    return slot
+  }
+  const compiled = policies.map(
+    ({ id, action, note, conditions }): CompiledPolicy<Kind> => ({
+      id,
+      action,
+      reason: note,
+      conditions: conditions.map((condition) => compileCondition(condition, slotOf)),
+    }),
+  )
+  return {
+    paths,
+    specific: compiled.filter(({ conditions }) => conditions.length > 0),
+    defaults: compiled.filter(({ conditions }) => conditions.length === 0),
+  }
+}
+
+function compileCondition(condition: Condition, slotOf: (key: string) => number): CompiledCondition {
+  const { key, quantifier = 'all' } = condition
+  if (isContextKey(key)) return { kind: 'context', holds: contextTest(condition) }
+  return { kind: 'values', path: slotOf(key), quantifier, test: valueTest(condition, 'value') }
+}
+
+/** Throws what is wrong with a condition, by the field that it is in. */
+export function checkCondition(condition: Condition, field: string): void {
+  const { key, operator, quantifier, type } = condition
+  if (isContextKey(key)) {
+    const allowed = Object.hasOwn(contextKeys, key) ? contextKeys[key]! : undefined
+    if (allowed === undefined)
+      throw invalid(
+        `${field}.key`,
+        `must be one of ${Object.keys(contextKeys).join(', ')}, or a path that does not begin with context.`,
+      )
+    if (!allowed.includes(operator)) throw invalid(`${field}.operator`, `must be ${allowed.join(' or ')} with ${key}`)
+    if (quantifier !== undefined) throw invalid(`${field}.quantifier`, 'must be left out with a key of the context')
+    if (type !== undefined && type !== 'string')
+      throw invalid(`${field}.type`, 'must be string with a key of the context')
+  } else {
+    const path = parsePath(key, `${field}.key`)
+    if (quantifier !== undefined && !hasWildcard(path))
+      throw invalid(`${field}.quantifier`, 'must be left out unless the key has a wildcard [*]')
+  }
+  valueTest(condition, `${field}.value`)
+}
+
+function valueTest({ operator, value, type = 'string' }: Condition, field: string): Test {
+  if (type !== 'string') {
+    const wanted = typed(type, value, field)
+    if (operator === 'equal') return (actual) => actual === wanted
+    if (operator === 'notEqual') return (actual) => actual !== wanted
+    throw invalid(field.replace(/value$/, 'operator'), `must be equal or notEqual with the type ${type}`)
+  }
+  switch (operator) {
+    case 'equal':
+      return (actual) => actual === value
+    case 'notEqual':
+      return (actual) => actual !== value
+    case 'contains':
+      return (actual) => typeof actual === 'string' && actual.includes(value)
+    case 'notContains':
+      return (actual) => typeof actual === 'string' && !actual.includes(value)
+    case 'startsWith':
+      return (actual) => typeof actual === 'string' && actual.startsWith(value)
+    case 'endsWith':
+      return (actual) => typeof actual === 'string' && actual.endsWith(value)
+    case 'regex': {
+      const pattern = compilePattern(value, field)
+      return (actual) => {
+        if (typeof actual !== 'string') return false
+        return actual.length > limits.policyTextCharsMax ? undefined : pattern.matcher(actual).find()
+      }
+    }
+  }
+}
+
+function typed(type: 'number' | 'boolean', value: string, field: string): number | boolean {
+  if (type === 'boolean') {
+    if (value !== 'true' && value !== 'false') throw invalid(field, 'must be true or false with the type boolean')
+    return value === 'true'
+  }
+  const number = Number(value)
+  if (value.trim() === '' || !Number.isFinite(number)) throw invalid(field, 'must be a number with the type number')
+  return number
+}
+
+/** On a matcher whose time grows only with text times pattern. */
+function compilePattern(value: string, field: string): RE2JS {
+  let compiled: RE2JS
+  try {
+    compiled = RE2JS.compile(value)
+  } catch (error) {
+    if (!(error instanceof RE2JSException)) throw error
+    const fault = error instanceof RE2JSSyntaxException ? error.getDescription() : 'it cannot be compiled'
+    throw invalid(field, `must be an RE2 regular expression (${fault})`)
+  }
+  if (compiled.programSize() > limits.policyPatternSizeMax)
+    throw invalid(field, 'must be a smaller regular expression: its repetition counts make it too large')
+  return compiled
+}
+
+/** What is not known of the caller is equal to nothing. */
+function contextTest(condition: Condition): (subject: PolicySubject) => boolean {
+  const { key, operator, value } = condition
+  if (key === 'context.teamIds') {
+    const isMember = ({ principal }: PolicySubject): boolean => principal.teams.includes(value)
+    return operator === 'contains' ? isMember : (subject) => !isMember(subject)
+  }
+  const read = readers[key]!
+  const test = valueTest(condition, 'value')
+  return (subject) => test(read(subject)) === true
+}
+
+const readers: Readonly<Record<string, (subject: PolicySubject) => string | undefined>> = {
+  'context.externalAgentId': ({ externalAgentId }) => externalAgentId,
+  'context.userId': ({ principal }) => principal.user,
+  'context.agentId': ({ principal }) => principal.agent,
+  'context.gatewayId': ({ principal, profile }) => profile ?? principal.gateway,
+  'context.origin': ({ origin }) => origin,
+}

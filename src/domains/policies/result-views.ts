@@ -1,0 +1,32 @@
+/**
+ * What there is to look at in a result. That of another MCP server has content for the model and perhaps structured content
+ * beside it, and nothing makes the two say the same.
+ */
+export function viewsOf(result: unknown): readonly unknown[] {
+  if (!isAnswer(result)) return [result]
+  const { structuredContent, content } = result
+  const texts = content.map(({ type, text }) => (type === 'text' && typeof text === 'string' ? text : undefined))
+  const only = texts.length === 1 ? texts[0] : undefined
+  const read = only === undefined ? undefined : parsed(only)
+  const asContent = read === undefined ? { content } : read
+  if (structuredContent === undefined) return [asContent]
+  const isSame = only !== undefined && JSON.stringify(read) === JSON.stringify(structuredContent)
+  return isSame || content.length === 0 ? [structuredContent] : [structuredContent, asContent]
+}
+
+type Answer = Readonly<{ content: readonly Readonly<Record<string, unknown>>[]; structuredContent?: unknown }>
+
+const isAnswer = (result: unknown): result is Answer =>
+  typeof result === 'object' &&
+  result !== null &&
+  Array.isArray((result as { content?: unknown }).content) &&
+  (result as Answer).content.every((block) => typeof block === 'object' && block !== null)
+
+/** Text is looked at as the JSON that it is, if it is. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,79 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import { isPermitted } from '../../contract/permissions.ts'
+import type { ContextKey } from '../../contract/trust.ts'
+import { isoTime } from '../../kernel/clock.ts'
+import type { TaintedContext, TrustStore } from './ports.ts'
+import type { TrustKeeper } from './service.ts'
+
+export type TrustContextService = ReturnType<typeof createTrustContexts>
+
+/** What people see of untrusted contexts, and how they say that one is trusted again. */
+export function createTrustContexts({ store, trust }: Readonly<{ store: TrustStore; trust: TrustKeeper }>) {
+  /** The caller's own context, or the one that is named; with the right to change policies, all others as well. */
+  async function get(call: Call, input: Readonly<{ context?: string | undefined; limit: number }>) {
+    const { tenant } = call.principal
+    const own = trust.contextOf(call.principal)
+    const seesAll = isPermitted(call.principal, 'toolPolicy:update')
+    const wanted = (input.context ?? own) as ContextKey
+    if (wanted !== own && !seesAll) throw unknownContext()
+    const found = await store.findTaint(call.read, tenant, wanted)
+    const isUntrusted = found !== undefined || (wanted === own && (await trust.isUntrusted(call.principal)))
+    const others = input.context === undefined && seesAll ? await store.listTaints(call.read, tenant, input.limit) : []
+    return {
+      ...viewOf(wanted, found),
+      untrusted: isUntrusted,
+      others: others.filter(({ context }) => context !== wanted).map((one) => viewOf(one.context, one)),
+    }
+  }
+
+  /**
+   * For people alone: no run and no agent, and nobody whose own context is untrusted, or what an untrusted context was told to do
+   * would make it trusted. A person at the command line always may.
+   */
+  async function clear(call: Call, input: Readonly<{ context: string }>) {
+    const { principal, transport } = call
+    const context = input.context as ContextKey
+    const isOfRun = principal.kind === 'agent' || principal.runRootId !== undefined || transport === 'agent'
+    const isCompromised =
+      transport !== 'cli' && (trust.contextOf(principal) === context || (await trust.isUntrusted(principal)))
+    if (isOfRun || isCompromised) {
+      throw new AppError(
+        'ERR_PERMISSION_DENIED',
+        'A context is cleared by a person from outside it: with castellan call context_trust_clear, or from a connection that has read nothing untrusted.',
+      )
+    }
+    if (!(await trust.clear(call.write, principal.tenant, context))) throw unknownContext()
+    call.record({ kind: 'context_trust_cleared', body: { context, by: principal.actor } })
+    return { context, cleared: true }
+  }
+
+  return { get, clear }
+}
+
+const unknownContext = (): AppError =>
+  new AppError(
+    'ERR_NOT_FOUND',
+    'context: there is no such untrusted context; context_trust_get lists those that there are.',
+    {
+      field: 'context',
+    },
+  )
+
+const viewOf = (context: ContextKey, tainted: TaintedContext | undefined) => {
+  const cause = tainted?.cause
+  return {
+    context,
+    since: tainted === undefined ? null : isoTime(tainted.sinceMs),
+    cause:
+      cause === undefined
+        ? null
+        : {
+            kind: cause.kind,
+            tool: cause.tool ?? null,
+            call_id: cause.callId ?? null,
+            policy: cause.policy ?? null,
+            from: cause.from ?? null,
+          },
+  }
+}

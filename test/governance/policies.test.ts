@@ -1,0 +1,229 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
+import { openTestApp, type TestApp } from '../support/app.ts'
+import { type McpUpstream, startMcpUpstream } from '../support/mcp-upstream.ts'
+
+type Policy = Readonly<{ id: string; toolId: string; action: string; conditions: object[] }>
+type Explained = Readonly<{ call: { action: string; policy: string | null; decided_by: string } }>
+
+let app: TestApp
+let upstream: McpUpstream
+let owner: ToolCaller
+let member: ToolCaller
+let echoId: string
+
+/** The local owner on a connection of its own: another context each time. */
+let sessions = 0
+const connection = (): ToolCaller => ({
+  ...owner,
+  principal: { ...owner.principal, mcpSessionId: `s${++sessions}` },
+})
+
+beforeAll(async () => {
+  upstream = await startMcpUpstream()
+  app = await openTestApp({
+    config: {
+      'web.allow_private_addresses': ['127.0.0.1'],
+      'rate_limits.enabled': false,
+    },
+  })
+  const key = await app.keyCaller({ name: 'owner-like', role: 'admin', tier: 'operator' })
+  owner = { ...key, transport: 'stdio' }
+  member = await app.keyCaller({ name: 'member', role: 'member' })
+  const item = await app.ask<{ id: string }>('create_mcp_server', { name: 'Up', serverUrl: upstream.url, scope: 'org' })
+  await app.ask('deploy_mcp_server', { catalogId: item.id, scope: 'org' })
+  const { tools } = await app.ask<{ tools: { id: string; name: string }[] }>('get_mcp_server_tools', {
+    mcpServerId: item.id,
+  })
+  echoId = tools.find(({ name }) => name === 'up__echo')!.id
+})
+afterAll(async () => {
+  await app[Symbol.asyncDispose]()
+  await upstream[Symbol.asyncDispose]()
+})
+
+const invocation = async (args: object, caller?: ToolCaller): Promise<Policy> =>
+  (await app.ask<{ policy: Policy }>('create_tool_invocation_policy', { conditions: [], ...args }, caller)).policy
+const trustedData = async (args: object): Promise<Policy> =>
+  (await app.ask<{ policy: Policy }>('create_trusted_data_policy', { conditions: [], ...args })).policy
+const drop = async ({ id }: Policy, kind = 'tool_invocation'): Promise<void> =>
+  void (await app.ask(`delete_${kind}_policy`, { id }))
+const isUntrusted = async (caller: ToolCaller): Promise<unknown> =>
+  (await app.ask('context_trust_get', {}, caller))['untrusted']
+
+describe('a policy', () => {
+  it('names a tool by id or by name, ours or of another server, and only one that is there', async () => {
+    const byName = await invocation({ toolId: 'up__echo', action: 'block_always' })
+    expect(byName.toolId).toBe(echoId)
+    const safe = await invocation({ toolId: 'web_fetch', action: 'block_always' })
+    expect(safe.toolId).toBe('web.fetch')
+    const failure = await app.refusal('create_tool_invocation_policy', {
+      toolId: 'nobody__knows',
+      conditions: [],
+      action: 'block_always',
+    })
+    expect(failure).toMatchObject({ code: 'ERR_NOT_FOUND', details: { field: 'toolId' } })
+    await drop(byName)
+    await drop(safe)
+  })
+
+  it('without conditions is the one default of its tool', async () => {
+    const first = await invocation({ toolId: echoId, action: 'block_always', reason: 'no' })
+    const second = await invocation({ toolId: echoId, action: 'require_approval' })
+    expect(second).toMatchObject({ id: first.id, action: 'require_approval', reason: null })
+    const other = await invocation({
+      toolId: echoId,
+      action: 'block_always',
+      conditions: [{ key: 'text', operator: 'equal', value: 'x' }],
+    })
+    const failure = await app.refusal('update_tool_invocation_policy', { id: other.id, conditions: [] })
+    expect(failure).toMatchObject({ code: 'ERR_ALREADY_EXISTS', details: { id: first.id } })
+    await drop(first)
+    await drop(other)
+  })
+
+  it('is refused when it could not be carried out', async () => {
+    const conditions = [{ key: 'text', operator: 'regex', value: '(' }]
+    const bad = { toolId: echoId, action: 'block_always', conditions }
+    expect(await app.refusal('create_tool_invocation_policy', bad)).toMatchObject({
+      code: 'ERR_INVALID_INPUT',
+      details: { field: 'conditions[0].value' },
+    })
+  })
+
+  it('is read by everybody and written by editors', async () => {
+    expect(await app.ask('get_tool_invocation_policies', {}, member)).toEqual({ policies: [] })
+    const args = { toolId: echoId, action: 'block_always', conditions: [] }
+    expect(await app.refusal('create_tool_invocation_policy', args, member)).toMatchObject({
+      code: 'ERR_PERMISSION_DENIED',
+    })
+  })
+})
+
+describe('a denial', () => {
+  it('is the answer of that one call, says what decided, and is in its log entry', async () => {
+    const policy = await invocation({
+      toolId: echoId,
+      action: 'block_always',
+      reason: 'never say this',
+      conditions: [{ key: 'text', operator: 'contains', value: 'secret' }],
+    })
+    const failure = await app.refusal('up__echo', { text: 'a secret' })
+    expect(failure).toMatchObject({
+      code: 'ERR_POLICY_DENIED',
+      details: {
+        policy: policy.id,
+        reason: 'never say this',
+        archestraError: {
+          type: 'policy_denied',
+          toolName: 'up__echo',
+          reasonType: 'generic',
+          input: { text: 'a secret' },
+        },
+      },
+    })
+    expect(await app.lastCall()).toMatchObject({
+      tool: 'up__echo',
+      outcome: 'refused',
+      decisions: [{ stage: 'invocation-policy', verdict: 'deny', policy: policy.id }],
+    })
+    expect(await app.ask('up__echo', { text: 'harmless' })).toBeDefined()
+    const through = await app.refusal('run_tool', { tool_name: 'up__echo', tool_args: { text: 'a secret' } })
+    expect(through).toMatchObject({ code: 'ERR_POLICY_DENIED', details: { tool: 'up__echo' } })
+    await drop(policy)
+    expect(await app.ask('up__echo', { text: 'a secret' })).toBeDefined()
+  })
+
+  it('holds for our own tools on every transport', async () => {
+    const policy = await invocation({
+      toolId: 'task_list',
+      action: 'block_always',
+      conditions: [{ key: 'context.origin', operator: 'equal', value: 'rest' }],
+    })
+    const rest: ToolCaller = { ...owner, transport: 'rest' }
+    expect(await app.refusal('task_list', {}, rest)).toMatchObject({ code: 'ERR_POLICY_DENIED' })
+    expect(await app.ask('task_list', {}, owner)).toBeDefined()
+    await drop(policy)
+  })
+
+  it('is explained beforehand', async () => {
+    const policy = await invocation({ toolId: echoId, action: 'block_when_context_is_untrusted' })
+    const explain = (untrusted: boolean) => app.ask<Explained>('policy_explain', { tool: 'up__echo', untrusted })
+    expect((await explain(true)).call).toMatchObject({ action: 'deny', policy: policy.id, decided_by: 'default' })
+    expect((await explain(false)).call).toMatchObject({ action: 'allow' })
+    await drop(policy)
+  })
+})
+
+describe('a context', () => {
+  it('becomes untrusted by a result that nobody trusts, and stays so over a restart', async () => {
+    const policy = await invocation({ toolId: 'up__sum', action: 'block_when_context_is_untrusted' })
+    const here = connection()
+    const elsewhere = connection()
+    expect(await app.ask('up__sum', { a: 1, b: 2 }, elsewhere)).toBeDefined()
+    await app.ask('up__echo', { text: 'send it to me' }, here)
+    expect(await app.lastCall()).toMatchObject({ decisions: [{ stage: 'trusted-data', verdict: 'untrusted' }] })
+    expect(await isUntrusted(here)).toBe(true)
+    const refused = await app.refusal('up__sum', { a: 1, b: 2 }, here)
+    expect(refused).toMatchObject({ code: 'ERR_POLICY_DENIED', details: { context: 'untrusted' } })
+    app = await app.restart()
+    expect(await app.refusal('up__sum', { a: 1, b: 2 }, here)).toMatchObject({ code: 'ERR_POLICY_DENIED' })
+    expect(await isUntrusted(connection())).toBe(false)
+    await drop(policy)
+  })
+
+  it('without a session is that of the caller', async () => {
+    const { mcpSessionId: _, ...principal } = owner.principal
+    const plain = { ...owner, principal, transport: 'rest' } as ToolCaller
+    expect(await isUntrusted(plain)).toBe(false)
+    await app.ask('up__echo', { text: 'x' }, plain)
+    expect(await isUntrusted(plain)).toBe(true)
+  })
+
+  it('stays trusted where a policy trusts the result', async () => {
+    const policy = await trustedData({
+      toolId: echoId,
+      action: 'mark_as_trusted',
+      conditions: [{ key: 'from', operator: 'equal', value: 'us' }],
+    })
+    const here = connection()
+    await app.ask('up__echo', { text: '{"from":"us"}' }, here)
+    expect(await isUntrusted(here)).toBe(false)
+    await app.ask('up__echo', { text: '{"from":"them"}' }, here)
+    expect(await isUntrusted(here)).toBe(true)
+    await drop(policy, 'trusted_data')
+  })
+
+  it('does not see a result that is blocked', async () => {
+    const policy = await trustedData({ toolId: echoId, action: 'block_always' })
+    const here = connection()
+    const answer = await app.call('up__echo', { text: 'hidden words' }, here)
+    expect(answer).toMatchObject({ isError: true, failure: { code: 'ERR_POLICY_DENIED' } })
+    expect(JSON.stringify(answer)).not.toContain('hidden words')
+    expect(await isUntrusted(here)).toBe(true)
+    await drop(policy, 'trusted_data')
+  })
+
+  it('is cleared by a person from outside it, and by nobody else', async () => {
+    const here = connection()
+    await app.ask('up__echo', { text: 'x' }, here)
+    const { context } = await app.ask<{ context: string }>('context_trust_get', {}, here)
+    expect(await app.refusal('context_trust_clear', { context }, here)).toMatchObject({ code: 'ERR_PERMISSION_DENIED' })
+    const agent: ToolCaller = {
+      ...here,
+      principal: { ...here.principal, kind: 'agent', runRootId: 'r' },
+      transport: 'agent',
+    }
+    expect(await app.refusal('context_trust_clear', { context }, agent)).toMatchObject({
+      code: 'ERR_PERMISSION_DENIED',
+    })
+    expect(await app.ask('context_trust_clear', { context }, connection())).toEqual({ context, cleared: true })
+    expect(await isUntrusted(here)).toBe(false)
+  })
+})
+
+describe('governance', () => {
+  it('is shown', async () => {
+    expect(await app.ask('server_health')).toMatchObject({ governance: 'permissive' })
+  })
+})
