@@ -1,0 +1,74 @@
+import { canSee } from '../../contract/sharing.ts'
+import { OWN_SERVER } from '../../contract/usage-limits.ts'
+import { createLimitService, type LimitedThings, type LimitService } from '../../domains/limits/service.ts'
+import type { UsageAccounting } from '../../domains/limits/usage-limits.ts'
+import type { CatalogItem } from '../../domains/mcp-servers/ports.ts'
+import { nearestFirst } from '../../domains/profiles/rules.ts'
+import type { ProfileService } from '../../domains/profiles/service.ts'
+import { nameKey } from '../../kernel/name-key.ts'
+import { sqlLimitStore } from '../../stores/sql/limit-store.ts'
+import { sqlMcpServerStore } from '../../stores/sql/mcp-server-store.ts'
+import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
+import type { ToolViews } from '../../tools/runtime/tool-views.ts'
+import type { AppDeps } from '../build-app.ts'
+
+export type LimitParts = Readonly<{
+  accounting: UsageAccounting
+  sharing: ProfileService
+  views: Pick<ToolViews, 'own'>
+}>
+
+/** The limits themselves, for those who set them. */
+export const openLimits = ({ random }: AppDeps, { accounting, sharing, views }: LimitParts): LimitService =>
+  createLimitService({ store: sqlLimitStore, accounting, random, things: limitedThings(sharing, views) })
+
+const limitedKinds = ['agent', 'mcp_gateway', 'llm_proxy', 'profile'] as const
+
+function limitedThings(sharing: ProfileService, views: Pick<ToolViews, 'own'>): LimitedThings {
+  return {
+    async entity(read, principal, type, reference) {
+      const { tenant } = principal
+      switch (type) {
+        case 'organization':
+          return reference === tenant ? tenant : undefined
+        case 'team':
+          return (await sqlPeopleStore.findTeam(read, tenant, reference))?.id
+        case 'user': {
+          const user =
+            (await sqlPeopleStore.findUser(read, tenant, reference)) ??
+            (await sqlPeopleStore.findUserByEmail(read, reference.toLowerCase()))
+          return user?.tenant === tenant ? user.id : undefined
+        }
+        case 'agent':
+          for (const kind of limitedKinds) {
+            const found = await sharing.find(read, principal, kind, reference)
+            if (found !== undefined) return found.id
+          }
+          return undefined
+        case 'virtual_key':
+          // There are none as yet.
+          return undefined
+      }
+    },
+    async server(read, principal, name) {
+      if (name === OWN_SERVER) return { id: OWN_SERVER, name: OWN_SERVER }
+      const key = nameKey(name)
+      const items = await sqlMcpServerStore.listItems(read, principal.tenant)
+      const isMeant = (item: CatalogItem): boolean => item.id === name || nameKey(item.name) === key
+      const seen = items.filter((item) => isMeant(item) && canSee(principal, 'mcpRegistry', item.sharing))
+      const [found] = nearestFirst(seen)
+      return found && { id: found.id, name: found.name }
+    },
+    async tool(read, principal, serverId, name) {
+      if (serverId === OWN_SERVER) {
+        const own = views.own.find(name)
+        return own && { id: own.name, name: own.name }
+      }
+      const tools = await sqlMcpServerStore.listTools(read, principal.tenant, serverId)
+      const found = tools.find(
+        ({ removedAtMs, ...tool }) => removedAtMs === null && [tool.upstreamName, tool.name, tool.id].includes(name),
+      )
+      return found && { id: found.id, name: found.upstreamName }
+    },
+  }
+}

@@ -1,0 +1,251 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Database } from '../../contract/database.ts'
+import type { TenantId } from '../../contract/principal.ts'
+import type { CostReservation, UsageLimits, UsageSubject } from '../../contract/usage-limits.ts'
+import { type Clock, isoTime } from '../../kernel/clock.ts'
+import { createKeyedMutex } from '../../kernel/keyed-mutex.ts'
+import type { Logger } from '../../kernel/logger.ts'
+import { type Account, createAccounts, type LimitBook } from './accounts.ts'
+import { periodAt } from './periods.ts'
+import type { Limit, LimitStatus, LimitStore, LimitUse } from './ports.ts'
+import { blockOf, capacityOf, countsModel, displayedAmount } from './rules.ts'
+
+export type UsageLimitDeps = Readonly<{
+  store: Pick<LimitStore, 'listLimits' | 'findLimit' | 'saveUse' | 'addUse'>
+  database: Pick<Database, 'read' | 'write' | 'flush'>
+  clock: Clock
+  logger: Logger
+  /** Where the days of calendar periods begin. */
+  timeZone: string
+  /** Whether a use is let through while the store cannot say what is left. */
+  failOpen: boolean
+  /** How long a request waits for what others have reserved, before it is refused. */
+  waitMs: number
+}>
+
+export type UsageAccounting = UsageLimits &
+  Readonly<{
+    /** Told within the transaction that changes limits. Later callers are held to the limits as they are then. */
+    noteChange(tenant: TenantId): void
+    /** What is used of a limit as the store has it, without what this process has taken and not used. */
+    statusOf(limit: Limit & LimitUse, nowMs: number): LimitStatus
+    /** Reads the limits anew: another process may have changed them. */
+    refresh(): Promise<void>
+    /** Gives back what was taken and is not needed now. */
+    giveBack(scope: 'idle' | 'all'): Promise<void>
+  }>
+
+type Applies = (limit: Limit) => boolean
+const noLimit: CostReservation = { settle() {} }
+
+/**
+ * Reserves and counts. A process takes durable blocks of each limit and spends them from memory, so that most uses wait for no
+ * disk, and several processes share one limit. What was taken and not spent is lost in a crash: the limit is never larger after it.
+ */
+export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
+  const { store, database, clock, logger } = deps
+  const mutex = createKeyedMutex()
+  const books = new Map<TenantId, LimitBook>()
+  const loading = new Map<TenantId, Promise<LimitBook>>()
+
+  async function load(tenant: TenantId, after: Promise<void>): Promise<LimitBook> {
+    await after
+    const limits = await store.listLimits(database.read, tenant)
+    const { book, changed } = createAccounts(limits, books.get(tenant), clock.nowMs(), deps.timeZone)
+    books.set(tenant, book)
+    await returnShares(tenant, changed)
+    return book
+  }
+
+  function loaded(tenant: TenantId): LimitBook | Promise<LimitBook> {
+    return loading.get(tenant) ?? books.get(tenant) ?? loadAfter(tenant, Promise.resolve())
+  }
+
+  /** Callers that ask meanwhile wait for it. */
+  function loadAfter(tenant: TenantId, after: Promise<void>): Promise<LimitBook> {
+    const pending = load(tenant, after).finally(() => {
+      if (loading.get(tenant) === pending) loading.delete(tenant)
+    })
+    loading.set(tenant, pending)
+    pending.catch(() => {})
+    return pending
+  }
+
+  function take(
+    subject: UsageSubject,
+    applies: Applies,
+    amount: number,
+    signal: AbortSignal | undefined,
+  ): CostReservation | Promise<CostReservation> {
+    const book = loaded(subject.tenant)
+    if (book instanceof Promise) {
+      return book.then(
+        () => take(subject, applies, amount, signal),
+        (error: unknown) => unknownLimits(error),
+      )
+    }
+    const accounts = book.of(subject, applies, clock.nowMs())
+    if (accounts.length === 0) return noLimit
+    if (accounts.every((account) => account.available() >= amount)) return reservation(subject.tenant, accounts, amount)
+    return takeMore(subject, applies, amount, signal)
+  }
+
+  async function takeMore(
+    subject: UsageSubject,
+    applies: Applies,
+    amount: number,
+    signal: AbortSignal | undefined,
+  ): Promise<CostReservation> {
+    const { tenant } = subject
+    const patienceEndsMs = clock.monotonicMs() + deps.waitMs
+    for (;;) {
+      signal?.throwIfAborted()
+      const accounts = (await loaded(tenant)).of(subject, applies, clock.nowMs())
+      const isShort = (account: Account): boolean => account.available() < amount
+      if (!accounts.some(isShort)) return reservation(tenant, accounts, amount)
+      try {
+        await mutex.withLock(tenant, () => lease(tenant, accounts.filter(isShort), amount), signal)
+      } catch (error) {
+        signal?.throwIfAborted()
+        return unknownLimits(error)
+      }
+      const lacking = accounts.find(isShort)
+      if (lacking === undefined) continue
+      const patienceMs = patienceEndsMs - clock.monotonicMs()
+      if (!lacking.mayHold(amount) || patienceMs <= 0) throw exceeded(lacking, amount)
+      await lacking.nextChange(patienceMs, signal)
+    }
+  }
+
+  /** Takes a block of each, or as much as is needed; nothing of one that has not enough left. */
+  async function lease(tenant: TenantId, accounts: readonly Account[], amount: number): Promise<void> {
+    const nowMs = clock.nowMs()
+    const short = accounts.filter((account) => account.available() < amount)
+    if (short.length === 0) return
+    const granted = await database.write(tenant, async (tx) => {
+      const grants: (() => void)[] = []
+      for (const account of short) {
+        const row = await store.findLimit(tx, tenant, account.limit.id)
+        if (row === undefined) {
+          grants.push(account.drop)
+          continue
+        }
+        const { startMs } = periodAt(row.interval, row.anchorMs, nowMs, deps.timeZone)
+        const used = row.periodStartMs === startMs ? row.used : 0
+        const left = capacityOf(row) - used
+        const needed = amount - account.available()
+        const grant = needed <= left ? Math.min(Math.max(needed, blockOf(row)), left) : 0
+        const use = { periodStartMs: startMs, used: used + grant }
+        if (grant > 0) await store.saveUse(tx, tenant, row.id, use)
+        grants.push(() => account.grant(row, grant, use))
+      }
+      return grants
+    })
+    for (const apply of granted) apply()
+  }
+
+  function reservation(tenant: TenantId, accounts: readonly Account[], amount: number): CostReservation {
+    const shares = accounts.map((account) => account.reserve(amount))
+    let isSettled = false
+    return {
+      settle(cost) {
+        if (isSettled) return
+        isSettled = true
+        for (const share of shares) {
+          const over = share.settle(amount, Math.max(0, Math.ceil(cost)))
+          if (over > 0) void addUse(tenant, share.limitId, share.periodStartMs, over)
+        }
+      },
+    }
+  }
+
+  async function addUse(tenant: TenantId, id: string, periodStartMs: number, used: number): Promise<void> {
+    try {
+      await database.write(tenant, (tx) => store.addUse(tx, tenant, id, { periodStartMs, used }))
+    } catch (error) {
+      logger.error('what a limit has used could not be recorded', { limit: id, amount: used, cause: String(error) })
+    }
+  }
+
+  async function returnShares(tenant: TenantId, accounts: readonly Account[]): Promise<void> {
+    for (const account of accounts) {
+      const { amount, periodStartMs } = account.release()
+      if (amount > 0) await addUse(tenant, account.limit.id, periodStartMs, -amount)
+    }
+  }
+
+  function unknownLimits(error: unknown): CostReservation {
+    if (!deps.failOpen) throw error
+    logger.warn('limits are not enforced while the store fails, as limits.fail_open says', { cause: String(error) })
+    return noLimit
+  }
+
+  function exceeded(account: Account, amount: number): AppError {
+    const { limit } = account
+    const status = account.status()
+    const show = (value: number): number => displayedAmount(limit, value)
+    const unit = limit.limitType === 'token_cost' ? ' US dollars' : ' calls'
+    const resetsAt = isoTime(status.resetsAtMs)
+    return new AppError(
+      'ERR_LIMIT_EXCEEDED',
+      `The ${limit.limitType} limit of the ${limit.entityType} is reached: of ${limit.value}${unit}, ${show(status.remaining)} are left, and this needs ${show(amount)}. It begins anew at ${resetsAt}.`,
+      {
+        limit_id: limit.id,
+        limit_type: limit.limitType,
+        entity_type: limit.entityType,
+        entity_id: limit.entityId,
+        limit_value: limit.value,
+        current_usage: show(status.used),
+        remaining: show(status.remaining),
+        needed: show(amount),
+        resets_at: resetsAt,
+        retry_after_ms: Math.max(0, status.resetsAtMs - clock.nowMs()),
+      },
+    )
+  }
+
+  const ofCost =
+    (model: string): Applies =>
+    (limit) =>
+      limit.limitType === 'token_cost' && countsModel(limit, model)
+
+  return {
+    limitsCost(subject, model) {
+      const isBound = (book: LimitBook): boolean => book.of(subject, ofCost(model), clock.nowMs()).length > 0
+      const book = loaded(subject.tenant)
+      return book instanceof Promise ? book.then(isBound) : isBound(book)
+    },
+    reserveCost: (subject, model, microdollars, signal) =>
+      take(subject, ofCost(model), Math.max(0, Math.ceil(microdollars)), signal),
+    countCall(subject, { server, tool }) {
+      const taken = take(
+        subject,
+        ({ limitType, server: limited, tool: named }) =>
+          limitType === 'tool_calls' ? named?.id === tool : limitType === 'mcp_server_calls' && limited?.id === server,
+        1,
+        undefined,
+      )
+      if (taken instanceof Promise) return taken.then((reserved) => reserved.settle(1))
+      taken.settle(1)
+    },
+    noteChange(tenant) {
+      void loadAfter(tenant, database.flush())
+    },
+    statusOf(limit, nowMs) {
+      const { startMs, endMs } = periodAt(limit.interval, limit.anchorMs, nowMs, deps.timeZone)
+      const own = books.get(limit.tenant)?.find(limit.id)?.unspent(startMs) ?? 0
+      const used = Math.max(0, (limit.periodStartMs === startMs ? limit.used : 0) - own)
+      return { used, remaining: Math.max(0, capacityOf(limit) - used), resetsAtMs: endMs }
+    },
+    async refresh() {
+      await Promise.all([...books.keys()].map((tenant) => loadAfter(tenant, Promise.resolve())))
+    },
+    async giveBack(scope) {
+      const nowMs = clock.nowMs()
+      for (const [tenant, book] of books) {
+        const accounts = book.all().filter((account) => scope === 'all' || account.isIdle(nowMs))
+        await returnShares(tenant, accounts)
+      }
+    },
+  }
+}

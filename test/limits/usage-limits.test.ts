@@ -1,0 +1,217 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { AppError } from '../../src/contract/app-error.ts'
+import type { Database } from '../../src/contract/database.ts'
+import { tenantId } from '../../src/contract/principal.ts'
+import type { CostReservation, UsageSubject } from '../../src/contract/usage-limits.ts'
+import type { Limit } from '../../src/domains/limits/ports.ts'
+import { createUsageLimits, type UsageLimitDeps } from '../../src/domains/limits/usage-limits.ts'
+import { silentLogger } from '../../src/kernel/logger.ts'
+import { sqlLimitStore as store } from '../../src/stores/sql/limit-store.ts'
+import { movableClock } from '../support/app.ts'
+import { dialects, openEmpty } from '../support/databases.ts'
+import { seededRandom } from '../support/seeded-random.ts'
+
+const ACME = tenantId('acme')
+const NOW = Date.UTC(2026, 3, 8, 22, 15, 30)
+const DOLLAR = 1_000_000
+const team: UsageSubject = { tenant: ACME, user: 'u1', teams: ['t1'], profiles: ['agent1'] }
+
+const limitOf = (more: Partial<Limit> = {}): Limit => ({
+  tenant: ACME,
+  id: 'limit_1',
+  entityType: 'team',
+  entityId: 't1',
+  limitType: 'token_cost',
+  value: 1,
+  models: null,
+  interval: 'calendar_day',
+  server: null,
+  tool: null,
+  anchorMs: NOW,
+  createdAtMs: NOW,
+  createdBy: 'owner',
+  ...more,
+})
+
+describe.each(dialects)('limits on %s', (dialect) => {
+  let db: Database
+  let clock: ReturnType<typeof movableClock>
+  beforeEach(async () => {
+    db = await openEmpty(dialect)
+    clock = movableClock(NOW)
+  })
+  afterEach(() => db.close())
+
+  const put = (...limits: readonly Limit[]) =>
+    db.write(ACME, async (tx) => {
+      for (const limit of limits) await store.insertLimit(tx, ACME, limit)
+    })
+  const usedOf = async (id = 'limit_1') => (await store.findLimit(db.read, ACME, id))?.used
+  const open = (more: Partial<UsageLimitDeps> = {}) =>
+    createUsageLimits({
+      ...{ store, database: db, clock, logger: silentLogger, timeZone: 'UTC', failOpen: false, waitMs: 0 },
+      ...more,
+    })
+  const refusalOf = async (work: CostReservation | Promise<CostReservation>): Promise<AppError> => {
+    const error = await Promise.resolve(work).then(
+      () => undefined,
+      (reason: unknown) => reason,
+    )
+    if (error instanceof AppError) return error
+    throw new Error(`it was not refused: ${String(error)}`)
+  }
+
+  it('are never exceeded by any number of callers at once, and lose nothing when all have settled', async () => {
+    const { seed, below } = seededRandom()
+    await put(limitOf(), limitOf({ id: 'limit_2', entityType: 'user', entityId: 'u1', value: 0.7 }))
+    const limits = open()
+    let reserved = 0
+    let spent = 0
+    let refused = 0
+    const oneCaller = async (): Promise<void> => {
+      for (let call = 0; call < 8; call++) {
+        const most = 1_000 + below(20_000)
+        try {
+          const reservation = await limits.reserveCost(team, 'm', most)
+          reserved += most
+          expect(spent + reserved, `seed ${seed}`).toBeLessThanOrEqual(0.7 * DOLLAR)
+          // Others go on in between.
+          await new Promise((resolve) => setImmediate(resolve))
+          const cost = below(most + 1)
+          reservation.settle(cost)
+          reservation.settle(most)
+          reserved -= most
+          spent += cost
+        } catch (error) {
+          if (!(error instanceof AppError) || error.code !== 'ERR_LIMIT_EXCEEDED') throw error
+          refused += 1
+        }
+      }
+    }
+    await Promise.all(Array.from({ length: 50 }, oneCaller))
+    expect(refused, `seed ${seed}`).toBeGreaterThan(0)
+    await limits.giveBack('all')
+    expect([await usedOf('limit_1'), await usedOf('limit_2')], `seed ${seed}`).toEqual([spent, spent])
+  })
+
+  it('are shared by several processes, and are not larger after one of them died', async () => {
+    await put(limitOf({ limitType: 'mcp_server_calls', value: 200, server: { id: 's', name: 'S' } }))
+    const processes = [open(), open(), open()]
+    const call = { server: 's', tool: 'x' }
+    let made = 0
+    const tryAll = async (count: number): Promise<void> => {
+      const outcomes = processes.flatMap((limits) =>
+        Array.from({ length: count }, async () => await limits.countCall(team, call)),
+      )
+      for (const outcome of await Promise.allSettled(outcomes)) if (outcome.status === 'fulfilled') made += 1
+    }
+    await tryAll(20)
+    expect(made).toBe(60)
+    // Two of them end without giving anything back.
+    processes.splice(1, 2, open())
+    await tryAll(200)
+    expect(made).toBeLessThanOrEqual(200)
+    expect(made).toBeGreaterThanOrEqual(200 - 2 * 4)
+    expect(await usedOf()).toBe(200)
+  })
+
+  it('count what a use cost beyond what was reserved, so that the next is refused', async () => {
+    await put(limitOf())
+    const limits = open()
+    const reservation = await limits.reserveCost(team, 'm', 900_000)
+    reservation.settle(1_300_000)
+    await db.flush()
+    await expect.poll(() => usedOf()).toBe(1_300_000)
+    expect((await refusalOf(limits.reserveCost(team, 'm', 1))).details).toMatchObject({
+      limit_id: 'limit_1',
+      limit_type: 'token_cost',
+      entity_type: 'team',
+      entity_id: 't1',
+      limit_value: 1,
+      current_usage: 1.3,
+      remaining: 0,
+      resets_at: '2026-04-09T00:00:00.000Z',
+    })
+  })
+
+  it('begin anew with each period, also for what is settled after it', async () => {
+    await put(limitOf())
+    const limits = open()
+    const late = await limits.reserveCost(team, 'm', DOLLAR)
+    expect((await refusalOf(limits.reserveCost(team, 'm', 1))).code).toBe('ERR_LIMIT_EXCEEDED')
+    clock.advance(2 * 3_600_000)
+    const today = await limits.reserveCost(team, 'm', 600_000)
+    late.settle(2 * DOLLAR)
+    today.settle(600_000)
+    await limits.giveBack('all')
+    expect(await usedOf()).toBe(600_000)
+    await limits.reserveCost(team, 'm', 400_000)
+    expect((await refusalOf(limits.reserveCost(team, 'm', 1))).code).toBe('ERR_LIMIT_EXCEEDED')
+  })
+
+  it('bind only the models, servers and tools that they name, and only whom they name', async () => {
+    await put(
+      limitOf({ models: ['big'], value: 0 }),
+      limitOf({
+        id: 'limit_2',
+        limitType: 'tool_calls',
+        value: 0,
+        server: { id: 's', name: 'S' },
+        tool: { id: 't', name: 'T' },
+      }),
+    )
+    const limits = open()
+    const another: UsageSubject = { tenant: ACME, user: 'u2', teams: ['t2'], profiles: [] }
+    expect((await refusalOf(limits.reserveCost(team, 'big', 1))).code).toBe('ERR_LIMIT_EXCEEDED')
+    await limits.reserveCost(team, 'small', 1)
+    await limits.reserveCost(another, 'big', 1)
+    await limits.reserveCost({ ...team, tenant: tenantId('other') }, 'big', 1)
+    const count = async (tool: string, subject = team) => await limits.countCall(subject, { server: 's', tool })
+    await expect(count('t')).rejects.toThrow('tool_calls limit of the team')
+    await count('other')
+    await count('t', another)
+  })
+
+  it('let a request wait for what others have reserved, until it fits, is aborted, or has waited enough', async () => {
+    await put(limitOf())
+    const limits = open({ waitMs: 60_000 })
+    const first = await limits.reserveCost(team, 'm', 900_000)
+    const second = Promise.resolve(limits.reserveCost(team, 'm', 500_000))
+    const leaving = new AbortController()
+    const third = Promise.resolve(limits.reserveCost(team, 'm', 500_000, leaving.signal))
+    leaving.abort(new Error('gone'))
+    await expect(third).rejects.toThrow('gone')
+    first.settle(100_000)
+    const reservation = await second
+    reservation.settle(500_000)
+    // No settling can make room for this one, so that it is refused at once.
+    expect((await refusalOf(limits.reserveCost(team, 'm', 500_000))).code).toBe('ERR_LIMIT_EXCEEDED')
+    await limits.reserveCost(team, 'm', 400_000)
+    expect((await refusalOf(open().reserveCost(team, 'm', 1))).code).toBe('ERR_LIMIT_EXCEEDED')
+  })
+
+  it('refuse a use while the store fails, or let it through if they are told to', async () => {
+    await put(limitOf())
+    const write: Database['write'] = () =>
+      Promise.reject(new AppError('ERR_STORE_UNAVAILABLE', 'The store failed, for the test.'))
+    const failing = { read: db.read, flush: db.flush, write }
+    expect((await refusalOf(open({ database: failing }).reserveCost(team, 'm', 1))).code).toBe('ERR_STORE_UNAVAILABLE')
+    await open({ database: failing, failOpen: true }).reserveCost(team, 'm', 1)
+  })
+
+  it('hold as they are after a change, for whoever comes after it', async () => {
+    await put(limitOf())
+    const limits = open()
+    await limits.reserveCost(team, 'm', 10_000)
+    await db.write(ACME, async (tx) => {
+      await store.saveLimit(tx, ACME, limitOf({ value: 0.01 }), false)
+      limits.noteChange(ACME)
+    })
+    expect((await refusalOf(limits.reserveCost(team, 'm', 1))).details).toMatchObject({ limit_value: 0.01 })
+    await db.write(ACME, async (tx) => {
+      await store.deleteLimit(tx, ACME, 'limit_1')
+      limits.noteChange(ACME)
+    })
+    await limits.reserveCost(team, 'm', 100 * DOLLAR)
+  })
+})
