@@ -1,0 +1,16 @@
+/** What bounds requests to models that pass through a proxy. They carry images and documents, so they may be large. */
+export const modelProxyLimits = {
+  modelRequestBytesMax: 32 * 1024 * 1024,
+  modelRequestDepthMax: 128,
+  modelRequestValuesMax: 1_000_000,
+  /** An answer that comes as a whole, and one event of a stream. */
+  modelAnswerBytesMax: 64 * 1024 * 1024,
+  modelEventBytesMax: 8 * 1024 * 1024,
+  /** Connections to one upstream. More requests wait. */
+  modelConnectionsMax: 512,
+  modelConnectMs: 10_000,
+  modelKeepAliveMs: 30_000,
+  /** A proxy that is edited in another process is seen as before for at most this long. */
+  modelProxyCacheMs: 1_000,
+  modelProxyCacheMax: 1_000,
+} as const

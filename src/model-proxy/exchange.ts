@@ -1,0 +1,251 @@
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import type { Dispatcher } from 'undici'
+import { AppError } from '../contract/app-error.ts'
+import { limits } from '../contract/limits.ts'
+import type { Clock } from '../kernel/clock.ts'
+import type { Route } from './find-route.ts'
+import { headersToClient } from './passed-headers.ts'
+import type { Caller, FinishedRequest, ProxyFacts, Tokens } from './ports.ts'
+import type { AnswerFormat, Endpoint, PartialTokens } from './protocols/protocol.ts'
+import type { PreparedRequest } from './request-body.ts'
+import type { AnswerTranslator } from './router/answer-translator.ts'
+import type { Spending } from './spending.ts'
+import { StreamTap } from './stream-tap.ts'
+
+export type ExchangeParts = Readonly<{
+  clock: Clock
+  finished(request: FinishedRequest): void
+  /** Answers in the provider's own form. */
+  refuse(req: IncomingMessage, res: ServerResponse, route: Route, error: unknown): void
+}>
+
+export type ExchangeInput = Readonly<{
+  req: IncomingMessage
+  res: ServerResponse
+  route: Route & Readonly<{ endpoint: Endpoint }>
+  caller: Caller
+  proxy: ProxyFacts | undefined
+  request: PreparedRequest
+  /** Where the answer is to be in another format than that of the upstream. */
+  translator?: AnswerTranslator | undefined
+  /** Known before the request is sent. */
+  spending?: Spending | undefined
+  startedAtMs: number
+  startedMs: number
+}>
+
+/**
+ * One request under way to an upstream, and its answer on the way back.
+ * 1. The status and headers of the upstream are those of the answer. Nothing is sent before they are there.
+ * 2. A refusal of the upstream passes unchanged.
+ * 3. A client that leaves ends the request upstream. What passed until then is accounted for.
+ */
+export class Exchange implements Dispatcher.DispatchHandler {
+  readonly #parts: ExchangeParts
+  readonly #input: ExchangeInput
+  readonly #format: AnswerFormat | undefined
+  #controller: Dispatcher.DispatchController | undefined
+  #status = 0
+  #headers: IncomingHttpHeaders | undefined
+  #tap: StreamTap | undefined
+  #whole: Buffer[] | undefined
+  #answerBytes = 0
+  #firstByteMs: number | null = null
+  #hasLeft = false
+  #isOver = false
+
+  constructor(parts: ExchangeParts, input: ExchangeInput) {
+    this.#parts = parts
+    this.#input = input
+    this.#format = input.route.upstream.protocol.formatOf(input.route.endpoint.operation)
+    input.res.on('close', this.#onClosed)
+  }
+
+  /** Ends it from outside: the key is gone, or the server closes. */
+  end(reason: Error): void {
+    if (this.#isOver) return
+    this.#hasLeft = true
+    this.#over('cut_off')
+    this.#controller?.abort(reason)
+    this.#parts.refuse(this.#input.req, this.#input.res, this.#input.route, reason)
+  }
+
+  readonly #onClosed = (): void => {
+    if (this.#isOver) return
+    this.#hasLeft = true
+    // The upstream tells at once that it was ended, which is then no news.
+    this.#over('cut_off')
+    this.#controller?.abort(clientClosed)
+  }
+
+  readonly #onDrain = (): void => this.#controller?.resume()
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller
+    if (this.#hasLeft) controller.abort(clientClosed)
+  }
+
+  onResponseStart(_: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
+    if (status < 200 || this.#isOver) return
+    this.#status = status
+    this.#headers = headers
+    const isTranslated = this.#input.translator !== undefined
+    if ((status < 300 && this.#format !== undefined) || isTranslated) {
+      if (this.#format !== undefined && isEventStream(headers))
+        this.#tap = new StreamTap(this.#format, this.#input.request.hidesUsage)
+      else {
+        this.#whole = []
+        return
+      }
+    }
+    this.#input.res.on('drain', this.#onDrain)
+    this.#input.res.writeHead(status, headersToClient(headers, this.#tap === undefined))
+    // The client sees at once that the answer has begun.
+    if (this.#tap !== undefined) this.#input.res.flushHeaders()
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#isOver) return
+    this.#firstByteMs ??= this.#parts.clock.monotonicMs() - this.#input.startedMs
+    this.#answerBytes += chunk.length
+    if (this.#whole !== undefined) {
+      this.#whole.push(chunk)
+      if (this.#answerBytes > limits.modelAnswerBytesMax) this.#tooLarge(controller)
+      return
+    }
+    const tap = this.#tap
+    const passed = tap === undefined ? chunk : tap.take(chunk)
+    const { translator } = this.#input
+    const displayed = passed === undefined || translator === undefined ? passed : translator.take(passed)
+    if (tap !== undefined && tap.heldBytes > limits.modelEventBytesMax) {
+      this.#tooLarge(controller)
+      return
+    }
+    if (displayed !== undefined && !this.#input.res.write(displayed)) controller.pause()
+  }
+
+  onResponseEnd(): void {
+    if (this.#isOver) return
+    const { res, translator } = this.#input
+    if (this.#whole !== undefined) {
+      const bytes = this.#whole.length === 1 ? this.#whole[0]! : Buffer.concat(this.#whole)
+      res.writeHead(this.#status, headersToClient(this.#headers!, translator === undefined))
+      this.#over(this.#status < 400 ? 'ok' : 'failed', bytes)
+      res.end(translator === undefined ? bytes : translator.whole(this.#status, bytes))
+      return
+    }
+    const rest = this.#tap?.finish()
+    this.#over(this.#status < 400 ? 'ok' : 'failed')
+    if (translator !== undefined) {
+      const last = rest === undefined ? undefined : translator.take(rest)
+      if (last !== undefined) res.write(last)
+      res.end(translator.finish())
+    } else if (rest === undefined) res.end()
+    else res.end(rest)
+  }
+
+  onResponseError(_: Dispatcher.DispatchController | undefined, error: Error): void {
+    if (this.#isOver) return
+    const { req, res, route } = this.#input
+    if (this.#status === 0 || this.#whole !== undefined) {
+      this.#status = 0
+      this.#over('failed')
+      this.#parts.refuse(req, res, route, notAnswered(error, route.upstream.name))
+      return
+    }
+    this.#over('cut_off')
+    // As the line of the upstream broke, so does ours: an end would say that the answer is complete.
+    res.destroy()
+  }
+
+  #tooLarge(controller: Dispatcher.DispatchController): void {
+    const { req, res, route } = this.#input
+    const bytes_max = limits.modelAnswerBytesMax
+    const error = new AppError('ERR_TOO_LARGE', `The answer of the provider has more than ${bytes_max} bytes.`, {
+      bytes_max,
+    })
+    this.#over('cut_off')
+    controller.abort(error)
+    if (res.headersSent) res.destroy()
+    else this.#parts.refuse(req, res, route, error)
+  }
+
+  #over(status: FinishedRequest['status'], answer?: Buffer): void {
+    this.#isOver = true
+    const { res, route, caller, proxy, request, req, startedAtMs, startedMs } = this.#input
+    res.off('close', this.#onClosed)
+    res.off('drain', this.#onDrain)
+    const read = answer === undefined ? undefined : this.#read(answer)
+    const said = read?.tokens ?? this.#tap?.tokens
+    const isEstimated = status !== 'failed' && said?.output === undefined && this.#format !== undefined
+    const tokens = isEstimated ? this.#estimate(said) : complete(said)
+    const usedModel = read?.model ?? this.#tap?.model ?? null
+    this.#parts.finished({
+      tenant: caller.principal.tenant,
+      caller,
+      proxy,
+      provider: route.upstream.name,
+      operation: route.endpoint.operation,
+      requestedModel: request.model,
+      usedModel,
+      isStream: request.isStream,
+      status,
+      httpStatus: this.#status,
+      tokens,
+      costMicrodollars: this.#input.spending?.settle(usedModel, tokens) ?? null,
+      isEstimated,
+      startedAtMs,
+      durationMs: this.#parts.clock.monotonicMs() - startedMs,
+      firstByteMs: this.#firstByteMs,
+      sessionLabel: labelOf(req.headers['x-castellan-session-id'] ?? req.headers['x-archestra-session-id']),
+      requestBody: request.bytes,
+      answerBytes: this.#answerBytes,
+    })
+  }
+
+  #read(answer: Buffer): { tokens: PartialTokens | undefined; model: string | undefined } | undefined {
+    try {
+      const json: unknown = JSON.parse(answer.toString('utf8'))
+      return { tokens: this.#format!.readUsage(json), model: this.#format!.readModel(json) }
+    } catch {
+      return undefined
+    }
+  }
+
+  /** A provider bills what it read and wrote, also where it does not say so. Most events of a stream are one token. */
+  #estimate(said: PartialTokens | undefined): Tokens {
+    const input = said?.input ?? Math.ceil((this.#input.request.bytes?.length ?? 0) / BYTES_PER_TOKEN)
+    return complete({ ...said, input, output: this.#tap?.events ?? Math.ceil(this.#answerBytes / BYTES_PER_TOKEN) })!
+  }
+}
+
+const BYTES_PER_TOKEN = 4
+const SESSION_LABEL_CHARS_MAX = 128
+
+const complete = (said: PartialTokens | undefined): Tokens | undefined =>
+  said === undefined ? undefined : { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, reasoning: 0, ...said }
+
+const isEventStream = (headers: IncomingHttpHeaders): boolean =>
+  String(headers['content-type']).startsWith('text/event-stream')
+
+/** A label of the caller's own: it proves nothing. */
+const labelOf = (header: string | string[] | undefined): string | null =>
+  typeof header === 'string' && header !== '' ? header.slice(0, SESSION_LABEL_CHARS_MAX).toWellFormed() : null
+
+const clientClosed = new Error('the client went away')
+
+/** Of undici: what took too long has one of these codes. */
+const tookTooLong: ReadonlySet<string> = new Set([
+  'UND_ERR_HEADERS_TIMEOUT',
+  'UND_ERR_BODY_TIMEOUT',
+  'UND_ERR_CONNECT_TIMEOUT',
+])
+
+function notAnswered(error: Error & { code?: string }, provider: string): AppError {
+  if (error instanceof AppError) return error
+  if (tookTooLong.has(error.code ?? '')) {
+    return new AppError('ERR_TIMED_OUT', `The provider '${provider}' did not answer in time.`, { provider })
+  }
+  const message = `The provider '${provider}' cannot be reached, or broke its answer off. The operator can look at its endpoint in models.providers.`
+  return new AppError('ERR_MODEL_FAILED', message, { provider }, { cause: error })
+}

@@ -1,0 +1,68 @@
+import type { Upstream } from './ports.ts'
+import { openai } from './protocols/openai.ts'
+import type { Endpoint } from './protocols/protocol.ts'
+
+/** What an address means: `/v1/{provider}/{proxy}/…`, where the proxy may be left out. */
+export type Route = Readonly<{
+  upstream: Upstream
+  /** Slug or id; undefined where the address has none. */
+  proxy: string | undefined
+  /** Undefined for what is not passed on. */
+  endpoint: Endpoint | undefined
+  /** Without the question mark, without a key; empty if there is none. */
+  query: string
+  queryKey: string | null
+}>
+
+/** The address over all providers, in OpenAI's format. */
+export const MODEL_ROUTER = 'model-router'
+const router: Upstream = {
+  name: MODEL_ROUTER,
+  protocol: openai,
+  origin: '',
+  basePath: '',
+  apiKey: null,
+  isPublic: false,
+  configuredPrices: new Map(),
+}
+
+const PREFIX = '/v1/'
+const SLUG = /^[A-Za-z0-9][A-Za-z0-9-]{0,127}$/
+
+/** The first word of an address below `/v1/`. */
+function firstWord(url: string): string | undefined {
+  if (!url.startsWith(PREFIX)) return undefined
+  const end = url.indexOf('/', PREFIX.length)
+  return end === -1 ? undefined : url.slice(PREFIX.length, end)
+}
+
+export const isProxyAddress = (url: string, upstreams: ReadonlyMap<string, unknown>): boolean => {
+  const word = firstWord(url)
+  return word !== undefined && (word === MODEL_ROUTER || upstreams.has(word))
+}
+
+/** The address has the name of a provider. What an endpoint is called comes before a proxy of the same name. */
+export function findRoute(method: string, url: string, upstreams: ReadonlyMap<string, Upstream>): Route | undefined {
+  const word = firstWord(url)
+  const upstream = word === MODEL_ROUTER ? router : upstreams.get(word ?? '')
+  if (word === undefined || upstream === undefined) return undefined
+  const mark = url.indexOf('?')
+  const path = url.slice(PREFIX.length + word.length + 1, mark === -1 ? undefined : mark)
+  const { query, queryKey } = mark === -1 ? NO_QUERY : withoutKey(url.slice(mark + 1))
+  const found = upstream.protocol.find(method, path)
+  if (found !== undefined) return { upstream, proxy: undefined, endpoint: found, query, queryKey }
+  const slash = path.indexOf('/')
+  const proxy = slash === -1 ? path : path.slice(0, slash)
+  const endpoint = slash === -1 || !SLUG.test(proxy) ? undefined : upstream.protocol.find(method, path.slice(slash + 1))
+  return { upstream, proxy: SLUG.test(proxy) ? proxy : undefined, endpoint, query, queryKey }
+}
+
+const NO_QUERY = { query: '', queryKey: null }
+
+function withoutKey(query: string): Readonly<{ query: string; queryKey: string | null }> {
+  if (!query.includes('key=')) return { query, queryKey: null }
+  const parameters = new URLSearchParams(query)
+  const queryKey = parameters.get('key')
+  parameters.delete('key')
+  return { query: parameters.toString(), queryKey }
+}

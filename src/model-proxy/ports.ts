@@ -1,0 +1,88 @@
+import type { IncomingMessage } from 'node:http'
+import type { Principal, TenantId } from '../contract/principal.ts'
+import type { Protocol } from './protocols/protocol.ts'
+
+/** Where the requests for one provider go. The operator names it; nobody else can. */
+export type Upstream = Readonly<{
+  /** The name in the address of a proxy. */
+  name: string
+  protocol: Protocol
+  /** Scheme, host and port. */
+  origin: string
+  /** What stands before the paths of the provider, without a slash at its end. */
+  basePath: string
+  /** The key of the configuration. */
+  apiKey: string | null
+  /** Whether its models are those that public prices are about. */
+  isPublic: boolean
+  /** Dollars for a million tokens, by model, where the configuration says so. */
+  configuredPrices: ReadonlyMap<string, Readonly<{ input: number; output: number }>>
+}>
+
+/** How a caller says who it is. */
+export type AuthMethod = 'api_key' | 'oauth' | 'virtual_key' | 'local_owner'
+
+export type Caller = Readonly<{
+  principal: Principal
+  method: AuthMethod
+  /** Id of the virtual key with which the caller came. */
+  virtualKey?: string
+  /** Proxies and providers that the credential is for; absent for one that is for all. */
+  grants?: Readonly<{ proxies: readonly string[] | null; providers: readonly string[] | null }>
+}>
+
+/** What a request shows: one of our credentials, and perhaps a key of the provider that the caller has itself. */
+export type PresentedKeys = Readonly<{ ours: string | null; providers: string | null }>
+
+/** Rejects with ERR_UNAUTHENTICATED. `null` is a caller without a credential of ours: the local owner, or nobody. */
+export type AuthenticateCaller = (req: IncomingMessage, ours: string | null) => Caller | Promise<Caller>
+
+/** The proxy at whose address a request came. */
+export type ProxyFacts = Readonly<{ id: string; name: string; isUntrusted: boolean }>
+
+export type Tokens = Readonly<{
+  /** All that was read, what came from the cache or went into it included. */
+  input: number
+  output: number
+  cacheRead: number
+  cacheWrite: number
+  /** A part of `output`. */
+  reasoning: number
+}>
+
+/** One request to a model, as it ended. */
+export type FinishedRequest = Readonly<{
+  tenant: TenantId
+  caller: Caller
+  proxy: ProxyFacts | undefined
+  provider: string
+  operation: string
+  requestedModel: string | null
+  /** The model that answered, as the provider names it. */
+  usedModel: string | null
+  isStream: boolean
+  status: 'ok' | 'failed' | 'cut_off'
+  httpStatus: number
+  /** Undefined where nobody knows. */
+  tokens: Tokens | undefined
+  /** In millionths of a dollar; null where nobody knows. */
+  costMicrodollars: number | null
+  /** The provider did not say: the stream ended before, and this is reckoned from what passed. */
+  isEstimated: boolean
+  startedAtMs: number
+  durationMs: number
+  firstByteMs: number | null
+  sessionLabel: string | null
+  /** As it was sent on; undefined where there is none. */
+  requestBody: Buffer | undefined
+  answerBytes: number
+}>
+
+export type ModelProxyDeps = Readonly<{
+  upstreams: ReadonlyMap<string, Upstream>
+  authenticate: AuthenticateCaller
+  /** Throws ERR_NOT_FOUND for one that the caller does not see. Without a name it is the proxy `default`, if there is one. */
+  findProxy(caller: Caller, name: string | undefined): ProxyFacts | undefined | Promise<ProxyFacts | undefined>
+  /** Told of every request that was sent on, once, when it is over. */
+  finished(request: FinishedRequest): void
+}>

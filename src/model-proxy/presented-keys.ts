@@ -1,0 +1,52 @@
+import type { IncomingMessage } from 'node:http'
+import { AppError } from '../contract/app-error.ts'
+import type { PresentedKeys } from './ports.ts'
+
+/**
+ * The credentials of a request, wherever the packages of the providers put them: `Authorization`, `X-Api-Key`,
+ * `X-Goog-Api-Key`, or `?key=`. `X-Castellan-Key` is ours alone and leaves those to the provider.
+ *
+ * 1. A credential that has the form of one of ours is one of ours, and is never sent on.
+ * 2. Any other is a key of the provider that the caller has itself.
+ * 3. The packages demand some key. `castellan` stands for none.
+ */
+export function presentedKeys(
+  req: IncomingMessage,
+  queryKey: string | null,
+  isOurs: (key: string) => boolean,
+): PresentedKeys {
+  const { headers } = req
+  const own = headers['x-castellan-key']
+  const { authorization } = headers
+  let key: string | null = null
+  for (const found of [
+    authorization === undefined ? undefined : bearerOf(authorization),
+    headers['x-api-key'],
+    headers['x-goog-api-key'],
+    queryKey ?? undefined,
+  ]) {
+    if (found === undefined || found === PLACEHOLDER || found === '') continue
+    if (typeof found !== 'string' || (key !== null && key !== found)) throw severalKeys()
+    key = found
+  }
+  if (own !== undefined) {
+    if (typeof own !== 'string' || (key !== null && isOurs(key))) throw severalKeys()
+    return { ours: own, providers: key }
+  }
+  return key !== null && isOurs(key) ? { ours: key, providers: null } : { ours: null, providers: key }
+}
+
+const PLACEHOLDER = 'castellan'
+const BEARER = /^Bearer +(\S+) *$/i
+
+function bearerOf(authorization: string): string {
+  const token = BEARER.exec(authorization)?.[1]
+  if (token !== undefined) return token
+  throw new AppError('ERR_UNAUTHENTICATED', 'Authorization: only "Bearer" with a key is accepted.')
+}
+
+const severalKeys = (): AppError =>
+  new AppError(
+    'ERR_UNAUTHENTICATED',
+    'Send one key: in Authorization, X-Api-Key, X-Goog-Api-Key or ?key=. A key of ours beside one of the provider goes into X-Castellan-Key.',
+  )

@@ -1,0 +1,49 @@
+import { type AnswerFormat, countOf, type Endpoint, fieldsOf, type Protocol, textOf } from './protocol.ts'
+
+const endpoints: ReadonlyMap<string, Endpoint> = new Map([
+  ['POST v1/messages', { operation: 'messages', method: 'POST', path: 'messages' }],
+  ['POST v1/messages/count_tokens', { operation: 'count_tokens', method: 'POST', path: 'messages/count_tokens' }],
+  ['GET v1/models', { operation: 'models', method: 'GET', path: 'models' }],
+])
+const ONE_MODEL = /^v1\/(models\/[A-Za-z0-9._:@-]{1,256})$/
+
+/** The first event of a stream has the answer in `message`; later ones have `usage` alone, with what they know. */
+const messages: AnswerFormat = {
+  usageMark: '"usage"',
+  readUsage(answer) {
+    const fields = fieldsOf(answer)
+    const usage = fieldsOf(fieldsOf(fields?.['message'])?.['usage'] ?? fields?.['usage'])
+    if (usage === undefined) return undefined
+    const cacheRead = countOf(usage['cache_read_input_tokens'])
+    const cacheWrite = countOf(usage['cache_creation_input_tokens'])
+    const output = usage['output_tokens'] === undefined ? {} : { output: countOf(usage['output_tokens']) }
+    if (usage['input_tokens'] === undefined || usage['input_tokens'] === null) return output
+    return { input: countOf(usage['input_tokens']) + cacheRead + cacheWrite, cacheRead, cacheWrite, ...output }
+  },
+  readModel: (answer) => textOf(fieldsOf(fieldsOf(answer)?.['message'])?.['model'] ?? fieldsOf(answer)?.['model']),
+}
+
+const kinds: Readonly<Record<number, string>> = {
+  400: 'invalid_request_error',
+  401: 'authentication_error',
+  402: 'billing_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  504: 'timeout_error',
+}
+
+export const anthropic: Protocol = {
+  name: 'anthropic',
+  find(method, path) {
+    const found = endpoints.get(`${method} ${path}`)
+    if (found !== undefined) return found
+    const model = method === 'GET' ? ONE_MODEL.exec(path)?.[1] : undefined
+    return model === undefined ? undefined : { operation: 'models', method: 'GET', path: model }
+  },
+  keyHeaders: (key) => ['x-api-key', key],
+  formatOf: (operation) => (operation === 'messages' ? messages : undefined),
+  refusalText: ({ status, message }) =>
+    JSON.stringify({ type: 'error', error: { type: kinds[status] ?? 'api_error', message } }),
+}

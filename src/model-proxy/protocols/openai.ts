@@ -1,0 +1,77 @@
+import {
+  type AnswerFormat,
+  countOf,
+  type Endpoint,
+  fieldsOf,
+  type PartialTokens,
+  type Protocol,
+  textOf,
+} from './protocol.ts'
+
+const endpoints: ReadonlyMap<string, Endpoint> = new Map(
+  (
+    [
+      { operation: 'chat', method: 'POST', path: 'chat/completions' },
+      { operation: 'responses', method: 'POST', path: 'responses' },
+      { operation: 'embeddings', method: 'POST', path: 'embeddings' },
+      { operation: 'models', method: 'GET', path: 'models' },
+    ] as const
+  ).map((endpoint) => [`${endpoint.method} ${endpoint.path}`, endpoint]),
+)
+const ONE_MODEL = /^models\/([A-Za-z0-9._:/@-]{1,256})$/
+
+function usageOf(value: unknown): PartialTokens | undefined {
+  const usage = fieldsOf(value)
+  if (usage === undefined) return undefined
+  const input = fieldsOf(usage['prompt_tokens_details'] ?? usage['input_tokens_details'])
+  const output = fieldsOf(usage['completion_tokens_details'] ?? usage['output_tokens_details'])
+  return {
+    input: countOf(usage['prompt_tokens'] ?? usage['input_tokens']),
+    output: countOf(usage['completion_tokens'] ?? usage['output_tokens']),
+    cacheRead: countOf(input?.['cached_tokens']),
+    cacheWrite: countOf(input?.['cache_write_tokens']),
+    reasoning: countOf(output?.['reasoning_tokens']),
+  }
+}
+
+const chat: AnswerFormat = {
+  usageMark: '"usage"',
+  readUsage: (answer) => usageOf(fieldsOf(answer)?.['usage']),
+  readModel: (answer) => textOf(fieldsOf(answer)?.['model']),
+  asksForUsage: true,
+}
+
+/** An event of a stream has the answer in `response`. */
+const answerIn = (value: unknown) => fieldsOf(fieldsOf(value)?.['response']) ?? fieldsOf(value)
+const responses: AnswerFormat = {
+  usageMark: '"usage"',
+  readUsage: (answer) => usageOf(answerIn(answer)?.['usage']),
+  readModel: (answer) => textOf(answerIn(answer)?.['model']),
+}
+
+const kinds: Readonly<Record<number, string>> = {
+  400: 'invalid_request_error',
+  401: 'authentication_error',
+  402: 'insufficient_quota',
+  403: 'permission_error',
+  404: 'invalid_request_error',
+  413: 'invalid_request_error',
+  429: 'rate_limit_error',
+}
+
+export const openai: Protocol = {
+  name: 'openai',
+  find(method, path) {
+    const found = endpoints.get(`${method} ${path}`)
+    if (found !== undefined) return found
+    if (method !== 'GET' || !ONE_MODEL.test(path) || path.includes('..')) return undefined
+    return { operation: 'models', method: 'GET', path }
+  },
+  keyHeaders: (key) => ['authorization', `Bearer ${key}`],
+  formatOf(operation) {
+    if (operation === 'chat' || operation === 'embeddings') return chat
+    return operation === 'responses' ? responses : undefined
+  },
+  refusalText: ({ status, code, message }) =>
+    JSON.stringify({ error: { message, type: kinds[status] ?? 'server_error', param: null, code } }),
+}

@@ -1,0 +1,69 @@
+import { AppError } from '../contract/app-error.ts'
+import { limits } from '../contract/limits.ts'
+import { exceededBound } from '../kernel/json-bounds.ts'
+import { type AnswerFormat, type Endpoint, fieldsOf, textOf } from './protocols/protocol.ts'
+
+/** A request as the upstream gets it, and what it says that matters here. It is parsed once. */
+export type PreparedRequest = Readonly<{
+  bytes: Buffer | undefined
+  model: string | null
+  isStream: boolean
+  /** The upstream was asked for the usage of a stream, and the caller did not ask. */
+  hidesUsage: boolean
+  body: Readonly<Record<string, unknown>> | undefined
+}>
+
+const NO_BODY: PreparedRequest = { bytes: undefined, model: null, isStream: false, hidesUsage: false, body: undefined }
+
+export function prepareRequest(
+  received: Buffer,
+  endpoint: Endpoint,
+  format: AnswerFormat | undefined,
+): PreparedRequest {
+  if (endpoint.method === 'GET') return NO_BODY
+  const body = parsed(received)
+  const model = endpoint.model ?? textOf(body['model']) ?? null
+  const isStream = endpoint.isStream ?? body['stream'] === true
+  const plain = { bytes: received, model, isStream, hidesUsage: false, body }
+  if (!isStream || format?.asksForUsage !== true) return plain
+  const options = fieldsOf(body['stream_options'])
+  if (options?.['include_usage'] === true) return plain
+  return { ...plain, bytes: askingForUsage(received, body), hidesUsage: true }
+}
+
+const MEMBER = Buffer.from('"stream_options":{"include_usage":true},')
+
+/** What the caller wrote stays as it is, byte by byte, unless it has the member already. */
+function askingForUsage(received: Buffer, body: Readonly<Record<string, unknown>>): Buffer {
+  if ('stream_options' in body) {
+    const options = { ...fieldsOf(body['stream_options']), include_usage: true }
+    return Buffer.from(JSON.stringify({ ...body, stream_options: options }))
+  }
+  const inside = received.indexOf('{') + 1
+  return Buffer.concat([received.subarray(0, inside), MEMBER, received.subarray(inside)])
+}
+
+function parsed(bytes: Buffer): Readonly<Record<string, unknown>> {
+  let body: unknown
+  try {
+    const text = decoder.decode(bytes)
+    const { modelRequestDepthMax: depthMax, modelRequestValuesMax: valuesMax } = limits
+    const exceeded = exceededBound(text, { depthMax, valuesMax, membersMax: valuesMax })
+    if (exceeded !== undefined) throw tooMuch()
+    body = JSON.parse(text)
+  } catch (error) {
+    if (error instanceof AppError) throw error
+    throw new AppError('ERR_INVALID_INPUT', 'The body is not valid JSON in UTF-8.', { field: 'body' })
+  }
+  const fields = Array.isArray(body) ? undefined : fieldsOf(body)
+  if (fields === undefined)
+    throw new AppError('ERR_INVALID_INPUT', 'The body must be a JSON object.', { field: 'body' })
+  return fields
+}
+
+const decoder = new TextDecoder('utf-8', { fatal: true })
+const tooMuch = (): AppError =>
+  new AppError('ERR_TOO_LARGE', 'The body is nested too deeply or has too many values.', {
+    field: 'body',
+    values_max: limits.modelRequestValuesMax,
+  })

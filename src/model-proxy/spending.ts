@@ -1,0 +1,87 @@
+import { AppError } from '../contract/app-error.ts'
+import type { CostReservation, UsageLimits, UsageSubject } from '../contract/usage-limits.ts'
+import type { Caller, ProxyFacts, Tokens, Upstream } from './ports.ts'
+import type { Prices } from './prices.ts'
+import { fieldsOf } from './protocols/protocol.ts'
+import type { PreparedRequest } from './request-body.ts'
+
+export type SpendingDeps = Readonly<{ limits: UsageLimits; prices: Prices; defaultOutputTokens: number }>
+
+/** The money of one request: set aside before it is sent, and settled by what it cost. */
+export type Spending = Readonly<{
+  /** Answers what it cost, in millionths of a dollar; null if nobody knows. Settles once. */
+  settle(usedModel: string | null, tokens: Tokens | undefined): number | null
+}>
+
+const BYTES_PER_TOKEN = 3
+
+/**
+ * Rejects with ERR_LIMIT_EXCEEDED. A model whose price is not known is refused to a caller whose cost is limited: the limit could not
+ * be kept.
+ */
+export function reserveFor(
+  { limits, prices, defaultOutputTokens }: SpendingDeps,
+  upstream: Upstream,
+  { caller, proxy }: Readonly<{ caller: Caller; proxy: ProxyFacts | undefined }>,
+  request: PreparedRequest,
+  signal: AbortSignal,
+): Spending | Promise<Spending> {
+  const model = request.model ?? ''
+  const subject = subjectOf(caller, proxy)
+  const read = Math.ceil((request.bytes?.length ?? 0) / BYTES_PER_TOKEN)
+  const most: Tokens = {
+    input: Math.min(read, prices.contextOf(upstream, model) ?? read),
+    output: outputTokensMax(request.body) ?? defaultOutputTokens,
+    cacheRead: 0,
+    cacheWrite: 0,
+    reasoning: 0,
+  }
+  const cost = prices.costOf(upstream, model, most)
+  const spending = (reservation: CostReservation): Spending => ({
+    settle(usedModel, tokens) {
+      const used = tokens ?? NOTHING
+      const paid = prices.costOf(upstream, usedModel ?? model, used) ?? prices.costOf(upstream, model, used)
+      reservation.settle(paid ?? 0)
+      return tokens === undefined ? null : (paid ?? null)
+    },
+  })
+  if (cost === undefined) {
+    const isLimited = limits.limitsCost(subject, model)
+    const unpriced = (limited: boolean): Spending => {
+      if (limited) throw unknownPrice(upstream.name)
+      return { settle: () => null }
+    }
+    return isLimited instanceof Promise ? isLimited.then(unpriced) : unpriced(isLimited)
+  }
+  const reserved = limits.reserveCost(subject, model, cost, signal)
+  return reserved instanceof Promise ? reserved.then(spending) : spending(reserved)
+}
+
+const NOTHING: Tokens = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, reasoning: 0 }
+
+function subjectOf({ principal, virtualKey }: Caller, proxy: ProxyFacts | undefined): UsageSubject {
+  return {
+    tenant: principal.tenant,
+    ...(principal.user !== undefined && { user: principal.user }),
+    teams: principal.teams,
+    profiles: [principal.agent, proxy?.id].filter((id) => id !== undefined),
+    ...(virtualKey !== undefined && { virtualKey }),
+  }
+}
+
+/** As each of the formats says it, for all answers that were asked for. */
+function outputTokensMax(body: PreparedRequest['body']): number | undefined {
+  const config = fieldsOf(body?.['generationConfig'])
+  const most = [body?.['max_completion_tokens'], body?.['max_tokens'], body?.['max_output_tokens']]
+    .concat(config?.['maxOutputTokens'])
+    .find((value): value is number => typeof value === 'number' && value >= 0)
+  const answers = body?.['n'] ?? config?.['candidateCount']
+  return most === undefined ? undefined : most * (typeof answers === 'number' && answers > 1 ? answers : 1)
+}
+
+const unknownPrice = (provider: string): AppError =>
+  new AppError(
+    'ERR_INVALID_INPUT',
+    `model: its price is not known, so your limit on cost could not be kept. The operator can set input_cost_per_million and output_cost_per_million for it at the provider '${provider}' in models.providers.`,
+    { field: 'model', provider },
+  )

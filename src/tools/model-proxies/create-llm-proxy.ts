@@ -1,0 +1,30 @@
+import { z } from 'zod'
+import { profileParams } from '../profile-params.ts'
+import { defineTool } from '../runtime/define-tool.ts'
+import { proxyFields } from './proxy-fields.ts'
+
+export default defineTool({
+  name: 'create_llm_proxy',
+  toolset: 'model-proxies',
+  title: 'Create a model proxy',
+  description:
+    'Make a model proxy: an address through which programs reach language models, for the people with whom you share it. What passes is recorded and judged. Use create_mcp_gateway for an address with tools.',
+  permission: 'llmProxy:create',
+  tier: 'user',
+  effect: 'create',
+  idempotent: false,
+  rate: 'create',
+  skipJudge: false,
+  audit: 'digest',
+  input: z.strictObject({
+    name: profileParams.name.describe('Name of the proxy, for people.'),
+    scope: profileParams.scope.optional().describe('Who may use it. org, unless you name teams.'),
+    labels: profileParams.labels.optional(),
+    teams: profileParams.teams.optional(),
+    toolExposureMode: profileParams.exposure.optional(),
+    description: profileParams.description.optional(),
+    icon: profileParams.icon.optional(),
+  }),
+  output: proxyFields.proxy,
+  run: (input, { modelProxies, call }) => modelProxies.create(call, input),
+})

@@ -1,0 +1,31 @@
+import { z } from 'zod'
+import { profileParams } from '../profile-params.ts'
+import { defineTool } from '../runtime/define-tool.ts'
+import { proxyFields } from './proxy-fields.ts'
+
+export default defineTool({
+  name: 'edit_llm_proxy',
+  toolset: 'model-proxies',
+  title: 'Edit a model proxy',
+  description:
+    'Change a model proxy: its name, its labels, or who may use it. What you leave out stays, and so does its address. Use get_llm_proxy to see it first.',
+  permission: 'llmProxy:update',
+  tier: 'user',
+  effect: 'update',
+  idempotent: false,
+  rate: 'default',
+  skipJudge: false,
+  audit: 'digest',
+  input: z.strictObject({
+    id: profileParams.idOrName('Id of the proxy, or its name.'),
+    description: profileParams.description.optional(),
+    icon: profileParams.icon.optional(),
+    labels: profileParams.labels.optional().describe('Its labels from now on.'),
+    name: profileParams.name.optional().describe('Its new name. Its address stays.'),
+    scope: profileParams.scope.optional(),
+    toolExposureMode: profileParams.exposure.optional(),
+    teams: profileParams.teams.optional().describe('The teams that have it from now on, for the scope team.'),
+  }),
+  output: proxyFields.proxy,
+  run: (input, { modelProxies, call }) => modelProxies.edit(call, input),
+})

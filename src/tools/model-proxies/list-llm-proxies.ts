@@ -1,0 +1,37 @@
+import { z } from 'zod'
+import { params } from '../params.ts'
+import { profileFields, profileParams } from '../profile-params.ts'
+import { defineTool } from '../runtime/define-tool.ts'
+import { proxyFields } from './proxy-fields.ts'
+
+const { id, name, slug, path, description, scope } = proxyFields.proxy.shape
+
+export default defineTool({
+  name: 'list_llm_proxies',
+  toolset: 'model-proxies',
+  title: 'List model proxies',
+  description: 'List the model proxies that you may use, by name, with their addresses. Use get_llm_proxy for one.',
+  permission: 'llmProxy:read',
+  tier: 'user',
+  effect: 'read',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: true,
+  audit: 'digest',
+  input: z.strictObject({
+    limit: params.limit(100, 1000),
+    offset: params.offset,
+    name: profileParams.idOrName('Only those whose name has this in it, in any case.').optional(),
+  }),
+  output: z.strictObject({
+    total: z.int().describe('How many there are, whatever the limit.'),
+    proxies: z.array(
+      z.strictObject({
+        ...{ id, name, slug, path, description, scope },
+        teams: z.array(profileFields.team),
+        labels: z.array(profileFields.label),
+      }),
+    ),
+  }),
+  run: (input, { modelProxies, call }) => modelProxies.list(call, input),
+})

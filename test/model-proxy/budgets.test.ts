@@ -1,0 +1,101 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import OpenAI from 'openai'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { newDataDir } from '../support/real-server.ts'
+import { type ScriptedModel, startScriptedModel } from '../support/scripted-model.ts'
+import { type ServerHere, startServerHere } from '../support/server-here.ts'
+
+let model: ScriptedModel
+let server: ServerHere
+let client: OpenAI
+let origin: string
+
+beforeAll(async () => {
+  model = await startScriptedModel(() => ({ text: 'Hello.', tokens: { input: 1_000, output: 100 } }))
+  const dataDir = newDataDir()
+  mkdirSync(dataDir, { recursive: true })
+  const price = { input_cost_per_million: 1, output_cost_per_million: 10 }
+  const providers = [
+    {
+      name: 'paid',
+      type: 'openai-compatible',
+      endpoint: `${model.url}/v1`,
+      models: [{ alias: 'default', model: 'm', ...price }],
+    },
+    { name: 'known', type: 'openai', endpoint: `${model.url}/v1`, models: [{ alias: 'other', model: 'gpt-5' }] },
+  ]
+  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers }, limits: { wait_ms: 0 } }))
+  server = await startServerHere({ dataDir })
+  origin = new URL(server.url).origin
+  client = new OpenAI({ apiKey: 'castellan', baseURL: `${origin}/v1/model-router`, maxRetries: 2 })
+})
+afterAll(async () => {
+  await server.stop()
+  await model.stop()
+})
+
+const tool = async <T>(name: string, args: object): Promise<T> => {
+  const response = await fetch(`${origin}/v1/tools/${name}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(args),
+  })
+  return (await response.json()) as T
+}
+const ask = (name: string, more: object = {}) =>
+  client.chat.completions.create({ model: name, messages: [{ role: 'user', content: 'Hi' }], max_tokens: 100, ...more })
+const budget = async (limit_value: number, more: object = {}) => {
+  const entity = { entity_type: 'organization', entity_id: 'local', limit_type: 'token_cost' }
+  const { limit } = await tool<{ limit: { id: string } }>('create_limit', { ...entity, limit_value, ...more })
+  return {
+    used: async () =>
+      (await tool<{ limits: { id: string; used: number }[] }>('get_limits', {})).limits.find(
+        ({ id }) => id === limit.id,
+      )!.used,
+    remove: () => tool('delete_limit', { id: limit.id }),
+  }
+}
+
+it('a budget is spent by what answers cost, and then refused in a way that clients do not try again', async () => {
+  const limit = await budget(0.0055)
+  await ask('paid:m')
+  // 1,000 tokens read at 1 dollar and 100 written at 10 dollars for a million.
+  expect(await limit.used()).toBe(0.002)
+  const messages = [{ role: 'user' as const, content: 'Hi' }]
+  const stream = await client.chat.completions.create({ model: 'paid:m', messages, max_tokens: 100, stream: true })
+  for await (const chunk of stream) expect(chunk.object).toBe('chat.completion.chunk')
+  expect(await limit.used()).toBe(0.004)
+  const before = model.requests.length
+  await expect(ask('paid:m', { max_tokens: 200 })).rejects.toMatchObject({ status: 402, code: 'ERR_LIMIT_EXCEEDED' })
+  expect(model.requests).toHaveLength(before)
+  await limit.remove()
+  await ask('paid:m')
+})
+
+it('a budget is never exceeded by callers that come together', async () => {
+  const limit = await budget(0.02)
+  const outcomes = await Promise.allSettled(Array.from({ length: 50 }, () => ask('paid:m', { max_tokens: 200 })))
+  const served = outcomes.filter(({ status }) => status === 'fulfilled').length
+  expect(served).toBeGreaterThan(0)
+  expect(await limit.used()).toBe(Math.round(served * 2_000) / 1_000_000)
+  expect(await limit.used()).toBeLessThanOrEqual(0.02)
+  await limit.remove()
+})
+
+it('a refusal of the provider costs nothing, and public prices are known', async () => {
+  const limit = await budget(1)
+  await ask('known:gpt-5')
+  const used = await limit.used()
+  expect(used).toBeGreaterThan(0)
+  await expect(client.embeddings.create({ model: 'claude:x', input: 'x' })).rejects.toMatchObject({ status: 400 })
+  expect(await limit.used()).toBe(used)
+  await limit.remove()
+})
+
+it('a model of unknown price is refused where cost is limited, and passes where it is not', async () => {
+  await ask('known:nobody-knows')
+  const limit = await budget(1)
+  await expect(ask('known:nobody-knows')).rejects.toThrow('its price is not known')
+  await limit.remove()
+})
