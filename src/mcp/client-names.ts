@@ -19,9 +19,9 @@ type ClientRule = Readonly<{
  * names, each tool under one of them: a client that replaces the dots unknown to us never makes two names one.
  * `documented` are all names that the documents have.
  */
-export type NameChoice = 'safe' | 'distinct' | 'documented'
+type NameChoice = 'safe' | 'distinct' | 'documented'
 
-export type ClientTraits = Readonly<{
+type ClientTraits = Readonly<{
   names: NameChoice
   addedArguments: readonly string[]
 }>

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { McpSessionMemory } from '../contract/mcp-sessions.ts'
 import type { TenantId } from '../contract/principal.ts'
 import type { UpstreamContent } from '../contract/upstream-content.ts'
 import { type Clock, systemClock } from '../kernel/clock.ts'
@@ -8,18 +9,20 @@ import { createInFlightCalls, type InFlightCalls } from '../tools/runtime/in-fli
 import { everPresent, type Presence } from '../tools/runtime/presence.ts'
 import type { ToolHost } from '../tools/runtime/tool-host.ts'
 import { createEnvelopeCheck } from './call-request.ts'
+import type { HttpCaller } from './http-caller.ts'
 import { type LineCaller, LineConnection, type LineSession } from './line-session.ts'
 import type { LineTransport } from './line-transport.ts'
 import type { ListKind, McpExtension } from './mcp-extension.ts'
 import type { ProtocolDeps } from './protocol-server.ts'
 import { SERVER_NAME, serverInstructions } from './server-facts.ts'
-import { isOf } from './session-identity.ts'
+import { inSession, isOf } from './session-identity.ts'
 import { createSkillCatalog } from './skill-catalog.ts'
 import type { SkillSource } from './skill-source.ts'
 import { createStartCall } from './start-call.ts'
-import { type HttpCaller, StreamableHttp } from './streamable-http.ts'
+import { StreamableHttp } from './streamable-http.ts'
 import { createTaskStore } from './task-store.ts'
 import { createToolLists } from './tool-list.ts'
+import { createWaitingCalls } from './waiting-calls.ts'
 import { createWire } from './wire.ts'
 
 /**
@@ -32,6 +35,8 @@ export type McpTransportDeps = Readonly<{
   skills?: SkillSource
   /** What MCP servers behind gateways offer beside tools. */
   content?: () => Promise<UpstreamContent | undefined>
+  /** Where sessions at gateways outlive the process. */
+  sessionMemory?: () => Promise<McpSessionMemory | undefined>
   /** The conformance fixtures; never set in production. */
   fixtures?: McpExtension
   clock?: Clock
@@ -53,6 +58,8 @@ export type McpTransport = Readonly<{
   close(graceMs: number): Promise<void>
 }>
 
+const LINE_SESSION_BYTES = 12
+
 export function createMcpTransport(deps: McpTransportDeps): McpTransport {
   const { host, logger, fixtures } = deps
   const identity = { name: SERVER_NAME, version: deps.version }
@@ -64,7 +71,11 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
   const clock = deps.clock ?? systemClock
   const random = deps.random ?? systemRandom
   const tasks = createTaskStore({ clock, random })
-  deps.presence?.onRevoked((tenant, owner) => tasks.forget((principal) => isOf(principal, tenant, owner)))
+  const waiting = createWaitingCalls({ random })
+  deps.presence?.onRevoked((tenant, owner) => {
+    tasks.forget((principal) => isOf(principal, tenant, owner))
+    waiting.forget((principal) => isOf(principal, tenant, owner))
+  })
   const shared = {
     identity,
     instructions: serverInstructions,
@@ -74,12 +85,14 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
     logger,
     skills,
     content: deps.content,
+    sessionMemory: deps.sessionMemory,
     extension: fixtures,
     extensionToolNames: new Set(fixtures?.tools.map((tool) => tool.name)),
     changed,
     wire: createWire(identity),
     isModernEnvelope: createEnvelopeCheck(),
     tasks,
+    waiting,
     durationOf: (tool, args) => host.durationOf?.(tool, args) ?? 'short',
     clock,
     random,
@@ -96,7 +109,7 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
       for (const connection of connections) await connection.toolsChanged(tenant)
       await http.toolsChanged(tenant)
     } catch (error) {
-      logger.warn('clients were not told that their tools changed', { tenant, cause: String(error) })
+      logger.warn('clients were not notified that their tools changed', { tenant, cause: String(error) })
     }
   }
   const stopTools = host.onListChanged((tenant) => void toolsChanged(tenant))
@@ -107,7 +120,10 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
 
   return {
     serveLines(transport, caller) {
-      const connection = new LineConnection(shared, transport, caller)
+      // A command line is a caller like one over REST: each of its calls is a connection of its own.
+      const session = caller.session ?? random.bytes(LINE_SESSION_BYTES).toString('base64url')
+      const principal = caller.transport === 'cli' ? caller.principal : inSession(caller.principal, session)
+      const connection = new LineConnection(shared, transport, { ...caller, principal })
       connections.add(connection)
       connection.closed.then(() => connections.delete(connection))
       return connection
@@ -118,6 +134,7 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
       stopTools()
       stopSkills?.()
       tasks.close()
+      waiting.close()
       await inFlight.drain(graceMs)
       await Promise.all([...connections].map((connection) => connection.close()))
       await http.close()

@@ -35,7 +35,7 @@ export type EarlySession = Readonly<{
   stop(): Readonly<{ input: Readable; answered: ReadonlySet<RequestId> }>
 }>
 
-export type EarlySessionOptions = Readonly<{
+type EarlySessionOptions = Readonly<{
   input: Readable
   output: Writable
   version: string

@@ -12,7 +12,7 @@ import type { Era, Wire } from './wire.ts'
  * A plain tool call over HTTP: one JSON body as the answer, or an event stream from the first progress message on.
  * The stream carries the progress messages and then the same answer.
  */
-export type HttpCall = Readonly<{
+type HttpCall = Readonly<{
   call: PlainToolCall
   caller: ToolCaller
   /** Of a session; without one the call is counted on the caller. */

@@ -132,7 +132,7 @@ describe('one identity that opens many sessions', () => {
     expect(await peer.use('victim', victim)).toBe(200)
     expect(await peer.use('victim', await peer.open('victim'))).toBe(200)
     expect(await peer.use('attacker', await peer.open('attacker'))).toBe(200)
-    expect(peer.debugged).toContain('an HTTP session was ended to make room')
+    expect(peer.debugged).toContain('an HTTP session was ended to free capacity')
   })
 
   it('loses the one that was used longest ago', async () => {

@@ -1,14 +1,17 @@
 import type { ServerResponse } from 'node:http'
 import { type Server, WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/server'
 import { limits } from '../contract/limits.ts'
-import { type Principal, shareFor } from '../contract/principal.ts'
+import type { McpSessionMemory } from '../contract/mcp-sessions.ts'
+import { type Principal, shareFor, type TenantId } from '../contract/principal.ts'
 import type { Clock } from '../kernel/clock.ts'
+import { sha256Hex } from '../kernel/hash.ts'
 import type { Random } from '../kernel/random.ts'
 import type { Counted, InFlightCall } from '../tools/runtime/in-flight-calls.ts'
 import type { Presence } from '../tools/runtime/presence.ts'
 import type { ToolCaller } from '../tools/runtime/tool-host.ts'
 import { createProtocolServer, type ProtocolConnection, type ProtocolDeps } from './protocol-server.ts'
-import { identityOf, isOf } from './session-identity.ts'
+import { identityOf, inSession, isOf } from './session-identity.ts'
+import { createSubscriptions } from './subscriptions.ts'
 import type { RequestId } from './wire.ts'
 
 /**
@@ -24,6 +27,7 @@ import type { RequestId } from './wire.ts'
  *    nobody out.
  * 5. Others never take the share that is kept for the local owner and for operators of the installation.
  * 6. The sessions of a key end with it.
+ * 7. A session at a gateway outlives the process: its client goes on with it after a restart, for as long as it would have been idle.
  */
 export type HttpSession = {
   readonly id: string
@@ -31,12 +35,20 @@ export type HttpSession = {
   readonly server: Server
   readonly connection: ProtocolConnection
   readonly transport: WebStandardStreamableHTTPServerTransport
+  /** Aborted with the session. */
+  readonly ended: AbortController
   readonly calls: Counted
   readonly callsById: Map<RequestId, InFlightCall>
+  /** The principal of the newest request, as the transport found it. */
+  latest: Principal
   caller: ToolCaller
   /** Responses under way, and those of them that only listen; the calls of the hot path are in `calls` alone. */
   responses: number
   streams: number
+  /** When it was last noted on disk that it is in use; undefined for a session that ends with the process. */
+  rememberedMs: number | undefined
+  /** Resolves when a session that ended is not on disk any more. */
+  forgotten: Promise<void> | undefined
   /** Something came after `initialize`. */
   isUsed: boolean
   lastUsedMs: number
@@ -47,6 +59,14 @@ export type HttpSessions = Readonly<{
   open(caller: ToolCaller): Promise<HttpSession | undefined>
   /** The session, if it exists and belongs to this principal; counts as use. */
   find(id: string, principal: Principal): HttpSession | undefined
+  /** A session at a gateway from before a restart. Not there, not of this principal and idle for too long are the same: undefined. */
+  restore(
+    id: string,
+    principal: Principal,
+    callerOf: (clientName: string) => ToolCaller,
+  ): Promise<HttpSession | undefined>
+  /** From here on the session outlives the process. */
+  remember(session: HttpSession, initialize: unknown): Promise<void>
   /** The session is busy until this response is closed. */
   hold(session: HttpSession, res: ServerResponse, kind?: 'request' | 'stream'): void
   end(session: HttpSession): void
@@ -56,10 +76,18 @@ export type HttpSessions = Readonly<{
   close(): Promise<void>
 }>
 
-type SessionsDeps = ProtocolDeps & Readonly<{ clock: Clock; random: Random; presence: Presence }>
+type SessionsDeps = ProtocolDeps &
+  Readonly<{
+    clock: Clock
+    random: Random
+    presence: Presence
+    sessionMemory: (() => Promise<McpSessionMemory | undefined>) | undefined
+  }>
 
 const SESSION_ID_BYTES = 24
 const SWEEP_INTERVAL_MS = 30_000
+/** A session in use is found to be idle by so much too early after a crash. */
+const REMEMBER_INTERVAL_MS = 60_000
 
 export function createHttpSessions(deps: SessionsDeps): HttpSessions {
   const { clock, random, logger } = deps
@@ -91,7 +119,42 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
     own?.delete(session)
     if (own?.size === 0) byOwner.delete(session.owner)
     for (const call of session.callsById.values()) call.cancel(new Error('The session ended'))
+    session.ended.abort()
     session.server.close().catch(() => {})
+    if (session.rememberedMs !== undefined) {
+      session.forgotten = note(session, (memory, tenant, idHash) => memory.remove(tenant, idHash))
+    }
+  }
+  /** Never rejects: what is not noted is found to be idle, sooner or later. */
+  async function note(
+    { id, caller }: HttpSession,
+    change: (memory: McpSessionMemory, tenant: TenantId, idHash: string) => Promise<void>,
+  ): Promise<void> {
+    try {
+      const memory = await deps.sessionMemory?.()
+      if (memory !== undefined) await change(memory, caller.principal.tenant, sha256Hex(id))
+    } catch (error) {
+      logger.warn('the use of an MCP session was not noted', { cause: String(error) })
+    }
+  }
+  const restoring = new Map<string, Promise<HttpSession | undefined>>()
+  async function restoreNow(
+    id: string,
+    principal: Principal,
+    callerOf: (clientName: string) => ToolCaller,
+  ): Promise<HttpSession | undefined> {
+    const memory = await deps.sessionMemory?.()
+    const known = await memory?.find(principal.tenant, sha256Hex(id))
+    if (known === undefined || known.identity !== identityOf(principal)) return undefined
+    if (clock.nowMs() - known.usedAtMs > limits.httpSessionIdleMs || !makeSpace(principal)) return undefined
+    const initialize = JSON.parse(known.initialize) as { clientInfo: { name: string } }
+    const session = newSession(deps, id, callerOf(initialize.clientInfo.name), () => end(session))
+    session.isUsed = true
+    session.rememberedMs = clock.monotonicMs()
+    add(session)
+    await session.server.connect(session.transport)
+    await replay(session, initialize)
+    return session
   }
   function sweep(): void {
     for (const session of sessions.values()) if (isExpired(session)) end(session)
@@ -116,7 +179,7 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
       return false
     }
     const { tenant, actor } = session.caller.principal
-    logger.debug('an HTTP session was ended to make room', { reason, sessions: sessions.size, tenant, actor })
+    logger.debug('an HTTP session was ended to free capacity', { reason, sessions: sessions.size, tenant, actor })
     end(session)
     return true
   }
@@ -130,6 +193,21 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
       await session.server.connect(session.transport)
       return session
     },
+    async restore(id, principal, callerOf) {
+      const pending = restoring.get(id) ?? restoreNow(id, principal, callerOf).finally(() => restoring.delete(id))
+      restoring.set(id, pending)
+      await pending
+      return this.find(id, principal)
+    },
+    async remember(session, initialize) {
+      const text = JSON.stringify(initialize)
+      const memory = text.length > limits.mcpInitializeCharsMax ? undefined : await deps.sessionMemory?.()
+      if (memory === undefined) return
+      const { id, owner: identity, caller } = session
+      const one = { idHash: sha256Hex(id), identity, initialize: text, usedAtMs: clock.nowMs() }
+      await memory.save(caller.principal.tenant, one)
+      session.rememberedMs = clock.monotonicMs()
+    },
     find(id, principal) {
       const session = sessions.get(id)
       if (session === undefined || session.owner !== identityOf(principal)) return undefined
@@ -139,6 +217,10 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
       }
       session.isUsed = true
       session.lastUsedMs = clock.monotonicMs()
+      if (session.rememberedMs !== undefined && session.lastUsedMs - session.rememberedMs > REMEMBER_INTERVAL_MS) {
+        session.rememberedMs = session.lastUsedMs
+        void note(session, (memory, tenant, idHash) => memory.touch(tenant, idHash, clock.nowMs()))
+      }
       return session
     },
     hold(session, res, kind = 'request') {
@@ -159,6 +241,7 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
       clearInterval(timer)
       for (const stopWatching of watches.values()) stopWatching()
       watches.clear()
+      for (const session of sessions.values()) session.ended.abort()
       await Promise.all([...sessions.values()].map((session) => session.server.close().catch(() => {})))
       sessions.clear()
       byOwner.clear()
@@ -201,21 +284,48 @@ function firstOfLargest(
   return best
 }
 
+/** The handshake that the client had with the process before this one, with what it said then. */
+async function replay({ id, transport }: HttpSession, initialize: unknown): Promise<void> {
+  const protocolVersion = (initialize as { protocolVersion: string }).protocolVersion
+  const send = async (message: object, headers: Record<string, string>) => {
+    const url = 'http://localhost/mcp'
+    const accept = 'application/json, text/event-stream'
+    const all = { 'content-type': 'application/json', accept, ...headers }
+    const request = new Request(url, { method: 'POST', headers: all })
+    const response = await transport.handleRequest(request, { parsedBody: message })
+    await response.text()
+  }
+  await send({ jsonrpc: '2.0', id: 'restored', method: 'initialize', params: initialize }, {})
+  const headers = { 'mcp-session-id': id, 'mcp-protocol-version': protocolVersion }
+  await send({ jsonrpc: '2.0', method: 'notifications/initialized' }, headers)
+}
+
 function newSession(deps: SessionsDeps, id: string, caller: ToolCaller, onEnded: () => void): HttpSession {
   const calls: Counted = { inFlight: 0 }
   const isOfGateway = caller.principal.gateway !== undefined
-  const connection: ProtocolConnection = { calls, isOfGateway, caller: () => session.caller }
+  const ended = new AbortController()
+  const connection: ProtocolConnection = {
+    calls,
+    isOfGateway,
+    session: { id, ended: ended.signal },
+    subscriptions: createSubscriptions(ended.signal),
+    caller: () => session.caller,
+  }
   const session: HttpSession = {
     id,
     owner: identityOf(caller.principal),
     server: createProtocolServer(deps, connection),
     connection,
     transport: new WebStandardStreamableHTTPServerTransport({ sessionIdGenerator: () => id, onsessionclosed: onEnded }),
+    ended,
     calls,
     callsById: new Map(),
-    caller,
+    latest: caller.principal,
+    caller: { ...caller, principal: inSession(caller.principal, id) },
     responses: 0,
     streams: 0,
+    rememberedMs: undefined,
+    forgotten: undefined,
     isUsed: false,
     lastUsedMs: deps.clock.monotonicMs(),
   }

@@ -7,8 +7,10 @@ import {
   UnsupportedProtocolVersionError,
 } from '@modelcontextprotocol/server'
 import { type StdioServerHandle, serveStdio } from '@modelcontextprotocol/server/stdio'
+import { abilitiesOf } from '../contract/calling-client.ts'
 import { limits } from '../contract/limits.ts'
 import type { TenantId } from '../contract/principal.ts'
+import { type Random, randomId } from '../kernel/random.ts'
 import type { Counted, InFlightCall } from '../tools/runtime/in-flight-calls.ts'
 import type { ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
 import { type Batches, createBatches } from './batch-replies.ts'
@@ -25,6 +27,7 @@ import {
   plainToolCall,
   tooMuch,
 } from './call-request.ts'
+import { envelopeAbilities, mayAsk } from './calling-client.ts'
 import { type AskedSpelling, spellingFor, traitsOf } from './client-names.ts'
 import { initializeProblem } from './initialize-problem.ts'
 import type { OversizedLine } from './line-splitter.ts'
@@ -53,10 +56,12 @@ export type LineCaller = AskedSpelling &
     principal: ToolCaller['principal']
     exposure: ToolCaller['exposure']
     transport?: ToolCaller['transport']
+    /** What the connection is called, where it goes on from one that another process served. */
+    session?: string
   }>
 
 export type LineSession = Readonly<{ closed: Promise<void>; close(): Promise<void> }>
-export type LineSessionDeps = ProtocolDeps & Readonly<{ wire: Wire; isModernEnvelope: EnvelopeCheck }>
+export type LineSessionDeps = ProtocolDeps & Readonly<{ wire: Wire; isModernEnvelope: EnvelopeCheck; random: Random }>
 
 type Phase = 'opening' | 'legacy-opening' | Era
 
@@ -75,7 +80,8 @@ export class LineConnection {
   readonly #batches: Batches
   readonly #sdkTransport: Transport
   readonly #sdk: StdioServerHandle
-  readonly #connection: ProtocolConnection = { calls: this.#calls, caller: () => this.#caller }
+  readonly #ended = new AbortController()
+  readonly #connection: ProtocolConnection
   #server: ReturnType<typeof createProtocolServer> | undefined
   #caller: ToolCaller
   #phase: Phase = 'opening'
@@ -90,6 +96,11 @@ export class LineConnection {
     this.#transport = transport
     this.#base = base
     this.#caller = this.#callerFor(undefined)
+    this.#connection = {
+      calls: this.#calls,
+      session: { id: randomId(deps.random, 'line'), ended: this.#ended.signal },
+      caller: () => this.#caller,
+    }
     this.#batches = createBatches((line) => transport.send(line))
     this.closed = new Promise((resolve) => {
       this.#resolveClosed = resolve
@@ -191,7 +202,13 @@ export class LineConnection {
   #isHot(message: unknown, call: PlainToolCall, era: Era): boolean {
     if (this.#deps.extensionToolNames.has(call.name)) return false
     if (declaresTasks(call.meta) && this.#deps.durationOf(call.name, call.args) !== 'short') return false
+    if (mayAsk(call.name) && this.#canBeAsked(call, era)) return false
     return era === 'modern' ? this.#deps.isModernEnvelope(message, call.meta) : isLegacyCall(call)
+  }
+
+  #canBeAsked({ meta }: PlainToolCall, era: Era): boolean {
+    if (era === 'modern') return envelopeAbilities(meta) !== undefined
+    return abilitiesOf(this.#server?.getClientCapabilities()) !== undefined
   }
 
   #startCall({ id, name, args, progressToken }: PlainToolCall, era: Era): void {
@@ -338,6 +355,7 @@ export class LineConnection {
   #finish(): void {
     clearTimeout(this.#graceTimer)
     this.#inputEnded = true
+    this.#ended.abort()
     this.#transport.close()
     this.#resolveClosed()
   }

@@ -34,7 +34,7 @@ export type FlowLines = Omit<LineTransport, 'send' | 'close' | 'onOversizedLine'
     close(): Promise<void>
   }>
 
-export type StreamLinesOptions = Readonly<{
+type StreamLinesOptions = Readonly<{
   input: Readable
   output: Writable
   lineBytesMax: number

@@ -21,6 +21,8 @@ export type ListeningCallers = Readonly<{
   /** What subscribes within `serve` does so for this caller. */
   as<T>(caller: ToolCaller, serve: () => T): T
   toolsChanged(tenant: TenantId): Promise<void>
+  /** Those who listen as this very caller. */
+  tell(caller: ToolCaller, event: ServerEvent): void
 }>
 
 export function createListeningCallers({ lists, logger }: { lists: ToolLists; logger: Logger }): ListeningCallers {
@@ -30,7 +32,7 @@ export function createListeningCallers({ lists, logger }: { lists: ToolLists; lo
     try {
       send(event)
     } catch (error) {
-      logger.debug('an MCP subscription could not be told of a change', { error: String(error) })
+      logger.debug('an MCP subscription could not be notified of a change', { error: String(error) })
     }
   }
   return {
@@ -40,7 +42,7 @@ export function createListeningCallers({ lists, logger }: { lists: ToolLists; lo
       },
       subscribe(send) {
         const caller = current.getStore()
-        if (caller === undefined) throw new Error('somebody listens outside of a request')
+        if (caller === undefined) throw new Error('a subscription outside of a request')
         const seen = lists.whole(caller)
         // A list that cannot be made is told of when it can.
         if (seen instanceof Promise) seen.catch(() => {})
@@ -50,6 +52,9 @@ export function createListeningCallers({ lists, logger }: { lists: ToolLists; lo
       },
     },
     as: (caller, serve) => current.run(caller, serve),
+    tell(caller, event) {
+      for (const one of listening) if (one.caller === caller) tell(one, event)
+    },
     async toolsChanged(tenant) {
       for (const one of listening) {
         if (one.caller.principal.tenant !== tenant) continue

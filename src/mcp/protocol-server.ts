@@ -1,6 +1,11 @@
 import {
   type CallToolResult,
+  type InputRequests,
+  type InputRequiredResult,
+  inputRequired,
+  isInputRequiredResult,
   type jsonSchemaValidator,
+  type LoggingLevel,
   mergeCapabilities,
   ProtocolError,
   ProtocolErrorCode,
@@ -14,21 +19,33 @@ import { AjvJsonSchemaValidator } from '@modelcontextprotocol/server/validators/
 import type { Progress } from '../contract/call.ts'
 import type { UpstreamContent } from '../contract/upstream-content.ts'
 import type { Clock } from '../kernel/clock.ts'
+import { sha256Hex } from '../kernel/hash.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Counted } from '../tools/runtime/in-flight-calls.ts'
-import type { CallDuration, ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
+import type { CallDuration, CallOptions, ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
 import { callOutcome } from './call-outcome.ts'
 import { isRequestId } from './call-request.ts'
+import {
+  type ClientSession,
+  clientOfRequest,
+  clientOfSession,
+  envelopeAbilities,
+  mayAsk,
+  noSuchState,
+  tellIn,
+} from './calling-client.ts'
 import { callInTask, resultObject } from './calls-in-tasks.ts'
 import { contentCapabilities, installContent } from './gateway-content.ts'
 import type { ListKind, McpExtension, ResourceProvider } from './mcp-extension.ts'
-import { listFor, skillCapabilities, toolCapabilities } from './server-facts.ts'
+import { listFor, MODERN_REVISION, skillCapabilities, toolCapabilities } from './server-facts.ts'
 import type { SkillCatalog } from './skill-catalog.ts'
 import { installSkills, skillResources } from './skill-methods.ts'
 import type { StartCall } from './start-call.ts'
+import type { Subscriptions } from './subscriptions.ts'
 import { installTasks } from './task-methods.ts'
 import { declaresTasks, type TaskStore, type TaskWork } from './task-store.ts'
 import { isSameList, type ToolLists, type WholeList } from './tool-list.ts'
+import type { WaitingCalls } from './waiting-calls.ts'
 import type { ServerIdentity } from './wire.ts'
 
 /**
@@ -46,6 +63,7 @@ export type ProtocolDeps = Readonly<{
   extension: McpExtension | undefined
   extensionToolNames: ReadonlySet<string>
   tasks: TaskStore
+  waiting: WaitingCalls
   /** What may take long is answered as a task to clients that know tasks. */
   durationOf(tool: string, args: unknown): CallDuration
   clock: Clock
@@ -58,6 +76,12 @@ export type ProtocolConnection = {
   /** The address is that of a gateway: it has what the servers behind it offer, and none of our skills. */
   readonly isOfGateway?: boolean
   caller(): ToolCaller
+  /** What lasts longer than a request, if it does: there the client can be asked something. */
+  readonly session?: ClientSession
+  /** From which level on the client wants to hear what servers log. */
+  logLevel?: LoggingLevel
+  /** The resources of which the client of a session is told. */
+  readonly subscriptions?: Subscriptions
   /** The list that the client was last given, or told to fetch. */
   seen?: WholeList
 }
@@ -95,8 +119,8 @@ export function createProtocolServer(deps: ProtocolDeps, connection: ProtocolCon
   if (skills !== undefined) providers.push(skillResources(skills))
   if (providers.length > 0) installResources(server, providers, connection)
   const call = (name: string, args: Record<string, unknown>, context: ServerContext) =>
-    callInFlight(deps.startCall, connection, connection.caller(), { name, arguments: args }, context)
-  if (content !== undefined) installContent(server, connection.caller, content, call)
+    callAsking(server, deps, connection, { name, args }, context)
+  if (content !== undefined) installContent(server, connection, content, call)
   extension?.install(server)
   return server
 }
@@ -108,7 +132,7 @@ function installTools(server: Server, deps: ProtocolDeps, connection: ProtocolCo
     if (page === undefined) {
       throw new ProtocolError(
         ProtocolErrorCode.InvalidParams,
-        'cursor: not one that this list gave out. List again from the start.',
+        'cursor: was not issued by this list. List again from the start.',
       )
     }
     const { nextCursor, whole } = page
@@ -133,32 +157,74 @@ function installTools(server: Server, deps: ProtocolDeps, connection: ProtocolCo
       )
       if (created !== undefined) return created as unknown as CallToolResult
     }
-    const answer = await callInFlight(deps.startCall, connection, caller, params, context)
+    const answer = await callAsking(server, deps, connection, request, context)
+    if (isInputRequiredResult(answer)) return answer
     const outcome = callOutcome(caller, answer, server.getNegotiatedProtocolVersion())
     if (outcome.kind === 'error') throw new ProtocolError(outcome.code, outcome.message, outcome.data)
     return resultObject(outcome)
   })
 }
 
-function callInFlight(
-  startCall: StartCall,
+type NamedCall = Readonly<{ name: string; args: Readonly<Record<string, unknown>> }>
+
+/**
+ * A call during which its client can be asked something: by requests of ours in a session, and by the answer to its request in the
+ * stateless revision, where the client calls again with what it was asked.
+ */
+async function callAsking(
+  server: Server,
+  deps: Pick<ProtocolDeps, 'startCall' | 'waiting'>,
   connection: ProtocolConnection,
-  caller: ToolCaller,
-  params: { name: string; arguments?: Record<string, unknown> | undefined },
+  { name, args }: NamedCall,
   context: ServerContext,
-): Promise<ToolAnswer> {
-  const token = context.mcpReq._meta?.progressToken
-  const progress = isRequestId(token)
-    ? (update: Progress) => {
-        const note = { method: 'notifications/progress' as const, params: { progressToken: token, ...update } }
-        context.mcpReq.notify(note).catch(() => {})
-      }
-    : undefined
-  return new Promise((resolve) => {
-    const call = startCall(connection.calls, caller, params.name, params.arguments ?? {}, progress, resolve)
-    const { signal } = context.mcpReq
-    if (call !== undefined) signal.addEventListener('abort', () => call.cancel(signal.reason), { once: true })
-  })
+): Promise<ToolAnswer | InputRequiredResult> {
+  const caller = connection.caller()
+  const { principal } = caller
+  const { mcpReq } = context
+  const progress = progressOf(context)
+  const call = (options: Pick<CallOptions, 'signal' | 'progress' | 'client'>): Promise<ToolAnswer> =>
+    new Promise((resolve) => {
+      const { signal, client } = options
+      const started = deps.startCall(connection.calls, caller, name, args, options.progress, resolve, client)
+      if (started === undefined || signal === undefined) return
+      signal.addEventListener('abort', () => started.cancel(signal.reason), { once: true })
+      if (signal.aborted) started.cancel(signal.reason)
+    })
+  const { signal } = mcpReq
+  if (server.getNegotiatedProtocolVersion() !== MODERN_REVISION) {
+    const asked = connection.session && clientOfSession(server, connection, connection.session, principal, context)
+    try {
+      return await call({ signal, ...(progress && { progress }), ...(asked && { client: asked.client }) })
+    } finally {
+      asked?.over()
+    }
+  }
+  const state = mcpReq.requestState()
+  const canAsk = envelopeAbilities(mcpReq.envelope) !== undefined && mayAsk(name)
+  if (!canAsk && state === undefined) return await call({ signal, ...(progress && { progress }) })
+  const leg = { signal, progress, tell: tellIn(context) }
+  const subject = sha256Hex(JSON.stringify([name, args]))
+  const outcome = await (typeof state === 'string'
+    ? deps.waiting.resume<ToolAnswer>(principal, subject, state, mcpReq.inputResponses ?? {}, leg)
+    : deps.waiting.begin(principal, subject, leg, (asking) =>
+        call({
+          signal: asking.signal,
+          progress: asking.progress,
+          client: clientOfRequest(connection.session, principal, context, asking),
+        }),
+      ))
+  if (outcome === undefined) throw noSuchState()
+  if (outcome.kind === 'answered') return outcome.answer
+  return inputRequired({ inputRequests: outcome.questions as unknown as InputRequests, requestState: outcome.state })
+}
+
+function progressOf({ mcpReq }: ServerContext): ((update: Progress) => void) | undefined {
+  const token = mcpReq._meta?.progressToken
+  if (!isRequestId(token)) return undefined
+  return (update) => {
+    const note = { method: 'notifications/progress' as const, params: { progressToken: token, ...update } }
+    mcpReq.notify(note).catch(() => {})
+  }
 }
 
 function installResources(

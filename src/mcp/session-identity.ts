@@ -1,8 +1,17 @@
 import { identityOf as ownerOf, type Principal, type TenantId } from '../contract/principal.ts'
+import { sha256Hex } from '../kernel/hash.ts'
 
 /** Whether it is that owner who is behind the principal. */
 export const isOf = (principal: Principal, tenant: TenantId, owner: string): boolean =>
   principal.tenant === tenant && ownerOf(principal) === owner
+
+const NAME_CHARS = 32
+
+/** The principal as one of that connection. The id of a session is its client's secret, so others see a digest of it. */
+export const inSession = (principal: Principal, sessionId: string): Principal => ({
+  ...principal,
+  mcpSessionId: sha256Hex(sessionId).slice(0, NAME_CHARS),
+})
 
 const identities = new WeakMap<Principal, string>()
 

@@ -13,16 +13,16 @@ import type { SkillSource, SkillSummary } from './skill-source.ts'
  * 3. A principal without skill:read has none: what is kept for its tenant is not shown to it, nor replaced by it.
  * 4. The entries are built once and kept until the source says that something changed.
  */
-export type SkillFile = Readonly<{ skill: string; path: string; digest: string; size: number; mimeType: string }>
+type SkillFile = Readonly<{ skill: string; path: string; digest: string; size: number; mimeType: string }>
 
-export type SkillSnapshot = Readonly<{
+type SkillSnapshot = Readonly<{
   skills: readonly Skill[]
   byUri: ReadonlyMap<string, Skill>
   files: ReadonlyMap<string, SkillFile>
   directories: ReadonlyMap<string, readonly Resource[]>
 }>
 
-export type SkillContent = Readonly<{ uri: string; mimeType: string } & ({ text: string } | { blob: string })>
+type SkillContent = Readonly<{ uri: string; mimeType: string } & ({ text: string } | { blob: string })>
 
 export type SkillCatalog = Readonly<{
   snapshot(principal: Principal): Promise<SkillSnapshot>

@@ -70,7 +70,7 @@ function page<Item extends { uri: string }>(
   if (cursor !== undefined) {
     const after = Buffer.from(cursor, 'base64url').toString()
     if (!after.startsWith('skill://'))
-      throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'cursor: not one that this list gave out')
+      throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'cursor: was not issued by this list')
     start = items.findIndex((item) => item.uri > after)
     if (start === -1) start = items.length
   }

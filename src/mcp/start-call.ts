@@ -1,11 +1,12 @@
 import type { Progress } from '../contract/call.ts'
+import type { CallingClient } from '../contract/calling-client.ts'
 import { limits } from '../contract/limits.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Counted, InFlightCall, InFlightCalls } from '../tools/runtime/in-flight-calls.ts'
 import type { ToolAnswer, ToolCaller, ToolHost } from '../tools/runtime/tool-host.ts'
 import { brokenAnswer, busyAnswer, interruptedAnswer, notStartedAnswer } from './transport-answers.ts'
 
-export type CallSettled = (answer: ToolAnswer, call: InFlightCall | undefined) => void
+type CallSettled = (answer: ToolAnswer, call: InFlightCall | undefined) => void
 
 /**
  * Every MCP tool call passes here, whichever transport carried it. `connection` is what it is counted on; without one it is
@@ -21,13 +22,14 @@ export type StartCall = (
   args: unknown,
   progress: ((update: Progress) => void) | undefined,
   onSettled: CallSettled,
+  client?: CallingClient,
 ) => InFlightCall | undefined
 
 export function createStartCall(deps: { host: ToolHost; logger: Logger; inFlight: InFlightCalls }): StartCall {
   const { host, logger, inFlight } = deps
   const busy = busyAnswer(limits.callsInFlightPerConnectionMax)
 
-  return (connection, caller, name, args, progress, onSettled) => {
+  return (connection, caller, name, args, progress, onSettled, client) => {
     if (inFlight.closing) {
       onSettled(notStartedAnswer, undefined)
       return undefined
@@ -42,7 +44,11 @@ export function createStartCall(deps: { host: ToolHost; logger: Logger; inFlight
       return undefined
     }
     const { signal } = call
-    const options = progress === undefined ? { signal } : { signal, progress: whileIncreasing(call, progress) }
+    const options = {
+      signal,
+      ...(progress !== undefined && { progress: whileIncreasing(call, progress) }),
+      ...(client !== undefined && { client }),
+    }
     host.call(caller, name, args, options).then(settle, (error: unknown) => {
       logger.error('A tool host broke its promise never to reject', { tool: name, error: String(error) })
       settle(brokenAnswer)

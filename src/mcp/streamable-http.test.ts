@@ -228,7 +228,7 @@ describe('a session', () => {
     const peer = await createPeer()
     const session = await peer.openSession({ 'x-test-principal': 'other' })
     await peer.send(toolCall('ping'), session)
-    expect(peer.host.callers.at(-1)!.principal).toBe(other)
+    expect(peer.host.callers.at(-1)!.principal).toEqual({ ...other, mcpSessionId: expect.any(String) })
     expect(peer.host.callers.at(-1)!.transport).toBe('http')
   })
 

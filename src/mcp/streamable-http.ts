@@ -8,6 +8,7 @@ import {
   SUPPORTED_PROTOCOL_VERSIONS,
 } from '@modelcontextprotocol/server'
 import { limits } from '../contract/limits.ts'
+import type { McpSessionMemory } from '../contract/mcp-sessions.ts'
 import type { Principal, TenantId } from '../contract/principal.ts'
 import { readBody } from '../http/exchange/read-body.ts'
 import { sendJson } from '../http/exchange/send-text.ts'
@@ -15,7 +16,7 @@ import type { Clock } from '../kernel/clock.ts'
 import type { Random } from '../kernel/random.ts'
 import type { InFlightCalls } from '../tools/runtime/in-flight-calls.ts'
 import type { Presence } from '../tools/runtime/presence.ts'
-import type { Exposure, ToolCaller } from '../tools/runtime/tool-host.ts'
+import type { ToolCaller } from '../tools/runtime/tool-host.ts'
 import {
   cancelledRequest,
   type EnvelopeCheck,
@@ -28,14 +29,17 @@ import {
   plainToolCall,
   tooMuch,
 } from './call-request.ts'
-import { type AskedSpelling, spellingFor, traitsOf } from './client-names.ts'
+import { envelopeAbilities, mayAsk } from './calling-client.ts'
 import { exposureOfUrl } from './exposure.ts'
 import { serveHttpCall } from './http-call.ts'
+import { type HttpCaller, originOf, type ResolvedCaller, toolCaller } from './http-caller.ts'
+import { cancelWhenClosed, isInterested, useCaller } from './http-session-use.ts'
 import { createHttpSessions, type HttpSession, type HttpSessions } from './http-sessions.ts'
 import { initializeProblem } from './initialize-problem.ts'
 import { createListeningCallers, type ListeningCallers } from './listening-callers.ts'
 import type { ListKind } from './mcp-extension.ts'
 import { announceChange, announceTools, createProtocolServer, type ProtocolDeps } from './protocol-server.ts'
+import { createResourceStreams, type ResourceStreams } from './resource-streams.ts'
 import { MODERN_REVISION } from './server-facts.ts'
 import { isOf } from './session-identity.ts'
 import { declaresTasks } from './task-store.ts'
@@ -47,18 +51,7 @@ import { jsonRpcCodes, type RequestId, type Wire } from './wire.ts'
  * 1. A plain tool call is answered here; every other request goes to the SDK through its web-standard face.
  * 2. A request is stateless if its body says so (the SDK's classification); otherwise it belongs to a session.
  */
-export type HttpCaller = AskedSpelling &
-  Readonly<{
-    principal: Principal
-    /** What the address asked to see; read from `?tools=` when absent. */
-    exposure?: Exposure
-    /** Under which address the client knows the server, where that is not plain HTTP at the Host it sent. */
-    origin?: string
-  }>
-
-type ResolvedCaller = HttpCaller & Readonly<{ exposure: Exposure }>
-
-export type HttpTransportDeps = ProtocolDeps &
+type HttpTransportDeps = ProtocolDeps &
   Readonly<{
     inFlight: Pick<InFlightCalls, 'closing'>
     wire: Wire
@@ -66,6 +59,7 @@ export type HttpTransportDeps = ProtocolDeps &
     clock: Clock
     random: Random
     presence: Presence
+    sessionMemory: (() => Promise<McpSessionMemory | undefined>) | undefined
   }>
 
 const SERVER_ERROR = -32000
@@ -83,10 +77,12 @@ export class StreamableHttp {
   readonly #answering = new Map<ServerResponse, Principal>()
 
   readonly #listening: ListeningCallers
+  readonly #streams: ResourceStreams
 
   constructor(deps: HttpTransportDeps) {
     this.#deps = deps
     this.#listening = createListeningCallers(deps)
+    this.#streams = createResourceStreams({ ...deps, listening: this.#listening })
     this.#sessions = createHttpSessions(deps)
     deps.presence.onRevoked((tenant, owner) => {
       for (const [res, principal] of this.#answering) if (isOf(principal, tenant, owner)) res.destroy()
@@ -144,7 +140,12 @@ export class StreamableHttp {
   /** Something may have changed for callers of the tenant. */
   async toolsChanged(tenant: TenantId): Promise<void> {
     const sessions = [...this.#sessions.all()].filter(({ caller }) => caller.principal.tenant === tenant)
-    for (const { server, connection } of sessions) await announceTools(this.#deps.lists, server, connection)
+    const content = await this.#deps.content?.()
+    for (const { server, connection, caller } of sessions) {
+      await announceTools(this.#deps.lists, server, connection)
+      if (content !== undefined) await connection.subscriptions?.review(content, caller.principal)
+    }
+    await this.#streams.review(tenant)
     await this.#listening.toolsChanged(tenant)
   }
 
@@ -231,10 +232,11 @@ export class StreamableHttp {
       this.#postToSession(req, res, caller, body)
       return
     }
-    this.#throughSdk(req, res, caller, (request) => {
+    this.#throughSdk(req, res, caller, async (request) => {
       const made = toolCaller(req, caller, envelopeClientName(metaOf(body)))
       this.#callers.set(request, made)
-      return this.#listening.as(made, () => this.#stateless.fetch(request, { parsedBody: body }))
+      const parsedBody = await this.#streams.subscribed(res, made, body)
+      return await this.#listening.as(made, () => this.#stateless.fetch(request, { parsedBody }))
     })
   }
 
@@ -250,6 +252,7 @@ export class StreamableHttp {
     if (headers['mcp-name'] !== call.name || call.name.startsWith('=?base64?')) return false
     if (!this.#deps.isModernEnvelope(body, call.meta)) return false
     if (declaresTasks(call.meta) && this.#deps.durationOf(call.name, call.args) !== 'short') return false
+    if (mayAsk(call.name) && envelopeAbilities(call.meta) !== undefined) return false
     const request = {
       call,
       caller: this.#statelessCaller(req, caller, envelopeClientName(call.meta)),
@@ -273,6 +276,7 @@ export class StreamableHttp {
     const session = this.#sessions.find(sessionId, caller.principal)
     const revision = session?.server.getNegotiatedProtocolVersion()
     if (session === undefined || revision === undefined) return false
+    if (mayAsk(call.name) && isInterested(session)) return false
     useCaller(session, caller)
     const { callsById, calls } = session
     const era = 'legacy' as const
@@ -297,8 +301,17 @@ export class StreamableHttp {
       )
       return
     }
-    const session = this.#sessionOr404(req, res, caller, id)
-    if (session === undefined) return
+    this.#withSession(req, res, caller, id, (session) => this.#postTo(session, req, res, caller, body, id))
+  }
+
+  #postTo(
+    session: HttpSession,
+    req: IncomingMessage,
+    res: ServerResponse,
+    caller: ResolvedCaller,
+    body: unknown,
+    id: RequestId | null,
+  ): void {
     const cancelled = cancelledRequest(body)
     const pending = cancelled === undefined ? undefined : session.callsById.get(cancelled.requestId)
     if (pending !== undefined) {
@@ -307,6 +320,7 @@ export class StreamableHttp {
       return
     }
     this.#sessions.hold(session, res)
+    if (id !== null) cancelWhenClosed(session, res, id)
     this.#throughSdk(req, res, caller, (request) => session.transport.handleRequest(request, { parsedBody: body }))
   }
 
@@ -328,58 +342,57 @@ export class StreamableHttp {
     this.#sessions.hold(session, res)
     const response = await session.transport.handleRequest(request, { parsedBody: body })
     if (!response.ok) this.#sessions.end(session)
+    else if (caller.principal.gateway !== undefined) {
+      await this.#sessions.remember(session, (body as { params: unknown }).params)
+    }
     return response
   }
 
-  #sessionOr404(
+  #withSession(
     req: IncomingMessage,
     res: ServerResponse,
     caller: ResolvedCaller,
     id: RequestId | null,
-  ): HttpSession | undefined {
+    work: (session: HttpSession) => void,
+  ): void {
     const sessionId = headerOf(req, 'mcp-session-id')
     if (sessionId === undefined) {
       this.#refuse(res, 400, SERVER_ERROR, 'Bad Request: Mcp-Session-Id header is required; initialize first', id)
-      return undefined
+      return
     }
-    const session = this.#sessions.find(sessionId, caller.principal)
-    if (session === undefined) this.#refuse(res, 404, SESSION_NOT_FOUND, 'Session not found; initialize again', id)
-    else useCaller(session, caller)
-    return session
+    const { principal } = caller
+    const use = (session: HttpSession | undefined): void => {
+      if (session === undefined) this.#refuse(res, 404, SESSION_NOT_FOUND, 'Session not found; initialize again', id)
+      else {
+        useCaller(session, caller)
+        work(session)
+      }
+    }
+    const open = this.#sessions.find(sessionId, principal)
+    if (open !== undefined || principal.gateway === undefined) use(open)
+    else {
+      const callerOf = (clientName: string) => toolCaller(req, caller, clientName)
+      this.#sessions.restore(sessionId, principal, callerOf).then(use, (error: unknown) => {
+        this.#deps.logger.warn('an MCP session was not restored', { cause: String(error) })
+        use(undefined)
+      })
+    }
   }
 
   #getOrDelete(req: IncomingMessage, res: ServerResponse, caller: ResolvedCaller): void {
-    const session = this.#sessionOr404(req, res, caller, null)
-    if (session === undefined) return
-    this.#sessions.hold(session, res, req.method === 'GET' ? 'stream' : 'request')
-    this.#throughSdk(req, res, caller, (request) => session.transport.handleRequest(request))
+    this.#withSession(req, res, caller, null, (session) => {
+      this.#sessions.hold(session, res, req.method === 'GET' ? 'stream' : 'request')
+      this.#throughSdk(req, res, caller, async (request) => {
+        const response = await session.transport.handleRequest(request)
+        await session.forgotten
+        return response
+      })
+    })
   }
 }
 
 const hasExposure = (caller: HttpCaller): caller is ResolvedCaller => caller.exposure !== undefined
 const isJson = (type: string | undefined): boolean => type === 'application/json' || isJsonContentType(type)
-
-/** The identity of a session never changes, what it may do can. */
-function useCaller(session: HttpSession, { principal }: ResolvedCaller): void {
-  if (session.caller.principal !== principal) session.caller = { ...session.caller, principal }
-}
-
-/** The address under which the client knows the server. */
-const originOf = ({ headers }: IncomingMessage, { origin }: HttpCaller): string | undefined =>
-  origin ?? (headers.host === undefined ? undefined : `http://${headers.host}`)
-
-function toolCaller(req: IncomingMessage, caller: ResolvedCaller, clientName: string | undefined): ToolCaller {
-  const traits = traitsOf(clientName)
-  const origin = originOf(req, caller)
-  return {
-    ...(origin !== undefined && { origin }),
-    principal: caller.principal,
-    transport: 'http',
-    exposure: caller.exposure,
-    ...spellingFor(traits, caller),
-    addedArguments: traits.addedArguments,
-  }
-}
 
 function headerOf(req: IncomingMessage, name: string): string | undefined {
   const value = req.headers[name]

@@ -18,7 +18,7 @@ export function installTasks(server: Server, store: TaskStore, caller: () => Too
   }
   const known = <T>(found: T | undefined | false): T => {
     if (found !== undefined && found !== false) return found
-    throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'taskId: there is no such task of yours')
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'taskId: you have no such task')
   }
 
   server.setRequestHandler('tasks/get', { params: taskParams }, ({ taskId }, context) =>

@@ -14,7 +14,7 @@ import { type Random, randomId } from '../kernel/random.ts'
 import { isRecord } from './call-request.ts'
 import { identityOf } from './session-identity.ts'
 
-export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
+const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
 
 type TaskStatus = 'working' | 'input_required' | 'completed' | 'failed' | 'cancelled'
 

@@ -2,7 +2,7 @@ import { limits } from '../contract/limits.ts'
 import type { ListedTool, ToolCaller, ToolHost } from '../tools/runtime/tool-host.ts'
 
 /** The tools that callers see, in pages. The host decides who sees which, and keeps the lists. */
-export type ToolPage = Readonly<{
+type ToolPage = Readonly<{
   tools: readonly ListedTool[]
   nextCursor?: string
   /** The list that the page is of. */

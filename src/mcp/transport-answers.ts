@@ -10,7 +10,7 @@ const answer = (code: ErrorCode, message: string, details: ErrorDetails = {}): T
 export const busyAnswer = (callsInFlightMax: number): ToolAnswer =>
   answer(
     'ERR_BUSY',
-    `This connection already has ${callsInFlightMax} calls under way. Wait for some of them to finish, then call again.`,
+    `This connection already has ${callsInFlightMax} calls in progress. Wait for some of them to finish, then call again.`,
     { limit: callsInFlightMax },
   )
 
@@ -22,7 +22,7 @@ export const notStartedAnswer: ToolAnswer = answer(
 
 export const interruptedAnswer: ToolAnswer = answer(
   'ERR_SHUTTING_DOWN',
-  'The server shut down while this call was under way. After the restart, check whether it took effect, then call again.',
+  'The server shut down while this call was in progress. After the restart, check whether it took effect, then call again.',
   { started: true },
 )
 

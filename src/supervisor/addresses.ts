@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { AppError } from '../contract/app-error.ts'
 
 /** Which address each workspace has. Kept on disk, one file each, so that a restart hands out no address twice. */
-export type Addresses = Readonly<{
+type Addresses = Readonly<{
   /** The workspace's address, the same each time. */
   take(id: string): Promise<string>
   release(id: string): Promise<void>
@@ -38,7 +38,11 @@ export async function createAddresses(directory: string): Promise<Addresses> {
       let number = taken.get(id)
       if (number === undefined) {
         if (used.size > LAST - FIRST) {
-          throw new AppError('ERR_QUOTA_EXCEEDED', 'Every workspace address is taken. Destroy workspaces.', {})
+          throw new AppError(
+            'ERR_QUOTA_EXCEEDED',
+            'Every workspace address is in use. Destroy workspaces that are not needed.',
+            {},
+          )
         }
         while (used.has(next)) next = next === LAST ? FIRST : next + 1
         number = next

@@ -34,9 +34,9 @@ export type ControlGroup = Readonly<{
 const CPU_PERIOD_US = 100_000
 const V2_CONTROLLERS = ['memory', 'cpu', 'pids', 'freezer']
 
-export function createControlGroups(handedOver: string): ControlGroups {
+export function createControlGroups(delegated: string): ControlGroups {
   const folders = new Map(
-    handedOver
+    delegated
       .split(' ')
       .filter((entry) => entry !== '')
       .map((entry) => [entry.slice(0, entry.indexOf('=')), entry.slice(entry.indexOf('=') + 1)] as const),
@@ -170,7 +170,7 @@ async function frozenOrThawed(isFrozen: () => Promise<boolean>, thaw: () => Prom
 
 export const FREEZE_MS_MAX = 10_000
 export const cannotFreeze = (): AppError =>
-  new AppError('ERR_BUSY', 'A process in the workspace does not let itself be stopped; call again in a moment.', {
+  new AppError('ERR_BUSY', 'A process in the workspace could not be stopped; call again in a moment.', {
     retry_after_ms: 1_000,
   })
 

@@ -7,7 +7,7 @@ import type { WorkspaceFiles } from '../domains/workspaces/backend.ts'
  * Which workspaces had files on their way when a supervisor was killed: what was written of those lies under a name of
  * ours beside its place, and nobody else removes it. One empty file for each, for as long as something is written.
  */
-export type CutWrites = Readonly<{
+type CutWrites = Readonly<{
   /** The same files, with each write noted. */
   noting(id: string, files: WorkspaceFiles): WorkspaceFiles
   /** Before it starts: calls `clear` if a write was cut off and nobody has cleared up after it. */

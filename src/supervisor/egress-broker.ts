@@ -13,7 +13,7 @@ import { createRefusals } from './refusals.ts'
 import { DIRECT_PORTS, openWayOut, type WayOut } from './way-out.ts'
 
 /** What the operator wants of the way out. Credentials are secrets for hosts, and kept in memory only. */
-export type EgressSettings = Readonly<{
+type EgressSettings = Readonly<{
   credentials: readonly EgressCredential[]
   /** Who is asked for names; without one, the host's resolver. */
   resolver: string | undefined
@@ -22,7 +22,7 @@ export type EgressSettings = Readonly<{
 }>
 
 /** Whose way out it is: its address, by which it is known, and a process in its network. */
-export type EgressClient = Readonly<{ ip: string; pid: number }>
+type EgressClient = Readonly<{ ip: string; pid: number }>
 
 /** The way out by name: the proxy, with the policy of the workspace that asks. Calls for one workspace come one after the other. */
 export type EgressBroker = Readonly<{
@@ -46,7 +46,7 @@ const HOST_AUTHORITIES = [
   '/etc/ssl/cert.pem',
 ]
 
-export type EgressBrokerDeps = Readonly<{
+type EgressBrokerDeps = Readonly<{
   caDirectory: string
   sockets: Sockets
   resolve: HostNames

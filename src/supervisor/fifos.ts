@@ -1,7 +1,7 @@
 import { closeSync, constants, openSync } from 'node:fs'
 import { readdir, unlink } from 'node:fs/promises'
 import { Socket } from 'node:net'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import type { Launcher } from './launcher.ts'
 
 /**
@@ -13,6 +13,8 @@ export type Fifos = Readonly<{
   reader(): Promise<Readonly<{ path: string; stream: Socket; opened(): Promise<void> }>>
   /** A pipe that we write. `opened` gives the stream, once the command has its end. */
   writer(): Promise<Readonly<{ path: string; opened(): Promise<Socket>; abandon(): Promise<void> }>>
+  /** A pipe of which the client opens the other end by its name; `taken` is to be called when that is done, or given up. */
+  lent(): Promise<Readonly<{ path: string; name: string; taken(): Promise<void> }>>
 }>
 
 const READY = 8
@@ -70,6 +72,19 @@ export async function createFifos(directory: string, launcher: Launcher): Promis
           return adopt(fd, { readable: false, writable: true })
         },
         async abandon() {
+          closeSync(both)
+          await unlink(path)
+        },
+      }
+    },
+    async lent() {
+      const path = await take()
+      // Both ends are open here until they are there: so nobody who opens one waits, and nothing that is written is lost.
+      const both = openSync(path, constants.O_RDWR | constants.O_NONBLOCK)
+      return {
+        path,
+        name: basename(path),
+        async taken() {
           closeSync(both)
           await unlink(path)
         },

@@ -2,12 +2,12 @@ import type { Clock } from '../kernel/clock.ts'
 import type { EgressBroker } from './egress-broker.ts'
 import type { Images } from './images/index.ts'
 import type { NetworkHub } from './network/network-hub.ts'
-import type { Bounded, FrameType, SupervisorFacts, WireExec, WireExecResult } from './protocol.ts'
+import type { Bounded, FrameType, SupervisorFacts, WireExec, WireExecResult, WirePipes } from './protocol.ts'
 import type { Registry } from './registry.ts'
 import { createRetainedOutput } from './retained-output.ts'
 import type { Exchange, Handlers } from './serve-requests.ts'
 
-export type HandlerDeps = Readonly<{
+type HandlerDeps = Readonly<{
   registry: Registry
   images: Images
   network: NetworkHub
@@ -127,12 +127,20 @@ async function execute(
     stderr: createRetainedOutput(request.outputBytesMax),
   }
   const startMs = clock.monotonicMs()
+  // A client that goes away takes nothing any more.
+  const taken = new Promise<void>((resolve) => body.once('end', resolve).once('close', resolve))
   if (!request.hasStdin) body.resume()
   const command = await registry.run(request.id, {
     argv: request.argv,
     workdir: request.workdir,
     env: request.env,
     stdin: request.hasStdin ? body : undefined,
+    ...(request.lends && {
+      async lend(pipes: WirePipes) {
+        await send('data', Buffer.from(JSON.stringify(pipes)))
+        await taken
+      },
+    }),
     onOutput(stream, chunk) {
       if (request.streams) return send(stream, chunk)
       retained[stream].add(chunk)

@@ -14,7 +14,7 @@ export function hostMount({ root, ...mount }: HostMount) {
   if (existsSync(source)) return { ...mount, source }
   throw new AppError(
     'ERR_CAPABILITY_MISSING',
-    `mount: ${root} was not there, not allowed, or open to other users of this machine and wanted for writing, when the supervisor of the workspaces started; its log says which. Mend that, stop every workspace and end the server: half a minute later the supervisor ends, and the next use starts it anew.`,
+    `mount: ${root} could not be mounted when the supervisor of the workspaces started: it did not exist, was not allowed, or was to be writable although other users of this machine can change it. The log of the supervisor says which. Correct that, stop every workspace and stop the server: half a minute later the supervisor ends, and the next use starts a new one.`,
     { field: 'mount', root },
   )
 }

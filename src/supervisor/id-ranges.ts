@@ -23,7 +23,7 @@ export type IdRanges = Readonly<{
   problem: string | undefined
 }>
 
-export type IdRangesDeps = Readonly<{
+type IdRangesDeps = Readonly<{
   root: string
   /** An empty folder for the views. */
   views: string
@@ -83,7 +83,9 @@ export async function createIdRanges(deps: IdRangesDeps): Promise<IdRanges> {
       const first = block.number * RANGE
       const map = `0 ${first} ${RANGE}\n`
       const release = (): Promise<void> =>
-        hide(block).catch((error: unknown) => deps.logger.warn('a view stays mounted', { error: String(error) }))
+        hide(block).catch((error: unknown) =>
+          deps.logger.warn('a mapped mount could not be removed', { error: String(error) }),
+        )
       return { maps: { uids: map, gids: map }, owner: { uid: first, gid: first }, view: block.view, release }
     },
   }

@@ -7,7 +7,7 @@ import { HOST_IMAGE, imageNotFound } from './images/image-folder.ts'
  * Which image each workspace lies on, running or not. Kept on disk, one file each: what a stopped workspace lies on must
  * not be removed either. The image of the host always stays, so nobody notes its use.
  */
-export type ImageUses = Readonly<{
+type ImageUses = Readonly<{
   /** From now on the image stays. One that is being removed counts as gone. */
   take(id: string, image: string): Promise<void>
   release(id: string): Promise<void>

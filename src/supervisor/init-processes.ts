@@ -27,7 +27,7 @@ export type InitProcesses = Readonly<{
   exited: Promise<void>
 }>
 
-export type InitProcessesOptions = Readonly<{
+type InitProcessesOptions = Readonly<{
   seccompFilter: string
   /** An empty folder that everybody may reach. */
   stage: string

@@ -17,7 +17,7 @@ type Job = {
   stderr: JobLog
   running: RunningCommand | undefined
 }
-export type JobPage = Readonly<{
+type JobPage = Readonly<{
   summary: JobSummary
   stdout: Buffer
   stderr: Buffer

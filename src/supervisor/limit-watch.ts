@@ -15,7 +15,7 @@ export type LimitWatch = Readonly<{
   close(): void
 }>
 
-export type LimitWatchDeps = Readonly<{
+type LimitWatchDeps = Readonly<{
   group: ControlGroup
   resources: Resources
   processesMax: number
@@ -56,9 +56,9 @@ export function createLimitWatch(deps: LimitWatchDeps): LimitWatch {
     const processes = now.processes - told.processes
     told = now
     if (memory > 0) {
-      log.trouble(`memory: the kernel ended ${memory} of its processes at the limit of ${resources.memoryMb} MiB`)
+      log.error(`memory: the kernel killed ${memory} of its processes at the limit of ${resources.memoryMb} MiB`)
     }
-    if (processes > 0) log.trouble(`processes: ${processes} could not begin at the limit of ${deps.processesMax}`)
+    if (processes > 0) log.error(`processes: ${processes} could not start at the limit of ${deps.processesMax}`)
     return now
   }
   return {

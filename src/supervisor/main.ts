@@ -18,7 +18,7 @@ import { startSockets } from './network/sockets.ts'
 import { createOwnFolder } from './own-folder.ts'
 import { createPrewarmPool } from './prewarm-pool.ts'
 import { createProcessors } from './processors.ts'
-import { PROTOCOL_VERSION, SOCKET_NAME } from './protocol.ts'
+import { FIFO_FOLDERS, PROTOCOL_VERSION, SOCKET_NAME } from './protocol.ts'
 import { createRegistry } from './registry.ts'
 import { runCommand } from './run-command.ts'
 import { seccompFilter } from './seccomp/filter.ts'
@@ -60,10 +60,11 @@ async function main(): Promise<void> {
   const ids = Number(process.env['CASTELLAN_SUPERVISOR_IDS'])
   const launcher = startLauncher()
   for (const name of readdirSync(join(ROOT, 'run'))) rmSync(join(ROOT, 'run', name), { recursive: true, force: true })
-  mkdirSync(join(ROOT, 'run/fifos'), { mode: 0o700 })
+  const fifoFolder = join(ROOT, ...FIFO_FOLDERS)
+  mkdirSync(fifoFolder, { mode: 0o700 })
   const filterPath = join(ROOT, 'run/seccomp.bpf')
   writeFileSync(filterPath, seccompFilter(process.arch === 'arm64' ? 'arm64' : 'x64', { hasOneId: ids === 1 }))
-  const fifos = await createFifos(join(ROOT, 'run/fifos'), launcher)
+  const fifos = await createFifos(fifoFolder, launcher)
   const storage = await createStorage({
     root: ROOT,
     mounts: '/mnt/roots',
@@ -178,7 +179,7 @@ function exitWhenIdle({ isNeeded, isLost, end }: Record<'isNeeded' | 'isLost', (
   let neededMs = systemClock.monotonicMs()
   setInterval(() => {
     if (isLost()) {
-      logger.warn('the folder of the workspaces is gone')
+      logger.warn('the folder of the workspaces was removed')
       end()
     } else if (isNeeded()) neededMs = systemClock.monotonicMs()
     else if (systemClock.monotonicMs() - neededMs > IDLE_EXIT_MS) end()

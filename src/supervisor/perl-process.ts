@@ -6,7 +6,7 @@ export type CommandEnd = Readonly<{ exitCode: number | null; signal: string | nu
 export type EnteredCommand = Readonly<{ pid: number; ended: Promise<CommandEnd> }>
 
 /** One of our Perl programs, which make the system calls that Node cannot; how they are asked is in perl/requests.pl. */
-export type PerlProcess = Readonly<{
+type PerlProcess = Readonly<{
   done(...fields: string[]): Promise<void>
   number(...fields: string[]): Promise<number>
   /** What it answers with is a process, whose end it tells later. */

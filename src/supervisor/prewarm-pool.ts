@@ -15,7 +15,7 @@ export type PrewarmedSlot = Readonly<{
 }>
 
 /**
- * One seat is kept ready, because a process joins a group only after the kernel has waited for every processor, which
+ * One control group is prepared ahead, because a process joins a group only after the kernel has waited for every processor, which
  * takes as long as all the rest of a start; and because its namespaces are made by then. The next one joins while the first
  * is being used: then the kernel need not wait again for the commands that follow. The one in stock belongs to no workspace,
  * and ends with the supervisor.
@@ -28,7 +28,7 @@ export type PrewarmPool = Readonly<{
 }>
 
 type Stocked = Readonly<{ group: ControlGroup; range: IdRange; pid: number }>
-export type PrewarmPoolDeps = Readonly<{
+type PrewarmPoolDeps = Readonly<{
   initProcessMaker: InitProcesses
   controlGroups: ControlGroups
   idRanges: IdRanges
@@ -55,7 +55,7 @@ export function createPrewarmPool({ initProcessMaker, controlGroups, idRanges, l
     const taken = stock
     stock = undefined
     return await taken?.catch((error: unknown) => {
-      logger.warn('no place was kept ready for a workspace', { error: String(error) })
+      logger.warn('no control group was prepared for the next workspace', { error: String(error) })
       return undefined
     })
   }

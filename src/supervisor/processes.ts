@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 export type ProcessEntry = Readonly<{ pid: number; parent: number; group: number; session: number; state: string }>
 
 /** Every process the supervisor can see, which is everything in all workspaces. */
-export function listProcesses(): ProcessEntry[] {
+function listProcesses(): ProcessEntry[] {
   const found: ProcessEntry[] = []
   for (const name of readdirSync('/proc')) {
     const pid = Number(name)
@@ -28,7 +28,7 @@ export function processesOf(initPid: number): ProcessEntry[] {
 }
 
 /** A command's session, and what descends from it even after it made a session of its own. */
-export function familyOf(leader: number): ProcessEntry[] {
+function familyOf(leader: number): ProcessEntry[] {
   const all = listProcesses()
   const family = new Map(all.filter((entry) => entry.session === leader || entry.pid === leader).map((e) => [e.pid, e]))
   for (let grown = true; grown; ) {

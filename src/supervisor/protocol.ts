@@ -23,8 +23,10 @@ import type { NetworkCapabilities } from './network/network-hub.ts'
  * frames: a type byte, a 32-bit length, a payload. The last frame is a result or an error. A connection that ends before
  * that cancels the request, and content that breaks off is never taken for the whole.
  */
-export const PROTOCOL_VERSION = 5
+export const PROTOCOL_VERSION = 6
 export const SOCKET_NAME = 'supervisor.sock'
+/** Below the folder of the workspaces' state: the pipes of commands, by their names. */
+export const FIFO_FOLDERS = ['run', 'fifos'] as const
 export const requestLineBytesMax = 8 * 1024 * 1024
 const FRAME_HEADER_BYTES = 5
 const CHUNK_HEADER_BYTES = 4
@@ -44,7 +46,13 @@ export type WireExec = Readonly<{
   hasStdin: boolean
   /** Whether all output is sent while it comes; otherwise the head and the tail of it are sent at the end. */
   streams: boolean
+  /**
+   * Whether the client takes the other ends of its standard input and output: one data frame has their names, and the client
+   * ends the content of its request when it has opened them.
+   */
+  lends: boolean
 }>
+export type WirePipes = Readonly<{ stdin: string; stdout: string }>
 export type WireExecResult = Readonly<{
   exitCode: number | null
   signal: string | null
@@ -67,7 +75,7 @@ export type SupervisorFacts = Readonly<{
 }>
 
 /** `resolver` is null for the host's own; `authorities` are certificates in PEM beside the usual ones. */
-export type OperatorSettings = Readonly<{
+type OperatorSettings = Readonly<{
   hostAddresses: readonly string[]
   credentials: readonly EgressCredential[]
   resolver: string | null

@@ -2,7 +2,7 @@ import type { RefusedConnection } from '../domains/workspaces/backend.ts'
 import type { Clock } from '../kernel/clock.ts'
 
 /** Of one workspace; the one that is longest ago makes room. */
-const KEPT_MAX = 50
+const RETAINED_MAX = 50
 const HOST_CHARS_MAX = 260
 
 /** What each workspace was refused on its way out, to explain why something does not work. */
@@ -18,7 +18,7 @@ export function createRefusals({ clock }: Readonly<{ clock: Clock }>) {
       const count = (own.get(key)?.count ?? 0) + 1
       own.delete(key)
       own.set(key, { host, reason, count, lastAtMs: clock.nowMs() })
-      if (own.size > KEPT_MAX) own.delete(own.keys().next().value!)
+      if (own.size > RETAINED_MAX) own.delete(own.keys().next().value!)
     },
     /** The newest first. */
     of: (client: string): readonly RefusedConnection[] => [...(retained.get(client)?.values() ?? [])].reverse(),

@@ -41,7 +41,7 @@ import type { DiskBounds, Storage } from './storage.ts'
 import { createTenantShares, type TenantShares } from './tenant-shares.ts'
 import { openWorkspaceLogs } from './workspace-logs.ts'
 
-export type RegistryDeps = Readonly<{
+type RegistryDeps = Readonly<{
   root: string
   launcher: Launcher
   fifos: Fifos
@@ -125,7 +125,7 @@ export async function createRegistry(deps: RegistryDeps) {
   /** What a workload has made of its own `/etc` must not decide whether a policy takes effect or a workspace starts. */
   async function putNetworkFiles(id: string, put: () => Promise<unknown>): Promise<void> {
     await put().catch((error: unknown) =>
-      deps.logger.warn('a workspace was not told of its network', { id, error: String(error) }),
+      deps.logger.warn('a workspace did not get its network settings', { id, error: String(error) }),
     )
   }
 
@@ -146,7 +146,7 @@ export async function createRegistry(deps: RegistryDeps) {
     await cleanups.get(spec.id)
     const log = logs.of(spec.id)
     const held = await hold(spec).catch((error: unknown) => {
-      log.trouble(reasonOf(error))
+      log.error(reasonOf(error))
       throw error
     })
     const { initProcess } = held
@@ -159,7 +159,7 @@ export async function createRegistry(deps: RegistryDeps) {
       await deps.egress.set(endpoint, spec.network)
       await deps.network.attach({ id: spec.id, ...endpoint }, spec.network)
     } catch (error) {
-      log.trouble(reasonOf(error))
+      log.error(reasonOf(error))
       await initProcess.stop(0)
       await cleaned
       throw error

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 
-export type CommandResult = Readonly<{ exitCode: number; stdout: string; stderr: string }>
+type CommandResult = Readonly<{ exitCode: number; stdout: string; stderr: string }>
 /** Runs a program to its end, without a shell. Never for what a caller sent as a command: that goes into a workspace. */
 export type RunCommand = (argv: readonly string[], input?: string) => Promise<CommandResult>
 

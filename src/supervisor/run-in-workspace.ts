@@ -13,6 +13,8 @@ export type Command = Readonly<{
   workdir: string
   env: Readonly<Record<string, string>>
   stdin?: Readable | undefined
+  /** Gives the client the other ends of its standard input and output, by the names of the pipes; resolves when it has them. */
+  lend?: ((pipes: Readonly<{ stdin: string; stdout: string }>) => Promise<void>) | undefined
   /** A promise holds the stream until it settles, and with it, in time, the command. */
   onOutput(stream: 'stdout' | 'stderr', chunk: Buffer): void | Promise<void>
 }>
@@ -35,11 +37,11 @@ export type RunningCommand = Readonly<{
  */
 const QUIET_MS = 25
 
-export async function runInWorkspace(
-  { launcher, fifos }: { launcher: Launcher; fifos: Fifos },
-  entry: Entry,
-  command: Command,
-): Promise<RunningCommand> {
+type Deps = Readonly<{ launcher: Launcher; fifos: Fifos }>
+
+export async function runInWorkspace(deps: Deps, entry: Entry, command: Command): Promise<RunningCommand> {
+  if (command.lend !== undefined) return await runLending(deps, entry, command, command.lend)
+  const { launcher, fifos } = deps
   const [stdout, stderr, stdin] = await Promise.all([
     fifos.reader(),
     fifos.reader(),
@@ -76,12 +78,40 @@ export async function runInWorkspace(
   return { pid: entered.pid, ended, signal: (number) => signalFamily(entered.pid, number) }
 }
 
+/** Only what it says on its standard error comes here. */
+async function runLending(
+  { launcher, fifos }: Deps,
+  entry: Entry,
+  { workdir, argv, env, onOutput }: Command,
+  lend: NonNullable<Command['lend']>,
+): Promise<RunningCommand> {
+  const [stdin, stdout, stderr] = await Promise.all([fifos.lent(), fifos.lent(), fifos.reader()])
+  const drained = drain(stderr.stream, (chunk) => onOutput('stderr', chunk))
+  const letGo = (): Promise<unknown> => Promise.all([stdin.taken(), stdout.taken()])
+  let entered: Awaited<ReturnType<Launcher['enter']>>
+  try {
+    const paths = { stdin: stdin.path, stdout: stdout.path, stderr: stderr.path }
+    entered = await launcher.enter({ ...entry, ...paths, workdir, argv, env })
+  } catch (error) {
+    stderr.stream.destroy()
+    await Promise.all([letGo(), stderr.opened()])
+    throw refusedWorkdir(error, workdir) ?? refusedProgram(error) ?? error
+  }
+  await stderr.opened()
+  const lent = lend({ stdin: stdin.name, stdout: stdout.name }).finally(letGo)
+  const ended = entered.ended.then(async (end) => {
+    await Promise.all([lent, (await drained).complete()])
+    return end
+  })
+  return { pid: entered.pid, ended, signal: (number) => signalFamily(entered.pid, number) }
+}
+
 /** The launcher says what it could not do; a folder that is not there is the caller's to mend. */
 function refusedWorkdir(error: unknown, workdir: string): AppError | undefined {
   if (!(error instanceof Error) || !error.message.startsWith('workdir ')) return undefined
   return new AppError(
     'ERR_INVALID_INPUT',
-    `'workdir' must be a folder in the workspace: ${error.message}. Make it first.`,
+    `'workdir' must be a folder in the workspace: ${error.message}. Create it first.`,
     {
       field: 'workdir',
       workdir,
@@ -94,7 +124,7 @@ function refusedProgram(error: unknown): AppError | undefined {
   if (!(error instanceof Error) || !error.message.startsWith('run ')) return undefined
   const isMissing = error.message.endsWith('No such file or directory')
   const reason = isMissing ? 'not found' : 'cannot be run'
-  return new AppError('ERR_COMMAND_FAILED', `The program was ${reason} in the workspace. Name one that is there.`, {
+  return new AppError('ERR_COMMAND_FAILED', `The program was ${reason} in the workspace. Name one that exists.`, {
     reason,
     exit_code: isMissing ? 127 : 126,
   })

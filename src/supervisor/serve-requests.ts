@@ -115,4 +115,4 @@ function toWire(error: unknown): WireError {
   return { code: 'ERR_BACKEND_FAILED', message, details: {} }
 }
 
-const FULL = 'The disk of the workspaces is full. Destroy what is not needed, or have the operator make room.'
+const FULL = 'The disk of the workspaces is full. Destroy what is not needed, or ask the operator to free space.'

@@ -56,7 +56,7 @@ const PENDING = '.pending-'
 const FREED_MS_MAX = 10_000
 const FREED_POLL_MS = 200
 
-export type StorageDeps = Readonly<{
+type StorageDeps = Readonly<{
   clock: Clock
   root: string
   /** Where the roots of workspaces are mounted. */
@@ -116,11 +116,11 @@ export async function createStorage({
   async function removeTree(path: string): Promise<void> {
     if (kind === 'btrfs') {
       // What a failed start left may be a plain folder.
-      const isRevoked = await launcher.removeSubvolume(path).then(
+      const isRemoved = await launcher.removeSubvolume(path).then(
         () => true,
         () => false,
       )
-      if (isRevoked) return
+      if (isRemoved) return
     }
     // By its program, which takes trees deeper than any path; the overlay's own working folder has mode 000.
     await mustRun(run, ['rm', '-rf', '--one-file-system', '--', path])

@@ -4,7 +4,7 @@ import type { Logger } from '../kernel/logger.ts'
 
 /** One file for the life of the supervisor, which may be months. */
 export const LOG_BYTES_MAX = 10 * 1024 * 1024
-const KEPT_BYTES = 1024 * 1024
+const RETAINED_BYTES = 1024 * 1024
 
 /**
  * A line of JSON for each message, in the file that `descriptor` has open to read and append. When it has grown too large
@@ -20,8 +20,8 @@ export function createSupervisorLog(descriptor: number): Logger {
     }
   }
   function keepEnd(): void {
-    const end = Buffer.alloc(KEPT_BYTES)
-    const count = readSync(descriptor, end, 0, KEPT_BYTES, fstatSync(descriptor).size - KEPT_BYTES)
+    const end = Buffer.alloc(RETAINED_BYTES)
+    const count = readSync(descriptor, end, 0, RETAINED_BYTES, fstatSync(descriptor).size - RETAINED_BYTES)
     ftruncateSync(descriptor, 0)
     writeSync(descriptor, end.subarray(end.indexOf(0x0a) + 1, count))
   }

@@ -12,7 +12,7 @@ export const ID_COUNT = 65_536
 /** System programs are looked for here, whatever the caller's own path is. */
 export const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
-export type UserNamespaceOptions = Readonly<{
+type UserNamespaceOptions = Readonly<{
   /** With root: host id of the namespace's id 0, for users and groups alike. */
   uidBase?: number
   idCount?: number

@@ -12,7 +12,7 @@ import type { Datagrams, Sockets } from './network/sockets.ts'
  */
 export type WayOut = Readonly<{ close(): void }>
 
-export type WayOutDeps = Readonly<{
+type WayOutDeps = Readonly<{
   sockets: Pick<Sockets, 'listenInside' | 'datagramsInside'>
   isAllowed(name: string): boolean
   onRefused(name: string): void
@@ -59,7 +59,7 @@ function notOpened(cause: NodeJS.ErrnoException): AppError {
   if (cause.code !== 'EADDRINUSE') {
     return new AppError(
       'ERR_BACKEND_FAILED',
-      `allowed_domains: its way out cannot be opened (${cause.code})`,
+      `allowed_domains: the listeners for named hosts cannot be opened (${cause.code})`,
       {},
       { cause },
     )
@@ -67,7 +67,7 @@ function notOpened(cause: NodeJS.ErrnoException): AppError {
   const ports = [...DIRECT_PORTS, NAME_PORT, proxyPort].join(', ')
   return new AppError(
     'ERR_ALREADY_EXISTS',
-    `allowed_domains: a program in the workspace listens on one of the ports ${ports}, which named hosts are reached by. Stop it, or let it listen on 127.0.0.1 alone.`,
+    `allowed_domains: a program in the workspace listens on one of the ports ${ports}, which are needed to reach named hosts. Stop it, or let it listen on 127.0.0.1 only.`,
     { field: 'allowed_domains' },
     { cause },
   )

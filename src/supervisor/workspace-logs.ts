@@ -7,10 +7,10 @@ import { type Clock, isoTime } from '../kernel/clock.ts'
 export type WorkspaceLog = Readonly<{
   note(line: string): void
   /** The same for what went wrong, which can be read by itself. */
-  trouble(line: string): void
+  error(line: string): void
 }>
 
-export type WorkspaceLogs = Readonly<{
+type WorkspaceLogs = Readonly<{
   of(id: string): WorkspaceLog
   /** The last lines: of everything, and of what went wrong. */
   read(id: string, lines: number): Promise<Readonly<{ console: string; stderr: string }>>
@@ -21,8 +21,8 @@ export type WorkspaceLogs = Readonly<{
 
 const LOG_BYTES_MAX = 256 * 1024
 const EXTENSION = '.log'
-const TROUBLE = 'error: '
-const isTrouble = (line: string): boolean => line.startsWith(TROUBLE, line.indexOf(' ') + 1)
+const ERROR_PREFIX = 'error: '
+const isError = (line: string): boolean => line.startsWith(ERROR_PREFIX, line.indexOf(' ') + 1)
 
 /** One file for each workspace, with a line for each thing that happened to it. */
 export async function openWorkspaceLogs(folder: string, clock: Clock): Promise<WorkspaceLogs> {
@@ -32,11 +32,11 @@ export async function openWorkspaceLogs(folder: string, clock: Clock): Promise<W
     of(id) {
       const note = (line: string): void =>
         appendLine(pathOf(id), `${isoTime(clock.nowMs())} ${line.replace(/\s+/g, ' ')}\n`)
-      return { note, trouble: (line) => note(`${TROUBLE}${line}`) }
+      return { note, error: (line) => note(`${ERROR_PREFIX}${line}`) }
     },
     async read(id, lines) {
       const all = (await readFile(pathOf(id), 'utf8').catch(() => '')).trimEnd().split('\n')
-      return { console: all.slice(-lines).join('\n'), stderr: all.filter(isTrouble).slice(-lines).join('\n') }
+      return { console: all.slice(-lines).join('\n'), stderr: all.filter(isError).slice(-lines).join('\n') }
     },
     remove: (id) => rm(pathOf(id), { force: true }),
     initProcesses: async () => (await readdir(folder)).map((name) => name.slice(0, -EXTENSION.length)),

@@ -1,6 +1,10 @@
 import {
   Client,
+  type ClientCapabilities,
   type ClientOptions,
+  type CreateMessageResult,
+  type ElicitResult,
+  type ListRootsResult,
   SdkError,
   SdkErrorCode,
   SdkHttpError,
@@ -9,25 +13,39 @@ import {
   type Transport,
 } from '@modelcontextprotocol/client'
 import { AppError } from '../contract/app-error.ts'
+import type { ClientAbilities, ClientQuestion } from '../contract/calling-client.ts'
 import { limits } from '../contract/limits.ts'
 import type { RemoteSpec, UpstreamAuthorization, UpstreamSpec } from '../domains/mcp-servers/runtime.ts'
 import { sha256Hex } from '../kernel/hash.ts'
 import type { CheckedFetch, Fetch } from '../web-client/checked-fetch.ts'
+import type { AskedClients } from './asked-clients.ts'
+import { type PlainCall, withPlainCalls } from './plain-calls.ts'
 import type { ServerWorkspace } from './ports.ts'
+import type { SharedWorkspace } from './shared-workspaces.ts'
 import { createStdioTransport } from './stdio-transport.ts'
 
 /** An open connection. `closed` resolves when it has ended, from either side, and all that it started has ended too. */
-export type Connection = Readonly<{ client: Client; closed: Promise<void>; close(): Promise<void> }>
+export type Connection = Readonly<{
+  client: Client
+  /** Calls a tool for less than the client does; where there is no such way, the client does. */
+  plainCall?: PlainCall
+  closed: Promise<void>
+  close(): Promise<void>
+}>
 
-export type ConnectDeps = Readonly<{
+type ConnectDeps = Readonly<{
   version: string
   /** To addresses that were judged. */
   web: CheckedFetch
   /** To a port of this machine that leads into a workspace. */
   localFetch: Fetch
-  openWorkspace(spec: Extract<UpstreamSpec, { kind: 'local' }>, signal: AbortSignal): Promise<ServerWorkspace>
+  openWorkspace(spec: Extract<UpstreamSpec, { kind: 'local' }>, signal: AbortSignal): Promise<SharedWorkspace>
   log(line: string): void
   onToolsChanged(): void
+  /** How the server was reached before: what speaks an older revision is not asked for the newer one each time. */
+  mode: 'auto' | 'legacy'
+  /** Who answers what the server asks; it is told that nothing can be asked if there is nobody. */
+  asked: AskedClients | undefined
 }>
 
 export async function connect(deps: ConnectDeps, spec: UpstreamSpec, signal: AbortSignal): Promise<Connection> {
@@ -40,7 +58,7 @@ export async function connect(deps: ConnectDeps, spec: UpstreamSpec, signal: Abo
     const connection = await connectIn(deps, spec, workspace, signal)
     const closed = connection.closed.then(() => workspace.release())
     return {
-      client: connection.client,
+      ...connection,
       closed,
       async close() {
         await connection.close()
@@ -58,11 +76,14 @@ type LocalSpec = Extract<UpstreamSpec, { kind: 'local' }>
 async function connectIn(
   deps: ConnectDeps,
   spec: LocalSpec,
-  workspace: ServerWorkspace,
+  workspace: SharedWorkspace,
   signal: AbortSignal,
 ): Promise<Connection> {
-  for (const [path, content] of Object.entries(spec.files)) await workspace.writeFile(path, content)
-  if (spec.installationCommand !== undefined) await install(deps, workspace, spec.installationCommand, spec.env, signal)
+  await workspace.exclusively(async () => {
+    for (const [path, content] of Object.entries(spec.files)) await workspace.writeFile(path, content)
+    const { installationCommand } = spec
+    if (installationCommand !== undefined) await install(deps, workspace, installationCommand, spec.env, signal)
+  })
   if (spec.transport === 'streamable-http') return await connectToPort(deps, spec, workspace, signal)
   const open = () =>
     createStdioTransport({
@@ -71,14 +92,14 @@ async function connectIn(
     })
   const first = open()
   try {
-    return await handshake(deps, first, 'auto', signal, first.ended)
+    return await handshakeOverStdio(deps, first, deps.mode, signal)
   } catch (error) {
-    // Some servers end at a question of the newer revision. They are asked again as the older one asks.
+    // Some servers end at a question of the newer revision, or never answer it. They are asked again as the older one asks.
     await first.close()
-    if (signal.aborted || !isEnded(error)) throw error
+    if (signal.aborted || deps.mode === 'legacy' || !(isEnded(error) || isSilent(error))) throw error
     const second = open()
     try {
-      return await handshake(deps, second, 'legacy', signal, second.ended)
+      return await handshakeOverStdio(deps, second, 'legacy', signal)
     } catch (again) {
       await second.close()
       throw again
@@ -86,9 +107,23 @@ async function connectIn(
   }
 }
 
+async function handshakeOverStdio(
+  deps: ConnectDeps,
+  stdio: ReturnType<typeof createStdioTransport>,
+  mode: 'auto' | 'legacy',
+  signal: AbortSignal,
+): Promise<Connection> {
+  const { transport, call } = withPlainCalls(stdio)
+  const connection = await handshake(deps, transport, mode, signal, stdio.ended)
+  // In the newer revision a message says more than what is called.
+  return connection.client.getProtocolEra() === 'legacy' ? { ...connection, plainCall: call } : connection
+}
+
 const isEnded = (error: unknown): boolean =>
   SdkError.isInstance(error) &&
   [SdkErrorCode.ConnectionClosed, SdkErrorCode.EraNegotiationFailed, SdkErrorCode.SendFailed].includes(error.code)
+
+const isSilent = (error: unknown): boolean => SdkError.isInstance(error) && error.code === SdkErrorCode.RequestTimeout
 
 const INSTALLED = '/root/.castellan-installed'
 
@@ -122,16 +157,33 @@ function logChunk(deps: ConnectDeps, chunk: Uint8Array): void {
   for (const line of Buffer.from(chunk).toString('utf8').split('\n')) if (line.trim() !== '') deps.log(line)
 }
 
-/** A server that listens inside: it is asked until it answers, for as long as the start may take. */
+/** A server that listens inside, once for all connections: it is asked until it answers, for as long as the start may take. */
 async function connectToPort(
   deps: ConnectDeps,
   spec: LocalSpec,
-  workspace: ServerWorkspace,
+  workspace: SharedWorkspace,
   signal: AbortSignal,
 ): Promise<Connection> {
+  const listening = workspace.part(() => startListening(deps, spec, workspace))
+  const url = `${await listening.address}${spec.path}`
+  for (;;) {
+    try {
+      const remote = { kind: 'remote', url, headers: {}, query: {}, cookies: {} } as const
+      const connection = await connectRemote(deps, remote, deps.localFetch, signal)
+      // It listens no more when it has ended.
+      void listening.ended.then(() => connection.close())
+      return connection
+    } catch (error) {
+      if (signal.aborted || listening.hasEnded() || !isNotListening(error)) throw error
+      await new Promise((resolve) => setTimeout(resolve, limits.mcpReadinessPollMs))
+    }
+  }
+}
+
+function startListening(deps: ConnectDeps, spec: LocalSpec, workspace: ServerWorkspace) {
   const end = new AbortController()
-  let isEnded = false
-  const running = workspace
+  let hasEnded = false
+  const ended = workspace
     .run({
       argv: spec.argv,
       env: { ...spec.env, PORT: spec.env['PORT'] ?? String(spec.port) },
@@ -144,30 +196,18 @@ async function connectToPort(
       (error: unknown) => deps.log(`the process ended (${String(error)})`),
     )
     .finally(() => {
-      isEnded = true
+      hasEnded = true
     })
-  try {
-    const url = `${await workspace.forward(spec.port)}${spec.path}`
-    for (;;) {
-      try {
-        const remote = { kind: 'remote', url, headers: {}, query: {}, cookies: {} } as const
-        const connection = await connectRemote(deps, remote, deps.localFetch, signal)
-        // It listens no more when it has ended.
-        void running.then(() => connection.close())
-        const closed = connection.closed.then(async () => {
-          end.abort()
-          await running
-        })
-        return { client: connection.client, closed, close: () => connection.close().then(() => closed) }
-      } catch (error) {
-        if (signal.aborted || isEnded || !isNotListening(error)) throw error
-        await new Promise((resolve) => setTimeout(resolve, limits.mcpReadinessPollMs))
-      }
-    }
-  } catch (error) {
-    end.abort()
-    await running
-    throw error
+  const address = workspace.forward(spec.port)
+  address.catch(() => {})
+  return {
+    address,
+    ended,
+    hasEnded: () => hasEnded,
+    async end() {
+      end.abort()
+      await ended
+    },
   }
 }
 
@@ -189,7 +229,7 @@ async function connectRemote(
   const headers = { ...spec.headers, ...(cookie.length === 0 ? {} : { cookie: cookie.join('; ') }) }
   const options = { fetch: send, requestInit: { headers }, ...authorizing(spec, send) }
   try {
-    return await handshake(deps, new StreamableHTTPClientTransport(url, options), 'auto', signal)
+    return await handshake(deps, new StreamableHTTPClientTransport(url, options), deps.mode, signal)
   } catch (error) {
     if (!isOldTransport(error)) throw error
     deps.log('the server does not speak Streamable HTTP; trying HTTP with SSE')
@@ -251,6 +291,7 @@ async function handshake(
   ended?: Promise<void>,
 ): Promise<Connection> {
   const client = new Client({ name: 'castellan', version: deps.version }, clientOptions(deps, mode))
+  if (deps.asked !== undefined) answerQuestions(client, deps.asked)
   const closed = Promise.withResolvers<void>()
   client.onclose = () => closed.resolve()
   client.onerror = (error) => deps.log(`protocol: ${error.message}`)
@@ -262,6 +303,7 @@ async function handshake(
   }
   client.setNotificationHandler('notifications/message', ({ params }) => {
     deps.log(`${params.level}: ${typeof params.data === 'string' ? params.data : JSON.stringify(params.data)}`)
+    deps.asked?.tell({ method: 'notifications/message', params })
   })
   return {
     client,
@@ -271,6 +313,36 @@ async function handshake(
       await client.close().catch(() => {})
       await ended
     },
+  }
+}
+
+/** What the server asks goes to the client of the call, and the answer back. */
+function answerQuestions(client: Client, { abilities, ask, tell }: AskedClients): void {
+  const answer = async <Answer>(method: ClientQuestion['method'], params: object, signal: AbortSignal) => {
+    const { _meta, ...rest } = params as Record<string, unknown>
+    const { answer: found } = await ask({ answer: { method, params: rest } }, signal)
+    return found as Answer
+  }
+  client.setNotificationHandler('notifications/resources/updated', ({ params }) =>
+    tell({ method: 'notifications/resources/updated', params }),
+  )
+  if (abilities.elicitation !== undefined) {
+    client.setRequestHandler('elicitation/create', ({ params }, { mcpReq }) =>
+      answer<ElicitResult>('elicitation/create', params, mcpReq.signal),
+    )
+    client.setNotificationHandler('notifications/elicitation/complete', ({ params }) =>
+      tell({ method: 'notifications/elicitation/complete', params }),
+    )
+  }
+  if (abilities.sampling !== undefined) {
+    client.setRequestHandler('sampling/createMessage', ({ params }, { mcpReq }) =>
+      answer<CreateMessageResult>('sampling/createMessage', params, mcpReq.signal),
+    )
+  }
+  if (abilities.roots !== undefined) {
+    client.setRequestHandler('roots/list', ({ params }, { mcpReq }) =>
+      answer<ListRootsResult>('roots/list', params ?? {}, mcpReq.signal),
+    )
   }
 }
 
@@ -296,4 +368,12 @@ const clientOptions = (deps: ConnectDeps, mode: 'auto' | 'legacy'): ClientOption
   jsonSchemaValidator: acceptsAll,
   listMaxPages: limits.mcpToolPagesMax,
   listChanged: { tools: { autoRefresh: false, onChanged: () => deps.onToolsChanged() } },
+  inputRequired: { autoFulfill: false },
+  ...(deps.asked !== undefined && { capabilities: declared(deps.asked.abilities) }),
+})
+
+/** We do not say when the roots of a client change. */
+export const declared = ({ roots, ...abilities }: ClientAbilities): ClientCapabilities => ({
+  ...(abilities as ClientCapabilities),
+  ...(roots !== undefined && { roots: {} }),
 })

@@ -1,16 +1,37 @@
-import { type Client, ProtocolError } from '@modelcontextprotocol/client'
+import {
+  CLIENT_CAPABILITIES_META_KEY,
+  type Client,
+  type LoggingLevel,
+  ProtocolError,
+  type RequestOptions,
+} from '@modelcontextprotocol/client'
 import { AppError } from '../contract/app-error.ts'
+import type { Progress } from '../contract/call.ts'
 import { limits } from '../contract/limits.ts'
 import type { TenantId } from '../contract/principal.ts'
 import type { ContentBlock, RawAnswer } from '../contract/raw-answer.ts'
-import type { ContentMethod, ListedTool, UpstreamAddress, UpstreamRuntime } from '../domains/mcp-servers/runtime.ts'
+import type { UpstreamCallOptions } from '../contract/upstream-tools.ts'
+import {
+  type ContentMethod,
+  instanceStates,
+  type ListedTool,
+  type UpstreamAddress,
+  type UpstreamRuntime,
+} from '../domains/mcp-servers/runtime.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { createRedactor } from '../kernel/redactor.ts'
 import type { CheckedFetch, Fetch } from '../web-client/checked-fetch.ts'
-import { type Connection, connect } from './connect.ts'
+import { type AskedClients, createAskedClients } from './asked-clients.ts'
+import { startDeadline } from './call-deadline.ts'
+import { type Connection, connect, declared } from './connect.ts'
 import { createInstance, type Instance } from './instance.ts'
 import { createOauthClient } from './oauth-client.ts'
+import { createOwnConnections } from './own-connections.ts'
+import type { PlainCall } from './plain-calls.ts'
 import type { ServerLog, ServerWorkspaces } from './ports.ts'
+import { sendInRounds } from './send-in-rounds.ts'
+import { createSharedWorkspaces } from './shared-workspaces.ts'
+import { subscribe } from './subscribe.ts'
 
 export type UpstreamDeps = Readonly<{
   web: CheckedFetch
@@ -24,11 +45,19 @@ export type UpstreamDeps = Readonly<{
 
 /** Between the deployment and the caller of a connection that is not shared. */
 const CALLER = '#'
+const allAbilities = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} }
+/** Where a deadline of our own counts; the longest that a timer takes. */
+const NO_TIMEOUT_MS = 2 ** 31 - 1
+
+type Params = Readonly<Record<string, unknown>>
 
 /** The connections to MCP servers of this process. */
 export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
-  const { settings, log } = deps
+  const { settings, log, clock } = deps
   const instances = new Map<string, Instance>()
+  const workspaces = createSharedWorkspaces(deps.workspaces)
+  /** What deployments spoke when they were last reached. */
+  const eras = new Map<string, 'legacy' | 'modern'>()
   const listeners = new Set<(tenant: TenantId, deploymentId: string) => void>()
   let isClosed = false
 
@@ -41,29 +70,48 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
       .filter((instance) => instance.idleSinceMs() !== undefined)
       .sort((one, other) => one.idleSinceMs()! - other.idleSinceMs()!)
     if (idle[0] === undefined) {
-      const message = `${settings.runningMax} MCP servers are in use, and no more run at once (mcp_servers.max_running).`
+      const message = `${settings.runningMax} MCP servers are in use, which is the limit (mcp_servers.max_running). Try again later.`
       throw new AppError('ERR_BUSY', message, { retry_after_ms: 5_000 })
     }
     await idle[0].stop()
   }
 
-  function instanceOf({ tenant, deploymentId, caller }: UpstreamAddress): Instance {
-    const key = caller === undefined ? deploymentId : `${deploymentId}${CALLER}${caller}`
-    const known = instances.get(key)
-    if (known !== undefined) return known
+  function instanceOf(at: UpstreamAddress): Instance {
+    const key = at.caller === undefined ? at.deploymentId : `${at.deploymentId}${CALLER}${at.caller}`
+    return instances.get(key) ?? addInstance(key, at, undefined)
+  }
+
+  /** What a server offers may depend on what it can ask, so it is listed as if all of it could be asked. */
+  function listingInstanceOf(at: UpstreamAddress): Instance {
+    const key = `${at.deploymentId}${CALLER}list`
+    return instances.get(key) ?? addInstance(key, at, createAskedClients(allAbilities))
+  }
+
+  function addInstance(
+    key: string,
+    { tenant, deploymentId }: UpstreamAddress,
+    asked: AskedClients | undefined,
+    onStopped?: () => void,
+  ): Instance {
     const made = createInstance({
-      clock: deps.clock,
+      clock,
       idleMs: settings.idleMs,
       startMs: settings.startMs,
       admit,
       log: (line) => log.append(tenant, deploymentId, line),
-      open: (at, signal) => open(at, signal),
+      open: (at, signal) => open(at, asked, signal),
+      ...(onStopped && { onStopped }),
     })
     instances.set(key, made)
     return made
   }
 
-  async function open(at: UpstreamAddress, signal: AbortSignal): Promise<Connection> {
+  const own = createOwnConnections({
+    open: (key, at, asked, onStopped) => addInstance(key, at, asked, onStopped),
+    forget: (key) => void instances.delete(key),
+  })
+
+  async function open(at: UpstreamAddress, asked: AskedClients | undefined, signal: AbortSignal): Promise<Connection> {
     const { tenant, deploymentId } = at
     const spec = await at.load()
     const secrets =
@@ -72,63 +120,116 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
         : [...Object.values(spec.headers), ...Object.values(spec.query), ...Object.values(spec.cookies)]
     const redactor = createRedactor(secrets)
     const write = (line: string): void => log.append(tenant, deploymentId, redactor?.text(line) ?? line)
-    return await connect(
+    const connection = await connect(
       {
+        mode: eras.get(deploymentId) === 'legacy' ? 'legacy' : 'auto',
         version: deps.version,
         web: deps.web,
         localFetch: deps.localFetch,
-        openWorkspace: (local, until) => deps.workspaces.open(at, local, until),
+        openWorkspace: (local, until) => workspaces.open(at, local, until),
         log: write,
+        asked,
         onToolsChanged: () => {
           for (const listener of listeners) listener(tenant, deploymentId)
         },
       },
       spec,
       signal,
-    )
+    ).catch((error: unknown) => {
+      eras.delete(deploymentId)
+      throw error
+    })
+    eras.set(deploymentId, connection.client.getProtocolEra() ?? 'legacy')
+    return connection
+  }
+
+  /** On a connection that all callers share, or on one of the client's own if the server may ask it something meanwhile. */
+  function use<T>(
+    at: UpstreamAddress,
+    { client, signal }: UpstreamCallOptions,
+    work: (connection: Connection, asked: AskedClients | undefined) => Promise<T>,
+  ): Promise<T> {
+    if (client === undefined) return instanceOf(at).use(at, (connection) => work(connection, undefined))
+    // In the newer revision a question comes with the answer to a request, so nobody else can be asked it.
+    if (eras.get(at.deploymentId) !== 'modern') {
+      return own.use(at, client, signal, async (connection, asked) => {
+        await setLogLevel(connection.client, client.logLevel, signal)
+        return await work(connection, asked)
+      })
+    }
+    const asked = createAskedClients(client.abilities)
+    asked.enter(client)
+    return instanceOf(at).use(at, (connection) => work(connection, asked))
+  }
+
+  /** The time for a call does not run while the client is asked. */
+  async function send<Result>(
+    { client }: Connection,
+    asked: AskedClients | undefined,
+    { signal, onProgress }: UpstreamCallOptions,
+    params: Params,
+    request: (params: Params, options: RequestOptions) => Promise<Result>,
+  ): Promise<Result> {
+    if (asked === undefined) {
+      const options = { signal, timeout: settings.callMs, resetTimeoutOnProgress: true, ...progressTo(onProgress) }
+      return await sendInRounds(params, options, request, undefined)
+    }
+    using deadline = startDeadline(clock, settings.callMs)
+    const stopListening = asked.onAsking(deadline.pause)
+    const progress = progressTo((update) => {
+      deadline.restart()
+      onProgress?.(update)
+    })
+    const until = AbortSignal.any([signal, deadline.signal])
+    const isModern = client.getProtocolEra() === 'modern'
+    const meta = isModern && { _meta: { [CLIENT_CAPABILITIES_META_KEY]: declared(asked.abilities) } }
+    try {
+      const options = { signal: until, timeout: NO_TIMEOUT_MS, ...progress }
+      return await sendInRounds({ ...params, ...meta }, options, request, (questions) => asked.ask(questions, until))
+    } catch (error) {
+      if (signal.aborted || !deadline.signal.aborted) throw error
+      throw new AppError('ERR_TIMED_OUT', 'The MCP server did not answer in time.', {}, { cause: error })
+    } finally {
+      stopListening()
+    }
   }
 
   /** With the connections that single callers have; those are made anew when they are needed. */
   async function stop(deploymentId: string): Promise<void> {
-    for (const [key, instance] of instances) {
-      if (key !== deploymentId && !key.startsWith(`${deploymentId}${CALLER}`)) continue
-      await instance.stop()
-      if (key !== deploymentId) instances.delete(key)
-    }
+    const meant = [...instances].filter(([key]) => isOf(key, deploymentId))
+    await Promise.all(
+      meant.map(async ([key, instance]) => {
+        await instance.stop()
+        if (key !== deploymentId) instances.delete(key)
+      }),
+    )
   }
 
   return {
     listTools: (at, signal) =>
-      instanceOf(at).use(at, async ({ client }) => {
+      listingInstanceOf(at).use(at, async ({ client }) => {
         if (client.getServerCapabilities()?.tools === undefined) return []
         const { tools } = await client.listTools(undefined, { signal, timeout: settings.startMs, cacheMode: 'refresh' })
         return usable(tools as readonly ListedTool[], (line) => log.append(at.tenant, at.deploymentId, line))
       }),
 
-    callTool: (at, name, args, { signal, onProgress }) =>
-      instanceOf(at).use(at, async ({ client }): Promise<RawAnswer> => {
+    callTool: (at, name, args, options) =>
+      use(at, options, async (connection, asked): Promise<RawAnswer> => {
+        const { plainCall } = connection
         try {
-          const answer = await client.callTool(
-            { name, arguments: { ...args } },
-            {
-              signal,
-              timeout: settings.callMs,
-              resetTimeoutOnProgress: true,
-              ...(onProgress === undefined
-                ? {}
-                : {
-                    onprogress: ({ progress, total, message }) =>
-                      onProgress({
-                        progress,
-                        ...(total === undefined ? {} : { total }),
-                        ...(message === undefined ? {} : { message }),
-                      }),
-                  }),
-            },
+          if (plainCall !== undefined && asked === undefined) {
+            const { signal, onProgress } = options
+            return rawAnswerOf(await plainCall(name, args, { signal, timeoutMs: settings.callMs, onProgress }))
+          }
+          const params = { name, arguments: { ...args } }
+          const answer = await send<unknown>(connection, asked, options, params, (sent, limited) =>
+            plainCall === undefined
+              ? connection.client.callTool(sent as typeof params, limited)
+              : plainCall(name, args, plainOptions(limited)).then(rawAnswerOf),
           )
-          return rawAnswerOf(answer as unknown as Record<string, unknown>)
+          return rawAnswerOf(answer as Record<string, unknown>)
         } catch (error) {
-          if (signal.aborted) throw new AppError('ERR_CANCELLED', 'The call was cancelled.')
+          if (options.signal.aborted) throw new AppError('ERR_CANCELLED', 'The call was cancelled.')
           if (!ProtocolError.isInstance(error)) throw error
           // The server's own refusal is its answer.
           const text = error.message.slice(0, limits.mcpErrorCharsMax)
@@ -136,12 +237,14 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
         }
       }),
 
-    ask: (at, method, params, signal) =>
-      instanceOf(at).use(at, async ({ client }) => {
+    ask: (at, method, params, options) =>
+      use(at, options, async (connection, asked) => {
         try {
-          return await askFor(client, method, params, { signal, timeout: settings.callMs })
+          return await send(connection, asked, options, params, (sent, limited) =>
+            askFor(connection.client, method, sent, limited),
+          )
         } catch (error) {
-          if (signal.aborted) throw new AppError('ERR_CANCELLED', 'The request was cancelled.')
+          if (options.signal.aborted) throw new AppError('ERR_CANCELLED', 'The request was cancelled.')
           if (!ProtocolError.isInstance(error)) throw error
           if (notThere.has(error.code)) return undefined
           throw new AppError('ERR_UPSTREAM_UNAVAILABLE', 'The MCP server answered with an error.', {
@@ -150,12 +253,19 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
         }
       }),
 
-    stateOf: (deploymentId) =>
-      instances.get(deploymentId)?.state() ?? { state: 'stopped', problem: undefined, starts: 0 },
+    subscribe: (at, uri, client, signal) => subscribe((work) => own.use(at, client, signal, work), client, uri, signal),
+
+    stateOf(deploymentId) {
+      const states = [...instances].filter(([key]) => isOf(key, deploymentId)).map(([, instance]) => instance.state())
+      const state = instanceStates.toReversed().find((one) => states.some((known) => known.state === one)) ?? 'stopped'
+      const problem = states.find((known) => known.problem !== undefined)?.problem
+      return { state, problem, starts: states.reduce((sum, { starts }) => sum + starts, 0) }
+    },
     stop,
     async remove(tenant, deploymentId) {
       await stop(deploymentId)
       instances.delete(deploymentId)
+      eras.delete(deploymentId)
       await deps.workspaces.remove(tenant, deploymentId)
       await log.remove(tenant, deploymentId)
     },
@@ -174,6 +284,37 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
   }
 }
 
+const logLevels = new WeakMap<Client, LoggingLevel>()
+
+/** The client said from which level on it wants to hear what servers log. */
+async function setLogLevel(server: Client, level: string | undefined, signal: AbortSignal): Promise<void> {
+  const isOffered = server.getServerCapabilities()?.logging !== undefined && server.getProtocolEra() === 'legacy'
+  if (level === undefined || !isOffered || logLevels.get(server) === level) return
+  logLevels.set(server, level as LoggingLevel)
+  await server.setLoggingLevel(level as LoggingLevel, { signal })
+}
+
+const plainOptions = ({ signal, timeout, onprogress }: RequestOptions): Parameters<PlainCall>[2] => ({
+  signal: signal!,
+  timeoutMs: timeout!,
+  onProgress: onprogress,
+})
+
+const isOf = (key: string, deploymentId: string): boolean =>
+  key === deploymentId || key.startsWith(`${deploymentId}${CALLER}`)
+
+const progressTo = (onProgress: ((update: Progress) => void) | undefined): Pick<RequestOptions, 'onprogress'> =>
+  onProgress === undefined
+    ? {}
+    : {
+        onprogress: ({ progress, total, message }) =>
+          onProgress({
+            progress,
+            ...(total === undefined ? {} : { total }),
+            ...(message === undefined ? {} : { message }),
+          }),
+      }
+
 /** Each name once, and nothing that would make the list of every caller long. What is left out is told in the server's log. */
 function usable(tools: readonly ListedTool[], tell: (line: string) => void): readonly ListedTool[] {
   const seen = new Set<string>()
@@ -182,7 +323,7 @@ function usable(tools: readonly ListedTool[], tell: (line: string) => void): rea
     seen.add(tool.name)
     const isLarge = !isTwice && Buffer.byteLength(JSON.stringify(tool)) > limits.mcpToolBytesMax
     if (isTwice || isLarge) {
-      const why = isTwice ? 'its name is there twice' : `its definition has more than ${limits.mcpToolBytesMax} bytes`
+      const why = isTwice ? 'its name occurs twice' : `its definition has more than ${limits.mcpToolBytesMax} bytes`
       tell(`a tool is left out: ${why} (${JSON.stringify(tool.name.slice(0, 64))})`)
     }
     return !isTwice && !isLarge
@@ -206,8 +347,8 @@ const notThere: ReadonlySet<number> = new Set([-32002, -32601, -32602])
 async function askFor(
   client: Client,
   method: ContentMethod,
-  params: Readonly<Record<string, unknown>>,
-  options: Readonly<{ signal: AbortSignal; timeout: number }>,
+  params: Params,
+  options: RequestOptions,
 ): Promise<unknown> {
   const { resources, prompts, completions } = client.getServerCapabilities() ?? {}
   switch (method) {

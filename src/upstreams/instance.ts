@@ -5,7 +5,7 @@ import type { InstanceState, UpstreamAddress } from '../domains/mcp-servers/runt
 import type { Clock } from '../kernel/clock.ts'
 import type { Connection } from './connect.ts'
 
-export type InstanceDeps = Readonly<{
+type InstanceDeps = Readonly<{
   clock: Clock
   idleMs: number
   startMs: number
@@ -13,6 +13,8 @@ export type InstanceDeps = Readonly<{
   /** Asked before each start; throws when too many run. */
   admit(): Promise<void>
   log(line: string): void
+  /** Told when the connection was closed because nobody needs it. */
+  onStopped?(): void
 }>
 
 /** One server in use: connected on demand, left when idle, and given a rest when it fails. */
@@ -109,8 +111,10 @@ export function createInstance(deps: InstanceDeps): Instance {
   function stop(): Promise<void> {
     failures = 0
     retryAtMs = 0
+    problem = undefined
     stopping ??= end().finally(() => {
       stopping = undefined
+      deps.onStopped?.()
     })
     return stopping
   }
@@ -180,7 +184,7 @@ const startTooSlow = (startMs: number): AppError =>
 const backingOff = (problem: string | undefined, waitMs: number): AppError =>
   new AppError(
     'ERR_UPSTREAM_UNAVAILABLE',
-    `${problem ?? 'The MCP server failed.'} It is started again when it has rested.`,
+    `${problem ?? 'The MCP server failed.'} It is started again after a pause.`,
     { retry_after_ms: Math.ceil(waitMs) },
   )
 
@@ -198,7 +202,7 @@ function unavailable(error: unknown): AppError {
   if (error instanceof UnauthorizedError) {
     return new AppError(
       'ERR_UPSTREAM_UNAUTHORIZED',
-      'The MCP server wants to know who calls. Let a person sign in with authorize_mcp_server, or deploy it with credentials.',
+      'The MCP server requires authentication. Let a person sign in with authorize_mcp_server, or deploy it with credentials.',
       {
         server_said: said,
       },
@@ -214,7 +218,7 @@ function unavailable(error: unknown): AppError {
   }
   return new AppError(
     'ERR_UPSTREAM_UNAVAILABLE',
-    'The MCP server cannot be reached, or broke off. get_mcp_server_logs tells more.',
+    'The MCP server cannot be reached, or closed the connection. See get_mcp_server_logs.',
     { server_said: said },
     { cause: error },
   )

@@ -68,7 +68,7 @@ async function exchange(config: ExchangeConfig, subject: SubjectToken, fetchFn: 
   const body = new URLSearchParams({
     grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
     subject_token: subject.token,
-    subject_token_type: subject.type ?? `${TOKEN_TYPE}jwt`,
+    subject_token_type: subject.type,
     requested_token_type: requested_token_type ?? `${TOKEN_TYPE}access_token`,
     ...(resource === undefined ? {} : { resource }),
     ...(audience === undefined ? {} : { audience }),

@@ -1,4 +1,4 @@
-import type { Readable } from 'node:stream'
+import type { Readable, Writable } from 'node:stream'
 import type { TenantId } from '../contract/principal.ts'
 import type { LocalSpec } from '../domains/mcp-servers/runtime.ts'
 
@@ -6,11 +6,12 @@ import type { LocalSpec } from '../domains/mcp-servers/runtime.ts'
 export type CommandRequest = Readonly<{
   argv: readonly string[]
   env: Readonly<Record<string, string>>
-  stdin?: Readable
   /** Ends it after this time; 0 never. */
   timeoutMs: number
   signal: AbortSignal
   onOutput(stream: 'stdout' | 'stderr', chunk: Uint8Array): void
+  /** Called once, when it runs, with its standard input and output themselves; `onOutput` sees its errors alone then. */
+  onPipes?(pipes: Readonly<{ stdin: Writable; stdout: Readable }>): void
 }>
 /** Null when a signal ended it. */
 export type CommandEnd = Readonly<{ exitCode: number | null }>

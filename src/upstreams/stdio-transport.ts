@@ -1,19 +1,21 @@
-import { PassThrough } from 'node:stream'
+import type { Writable } from 'node:stream'
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client'
 import { limits } from '../contract/limits.ts'
 import type { CommandEnd, CommandRequest } from './ports.ts'
 
-export type StdioTransportDeps = Readonly<{
-  run(request: Pick<CommandRequest, 'stdin' | 'signal' | 'onOutput'>): Promise<CommandEnd>
+type StdioTransportDeps = Readonly<{
+  run(
+    request: Pick<CommandRequest, 'signal' | 'onOutput'> & Required<Pick<CommandRequest, 'onPipes'>>,
+  ): Promise<CommandEnd>
   /** A line of what is not a message. */
   onLine(line: string): void
 }>
 
 /** MCP over the standard streams of a command. When it is closed, the command has ended. */
 export function createStdioTransport(deps: StdioTransportDeps): Transport & Readonly<{ ended: Promise<void> }> {
-  const input = new PassThrough()
   const end = new AbortController()
   const finished = Promise.withResolvers<void>()
+  const input = gatherLines()
   let grace: NodeJS.Timeout | undefined
 
   const messages = splitLines((line) => {
@@ -40,9 +42,12 @@ export function createStdioTransport(deps: StdioTransportDeps): Transport & Read
     async start() {
       deps
         .run({
-          stdin: input,
           signal: end.signal,
-          onOutput: (stream, chunk) => (stream === 'stdout' ? messages : errors).add(chunk),
+          onPipes({ stdin, stdout }) {
+            stdout.on('data', messages.add)
+            input.open(stdin)
+          },
+          onOutput: (_, chunk) => errors.add(chunk),
         })
         .then(
           ({ exitCode }) => {
@@ -57,27 +62,69 @@ export function createStdioTransport(deps: StdioTransportDeps): Transport & Read
           clearTimeout(grace)
           messages.end()
           errors.end()
-          input.destroy()
+          input.close()
           finished.resolve()
           transport.onclose?.()
         })
     },
     async send(message) {
-      if (input.destroyed || input.writableEnded) throw new Error('the server has ended')
-      if (input.write(`${JSON.stringify(message)}\n`)) return
-      await new Promise<void>((resolve) => {
-        input.once('drain', resolve).once('close', resolve)
-      })
+      const waiting = input.add(JSON.stringify(message))
+      if (waiting !== undefined) await waiting
     },
     /** A server that is told that nothing more comes has a moment to end by itself. */
     async close() {
-      input.end()
+      input.finish()
       grace ??= setTimeout(() => end.abort(), limits.mcpServerEndGraceMs)
       await finished.promise
     },
   }
   return transport
 }
+
+/** Lines for a stream that may not be there yet. Those of one turn of the event loop go in one write. */
+function gatherLines() {
+  let stream: Writable | undefined
+  let text = ''
+  let isScheduled = false
+  let isFinished = false
+
+  function flush(): void {
+    isScheduled = false
+    if (stream === undefined || stream.destroyed || stream.writableEnded) return
+    if (text !== '') stream.write(text)
+    text = ''
+    if (isFinished) stream.end()
+  }
+  return {
+    open(opened: Writable): void {
+      stream = opened
+      flush()
+    },
+    /** A promise while the reader is slow. */
+    add(line: string): Promise<void> | undefined {
+      if (isFinished || stream?.destroyed === true) throw new Error('the server has ended')
+      text += `${line}\n`
+      if (!isScheduled) {
+        isScheduled = true
+        setImmediate(flush)
+      }
+      if (stream?.writableNeedDrain !== true) return undefined
+      return new Promise((resolve) => {
+        stream!.once('drain', resolve).once('close', resolve)
+      })
+    },
+    finish(): void {
+      isFinished = true
+      flush()
+    },
+    close(): void {
+      isFinished = true
+      stream?.destroy()
+    },
+  }
+}
+
+const NEWLINE = 0x0a
 
 /** Whole lines out of pieces. What has no end in sight is given up. */
 function splitLines(onLine: (line: string) => void, onOverflow: () => void) {
@@ -91,15 +138,19 @@ function splitLines(onLine: (line: string) => void, onOverflow: () => void) {
   }
   return {
     add(chunk: Uint8Array): void {
-      let rest = Buffer.from(chunk)
-      for (let end = rest.indexOf(0x0a); end !== -1; end = rest.indexOf(0x0a)) {
-        pending.push(rest.subarray(0, end))
-        onLine(take())
-        rest = rest.subarray(end + 1)
+      const bytes = Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk)
+      let start = 0
+      for (let end = bytes.indexOf(NEWLINE); end !== -1; end = bytes.indexOf(NEWLINE, start)) {
+        if (length === 0) onLine(bytes.toString('utf8', start, end))
+        else {
+          pending.push(bytes.subarray(start, end))
+          onLine(take())
+        }
+        start = end + 1
       }
-      if (rest.length === 0) return
-      pending.push(rest)
-      length += rest.length
+      if (start === bytes.length) return
+      pending.push(bytes.subarray(start))
+      length += bytes.length - start
       if (length <= limits.mcpMessageBytesMax) return
       take()
       onOverflow()

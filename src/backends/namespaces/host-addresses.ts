@@ -3,7 +3,7 @@ import type { Logger } from '../../kernel/logger.ts'
 import { ownAddresses } from '../../kernel/own-addresses.ts'
 
 /** Nobody in a workspace may reach the host itself, by whatever address it has, or comes to have. */
-export type HostAddressWatch = Readonly<{
+type HostAddressWatch = Readonly<{
   /** The addresses of now, which the caller tells the supervisor; later ones are told from here. */
   current(): readonly string[]
   /** Tells of what has changed since, if anything has. */
@@ -12,7 +12,7 @@ export type HostAddressWatch = Readonly<{
 }>
 
 /** The system tells nobody without privilege or a program beside us; asking it takes less than a millisecond. */
-const LOOK_MS = 2_000
+const POLL_MS = 2_000
 
 export function watchHostAddresses(deps: {
   tell(addresses: readonly string[]): Promise<unknown>
@@ -39,7 +39,7 @@ export function watchHostAddresses(deps: {
     catchUp().catch((error: unknown) => {
       deps.logger.warn('the workspaces were not told of the addresses of this machine', { error: String(error) })
     })
-  }, LOOK_MS)
+  }, POLL_MS)
   timer.unref()
   return {
     current() {

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import { PassThrough } from 'node:stream'
 import type {
   BackendCapabilities,
   ExecRequest,
@@ -10,9 +11,10 @@ import type {
 } from '../../domains/workspaces/backend.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { EgressCredential } from '../../supervisor/egress/egress-policy.ts'
-import type { Bounded, OperationName, Operations } from '../../supervisor/protocol.ts'
+import type { Bounded, OperationName, Operations, WirePipes } from '../../supervisor/protocol.ts'
 import { createRetainedOutput } from '../../supervisor/retained-output.ts'
 import { watchHostAddresses } from './host-addresses.ts'
+import { type LentPipes, openLentPipes } from './lent-pipes.ts'
 import { probeCapabilities } from './probe.ts'
 import { requireProtocol } from './require-protocol.ts'
 import { ensureSupervisor, type SupervisorOptions, socketPathOf } from './start-supervisor.ts'
@@ -145,7 +147,7 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
     destroy: async (id) => void (await ask('destroy', { id })),
     inventory: () => ask('inventory', {}),
     isRunning: async (id) => (await ask('isRunning', { id })).running,
-    exec: (id, request) => execute(ask, id, request),
+    exec: (id, request) => execute(ask, deps.state, id, request),
     jobs: createJobControl(ask),
     files: (id, within) => createFiles(ask, socketPath, reach, { id, within: within ?? null }),
     snapshot: (id, layerId) => ask('snapshot', { id, layerId }),
@@ -171,12 +173,13 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
   return backend
 }
 
-async function execute(ask: Ask, id: string, request: ExecRequest): Promise<ExecResult> {
+async function execute(ask: Ask, state: string, id: string, request: ExecRequest): Promise<ExecResult> {
   const retained = {
     stdout: createRetainedOutput(request.outputBytesMax),
     stderr: createRetainedOutput(request.outputBytesMax),
   }
-  const { omitted, ...result } = await ask(
+  const pipes = request.onPipes === undefined ? undefined : takePipes(state, request.onPipes)
+  const asking = ask(
     'exec',
     {
       id,
@@ -185,23 +188,44 @@ async function execute(ask: Ask, id: string, request: ExecRequest): Promise<Exec
       env: request.env,
       timeoutMs: request.timeoutMs,
       outputBytesMax: request.outputBytesMax,
-      hasStdin: request.stdin !== undefined,
+      hasStdin: pipes === undefined && request.stdin !== undefined,
       streams: request.onOutput !== undefined,
+      lends: pipes !== undefined,
     },
     {
       signal: request.signal,
-      body: request.stdin,
+      body: pipes?.taken ?? request.stdin,
       onFrame(type, payload) {
+        if (type === 'data') pipes?.take(JSON.parse(payload.toString()) as WirePipes)
         if (type !== 'stdout' && type !== 'stderr') return
         retained[type].add(payload)
         request.onOutput?.(type, payload)
       },
     },
   )
+  const { omitted, ...result } = await asking.finally(pipes?.end)
   return {
     ...result,
     stdout: withOmitted(retained.stdout.result(), omitted.stdout),
     stderr: withOmitted(retained.stderr.result(), omitted.stderr),
+  }
+}
+
+/** The ends of a command's pipes; the content of the request ends when they are open. */
+function takePipes(state: string, onPipes: NonNullable<ExecRequest['onPipes']>) {
+  const taken = new PassThrough()
+  let open: LentPipes | undefined
+  return {
+    taken,
+    take(names: WirePipes): void {
+      open = openLentPipes(state, names)
+      onPipes(open)
+      taken.end()
+    },
+    async end(): Promise<void> {
+      taken.destroy()
+      await open?.end()
+    },
   }
 }
 
@@ -238,12 +262,12 @@ const isLost = (error: unknown): boolean => isUnreachable(error) || isWentAway(e
 
 const ATTEMPTS_MAX = 3
 
-async function again<T>(work: () => Promise<T>, isWorthIt: (error: unknown) => boolean): Promise<T> {
+async function again<T>(work: () => Promise<T>, isRetryable: (error: unknown) => boolean): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await work()
     } catch (error) {
-      if (attempt === ATTEMPTS_MAX || !isWorthIt(error)) throw error
+      if (attempt === ATTEMPTS_MAX || !isRetryable(error)) throw error
     }
   }
 }

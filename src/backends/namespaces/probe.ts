@@ -11,7 +11,7 @@ import { PACKAGE_CAPABILITIES } from '../../supervisor/capabilities.ts'
 import type { NetworkCapabilities } from '../../supervisor/network/network-hub.ts'
 import type { SupervisorFacts } from '../../supervisor/protocol.ts'
 
-export type ProbeDeps = Readonly<{
+type ProbeDeps = Readonly<{
   backend: Pick<WorkspaceBackend, 'create' | 'start' | 'exec' | 'destroy' | 'usage'>
   facts(): Promise<SupervisorFacts>
   network(): Promise<NetworkCapabilities>

@@ -28,7 +28,7 @@ export type SupervisorOptions = Readonly<{
 
 const WAIT_MS = 60_000
 const POLL_MS = 5
-/** Between two tries, while a supervisor that ends or begins keeps the place. */
+/** Between two attempts, while a supervisor that starts or ends holds the lock. */
 const RETRY_MS = 50
 /** Also to read, because the supervisor itself keeps it small. */
 const LOG_FLAGS = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW

@@ -14,7 +14,7 @@ import {
   type WireError,
 } from '../../supervisor/protocol.ts'
 
-export type AskOptions = Readonly<{
+type AskOptions = Readonly<{
   signal?: AbortSignal
   body?: string | Uint8Array | Readable | undefined
   onFrame?(type: FrameType, payload: Buffer): void
@@ -57,7 +57,7 @@ const cancelled = (): AppError => new AppError('ERR_CANCELLED', 'The call was ca
 const wentAway = (operation: OperationName, cause?: unknown): AppError =>
   new AppError(
     'ERR_BACKEND_FAILED',
-    `The supervisor of the workspaces went away during ${operation}. See workspace_info for what became of it.`,
+    `The supervisor of the workspaces ended during ${operation}. See workspace_info for the outcome.`,
     { operation, supervisor: 'went_away' },
     { cause },
   )
@@ -67,7 +67,7 @@ export const isWentAway = (error: unknown): boolean => isOfSupervisor(error, 'we
 const unreachable = (cause: unknown): AppError =>
   new AppError(
     'ERR_BACKEND_FAILED',
-    'The supervisor of the workspaces cannot be reached. Call again; if it stays so, run castellan doctor.',
+    'The supervisor of the workspaces cannot be reached. Call again; if that does not help, run castellan doctor.',
     { supervisor: 'unreachable', reason: String((cause as NodeJS.ErrnoException).code) },
     { cause },
   )

@@ -18,7 +18,7 @@ import { deploymentNotFound, invalidAssignment, type Membership, misalignment, m
 
 export type AssignmentDeps = Readonly<{
   store: AssignmentStore
-  servers: Pick<McpServerStore, 'findItem' | 'findTool' | 'listTools' | 'findDeployment' | 'listDeployments'>
+  servers: Pick<McpServerStore, 'findItem' | 'findTool' | 'listToolNames' | 'findDeployment' | 'listDeployments'>
   ownTools: OwnTools
   /** Of the holder of an identity; one that has left is no member. */
   membershipOf(read: ReadTx, tenant: TenantId, identity: string): Promise<Membership>
@@ -29,7 +29,7 @@ export type AssignmentDeps = Readonly<{
 }>
 
 /** The tools of this server. */
-export type OwnTools = Readonly<{
+type OwnTools = Readonly<{
   /** By its documented name; undefined if there is none. */
   nameOf(toolId: string): string | undefined
   /** The description of one that the caller may not use is not told. */
@@ -56,9 +56,11 @@ export function createToolAssignments(deps: AssignmentDeps) {
   /** By id, or by the name that callers see. Not there and not the caller's are the same. */
   async function findTool({ principal, read }: Reading, wanted: string): Promise<StoredTool | undefined> {
     const { tenant } = principal
-    const found =
-      (await servers.findTool(read, tenant, wanted)) ??
-      (wanted.includes('__') ? (await servers.listTools(read, tenant)).find(({ name }) => name === wanted) : undefined)
+    const named = async (): Promise<StoredTool | undefined> => {
+      const tool = (await servers.listToolNames(read, tenant)).find(({ name }) => name === wanted)
+      return tool && (await servers.findTool(read, tenant, tool.id))
+    }
+    const found = (await servers.findTool(read, tenant, wanted)) ?? (wanted.includes('__') ? await named() : undefined)
     if (found === undefined || found.removedAtMs !== null) return undefined
     const item = await servers.findItem(read, tenant, found.catalogId)
     if (item === undefined) return undefined
@@ -72,7 +74,7 @@ export function createToolAssignments(deps: AssignmentDeps) {
     const expanded: Input[] = []
     for (const input of inputs) {
       const beginning = input.toolId.endsWith('__*') ? input.toolId.slice(0, -1) : undefined
-      const all = beginning === undefined ? [] : await servers.listTools(reading.read, reading.principal.tenant)
+      const all = beginning === undefined ? [] : await servers.listToolNames(reading.read, reading.principal.tenant)
       const ids: string[] = []
       for (const { id, name } of all) {
         if (name.startsWith(beginning!) && (await findTool(reading, id)) !== undefined) ids.push(id)
@@ -159,7 +161,7 @@ export function createToolAssignments(deps: AssignmentDeps) {
     if (found.catalogId !== tool.catalogId) {
       return invalidAssignment(
         'wrong_server',
-        'mcpServerId: this is a deployment of another server than the tool is of',
+        'mcpServerId: this is a deployment of a different server; use one of the server that the tool belongs to',
       )
     }
     const problem = await problemOfDeployment(reading, target, found.sharing)
@@ -280,5 +282,14 @@ export function createToolAssignments(deps: AssignmentDeps) {
     }
   }
 
-  return { assign, assignDeployed, expand, unassign, assignedTo, requireAligned }
+  /** One of ours or of another server, by id or name, as the caller sees it. */
+  async function resolve(
+    reading: Reading,
+    toolId: string,
+  ): Promise<Readonly<{ id: string; name: string }> | undefined> {
+    const own = deps.ownTools.nameOf(toolId)
+    return own === undefined ? await findTool(reading, toolId) : { id: own, name: own }
+  }
+
+  return { assign, assignDeployed, expand, resolve, unassign, assignedTo, requireAligned }
 }

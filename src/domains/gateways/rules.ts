@@ -28,10 +28,9 @@ export function misalignment(
     return isOfTeam || people.author.isAdmin ? undefined : 'it belongs to a team that the owner of the target is not in'
   }
   if (target.scope === 'personal') {
-    return target.author === deployment.author ? undefined : 'it belongs to somebody else'
+    return target.author === deployment.author ? undefined : 'it belongs to another user'
   }
-  if (target.scope === 'org')
-    return people.holder.isMember ? undefined : 'its owner is not in the organisation any more'
+  if (target.scope === 'org') return people.holder.isMember ? undefined : 'its owner is no longer in the organisation'
   return isShared(people.holder.teams) ? undefined : 'its owner is in none of the teams of the target'
 }
 
@@ -53,7 +52,7 @@ export const mayNotChange = (permission: string): AssignmentFailure =>
   notAssigned(
     'validation_error',
     'forbidden',
-    `You see the target, but changing it needs the permission '${permission}'`,
+    `You can see the target, but changing it needs the permission '${permission}'`,
   )
 
 export const invalidAssignment = (type: string, message: string): AssignmentFailure =>

@@ -1,4 +1,3 @@
-import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import { canModify } from '../../contract/sharing.ts'
@@ -9,16 +8,17 @@ import {
   type ToolAssignment,
 } from '../../contract/tool-assignments.ts'
 import type { WriteTx } from '../../contract/tx.ts'
+import { createProfileAccess } from '../profiles/access.ts'
 import type { Profile, ProfileStore } from '../profiles/ports.ts'
-import { missingName, modifyPermission, profileView, requireNoKnowledge } from '../profiles/rules.ts'
+import { modifyPermission, profileView, requireNoKnowledge } from '../profiles/rules.ts'
 import type { ProfileFields, ProfileService } from '../profiles/service.ts'
 import type { ToolAssignments } from './assignments.ts'
 import { mayNotChange } from './rules.ts'
 
-export type GatewayFields = ProfileFields &
+type GatewayFields = ProfileFields &
   Readonly<{ knowledgeBaseIds?: readonly string[] | undefined; connectorIds?: readonly string[] | undefined }>
 
-export type GatewayDeps = Readonly<{
+type GatewayDeps = Readonly<{
   profiles: Pick<ProfileStore, 'deleteProfile'>
   sharing: ProfileService
   assignments: ToolAssignments
@@ -31,28 +31,11 @@ export type GatewayService = ReturnType<typeof createGatewayService>
 
 /** Gateways: an address each, with the tools that are assigned to it, for those with whom it is shared. */
 export function createGatewayService({ profiles, sharing, assignments, noteChange }: GatewayDeps) {
-  async function require(call: Pick<Call, 'read' | 'principal'>, idOrName: string): Promise<Profile> {
-    const found = await sharing.find(call.read, call.principal, 'mcp_gateway', idOrName)
-    if (found !== undefined) return found
-    throw new AppError(
-      'ERR_NOT_FOUND',
-      'There is no such MCP gateway that you can see. list_mcp_gateways lists them.',
-      {
-        id: idOrName.slice(0, 128).toWellFormed(),
-      },
-    )
-  }
-
-  async function requireModifiable(call: Call, idOrName: string): Promise<Profile> {
-    const found = await require(call, idOrName)
-    if (canModify(call.principal, 'mcpGateway', found.sharing)) return found
-    const permission = modifyPermission(found)
-    throw new AppError(
-      'ERR_PERMISSION_DENIED',
-      `id: this gateway has the scope ${found.sharing.scope}; changing it needs the permission '${permission}'`,
-      { field: 'id', permission },
-    )
-  }
+  const access = createProfileAccess({
+    profiles,
+    sharing,
+    noun: { kind: 'mcp_gateway', long: 'MCP gateway', short: 'gateway', listTool: 'list_mcp_gateways' },
+  })
 
   async function viewOf(call: Call, profile: Profile) {
     return {
@@ -72,7 +55,7 @@ export function createGatewayService({ profiles, sharing, assignments, noteChang
 
   async function edit(call: Call, input: GatewayFields & Readonly<{ id: string }>) {
     requireNoKnowledge(input)
-    const after = await sharing.change(call, await require(call, input.id), input)
+    const after = await sharing.change(call, await access.require(call, input.id), input)
     await assignments.requireAligned(call, after)
     await sharing.save(call, after)
     await noteChange(call.write, after.tenant)
@@ -80,9 +63,7 @@ export function createGatewayService({ profiles, sharing, assignments, noteChang
   }
 
   async function remove(call: Call, { id }: Readonly<{ id: string }>) {
-    const found = await requireModifiable(call, id)
-    await profiles.deleteProfile(call.write, found.tenant, found.id)
-    call.record({ kind: 'profile_deleted', body: { id: found.id, kind: found.kind, by: call.principal.actor } })
+    const found = await access.remove(call, id)
     await noteChange(call.write, found.tenant)
     return { id: found.id, deleted: true }
   }
@@ -134,12 +115,10 @@ export function createGatewayService({ profiles, sharing, assignments, noteChang
     list,
     assignTools,
     async get(call: Call, input: Readonly<{ id?: string | undefined; name?: string | undefined }>) {
-      const wanted = input.id ?? input.name
-      if (wanted === undefined) throw missingName()
-      return await viewOf(call, await require(call, wanted))
+      return await viewOf(call, await access.requireEither(call, input))
     },
     async unassignTools(call: Call, input: Readonly<{ mcpGatewayId: string; toolIds: readonly string[] }>) {
-      const gateway = await requireModifiable(call, input.mcpGatewayId)
+      const gateway = await access.requireModifiable(call, input.mcpGatewayId)
       const removed = await assignments.unassign(call, gateway, input.toolIds)
       return { mcpGatewayId: gateway.id, removed }
     },

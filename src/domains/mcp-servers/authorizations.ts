@@ -13,7 +13,7 @@ import { type Grants, renewed } from './grants.ts'
 import type { OauthClient, PendingGrant } from './oauth.ts'
 import type { CatalogItem, Deployment, DeploymentStatus, McpServerStore } from './ports.ts'
 
-export type AuthorizationDeps = Readonly<{
+type AuthorizationDeps = Readonly<{
   store: Pick<McpServerStore, 'findItem' | 'findDeployment' | 'saveDeployment'>
   deployments: Pick<Deployments, 'find' | 'reconnect'>
   grants: Pick<Grants, 'find'>
@@ -28,11 +28,11 @@ export type AuthorizationDeps = Readonly<{
 type RequestCall = Pick<Call, 'principal' | 'nowMs' | 'read' | 'origin' | 'transact' | 'record' | 'signal'>
 
 const LINK_KIND = 'mcp_authorization'
-export const AUTHORIZE_PATH = '/mcp-authorize/'
-export const CALLBACK_PATH = '/mcp-callback'
+const AUTHORIZE_PATH = '/mcp-authorize/'
+const CALLBACK_PATH = '/mcp-callback'
 
 /** What a page shows before a person goes to the authorisation server. */
-export type OpenAuthorization = Readonly<{ title: string; principal: Principal; url: string }>
+type OpenAuthorization = Readonly<{ title: string; principal: Principal; url: string }>
 
 export type Authorizations = ReturnType<typeof createAuthorizations>
 
@@ -99,11 +99,11 @@ export function createAuthorizations(deps: AuthorizationDeps) {
   ) {
     try {
       const { link } = await request(call, { serverId: deployed.id })
-      const message = `${deployed.name} wants a person to sign in: give the link to that person.`
+      const message = `${deployed.name} requires a person to sign in: give the link to that person.`
       return { ...deployed, status: 'pending' as const, link, message }
     } catch (error) {
       if (!(error instanceof AppError)) throw error
-      call.warn(`There is no link on which a person could sign in: ${error.message}`)
+      call.warn(`No sign-in link could be created: ${error.message}`)
       return deployed
     }
   }
@@ -157,7 +157,7 @@ export function createAuthorizations(deps: AuthorizationDeps) {
 function requireMayAuthorize(principal: Principal, { id, sharing }: Deployment): void {
   const isOthers = sharing.scope === 'personal' && sharing.author !== identityOf(principal)
   if (!isOthers && canModify(principal, 'mcpServerInstallation', sharing)) return
-  throw new AppError('ERR_PERMISSION_DENIED', 'You see this deployment, but you may not authorize it.', { id })
+  throw new AppError('ERR_PERMISSION_DENIED', 'You can see this deployment, but you may not authorize it.', { id })
 }
 
 const refused = (error: string | undefined): AppError =>

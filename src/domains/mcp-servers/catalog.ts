@@ -9,13 +9,21 @@ import type { Random } from '../../kernel/random.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
 import { parseReference } from '../secrets/rules.ts'
 import type { SecretService } from '../secrets/service.ts'
-import { invalid, requireAddress, requireExchange, requireUsableConfig, serverTypeOf } from './config-rules.ts'
+import {
+  invalid,
+  requireAddress,
+  requireExchange,
+  requireUsableConfig,
+  secretsIn,
+  serverTypeOf,
+} from './config-rules.ts'
 import { secretsOf } from './deployment-texts.ts'
 import { renameTools } from './discovery.ts'
 import type { CatalogItem, Deployment, McpServerStore, ServerType } from './ports.ts'
 import { type EnvironmentVariable, mayDirect, type ServerConfig } from './rules.ts'
 import type { UpstreamRuntime } from './runtime.ts'
 import { slugOf } from './tool-names.ts'
+import { removeUnusedSecrets } from './unused-secrets.ts'
 
 /** Finds teams of people by id or name. */
 export type TeamDirectory = Readonly<{
@@ -26,7 +34,7 @@ export type TeamDirectory = Readonly<{
   ): Promise<Readonly<{ id: string; name: string }> | undefined>
 }>
 
-export type CatalogDeps = Readonly<{
+type CatalogDeps = Readonly<{
   store: McpServerStore
   secrets: Pick<SecretService, 'put' | 'remove' | 'requireMayRefer'>
   runtime: Pick<UpstreamRuntime, 'checkAddress' | 'stop' | 'remove'>
@@ -36,7 +44,7 @@ export type CatalogDeps = Readonly<{
   noteChange(tx: WriteTx, tenant: TenantId): Promise<void>
 }>
 
-export type AboutInput = Readonly<{
+type AboutInput = Readonly<{
   name?: string | undefined
   description?: string | null | undefined
   icon?: string | null | undefined
@@ -48,10 +56,8 @@ export type AboutInput = Readonly<{
   labels?: readonly Readonly<{ key: string; value: string }>[] | undefined
   teams?: readonly string[] | undefined
 }>
-export type ConfigInput = ServerConfig & Readonly<{ serverType?: ServerType | undefined }>
-export type CreateInput = AboutInput &
-  ConfigInput &
-  Readonly<{ name: string; environmentId?: string | null | undefined }>
+type ConfigInput = ServerConfig & Readonly<{ serverType?: ServerType | undefined }>
+type CreateInput = AboutInput & ConfigInput & Readonly<{ name: string; environmentId?: string | null | undefined }>
 
 export type Catalog = ReturnType<typeof createCatalog>
 
@@ -84,7 +90,9 @@ export function createCatalog(deps: CatalogDeps) {
   async function findOwn(tx: ReadTx | WriteTx, principal: Principal, reference: string): Promise<CatalogItem> {
     const item = await find(tx, principal, reference)
     if (canModify(principal, 'mcpRegistry', item.sharing)) return item
-    throw new AppError('ERR_PERMISSION_DENIED', 'You see this MCP server, but you may not change it.', { id: item.id })
+    throw new AppError('ERR_PERMISSION_DENIED', 'You can see this MCP server, but you may not change it.', {
+      id: item.id,
+    })
   }
 
   /** A name that another author has for a personal server is neither told nor taken. */
@@ -100,22 +108,29 @@ export function createCatalog(deps: CatalogDeps) {
         : scope === 'org' || sharing.teams.some((team) => teams.includes(team)))
     const items = await store.listItems(tx, item.tenant)
     if (items.some(isSame)) {
-      throw new AppError('ERR_ALREADY_EXISTS', 'name: an MCP server of this scope has the name; choose another.', {
-        field: 'name',
-      })
+      throw new AppError(
+        'ERR_ALREADY_EXISTS',
+        'name: an MCP server of this scope already has this name; choose another.',
+        {
+          field: 'name',
+        },
+      )
     }
     if (items.length >= limits.mcpCatalogItemsMax) {
-      throw new AppError('ERR_QUOTA_EXCEEDED', `There are ${items.length} MCP servers, and no more are kept.`)
+      throw new AppError(
+        'ERR_QUOTA_EXCEEDED',
+        `There are ${items.length} MCP servers, which is the limit. Delete one that is not needed.`,
+      )
     }
   }
 
   async function sharingFor(tx: WriteTx, principal: Principal, input: AboutInput, before?: Sharing): Promise<Sharing> {
     const teams = input.teams === undefined ? undefined : await teamIds(deps.teams, tx, principal, input.teams)
     const scope = input.scope ?? before?.scope ?? (teams !== undefined && teams.length > 0 ? 'team' : 'personal')
-    const kept = scope === 'team' ? (teams ?? before?.teams ?? []) : (teams ?? [])
-    const sharing = { scope, author: before?.author ?? identityOf(principal), teams: kept }
+    const teamsAfter = scope === 'team' ? (teams ?? before?.teams ?? []) : (teams ?? [])
+    const sharing = { scope, author: before?.author ?? identityOf(principal), teams: teamsAfter }
     if (before === undefined || input.scope !== undefined || input.teams !== undefined) {
-      requireShareable(principal, 'mcpRegistry', scope, kept)
+      requireShareable(principal, 'mcpRegistry', scope, teamsAfter)
     }
     return sharing
   }
@@ -124,9 +139,9 @@ export function createCatalog(deps: CatalogDeps) {
   async function create(call: Pick<Call, 'principal' | 'nowMs' | 'write' | 'record'>, input: CreateInput) {
     const { principal, nowMs, write } = call
     const { tenant } = principal
-    const { name, environmentId = null, serverType: given, ...rest } = input
+    const { name, environmentId = null, serverType: requestedType, ...rest } = input
     const { about, config } = parted(rest)
-    const serverType = serverTypeOf(given, config)
+    const serverType = serverTypeOf(requestedType, config)
     requireUsableConfig(serverType, config)
     const id = uuidOf(deps.random.bytes(16))
     const item: CatalogItem = {
@@ -177,16 +192,16 @@ export function createCatalog(deps: CatalogDeps) {
   /** What runs with the configuration of before is ended: its next use begins with the new one. */
   async function editConfig(
     call: Pick<Call, 'principal' | 'nowMs' | 'transact' | 'record'>,
-    { id, serverType: given, ...input }: ConfigInput & Readonly<{ id: string }>,
+    { id, serverType: requestedType, ...input }: ConfigInput & Readonly<{ id: string }>,
   ) {
     const { principal, nowMs } = call
     await checkAddress(input)
     const { item, deployments } = await call.transact(async (tx) => {
       const before = await findOwn(tx, principal, id)
       const { tenant } = before
-      const given_ = Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined))
-      const merged: ServerConfig = { ...before.config, ...given_ }
-      const serverType = given ?? before.serverType
+      const present = Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined))
+      const merged: ServerConfig = { ...before.config, ...present }
+      const serverType = requestedType ?? before.serverType
       requireUsableConfig(serverType, merged)
       // Another member of the team enters the secrets anew: they would go where that member leads them.
       const known = mayDirect(principal, before) ? before.config : {}
@@ -210,10 +225,10 @@ export function createCatalog(deps: CatalogDeps) {
   async function forgetValues(tx: WriteTx, principal: Principal, deployment: Deployment, nowMs: number): Promise<void> {
     const { tenant, values } = deployment
     if (Object.keys(values).length === 0 || mayDirect(principal, deployment)) return
-    for (const value of Object.values(values)) await deps.secrets.remove(tx, tenant, value)
     const error =
       'ERR_CREDENTIAL_REQUIRED: The server was changed by another person. Deploy it again to enter its values.'
     await store.saveDeployment(tx, tenant, { ...deployment, values: {}, status: 'pending', error, updatedAtMs: nowMs })
+    await removeUnusedSecrets(deps, tx, tenant, Object.values(values))
   }
 
   async function remove(call: Pick<Call, 'principal' | 'transact' | 'record'>, input: Readonly<{ id: string }>) {
@@ -221,10 +236,9 @@ export function createCatalog(deps: CatalogDeps) {
     const { item, deployments } = await call.transact(async (tx) => {
       const item = await findOwn(tx, principal, input.id)
       const deployments = await store.listDeployments(tx, item.tenant, item.id)
-      for (const deployment of deployments)
-        for (const value of secretsOf(deployment)) await deps.secrets.remove(tx, item.tenant, value)
-      for (const value of secretsIn(item.config)) await deps.secrets.remove(tx, item.tenant, value)
       await store.deleteItem(tx, item.tenant, item.id)
+      const references = [...deployments.flatMap(secretsOf), ...secretsIn(item.config)]
+      await removeUnusedSecrets(deps, tx, item.tenant, references)
       await deps.noteChange(tx, item.tenant)
       return { item, deployments }
     })
@@ -259,10 +273,10 @@ const emptyAbout = {
 /** What people read, and how it is run; what was left out is in neither. */
 function parted(input: AboutInput & ServerConfig): Readonly<{ about: Partial<CatalogItem>; config: ServerConfig }> {
   const { name: _, scope: __, teams: ___, ...rest } = input
-  const given = Object.entries(rest).filter(([, value]) => value !== undefined)
+  const present = Object.entries(rest).filter(([, value]) => value !== undefined)
   return {
-    about: Object.fromEntries(given.filter(([key]) => key in emptyAbout)) as Partial<CatalogItem>,
-    config: Object.fromEntries(given.filter(([key]) => !(key in emptyAbout))) as ServerConfig,
+    about: Object.fromEntries(present.filter(([key]) => key in emptyAbout)) as Partial<CatalogItem>,
+    config: Object.fromEntries(present.filter(([key]) => !(key in emptyAbout))) as ServerConfig,
   }
 }
 
@@ -275,7 +289,7 @@ async function teamIds(
   const found: string[] = []
   for (const reference of references) {
     const team = await teams.find(tx, tenant, reference)
-    if (team === undefined) throw invalid('teams', 'names a team that there is not')
+    if (team === undefined) throw invalid('teams', 'names a team that does not exist')
     found.push(team.id)
   }
   return [...new Set(found)]
@@ -326,13 +340,6 @@ async function withSecretsStored(
   }
 }
 
-const secretsIn = ({ environment, oauthConfig, enterpriseManagedConfig }: ServerConfig): readonly string[] =>
-  [
-    ...(environment ?? []).map(({ value }) => value),
-    oauthConfig?.client_secret,
-    enterpriseManagedConfig?.client_secret,
-  ].filter((value) => value !== undefined && parseReference(value) !== undefined) as string[]
-
 const recordOf = ({ id, name, sharing, serverType }: CatalogItem) => ({
   id,
   name,
@@ -342,7 +349,7 @@ const recordOf = ({ id, name, sharing, serverType }: CatalogItem) => ({
   server_type: serverType,
 })
 
-export const itemView = (item: CatalogItem) => ({
+const itemView = (item: CatalogItem) => ({
   id: item.id,
   name: item.name,
   scope: item.sharing.scope,

@@ -1,11 +1,12 @@
 import { parse } from 'yaml'
 import { AppError } from '../../contract/app-error.ts'
+import { parseReference } from '../secrets/rules.ts'
 import type { ServerType } from './ports.ts'
 import { type ServerConfig, valueFields } from './rules.ts'
 
 /** What a server is when nobody says: something with an address is reached, something with a command is run. */
-export function serverTypeOf(given: ServerType | undefined, config: ServerConfig): ServerType {
-  if (given !== undefined) return given
+export function serverTypeOf(requested: ServerType | undefined, config: ServerConfig): ServerType {
+  if (requested !== undefined) return requested
   if (typeof config.serverUrl === 'string') return 'remote'
   if (config.command !== undefined || config.dockerImage !== undefined) return 'local'
   throw invalid('serverType', 'give serverUrl for a remote server, or command for a local one')
@@ -64,10 +65,10 @@ function requireHeaders(config: ServerConfig): void {
   const fromExchange = config.enterpriseManagedConfig?.header_name ?? []
   const names = [...fromAuth, ...fromUser, ...[fromExchange].flat()].map((name) => name.toLowerCase())
   for (const { name, type } of config.authFields ?? []) {
-    if (type === 'cookie' && !TOKEN.test(name)) throw invalid('authFields', 'has a name that no cookie has')
+    if (type === 'cookie' && !TOKEN.test(name)) throw invalid('authFields', 'has a name that is not valid for a cookie')
   }
   for (const name of names) {
-    if (!TOKEN.test(name)) throw invalid('headerName', 'has a character that no header has')
+    if (!TOKEN.test(name)) throw invalid('headerName', 'has a character that is not allowed in the name of a header')
     if (managedHeaders.has(name)) throw invalid('headerName', 'names a header that the protocol sets itself')
   }
   requireDistinct('headerName', names)
@@ -83,7 +84,7 @@ export function requireExchange({
   }
   const { injection = 'bearer', header_name: name } = exchange
   if ((injection === 'header') !== (name !== undefined)) {
-    throw invalid('enterpriseManagedConfig.header_name', 'goes with injection header, and with no other')
+    throw invalid('enterpriseManagedConfig.header_name', 'is required with injection header, and not allowed otherwise')
   }
   if (exchange.client_secret !== undefined && exchange.client_id === undefined) {
     throw invalid('enterpriseManagedConfig.client_id', 'a client_secret needs the client_id that it belongs to')
@@ -105,7 +106,7 @@ function requireUserFields({ userConfig }: ServerConfig): void {
   for (const [name, field] of Object.entries(userConfig ?? {})) {
     const at = `userConfig.${name}`
     if (field.sensitive === true && field.default !== undefined) {
-      throw invalid(at, 'a sensitive field cannot have a default, which everybody could read')
+      throw invalid(at, 'a sensitive field cannot have a default, because everyone could read it')
     }
     if (field.sensitive === true && field.promptOnInstallation === false) {
       throw invalid(at, 'a sensitive field must be asked for: leave promptOnInstallation out')
@@ -115,7 +116,7 @@ function requireUserFields({ userConfig }: ServerConfig): void {
     }
     if (!isPlain(field.default)) throw invalid(at, 'default must be text, a number, true or false, or a list of texts')
     if (field.min !== undefined && field.max !== undefined && field.min > field.max) {
-      throw invalid(at, 'min is above max')
+      throw invalid(at, 'min is greater than max')
     }
   }
 }
@@ -140,8 +141,16 @@ function requireDeploymentSpec(text: string): void {
 
 function requireDistinct(field: string, names: readonly string[]): void {
   const twice = names.find((name, index) => names.indexOf(name) !== index)
-  if (twice !== undefined) throw invalid(field, 'has a name twice')
+  if (twice !== undefined) throw invalid(field, 'has the same name twice')
 }
 
 export const invalid = (field: string, rule: string): AppError =>
   new AppError('ERR_INVALID_INPUT', `${field}: ${rule}.`, { field, constraint: rule })
+
+/** The references among what a server is configured with. */
+export const secretsIn = ({ environment, oauthConfig, enterpriseManagedConfig }: ServerConfig): readonly string[] =>
+  [
+    ...(environment ?? []).map(({ value }) => value),
+    oauthConfig?.client_secret,
+    enterpriseManagedConfig?.client_secret,
+  ].filter((value) => value !== undefined && parseReference(value) !== undefined) as string[]

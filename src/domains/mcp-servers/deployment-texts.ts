@@ -11,7 +11,7 @@ export const secretsOf = ({ values, grant }: Deployment): readonly string[] => [
 ]
 
 export const alreadyDeployed = ({ id, sharing }: Deployment): AppError =>
-  new AppError('ERR_ALREADY_EXISTS', `scope: the server is deployed for this ${sharing.scope} already.`, {
+  new AppError('ERR_ALREADY_EXISTS', `scope: the server is already deployed for this ${sharing.scope}.`, {
     field: 'scope',
     deployment_id: id,
   })
@@ -26,7 +26,7 @@ export const noDeployment = (id: string): AppError =>
   )
 
 export const problemText = (error: unknown): string =>
-  error instanceof AppError ? `${error.code}: ${error.message}` : 'ERR_INTERNAL: The MCP server could not be asked.'
+  error instanceof AppError ? `${error.code}: ${error.message}` : 'ERR_INTERNAL: The MCP server could not be queried.'
 
 export const recordOf = (item: CatalogItem, { id, sharing, status }: Deployment) => ({
   deployment_id: id,

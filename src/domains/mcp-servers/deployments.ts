@@ -24,13 +24,15 @@ import {
   secretsOf,
 } from './deployment-texts.ts'
 import { storeToolList } from './discovery.ts'
+import type { ExchangedCredentials } from './exchanged-credentials.ts'
 import { type Grants, needsAuthorization } from './grants.ts'
 import type { CatalogItem, Deployment, DeploymentStatus, McpServerStore } from './ports.ts'
 import { hasOwnValue, mayDirect, missingFields, valueFields } from './rules.ts'
-import type { UpstreamAddress, UpstreamAuthorization, UpstreamRuntime } from './runtime.ts'
+import type { UpstreamAddress, UpstreamRuntime } from './runtime.ts'
 import { specOf } from './spec.ts'
+import { removeUnusedSecrets } from './unused-secrets.ts'
 
-export type DeploymentDeps = Readonly<{
+type DeploymentDeps = Readonly<{
   store: McpServerStore
   catalog: Pick<Catalog, 'find'>
   secrets: Pick<SecretService, 'put' | 'remove' | 'resolve' | 'requireMayRefer'>
@@ -39,7 +41,7 @@ export type DeploymentDeps = Readonly<{
   grants: Pick<Grants, 'authorizationOf'>
   teams: TeamDirectory
   database: Pick<Database, 'read' | 'write'>
-  clock: Pick<Clock, 'nowMs'>
+  clock: Clock
   random: Random
   logger: Logger
   noteChange(tx: WriteTx, tenant: TenantId): Promise<void>
@@ -79,7 +81,7 @@ export function createDeployments(deps: DeploymentDeps) {
   /** `exchanged` makes the credentials of a single caller, who then has a connection of their own. */
   const addressOf = (
     { tenant, id }: Pick<Deployment, 'tenant' | 'id'>,
-    exchanged?: Readonly<{ caller: string; authorization: UpstreamAuthorization }>,
+    exchanged?: ExchangedCredentials,
   ): UpstreamAddress => ({
     tenant,
     deploymentId: id,
@@ -139,12 +141,12 @@ export function createDeployments(deps: DeploymentDeps) {
     tx: WriteTx,
     { principal, nowMs }: Pick<Call, 'principal' | 'nowMs'>,
     item: CatalogItem,
-    given: Readonly<Record<string, string>>,
+    input: Readonly<Record<string, string>>,
     from: 'caller' | 'page',
   ): Promise<Record<string, string>> {
     const fields = new Map(valueFields(item.config).map((field) => [field.name, field]))
     const stored: Record<string, string> = {}
-    for (const [name, value] of Object.entries(given)) {
+    for (const [name, value] of Object.entries(input)) {
       const field = fields.get(name)
       if (field === undefined)
         throw invalid(
@@ -182,9 +184,9 @@ export function createDeployments(deps: DeploymentDeps) {
         throw alreadyDeployed(before)
       }
       // Beside values of another person's choice, those of the author could be sent where that person likes.
-      const isKept = before !== undefined && (input.values === undefined || mayDirect(principal, before))
-      const kept = isKept ? before.values : {}
-      const values = { ...kept, ...(await storedValues(tx, call, item, input.values ?? {}, 'caller')) }
+      const keepsValues = before !== undefined && (input.values === undefined || mayDirect(principal, before))
+      const retained = keepsValues ? before.values : {}
+      const values = { ...retained, ...(await storedValues(tx, call, item, input.values ?? {}, 'caller')) }
       const missing = missingFields(item.config, values)
       const status: DeploymentStatus = missing.length > 0 ? 'pending' : 'discovering-tools'
       const deployment: Deployment = {
@@ -200,7 +202,7 @@ export function createDeployments(deps: DeploymentDeps) {
         updatedAtMs: nowMs,
       }
       if (before === undefined) {
-        await requireRoom(store, tx, tenant)
+        await requireQuota(store, tx, tenant)
         await store.insertDeployment(tx, tenant, deployment)
       } else await store.saveDeployment(tx, tenant, deployment)
       await deps.noteChange(tx, tenant)
@@ -252,7 +254,6 @@ export function createDeployments(deps: DeploymentDeps) {
     const item = await store.findItem(write, tenant, before.catalogId)
     if (item === undefined) throw noDeployment(id)
     const stored = await storedValues(write, call, item, values, 'page')
-    for (const name of Object.keys(stored)) await deps.secrets.remove(write, tenant, before.values[name] ?? '')
     const next = {
       ...before,
       values: { ...before.values, ...stored },
@@ -261,6 +262,8 @@ export function createDeployments(deps: DeploymentDeps) {
       updatedAtMs: nowMs,
     }
     await store.saveDeployment(write, tenant, next)
+    const replaced = Object.keys(stored).map((name) => before.values[name] ?? '')
+    await removeUnusedSecrets(deps, write, tenant, replaced)
     call.record({ kind: 'mcp_server_values_entered', body: { deployment_id: id, fields: Object.keys(values) } })
     // The person does not wait for the server: what came of it is in the list of deployments.
     setTimeout(() => void reconnect(tenant, id), 0)
@@ -358,12 +361,12 @@ export function createDeployments(deps: DeploymentDeps) {
     const deployment = await call.transact(async (tx) => {
       const found = await find(tx, principal, serverId)
       if (!canModify(principal, 'mcpServerInstallation', found.sharing)) {
-        throw new AppError('ERR_PERMISSION_DENIED', 'You see this deployment, but you may not remove it.', {
+        throw new AppError('ERR_PERMISSION_DENIED', 'You can see this deployment, but you may not remove it.', {
           id: serverId,
         })
       }
-      for (const value of secretsOf(found)) await deps.secrets.remove(tx, found.tenant, value)
       await store.deleteDeployment(tx, found.tenant, found.id)
+      await removeUnusedSecrets(deps, tx, found.tenant, secretsOf(found))
       await deps.noteChange(tx, found.tenant)
       return found
     })
@@ -382,12 +385,15 @@ export function createDeployments(deps: DeploymentDeps) {
 /** What tells nothing of the server. */
 const broken: ReadonlySet<string> = new Set(['ERR_SHUTTING_DOWN', 'ERR_CANCELLED', 'ERR_BUSY'])
 
-async function requireRoom(store: McpServerStore, tx: WriteTx, tenant: TenantId): Promise<void> {
+async function requireQuota(store: McpServerStore, tx: WriteTx, tenant: TenantId): Promise<void> {
   const count = (await store.listDeployments(tx, tenant)).length
   if (count < limits.mcpDeploymentsMax) return
-  throw new AppError('ERR_QUOTA_EXCEEDED', `There are ${count} deployments of MCP servers, and no more are kept.`)
+  throw new AppError(
+    'ERR_QUOTA_EXCEEDED',
+    `There are ${count} deployments of MCP servers, which is the limit. Remove one that is not needed.`,
+  )
 }
 
 function requireNoReference(name: string, value: string): void {
-  if (parseReference(value) !== undefined) throw invalid(name, 'enter the value itself, not where it is kept')
+  if (parseReference(value) !== undefined) throw invalid(name, 'enter the value itself, not a reference to it')
 }

@@ -1,9 +1,11 @@
 import { limits } from '../../contract/limits.ts'
 import type { WriteTx } from '../../contract/tx.ts'
 import { canonicalJson, type Json } from '../../kernel/canonical-json.ts'
+import type { Clock } from '../../kernel/clock.ts'
 import type { Random } from '../../kernel/random.ts'
+import { createTimeSlicer } from '../../kernel/time-slicer.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
-import type { CatalogItem, McpServerStore, StoredTool } from './ports.ts'
+import type { CatalogItem, McpServerStore, NamedTool, StoredTool } from './ports.ts'
 import type { ListedTool } from './runtime.ts'
 import { toolName } from './tool-names.ts'
 
@@ -12,19 +14,22 @@ import { toolName } from './tool-names.ts'
  * it, also when it was gone for a while. Answers whether anything changed.
  */
 export async function storeToolList(
-  { store, random }: Readonly<{ store: McpServerStore; random: Random }>,
+  { store, random, clock }: Readonly<{ store: McpServerStore; random: Random; clock: Clock }>,
   tx: WriteTx,
   item: CatalogItem,
   listed: readonly ListedTool[],
   nowMs: number,
 ): Promise<boolean> {
   const { tenant } = item
-  const all = await store.listTools(tx, tenant)
-  const taken = takenNames(all)
-  const known = new Map(all.filter(({ catalogId }) => catalogId === item.id).map((tool) => [tool.upstreamName, tool]))
+  const slicer = createTimeSlicer(clock, neverAborted)
+  const taken = takenNames(await store.listToolNames(tx, tenant))
+  await slicer.pause()
+  const known = new Map((await store.listTools(tx, tenant, item.id)).map((tool) => [tool.upstreamName, tool]))
   const changed: StoredTool[] = []
   const usable = listed.slice(0, limits.mcpToolsPerServerMax)
   for (const tool of usable) {
+    const pause = slicer.pause()
+    if (pause !== undefined) await pause
     const before = known.get(tool.name)
     const next = merged(item, before, tool, {
       newId: () => uuidOf(random.bytes(16)),
@@ -39,11 +44,18 @@ export async function storeToolList(
   }
   if (changed.length === 0) return false
   const listVersion = await store.raiseVersion(tx, tenant)
-  for (const tool of changed) await store.putTool(tx, tenant, { ...tool, listVersion })
+  for (const tool of changed) {
+    const pause = slicer.pause()
+    if (pause !== undefined) await pause
+    await store.putTool(tx, tenant, { ...tool, listVersion })
+  }
   return true
 }
 
-const takenNames = (tools: readonly StoredTool[]): Set<string> =>
+/** A server may list very many: others are served in between. */
+const neverAborted = new AbortController().signal
+
+const takenNames = (tools: readonly NamedTool[]): Set<string> =>
   new Set(tools.flatMap(({ name, aliases }) => [name, ...aliases]))
 
 function merged(
@@ -75,10 +87,10 @@ const isSame = (one: StoredTool, other: StoredTool): boolean =>
 /** After the server got another name: its tools get one too, and answer to the old one. */
 export async function renameTools(store: McpServerStore, tx: WriteTx, item: CatalogItem): Promise<void> {
   const { tenant } = item
-  const all = await store.listTools(tx, tenant)
-  const own = all.filter(({ catalogId }) => catalogId === item.id)
+  const own = await store.listTools(tx, tenant, item.id)
   if (own.length === 0) return
-  const taken = takenNames(all.filter(({ catalogId }) => catalogId !== item.id))
+  const names = await store.listToolNames(tx, tenant)
+  const taken = takenNames(names.filter(({ catalogId }) => catalogId !== item.id))
   const listVersion = await store.raiseVersion(tx, tenant)
   for (const tool of own) {
     const name = toolName(item, tool.upstreamName, (candidate) => taken.has(candidate))

@@ -1,44 +1,79 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
-import type { SubjectToken } from '../../contract/upstream-tools.ts'
+import { identityOf, type Principal, userIdOf } from '../../contract/principal.ts'
+import type { Subjects } from '../../contract/upstream-tools.ts'
 import type { Clock } from '../../kernel/clock.ts'
+import { sha256Hex } from '../../kernel/hash.ts'
 import type { SecretService } from '../secrets/service.ts'
 import type { OauthClient } from './oauth.ts'
 import type { CatalogItem } from './ports.ts'
 import type { ExchangeConfig } from './rules.ts'
 import type { UpstreamAuthorization } from './runtime.ts'
 
-export type ExchangeDeps = Readonly<{
+type ExchangeDeps = Readonly<{
   secrets: Pick<SecretService, 'resolve'>
   oauth: Pick<OauthClient, 'exchange'>
+  subjects: Subjects
+  /** Where people sign in, for callers that did not come in through an address of this server. */
+  origin: string
   database: Pick<Database, 'read'>
   clock: Pick<Clock, 'nowMs'>
 }>
 
 export type CredentialExchange = ReturnType<typeof createCredentialExchange>
 
-/** Why the tools of an item cannot be used with credentials that an identity provider gives out; undefined if they can. */
-export const exchangeProblem = ({ config }: Pick<CatalogItem, 'config'>): string | undefined =>
-  config.enterpriseManagedConfig === undefined
-    ? 'the MCP server has no enterpriseManagedConfig, which says where tokens are exchanged; add it with edit_mcp_config, or use static or dynamic'
-    : undefined
+/** Credentials of one caller: `caller` is another for everybody, and for each of their sign-ins. */
+export type ExchangedCredentials = Readonly<{ caller: string; authorization: UpstreamAuthorization }>
 
-/** Credentials for one caller, in return for a token with which that caller came. They are held by a connection and never stored. */
+/** Why the tools of an item cannot be used with credentials that an identity provider gives out; undefined if they can. */
+export function exchangeProblem(
+  { config, tenant }: Pick<CatalogItem, 'config' | 'tenant'>,
+  subjects: Pick<Subjects, 'sourceAt'>,
+): string | undefined {
+  const { enterpriseManagedConfig: exchange } = config
+  if (exchange === undefined) {
+    return 'the MCP server has no enterpriseManagedConfig, which says where tokens are exchanged; add it with edit_mcp_config, or use static or dynamic'
+  }
+  if (subjects.sourceAt(tenant, exchange.token_endpoint) !== undefined) return undefined
+  return 'no identity provider of this server lets its tokens be exchanged at the token_endpoint of enterpriseManagedConfig; the operator adds that address to exchange_endpoints of the provider (oidc_providers), or use static or dynamic'
+}
+
+/**
+ * Credentials for one caller, in return for the token of an identity provider with which that person signed in. They are held by a
+ * connection and never stored.
+ */
 export function createCredentialExchange(deps: ExchangeDeps) {
-  return (item: CatalogItem, subject: SubjectToken | undefined): UpstreamAuthorization => {
-    const problem = exchangeProblem(item)
+  return async (
+    item: CatalogItem,
+    { principal, origin = deps.origin }: Readonly<{ principal: Principal; origin?: string }>,
+  ): Promise<ExchangedCredentials> => {
+    const problem = exchangeProblem(item, deps.subjects)
     if (problem !== undefined) throw new AppError('ERR_FEATURE_DISABLED', `credentialResolutionMode: ${problem}.`)
-    if (subject === undefined) throw noSubject(item)
     const config = item.config.enterpriseManagedConfig!
+    const source = deps.subjects.sourceAt(item.tenant, config.token_endpoint)!
+    const subject = await deps.subjects.subjectOf(principal, source)
+    const signIn = `${origin}/sign-in/provider/${source.id}`
+    if (subject === undefined) throw signInFirst(item, signIn, missing(principal))
     let current: Promise<Readonly<{ token: string; endsAtMs: number }>> | undefined
+
+    /** What the provider refuses, it accepts after the next sign-in: the token of this one has ended or was taken back. */
+    const subjectToken = () =>
+      subject.token(config.subject_token_type ?? 'access_token').catch((error: unknown) => {
+        throw signInFirst(item, signIn, 'Your token of that provider has ended.', error)
+      })
 
     async function exchange() {
       const { client_secret: secret } = config
       const client_secret =
         secret === undefined ? undefined : await deps.secrets.resolve(deps.database.read, item.tenant, secret)
       const { signal } = new AbortController()
-      const tokens = await deps.oauth.exchange({ ...config, client_secret }, subject!, signal)
+      const tokens = await deps.oauth
+        .exchange({ ...config, client_secret }, await subjectToken(), signal)
+        .catch((error: unknown) => {
+          if (!(error instanceof AppError) || error.details['oauth_error'] !== 'invalid_grant') throw error
+          throw signInFirst(item, signIn, 'The provider does not accept your token any more.', error)
+        })
       const lastsMs = tokens.expiresInSecs === undefined ? Number.POSITIVE_INFINITY : tokens.expiresInSecs * 1_000
       return { token: tokens.accessToken, endsAtMs: deps.clock.nowMs() + lastsMs - limits.mcpTokenRenewalMs }
     }
@@ -52,7 +87,7 @@ export function createCredentialExchange(deps: ExchangeDeps) {
       return made
     }
 
-    return {
+    const authorization: UpstreamAuthorization = {
       async token() {
         const known = await (current ?? begin())
         return known.endsAtMs > deps.clock.nowMs() ? known.token : (await begin()).token
@@ -63,6 +98,7 @@ export function createCredentialExchange(deps: ExchangeDeps) {
       },
       ...injectionOf(config),
     }
+    return { caller: sha256Hex(`${identityOf(principal)}\n${subject.id}`), authorization }
   }
 }
 
@@ -71,9 +107,15 @@ function injectionOf({ injection = 'bearer', header_name }: ExchangeConfig): Pic
   return { header: injection === 'raw' ? 'authorization' : header_name! }
 }
 
-const noSubject = ({ id, name }: CatalogItem): AppError =>
+const missing = (principal: Principal): string =>
+  userIdOf(identityOf(principal)) === undefined
+    ? 'You are not a person who signed in: connect by OAuth as one.'
+    : 'You have not signed in with it, or that session is over.'
+
+const signInFirst = ({ id, name }: CatalogItem, url: string, why: string, cause?: unknown): AppError =>
   new AppError(
     'ERR_CREDENTIAL_REQUIRED',
-    'The MCP server is used with a token that an identity provider gives out for the caller, in return for a token of that provider. You came without one: connect with it, or use a deployment with credentials of its own.',
-    { catalog_id: id, server: name },
+    `The MCP server needs a token that an identity provider issues in exchange for the one with which you signed in. ${why} Sign in at ${url}, then call again.`,
+    { catalog_id: id, server: name, sign_in_url: url },
+    { cause },
   )

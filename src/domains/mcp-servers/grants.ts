@@ -10,7 +10,7 @@ import type { Grant, OauthClient, OauthTokens } from './oauth.ts'
 import type { Deployment, McpServerStore } from './ports.ts'
 import type { UpstreamAuthorization } from './runtime.ts'
 
-export type GrantDeps = Readonly<{
+type GrantDeps = Readonly<{
   store: Pick<McpServerStore, 'findDeployment' | 'saveDeployment'>
   secrets: Pick<SecretService, 'resolve' | 'enter'>
   oauth: Pick<OauthClient, 'refresh'>
@@ -45,7 +45,7 @@ export function createGrants(deps: GrantDeps) {
   async function current(tenant: TenantId, id: string, serverUrl: string): Promise<[Deployment, Grant]> {
     const deployment = await store.findDeployment(database.read, tenant, id)
     const grant = deployment && (await find(database.read, deployment, serverUrl))
-    if (deployment === undefined || grant === undefined) throw ended(id, 'nobody has allowed it')
+    if (deployment === undefined || grant === undefined) throw ended(id, 'nobody has authorized it')
     return [deployment, grant]
   }
 
@@ -107,8 +107,8 @@ export function createGrants(deps: GrantDeps) {
       return {
         async token() {
           const { accessToken, refreshToken, expiresAtMs } = grant!
-          const isEnding = expiresAtMs !== null && expiresAtMs - limits.mcpTokenRenewalMs <= deps.clock.nowMs()
-          if (isEnding && refreshToken !== undefined) await renewOnce(accessToken)
+          const isExpiring = expiresAtMs !== null && expiresAtMs - limits.mcpTokenRenewalMs <= deps.clock.nowMs()
+          if (isExpiring && refreshToken !== undefined) await renewOnce(accessToken)
           return grant!.accessToken
         },
         async renew(refused = grant!.accessToken) {
@@ -142,6 +142,6 @@ function refusalOf(id: string, error: unknown): AppError {
 const ended = (id: string, why: string): AppError =>
   new AppError(
     UNAUTHORIZED,
-    `The authorization for the MCP server has ended (${why}). Call authorize_mcp_server for a link on which a person signs in again.`,
+    `The authorization for the MCP server has ended (${why}). Call authorize_mcp_server for a link where a person can sign in again.`,
     { deployment_id: id },
   )

@@ -9,13 +9,13 @@ import { type Random, randomId } from '../../kernel/random.ts'
 import type { SecretLinks } from '../secrets/links.ts'
 import type { InstallationRequest, InstallationRequestStore, WantedServer } from './ports.ts'
 
-export type InstallationRequestDeps = Readonly<{
+type InstallationRequestDeps = Readonly<{
   store: InstallationRequestStore
   links: Pick<SecretLinks, 'create' | 'originFor' | 'onValues'>
   random: Random
 }>
 
-export type RequestInput = Readonly<{
+type RequestInput = Readonly<{
   name?: string | undefined
   reason?: string | undefined
   serverUrl?: string | undefined

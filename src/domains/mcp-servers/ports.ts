@@ -3,7 +3,7 @@ import type { Sharing } from '../../contract/sharing.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { ServerConfig } from './rules.ts'
 
-export const serverTypes = ['local', 'remote', 'builtin'] as const
+const serverTypes = ['local', 'remote', 'builtin'] as const
 export type ServerType = (typeof serverTypes)[number]
 
 /** A server that can be deployed: what it is, and how it is run or reached. Values that differ by deployment are not here. */
@@ -28,7 +28,7 @@ export type CatalogItem = Readonly<{
   updatedAtMs: number
 }>
 
-export const deploymentStatuses = ['pending', 'discovering-tools', 'success', 'error'] as const
+const deploymentStatuses = ['pending', 'discovering-tools', 'success', 'error'] as const
 export type DeploymentStatus = (typeof deploymentStatuses)[number]
 
 /** A catalogue item in use, with the values that it needs. One of the scope `team` has one team. */
@@ -66,6 +66,8 @@ export type StoredTool = Readonly<{
   removedAtMs: number | null
 }>
 
+export type NamedTool = Pick<StoredTool, 'id' | 'catalogId' | 'name' | 'aliases'>
+
 /** Every method answers for one tenant only. */
 export type McpServerStore = Readonly<{
   insertItem(tx: WriteTx, tenant: TenantId, item: CatalogItem): Promise<void>
@@ -87,13 +89,15 @@ export type McpServerStore = Readonly<{
   findTool(tx: ReadTx | WriteTx, tenant: TenantId, id: string): Promise<StoredTool | undefined>
   /** By name, removed ones included; of one catalogue item, or of all. */
   listTools(tx: ReadTx | WriteTx, tenant: TenantId, catalogId?: string): Promise<StoredTool[]>
+  /** What every tool of the tenant is called, removed ones included; without the schemas, which take most of the time. */
+  listToolNames(tx: ReadTx | WriteTx, tenant: TenantId): Promise<NamedTool[]>
   /** Counts the changes of what the tenant's callers may see of the tools. Answers the new number. */
   raiseVersion(tx: WriteTx, tenant: TenantId): Promise<number>
   /** Of every tenant that has one: for the start, before anybody asks. */
   versions(tx: ReadTx): Promise<ReadonlyMap<TenantId, number>>
 }>
 
-export const requestStatuses = ['pending', 'approved', 'declined'] as const
+const requestStatuses = ['pending', 'approved', 'declined'] as const
 export type RequestStatus = (typeof requestStatuses)[number]
 
 /** A server that a requester would like to have in the registry, as described by the requester. */
@@ -104,7 +108,7 @@ export type WantedServer = Readonly<{
   repository: string | null
   catalogId: string | null
 }>
-export type RequestNote = Readonly<{ author: string; text: string; atMs: number }>
+type RequestNote = Readonly<{ author: string; text: string; atMs: number }>
 
 export type InstallationRequest = Readonly<{
   tenant: TenantId

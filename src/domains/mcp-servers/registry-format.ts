@@ -6,7 +6,7 @@ import type { Catalog } from './catalog.ts'
 import type { CatalogItem } from './ports.ts'
 import { type ServerConfig, valueFields } from './rules.ts'
 
-export type RegistryQuery = Readonly<{
+type RegistryQuery = Readonly<{
   name?: string | undefined
   version?: string | undefined
   search?: string | undefined
@@ -34,12 +34,12 @@ export function createRegistryReader(catalog: Pick<Catalog, 'visible'>) {
         name > after,
     )
     if (query.name !== undefined && found.length === 0) throw notFound(query.name)
-    const shown = found.slice(0, query.limit ?? limits.mcpRegistryPageDefault)
-    const last = shown.length < found.length ? shown.at(-1) : undefined
+    const displayed = found.slice(0, query.limit ?? limits.mcpRegistryPageDefault)
+    const last = displayed.length < found.length ? displayed.at(-1) : undefined
     return {
-      servers: shown.map(entryOf),
+      servers: displayed.map(entryOf),
       metadata: {
-        count: shown.length,
+        count: displayed.length,
         ...(last === undefined ? {} : { nextCursor: Buffer.from(last.name).toString('base64url') }),
       },
     }

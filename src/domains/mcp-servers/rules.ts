@@ -1,9 +1,10 @@
 import { isPermitted } from '../../contract/permissions.ts'
 import { identityOf, type Principal } from '../../contract/principal.ts'
 import type { Sharing } from '../../contract/sharing.ts'
+import type { SubjectTokenType } from '../../contract/upstream-tools.ts'
 
 /** How a server is run or reached, in the words of the tools that take it. */
-export type AuthField = Readonly<{
+type AuthField = Readonly<{
   name: string
   label: string
   type: 'header' | 'query' | 'cookie'
@@ -23,7 +24,7 @@ export type EnvironmentVariable = Readonly<{
   mounted?: boolean | undefined
 }>
 
-export type UserField = Readonly<{
+type UserField = Readonly<{
   type: 'string' | 'number' | 'boolean' | 'directory' | 'file'
   title?: string | undefined
   description?: string | undefined
@@ -63,6 +64,8 @@ export type ExchangeConfig = Readonly<{
   audience?: string | undefined
   scopes?: readonly string[] | undefined
   requested_token_type?: string | undefined
+  /** Which token of the caller is exchanged, as what; the access token by default. */
+  subject_token_type?: SubjectTokenType | undefined
   /** Where the token is sent: `Authorization: Bearer TOKEN`, `Authorization: TOKEN`, or a header of its own. */
   injection?: 'bearer' | 'raw' | 'header' | undefined
   header_name?: string | undefined
@@ -98,7 +101,7 @@ export type ServerConfig = Readonly<{
 }>
 
 /** Where a deployment's own values come from. */
-export type ValueField = Readonly<{
+type ValueField = Readonly<{
   name: string
   label: string
   description: string

@@ -1,3 +1,4 @@
+import type { CallingClient } from '../../contract/calling-client.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { RawAnswer } from '../../contract/raw-answer.ts'
 import type { UpstreamCallOptions } from '../../contract/upstream-tools.ts'
@@ -63,7 +64,7 @@ export type ListedTool = Readonly<{
   annotations?: Readonly<Record<string, unknown>>
 }>
 
-export const contentMethods = [
+const contentMethods = [
   'resources/list',
   'resources/templates/list',
   'resources/read',
@@ -73,7 +74,8 @@ export const contentMethods = [
 ] as const
 export type ContentMethod = (typeof contentMethods)[number]
 
-export const instanceStates = ['stopped', 'starting', 'running', 'backing-off'] as const
+/** Of a server with several connections the last of these that one of them is in. */
+export const instanceStates = ['stopped', 'backing-off', 'starting', 'running'] as const
 export type InstanceState = Readonly<{
   state: (typeof instanceStates)[number]
   /** Why the last connection ended or was not made; undefined when all is well. */
@@ -83,8 +85,8 @@ export type InstanceState = Readonly<{
 }>
 
 /**
- * Connections to MCP servers, one for each deployment: opened on first use, closed when idle, opened again with increasing
- * pauses when they fail. Nothing that it starts outlives it. Failures are AppErrors with ERR_UPSTREAM_UNAVAILABLE, unless
+ * Connections to MCP servers: one for all callers of a deployment, and one for each client that a server may ask something. They are
+ * opened on first use, closed when idle, and opened again with increasing pauses when they fail. Nothing that it starts outlives it. Failures are AppErrors with ERR_UPSTREAM_UNAVAILABLE, unless
  * something of ours says why.
  */
 export type UpstreamRuntime = Readonly<{
@@ -100,8 +102,13 @@ export type UpstreamRuntime = Readonly<{
     at: UpstreamAddress,
     method: ContentMethod,
     params: Readonly<Record<string, unknown>>,
-    signal: AbortSignal,
+    options: UpstreamCallOptions,
   ): Promise<unknown>
+  /**
+   * Tells the client when the resource changes, until the signal is aborted. False if the server has no such resource, or does not tell
+   * of changes.
+   */
+  subscribe(at: UpstreamAddress, uri: string, client: CallingClient, signal: AbortSignal): Promise<boolean>
   stateOf(deploymentId: string): InstanceState
   /** Ends the connection and the process; the next use begins anew. */
   stop(deploymentId: string): Promise<void>

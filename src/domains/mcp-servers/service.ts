@@ -7,7 +7,7 @@ import type { InstallationRequests } from './installation-requests.ts'
 import type { CatalogItem, McpServerStore } from './ports.ts'
 import { createRegistryReader } from './registry-format.ts'
 
-export type McpServerDeps = Readonly<{
+type McpServerDeps = Readonly<{
   store: McpServerStore
   catalog: Catalog
   deployments: Deployments
@@ -118,6 +118,9 @@ export function createMcpServerService({
     editConfig: catalog.editConfig,
     remove: catalog.remove,
     deploy,
+    /** For the caller alone. */
+    install: (call: Call, input: Pick<DeployInput, 'catalogId' | 'values'>) =>
+      deploy(call, { ...input, scope: 'personal' }),
     authorize: authorizations.request,
     finishAuthorization: authorizations.finish,
     listDeployments: deployments.list,

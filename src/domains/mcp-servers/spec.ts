@@ -37,8 +37,8 @@ type ValueAt = (name: string) => string | undefined
 async function valuesOf({ tenant, config }: CatalogItem, { values }: Deployment, resolve: Resolve): Promise<ValueAt> {
   const known = new Map<string, string>()
   for (const { name, default: fallback, preset } of valueFields(config)) {
-    const given = values[name] ?? (fallback === undefined ? preset : undefined)
-    const text = given === undefined ? fallback : await resolve(tenant, given)
+    const entered = values[name] ?? (fallback === undefined ? preset : undefined)
+    const text = entered === undefined ? fallback : await resolve(tenant, entered)
     if (text !== undefined) known.set(name, text)
   }
   for (const [name, field] of Object.entries(config.userConfig ?? {})) {
@@ -77,7 +77,7 @@ function headerValue(name: string, value: string): string {
   if (/^[\t\x20-\x7e\x80-\xff]*$/.test(text)) return text
   throw new AppError(
     'ERR_CREDENTIAL_REQUIRED',
-    `${name}: the value has a character that no header can have, such as a line break. Call deploy_mcp_server again and enter another.`,
+    `${name}: the value has a character that is not allowed in a header, such as a line break. Call deploy_mcp_server again and enter another.`,
     { field: name },
   )
 }
@@ -123,13 +123,13 @@ const resolved = async (tenant: TenantId, text: string | undefined, resolve: Res
 export const needsValues = ({ id, name }: CatalogItem, fields: readonly string[]): AppError =>
   new AppError(
     'ERR_CREDENTIAL_REQUIRED',
-    `The MCP server needs values that were not entered. Call deploy_mcp_server again for a link on which a person enters them.`,
+    `The MCP server needs values that were not entered. Call deploy_mcp_server again for a link where a person can enter them.`,
     { catalog_id: id, server: name, fields },
   )
 
 const noContainers = (): AppError =>
   new AppError(
     'ERR_CAPABILITY_MISSING',
-    'dockerImage: no container back end is here, so that a container image cannot be run. Give a command instead, which runs in a workspace.',
+    'dockerImage: this server has no container back end, so it cannot run a container image. Give a command instead; it runs in a workspace.',
     { field: 'dockerImage' },
   )

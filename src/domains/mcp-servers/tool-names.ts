@@ -1,7 +1,7 @@
 import { sha256Hex } from '../../kernel/hash.ts'
 
 /** Names have at most so many characters: some models and clients refuse longer ones. */
-export const TOOL_NAME_CHARS_MAX = 64
+const TOOL_NAME_CHARS_MAX = 64
 const SLUG_CHARS_MAX = 32
 const SUFFIX_CHARS = 7
 /** What other names of ours begin with. */

@@ -5,23 +5,29 @@ import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import type { ContentKind, UnreachableServer, UpstreamContent } from '../../contract/upstream-content.ts'
-import type { UpstreamCredential } from '../../contract/upstream-tools.ts'
+import type { UpstreamCallOptions, UpstreamCredential } from '../../contract/upstream-tools.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import type { Deployments } from './deployments.ts'
-import type { Deployment, McpServerStore, StoredTool } from './ports.ts'
-import type { ContentMethod, UpstreamRuntime } from './runtime.ts'
+import type { McpServerStore, StoredTool } from './ports.ts'
+import type { ContentMethod, UpstreamAddress, UpstreamRuntime } from './runtime.ts'
 
-export type UpstreamContentDeps = Readonly<{
+type UpstreamContentDeps = Readonly<{
   store: Pick<McpServerStore, 'findTool' | 'findItem'>
   read: ReadTx
-  runtime: Pick<UpstreamRuntime, 'ask'>
-  deployments: Pick<Deployments, 'addressOf'>
-  deploymentFor(tool: StoredTool, principal: Principal, credential: UpstreamCredential): Promise<Deployment>
+  runtime: Pick<UpstreamRuntime, 'ask' | 'subscribe'>
+  addressFor(
+    tool: StoredTool,
+    caller: Readonly<{ principal: Principal }>,
+    credential: UpstreamCredential,
+  ): Promise<UpstreamAddress>
   gateways: Pick<GatewayDirectory, 'offeredTo'>
 }>
 
 type ForeignObject = Readonly<Record<string, unknown>>
-type Server = Readonly<{ slug: string; ask(method: ContentMethod, params: ForeignObject): Promise<unknown> }>
+type Server = Readonly<{
+  slug: string
+  at: UpstreamAddress
+  ask(method: ContentMethod, params: ForeignObject): Promise<unknown>
+}>
 
 const listMethods: Readonly<Record<ContentKind, ContentMethod>> = {
   resources: 'resources/list',
@@ -34,7 +40,7 @@ export function createUpstreamContent(deps: UpstreamContentDeps): UpstreamConten
   const { store, read } = deps
 
   /** In the order of the assignments, each server once. */
-  async function serversOf(principal: Principal, signal: AbortSignal, unreachable: UnreachableServer[]) {
+  async function serversOf(principal: Principal, options: UpstreamCallOptions, unreachable: UnreachableServer[]) {
     const offered = principal.gateway === undefined ? undefined : await deps.gateways.offeredTo(principal)
     const servers = new Map<string, Server>()
     const failed = new Set<string>()
@@ -44,10 +50,9 @@ export function createUpstreamContent(deps: UpstreamContentDeps): UpstreamConten
       const item = await store.findItem(read, principal.tenant, tool.catalogId)
       if (item === undefined) continue
       try {
-        if (credential.mode === 'enterprise_managed') throw notExchanged()
-        const at = deps.deployments.addressOf(await deps.deploymentFor(tool, principal, credential))
-        const ask: Server['ask'] = (method, params) => deps.runtime.ask(at, method, params, signal)
-        servers.set(tool.catalogId, { slug: item.slug, ask })
+        const at = await deps.addressFor(tool, { principal }, credential)
+        const ask: Server['ask'] = (method, params) => deps.runtime.ask(at, method, params, options)
+        servers.set(tool.catalogId, { slug: item.slug, at, ask })
       } catch (error) {
         failed.add(tool.catalogId)
         unreachable.push(problemOf(item.slug, error))
@@ -59,16 +64,16 @@ export function createUpstreamContent(deps: UpstreamContentDeps): UpstreamConten
   /** The answer of the first server that has one. One that fails is told only if no other has it. */
   async function first(
     principal: Principal,
-    signal: AbortSignal,
+    options: UpstreamCallOptions,
     ask: (server: Server) => Promise<unknown>,
   ): Promise<ForeignObject | undefined> {
     const unreachable: UnreachableServer[] = []
-    for (const server of await serversOf(principal, signal, unreachable)) {
+    for (const server of await serversOf(principal, options, unreachable)) {
       try {
         const answer = await ask(server)
         if (isObject(answer)) return answer
       } catch (error) {
-        if (signal.aborted) throw error
+        if (options.signal.aborted) throw error
         unreachable.push(problemOf(server.slug, error))
       }
     }
@@ -76,7 +81,7 @@ export function createUpstreamContent(deps: UpstreamContentDeps): UpstreamConten
     if (problem === undefined) return undefined
     throw new AppError(
       'ERR_UPSTREAM_UNAVAILABLE',
-      `No MCP server of this gateway that can be reached has it, and '${problem.server}' cannot be: ${problem.message}`,
+      `No reachable MCP server of this gateway has it, and '${problem.server}' is unreachable: ${problem.message}`,
       { servers: unreachable.map(({ server }) => server) },
     )
   }
@@ -84,7 +89,7 @@ export function createUpstreamContent(deps: UpstreamContentDeps): UpstreamConten
   return {
     async list(principal, kind, signal) {
       const unreachable: UnreachableServer[] = []
-      const servers = await serversOf(principal, signal, unreachable)
+      const servers = await serversOf(principal, { signal }, unreachable)
       const lists = await Promise.all(
         servers.map(async ({ slug, ask }): Promise<readonly ForeignObject[]> => {
           try {
@@ -104,13 +109,13 @@ export function createUpstreamContent(deps: UpstreamContentDeps): UpstreamConten
       for (const item of lists.flat()) if (!byKey.has(item[key])) byKey.set(item[key], item)
       return { items: [...byKey.values()].slice(0, limits.mcpContentItemsMax), unreachable }
     },
-    async read(principal, uri, signal) {
-      const answer = await first(principal, signal, ({ ask }) => ask('resources/read', { uri }))
+    async read(principal, uri, options) {
+      const answer = await first(principal, options, ({ ask }) => ask('resources/read', { uri }))
       if (!Array.isArray(answer?.['contents'])) throw notThere('uri', 'resource')
       return answer['contents'].filter(isObject)
     },
-    async prompt(principal, input, signal) {
-      const answer = await first(principal, signal, async ({ slug, ask }) => {
+    async prompt(principal, input, options) {
+      const answer = await first(principal, options, async ({ slug, ask }) => {
         const name = ownName(slug, input.name)
         return name === undefined ? undefined : await ask('prompts/get', { name, arguments: input.arguments ?? {} })
       })
@@ -118,8 +123,19 @@ export function createUpstreamContent(deps: UpstreamContentDeps): UpstreamConten
       const { description, messages } = answer
       return { ...(typeof description === 'string' && { description }), messages: messages.filter(isObject) }
     },
+    async subscribe(principal, uri, client, signal) {
+      const answer = await first(principal, { signal, client }, async ({ at }) =>
+        (await deps.runtime.subscribe(at, uri, client, signal)) ? { deploymentId: at.deploymentId } : undefined,
+      )
+      if (answer === undefined) throw notThere('uri', 'resource that tells of changes')
+      return String(answer['deploymentId'])
+    },
+    async offers(principal, deploymentId, signal) {
+      const servers = await serversOf(principal, { signal }, [])
+      return servers.some(({ at }) => at.deploymentId === deploymentId)
+    },
     complete: (principal, params, signal) =>
-      first(principal, signal, async ({ slug, ask }) => {
+      first(principal, { signal }, async ({ slug, ask }) => {
         const ref = params['ref']
         if (!isObject(ref) || ref['type'] !== 'ref/prompt') return await ask('completion/complete', params)
         const name = ownName(slug, String(ref['name']))
@@ -134,16 +150,10 @@ const ownName = (slug: string, name: string): string | undefined =>
 const notThere = (field: string, what: string): AppError =>
   new AppError('ERR_NOT_FOUND', `${field}: no MCP server of this gateway has such a ${what}`, { field })
 
-const notExchanged = (): AppError =>
-  new AppError(
-    'ERR_FEATURE_DISABLED',
-    'Exchanged credentials are for calls of tools; resources and prompts do not use them.',
-  )
-
 const problemOf = (server: string, error: unknown): UnreachableServer =>
   error instanceof AppError
     ? { server, code: error.code, message: error.message }
-    : { server, code: 'ERR_INTERNAL', message: 'The MCP server could not be asked.' }
+    : { server, code: 'ERR_INTERNAL', message: 'The MCP server could not be queried.' }
 
 const isObject = (value: unknown): value is ForeignObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -153,16 +163,16 @@ export type McpContentService = ReturnType<typeof createMcpContentService>
 /** The same for tools: what is read is recorded as every call is. */
 export const createMcpContentService = (content: UpstreamContent) => ({
   readResource: async (
-    { principal, signal }: Pick<Call, 'principal' | 'signal'>,
+    { principal, signal, client }: Pick<Call, 'principal' | 'signal' | 'client'>,
     { uri }: Readonly<{ uri: string }>,
   ) => ({
-    contents: (await content.read(principal, uri, signal)) as readonly Json[],
+    contents: (await content.read(principal, uri, { signal, client })) as readonly Json[],
   }),
   async getPrompt(
-    { principal, signal }: Pick<Call, 'principal' | 'signal'>,
+    { principal, signal, client }: Pick<Call, 'principal' | 'signal' | 'client'>,
     input: Readonly<{ name: string; arguments?: Readonly<Record<string, string>> | undefined }>,
   ) {
-    const { messages, ...rest } = await content.prompt(principal, input, signal)
+    const { messages, ...rest } = await content.prompt(principal, input, { signal, client })
     return { ...rest, messages: messages as readonly Json[] }
   },
 })

@@ -3,16 +3,16 @@ import type { Database } from '../../contract/database.ts'
 import { isPermitted } from '../../contract/permissions.ts'
 import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
 import { sharingScopes } from '../../contract/sharing.ts'
+import { createStoreMemo } from '../../contract/store-memo.ts'
 import type { UpstreamCredential, UpstreamTarget, UpstreamTool, UpstreamTools } from '../../contract/upstream-tools.ts'
-import { sha256Hex } from '../../kernel/hash.ts'
 import type { Deployments } from './deployments.ts'
 import type { CredentialExchange } from './exchanged-credentials.ts'
 import type { CatalogItem, Deployment, McpServerStore, StoredTool } from './ports.ts'
-import type { UpstreamRuntime } from './runtime.ts'
+import type { UpstreamAddress, UpstreamRuntime } from './runtime.ts'
 
-export type UpstreamToolDeps = Readonly<{
+type UpstreamToolDeps = Readonly<{
   store: McpServerStore
-  database: Pick<Database, 'read'>
+  database: Pick<Database, 'read' | 'dataVersion'>
   runtime: Pick<UpstreamRuntime, 'callTool'>
   deployments: Pick<Deployments, 'addressOf'>
   versions: ToolVersions
@@ -22,7 +22,7 @@ export type UpstreamToolDeps = Readonly<{
 }>
 
 /** The numbers by which others see that the tools of a tenant changed. */
-export type ToolVersions = Readonly<{
+type ToolVersions = Readonly<{
   get(tenant: TenantId): number
   /** Reads the number that was committed, and tells the listeners if it has grown. */
   refresh(tenant: TenantId): Promise<void>
@@ -34,7 +34,7 @@ export type ToolVersions = Readonly<{
 export async function openToolVersions({
   store,
   database,
-}: Pick<UpstreamToolDeps, 'store' | 'database'>): Promise<ToolVersions> {
+}: Pick<UpstreamToolDeps, 'store'> & Readonly<{ database: Pick<Database, 'read'> }>): Promise<ToolVersions> {
   const known = new Map(await store.versions(database.read))
   const listeners = new Set<(tenant: TenantId) => void>()
   function note(tenant: TenantId, version: number): void {
@@ -57,13 +57,22 @@ export async function openToolVersions({
   }
 }
 
+/** Where a call of one principal goes; without an address if the call itself decides. */
+type Route = Readonly<{ tool: StoredTool; credential: UpstreamCredential; address?: UpstreamAddress }>
+
 /** The tools of the servers that are deployed, for the catalogue of tools. */
 export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools &
   Readonly<{
-    deploymentFor(tool: StoredTool, principal: Principal, credential: UpstreamCredential): Promise<Deployment>
+    /** Where the caller reaches the server of a tool, with the credentials that are for it. */
+    addressFor(
+      tool: StoredTool,
+      caller: Pick<UpstreamTarget, 'principal' | 'origin'>,
+      credential: UpstreamCredential,
+    ): Promise<UpstreamAddress>
   }> {
   const { store, versions } = deps
   const { read } = deps.database
+  const routes = createStoreMemo<Route>(deps.database)
 
   /** What an agent was assigned the tool with goes before what is found for its owner. */
   async function credentialFor(
@@ -89,29 +98,50 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools &
         (chosen.sharing.scope !== 'personal' || chosen.sharing.author === identityOf(principal))
       )
         return chosen
-      throw noCredential(tool, principal, 'the deployment that is assigned to this tool is not there, or not yours')
+      throw noCredential(tool, principal, 'the deployment that is assigned to this tool does not exist or is not yours')
     }
     const own = nearest(principal, all)
     if (own !== undefined) return own
-    throw noCredential(tool, principal, 'it is deployed neither for you, nor for a team of yours, nor for everybody')
+    throw noCredential(tool, principal, 'it is not deployed for you, for one of your teams, or for everyone')
   }
 
-  /** A caller that comes with another token has another connection: what the one may do is not for the other. */
-  async function exchangedFor({ tenant, catalogId }: Deployment, { principal, subject }: UpstreamTarget) {
-    const item = await store.findItem(read, tenant, catalogId)
-    const authorization = deps.exchange(item!, subject)
-    return { caller: sha256Hex(`${identityOf(principal)}\n${subject!.token}`), authorization }
+  async function addressFor(
+    tool: StoredTool,
+    caller: Pick<UpstreamTarget, 'principal' | 'origin'>,
+    credential: UpstreamCredential,
+  ): Promise<UpstreamAddress> {
+    const deployment = await deploymentFor(tool, caller.principal, credential)
+    if (credential.mode !== 'enterprise_managed') return deps.deployments.addressOf(deployment)
+    const item = await store.findItem(read, tool.tenant, tool.catalogId)
+    return deps.deployments.addressOf(deployment, await deps.exchange(item!, caller))
+  }
+
+  async function routeOf(target: UpstreamTarget): Promise<Route> {
+    const tool = await store.findTool(read, target.tenant, target.toolId)
+    if (tool === undefined || tool.removedAtMs !== null) {
+      throw new AppError('ERR_UNKNOWN_TOOL', 'The MCP server no longer offers this tool.', {
+        tool_id: target.toolId,
+      })
+    }
+    const credential = await credentialFor(tool, target)
+    if (credential.mode === 'enterprise_managed') return { tool, credential }
+    return { tool, credential, address: await addressFor(tool, target, credential) }
   }
 
   return {
-    deploymentFor,
+    addressFor,
     version: versions.get,
     onChanged: versions.onChanged,
     async list(tenant) {
-      const items = new Map((await store.listItems(read, tenant)).map((item) => [item.id, item]))
-      return (await store.listTools(read, tenant))
-        .filter(({ removedAtMs, catalogId }) => removedAtMs === null && items.has(catalogId))
-        .map((tool) => toolOf(tool, items.get(tool.catalogId)!))
+      const tools: UpstreamTool[] = []
+      for (const item of await store.listItems(read, tenant)) {
+        for (const tool of await store.listTools(read, tenant, item.id)) {
+          if (tool.removedAtMs === null) tools.push(toolOf(tool, item))
+        }
+        // All together may be very many: others are served in between.
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+      return tools.sort((one, other) => compare(one.name, other.name) || compare(one.id, other.id))
     },
     async visibleTo(principal) {
       const { tenant } = principal
@@ -119,20 +149,17 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools &
       return new Set(deployments.filter((one) => serves(one, principal)).map(({ catalogId }) => catalogId))
     },
     async call(target, args, options) {
-      const tool = await store.findTool(read, target.tenant, target.toolId)
-      if (tool === undefined || tool.removedAtMs !== null) {
-        throw new AppError('ERR_UNKNOWN_TOOL', 'The MCP server does not offer this tool any more.', {
-          tool_id: target.toolId,
-        })
-      }
-      const credential = await credentialFor(tool, target)
-      const deployment = await deploymentFor(tool, target.principal, credential)
-      const exchanged = credential.mode === 'enterprise_managed' ? await exchangedFor(deployment, target) : undefined
-      const address = deps.deployments.addressOf(deployment, exchanged)
-      return await deps.runtime.callTool(address, tool.upstreamName, args, options)
+      const { toolId, principal, credential } = target
+      const key = `${toolId} ${credential.mode} ${credential.deploymentId ?? ''}`
+      const known = routes(principal, key, () => routeOf(target))
+      const route = known instanceof Promise ? await known : known
+      const address = route.address ?? (await addressFor(route.tool, target, route.credential))
+      return await deps.runtime.callTool(address, route.tool.upstreamName, args, options)
     },
   }
 }
+
+const compare = (one: string, other: string): number => (one < other ? -1 : one === other ? 0 : 1)
 
 /** Whether its credentials are for the caller. An administrator sees every deployment, and is served by none of other people's. */
 function serves({ sharing }: Deployment, principal: Principal): boolean {
@@ -163,17 +190,24 @@ const toolOf = (tool: StoredTool, item: CatalogItem): UpstreamTool => ({
 /** With the call that helps. The name of the server is part of the name of the tool. */
 function noCredential({ catalogId, name }: StoredTool, principal: Principal, reason: string): AppError {
   const [server] = name.split('__')
-  const call = { tool: 'deploy_mcp_server', arguments: { catalogId } }
-  const next = isPermitted(principal, 'mcpRegistry:update')
-    ? `Deploy it for yourself: call deploy_mcp_server with {"catalogId":"${catalogId}"}; the address /mcp has that tool.`
-    : `Ask for it with create_mcp_server_installation_request at the address /mcp, and name the server: an administrator can deploy it for a team of yours.`
+  const tool = deployToolFor(principal)
+  const next =
+    tool === undefined
+      ? 'Ask for it with create_mcp_server_installation_request at the address /mcp, and name the server: an administrator can deploy it for a team of yours.'
+      : `Deploy it for yourself: call ${tool} with {"catalogId":"${catalogId}"}; the address /mcp has that tool.`
   return new AppError(
     'ERR_CREDENTIAL_REQUIRED',
     `There is no credential for the MCP server '${server}': ${reason}. ${next}`,
     {
       catalog_id: catalogId,
       server: server ?? name,
-      ...(isPermitted(principal, 'mcpRegistry:update') && { call }),
+      ...(tool !== undefined && { call: { tool, arguments: { catalogId } } }),
     },
   )
+}
+
+/** With which the caller gets a deployment of its own; undefined if it may have none. */
+const deployToolFor = (principal: Principal): string | undefined => {
+  if (isPermitted(principal, 'mcpRegistry:update')) return 'deploy_mcp_server'
+  return isPermitted(principal, 'mcpServerInstallation:create') ? 'install_mcp_server' : undefined
 }

@@ -19,7 +19,7 @@ export type CertificateAuthority = Readonly<{
   contextFor(host: string): Promise<SecureContext>
 }>
 
-export type CertificateAuthorityDeps = Readonly<{ directory: string; clock: Clock; leavesMax: number }>
+type CertificateAuthorityDeps = Readonly<{ directory: string; clock: Clock; leavesMax: number }>
 
 const run = promisify(execFile)
 const OPENSSL_TIMEOUT_MS = 20_000
@@ -28,7 +28,7 @@ const AUTHORITY_DAYS = 3650
 /** An authority this near to its end is replaced at the next start, while its certificate still works in workspaces. */
 const AUTHORITY_DAYS_LEFT_MIN = 60
 const LEAF_DAYS = 30
-const LEAF_KEPT_DAYS = 7
+const LEAF_CACHE_DAYS = 7
 
 const keyOptions = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-sha256']
 
@@ -47,7 +47,7 @@ export async function openCertificateAuthority(deps: CertificateAuthorityDeps): 
       const isFresh = retained !== undefined && retained.keepUntilMs > deps.clock.nowMs()
       const leaf = isFresh
         ? retained
-        : { context: makeLeaf(host, paths), keepUntilMs: deps.clock.nowMs() + LEAF_KEPT_DAYS * DAY_MS }
+        : { context: makeLeaf(host, paths), keepUntilMs: deps.clock.nowMs() + LEAF_CACHE_DAYS * DAY_MS }
       leaves.set(host, leaf)
       if (leaves.size > deps.leavesMax) leaves.delete(leaves.keys().next().value!)
       leaf.context.catch(() => {
@@ -73,7 +73,7 @@ async function isUsable(paths: Paths, nowMs: number): Promise<boolean> {
   }
 }
 
-/** Made beside its place: a half-written authority is never found, and one whose halves differ is replaced. */
+/** Written to a temporary folder, then renamed: a half-written authority is never found, and one whose halves differ is replaced. */
 async function makeAuthority(paths: Paths): Promise<void> {
   const fresh = { key: `${paths.key}.new`, certificate: `${paths.certificate}.new` }
   await openssl([
@@ -104,7 +104,7 @@ async function openssl(argv: readonly string[]): Promise<string> {
   try {
     return (await run('openssl', argv, { timeout: OPENSSL_TIMEOUT_MS })).stdout
   } catch (cause) {
-    const message = 'The openssl program could not make a certificate. Install OpenSSL 3.0 or newer.'
+    const message = 'The openssl program could not create a certificate. Install OpenSSL 3.0 or newer.'
     throw new AppError('ERR_INIT_FAILED', message, {}, { cause })
   }
 }

@@ -20,9 +20,9 @@ export type CheckedConnector = Readonly<{
   /** Over TLS, with a certificate that is valid for the host. */
   openTls(target: Target, rules: EgressRules): Promise<Opened<TLSSocket>>
 }>
-export type Opened<S> = Readonly<{ socket: S; refusal?: never }> | Readonly<{ refusal: Refusal; socket?: never }>
+type Opened<S> = Readonly<{ socket: S; refusal?: never }> | Readonly<{ refusal: Refusal; socket?: never }>
 
-export type CheckedConnectorDeps = Readonly<{
+type CheckedConnectorDeps = Readonly<{
   resolve: Resolve
   connect: Connect
   /** Public addresses that are closed all the same. */

@@ -20,7 +20,7 @@ type End = TunnelEnd | DirectEnd | undefined
 type Limits = Readonly<{ connectionsMax: number; connectionsPerAddressMax: number }>
 
 /** A keep-alive connection that has been everywhere is closed rather than remembered without end. */
-const TARGETS_KEPT_MAX = 1000
+const TARGETS_RETAINED_MAX = 1000
 
 export function createConnectionTable({ connectionsMax, connectionsPerAddressMax }: Limits) {
   const open = new Set<ClientConnection>()
@@ -55,7 +55,7 @@ export function createConnectionTable({ connectionsMax, connectionsPerAddressMax
     },
     noteUse(connection: ClientConnection, target: Target, withCredentials: boolean): boolean {
       connection.used.set(targetName(target), { target, withCredentials })
-      return connection.used.size <= TARGETS_KEPT_MAX
+      return connection.used.size <= TARGETS_RETAINED_MAX
     },
     ofAddress: (address: string): readonly ClientConnection[] =>
       [...open].filter((connection) => connection.address === address),

@@ -126,7 +126,9 @@ async function tryOpenAuthority(
   try {
     return await openCertificateAuthority({ directory: caDirectory, clock, leavesMax })
   } catch (error) {
-    logger.error('egress proxy has no authority: hosts with credentials cannot be reached', { error: String(error) })
+    logger.error('egress proxy has no certificate authority: hosts with credentials cannot be reached', {
+      error: String(error),
+    })
     return undefined
   }
 }

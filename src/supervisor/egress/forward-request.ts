@@ -20,13 +20,13 @@ export type Errand = Readonly<{
   rules: EgressRules
 }>
 
-export type ForwardDeps = Readonly<{
+type ForwardDeps = Readonly<{
   connector: CheckedConnector
   headerBytesMax: number
   onRefusal(refusal: Refusal, target: Target): void
 }>
 
-export type RequestForwarder = Readonly<{
+type RequestForwarder = Readonly<{
   forward(errand: Errand, response: ServerResponse): Promise<void>
   /** For a request that wants the connection for a WebSocket. `head` is what came after the request. */
   forwardUpgrade(errand: Errand, client: Socket, head: Buffer): Promise<void>

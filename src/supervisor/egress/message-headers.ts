@@ -15,7 +15,7 @@ const hopHeaders = [
 ]
 
 /** Name and value by turns, as Node gives and takes them. */
-export type RawHeaders = readonly string[]
+type RawHeaders = readonly string[]
 
 function* pairsOf(raw: RawHeaders): Generator<readonly [name: string, value: string]> {
   for (let index = 0; index + 1 < raw.length; index += 2) yield [raw[index]!, raw[index + 1]!]
@@ -30,7 +30,7 @@ function without(raw: RawHeaders, dropped: ReadonlySet<string>): string[] {
   return [...pairsOf(raw)].filter(([name]) => !dropped.has(name.toLowerCase())).flat()
 }
 
-export type UpstreamHeaders = Readonly<{
+type UpstreamHeaders = Readonly<{
   raw: RawHeaders
   target: Target
   scheme: 'http' | 'https'

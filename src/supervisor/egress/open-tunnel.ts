@@ -41,7 +41,9 @@ export async function openTunnel(
   }
   const isOpened = rules.credentialsOf(target).length > 0
   if (isOpened && deps.authority === undefined) {
-    return refuseOpenly(refuse('no-authority', 'Credentials cannot be added: the proxy could not make its authority.'))
+    return refuseOpenly(
+      refuse('no-authority', 'Credentials cannot be added: the proxy could not create its certificate authority.'),
+    )
   }
   // The workload learns at once if the host cannot be reached, in an answer that it can read.
   const opened = isOpened ? undefined : await deps.connector.open(target, rules)
@@ -121,7 +123,7 @@ async function answerTls(deps: TunnelDeps, client: Socket, target: Target): Prom
     client.setTimeout(0)
     secured = new TLSSocket(client, { isServer: true, secureContext, ALPNProtocols: ['http/1.1'] })
   } catch {
-    deps.onRefusal(refuse('no-authority', `No certificate could be made for ${targetName(target)}.`), target)
+    deps.onRefusal(refuse('no-authority', `No certificate could be created for ${targetName(target)}.`), target)
     return void client.destroy()
   }
   const timer = setTimeout(() => secured.destroy(), deps.helloMs)

@@ -15,7 +15,7 @@ import { type Refusal, type RefusalReason, rawRefusal, refuse } from './refusal.
 import { createRefusalLog } from './refusal-log.ts'
 import { readHost, readTarget, type Target, targetName } from './target.ts'
 
-export type ProxyHandlerDeps = Readonly<{
+type ProxyHandlerDeps = Readonly<{
   policyOf(client: string): EgressPolicy | undefined
   /** Told of everything that is refused. */
   onRefused(client: string, target: string, reason: RefusalReason): void
@@ -235,7 +235,7 @@ function createJudge(deps: Pick<ProxyHandlerDeps, 'policyOf' | 'logger'>) {
   }
   return (address: string, target: Target): Verdict => {
     const policy = deps.policyOf(address)
-    if (policy === undefined) return { refusal: refuse('no-policy', 'This address has no leave to use the proxy.') }
+    if (policy === undefined) return { refusal: refuse('no-policy', 'This address may not use the proxy.') }
     try {
       const rules = rulesOf(policy)
       if (rules.allows(target)) return { rules }
@@ -257,7 +257,7 @@ function readRequest(request: IncomingMessage, end: TunnelEnd | DirectEnd | unde
 function readDirect(request: IncomingMessage, port: number): Request | Refusal {
   const target = readTarget(request.headers.host ?? '', port)
   if (target === undefined) return refuse('bad-request', 'The request has no Host header that names a host.')
-  if (target.port !== port) return refuse('name-mismatch', `The Host header names another port than ${port}.`)
+  if (target.port !== port) return refuse('name-mismatch', `The Host header names a port other than ${port}.`)
   const path = request.url ?? ''
   if (!path.startsWith('/') && path !== '*') return refuse('bad-request', 'A request to a host begins with a path.')
   return { target, scheme: 'http', path }

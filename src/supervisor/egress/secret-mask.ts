@@ -5,7 +5,7 @@ import { Transform } from 'node:stream'
  * secret to the workload. What is found is replaced by as many stars, so lengths stay true. It sees plain text only: an
  * upstream that encodes a secret before it answers must not be given one.
  */
-export type SecretMask = Readonly<{
+type SecretMask = Readonly<{
   maskText(text: string): string
   /** Passes everything on at once, except an end that may be the beginning of a secret. */
   createStream(): Transform

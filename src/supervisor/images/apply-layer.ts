@@ -20,7 +20,7 @@ export type LayerDeps = Readonly<{
 }>
 
 /** `leftBytes` is what may still be unpacked; the others count what could not be kept as it was. */
-export type LayerCounts = { leftBytes: number; devices: number; foreignIds: number }
+type LayerCounts = { leftBytes: number; devices: number; foreignIds: number }
 
 type Step = Readonly<{ name: string; write: WritableEntry; parents: readonly string[] }>
 type Plan = Readonly<{ removals: readonly string[]; steps: readonly (Step | undefined)[] }>

@@ -16,7 +16,7 @@ export type AptSettings = Readonly<{
   notes: readonly string[]
 }>
 
-export type AptSource = Readonly<{ uri: string; suite: string; components: readonly string[]; signedBy: string }>
+type AptSource = Readonly<{ uri: string; suite: string; components: readonly string[]; signedBy: string }>
 
 const DEFAULT_MIRROR = 'http://deb.debian.org/debian'
 const archiveKeyring = /^$|\/(debian|ubuntu)-archive-keyring\.(gpg|pgp|asc)$/
@@ -74,7 +74,7 @@ async function readSources(directory: string): Promise<AptSource[]> {
 }
 
 /** `deb [options] URI SUITE COMPONENT…` */
-export function parseLines(text: string): AptSource[] {
+function parseLines(text: string): AptSource[] {
   return text.split('\n').flatMap((line) => {
     const match = /^\s*deb\s+(?:\[([^\]]*)\]\s+)?(\S+)\s+(\S+)((?:\s+[^\s#]+)+)/.exec(line)
     if (match === null) return []
@@ -84,7 +84,7 @@ export function parseLines(text: string): AptSource[] {
 }
 
 /** Stanzas of fields, one after an empty line; a field goes on in lines that begin with a space. */
-export function parseStanzas(text: string): AptSource[] {
+function parseStanzas(text: string): AptSource[] {
   const lines = text.split('\n').filter((line) => !line.startsWith('#'))
   const stanzas = lines.join('\n').split(/\n\s*\n/)
   return stanzas.flatMap((stanza) => {

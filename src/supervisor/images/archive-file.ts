@@ -66,10 +66,10 @@ async function requirePlainTar(path: string): Promise<void> {
     )
   }
   try {
-    if (!(await file.stat()).isFile()) throw unfit('is no regular file')
+    if (!(await file.stat()).isFile()) throw unfit('is not a regular file')
     const { buffer, bytesRead } = await file.read(Buffer.alloc(262), 0, 262, 0)
     const isTar = bytesRead === 262 && buffer.toString('latin1', 257, 262) === 'ustar'
-    if (!isTar) throw unfit('is no tar archive; if it is compressed, unpack it first')
+    if (!isTar) throw unfit('is not a tar archive; if it is compressed, unpack it first')
   } finally {
     await file.close()
   }

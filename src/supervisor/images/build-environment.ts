@@ -15,7 +15,7 @@ export type BuildEnvironment = Pick<UserNamespace, 'idCount' | 'limitation' | 'o
 /** All that running a program in it takes. */
 export type Entrance = Pick<BuildEnvironment, 'enterArgv'>
 
-export type BuildTask = Readonly<{
+type BuildTask = Readonly<{
   argv: readonly string[]
   /** What it is called in messages, when that is not its first word. */
   program?: string
@@ -128,5 +128,5 @@ const quoted = (line: string): string =>
     .replaceAll('"', "'")
     .slice(0, QUOTED_CHARS_MAX)
 
-export const cancelled = (): AppError =>
-  new AppError('ERR_CANCELLED', 'The image was not built: it was cancelled. Nothing of it is left.')
+const cancelled = (): AppError =>
+  new AppError('ERR_CANCELLED', 'The build was cancelled. Nothing of the image is left.')

@@ -25,7 +25,7 @@ export type ImageSource =
   | Readonly<{ kind: 'debootstrap'; suite: string; mirror: string | undefined }>
   | Readonly<{ kind: 'oci-archive' | 'directory'; path: string }>
 
-export type BuildImageDeps = Readonly<{
+type BuildImageDeps = Readonly<{
   buildEnvironment: BuildEnvironment
   /** The folder of all images. */
   root: string
@@ -63,7 +63,7 @@ export async function buildImage(deps: BuildImageDeps, request: BuildImageReques
   return await withFolderLock(root, async () => {
     await removeAbandoned(buildEnvironment, root, signal)
     if (await exists(join(root, name))) {
-      throw new AppError('ERR_ALREADY_EXISTS', `The image '${name}' is there already. Remove it first.`, {
+      throw new AppError('ERR_ALREADY_EXISTS', `The image '${name}' already exists. Remove it first.`, {
         field: 'name',
       })
     }
@@ -135,9 +135,13 @@ async function copyDirectory(
   }
   const directory = await realpath(path)
   if (!relative(directory, await realpath(root)).startsWith('..')) {
-    throw new AppError('ERR_INVALID_INPUT', 'SOURCE contains the images themselves. Give a directory beside them.', {
-      field: 'source',
-    })
+    throw new AppError(
+      'ERR_INVALID_INPUT',
+      'SOURCE contains the images themselves. Give a directory outside of them.',
+      {
+        field: 'source',
+      },
+    )
   }
   onProgress(`Copying ${directory}`)
   const { buildEnvironment, signal } = deps

@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import { type AptSettings, readAptSettings } from './apt-settings.ts'
 import { type BuildEnvironment, runInBuildEnvironment } from './build-environment.ts'
 
-export type DebootstrapRequest = Readonly<{
+type DebootstrapRequest = Readonly<{
   suite: string
   mirror: string | undefined
   /** Where the root file system goes, as `rootfs`. */

@@ -21,7 +21,7 @@ import { hiddenName } from './image-folder.ts'
 
 export type Bind = Readonly<{ source: string; target: string }>
 
-export type HostImageDeps = Readonly<{
+type HostImageDeps = Readonly<{
   clock: Clock
   random: Random
   /** The root of the machine it is made from. */

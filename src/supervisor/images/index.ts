@@ -6,7 +6,7 @@ import type { Entrance } from './build-environment.ts'
 import { assembleHostImage, type Bind, type HostImage } from './host-image.ts'
 import { HOST_IMAGE, imageNotFound, listImages, readImage, removeImage, requireImageName } from './image-folder.ts'
 
-export type UsableImage = Readonly<{
+type UsableImage = Readonly<{
   /** The root file system, to be used read-only. */
   root: string
   packages: boolean

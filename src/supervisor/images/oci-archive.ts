@@ -12,11 +12,11 @@ type Descriptor = Readonly<{
 }>
 
 /** A layer as the archive has it: the member, what its bytes must hash to, and what its content must. */
-export type StoredLayer = Readonly<{ member: string; digest: string | undefined; contentDigest: string }>
+type StoredLayer = Readonly<{ member: string; digest: string | undefined; contentDigest: string }>
 
 /** What the image says for the commands that are run in it. */
 export type StoredDefaults = Pick<ImageInfo, 'env' | 'workdir'>
-export type StoredImage = Readonly<{ layers: readonly StoredLayer[]; defaults: StoredDefaults }>
+type StoredImage = Readonly<{ layers: readonly StoredLayer[]; defaults: StoredDefaults }>
 
 const ENV_BYTES_MAX = 64 * 1024
 const WORKDIR_CHARS_MAX = 4096

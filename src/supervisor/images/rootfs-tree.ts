@@ -16,7 +16,7 @@ export type RootfsTree = Readonly<{
 }>
 
 export type NodeKind = 'file' | 'directory' | 'symlink' | 'fifo'
-export type TreeChange = Readonly<{
+type TreeChange = Readonly<{
   /** Relative to the root, without a link on the way; empty for the root itself. */
   path: string
   /** Directories that nobody has described and that must be made first, outermost first. */
@@ -67,7 +67,7 @@ export function createRootfsTree(entriesMax: number): RootfsTree {
         rest.unshift(...child.target.split('/').filter((part) => part !== '' && part !== '.'))
         continue
       }
-      if (child.kind !== 'directory') throw refused('has a file inside something that is no directory')
+      if (child.kind !== 'directory') throw refused('has a file inside something that is not a directory')
       stack.push({ node: child, path: next })
     }
     return stack.at(-1)!
@@ -80,7 +80,7 @@ export function createRootfsTree(entriesMax: number): RootfsTree {
       const parts = splitName(name)
       const last = parts.pop()
       if (last === undefined) {
-        if (kind !== 'directory') throw refused('has a root that is no directory')
+        if (kind !== 'directory') throw refused('has a root that is not a directory')
         return { path: '', parents: [], obstacle: undefined }
       }
       const parents: string[] = []
@@ -142,4 +142,6 @@ function splitName(name: string): string[] {
 }
 
 const refused = (what: string, code: 'ERR_INVALID_INPUT' | 'ERR_TOO_LARGE' = 'ERR_INVALID_INPUT'): AppError =>
-  new AppError(code, `The image ${what}, so it was not built. Make it anew, or give another one.`, { field: 'source' })
+  new AppError(code, `The image ${what}, so it was not built. Create it again, or give another one.`, {
+    field: 'source',
+  })

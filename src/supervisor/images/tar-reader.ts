@@ -16,7 +16,7 @@ export type TarEntry = Readonly<{
   modifiedSecs: number
 }>
 
-export type TarItem = Readonly<{
+type TarItem = Readonly<{
   entry: TarEntry
   /** Where the content begins, counted from the beginning of the archive. */
   offset: number
@@ -179,7 +179,7 @@ function textAt(buffer: Buffer, at: number, length: number): string {
 const isZero = (block: Buffer): boolean => block.every((byte) => byte === 0)
 const paddingOf = (sizeBytes: number): number => (BLOCK - (sizeBytes % BLOCK)) % BLOCK
 const broken = (what: string): AppError =>
-  new AppError('ERR_INVALID_INPUT', `The archive ${what}. Make it anew, or give another one.`, { field: 'source' })
+  new AppError('ERR_INVALID_INPUT', `The archive ${what}. Create it again, or give another one.`, { field: 'source' })
 
 function createByteReader(source: AsyncIterable<Uint8Array>) {
   const iterator = source[Symbol.asyncIterator]()

@@ -1,7 +1,7 @@
 import { isIPv4 } from 'node:net'
 
 /** A question of DNS as it came: `name` in lower case without the final dot, `end` where it ends in the message. */
-export type Question = Readonly<{ name: string; type: number; end: number }>
+type Question = Readonly<{ name: string; type: number; end: number }>
 
 export const TYPE_A = 1
 export const TYPE_AAAA = 28

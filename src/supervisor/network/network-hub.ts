@@ -14,7 +14,7 @@ import { baseRuleset, LINK_PREFIX, type LinkedWorkspace, policyTransaction } fro
 import type { Sockets } from './sockets.ts'
 import { createUplinkApi } from './uplink-api.ts'
 
-export type NetworkHubDeps = Readonly<{
+type NetworkHubDeps = Readonly<{
   run: RunCommand
   logger: Logger
   sockets: Sockets

@@ -32,7 +32,7 @@ export async function probePolicy(run: RunCommand, { ip, nft }: Programs): Promi
     if (before === 'connected' && during === 'ECONNREFUSED') {
       return works('nftables in network namespaces: a rule was seen to refuse a connection.')
     }
-    return fails(`nftables takes rules and does not follow them (${before}, then ${during}). Use another kernel.`)
+    return fails(`nftables accepts rules but does not apply them (${before}, then ${during}). Use another kernel.`)
   } catch (error) {
     return fails(`Links or nftables do not work here: ${String((error as Error).message)}`)
   } finally {
@@ -52,7 +52,7 @@ export async function probeInternet(uplink: UplinkApi): Promise<Capability> {
     return fails(`slirp4netns runs, but the device ${uplinkDevice} is not up. See its log.`)
   }
   const answer = await connectOnce(uplinkGateway, 9)
-  if (answer === 'ETIMEDOUT') return fails('slirp4netns runs and does not answer packets. See its log.')
+  if (answer === 'ETIMEDOUT') return fails('slirp4netns runs but does not answer packets. See its log.')
   return works('slirp4netns answers. What can be reached is what the host itself can reach.')
 }
 

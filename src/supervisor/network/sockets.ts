@@ -24,7 +24,7 @@ export type Sockets = Readonly<{
 }>
 
 export type Datagrams = DatagramSocket
-type Given = Readonly<{ id: number; failed?: string }>
+type Reply = Readonly<{ id: number; failed?: string }>
 type Handle = Socket | Datagrams | object | undefined
 
 /** As many as Linux keeps waiting for a server that says nothing. */
@@ -32,7 +32,7 @@ const BACKLOG = 511
 /** How long to wait for the host-network helper: it is started after us, and may be started again. */
 const HOST_NETWORK_WAIT_MS = 5_000
 
-export type SocketsDeps = Readonly<{ hostNetworkPath: string; hostNetworkWaitMs?: number; logger: Logger }>
+type SocketsDeps = Readonly<{ hostNetworkPath: string; hostNetworkWaitMs?: number; logger: Logger }>
 
 export function startSockets({
   hostNetworkPath,
@@ -49,7 +49,7 @@ export function startSockets({
       stdio: ['pipe', 'ignore', 'inherit', 'ipc'],
       env: { PATH: '/usr/bin:/bin' },
     })
-    child.on('message', (input: Given, handle: Handle) => {
+    child.on('message', (input: Reply, handle: Handle) => {
       const asked = waiting.get(input.id)
       waiting.delete(input.id)
       if (input.failed === undefined) asked?.resolve(handle)
@@ -61,7 +61,7 @@ export function startSockets({
       maker = undefined
       for (const asked of waiting.values()) asked.reject(codeError('EPIPE'))
       waiting.clear()
-      logger.warn('the maker of sockets has ended; the next request starts another')
+      logger.warn('the socket helper has ended; the next request starts another')
     }
     child.on('error', end).on('exit', end)
     return child

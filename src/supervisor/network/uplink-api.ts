@@ -14,7 +14,7 @@ export type UplinkApi = Readonly<{
 }>
 
 /** Where slirp4netns listens, what it prints, and what is there from its end until it is started again. */
-export const UPLINK_SOCKET_NAME = 'slirp.sock'
+const UPLINK_SOCKET_NAME = 'slirp.sock'
 const LOG_NAME = 'slirp.log'
 const ENDED_NAME = 'slirp.ended'
 const POLL_MS = 20
@@ -58,7 +58,7 @@ function exchange(socketPath: string, request: string): Promise<string> {
     socket.on('connect', () => socket.end(request))
     socket.on('data', (chunk: string) => {
       text += chunk
-      if (text.length > ANSWER_CHARS_MAX) socket.destroy(new Error('slirp4netns answers too much'))
+      if (text.length > ANSWER_CHARS_MAX) socket.destroy(new Error('slirp4netns sent too long an answer'))
     })
     socket.on('timeout', () => socket.destroy(new Error('slirp4netns does not answer')))
     socket.on('end', () => resolve(text))
@@ -77,7 +77,7 @@ async function lastWords(directory: string): Promise<string> {
 function uplinkMissing(cause: unknown, said: string): AppError {
   return new AppError(
     'ERR_CAPABILITY_MISSING',
-    `The workspaces have no way to all of the internet: slirp4netns is not running${said === '' ? '' : ` (${said})`}. Install it, see that /dev/net/tun can be opened, and restart.`,
+    `The workspaces have no unrestricted internet access: slirp4netns is not running${said === '' ? '' : ` (${said})`}. Install it, see that /dev/net/tun can be opened, and restart.`,
     {},
     { cause },
   )

@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 
-export const PATH_BYTES_MAX = 4096
-export const NAME_BYTES_MAX = 255
+const PATH_BYTES_MAX = 4096
+const NAME_BYTES_MAX = 255
 
 /**
  * Names of files are bytes, not text. Inside this folder they are byte strings: one character for each byte, so that a
@@ -14,7 +14,7 @@ export const bytesOfText = (text: string): ByteString => Buffer.from(text, 'utf8
 export const textOfBytes = (bytes: ByteString): string => Buffer.from(bytes, 'latin1').toString('utf8')
 
 /** A path as its parts: no empty ones and no `.`; `..` stays, because what it means is known only while walking. */
-export type SplitPath = Readonly<{
+type SplitPath = Readonly<{
   isAbsolute: boolean
   names: readonly ByteString[]
   /** It ends so that only a directory can be meant. */

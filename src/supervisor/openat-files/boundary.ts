@@ -3,7 +3,7 @@ import { pathOutside } from '../../contract/workspace-path.ts'
 import { coversNames, leadsToCovered, parsePathPattern } from '../../kernel/path-pattern.ts'
 import { type ByteString, bytesOfText } from './asked-path.ts'
 
-/** Where a walk may lead, by the names of the places that it really comes through, links taken apart. */
+/** Where a walk may lead, by the real paths that it passes, with links resolved. */
 export type Boundary = Readonly<{
   /** Whether a walk may pass here: it is inside, or on the way there. What is elsewhere is not even looked at. */
   passes(names: readonly ByteString[]): boolean
@@ -12,7 +12,7 @@ export type Boundary = Readonly<{
   refusal(field: string): AppError
 }>
 
-/** Every list must allow a place; one pattern of a list is enough. */
+/** Every list must allow a path; one pattern of a list is enough. */
 export function createBoundary(lists: readonly (readonly string[])[]): Boundary {
   const parsed = lists.map((patterns) => patterns.map((pattern) => parsePathPattern(bytesOfText(pattern))))
   return {

@@ -2,12 +2,12 @@ import { AppError } from '../../contract/app-error.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import type { AskedPath } from './asked-path.ts'
 
-const SHOWN_CHARS_MAX = 200
+const DISPLAYED_CHARS_MAX = 200
 
 /** The path is the caller's own text, so it is quoted; what a link in the workspace says never goes into a message. */
 export function fileError(code: ErrorCode, asked: AskedPath, reason: string, cause?: unknown): AppError {
   const { field, text } = asked
-  const path = text.length > SHOWN_CHARS_MAX ? `${text.slice(0, SHOWN_CHARS_MAX)}…` : text
+  const path = text.length > DISPLAYED_CHARS_MAX ? `${text.slice(0, DISPLAYED_CHARS_MAX)}…` : text
   return new AppError(code, `${field}: ${JSON.stringify(path)} ${reason}`, { field, path }, { cause })
 }
 
@@ -15,23 +15,23 @@ type Meaning = readonly [ErrorCode, string]
 
 const meanings: Readonly<Record<string, Meaning>> = {
   ENOENT: ['ERR_FILE_NOT_FOUND', 'does not exist; list its directory to see what does'],
-  ENOTDIR: ['ERR_NOT_A_DIRECTORY', 'needs a directory where something else is'],
+  ENOTDIR: ['ERR_NOT_A_DIRECTORY', 'needs a directory, and something else is there'],
   EISDIR: ['ERR_NOT_A_FILE', 'is a directory, and a file is needed'],
-  EEXIST: ['ERR_ALREADY_EXISTS', 'exists already; choose another name or remove it first'],
+  EEXIST: ['ERR_ALREADY_EXISTS', 'already exists; choose another name or remove it first'],
   ENOTEMPTY: ['ERR_ALREADY_EXISTS', 'is a directory that is not empty; empty it first'],
   ENOSPC: ['ERR_DISK_FULL', 'could not be written: the disk of the workspace is full; remove files first'],
   EDQUOT: ['ERR_DISK_FULL', 'could not be written: the disk of the workspace is full; remove files first'],
   EFBIG: ['ERR_TOO_LARGE', 'would be larger than a file may be; write less'],
-  EACCES: ['ERR_FILE_REFUSED', 'may not be touched: its permissions forbid it'],
-  EPERM: ['ERR_FILE_REFUSED', 'may not be touched: the system forbids it'],
-  EROFS: ['ERR_FILE_REFUSED', 'lies on a read-only file system; use a place that can be written'],
-  EBUSY: ['ERR_FILE_REFUSED', 'is in use as a mount point; use another place'],
+  EACCES: ['ERR_FILE_REFUSED', 'may not be accessed: its permissions forbid it'],
+  EPERM: ['ERR_FILE_REFUSED', 'may not be accessed: the system forbids it'],
+  EROFS: ['ERR_FILE_REFUSED', 'is on a read-only file system; use a path that can be written'],
+  EBUSY: ['ERR_FILE_REFUSED', 'is in use as a mount point; use another path'],
   EXDEV: ['ERR_FILE_REFUSED', 'cannot be moved there in one step; copy it and remove the old one'],
   ENAMETOOLONG: ['ERR_INVALID_INPUT', 'has a name that is too long for its file system; give a shorter one'],
   EAGAIN: ['ERR_BUSY', 'is locked by a process in the workspace; call again'],
   EMFILE: ['ERR_BUSY', 'could not be opened: too many files are open; call again'],
   ENFILE: ['ERR_BUSY', 'could not be opened: too many files are open; call again'],
-  ESTALE: ['ERR_BUSY', 'changed while it was used; call again'],
+  ESTALE: ['ERR_BUSY', 'changed during the call; call again'],
 }
 
 /** The runtime has no name for the quota of a disk. */
@@ -72,4 +72,4 @@ export async function unless<Result>(codes: readonly string[], work: Promise<Res
 }
 
 export const changedMeanwhile = (asked: AskedPath): AppError =>
-  fileError('ERR_BUSY', asked, 'changed while it was used: something in the workspace moves it; call again')
+  fileError('ERR_BUSY', asked, 'changed during the call: something in the workspace moves it; call again')

@@ -154,7 +154,7 @@ export function createOpenatFiles({ openRoot, owner, within, random }: OpenatFil
         return at(target, { finalLink: 'keep' }, async ({ directory, name, wantsDirectory }) => {
           if (name === undefined) throw endsWithoutName(target)
           if (wantsDirectory && !old.entry.info.isDirectory()) {
-            throw fileError('ERR_NOT_A_DIRECTORY', target, 'ends like a directory, but what is moved is none')
+            throw fileError('ERR_NOT_A_DIRECTORY', target, 'ends like a directory, but what is moved is not one')
           }
           const renaming = rename(entryPath(old.directory, old.name), entryPath(directory, name))
           if (
@@ -163,7 +163,7 @@ export function createOpenatFiles({ openRoot, owner, within, random }: OpenatFil
               renaming.then(() => true),
             )) !== true
           ) {
-            throw fileError('ERR_INVALID_INPUT', target, 'lies inside what is moved; choose a place outside of it')
+            throw fileError('ERR_INVALID_INPUT', target, 'is inside what is moved; choose a path outside of it')
           }
         })
       })
@@ -217,15 +217,15 @@ async function contentOf(
   handle: FileHandle,
   range: Readonly<{ offset: number; length: number }> | undefined,
 ): Promise<FileContent> {
-  let isHandedOn = false
+  let isTransferred = false
   try {
     const { size } = await handle.stat()
     const start = range?.offset ?? 0
     const end = Math.min(size, start + (range?.length ?? size))
     if (start >= end) return { size, stream: Readable.from([]) }
-    isHandedOn = true
+    isTransferred = true
     return { size, stream: handle.createReadStream({ start, end: end - 1 }) }
   } finally {
-    if (!isHandedOn) await handle.close()
+    if (!isTransferred) await handle.close()
   }
 }

@@ -5,7 +5,7 @@ import { fileError, unless } from './file-errors.ts'
 
 /** A handle that only names something: opening it runs no driver, waits for no other end and grants no reading. */
 const O_PATH = 0o10000000
-export const NAME_ONLY = O_PATH | constants.O_NOFOLLOW
+const NAME_ONLY = O_PATH | constants.O_NOFOLLOW
 export const DIRECTORY_ONLY = NAME_ONLY | constants.O_DIRECTORY
 
 /** Something in the tree, held open. Whatever happens to its name, the handle stays with the thing itself. */
@@ -102,7 +102,7 @@ export async function refuseKernelFiles(inode: InodeHandle, asked: AskedPath): P
   }
 }
 
-export type RawEntry = Readonly<{ name: ByteString; isDirectory: boolean }>
+type RawEntry = Readonly<{ name: ByteString; isDirectory: boolean }>
 
 /** The names in a directory as the system gives them, in no order. Ends its reading when the consumer stops early. */
 export async function* entriesOf(directory: InodeHandle): AsyncGenerator<RawEntry> {

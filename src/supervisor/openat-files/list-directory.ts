@@ -7,7 +7,7 @@ import { allEnded, entriesOf, entryPath, type InodeHandle } from './inode-handle
 
 const LOOKED_AT_TOGETHER = 32
 
-export type Listing = Readonly<{ entries: readonly FileInfo[]; truncated: boolean }>
+type Listing = Readonly<{ entries: readonly FileInfo[]; truncated: boolean }>
 
 /** The first `limit` entries by name. However many there are, not many more than `limit` are in memory. */
 export async function listDirectory(directory: InodeHandle, limit: number): Promise<Listing> {

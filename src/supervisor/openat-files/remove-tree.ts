@@ -51,13 +51,17 @@ function createRemover(parent: InodeHandle, asked: AskedPath) {
   function countEntries(count: number): void {
     entryCount += count
     if (entryCount <= ENTRIES_MAX) return
-    throw fileError('ERR_BUSY', asked, `is not gone yet after ${ENTRIES_MAX} entries were removed; call again`)
+    throw fileError('ERR_BUSY', asked, `is not empty yet after ${ENTRIES_MAX} entries were removed; call again`)
   }
 
   function countContested(): void {
     contestedCount += 1
     if (contestedCount > CONTESTED_MAX) {
-      throw fileError('ERR_BUSY', asked, 'is not gone: something in the workspace keeps filling it; stop that first')
+      throw fileError(
+        'ERR_BUSY',
+        asked,
+        'was not removed: something in the workspace keeps filling it; stop that first',
+      )
     }
   }
 
@@ -74,7 +78,11 @@ function createRemover(parent: InodeHandle, asked: AskedPath) {
     const next = await inodeHandleOf(handle)
     await goTo(next)
     if (levels.length > 0 && next.info.dev !== levels[0]!.identity.dev) {
-      throw fileError('ERR_FILE_REFUSED', asked, 'holds a mount point, which is not emptied; remove what is beside it')
+      throw fileError(
+        'ERR_FILE_REFUSED',
+        asked,
+        'contains a mount point, which is not emptied; remove the other entries',
+      )
     }
     levels.push({ identity: next.info, name, directories: [], isListed: false })
     return true

@@ -82,7 +82,7 @@ function createWalker(
   async function followLink(name: ByteString): Promise<void> {
     linkCount += 1
     if (linkCount > LINKS_MAX) {
-      throw fileError('ERR_FILE_REFUSED', asked, `leads through more than ${LINKS_MAX} links, perhaps in a circle`)
+      throw fileError('ERR_FILE_REFUSED', asked, `leads through more than ${LINKS_MAX} links, perhaps in a loop`)
     }
     const target = await readLink(here, name)
     if (target === undefined) {
@@ -117,7 +117,7 @@ function createWalker(
     },
   })
 
-  /** Closes `found` unless it becomes the place we are at or the end of the walk. */
+  /** Closes `found` unless it becomes the current directory or the end of the walk. */
   async function visit(name: ByteString, found: InodeHandle): Promise<Walked | undefined> {
     const isFinal = names.length === 0
     const isLink = found.info.isSymbolicLink()
@@ -128,7 +128,7 @@ function createWalker(
     }
     if (!found.info.isDirectory() && (!isFinal || wantsDirectory)) {
       await found.handle.close()
-      throw fileError('ERR_NOT_A_DIRECTORY', asked, 'uses something as a directory that is none')
+      throw fileError('ERR_NOT_A_DIRECTORY', asked, 'uses something as a directory that is not one')
     }
     if (isFinal) return endedAt(name, found)
     above.push({ dev: here.info.dev, ino: here.info.ino })

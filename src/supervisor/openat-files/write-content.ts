@@ -11,9 +11,9 @@ export type Owner = Readonly<{ uid: number; gid: number }>
 
 const NEW_FILE_MODE = 0o644
 /** Without the bits that lend an owner's rights: new content does not inherit them. */
-const KEPT_MODE_BITS = 0o777
+const RETAINED_MODE_BITS = 0o777
 
-export type ContentPlan = Readonly<{
+type ContentPlan = Readonly<{
   random: Random
   owner: Owner | undefined
   directory: InodeHandle
@@ -25,7 +25,7 @@ export type ContentPlan = Readonly<{
 }>
 
 /**
- * Puts the content beside its place under a name that nobody can guess and renames it there, so that at every moment
+ * Writes the content under a temporary name that cannot be guessed and renames it, so that at every moment
  * the name leads to the old content or to the new. Answers how many bytes were written.
  */
 export async function writeContent(plan: ContentPlan, content: Readable | Uint8Array): Promise<number> {
@@ -52,7 +52,7 @@ export async function writeContent(plan: ContentPlan, content: Readable | Uint8A
 }
 
 const retainedMode = (replaced: InodeHandle | undefined): number =>
-  replaced === undefined ? NEW_FILE_MODE : Number(replaced.info.mode) & KEPT_MODE_BITS
+  replaced === undefined ? NEW_FILE_MODE : Number(replaced.info.mode) & RETAINED_MODE_BITS
 
 /** The new content belongs to whom the old belonged. Ids that have no name here cannot be given, which is no failure. */
 async function giveAway(file: FileHandle, { owner, replaced }: ContentPlan): Promise<void> {

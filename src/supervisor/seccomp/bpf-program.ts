@@ -15,7 +15,7 @@ export type BpfStep =
   | Readonly<{ kind: 'return'; value: number }>
   | Readonly<{ kind: 'label'; name: string }>
 
-export type BpfTest = 'equal' | 'greater' | 'any-bit'
+type BpfTest = 'equal' | 'greater' | 'any-bit'
 type JumpIf = Extract<BpfStep, { kind: 'jump-if' }>
 type Instruction = Readonly<{ code: number; whenTrue: number; whenFalse: number; k: number }>
 

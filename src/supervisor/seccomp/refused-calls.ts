@@ -12,7 +12,7 @@ import type { SystemCall } from './system-calls.ts'
  * - mknod: without the capability there are no devices, and FIFOs are ordinary.
  */
 export const errno = { EPERM: 1, ENOSYS: 38, EPROTONOSUPPORT: 93, EAFNOSUPPORT: 97 } as const
-export type RefusalErrno = keyof typeof errno
+type RefusalErrno = keyof typeof errno
 
 /** With ENOSYS programs take the older way, for which there is a rule as well; with EPERM they say what is wrong. */
 export const refusedCalls: Readonly<Record<'EPERM' | 'ENOSYS', readonly SystemCall[]>> = {

@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'gateways',
   title: 'Delete an MCP gateway',
   description:
-    'Remove an MCP gateway and the assignments of its tools. Its address is gone at once, also for clients that are connected. The MCP servers behind it stay; remove those with delete_mcp_server.',
+    'Remove an MCP gateway and the assignments of its tools. Its address stops working at once, also for connected clients. The MCP servers behind it stay; remove those with delete_mcp_server.',
   permission: 'mcpGateway:delete',
   tier: 'user',
   effect: 'delete',

@@ -8,7 +8,7 @@ export default defineTool({
   toolset: 'gateways',
   title: 'Take tools away from an MCP gateway',
   description:
-    'Take tools away from an MCP gateway. Its clients cannot find or call them any more. Use bulk_assign_tools_to_mcp_gateways to assign tools.',
+    'Take tools away from an MCP gateway. Its clients can no longer find or call them. Use bulk_assign_tools_to_mcp_gateways to assign tools.',
   permission: 'mcpGateway:update',
   tier: 'user',
   effect: 'update',

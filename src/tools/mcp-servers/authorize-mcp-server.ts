@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'mcp-servers',
   title: 'Authorize a deployed MCP server',
   description:
-    'Get a link on which a person lets a deployed remote MCP server act for them by OAuth: for the first time, or again after the authorization has ended. Give the link to the person; it works once. Use deploy_mcp_server if the server is not deployed yet, or takes a token or a password instead.',
+    'Get a link where a person authorizes a deployed remote MCP server by OAuth: for the first time, or again after the authorization has ended. Give the link to the person; it works once. Use deploy_mcp_server if the server is not deployed yet, or takes a token or a password instead.',
   permission: 'mcpServerInstallation:create',
   tier: 'user',
   effect: 'external',

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { subjectTokenTypes } from '../../contract/upstream-tools.ts'
 
 const text = (max: number, description: string) => z.string().max(max).describe(description)
 
@@ -68,6 +69,12 @@ export const exchange = z
     audience: text(2_000, 'Audience for which the token is asked.').optional(),
     scopes: z.array(z.string().max(200)).max(64).optional().describe('Scopes to ask for.'),
     requested_token_type: text(200, 'Token type to ask for; an access token by default.').optional(),
+    subject_token_type: z
+      .enum(subjectTokenTypes)
+      .optional()
+      .describe(
+        'Which token of the caller is exchanged: its access token (default), its ID token, or the access token as a JWT.',
+      ),
     injection: z
       .enum(['bearer', 'raw', 'header'])
       .optional()

@@ -8,7 +8,7 @@ export default defineTool({
   toolset: 'mcp-servers',
   title: 'Ask for an MCP server',
   description:
-    'Ask an administrator to add an MCP server to the private registry. Without a name the answer has a link to a page on which a person describes what is wanted. Look with search_private_mcp_registry whether it is there already.',
+    'Ask an administrator to add an MCP server to the private registry. Without a name the answer has a link to a page where a person describes what they need. Check with search_private_mcp_registry first whether it already exists.',
   permission: 'mcpServerInstallationRequest:create',
   tier: 'user',
   effect: 'external',

@@ -1,8 +1,7 @@
 import { z } from 'zod'
 import { sharingScopes } from '../../contract/sharing.ts'
-import { fields } from '../params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
-import { deploymentFields, serverId } from './server-fields.ts'
+import { deployOutput, deployValues, serverId } from './server-fields.ts'
 
 export default defineTool({
   name: 'deploy_mcp_server',
@@ -37,20 +36,8 @@ export default defineTool({
       .max(100)
       .optional()
       .describe("Optional agent IDs to assign the server's tools to after deployment."),
-    values: z
-      .record(z.string().min(1).max(128), z.string().max(65_536))
-      .optional()
-      .describe('Values for the fields that the server asks for. For secrets give references from secret_link_create.'),
+    values: deployValues,
   }),
-  output: z.strictObject({
-    ...deploymentFields,
-    isNew: z.boolean(),
-    toolCount: z.int(),
-    link: z
-      .strictObject({ url: z.string(), expires_at: fields.time })
-      .optional()
-      .describe('Where a person enters what is missing.'),
-    message: z.string(),
-  }),
+  output: deployOutput,
   run: (input, { mcpServers, call }) => mcpServers.deploy(call, input),
 })

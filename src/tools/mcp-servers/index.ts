@@ -13,6 +13,7 @@ import finishMcpAuthorization from './finish-mcp-authorization.ts'
 import getMcpServerLogs from './get-mcp-server-logs.ts'
 import getMcpServerTools from './get-mcp-server-tools.ts'
 import getMcpServers from './get-mcp-servers.ts'
+import installMcpServer from './install-mcp-server.ts'
 import listMcpServerDeployments from './list-mcp-server-deployments.ts'
 import listMcpServerInstallationRequests from './list-mcp-server-installation-requests.ts'
 import listRegistryServers from './list-registry-servers.ts'
@@ -27,6 +28,7 @@ export const mcpServerTools: readonly ToolDefinition[] = [
   editMcpConfig,
   createMcpServer,
   deployMcpServer,
+  installMcpServer,
   authorizeMcpServer,
   finishMcpAuthorization,
   listMcpServerDeployments,

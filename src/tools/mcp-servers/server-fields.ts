@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { sharingScopes } from '../../contract/sharing.ts'
+import { fields } from '../params.ts'
 
 const text = (max: number, description: string) => z.string().max(max).describe(description)
 const optionalText = (max: number, description: string) =>
@@ -58,8 +59,24 @@ export const deploymentFields = {
   authorizeUrl: z
     .string()
     .nullable()
-    .describe('Where a person who is signed in here does that; null where there is nothing to do, or no such page.'),
+    .describe('Page where a person who is signed in here does that; null if there is nothing to do, or no such page.'),
   state: z.enum(['stopped', 'starting', 'running', 'backing-off']).describe('Stopped servers start on first use.'),
   starts: z.int().describe('How often this process started it.'),
   createdAt: z.string(),
 }
+
+export const deployValues = z
+  .record(z.string().min(1).max(128), z.string().max(65_536))
+  .optional()
+  .describe('Values for the fields that the server asks for. For secrets give references from secret_link_create.')
+
+export const deployOutput = z.strictObject({
+  ...deploymentFields,
+  isNew: z.boolean(),
+  toolCount: z.int(),
+  link: z
+    .strictObject({ url: z.string(), expires_at: fields.time })
+    .optional()
+    .describe('Where a person enters what is missing.'),
+  message: z.string(),
+})

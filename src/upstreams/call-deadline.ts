@@ -1,0 +1,42 @@
+import type { Clock } from '../kernel/clock.ts'
+
+/** The time that a server has for a call. What a person takes to answer its questions does not count. */
+type CallDeadline = Disposable &
+  Readonly<{
+    signal: AbortSignal
+    /** The whole time again: the server shows that it works. */
+    restart(): void
+    pause(isPaused: boolean): void
+  }>
+
+export function startDeadline(clock: Clock, ms: number): CallDeadline {
+  const expired = new AbortController()
+  let leftMs = ms
+  let sinceMs = clock.monotonicMs()
+  let timer: NodeJS.Timeout | undefined
+
+  function run(): void {
+    sinceMs = clock.monotonicMs()
+    timer = setTimeout(() => expired.abort(), leftMs).unref()
+  }
+  function hold(): void {
+    clearTimeout(timer)
+    if (timer !== undefined) leftMs = Math.max(1, leftMs - (clock.monotonicMs() - sinceMs))
+    timer = undefined
+  }
+  run()
+  return {
+    signal: expired.signal,
+    restart() {
+      leftMs = ms
+      if (timer === undefined) return
+      clearTimeout(timer)
+      run()
+    },
+    pause(isPaused) {
+      if (isPaused) hold()
+      else if (timer === undefined) run()
+    },
+    [Symbol.dispose]: () => clearTimeout(timer),
+  }
+}

@@ -1,0 +1,168 @@
+import {
+  type JSONRPCMessage,
+  ProtocolError,
+  SdkError,
+  SdkErrorCode,
+  specTypeSchemas,
+  type Transport,
+} from '@modelcontextprotocol/client'
+import type { Progress } from '../contract/call.ts'
+
+type PlainCallOptions = Readonly<{
+  signal: AbortSignal
+  timeoutMs: number
+  onProgress: ((update: Progress) => void) | undefined
+}>
+
+/** `tools/call` as every revision with a handshake has it. */
+export type PlainCall = (
+  name: string,
+  args: Readonly<Record<string, unknown>>,
+  options: PlainCallOptions,
+) => Promise<Readonly<Record<string, unknown>>>
+
+type Pending = Readonly<{
+  answer(message: Readonly<Record<string, unknown>>): void
+  fail(error: Error): void
+  progress(update: Progress): void
+}>
+
+/** The SDK counts from 0. All of ours fit into 32 bits, which is what some servers read ids into. */
+const FIRST_ID = 1_000_000_000
+const LAST_ID = 2_000_000_000
+
+/**
+ * A transport for the SDK's client on which tools can also be called past it. The client's own way costs several times what a
+ * quick server needs for its answer; here a call is one message, one timer and one entry in a map. It behaves as the client
+ * does: the same errors, the same time limit, which progress extends, and the same cancellation.
+ */
+export function withPlainCalls<Inner extends Transport>(
+  inner: Inner,
+): Readonly<{ transport: Transport; call: PlainCall }> {
+  const pending = new Map<number, Pending>()
+  let nextId = FIRST_ID
+  let isClosed = false
+
+  const transport: Transport = {
+    start: () => inner.start(),
+    send: (message, options) => inner.send(message, options),
+    close: () => inner.close(),
+  }
+  inner.onerror = (error) => transport.onerror?.(error)
+  inner.onclose = () => {
+    isClosed = true
+    const left = [...pending.values()]
+    pending.clear()
+    try {
+      transport.onclose?.()
+    } finally {
+      for (const one of left) one.fail(new SdkError(SdkErrorCode.ConnectionClosed, 'Connection closed'))
+    }
+  }
+  inner.onmessage = (message, extra) => {
+    if (!isOurs(message as Readonly<Record<string, unknown>>)) transport.onmessage?.(message, extra)
+  }
+
+  function isOurs(message: Readonly<Record<string, unknown>>): boolean {
+    if (pending.size === 0) return false
+    if (!('method' in message)) {
+      const one = pending.get(Number(message['id']))
+      one?.answer(message)
+      return one !== undefined
+    }
+    if (message['method'] !== 'notifications/progress') return false
+    const { progressToken, progress, total, message: text } = (message['params'] ?? {}) as Record<string, unknown>
+    const one = pending.get(Number(progressToken))
+    if (one === undefined || typeof progress !== 'number') return false
+    one.progress({
+      progress,
+      ...(typeof total === 'number' && { total }),
+      ...(typeof text === 'string' && { message: text }),
+    })
+    return true
+  }
+
+  const call: PlainCall = (name, args, { signal, timeoutMs, onProgress }) =>
+    new Promise((resolve, reject) => {
+      if (isClosed) throw new SdkError(SdkErrorCode.ConnectionClosed, 'Connection closed')
+      if (signal.aborted) throw new SdkError(SdkErrorCode.RequestTimeout, String(signal.reason))
+      const id = nextId
+      nextId = id === LAST_ID ? FIRST_ID : id + 1
+      let timer = setTimeout(onTimeout, timeoutMs)
+      const settle = (): void => {
+        pending.delete(id)
+        clearTimeout(timer)
+        signal.removeEventListener('abort', onAbort)
+      }
+      function cancel(error: Error, reason: string): void {
+        settle()
+        reject(error)
+        inner
+          .send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id, reason } })
+          .catch((cause: unknown) => transport.onerror?.(new Error(`Failed to send cancellation: ${String(cause)}`)))
+      }
+      function onTimeout(): void {
+        const error = new SdkError(SdkErrorCode.RequestTimeout, 'Request timed out', { timeout: timeoutMs })
+        cancel(error, String(error))
+      }
+      function onAbort(): void {
+        cancel(new SdkError(SdkErrorCode.RequestTimeout, String(signal.reason)), String(signal.reason))
+      }
+      signal.addEventListener('abort', onAbort)
+      pending.set(id, {
+        answer(message) {
+          settle()
+          const error = message['error'] as Readonly<{ code: number; message: string; data?: unknown }> | undefined
+          if (error !== undefined) reject(ProtocolError.fromError(error.code, error.message, error.data))
+          else resultOf(message['result']).then(resolve, reject)
+        },
+        fail(error) {
+          settle()
+          reject(error)
+        },
+        progress(update) {
+          clearTimeout(timer)
+          timer = setTimeout(onTimeout, timeoutMs)
+          onProgress?.(update)
+        },
+      })
+      const meta = onProgress === undefined ? {} : { _meta: { progressToken: id } }
+      const request: JSONRPCMessage = {
+        jsonrpc: '2.0',
+        id,
+        method: 'tools/call',
+        params: { name, arguments: args, ...meta },
+      }
+      inner.send(request).catch((error: unknown) => {
+        settle()
+        reject(error)
+      })
+    })
+
+  return { transport, call }
+}
+
+/** The common answer is recognised; any other is checked by the SDK's schema. */
+async function resultOf(result: unknown): Promise<Readonly<Record<string, unknown>>> {
+  if (isObject(result) && isPlainResult(result)) return result
+  const checked = await specTypeSchemas.CallToolResult['~standard'].validate(result)
+  const value = checked.issues === undefined ? (checked.value as Readonly<Record<string, unknown>>) : undefined
+  const structured = value?.['structuredContent'] ?? {}
+  if (value !== undefined && isObject(structured)) return value
+  const said = checked.issues?.map(({ message }) => message).join('; ') ?? 'structuredContent must be an object'
+  throw new SdkError(SdkErrorCode.InvalidResult, `Invalid result for tools/call: ${said}`)
+}
+
+/** Text alone, perhaps with a structured form of it. */
+function isPlainResult({ content, structuredContent, isError, _meta }: Readonly<Record<string, unknown>>): boolean {
+  if (_meta !== undefined || !(isError === undefined || typeof isError === 'boolean')) return false
+  if (!(structuredContent === undefined || isObject(structuredContent)) || !Array.isArray(content)) return false
+  for (const block of content as unknown[]) {
+    if (!isObject(block) || block['type'] !== 'text' || typeof block['text'] !== 'string') return false
+    if (Object.keys(block).length !== 2) return false
+  }
+  return true
+}
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,0 +1,55 @@
+import { type InputRequiredResult, isInputRequiredResult, type RequestOptions } from '@modelcontextprotocol/client'
+import { AppError } from '../contract/app-error.ts'
+import {
+  type ClientAnswers,
+  type ClientQuestion,
+  type ClientQuestions,
+  clientQuestions,
+} from '../contract/calling-client.ts'
+import { limits } from '../contract/limits.ts'
+
+type Params = Readonly<Record<string, unknown>>
+
+/**
+ * Sends a request again with the answers of the client for as long as the server wants to know more. Servers of the revision 2026-07-28
+ * ask so; those before it ask while the request is under way.
+ */
+export async function sendInRounds<Result>(
+  params: Params,
+  options: RequestOptions,
+  send: (params: Params, options: RequestOptions) => Promise<Result>,
+  ask: ((questions: ClientQuestions) => Promise<ClientAnswers>) | undefined,
+): Promise<Result> {
+  let next = params
+  for (let round = 0; ; round++) {
+    const answer = await send(next, { ...options, allowInputRequired: true })
+    if (!isInputRequiredResult(answer)) return answer
+    if (ask === undefined) throw cannotAsk()
+    if (round === limits.mcpRoundsMax) throw tooManyRounds()
+    const { requestState } = answer
+    const questions = questionsIn(answer)
+    const inputResponses = Object.keys(questions).length === 0 ? {} : await ask(questions)
+    next = { ...params, inputResponses, ...(requestState !== undefined && { requestState }) }
+  }
+}
+
+function questionsIn({ inputRequests = {} }: InputRequiredResult): ClientQuestions {
+  const entries = Object.entries(inputRequests as Readonly<Record<string, { method: string; params?: object }>>)
+  return Object.fromEntries(
+    entries.map(([key, { method, params }]): [string, ClientQuestion] => {
+      if (!isKnown(method)) throw unknownQuestion()
+      const { _meta, ...rest } = (params ?? {}) as Record<string, unknown>
+      return [key, { method, params: rest }]
+    }),
+  )
+}
+
+const isKnown = (method: string): method is ClientQuestion['method'] =>
+  (clientQuestions as readonly string[]).includes(method)
+
+const cannotAsk = (): AppError =>
+  new AppError('ERR_UPSTREAM_UNAVAILABLE', 'The MCP server asks something that the client of this call cannot answer.')
+const tooManyRounds = (): AppError =>
+  new AppError('ERR_UPSTREAM_UNAVAILABLE', `The MCP server asked ${limits.mcpRoundsMax} times and wants to know more.`)
+const unknownQuestion = (): AppError =>
+  new AppError('ERR_UPSTREAM_UNAVAILABLE', 'The MCP server asks something that the protocol does not have.')
