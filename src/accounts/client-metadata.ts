@@ -7,7 +7,7 @@ import type { Clock } from '../kernel/clock.ts'
 /** `fetch` for addresses that others choose: each is judged, and no redirect is followed. */
 export type JudgedFetch = (url: string, init: RequestInit) => Promise<Response>
 
-export type ClientDocument = Readonly<{ client_name: string; client_uri: string | undefined; redirect_uris: string[] }>
+type ClientDocument = Readonly<{ client_name: string; client_uri: string | undefined; redirect_uris: string[] }>
 
 const DISCOVERY_ID = 'client-id-metadata-document'
 
@@ -76,11 +76,11 @@ export function isDocumentAddress(clientId: string): boolean {
 }
 
 /** Throws for a document that is not that of a public client. What else it holds is not taken over. */
-export function checkDocument(clientId: string, document: unknown): ClientDocument {
+function checkDocument(clientId: string, document: unknown): ClientDocument {
   const fields = (typeof document === 'object' && document !== null ? document : {}) as Record<string, unknown>
   if (fields['client_id'] !== clientId) throw refused('the document does not have its own address as client_id')
   if ('client_secret' in fields || 'client_secret_expires_at' in fields) {
-    throw refused('the document holds a secret, and everybody can read it')
+    throw refused('the document contains a secret, which everyone can read')
   }
   const method = fields['token_endpoint_auth_method'] ?? 'none'
   if (method !== 'none') throw refused('token_endpoint_auth_method must be none: only public clients are supported')

@@ -1,8 +1,11 @@
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
+import type { IssuedTokens } from '../domains/people/ports.ts'
 import { isDocumentAddress } from './client-metadata.ts'
 import { AUTH_PATH, type Auth, type AuthDeps, createAuth } from './create-auth.ts'
-import { discover, type OidcProvider, oidcClient, unusable, type Vouched, whileAdmitting } from './oidc.ts'
+import { discover, type OidcProvider, oidcClient, refreshAt, unusable, type Vouched, whileAdmitting } from './oidc.ts'
+
+import { createPasskeys, type Passkeys } from './passkeys.ts'
 
 /** A client that asks for a person's consent, as it registered itself: its words, not ours. */
 export type KnownClient = Readonly<{
@@ -36,9 +39,14 @@ export type Accounts = Readonly<{
   finishProviderSignIn(
     origin: string,
     input: Readonly<{ provider: string; request: Request; admit(vouched: Vouched): Promise<void> }>,
-  ): Promise<Readonly<{ location: string; cookies: readonly string[] }>>
+  ): Promise<
+    Readonly<{ location: string; cookies: readonly string[]; sessionToken: string; issued: IssuedTokens | undefined }>
+  >
+  /** New tokens of a person, for a refresh token that the provider gave out. */
+  refresh(provider: string, refreshToken: string): Promise<IssuedTokens>
   /** The user to whom the subject of a provider belongs. */
   findSubject(origin: string, provider: string, subject: string): Promise<string | undefined>
+  passkeys: Passkeys
   /** The cookies that end the session. */
   signOut(origin: string, headers: Headers): Promise<readonly string[]>
   /** One of the endpoints of the OAuth server, below `/auth/oauth2/`. */
@@ -67,10 +75,15 @@ export function createAccounts(deps: AccountsDeps): Accounts {
     return made
   }
 
-  /** One for each provider, so that a provider that does not answer holds up nobody else. It is asked again until it answers. */
-  async function authOfProvider(origin: string, id: string): Promise<Auth> {
+  function providerOf(id: string): OidcProvider {
     const provider = deps.providers.find((entry) => entry.id === id)
     if (provider === undefined) throw new AppError('ERR_NOT_FOUND', 'There is no such identity provider here.')
+    return provider
+  }
+
+  /** One for each provider, so that a provider that does not answer holds up nobody else. It is asked again until it answers. */
+  async function authOfProvider(origin: string, id: string): Promise<Auth> {
+    const provider = providerOf(id)
     const key = `${id} ${origin}`
     const made =
       byProvider.get(key) ?? discover(provider).then((found) => createAuth(deps, origin, [oidcClient(provider, found)]))
@@ -80,19 +93,22 @@ export function createAccounts(deps: AccountsDeps): Accounts {
     return await made
   }
 
-  const post = (
+  /** What a request says of where it came from was checked before, so it is of this server. */
+  function call(
     origin: string,
     path: string,
-    body: unknown,
-    from: Headers,
+    { method, headers: from, body }: Readonly<{ method: 'GET' | 'POST'; headers: Headers; body?: unknown }>,
     auth: Auth = authOf(origin),
-  ): Promise<Response> => {
+  ): Promise<Response> {
     const headers = new Headers(from)
-    headers.set('content-type', 'application/json')
     headers.set('origin', origin)
-    const request = new Request(`${origin}${AUTH_PATH}${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
-    return auth.handler(request)
+    if (method === 'POST') headers.set('content-type', 'application/json')
+    const sent = method === 'POST' ? { body: JSON.stringify(body) } : {}
+    return auth.handler(new Request(`${origin}${AUTH_PATH}${path}`, { method, headers, ...sent }))
   }
+
+  const post = (origin: string, path: string, body: unknown, headers: Headers, auth?: Auth): Promise<Response> =>
+    call(origin, path, { method: 'POST', headers, body }, auth)
 
   return {
     async signIn(origin, input, headers) {
@@ -114,13 +130,19 @@ export function createAccounts(deps: AccountsDeps): Accounts {
     },
     async finishProviderSignIn(origin, { provider, request, admit }) {
       const auth = await authOfProvider(origin, provider)
-      const response = await withDeadline(whileAdmitting(admit, () => auth.handler(request)))
+      const { answer: response, issued } = await withDeadline(whileAdmitting(admit, () => auth.handler(request)))
       const location = response.headers.get('location') ?? ''
       const cookies = response.headers.getSetCookie()
-      const isSignedIn = cookies.some((cookie) => /^(?:__Secure-)?castellan\.session_token=[^;]/.test(cookie))
-      if (isSignedIn && location.startsWith(`${origin}/`)) return { location, cookies }
+      const sessionToken = sessionTokenIn(cookies)
+      if (sessionToken !== undefined && location.startsWith(`${origin}/`)) {
+        return { location, cookies, sessionToken, issued }
+      }
       const reason = 'The sign-in with the identity provider was not completed, or took too long. Try again.'
       throw new AppError('ERR_UNAUTHENTICATED', reason)
+    },
+    async refresh(id, refreshToken) {
+      const provider = providerOf(id)
+      return await refreshAt(provider, await discover(provider), refreshToken, deps.clock.nowMs())
     },
     async findSubject(origin, provider, subject) {
       const { adapter } = await authOf(origin).$context
@@ -130,6 +152,7 @@ export function createAccounts(deps: AccountsDeps): Accounts {
       ]
       return (await adapter.findOne<{ userId: string }>({ model: 'account', where }))?.userId
     },
+    passkeys: createPasskeys(authOf, call),
     async signOut(origin, headers) {
       return (await post(origin, '/sign-out', {}, headers)).headers.getSetCookie()
     },
@@ -156,10 +179,19 @@ export function createAccounts(deps: AccountsDeps): Accounts {
       const answer = (await response.json()) as { redirect_uri?: string; url?: string; error_description?: string }
       const target = answer.redirect_uri ?? answer.url
       if (response.ok && target !== undefined) return target
-      const reason = 'This request for access is over or was changed. Start again in the program that asked for it.'
+      const reason = 'This request for access has expired or was changed. Start again in the program that asked for it.'
       throw new AppError('ERR_INVALID_INPUT', reason, { status: response.status })
     },
   }
+}
+
+/** The token in the cookie of a new session, without its signature. */
+function sessionTokenIn(cookies: readonly string[]): string | undefined {
+  for (const cookie of cookies) {
+    const value = /^(?:__Secure-)?castellan\.session_token=([^;]+)/.exec(cookie)?.[1]
+    if (value !== undefined) return decodeURIComponent(value).split('.')[0]
+  }
+  return undefined
 }
 
 /** A provider that holds the line keeps nobody waiting for ever. */

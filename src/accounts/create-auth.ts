@@ -7,6 +7,7 @@ import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import { type Random, randomId } from '../kernel/random.ts'
 import { createClientDiscovery, type JudgedFetch } from './client-metadata.ts'
+import { passkeyPlugin } from './passkeys.ts'
 
 export type AuthDeps = Readonly<{
   /** Our store, as a library sees it: an instance of Kysely. */
@@ -91,7 +92,7 @@ export function createAuth(
       ipAddress: { ipAddressHeaders: [CLIENT_ADDRESS_HEADER] },
       database: { generateId: ({ model }) => randomId(random, model.toLowerCase().slice(0, 16)) },
     },
-    plugins: [authorisationServer({ fetchDocument, clock }), ...more],
+    plugins: [authorisationServer({ fetchDocument, clock }), passkeyPlugin(), ...more],
   })
 }
 

@@ -3,6 +3,7 @@ import type { BetterAuthPlugin } from 'better-auth'
 import { genericOAuth } from 'better-auth/plugins/generic-oauth'
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
+import type { IssuedTokens } from '../domains/people/ports.ts'
 
 /** An external identity provider, by OpenID Connect. */
 export type OidcProvider = Readonly<{
@@ -11,19 +12,24 @@ export type OidcProvider = Readonly<{
   issuer: string
   clientId: string
   clientSecret: string | undefined
+  /** Asked for beside those that say who a person is. */
+  scopes: readonly string[]
+  /** Every address that the provider tells of is verified, though it does not say so. */
+  assumesEmailVerified: boolean
 }>
 
 /** Whom a provider vouches for. The subject is theirs for ever; an e-mail address may go to another person. */
 export type Vouched = Readonly<{ subject: string; email: string; name: string | undefined }>
 
 /** What a provider says of itself (OpenID Connect Discovery). */
-export type Discovered = Readonly<{
+type Discovered = Readonly<{
   issuer: string
+  token_endpoint?: string
   userinfo_endpoint?: string
   token_endpoint_auth_methods_supported?: readonly string[]
 }>
 
-type SignIn = { admit(vouched: Vouched): Promise<void>; refusal?: AppError }
+type SignIn = { admit(vouched: Vouched): Promise<void>; refusal?: AppError; issued?: IssuedTokens }
 
 /**
  * A sign-in that is on its way through better-auth: whom it lets in is decided by the caller, and better-auth's answer to a refusal
@@ -31,11 +37,14 @@ type SignIn = { admit(vouched: Vouched): Promise<void>; refusal?: AppError }
  */
 const signIns = new AsyncLocalStorage<SignIn>()
 
-export async function whileAdmitting<T>(admit: SignIn['admit'], work: () => Promise<T>): Promise<T> {
+export async function whileAdmitting<T>(
+  admit: SignIn['admit'],
+  work: () => Promise<T>,
+): Promise<Readonly<{ answer: T; issued: IssuedTokens | undefined }>> {
   const signIn: SignIn = { admit }
   const answer = await signIns.run(signIn, work)
   if (signIn.refusal !== undefined) throw signIn.refusal
-  return answer
+  return { answer, issued: signIn.issued }
 }
 
 const discoveryUrl = (issuer: string): string => `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
@@ -60,17 +69,23 @@ export const oidcClient = (provider: OidcProvider, discovered: Discovered): Bett
         ...(provider.clientSecret === undefined
           ? { tokenEndpointAuth: { method: 'none' } as const }
           : { clientSecret: provider.clientSecret, authentication: authenticationOf(discovered) }),
-        scopes: ['openid', 'email', 'profile'],
+        scopes: ['openid', 'email', 'profile', ...provider.scopes],
+        // Without it a provider leaves the scope out (OpenID Connect Core, 11).
+        ...(provider.scopes.includes('offline_access') && { prompt: 'consent' as const }),
         pkce: true,
         disableSignUp: true,
         overrideUserInfo: false,
         disableProviderLogout: true,
-        async getUserInfo({ idToken, accessToken }) {
+        async getUserInfo({ idToken, accessToken, refreshToken, accessTokenExpiresAt }) {
           const signIn = signIns.getStore()
           if (signIn === undefined || idToken === undefined) return null
           try {
-            const vouched = vouchedBy(await claimsOf(idToken, accessToken, discovered))
+            const vouched = vouchedBy(provider, await claimsOf(idToken, accessToken, discovered))
             await signIn.admit(vouched)
+            if (accessToken !== undefined) {
+              const expiresAtMs = accessTokenExpiresAt?.getTime() ?? null
+              signIn.issued = { accessToken, idToken, refreshToken, expiresAtMs }
+            }
             return { ...vouched, sub: vouched.subject, emailVerified: true, name: vouched.name ?? '' }
           } catch (error) {
             signIn.refusal = error instanceof AppError ? error : unusable(error)
@@ -96,22 +111,58 @@ async function claimsOf(idToken: string, accessToken: string | undefined, discov
   return asked !== undefined && asked['sub'] === claims['sub'] ? { ...asked, ...claims } : claims
 }
 
-function vouchedBy(claims: Claims): Vouched {
+const UNVERIFIED = 'The identity provider has not verified your e-mail address. Verify it there, then sign in again.'
+const UNSAID =
+  'The identity provider does not say whether your e-mail address is verified, so it cannot be used to sign in here. If it verifies every address, the operator of this server can say so: assume_email_verified of the provider in oidc_providers.'
+
+function vouchedBy({ assumesEmailVerified }: OidcProvider, claims: Claims): Vouched {
   const { sub, email, email_verified: verified, name } = claims
   if (typeof sub !== 'string' || sub === '' || typeof email !== 'string') throw unusable()
-  if (verified !== true && verified !== 'true') {
-    const message = 'The identity provider has not verified your e-mail address. Verify it there, then sign in again.'
-    throw new AppError('ERR_PERMISSION_DENIED', message)
+  const isUnsaid = verified === undefined || verified === null
+  if (isUnsaid ? !assumesEmailVerified : verified !== true && verified !== 'true') {
+    throw new AppError('ERR_PERMISSION_DENIED', isUnsaid ? UNSAID : UNVERIFIED)
   }
-  const shown = typeof name === 'string' ? name.trim().slice(0, limits.personNameCharsMax) : ''
-  return { subject: sub, email, name: shown === '' ? undefined : shown }
+  const displayed = typeof name === 'string' ? name.trim().slice(0, limits.personNameCharsMax) : ''
+  return { subject: sub, email, name: displayed === '' ? undefined : displayed }
 }
 
-async function fetchJson(url: string, headers: Record<string, string> = {}): Promise<unknown> {
+/** Throws ERR_UPSTREAM_UNAUTHORIZED where the provider does not renew it. */
+export async function refreshAt(
+  { clientId, clientSecret }: OidcProvider,
+  discovered: Discovered,
+  refreshToken: string,
+  nowMs: number,
+): Promise<IssuedTokens> {
+  const isBasic = clientSecret !== undefined && authenticationOf(discovered) === 'basic'
+  const basic = `${encodeURIComponent(clientId)}:${encodeURIComponent(clientSecret ?? '')}`
+  const form = new URLSearchParams({
+    grant_type: 'refresh_token',
+    refresh_token: refreshToken,
+    ...(isBasic ? {} : { client_id: clientId, ...(clientSecret !== undefined && { client_secret: clientSecret }) }),
+  })
+  const headers: Record<string, string> = {
+    'content-type': 'application/x-www-form-urlencoded',
+    ...(isBasic && { authorization: `Basic ${Buffer.from(basic).toString('base64')}` }),
+  }
+  const answer = await fetchJson(discovered.token_endpoint ?? '', headers, form.toString())
+  const { access_token, id_token, refresh_token, expires_in } = (answer ?? {}) as Record<string, unknown>
+  if (typeof access_token !== 'string') {
+    throw new AppError('ERR_UPSTREAM_UNAUTHORIZED', 'The identity provider does not renew the token of this session.')
+  }
+  return {
+    accessToken: access_token,
+    idToken: typeof id_token === 'string' ? id_token : undefined,
+    refreshToken: typeof refresh_token === 'string' ? refresh_token : undefined,
+    expiresAtMs: typeof expires_in === 'number' ? nowMs + expires_in * 1_000 : null,
+  }
+}
+
+async function fetchJson(url: string, headers: Record<string, string> = {}, body?: string): Promise<unknown> {
   try {
     const signal = AbortSignal.timeout(limits.oidcRequestMs)
     const response = await fetch(url, {
       headers: { accept: 'application/json', ...headers },
+      ...(body !== undefined && { method: 'POST', body }),
       redirect: 'error',
       signal,
     })

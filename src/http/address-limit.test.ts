@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { limits } from '../contract/limits.ts'
-import { createAddressLimit, networkOf } from './address-limit.ts'
+import { networkOf } from '../kernel/address-network.ts'
+import { createAddressLimit } from './address-limit.ts'
 
 describe('requests without a credential', () => {
   const clockAt = (time: { ms: number }) => ({ nowMs: () => time.ms, monotonicMs: () => time.ms })
@@ -12,6 +13,7 @@ describe('requests without a credential', () => {
     expect(networkOf('::1')).toBe('0:0:0:0')
     expect(networkOf('fe80::1%eth0')).toBe('fe80:0:0:0')
     expect(networkOf('203.0.113.9')).toBe('203.0.113.9')
+    expect(networkOf('::ffff:203.0.113.9')).toBe('203.0.113.9')
   })
 
   it('wait for the next minute when an address has had its share', () => {

@@ -1,10 +1,10 @@
-import { isIPv6 } from 'node:net'
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
+import { networkOf } from '../kernel/address-network.ts'
 import type { Clock } from '../kernel/clock.ts'
 
 /** What is asked without a credential is given out by address. Throws ERR_RATE_LIMITED. */
-export type AddressLimit = (address: string) => void
+type AddressLimit = (address: string) => void
 
 /**
  * Each address has a share of a minute. One subscriber has a whole network of 64 bits in IPv6, so that counts as one address. When
@@ -27,18 +27,4 @@ export function createAddressLimit(clock: Clock): AddressLimit {
     }
     counts.set(key, (count ?? 0) + 1)
   }
-}
-
-/** The first 64 bits of an address of IPv6; every other address as it is. */
-export function networkOf(address: string): string {
-  if (!isIPv6(address)) return address
-  const [head = '', tail] = address.toLowerCase().split('%', 1)[0]!.split('::')
-  const before = head === '' ? [] : head.split(':')
-  const after = tail === undefined || tail === '' ? [] : tail.split(':')
-  const missing = tail === undefined ? 0 : Math.max(0, 8 - before.length - after.length)
-  const parts = [...before, ...Array.from({ length: missing }, () => '0'), ...after]
-  return parts
-    .slice(0, 4)
-    .map((part) => part.replace(/^0+(?=.)/, ''))
-    .join(':')
 }

@@ -5,7 +5,7 @@ import { localOwner, type Principal } from '../contract/principal.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { resourceMetadataUrl, resourceOf } from './oauth-routes.ts'
 import { isLoopbackAddress, peerAddressOf, relayRequiresKeys } from './peer-address.ts'
-import type { PeopleGate, ShownCredential } from './people-gate.ts'
+import type { PeopleGate, PresentedCredential } from './people-gate.ts'
 import type { RequestClients } from './request-client.ts'
 
 /**
@@ -18,7 +18,7 @@ import type { RequestClients } from './request-client.ts'
  */
 export type Authenticator = Readonly<{ authenticate(token: string, nowMs: number): Promise<Principal> }>
 
-export type AuthenticationDeps = Readonly<{
+type AuthenticationDeps = Readonly<{
   /** Resolves when identities can be looked up; with nothing where there are none. */
   identity(): Promise<Authenticator | undefined>
   people(): Promise<PeopleGate | undefined>
@@ -29,8 +29,14 @@ export type AuthenticationDeps = Readonly<{
   claim(socket: Socket, principal: Principal): void
 }>
 
-/** Answers at once for the local owner: the busiest caller costs no promise. Throws or rejects with ERR_UNAUTHENTICATED. */
-export type Authenticate = (req: IncomingMessage) => Principal | Promise<Principal>
+/**
+ * Answers at once for the local owner: the busiest caller costs no promise. Throws or rejects with ERR_UNAUTHENTICATED.
+ * Where the headers that usually have a key mean something else, `key` is the key that was shown, or null.
+ */
+export type Authenticate = (req: IncomingMessage, key?: string | null) => Principal | Promise<Principal>
+
+/** What every API key, access token and virtual key begins with. */
+export const isOurCredential = (text: string): boolean => /^c(?:st|sa|vk)_/.test(text)
 
 /** What proxies, tunnels and content networks add; any one of them says that the request was forwarded. */
 const FORWARDING_HEADERS = [
@@ -50,7 +56,7 @@ export function createAuthenticate(deps: AuthenticationDeps): Authenticate {
   async function byToken(req: IncomingMessage, token: string): Promise<Principal> {
     const people = await deps.people()
     if (people?.principals.isAccessToken(token)) {
-      return claimed(req, await people.principals.ofAccessToken(token, shownBy(req), deps.clock.nowMs()))
+      return claimed(req, await people.principals.ofAccessToken(token, presentedBy(req), deps.clock.nowMs()))
     }
     const identity = await deps.identity()
     if (identity === undefined) throw badCredential('This server has no API keys in its present mode.')
@@ -59,8 +65,8 @@ export function createAuthenticate(deps: AuthenticationDeps): Authenticate {
 
   async function bySession(req: IncomingMessage, cookie: string): Promise<Principal> {
     const people = await deps.people()
-    const principal = await people?.principals.ofCookie(cookie, shownBy(req), deps.clock.nowMs())
-    if (principal === undefined) throw badCredential('The session is over. Sign in again at /sign-in.')
+    const principal = await people?.principals.ofCookie(cookie, presentedBy(req), deps.clock.nowMs())
+    if (principal === undefined) throw badCredential('The session has ended. Sign in again at /sign-in.')
     return claimed(req, principal)
   }
 
@@ -69,7 +75,7 @@ export function createAuthenticate(deps: AuthenticationDeps): Authenticate {
     return principal
   }
 
-  function shownBy(req: IncomingMessage): ShownCredential {
+  function presentedBy(req: IncomingMessage): PresentedCredential {
     const address = deps.clients.addressOf(req)
     const resource = resourceOf(deps.clients.originOf(req), req.url ?? '')
     return { address, isLoopback: isLoopbackAddress(address), resource }
@@ -84,15 +90,16 @@ export function createAuthenticate(deps: AuthenticationDeps): Authenticate {
     throw new AppError(error.code, error.message, { ...error.details, resource_metadata })
   }
 
-  return (req) => {
+  return (req, key) => {
     const { authorization, 'x-api-key': apiKey, cookie } = req.headers
-    if (authorization !== undefined || apiKey !== undefined) {
+    if (typeof key === 'string') return byToken(req, key).catch((error: unknown) => challenged(req, error))
+    if (key === undefined && (authorization !== undefined || apiKey !== undefined)) {
       return byToken(req, tokenOf(authorization, apiKey)).catch((error: unknown) => challenged(req, error))
     }
     if (cookie?.includes(SESSION_COOKIE)) return bySession(req, cookie)
     if (deps.requireKeys || relayRequiresKeys(req.socket) || !isLocal(req)) {
       const message =
-        'An API key is needed: send it as "Authorization: Bearer cst_…". Make one with: castellan keys create.'
+        'An API key is required: send it as "Authorization: Bearer cst_…". Create one with: castellan keys create.'
       return challenged(req, badCredential(message))
     }
     return localOwner

@@ -8,7 +8,7 @@ import { callerKey, type Principal, shareFor } from '../contract/principal.ts'
  * Every connection and every response under way, so that the transport can close without cutting an answer short.
  * node:http alone would destroy a connection whose answer is written but not sent out yet.
  */
-export type Connections = Readonly<{
+type Connections = Readonly<{
   isClosing(): boolean
   /** Called for each request, first of all. */
   track(res: ServerResponse): void

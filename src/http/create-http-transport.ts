@@ -11,7 +11,7 @@ import { type Random, systemRandom } from '../kernel/random.ts'
 import type { Catalog } from '../tools/runtime/catalog.ts'
 import type { InFlightCalls } from '../tools/runtime/in-flight-calls.ts'
 import type { Exposure, ToolHost } from '../tools/runtime/tool-host.ts'
-import { type Authenticator, createAuthenticate } from './authenticate.ts'
+import { type Authenticate, type Authenticator, createAuthenticate, isOurCredential } from './authenticate.ts'
 import { trackConnections } from './connections.ts'
 import { allowOrigin, answerOptions } from './cors.ts'
 import { createRequestCheck } from './host-check.ts'
@@ -29,7 +29,7 @@ import { createRoutes, type HealthFacts } from './routes.ts'
 import { createSealRoutes, type SealGate } from './seal-routes.ts'
 import { sendError } from './send.ts'
 import { createServeCall, shuttingDown } from './serve-call.ts'
-import { toHttpError } from './to-http-error.ts'
+import { type HttpError, toHttpError } from './to-http-error.ts'
 import { createToolRoutes } from './tool-routes.ts'
 
 /**
@@ -49,6 +49,7 @@ export type HttpTransportDeps = Readonly<{
   authorizations(): Promise<AuthorizationGate | undefined>
   people(): Promise<PeopleGate | undefined>
   gateways(): Promise<Pick<GatewayDirectory, 'find'> | undefined>
+  models?: ModelAddresses | undefined
   health(): Promise<HealthFacts>
   /** What `?tools=` means; the MCP transport has the same rule for its own address. */
   exposureOfUrl(url: string): Exposure
@@ -67,6 +68,19 @@ export type HttpTransportDeps = Readonly<{
   logger: Logger
   clock: Clock
   random?: Random
+}>
+
+/** Addresses of model providers, which are served by a transport of their own with bounds of its own. */
+export type ModelAddresses = Readonly<{
+  isAddress(url: string): boolean
+  open(
+    parts: ModelAddressParts,
+  ): Promise<Readonly<{ handle(req: IncomingMessage, res: ServerResponse, url: string): void }>>
+}>
+export type ModelAddressParts = Readonly<{
+  authenticate: Authenticate
+  isOurs(credential: string): boolean
+  sendError(req: IncomingMessage, res: ServerResponse, error: HttpError): void
 }>
 
 export type McpHandler = Readonly<{
@@ -94,6 +108,7 @@ export type HttpTransport = Readonly<{
 }>
 
 const GATEWAY_PREFIX = '/mcp/'
+const MODEL_METHODS = ['GET', 'POST', 'OPTIONS']
 const MCP_METHODS = ['GET', 'POST', 'DELETE', 'OPTIONS']
 
 export function createHttpTransport(input: HttpTransportDeps): HttpTransport {
@@ -120,7 +135,9 @@ export function createHttpTransport(input: HttpTransportDeps): HttpTransport {
   const plainView = viewOfUrl('/mcp')
   const ownerOfPlainUrl = { principal: localOwner, ...plainView }
   const isKnownElsewhere = deps.publicUrl !== undefined
-  let tracksHandedOver = false
+  let tracksAccepted = false
+  let openedModels: ReturnType<ModelAddresses['open']> | undefined
+  let modelProxy: Awaited<ReturnType<ModelAddresses['open']>> | undefined
 
   function handle(req: IncomingMessage, res: ServerResponse): void {
     connections.track(res)
@@ -128,14 +145,36 @@ export function createHttpTransport(input: HttpTransportDeps): HttpTransport {
       const origin = requestCheck.check(req, requireKeys || relayRequiresKeys(req.socket))
       if (origin !== undefined) allowOrigin(res, origin)
       if (connections.isClosing()) throw shuttingDown()
-      requireBodyLength(req, bodyBytesMax)
       const { url = '/' } = req
+      if (deps.models?.isAddress(url)) {
+        handleModels(req, res, url, deps.models)
+        return
+      }
+      requireBodyLength(req, bodyBytesMax)
       if (url === '/mcp' || url.startsWith('/mcp?')) handleMcp(req, res, url)
       else if (url.startsWith(GATEWAY_PREFIX)) handleGateway(req, res, url)
       else routes.handle(req, res, url)
     } catch (error) {
       refuse(req, res, error)
     }
+  }
+
+  function handleModels(req: IncomingMessage, res: ServerResponse, url: string, models: ModelAddresses): void {
+    if (req.method === 'OPTIONS') {
+      answerOptions(req, res, MODEL_METHODS)
+      return
+    }
+    if (modelProxy !== undefined) {
+      modelProxy.handle(req, res, url)
+      return
+    }
+    openedModels ??= models.open({ authenticate, isOurs: isOurCredential, sendError })
+    openedModels
+      .then((opened) => {
+        modelProxy = opened
+        opened.handle(req, res, url)
+      })
+      .catch((error: unknown) => refuse(req, res, error))
   }
 
   function handleMcp(req: IncomingMessage, res: ServerResponse, url: string): void {
@@ -214,8 +253,8 @@ export function createHttpTransport(input: HttpTransportDeps): HttpTransport {
     },
     accept(socket, peer) {
       // The event starts the watch for slow clients, which a server that never listens itself would not have.
-      if (!tracksHandedOver && !server.listening) server.emit('listening')
-      tracksHandedOver = true
+      if (!tracksAccepted && !server.listening) server.emit('listening')
+      tracksAccepted = true
       markRelayed(socket, peer)
       socket.setNoDelay(true)
       server.emit('connection', socket)
@@ -241,7 +280,7 @@ function requireNoChoice(url: string): void {
   if (field === undefined) return
   throw new AppError(
     'ERR_INVALID_INPUT',
-    `${field}: a gateway itself says which tools it lists; leave it out, or use edit_mcp_gateway`,
+    `${field}: a gateway decides itself which tools it lists; leave it out, or use edit_mcp_gateway`,
     { field },
   )
 }
@@ -299,6 +338,6 @@ function startListening(server: Server, host: string, port: number): Promise<voi
 const keysNeeded = (host: string): AppError =>
   new AppError(
     'ERR_CONFIG_INVALID',
-    `host: ${host} can be reached from other machines, which needs API keys. Make one with castellan keys create, or listen on 127.0.0.1.`,
+    `host: ${host} can be reached from other machines, which requires API keys. Create one with castellan keys create, or listen on 127.0.0.1.`,
     { field: 'host' },
   )

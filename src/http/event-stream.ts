@@ -23,11 +23,15 @@ export function sequenceOf(written = '0'): number {
 }
 
 export const notOfThisStream = (what: string): AppError =>
-  new AppError('ERR_INVALID_INPUT', `Last-Event-ID: must be ${what} of this stream; leave it out to begin anew.`, {
-    field: 'last_event_id',
-  })
+  new AppError(
+    'ERR_INVALID_INPUT',
+    `Last-Event-ID: must be ${what} of this stream; leave it out to start from the beginning.`,
+    {
+      field: 'last_event_id',
+    },
+  )
 
-export type StreamOptions = Readonly<{
+type StreamOptions = Readonly<{
   signal: AbortSignal
   /** Asked before each event, and again and again while the stream is open; a throw ends it. */
   isStillWelcome(): Promise<void>

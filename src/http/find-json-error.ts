@@ -1,5 +1,5 @@
 /**
- * The place where a text stops being JSON: the index of the first character that no JSON text could have there, or the
+ * Where a text stops being JSON: the index of the first character that no JSON text could have there, or the
  * length when the text ends too early. Undefined for JSON. Needs no more memory than the nesting of the text.
  */
 export function findJsonError(text: string): number | undefined {

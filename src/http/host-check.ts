@@ -14,7 +14,7 @@ import { isPublicPath } from './route-table.ts'
  * 3. Where there is none, `Sec-Fetch-Site` tells what a browser sends for a page: another site's request is refused, but for
  *    a link to what is for everybody. Who sends neither is no browser, or one that a page cannot make answer to it.
  */
-export type RequestCheck = Readonly<{
+type RequestCheck = Readonly<{
   /** Throws ERR_INVALID_INPUT, ERR_HOST_REFUSED or ERR_ORIGIN_REFUSED. Answers the origin to which the response may be shown. */
   check(req: IncomingMessage, requireKeys: boolean): string | undefined
 }>

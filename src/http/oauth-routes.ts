@@ -16,7 +16,7 @@ import { readWebBody, sendWebResponse, webHeaders } from './web-exchange.ts'
  * The OAuth 2.1 authorisation server as clients meet it: metadata of RFC 8414 and 9728, and the endpoints below `/auth/oauth2/`.
  * What a client may leave out we add before the library sees it: the resource, and that a loopback client is a native one.
  */
-export type OauthRoutesDeps = Readonly<{
+type OauthRoutesDeps = Readonly<{
   people(): Promise<PeopleGate | undefined>
   clients: RequestClients
   clock: Clock
@@ -123,13 +123,13 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
     }
     const { clientId, secret } = clientCredentials(req.headers.authorization, form)
     const asked = { clientId, secret, resources: form.getAll('resource'), origin, nowMs: deps.clock.nowMs() }
-    const given = await people.issueClientToken(asked)
-    if ('error' in given) {
-      const status = given.error === 'invalid_client' ? 401 : 400
-      const refused = JSON.stringify({ error: given.error, error_description: given.description })
+    const issued = await people.issueClientToken(asked)
+    if ('error' in issued) {
+      const status = issued.error === 'invalid_client' ? 401 : 400
+      const refused = JSON.stringify({ error: issued.error, error_description: issued.description })
       sendJson(res, status, refused, status === 401 ? { 'www-authenticate': 'Basic realm="castellan"' } : {})
     } else {
-      const { access_token, expires_in } = given
+      const { access_token, expires_in } = issued
       sendJson(res, 200, JSON.stringify({ access_token, token_type: 'Bearer', expires_in }))
     }
   }
@@ -140,7 +140,7 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
     const withResource = async (request: Request): Promise<Request> => {
       const url = new URL(request.url)
       // A client whose id is the address of a document is registered when it is first named.
-      if (url.searchParams.get('client_id')?.startsWith('https:')) await people.makeRoomForClient()
+      if (url.searchParams.get('client_id')?.startsWith('https:')) await people.requireClientCapacity()
       if (!url.searchParams.has('resource')) url.searchParams.set('resource', `${origin}/mcp`)
       for (const resource of url.searchParams.getAll('resource').slice(0, RESOURCES_MAX)) {
         if (isOwnResource(origin, resource)) await people.ensureResource(resource)
@@ -153,7 +153,7 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
   const register = (exchange: Exchange): Promise<void> =>
     forward(exchange, async (request) => {
       const text = await request.text()
-      await (await gate()).makeRoomForClient()
+      await (await gate()).requireClientCapacity()
       return new Request(request.url, { method: 'POST', headers: request.headers, body: asNativeClient(text) })
     })
 

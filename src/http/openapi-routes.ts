@@ -78,7 +78,7 @@ const streamOperation = (path: string, tool: string, isOfAgent: boolean): Json =
   operationId: idOf('GET', path),
   tags: [isOfAgent ? 'agents' : 'executions'],
   summary: isOfAgent ? 'Follow an agent' : 'Follow a run',
-  description: `What happened and what happens${isOfAgent ? ' in the executions of an agent' : ', up to the end of the run'}, as server-sent events. Needs what \`${tool}\` needs.`,
+  description: `Past and new events${isOfAgent ? ' in the executions of an agent' : ', up to the end of the run'}, as server-sent events. Needs what \`${tool}\` needs.`,
   parameters: [
     ...parametersOf(path),
     {
@@ -115,7 +115,7 @@ export function sealPaths(): Paths {
       post: {
         operationId: 'sealAttest',
         tags,
-        summary: 'Begin a session for signed calls',
+        summary: 'Start a session for signed calls',
         requestBody: { required: true, content: object },
         responses: {
           200: { description: 'The session and its token.', content: object },

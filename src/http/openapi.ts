@@ -32,7 +32,7 @@ export function buildOpenApi(catalog: Catalog, version: string): OpenApiDocument
     servers: [{ url: '/' }],
     security: [{ bearer: [] }, { apiKey: [] }, {}],
     tags: [
-      { name: 'server-facts', description: 'What there is, and whether it is well.' },
+      { name: 'server-facts', description: 'What the server offers, and its health.' },
       ...toolsets.map((name) => ({ name, description: `Tools of the toolset ${name}.` })),
     ],
     paths: {
@@ -87,7 +87,7 @@ function factPaths(): Record<string, Json> {
   })
   const anyone = { security: [{}] }
   return {
-    '/health': fact('getHealth', 'Whether the server is well', {
+    '/health': fact('getHealth', 'Health of the server', {
       ...anyone,
       responses: {
         200: {

@@ -1,7 +1,7 @@
 import type { Principal } from '../contract/principal.ts'
 
 /** Where a request with the credential of a person came from, and which address of this server it asks. */
-export type ShownCredential = Readonly<{ address: string; isLoopback: boolean; resource: string }>
+export type PresentedCredential = Readonly<{ address: string; isLoopback: boolean; resource: string }>
 
 /** A client that asks a person for consent. */
 export type AskingClient = Readonly<{ name: string; uri: string | undefined; publisher: string | undefined }>
@@ -9,9 +9,9 @@ export type AskingClient = Readonly<{ name: string; uri: string | undefined; pub
 /** People, as HTTP needs them; the domain and better-auth are behind it. Cookies are the values of `Set-Cookie`. */
 export type PeopleGate = Readonly<{
   principals: Readonly<{
-    ofCookie(header: string, shown: ShownCredential, nowMs: number): Promise<Principal> | undefined
+    ofCookie(header: string, presented: PresentedCredential, nowMs: number): Promise<Principal> | undefined
     isAccessToken(token: string): boolean
-    ofAccessToken(token: string, shown: ShownCredential, nowMs: number): Promise<Principal>
+    ofAccessToken(token: string, presented: PresentedCredential, nowMs: number): Promise<Principal>
     /** Looks everybody up anew: a token was given back. */
     forget(): void
   }>
@@ -23,6 +23,19 @@ export type PeopleGate = Readonly<{
         headers: Headers,
       ): Promise<Readonly<{ url: string; cookies: readonly string[] }>>
       signOut(origin: string, headers: Headers): Promise<readonly string[]>
+      passkeys: Readonly<{
+        options(
+          origin: string,
+          ceremony: 'register' | 'sign-in',
+          headers: Headers,
+        ): Promise<Readonly<{ options: unknown; cookies: readonly string[] }>>
+        add(origin: string, input: Readonly<{ response: unknown; name: string }>, headers: Headers): Promise<void>
+        list(
+          origin: string,
+          headers: Headers,
+        ): Promise<readonly Readonly<{ id: string; name: string; createdAt: string }>[]>
+        remove(origin: string, id: string, headers: Headers): Promise<void>
+      }>
       handle(origin: string, request: Request): Promise<Response>
       metadata(origin: string): Promise<Readonly<Record<string, unknown>>>
       findClient(origin: string, clientId: string): Promise<AskingClient | undefined>
@@ -35,6 +48,12 @@ export type PeopleGate = Readonly<{
   signIn(
     origin: string,
     input: Readonly<{ email: string; password: string }>,
+    from: Readonly<{ address: string; headers: Headers }>,
+  ): Promise<readonly string[]>
+  /** With what the browser answered. Throws as `signIn` does. */
+  signInWithPasskey(
+    origin: string,
+    response: unknown,
     from: Readonly<{ address: string; headers: Headers }>,
   ): Promise<readonly string[]>
   /** Identity providers that people can sign in with. */
@@ -55,7 +74,7 @@ export type PeopleGate = Readonly<{
   /** Answers the e-mail address of the person, who can sign in now. */
   acceptInvitation(token: string, input: Readonly<{ name: string; password: string }>): Promise<string>
   /** Called before a client registers itself: the oldest that nobody allowed make room. Throws ERR_BUSY when there is none. */
-  makeRoomForClient(): Promise<void>
+  requireClientCapacity(): Promise<void>
   /** Makes an address of this server one that tokens can be for. */
   ensureResource(identifier: string): Promise<void>
 }>

@@ -42,7 +42,7 @@ export function readBytes(req: IncomingMessage, bytesMax: number): Promise<Buffe
     readBody(req, bytesMax, (body) => {
       if (body === 'too-large') reject(tooLarge(bytesMax))
       else if (body === 'disconnected') {
-        reject(new AppError('ERR_CANCELLED', 'The client went away before the body was complete.'))
+        reject(new AppError('ERR_CANCELLED', 'The client disconnected before the body was complete.'))
       } else resolve(body)
     })
   })

@@ -52,7 +52,10 @@ export function fieldsOf(body: Body, ...names: readonly string[]): Body {
 export function textOf(body: Body, name: string): string | undefined {
   const value = body[name] ?? undefined
   if (value === undefined || typeof value === 'string') return value
-  throw new AppError('ERR_INVALID_INPUT', `'${name}' in the body must be text.`, { field: name, constraint: 'text' })
+  throw new AppError('ERR_INVALID_INPUT', `'${name}' in the body must be a string.`, {
+    field: name,
+    constraint: 'text',
+  })
 }
 
 export function requiredText(body: Body, name: string): string {

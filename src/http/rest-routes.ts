@@ -33,7 +33,7 @@ export type RunFeed = Readonly<{
     id: string,
     options: Readonly<{ fromSequence: number; follow: boolean; verbose: boolean; signal: AbortSignal }>,
   ): Promise<Readonly<{ subject: RunSubject; events: AsyncIterable<FeedEvent> }> | undefined>
-  /** Of all executions of an agent that the viewer may see; undefined when `from` is no place of such a feed. */
+  /** Of all executions of an agent that the viewer may see; undefined when `from` is not a cursor of such a feed. */
   openAgent(
     viewer: Principal,
     agentId: string,
@@ -41,7 +41,7 @@ export type RunFeed = Readonly<{
   ): Promise<AsyncIterable<AgentFeedEvent> | undefined>
 }>
 type AgentFeedEvent = Readonly<{ runId: string; cursor: string; event: FeedEvent }>
-export type RunSubject = Readonly<{ id: string; name: string }>
+type RunSubject = Readonly<{ id: string; name: string }>
 export type FeedEvent = Readonly<{
   sequence: number
   type: string
@@ -51,7 +51,7 @@ export type FeedEvent = Readonly<{
   atMs: number
 }>
 
-export type RestRoutesDeps = Readonly<{
+type RestRoutesDeps = Readonly<{
   host: ToolHost
   catalog: Catalog
   serveCall: ServeCall
@@ -194,7 +194,7 @@ async function openEvents(
   return runRows(rows === 'execution' ? executionRow : workflowRow, runId, opened)
 }
 
-const notFound = (): AppError => new AppError('ERR_NOT_FOUND', 'There is no such run any more.')
+const notFound = (): AppError => new AppError('ERR_NOT_FOUND', 'This run no longer exists.')
 
 async function* runRows(
   row: typeof executionRow | typeof workflowRow,

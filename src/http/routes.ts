@@ -19,7 +19,7 @@ import { WELCOME_POLICY, welcomeHtml, welcomeText } from './welcome-page.ts'
 /** Everything beside `/mcp`: few enough to be a table. */
 export type HealthFacts = Readonly<{ status: 'ok' | 'degraded'; mode: string; db: Readonly<{ open: boolean }> }>
 
-export type RoutesDeps = Readonly<{
+type RoutesDeps = Readonly<{
   tools: ToolRoutes
   /** Routes with parts that may be anything. */
   patterns: readonly PatternRoute[]
@@ -98,7 +98,7 @@ export function createRoutes(deps: RoutesDeps): Readonly<{
       if (!route.methods.includes(method)) {
         const allow = route.methods.join(', ')
         res.setHeader('allow', allow)
-        throw new AppError('ERR_METHOD_NOT_ALLOWED', `This address does not take ${method}; use ${allow}.`)
+        throw new AppError('ERR_METHOD_NOT_ALLOWED', `This address does not accept ${method}; use ${allow}.`)
       }
       if (method === 'OPTIONS') {
         answerOptions(req, res, route.methods)
@@ -129,7 +129,7 @@ async function ready(res: ServerResponse, deps: RoutesDeps): Promise<void> {
 
 async function readHealth({ health, logger }: RoutesDeps) {
   const facts = await health().catch((error: unknown): HealthFacts => {
-    logger.warn('the health of the server cannot be told', { error: String(error) })
+    logger.warn('the health of the server could not be determined', { error: String(error) })
     return { status: 'degraded', mode: 'unknown', db: { open: false } }
   })
   return { ...facts, isUsable: facts.db.open || facts.mode === 'MINIMAL' }

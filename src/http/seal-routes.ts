@@ -29,7 +29,7 @@ export type SealGate = Readonly<{
   preview(principal: Principal, context: string | undefined): Principal
 }>
 
-export type SealRoutesDeps = Readonly<{
+type SealRoutesDeps = Readonly<{
   /** Nothing where no sessions can be kept. */
   seal(): Promise<SealGate | undefined>
   host: ToolHost

@@ -41,7 +41,7 @@ export function createServeCall(
 }
 
 export const tooManyCalls = (): AppError =>
-  new AppError('ERR_BUSY', 'Too many calls of yours are under way.', { retry_after_ms: 1_000 })
+  new AppError('ERR_BUSY', 'Too many of your calls are in progress.', { retry_after_ms: 1_000 })
 
 export const shuttingDown = (): AppError =>
   new AppError('ERR_SHUTTING_DOWN', 'The server is shutting down. Connect again after the restart.', {

@@ -16,9 +16,9 @@ export async function signedInBy(
   req: IncomingMessage,
 ): Promise<Principal | undefined> {
   const address = deps.clients.addressOf(req)
-  const shown = { address, isLoopback: isLoopbackAddress(address), resource: '' }
+  const presented = { address, isLoopback: isLoopbackAddress(address), resource: '' }
   try {
-    return await principals.ofCookie(req.headers.cookie ?? '', shown, deps.clock.nowMs())
+    return await principals.ofCookie(req.headers.cookie ?? '', presented, deps.clock.nowMs())
   } catch (error) {
     if (error instanceof AppError && error.code === 'ERR_UNAUTHENTICATED') return undefined
     throw error

@@ -12,7 +12,7 @@ import { successStatus } from './success-status.ts'
 import { failureToHttp } from './to-http-error.ts'
 
 /** Tools without MCP: the body is the arguments, the answer is the tool's own JSON, and the status says how it went. */
-export type ToolRequest = Readonly<{
+type ToolRequest = Readonly<{
   req: IncomingMessage
   res: ServerResponse
   principal: Principal
@@ -26,7 +26,7 @@ export type ToolRoutes = Readonly<{
   call(request: ToolRequest, encodedName: string): Promise<void>
 }>
 
-export type ToolRoutesDeps = Readonly<{
+type ToolRoutesDeps = Readonly<{
   host: ToolHost
   catalog: Catalog
   serveCall: ServeCall

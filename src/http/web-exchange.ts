@@ -12,7 +12,7 @@ const DROPPED = new Set([
 ])
 
 /** The header that tells a library the address of the client; one that a client sends itself never gets there. */
-export const CLIENT_ADDRESS_HEADER = 'x-castellan-client'
+const CLIENT_ADDRESS_HEADER = 'x-castellan-client'
 
 /** The headers of a request for a library that works on web requests, without those that only say how it travelled. */
 export function webHeaders(req: IncomingMessage, address: string): Headers {

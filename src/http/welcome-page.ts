@@ -1,4 +1,4 @@
-export type WelcomeFacts = Readonly<{ origin: string; version: string; needsKey: boolean }>
+type WelcomeFacts = Readonly<{ origin: string; version: string; needsKey: boolean }>
 
 const KEY_HEADER = 'Authorization: Bearer cst_…'
 
@@ -11,7 +11,7 @@ export function welcomeText({ origin, version, needsKey }: WelcomeFacts): string
 Connect an MCP client (Streamable HTTP):
   ${origin}/mcp
   ${origin}/mcp?tools=full        every tool in the list; the default is a small set with search_tools and run_tool
-  ${origin}/mcp?names=safe        names of tools without dots, for clients whose models refuse those
+  ${origin}/mcp?names=safe        names of tools without dots, for clients whose models refuse dots
   claude mcp add --transport http castellan ${origin}/mcp${forClient}
 
 Call a tool without MCP:
@@ -27,7 +27,7 @@ Addresses:
 
 ${
   needsKey
-    ? `This port demands an API key: send it with every request to /mcp and /v1 as
+    ? `This port requires an API key: send it with every request to /mcp and /v1 as
 "${KEY_HEADER}"; castellan keys create makes one.`
     : `From this machine no key is needed. From elsewhere, send an API key as
 "${KEY_HEADER}"; castellan keys create makes one.`

@@ -88,7 +88,4 @@ export const mayVouchFor = (
   (emailDomains.length === 0 || emailDomains.includes(email.slice(email.lastIndexOf('@') + 1)))
 
 export const notAdmitted = (): AppError =>
-  new AppError(
-    'ERR_PERMISSION_DENIED',
-    'Nobody with this e-mail address may sign in here. Ask an administrator to invite you.',
-  )
+  new AppError('ERR_PERMISSION_DENIED', 'This e-mail address may not sign in here. Ask an administrator to invite you.')

@@ -98,7 +98,7 @@ export function createInvitations(deps: PeopleDeps, helpers: Helpers): Invitatio
       })
       const isSent = await (await deps.mailer()).send({ to: email, ...mail })
       mailed.set(input, { token, outcome: isSent ? 'sent' : 'failed' })
-      if (!isSent) call.warn('The mail was not sent: the mail server did not take it. Hand the link over yourself.')
+      if (!isSent) call.warn('The mail was not sent: the mail server did not accept it. Send the link yourself.')
     },
 
     async invite(call, input) {

@@ -26,6 +26,15 @@ export type UserSession = Readonly<{
 /** A client that a person allowed to act for them. */
 export type UserGrant = Readonly<{ id: string; userId: string; clientName: string; createdAtMs: number }>
 
+/** What an identity provider gave out for a person, in return for their sign-in or for a refresh token. */
+export type IssuedTokens = Readonly<{
+  accessToken: string
+  idToken: string | undefined
+  refreshToken: string | undefined
+  /** Of the access token; null where the provider does not say. */
+  expiresAtMs: number | null
+}>
+
 /** Of scrypt. */
 export type PasswordCost = Readonly<{ log2N: number; r: number; p: number }>
 
@@ -102,7 +111,7 @@ export type PeopleStore = Readonly<{
   /** Both answer whether there was one. The tokens of a grant end with it. */
   deleteSession(tx: WriteTx, userId: string, id: string): Promise<boolean>
   deleteGrant(tx: WriteTx, userId: string, id: string): Promise<boolean>
-  /** All sessions of a user, and the tokens of all their clients. */
+  /** All sessions and passkeys of a user, and the tokens of all their clients. */
   deleteAllSessions(tx: WriteTx, userId: string): Promise<void>
   findSessionByToken(tx: ReadTx, token: string): Promise<UserSession | undefined>
   findAccessToken(tx: ReadTx, tokenHash: string): Promise<AccessToken | undefined>
@@ -139,6 +148,7 @@ export type PeopleStore = Readonly<{
   insertAttempt(tx: WriteTx, attempt: SignInAttempt): Promise<void>
   /** Newest first, without those that were turned away. */
   attemptsOf(tx: ReadTx, email: string, sinceMs: number): Promise<SignInAttempt[]>
+  /** From the address, and in IPv6 from its network of 64 bits. */
   countRefusedFrom(tx: ReadTx, address: string, sinceMs: number): Promise<number>
   listAttempts(tx: ReadTx, tenant: TenantId, limit: number): Promise<SignInAttempt[]>
 }>
@@ -157,7 +167,7 @@ export type ServiceClient = Readonly<{
   createdBy: string
 }>
 
-export type NewClientToken = Readonly<{
+type NewClientToken = Readonly<{
   id: string
   tokenHash: string
   clientId: string

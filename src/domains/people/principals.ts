@@ -8,7 +8,7 @@ import { ACCESS_TOKEN_PREFIX, hashOfToken, principalOfUser } from './rules.ts'
 import { mayReach, principalOfClient } from './service-clients.ts'
 
 /** Where a credential was shown: from which address, and at which address of this server (RFC 8707's resource). */
-export type Shown = Readonly<{ address: string; isLoopback: boolean; resource: string }>
+type Presented = Readonly<{ address: string; isLoopback: boolean; resource: string }>
 
 /**
  * Who signed-in people are. A session comes as a cookie, and an access token as a bearer token of a client that the person allowed.
@@ -20,9 +20,9 @@ export type Shown = Readonly<{ address: string; isLoopback: boolean; resource: s
  */
 export type PeoplePrincipals = Readonly<{
   /** Undefined if the header has no session of ours. Rejects with ERR_UNAUTHENTICATED for one that is over or not ours. */
-  ofCookie(header: string, shown: Shown, nowMs: number): Promise<Principal> | undefined
+  ofCookie(header: string, presented: Presented, nowMs: number): Promise<Principal> | undefined
   isAccessToken(token: string): boolean
-  ofAccessToken(token: string, shown: Shown, nowMs: number): Promise<Principal>
+  ofAccessToken(token: string, presented: Presented, nowMs: number): Promise<Principal>
   /** Forgets what was looked up of all users: the rights of one have changed. */
   forget(): void
 }>
@@ -37,11 +37,11 @@ export function createPeoplePrincipals(
   const { store, read } = deps
   const known = new Map<string, Readonly<{ found: Promise<Known | undefined>; atMs: number }>>()
 
-  async function recall(key: string, nowMs: number, look: () => Promise<Known | undefined>): Promise<Known> {
+  async function recall(key: string, nowMs: number, find: () => Promise<Known | undefined>): Promise<Known> {
     let entry = known.get(key)
     if (entry === undefined || nowMs - entry.atMs >= limits.apiKeyCacheMs || nowMs < entry.atMs) {
       if (known.size >= limits.apiKeyCacheMax) known.delete(known.keys().next().value!)
-      entry = { found: look(), atMs: nowMs }
+      entry = { found: find(), atMs: nowMs }
       known.set(key, entry)
       entry.found.catch(() => known.delete(key))
     }
@@ -77,22 +77,22 @@ export function createPeoplePrincipals(
   }
 
   return {
-    ofCookie(header, shown, nowMs) {
+    ofCookie(header, presented, nowMs) {
       const value = COOKIE.exec(header)?.[1]
       if (value === undefined) return undefined
       return (async () => {
         const token = signedValue(value, deps.secret)
         if (token === undefined) throw unauthenticated()
         const { principal, isLocal } = await recall(`session ${token}`, nowMs, () => bySession(token))
-        if (isLocal && !shown.isLoopback) throw unauthenticated()
+        if (isLocal && !presented.isLoopback) throw unauthenticated()
         return principal
       })()
     },
     isAccessToken: (token) => token.startsWith(ACCESS_TOKEN_PREFIX),
-    async ofAccessToken(token, shown, nowMs) {
+    async ofAccessToken(token, presented, nowMs) {
       const key = `token ${hashOfToken(token)}`
       const { principal, resources } = await recall(key, nowMs, () => byAccessToken(token))
-      if (!resources!.includes(shown.resource)) throw unauthenticated()
+      if (!resources!.includes(presented.resource)) throw unauthenticated()
       return principal
     },
     forget: () => known.clear(),
@@ -106,8 +106,8 @@ function signedValue(cookie: string, secret: string): string | undefined {
   if (dot <= 0) return undefined
   const value = text.slice(0, dot)
   const expected = createHmac('sha256', secret).update(value).digest()
-  const shown = Buffer.from(text.slice(dot + 1), 'base64')
-  return shown.length === expected.length && timingSafeEqual(shown, expected) ? value : undefined
+  const signature = Buffer.from(text.slice(dot + 1), 'base64')
+  return signature.length === expected.length && timingSafeEqual(signature, expected) ? value : undefined
 }
 
 function decoded(text: string): string {
@@ -123,5 +123,5 @@ const isLoopback = (address: string): boolean => address === '::1' || address.st
 const unauthenticated = (): AppError =>
   new AppError(
     'ERR_UNAUTHENTICATED',
-    'The session or access token is unknown, over, or for another address of this server; sign in again',
+    'The session or access token is unknown, expired, or for another address of this server; sign in again',
   )

@@ -58,13 +58,13 @@ export function checkPersonRights(
   { role, tier }: Readonly<{ role: BuiltInRole; tier?: Tier | undefined }>,
 ): Readonly<{ role: BuiltInRole; tier: Tier }> {
   const usual = tierOfRole[role]
-  const given = tier ?? (tierAllows(principal.tier, usual) ? usual : principal.tier)
-  if (!tierAllows(principal.tier, given)) throw denied(`tier: you cannot give more than your own, ${principal.tier}`)
+  const granted = tier ?? (tierAllows(principal.tier, usual) ? usual : principal.tier)
+  if (!tierAllows(principal.tier, granted)) throw denied(`tier: you cannot give more than your own, ${principal.tier}`)
   const beyond = [...permissionsOfRole(role)].filter(
     (permission) => !permission.endsWith(':enable') && !isPermitted(principal, permission),
   )
   if (beyond.length > 0) throw denied('role: you cannot give more than you have', { beyond_yours: beyond })
-  return { role, tier: given }
+  return { role, tier: granted }
 }
 
 /** A change that takes something away: what was begun with it must end. */

@@ -15,7 +15,7 @@ const SECRET_PREFIX = 'csc_'
 
 type InTenant = Readonly<{ tenant?: string | undefined }>
 
-export type ServiceClientView = Readonly<{
+type ServiceClientView = Readonly<{
   id: string
   name: string
   tenant: TenantId
@@ -77,8 +77,8 @@ export function createServiceClients({ clients, random, noteClientRevoked }: Ser
     async listClients({ principal, read }, input) {
       const tenant = peopleTenant(principal, input.tenant)
       const found = await clients.listClients(read, tenant, limits.apiKeyListMax + 1)
-      const shown = found.slice(0, limits.apiKeyListMax).map(viewOf)
-      return { clients: shown, truncated: found.length > shown.length }
+      const displayed = found.slice(0, limits.apiKeyListMax).map(viewOf)
+      return { clients: displayed, truncated: found.length > displayed.length }
     },
 
     async deleteClient(call, input) {
@@ -99,8 +99,8 @@ export function createServiceClients({ clients, random, noteClientRevoked }: Ser
 }
 
 /** Why a request for a token is refused, in the words of RFC 6749 and 8707. */
-export type TokenRefusal = Readonly<{ error: 'invalid_client' | 'invalid_target'; description: string }>
-export type ClientToken = Readonly<{ access_token: string; expires_in: number; resource: string }>
+type TokenRefusal = Readonly<{ error: 'invalid_client' | 'invalid_target'; description: string }>
+type ClientToken = Readonly<{ access_token: string; expires_in: number; resource: string }>
 
 /**
  * The client credentials grant. A token is for one of the gateways in the list of the client: the one that is named, or the only one.
@@ -145,8 +145,8 @@ export const mayReach = ({ gateways }: ServiceClient, resource: string): boolean
 
 function isSecretOf({ secretHash }: ServiceClient, secret: string): boolean {
   const known = Buffer.from(secretHash, 'hex')
-  const shown = Buffer.from(hashOfToken(secret), 'hex')
-  return known.length === shown.length && timingSafeEqual(known, shown)
+  const presented = Buffer.from(hashOfToken(secret), 'hex')
+  return known.length === presented.length && timingSafeEqual(known, presented)
 }
 
 /** A client acts as a key does: with rights of its own, and for no user. */

@@ -112,7 +112,7 @@ export async function openInvitation(
 }
 
 const uselessLink = (): AppError =>
-  new AppError('ERR_NOT_FOUND', 'token: this link was used, cancelled or is too old. Ask for a new one.', {
+  new AppError('ERR_NOT_FOUND', 'token: this link was used, was cancelled or has expired. Ask for a new one.', {
     field: 'token',
   })
 
@@ -300,7 +300,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       if (existing === undefined) await insertUser(call, user, await knownTeams(call, invitation))
       const account = { id: randomId(random, 'acc'), userId: user.id, hash: hashes.get(input)!, atMs: nowMs }
       await store.setPassword(write, account)
-      // The old password, and every session made with it, is worth nothing any more.
+      // The old password, every session and every passkey is worth nothing any more: a thief of the password may have added one.
       await store.deleteAllSessions(write, user.id)
       deps.noteRevoked(tenant, user.id)
       noteAccepted(call, invitation, user.id)

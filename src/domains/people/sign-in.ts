@@ -2,10 +2,12 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
 import { LOCAL_TENANT } from '../../contract/principal.ts'
+import { networkOf } from '../../kernel/address-network.ts'
 import type { PeopleStore, SignInOutcome } from './ports.ts'
 import { failuresOf, signInWaitMs } from './rules.ts'
 
-export type Attempt = Readonly<{ email: string; address: string; nowMs: number }>
+/** The e-mail address is empty while it is not known, as with a passkey: then only where the attempt comes from counts. */
+type Attempt = Readonly<{ email: string; address: string; nowMs: number }>
 
 /**
  * Attempts to sign in are slowed by the e-mail address that is tried and by the address they come from, and each is recorded. An
@@ -63,8 +65,10 @@ export function createSignInGuard(
   /** How long the attempt has to wait; `others` are being made at this moment. */
   async function waitOf(attempt: Attempt, others: Readonly<{ email: number; address: number }>) {
     const sinceMs = attempt.nowMs - limits.signInWindowMs
-    const attempts = await store.attemptsOf(database.read, attempt.email, sinceMs)
-    const isNext = others.email > 0 && failuresOf(attempts).length + others.email >= limits.signInFreeFailures
+    const isKnown = attempt.email !== ''
+    const attempts = isKnown ? await store.attemptsOf(database.read, attempt.email, sinceMs) : []
+    const isNext =
+      isKnown && others.email > 0 && failuresOf(attempts).length + others.email >= limits.signInFreeFailures
     const emailMs = Math.max(signInWaitMs(attempts, attempt.nowMs), isNext ? limits.signInWaitMs : 0)
     const refusedHere = await store.countRefusedFrom(database.read, attempt.address, sinceMs)
     const isTooMany = refusedHere + others.address >= limits.signInFailuresPerAddressMax
@@ -81,7 +85,7 @@ export function createSignInGuard(
       }
       triedAtOnce++
       const byEmail = count(`email ${attempt.email}`)
-      const byAddress = count(`address ${attempt.address}`)
+      const byAddress = count(`address ${networkOf(attempt.address)}`)
       function release(): void {
         triedAtOnce--
         byEmail.end()
@@ -91,7 +95,7 @@ export function createSignInGuard(
         const { emailMs, addressMs } = await waitOf(attempt, { email: byEmail.before, address: byAddress.before })
         const retryMs = Math.max(emailMs, addressMs)
         if (retryMs === 0) return release
-        await noteSlowed(attempt, addressMs > 0 ? `address ${attempt.address}` : `email ${attempt.email}`)
+        await noteSlowed(attempt, addressMs > 0 ? `address ${networkOf(attempt.address)}` : `email ${attempt.email}`)
         throw new AppError('ERR_RATE_LIMITED', 'Too many attempts to sign in have failed. Wait, then try again.', {
           retry_after_ms: retryMs,
         })

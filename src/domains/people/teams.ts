@@ -81,7 +81,7 @@ export function createTeamMethods({ store, random, noteRevoked }: PeopleDeps): T
       for (const entry of named) ids.add((await requireTeam(read, tenant, entry)).id)
       const isOwn = (id: string): boolean => principal.teams.includes(id)
       if (isPermitted(principal, 'userTeam:update') || [...ids].every(isOwn)) return [...ids]
-      const message = "teams: to put somebody into a team that you are not in needs the permission 'userTeam:update'"
+      const message = "teams: adding a user to a team that you are not in needs the permission 'userTeam:update'"
       throw new AppError('ERR_PERMISSION_DENIED', message, { field: 'teams', permission: 'userTeam:update' })
     },
 

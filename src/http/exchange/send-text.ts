@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 
-export type Headers = Readonly<Record<string, string>>
+type Headers = Readonly<Record<string, string>>
 
 /** What every answer of ours says of itself: what it is, and that nobody keeps it or guesses what else it could be. */
 export function headersFor(type: string, bytes: number, more?: Headers): string[] {

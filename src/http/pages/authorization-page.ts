@@ -52,7 +52,7 @@ export function createAuthorizationPages(deps: AuthorizationPageDeps): readonly 
   async function show({ req, res, params }: Exchange): Promise<void> {
     const token = params['token']!
     const found = await find(token)
-    if (found === undefined) return sendPage(res, 404, goneLink)
+    if (found === undefined) return sendPage(res, 404, expiredLink)
     const { principal, title, url } = found
     if (principal.kind === 'user') {
       const person = await signedIn(deps, req)
@@ -69,7 +69,7 @@ export function createAuthorizationPages(deps: AuthorizationPageDeps): readonly 
     const query = new URL(url, 'http://localhost').searchParams
     const state = query.get('state') ?? ''
     const found = await find(state)
-    if (found === undefined || !cookiesOf(req).includes(`${COOKIE}=${state}`)) return sendPage(res, 404, goneLink)
+    if (found === undefined || !cookiesOf(req).includes(`${COOKIE}=${state}`)) return sendPage(res, 404, expiredLink)
     const args: Record<string, string> = { state }
     for (const name of ['code', 'error', 'iss']) {
       const value = query.get(name)
@@ -106,8 +106,7 @@ async function signedIn(
   }
 }
 
-export type AuthorizeFormDeps = AuthorizationPageDeps &
-  Required<Pick<AuthorizationPageDeps, 'authenticate' | 'originOf'>>
+type AuthorizeFormDeps = AuthorizationPageDeps & Required<Pick<AuthorizationPageDeps, 'authenticate' | 'originOf'>>
 
 /** The address that lists give for a deployment: it stays the same, and asks for a link when a person presses its button. */
 export function createAuthorizeForm(deps: AuthorizeFormDeps): readonly PatternRoute[] {
@@ -161,9 +160,9 @@ const asPage =
 const cookiesOf = (req: IncomingMessage): readonly string[] =>
   (req.headers.cookie ?? '').split(';').map((one) => one.trim())
 
-const goneLink = noticePage(
+const expiredLink = noticePage(
   'This link cannot be used',
-  'It was used, has expired, never was, or was opened in another browser. Ask for a new one where you got it.',
+  'It was used, has expired, does not exist, or was opened in another browser. Ask for a new one where you got it.',
 )
 
 const signInFirst = (actor: string | undefined): Page => ({

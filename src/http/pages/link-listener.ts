@@ -11,7 +11,7 @@ import { type AuthorizationPageDeps, createAuthorizationPages } from './authoriz
 import { createSecretLinkRoutes, type SecretLinkDeps } from './secret-link-page.ts'
 
 /** Serves the pages of one-time links, and nothing else, on a loopback port of its own, from the first link on. */
-export type LinkListener = Readonly<{ origin(): Promise<string>; close(): Promise<void> }>
+type LinkListener = Readonly<{ origin(): Promise<string>; close(): Promise<void> }>
 
 export function createLinkListener(deps: SecretLinkDeps & AuthorizationPageDeps): LinkListener {
   const table = createRouteTable([...createSecretLinkRoutes(deps), ...createAuthorizationPages(deps)])
@@ -26,7 +26,7 @@ export function createLinkListener(deps: SecretLinkDeps & AuthorizationPageDeps)
       const route = table.find(path)
       if (route === undefined) throw new AppError('ERR_ROUTE_NOT_FOUND', 'There is nothing at this address.')
       if (!route.methods.includes(method) || method === 'OPTIONS') {
-        throw new AppError('ERR_METHOD_NOT_ALLOWED', 'This address takes GET and POST.')
+        throw new AppError('ERR_METHOD_NOT_ALLOWED', 'This address accepts GET and POST.')
       }
       void route.serve({ req, res, path, url, params: route.params })
     } catch (error) {

@@ -3,13 +3,15 @@ import { sha256Bytes } from '../../kernel/hash.ts'
 import { sendText } from '../exchange/send-text.ts'
 import type { Html } from './html.ts'
 import { html } from './html.ts'
+import { PASSKEY_SCRIPT } from './passkey-script.ts'
 
-/** A small page for a person: no script, one style sheet, nothing from elsewhere. Readable on a telephone. */
+/** A small page for a person: one style sheet, nothing from elsewhere, and no script but the one that asks for passkeys. Readable on a telephone. */
 export type Page = Readonly<{
   title: string
   body: Html
   /** Where a form of the page may lead beside this server: an origin or a scheme that a client is reached by. */
   formTargets?: readonly string[]
+  hasPasskeys?: boolean
 }>
 
 const STYLE = `
@@ -28,11 +30,13 @@ button,.button{display:block;text-align:center;text-decoration:none;font:inherit
 footer{margin-top:2.5rem;opacity:.7;font-size:.85rem}
 `
 const styleHash = sha256Bytes(STYLE).toString('base64')
+const scriptHash = sha256Bytes(PASSKEY_SCRIPT).toString('base64')
 
 /** Forms go back to this server alone, and no other page may show this one in a frame. */
-const pagePolicy = (formTargets: readonly string[]): string =>
+const pagePolicy = ({ formTargets = [], hasPasskeys = false }: Page): string =>
   [
     "default-src 'none'",
+    ...(hasPasskeys ? [`script-src 'sha256-${scriptHash}'`, "connect-src 'self'"] : []),
     `style-src 'sha256-${styleHash}'`,
     ["form-action 'self'", ...formTargets].join(' '),
     "frame-ancestors 'none'",
@@ -50,17 +54,18 @@ const pageHeaders = {
 export function sendPage(
   res: ServerResponse,
   status: number,
-  { title, body, formTargets = [] }: Page,
+  sent: Page,
   headers: Readonly<Record<string, string>> = {},
 ): void {
+  const { title, body, hasPasskeys } = sent
   const { text } = html`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>${title} · Castellan</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta name="robots" content="noindex">
 `
   const page = `${text}<style>${STYLE}</style></head>
-<body><main>${html`<h1>${title}</h1>${body}`.text}</main><footer>Castellan</footer></body></html>
+<body><main>${html`<h1>${title}</h1>${body}`.text}</main><footer>Castellan</footer>${hasPasskeys === true ? `<script type="module">${PASSKEY_SCRIPT}</script>` : ''}</body></html>
 `
-  const policy = { 'content-security-policy': pagePolicy(formTargets) }
+  const policy = { 'content-security-policy': pagePolicy(sent) }
   sendText(res, status, 'text/html; charset=utf-8', page, { ...policy, ...pageHeaders, ...headers })
 }
 

@@ -14,6 +14,7 @@ import { toHttpError } from '../to-http-error.ts'
 import { webHeaders } from '../web-exchange.ts'
 import { type Html, html } from './html.ts'
 import { noticePage, type Page, sendPage } from './page.ts'
+import { createPasskeyRoutes, passkeyList, passkeySignIn } from './passkey-routes.ts'
 import { readForm } from './read-form.ts'
 
 /**
@@ -103,7 +104,18 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
   async function showAccount(exchange: Exchange): Promise<void> {
     const principal = await signedIn(exchange)
     if (principal === undefined) redirect(exchange, '/sign-in')
-    else sendPage(exchange.res, 200, accountPage(principal))
+    else {
+      const { passkeys } = await (await gate()).accounts()
+      const known = await passkeys.list(clients.originOf(exchange.req), fromOf(exchange).headers)
+      sendPage(exchange.res, 200, accountPage(principal, known))
+    }
+  }
+
+  async function removePasskey(exchange: Exchange): Promise<void> {
+    const form = await readForm(exchange.req)
+    const { passkeys } = await (await gate()).accounts()
+    await passkeys.remove(clients.originOf(exchange.req), form.get('id') ?? '', fromOf(exchange).headers)
+    redirect(exchange, '/account')
   }
 
   async function signOut(exchange: Exchange): Promise<void> {
@@ -117,7 +129,7 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
 
   async function showInvitation({ res, params }: Exchange): Promise<void> {
     const invitation = await (await gate()).findInvitation(params['token']!)
-    if (invitation === undefined) sendPage(res, 404, goneLink)
+    if (invitation === undefined) sendPage(res, 404, expiredLink)
     else sendPage(res, 200, invitationPage(invitation))
   }
 
@@ -126,7 +138,7 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
     const token = params['token']!
     const invitation = await people.findInvitation(token)
     if (invitation === undefined) {
-      sendPage(res, 404, goneLink)
+      sendPage(res, 404, expiredLink)
       return
     }
     const form = await readForm(req)
@@ -206,7 +218,9 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
     ...page(`${AUTH_PATH}/callback/{provider}`, finishProvider),
     ...page(`${AUTH_PATH}/error`, showError),
     ...page('/account', showAccount),
+    { method: 'POST', path: '/account/passkeys', serve: asPage(removePasskey) },
     { method: 'POST', path: '/sign-out', serve: asPage(signOut) },
+    ...createPasskeyRoutes(deps, gate, afterSignIn),
     ...page('/invitation/{token}', showInvitation, acceptInvitation),
     ...page('/consent', showConsent, consent),
   ]
@@ -235,9 +249,9 @@ const AUTHORIZATION_PARAMETERS = [
 function afterSignIn(query: string): string {
   const asked = new URLSearchParams(query)
   if (!asked.has('client_id')) return '/account'
-  const kept = new URLSearchParams()
-  for (const [name, value] of asked) if (AUTHORIZATION_PARAMETERS.includes(name)) kept.append(name, value)
-  return `${AUTH_PATH}/oauth2/authorize?${kept}`
+  const passedOn = new URLSearchParams()
+  for (const [name, value] of asked) if (AUTHORIZATION_PARAMETERS.includes(name)) passedOn.append(name, value)
+  return `${AUTH_PATH}/oauth2/authorize?${passedOn}`
 }
 
 /** Browsers hold the redirect that follows a form against the page's policy, so it has to name where a client is reached. */
@@ -256,26 +270,29 @@ const signInPage = (
   tried?: Readonly<{ email: string; problem: string }>,
 ): Page => ({
   title: 'Sign in',
+  hasPasskeys: true,
   formTargets: formTargets(query),
   body: html`${problemPart(tried?.problem)}<form method="post" action="/sign-in">
 <input type="hidden" name="query" value="${query}">
 <label>E-mail address<input name="email" type="email" autocomplete="username" required maxlength="320" value="${tried?.email ?? ''}"></label>
 <label>Password<input name="password" type="password" autocomplete="current-password" required maxlength="${limits.passwordCharsMax}"></label>
-<button>Sign in</button></form>${providers.map(
+<button>Sign in</button></form>${passkeySignIn(query)}${providers.map(
     ({ id, name }) =>
       html`<a class="button plain" href="/sign-in/provider/${id}${query === '' ? '' : `?${query}`}">Sign in with ${name}</a>`,
   )}`,
 })
 
-const accountPage = ({ actor, tenant, role }: Principal): Page => ({
+const accountPage = ({ actor, tenant, role }: Principal, passkeys: Parameters<typeof passkeyList>[0]): Page => ({
   title: 'Your account',
+  hasPasskeys: true,
   body: html`<p>You are signed in as <strong>${actor}</strong>, ${role} of ${tenant}.</p>
-<form method="post" action="/sign-out"><button>Sign out</button></form>`,
+${passkeyList(passkeys)}
+<form method="post" action="/sign-out"><button class="plain">Sign out</button></form>`,
 })
 
-const goneLink = noticePage(
+const expiredLink = noticePage(
   'This link does not work',
-  'It was used, cancelled or is too old. Ask whoever sent it for a new one.',
+  'It was used, was cancelled or has expired. Ask the sender for a new one.',
 )
 
 const invitationPage = ({ email, isNew }: Readonly<{ email: string; isNew: boolean }>, problem?: string): Page => ({

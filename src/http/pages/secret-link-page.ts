@@ -28,7 +28,7 @@ export type SecretLinkDeps = Readonly<{
   random: Random
 }>
 
-export const SECRET_LINK_PATH = '/secrets/'
+const SECRET_LINK_PATH = '/secrets/'
 const TOKEN = /^[\w-]{20,100}$/
 
 /**
@@ -43,7 +43,7 @@ export function createSecretLinkRoutes(deps: SecretLinkDeps): readonly PatternRo
 
   async function show({ res, params }: Exchange): Promise<void> {
     const link = await find(params['token']!)
-    if (link === undefined) sendPage(res, 404, goneLink)
+    if (link === undefined) sendPage(res, 404, expiredLink)
     else sendPage(res, 200, formPage(link))
   }
 
@@ -51,7 +51,7 @@ export function createSecretLinkRoutes(deps: SecretLinkDeps): readonly PatternRo
     const token = params['token']!
     const link = await find(token)
     if (link === undefined) {
-      sendPage(res, 404, goneLink)
+      sendPage(res, 404, expiredLink)
       return
     }
     const fields = await readForm(req)
@@ -60,7 +60,7 @@ export function createSecretLinkRoutes(deps: SecretLinkDeps): readonly PatternRo
     const answer = await whileInFlight(deps.inFlight, link.principal, (signal) =>
       deps.host.call(caller, 'secret_link_submit', { token, values }, { signal }),
     )
-    if (answer.failure?.code === 'ERR_NOT_FOUND') sendPage(res, 404, goneLink)
+    if (answer.failure?.code === 'ERR_NOT_FOUND') sendPage(res, 404, expiredLink)
     else if (answer.failure !== undefined) sendPage(res, 400, formPage(link, answer.failure.message))
     else {
       const { message } = JSON.parse(answer.json) as { message: string }
@@ -87,9 +87,9 @@ export function createSecretLinkRoutes(deps: SecretLinkDeps): readonly PatternRo
   ]
 }
 
-const goneLink = noticePage(
+const expiredLink = noticePage(
   'This link cannot be used',
-  'It was used, has expired, or never was. Ask for a new one where you got it.',
+  'It was used, has expired, or does not exist. Ask for a new one where you got it.',
 )
 
 function formPage({ title, fields }: OpenLink, problem?: string): Page {

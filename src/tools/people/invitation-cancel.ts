@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'people',
   title: 'Cancel an invitation',
   description:
-    'Cancel an invitation, so that its link works no more. One that was accepted stays accepted; remove the user with user_delete.',
+    'Cancel an invitation, so that its link stops working. One that was accepted stays accepted; remove the user with user_delete.',
   permission: 'invitation:cancel',
   tier: 'user',
   effect: 'update',

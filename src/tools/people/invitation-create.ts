@@ -16,7 +16,7 @@ export default defineTool({
   toolset: 'people',
   title: 'Invite somebody',
   description:
-    'Invite a person to your organisation. The answer holds a link, which works once: whoever opens it chooses a name and a password and is a user from then on. Where a mail server is configured, the link is also mailed, and `mail` says whether that worked. Hand it to that person only.',
+    'Invite a person to your organisation. The answer has a one-time link: the person who opens it chooses a name and a password, and becomes a user. Where a mail server is configured, the link is also mailed, and `mail` says whether that worked. Hand it to that person only.',
   permission: 'invitation:create',
   tier: 'user',
   effect: 'create',

@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'people',
   title: 'List invitations',
   description:
-    'List the invitations of an organisation, newest first, with what became of them. Their links are not stored and cannot be listed.',
+    'List the invitations of an organisation, newest first, with their outcome. Their links are not stored and cannot be listed.',
   permission: 'invitation:read',
   tier: 'user',
   effect: 'read',

@@ -6,8 +6,7 @@ export default defineTool({
   name: 'user_session_revoke',
   toolset: 'people',
   title: 'End a session of a user',
-  description:
-    'End one session of a user, in a browser or of a client; it works no more at once. user_session_list shows them.',
+  description: 'End one session of a user, in a browser or of a client, at once. user_session_list shows them.',
   permission: 'member:update',
   tier: 'user',
   effect: 'update',

@@ -17,7 +17,7 @@ export default defineTool({
   audit: 'digest',
   input: z.strictObject({
     name: teamName.describe('Name of the team, unique in the organisation.'),
-    description: z.string().max(1000).optional().describe('What the team is there for.'),
+    description: z.string().max(1000).optional().describe('What the team is for.'),
     members: z.array(user).max(1000).optional().describe('Users, by id or e-mail address.'),
     tenant: tenantOfPeople,
   }),

@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'people',
   title: 'Change a team of people',
   description:
-    'Rename or describe a team of people, and add or remove members. Whoever is removed loses what is shared with the team at once.',
+    'Rename or describe a team of people, and add or remove members. A removed member loses what is shared with the team at once.',
   permission: 'userTeam:update',
   tier: 'user',
   effect: 'update',

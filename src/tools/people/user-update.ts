@@ -9,7 +9,7 @@ export default defineTool({
   toolset: 'people',
   title: 'Change a user',
   description:
-    'Change the name, role or tier of a user, or make a new link where they choose a password. When a right is lost, what the user has open ends and their runs go on with what is left.',
+    'Change the name, role or tier of a user, or make a new link where they choose a password. If the user loses a right, their open sessions end and their runs continue with the remaining rights.',
   permission: 'member:update',
   tier: 'user',
   effect: 'update',

@@ -1,0 +1,103 @@
+import { passkey } from '@better-auth/passkey'
+import type { BetterAuthPlugin } from 'better-auth'
+import { AppError } from '../contract/app-error.ts'
+import { limits } from '../contract/limits.ts'
+import type { Auth } from './create-auth.ts'
+
+export type Ceremony = 'register' | 'sign-in'
+export type PasskeyView = Readonly<{ id: string; name: string; createdAt: string }>
+
+/** Passkeys (WebAuthn) of people, for whichever address of this server a request came to. */
+export type Passkeys = Readonly<{
+  /** What the browser is asked for, and the cookie by which its answer is known. A new passkey needs a fresh session. */
+  options(
+    origin: string,
+    ceremony: Ceremony,
+    headers: Headers,
+  ): Promise<Readonly<{ options: unknown; cookies: readonly string[] }>>
+  /** The cookies of a new session and whose it is; undefined for a passkey that is not known here or does not prove itself. */
+  signIn(
+    origin: string,
+    response: unknown,
+    headers: Headers,
+  ): Promise<Readonly<{ cookies: readonly string[]; email: string }> | undefined>
+  add(origin: string, input: Readonly<{ response: unknown; name: string }>, headers: Headers): Promise<void>
+  list(origin: string, headers: Headers): Promise<readonly PasskeyView[]>
+  remove(origin: string, id: string, headers: Headers): Promise<void>
+}>
+
+/**
+ * The plugin asks for the verification of the person, and accepts an answer without. A passkey stands alone here, without a
+ * password, so an answer without is refused.
+ */
+export const passkeyPlugin = (): BetterAuthPlugin =>
+  passkey({
+    rpName: 'Castellan',
+    authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
+    registration: {
+      afterVerification({ verification }) {
+        if (verification.registrationInfo?.userVerified !== true) throw new Error('the person was not verified')
+      },
+    },
+    authentication: {
+      afterVerification({ verification }) {
+        if (!verification.authenticationInfo.userVerified) throw new Error('the person was not verified')
+      },
+    },
+    schema: { passkey: { modelName: 'user_passkeys' } },
+  }) as unknown as BetterAuthPlugin
+
+type Call = (
+  origin: string,
+  path: string,
+  request: Readonly<{ method: 'GET' | 'POST'; headers: Headers; body?: unknown }>,
+) => Promise<Response>
+
+export function createPasskeys(authOf: (origin: string) => Auth, call: Call): Passkeys {
+  async function list(origin: string, headers: Headers): Promise<readonly PasskeyView[]> {
+    const response = await call(origin, '/passkey/list-user-passkeys', { method: 'GET', headers })
+    if (!response.ok) throw notSignedIn()
+    const rows = (await response.json()) as { id: string; name?: string | null; createdAt?: string | null }[]
+    return rows.map(({ id, name, createdAt }) => ({ id, name: name || 'Passkey', createdAt: createdAt ?? '' }))
+  }
+
+  return {
+    list,
+    async options(origin, ceremony, headers) {
+      const isNew = ceremony === 'register'
+      if (isNew && (await list(origin, headers)).length >= limits.passkeysPerUserMax) {
+        const message = `You have ${limits.passkeysPerUserMax} passkeys, which is the most. Remove one first.`
+        throw new AppError('ERR_INVALID_INPUT', message)
+      }
+      const path = `/passkey/generate-${isNew ? 'register' : 'authenticate'}-options`
+      const response = await call(origin, path, { method: 'GET', headers })
+      if (!response.ok) throw isNew ? tooOld() : unproved()
+      return { options: await response.json(), cookies: response.headers.getSetCookie() }
+    },
+    async signIn(origin, response, headers) {
+      const body = { response }
+      const answer = await call(origin, '/passkey/verify-authentication', { method: 'POST', headers, body })
+      if (!answer.ok) return undefined
+      const { user } = (await answer.json()) as { user: { id: string } }
+      const { adapter } = await authOf(origin).$context
+      const where = [{ field: 'id', value: user.id }]
+      const found = await adapter.findOne<{ email: string }>({ model: 'user', where })
+      return found === null ? undefined : { cookies: answer.headers.getSetCookie(), email: found.email }
+    },
+    async add(origin, body, headers) {
+      const answer = await call(origin, '/passkey/verify-registration', { method: 'POST', headers, body })
+      if (answer.status === 401 || answer.status === 403) throw tooOld()
+      if (!answer.ok) throw unproved()
+    },
+    async remove(origin, id, headers) {
+      const answer = await call(origin, '/passkey/delete-passkey', { method: 'POST', headers, body: { id } })
+      if (!answer.ok) throw new AppError('ERR_NOT_FOUND', 'You have no such passkey.')
+    },
+  }
+}
+
+const notSignedIn = (): AppError => new AppError('ERR_UNAUTHENTICATED', 'You are not signed in.')
+const tooOld = (): AppError =>
+  new AppError('ERR_UNAUTHENTICATED', 'Sign out and in again first: a passkey can be added only soon after a sign-in.')
+const unproved = (): AppError =>
+  new AppError('ERR_INVALID_INPUT', 'The passkey could not be verified, or it took too long. Try again.')
