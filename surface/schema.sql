@@ -389,6 +389,51 @@ CREATE TABLE service_clients (
 -- 26 OAuth of MCP servers
 ALTER TABLE mcp_deployments ADD COLUMN oauth_grant TEXT;
 
+-- 27 usage limits
+CREATE TABLE usage_limits (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, entity_type TEXT NOT NULL, entity_id TEXT NOT NULL, limit_type TEXT NOT NULL,
+  limit_value REAL NOT NULL, models TEXT, cleanup_interval TEXT NOT NULL, server TEXT, tool TEXT,
+  anchor INTEGER NOT NULL, period_start INTEGER NOT NULL, used INTEGER NOT NULL, created_at INTEGER NOT NULL,
+  created_by TEXT NOT NULL, PRIMARY KEY (tenant, id));
+
+-- 28 secrets of sessions
+ALTER TABLE secrets ADD COLUMN session_id TEXT REFERENCES user_sessions (id) ON DELETE CASCADE;
+CREATE INDEX secrets_by_session ON secrets (session_id);
+
+-- 29 sessions of MCP clients
+CREATE TABLE mcp_sessions (
+  tenant TEXT NOT NULL, id_hash TEXT NOT NULL, identity TEXT NOT NULL, initialize TEXT NOT NULL,
+  used_at INTEGER NOT NULL, PRIMARY KEY (tenant, id_hash));
+CREATE INDEX mcp_sessions_by_identity ON mcp_sessions (tenant, identity, used_at);
+CREATE INDEX mcp_sessions_by_use ON mcp_sessions (tenant, used_at);
+
+-- 30 passkeys
+CREATE TABLE user_passkeys (
+  id TEXT PRIMARY KEY, name TEXT, "publicKey" TEXT NOT NULL,
+  "userId" TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE, "credentialID" TEXT NOT NULL,
+  counter INTEGER NOT NULL, "deviceType" TEXT NOT NULL, "backedUp" INTEGER NOT NULL, transports TEXT,
+  "createdAt" TEXT, aaguid TEXT);
+CREATE INDEX user_passkeys_by_user ON user_passkeys ("userId");
+CREATE INDEX user_passkeys_by_credential ON user_passkeys ("credentialID");
+
+-- 31 networks of attempts to sign in
+ALTER TABLE sign_in_attempts ADD COLUMN network TEXT;
+DROP INDEX sign_in_attempts_by_address;
+CREATE INDEX sign_in_attempts_by_network ON sign_in_attempts (network, at);
+
+-- 32 tool policies and the trust of contexts
+CREATE TABLE tool_policies (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL, tool_id TEXT NOT NULL, conditions TEXT NOT NULL,
+  is_default INTEGER NOT NULL, action TEXT NOT NULL, note TEXT, position INTEGER NOT NULL,
+  created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, PRIMARY KEY (tenant, id));
+CREATE INDEX tool_policies_in_order ON tool_policies (tenant, position);
+CREATE UNIQUE INDEX tool_policies_one_default ON tool_policies (tenant, tool_id)
+  WHERE kind = 'invocation' AND is_default = 1;
+CREATE TABLE tool_policy_versions (tenant TEXT PRIMARY KEY, version INTEGER NOT NULL);
+CREATE TABLE context_trust (
+  tenant TEXT NOT NULL, context TEXT NOT NULL, cause TEXT NOT NULL, since INTEGER NOT NULL,
+  PRIMARY KEY (tenant, context));
+
 -- postgres
 
 -- 1 log
@@ -734,3 +779,48 @@ CREATE TABLE service_clients (
 
 -- 26 OAuth of MCP servers
 ALTER TABLE mcp_deployments ADD COLUMN oauth_grant TEXT;
+
+-- 27 usage limits
+CREATE TABLE usage_limits (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, entity_type TEXT NOT NULL, entity_id TEXT NOT NULL, limit_type TEXT NOT NULL,
+  limit_value DOUBLE PRECISION NOT NULL, models TEXT, cleanup_interval TEXT NOT NULL, server TEXT, tool TEXT,
+  anchor BIGINT NOT NULL, period_start BIGINT NOT NULL, used BIGINT NOT NULL, created_at BIGINT NOT NULL,
+  created_by TEXT NOT NULL, PRIMARY KEY (tenant, id));
+
+-- 28 secrets of sessions
+ALTER TABLE secrets ADD COLUMN session_id TEXT REFERENCES user_sessions (id) ON DELETE CASCADE;
+CREATE INDEX secrets_by_session ON secrets (session_id);
+
+-- 29 sessions of MCP clients
+CREATE TABLE mcp_sessions (
+  tenant TEXT NOT NULL, id_hash TEXT NOT NULL, identity TEXT NOT NULL, initialize TEXT NOT NULL,
+  used_at BIGINT NOT NULL, PRIMARY KEY (tenant, id_hash));
+CREATE INDEX mcp_sessions_by_identity ON mcp_sessions (tenant, identity, used_at);
+CREATE INDEX mcp_sessions_by_use ON mcp_sessions (tenant, used_at);
+
+-- 30 passkeys
+CREATE TABLE user_passkeys (
+  id TEXT PRIMARY KEY, name TEXT, "publicKey" TEXT NOT NULL,
+  "userId" TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE, "credentialID" TEXT NOT NULL,
+  counter BIGINT NOT NULL, "deviceType" TEXT NOT NULL, "backedUp" BIGINT NOT NULL, transports TEXT,
+  "createdAt" TEXT, aaguid TEXT);
+CREATE INDEX user_passkeys_by_user ON user_passkeys ("userId");
+CREATE INDEX user_passkeys_by_credential ON user_passkeys ("credentialID");
+
+-- 31 networks of attempts to sign in
+ALTER TABLE sign_in_attempts ADD COLUMN network TEXT;
+DROP INDEX sign_in_attempts_by_address;
+CREATE INDEX sign_in_attempts_by_network ON sign_in_attempts (network, at);
+
+-- 32 tool policies and the trust of contexts
+CREATE TABLE tool_policies (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL, tool_id TEXT NOT NULL, conditions TEXT NOT NULL,
+  is_default BIGINT NOT NULL, action TEXT NOT NULL, note TEXT, position BIGINT NOT NULL,
+  created_at BIGINT NOT NULL, updated_at BIGINT NOT NULL, PRIMARY KEY (tenant, id));
+CREATE INDEX tool_policies_in_order ON tool_policies (tenant, position);
+CREATE UNIQUE INDEX tool_policies_one_default ON tool_policies (tenant, tool_id)
+  WHERE kind = 'invocation' AND is_default = 1;
+CREATE TABLE tool_policy_versions (tenant TEXT PRIMARY KEY, version BIGINT NOT NULL);
+CREATE TABLE context_trust (
+  tenant TEXT NOT NULL, context TEXT NOT NULL, cause TEXT NOT NULL, since BIGINT NOT NULL,
+  PRIMARY KEY (tenant, context));

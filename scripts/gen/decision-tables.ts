@@ -6,15 +6,18 @@ import { createToolHost } from '../../src/tools/runtime/create-tool-host.ts'
 import { createToolViews } from '../../src/tools/runtime/tool-views.ts'
 import { layerRows } from '../../test/repo/layer-rules.ts'
 import { table } from './markdown.ts'
+import { whereTable } from './where-table.ts'
 
-/** The parts of decision records that the program itself can state. The rest of each record is written by hand. */
+/** The parts of ARCHITECTURE.md and of decision records that the program itself can state. The rest is written by hand. */
 const DEPENDENCIES = 'docs/decisions/0002-runtime-dependencies.md'
+const ARCHITECTURE = 'ARCHITECTURE.md'
 const EXPOSURE = 'docs/decisions/0012-few-tools-by-default.md'
 
 export async function decisionTables(catalog: Catalog): Promise<[path: string, text: string][]> {
   const read = (path: string): Promise<string> => readFile(new URL(`../../${path}`, import.meta.url), 'utf8')
   return [
     [DEPENDENCIES, withFolders(await read(DEPENDENCIES))],
+    [ARCHITECTURE, withRegion(await read(ARCHITECTURE), 'where', whereTable())],
     [EXPOSURE, withRegion(await read(EXPOSURE), 'tool lists', await toolLists(catalog))],
   ]
 }
@@ -43,7 +46,7 @@ function withRegion(text: string, name: string, content: string): string {
   const [begin, end] = [`<!-- npm run gen: ${name} -->`, '<!-- end -->']
   const from = text.indexOf(begin)
   const to = text.indexOf(end, from)
-  if (from < 0 || to < 0) throw new Error(`a decision record lacks ${begin} … ${end}`)
+  if (from < 0 || to < 0) throw new Error(`a document lacks ${begin} … ${end}`)
   return `${text.slice(0, from)}${begin}\n${content}\n${text.slice(to)}`
 }
 

@@ -2,10 +2,14 @@ import type { LogGuard } from '../audit/log-guard.ts'
 import type { Database } from '../contract/database.ts'
 import type { DiskWatch } from '../contract/disk-watch.ts'
 import type { GatewayDirectory } from '../contract/gateway-directory.ts'
+import type { McpSessionMemory } from '../contract/mcp-sessions.ts'
+import type { TenantId } from '../contract/principal.ts'
 import type { UpstreamContent } from '../contract/upstream-content.ts'
 import type { UpstreamTools } from '../contract/upstream-tools.ts'
+import type { UsageLimits } from '../contract/usage-limits.ts'
 import { createRoleService } from '../domains/identity/roles.ts'
 import { createIdentityService, type IdentityService } from '../domains/identity/service.ts'
+import type { ModelProxyDirectory } from '../domains/model-proxies/directory.ts'
 import type { PasswordCost } from '../domains/people/ports.ts'
 import { createSealGate, type SealGate } from '../domains/seal/gate.ts'
 import { type ClockKeeper, openClockKeeper } from '../domains/server/clock-keeper.ts'
@@ -25,6 +29,7 @@ import { createSkillSource } from '../stores/files/skill-source.ts'
 import { sqlApiKeyStore } from '../stores/sql/api-key-store.ts'
 import { sqlClockFloor } from '../stores/sql/clock-floor.ts'
 import { sqlLogStore } from '../stores/sql/log-store.ts'
+import { sqlMcpSessions } from '../stores/sql/mcp-session-store.ts'
 import { sqlRoleStore } from '../stores/sql/role-store.ts'
 import { sqlTaskStore } from '../stores/sql/task-store.ts'
 import { loadToolset } from '../tools/index.ts'
@@ -53,6 +58,8 @@ import { openRecord } from './wiring/open-record.ts'
 import { openSeal } from './wiring/open-seal.ts'
 import type { CallParts } from './wiring/open-secrets.ts'
 import { createToolInvoker } from './wiring/open-tool-invoker.ts'
+import { type Guardrails, openToolPolicies } from './wiring/open-tool-policies.ts'
+import { openUsageLimits } from './wiring/open-usage-limits.ts'
 import { openWings } from './wiring/open-wings.ts'
 import { createOwnerDirectory } from './wiring/owner-directory.ts'
 import { presenceOnce } from './wiring/presence.ts'
@@ -74,7 +81,7 @@ export type App = Readonly<{
   close(): Promise<void>
 }>
 
-export type ReadyApp = Readonly<{
+type ReadyApp = Readonly<{
   /** Absent in mode MINIMAL. */
   database: Database | undefined
   identity: IdentityService | undefined
@@ -83,8 +90,10 @@ export type ReadyApp = Readonly<{
   secretLinks: SecretLinkGate | undefined
   authorizations: AuthorizationGate | undefined
   gateways: Pick<GatewayDirectory, 'find'> | undefined
+  modelProxies: (() => Promise<Pick<ModelProxyDirectory, 'find'>>) | undefined
   /** What those servers offer beside tools. */
   upstreamContent: (() => Promise<UpstreamContent>) | undefined
+  mcpSessions: McpSessionMemory | undefined
   /** The tools of MCP servers behind this one. */
   upstreamTools: (() => Promise<UpstreamTools>) | undefined
   /** Absent in mode MINIMAL. */
@@ -92,6 +101,10 @@ export type ReadyApp = Readonly<{
   verifierKey: string | undefined
   /** What is wrong with logs that are halted, for everybody who uses the state. */
   haltedLogs(): readonly string[]
+  /** Rejects with ERR_LOG_INVALID for a tenant whose log is halted. */
+  /** Absent in mode MINIMAL. */
+  usageLimits: UsageLimits | undefined
+  requireSoundLog(tenant: TenantId): void | Promise<void>
   /** What server_health answers, for probes that are not calls. */
   health(): ReturnType<ServerService['health']>
 }>
@@ -181,11 +194,15 @@ async function openMinimal(deps: CoreDeps, { catalog, views, skills }: CoreParts
     secretLinks: undefined,
     authorizations: undefined,
     gateways: undefined,
+    modelProxies: undefined,
     upstreamContent: undefined,
+    mcpSessions: undefined,
     upstreamTools: undefined,
     people: undefined,
     verifierKey: undefined,
     haltedLogs: () => [],
+    usageLimits: undefined,
+    requireSoundLog: () => {},
     health: () => server.health({ nowMs: clock.nowMs() }),
     presence: everPresent,
     openFor: async () => {},
@@ -200,8 +217,8 @@ function openSearch({ config, clock, logger }: CoreDeps, views: CoreParts['views
   return { embedder, toolSearch }
 }
 
-async function openCore(deps: CoreDeps, given: CoreParts): Promise<Core> {
-  const { catalog, views, skills } = given
+async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
+  const { catalog, views, skills } = parts
   const { config, clock, logger } = deps
   // A wrong setting is told at the start, not at the first execution.
   const models = openModels(deps)
@@ -212,21 +229,19 @@ async function openCore(deps: CoreDeps, given: CoreParts): Promise<Core> {
   const owners = createOwnerDirectory(clock)
   const ownerWatch = openOwnerWatch(deps, database, owners)
   const identity = openIdentity(deps, database, ownerWatch, time)
-  const people = openPeople(deps, { database, ownerWatch, logIdentity, host: () => given.transports().host })
+  const people = openPeople(deps, {
+    ...{ database, ownerWatch, logIdentity },
+    host: () => parts.transports().host,
+    providerTokens: () => wings.providerTokens(),
+  })
   const { directory } = store
   // With a store elsewhere, what fills this disk keeps nobody from writing there.
   const disk = database.kind === 'sqlite' ? createDiskReserve({ ...deps, directory }) : undefined
   const policies = openPolicies(deps)
-  const seal = await openSeal(
-    deps,
-    { ...store, database },
-    {
-      identity,
-      contexts: policies.contexts,
-      noteExpired: time.noteExpired,
-      noteRevoked: ownerWatch.sessionRevoked,
-    },
-  )
+  const usage = openUsageLimits(deps, database)
+  const guardrails = await openToolPolicies(deps, database, models)
+  const notes = { noteExpired: time.noteExpired, noteRevoked: ownerWatch.sessionRevoked }
+  const seal = await openSeal(deps, { ...store, database }, { identity, contexts: policies.contexts, ...notes })
   const server = describeServer(deps, catalog, skills, { database, guard, time })
   const search = openSearch(deps, views)
   const services: Partial<Services> = {
@@ -243,29 +258,37 @@ async function openCore(deps: CoreDeps, given: CoreParts): Promise<Core> {
     searchTools: search.toolSearch.search,
   }
   const invoker = createToolInvoker(views, config.mode, (principal) => owners.present(database.read, principal))
-  const pipeline = createPipeline(deps, catalog, views, policies, services, { database, guard, disk })
+  const { accounting } = usage
+  const inStore = { database, guard, disk, accounting, guardrails }
+  const pipeline = createPipeline(deps, catalog, views, policies, services, inStore)
   invoker.connect(pipeline.callTool)
+  const opened = { database, directory, ownerWatch, owners }
   const wings = await openWings(
     deps,
-    { ...given, ...search, database, directory, ownerWatch, owners, disk, invoker, models, policies, server },
-    (opened) => Object.assign(services, opened),
+    { ...parts, ...search, people, ...opened, disk, invoker, models, policies, server, accounting, guardrails },
+    (added) => Object.assign(services, added),
   )
   // What is wrong with a log is said at the start.
   void checkpointer.run()
   return {
     ...pipeline,
     ...wings,
+    mcpSessions: sqlMcpSessions(database),
     database,
     identity,
     seal: createSealGate(seal),
     people: people.gate,
     verifierKey: logIdentity.signer.verifierKey,
     haltedLogs: guard.problems,
+    usageLimits: accounting,
+    requireSoundLog: guard.requireSound,
     health: () => server.health({ nowMs: clock.nowMs() }),
     presence: { watch: ownerWatch.watch, onRevoked: ownerWatch.onSignedOut },
     async close() {
       ownerWatch.close()
+      guardrails.close()
       await wings.close()
+      await usage.close()
       await search.embedder.close()
       await time.close()
       await database.flush()
@@ -293,7 +316,13 @@ const openIdentity = (
       void database.writeSoon(tenant, (tx) => sqlApiKeyStore.touchKey(tx, tenant, keyId, atMs)),
   })
 
-type StoreParts = Readonly<{ database: Database; guard: LogGuard; disk: DiskWatch | undefined }>
+type StoreParts = Readonly<{
+  database: Database
+  guard: LogGuard
+  disk: DiskWatch | undefined
+  accounting: UsageLimits
+  guardrails: Guardrails
+}>
 
 function createPipeline(
   deps: AppDeps,
@@ -308,7 +337,7 @@ function createPipeline(
   let callCount = 0
   const callTool = createCallTool({
     spelling: catalog.spelling,
-    stages: chooseStages(deps, views, policies, store?.disk),
+    stages: chooseStages(deps, views, policies, store),
     database: store?.database,
     requireSoundLog: store?.guard.requireSound,
     log: sqlLogStore,

@@ -34,8 +34,8 @@ const provider = z.strictObject(
       .string(keyRule)
       .regex(/^env:[A-Za-z_][A-Za-z0-9_]*$/, keyRule)
       .optional(),
-    enabled: flag(true, 'Whether it is asked at all.'),
-    stream: flag(true, 'Whether its answers come in parts; false for a server that cannot.'),
+    enabled: flag(true, 'Whether the provider is used.'),
+    stream: flag(true, 'Whether answers are streamed; false for a server that cannot stream.'),
     models: z.array(model, rule('a list of models')).min(1, rule('a list of at least one model')).max(100),
   },
   rule('an object'),
@@ -48,13 +48,13 @@ export const modelsSection = group(
       .max(50, rule('a list of at most 50 providers'))
       .default([])
       .describe(
-        `Language models. Each: \`name\`, \`type\` (${providerTypes.join(', ')}), \`endpoint\`, \`api_key\` as \`env:NAME\`, \`stream\` (false for a server that gives its answers only as a whole), and \`models\` with \`alias\` (such as default or judge), \`model\`, \`max_output_tokens\`, \`temperature\`, and their price as \`input_cost_per_million\` and \`output_cost_per_million\` or \`cost_per_1k_tokens\`.`,
+        `Language models. Each: \`name\`, \`type\` (${providerTypes.join(', ')}), \`endpoint\`, \`api_key\` as \`env:NAME\`, \`stream\` (false for a server that cannot stream), and \`models\` with \`alias\` (such as default or judge), \`model\`, \`max_output_tokens\`, \`temperature\`, and their price as \`input_cost_per_million\` and \`output_cost_per_million\` or \`cost_per_1k_tokens\`.`,
       ),
-    default_provider: name.optional().describe('Provider that is asked when several have the alias.'),
-    fallback_provider: name.optional().describe('Provider that is asked when the first one has failed.'),
-    max_retries: wholeNumber(3, 0, 20, 'How often one model is tried again after a failure that may pass.'),
+    default_provider: name.optional().describe('Provider to use when several have the alias.'),
+    fallback_provider: name.optional().describe('Provider to use when the first one has failed.'),
+    max_retries: wholeNumber(3, 0, 20, 'Retries of one model after a transient failure.'),
     retry_delay_ms: wholeNumber(1_000, 1, 60_000, 'Pause before the first retry; it doubles with each.'),
-    overall_timeout_secs: wholeNumber(300, 1, 86_400, 'Seconds for one question with all its retries.'),
+    overall_timeout_secs: wholeNumber(300, 1, 86_400, 'Seconds for one request with all its retries.'),
   },
   'Language models that agents use.',
 )
@@ -67,16 +67,16 @@ const imageName = /^[^=\s]+$/
 
 export const executionsSection = group(
   {
-    max_concurrent: wholeNumber(8, 1, 10_000, 'Executions and workflows at work at once; others are pending.'),
+    max_concurrent: wholeNumber(8, 1, 10_000, 'Executions and workflows that run at once; others are pending.'),
     schedule_floor_secs: wholeNumber(
       10,
       1,
       86_400,
-      'Least number of seconds between two runs of a schedule; a manifest that asks for less is refused.',
+      'Minimum number of seconds between two runs of a schedule; a manifest that asks for less is refused.',
     ),
     snapshots: flag(
       true,
-      'Keeps the workspace of an agent as it was at the end of each iteration, for execution_fork. What is kept stays for a while when the execution is over, archived; workspace_list shows it with the state_filter archived.',
+      'Takes a snapshot of the workspace of the agent at the end of each iteration, for execution_fork. Snapshots outlive the execution for a while in archived workspaces; workspace_list shows these with the state_filter archived.',
     ),
     secrets: z
       .array(
@@ -109,10 +109,10 @@ export const executionsSection = group(
 
 export const judgingSection = group(
   {
-    skip: listOf('the name of a tool').default([]).describe('Tools whose calls no judge looks at.'),
+    skip: listOf('the name of a tool').default([]).describe('Tools whose calls skip the judges.'),
     always: listOf('the name of a tool')
       .default([])
-      .describe('Tools whose calls judges look at although they usually do not.'),
+      .describe('Tools whose calls are judged although they usually skip the judges.'),
   },
   'Judges of tool calls, for agents whose manifest has tool_validation.',
 )
@@ -137,7 +137,7 @@ export const workflowsSection = group(
       )
       .default([])
       .describe(
-        'Which image of the workspaces stands in for one that a container step names and that is not here, each with `image` and `workspace_image`; `*` is any image. Without it such a step fails.',
+        'Substitutes for images that a container step names and that this installation does not have, each with `image` and `workspace_image`; `*` is any image. Without a substitute such a step fails.',
       ),
   },
   'Workflows.',

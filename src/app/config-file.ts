@@ -4,7 +4,7 @@ import { AppError } from '../contract/app-error.ts'
 
 const FILE_BYTES_MAX = 1024 * 1024
 
-export type Position = Readonly<{ line: number; column: number }>
+type Position = Readonly<{ line: number; column: number }>
 
 /** What is wrong with one value, and where a person finds it. */
 export type ConfigProblem = Readonly<{
@@ -78,7 +78,7 @@ export async function readConfigFile(path: string): Promise<ConfigFile> {
     if (typeof content === 'object' && content !== null && !Array.isArray(content)) {
       values = content as Record<string, unknown>
     } else if (content !== null && content !== undefined) {
-      problems.push({ origin: path, position: at(0), field: '', rule: 'must be a mapping of field names to values' })
+      problems.push({ origin: path, position: at(0), field: '', rule: 'must be an object of fields' })
     }
   }
 

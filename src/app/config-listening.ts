@@ -18,8 +18,8 @@ export const listeningFields = {
     .string(rule('a host name or address'))
     .min(1, rule('a host name or address'))
     .default('127.0.0.1')
-    .describe('Address that `serve` listens on. Anything but a loopback address demands API keys.'),
-  port: wholeNumber(7433, 0, 65_535, 'TCP port that `serve` listens on; 0 takes any free one.'),
+    .describe('Address that `serve` listens on. Any address but a loopback one requires API keys.'),
+  port: wholeNumber(7433, 0, 65_535, 'TCP port that `serve` listens on; 0 chooses a free one.'),
   require_keys: flag(
     false,
     'Whether every caller needs an API key over HTTP, even on a loopback address. Otherwise a caller on this machine is the local owner.',
@@ -33,7 +33,7 @@ export const listeningFields = {
     .min(1, rule('the path of a file'))
     .optional()
     .describe(
-      'PEM file of the certificate that `serve` shows, with the certificates that vouch for it. With `tls_key`, `serve` speaks TLS. It is read again when it changes.',
+      'PEM file of the certificate of `serve`, with its chain. With `tls_key`, `serve` speaks TLS. It is read again when it changes.',
     ),
   tls_key: z
     .string(rule('the path of a file'))
@@ -46,14 +46,14 @@ export const listeningFields = {
     .refine((text) => URL.canParse(text), publicUrlRule)
     .optional()
     .describe(
-      'Address under which clients know this server, such as `https://castellan.example`; links and metadata have it. Default: what the client connects to. If it is not a loopback address, everybody needs a key over HTTP.',
+      'Address under which clients know this server, such as `https://castellan.example`; links and metadata have it. Default: what the client connects to. If it is not a loopback address, every caller needs a key over HTTP.',
     ),
   trusted_proxies: z
     .array(z.string(proxyRule).refine(isAddressRange, proxyRule), proxyRule)
     .max(64, proxyRule)
     .default([])
     .describe(
-      'Addresses and networks of proxies in front of this server, such as `10.0.0.0/8`. Only from these does Castellan believe `X-Forwarded-For` and `X-Forwarded-Proto`. If there is one, everybody needs a key over HTTP.',
+      'Addresses and networks of proxies in front of this server, such as `10.0.0.0/8`. Castellan trusts `X-Forwarded-For` and `X-Forwarded-Proto` only from these. If the list is not empty, every caller needs a key over HTTP.',
     ),
 }
 
@@ -62,11 +62,13 @@ export const webPageFields = {
   allowed_hosts: z
     .array(z.string(hostRule).regex(HOST, hostRule), hostRule)
     .default([])
-    .describe('Host headers accepted beside the loopback names and the listening address, as `name` or `name:port`.'),
+    .describe(
+      'Host headers accepted in addition to the loopback names and the listening address, as `name` or `name:port`.',
+    ),
   allowed_origins: z
     .array(z.string(originRule).regex(ORIGIN, originRule), originRule)
     .default([])
     .describe(
-      "Origins whose pages may call this server from a browser beside its own, each with its port, such as `https://console.example` or `http://localhost:5173`. Where no key is demanded they act with the owner's rights.",
+      "Origins whose pages may call this server from a browser, in addition to its own, each with its port, such as `https://console.example` or `http://localhost:5173`. Where no key is required, they act with the owner's rights.",
     ),
 }

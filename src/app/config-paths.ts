@@ -5,7 +5,7 @@ import { isAbsolute, join, resolve } from 'node:path'
 /** Where the configuration and the state are looked for. Light on purpose: a client of a running server loads nothing more. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
-export type ConfigSearch = Readonly<{
+type ConfigSearch = Readonly<{
   env: Environment
   flags?: Readonly<Record<string, unknown>>
   /** The value of `--config`. */

@@ -1,18 +1,25 @@
 import { z } from 'zod'
 import { zaruModes } from '../tools/runtime/zaru-modes.ts'
 import { executionsSection, judgingSection, modelsSection, workflowsSection } from './config-executions.ts'
+import { limitsSection, sanitiserSection } from './config-governance.ts'
 import { listeningFields, webPageFields } from './config-listening.ts'
+import { modelProxySection } from './config-model-proxy.ts'
 import { bucket, flag, group, listOf, rule, secret, wholeNumber } from './config-parts.ts'
 import { peopleFields } from './config-people.ts'
 import { searchSection } from './config-search.ts'
-import { commandsSection, mcpServersSection, securityContextsSection, webSection } from './config-tools.ts'
+import {
+  commandsSection,
+  governanceField,
+  mcpServersSection,
+  securityContextsSection,
+  webSection,
+} from './config-tools.ts'
+import { vaultSection } from './config-vault.ts'
 
-export const modes = ['FULL', 'READONLY', 'TEST', 'MINIMAL'] as const
-export const logLevels = ['debug', 'info', 'warn', 'error'] as const
+const modes = ['FULL', 'READONLY', 'TEST', 'MINIMAL'] as const
+const logLevels = ['debug', 'info', 'warn', 'error'] as const
 export type LogLevel = (typeof logLevels)[number]
 
-const extensionRule = rule('a list of extensions such as md, of letters and digits')
-const folderNameRule = rule('a list of folder names such as .git')
 const dnsServerRule = rule('an IPv4 address that is not a loopback one')
 const portRangeRule = rule('two ports from 1024 to 65535 such as 20000-31999, the smaller first')
 const mountRule = rule('a list of objects with mode (ro or rw), path (absolute) and perhaps tenant')
@@ -70,12 +77,13 @@ export const configSchema = z
         .enum(zaruModes, rule(`one of ${zaruModes.join(', ')}`))
         .optional()
         .describe(
-          'Mode of conversation for connections that choose none: only its tools are shown and can be called. Over HTTP an address chooses with `?mode=`.',
+          'Conversation mode of connections that choose none: only its tools are listed and can be called. Over HTTP an address chooses with `?mode=`.',
         ),
       log_level: z
         .enum(logLevels, rule(`one of ${logLevels.join(', ')}`))
         .default('info')
-        .describe('Least level of the messages on standard error.'),
+        .describe('Minimum level of the messages on standard error.'),
+      governance: governanceField,
       rate_limits: group(
         {
           enabled: flag(true, 'Whether calls are rate limited at all.'),
@@ -90,6 +98,8 @@ export const configSchema = z
         },
         'Token buckets for each principal and category. What the platform does for a run is not counted.',
       ),
+      limits: limitsSection,
+      sanitiser: sanitiserSection,
       ledger: group(
         {
           strict_projects: flag(
@@ -126,28 +136,7 @@ export const configSchema = z
         },
         'Skills.',
       ),
-      vault: group(
-        {
-          enabled: flag(true, 'Whether there is a vault of notes.'),
-          path: z
-            .string(rule('a directory path'))
-            .min(1, rule('a directory path'))
-            .optional()
-            .describe(
-              'Folder of the notes, such as a vault of Obsidian; it may not hold the data directory. Default: `vault` in the data directory. Other tenants have a folder of their own in `vaults` there.',
-            ),
-          extensions: z
-            .array(z.string(extensionRule).regex(/^[A-Za-z0-9]{1,16}$/, extensionRule), extensionRule)
-            .min(1, extensionRule)
-            .default(['md'])
-            .describe('Extensions of notes, without the dot. Other files are neither shown nor touched.'),
-          exclude_dirs: z
-            .array(z.string(folderNameRule).regex(/^(?!\.{1,2}$)[^/]{1,255}$/, folderNameRule), folderNameRule)
-            .default(['.obsidian', '.trash', '.git'])
-            .describe('Names of folders that are kept out of the vault, wherever they are in it.'),
-        },
-        'The vault: a folder of Markdown notes.',
-      ),
+      vault: vaultSection,
       workspaces: group(
         {
           default_image: z
@@ -166,7 +155,7 @@ export const configSchema = z
             100,
             0,
             100_000,
-            'Workspaces on this machine, over all owners. A tenth of them, at least one, is kept for the local owner.',
+            'Workspaces on this machine, over all owners. A tenth of them, at least one, is reserved for the local owner.',
           ),
           quota: group(
             {
@@ -183,7 +172,7 @@ export const configSchema = z
             'What each owner may have. The local owner has no quota.',
           ),
           max_snapshots_per_workspace: wholeNumber(20, 0, 1000, 'Snapshots that one workspace may have.'),
-          max_concurrent_forks: wholeNumber(10, 1, 100, 'Forks that are made at the same time.'),
+          max_concurrent_forks: wholeNumber(10, 1, 100, 'Forks that are created at the same time.'),
           default_allow_internet: flag(false, 'Whether a workspace that does not say so may reach the internet.'),
           transfer_dir: z
             .string(rule('a directory path'))
@@ -233,7 +222,7 @@ export const configSchema = z
             .min(1, rule('the path of a file'))
             .optional()
             .describe(
-              "PEM file of authorities that the egress proxy and workspaces trust beside this machine's own, such as a company's.",
+              "PEM file of certificate authorities that the egress proxy and workspaces trust in addition to this machine's own, such as a company's.",
             ),
           dns_server: z
             .ipv4(dnsServerRule)
@@ -247,7 +236,7 @@ export const configSchema = z
             .refine(isPortRange, portRangeRule)
             .default('20000-31999')
             .describe(
-              'Ports of this machine that port_forward gives out, and that a caller may ask for. Operators of the tenant `local` may ask for any from 1024.',
+              'Ports of this machine that port_forward may use. Operators of the tenant `local` may ask for any from 1024.',
             ),
           store_gb: wholeNumber(
             64,
@@ -259,7 +248,7 @@ export const configSchema = z
             512,
             64,
             1_048_576,
-            'Room in MiB that workspaces and transfers leave free on the disk of the data directory, whatever they hold.',
+            'Space in MiB that workspaces and transfers always leave free on the disk of the data directory.',
           ),
           tenant_share_percent: wholeNumber(
             80,
@@ -279,6 +268,7 @@ export const configSchema = z
         'Teams of agents, each in a workspace.',
       ),
       models: modelsSection,
+      model_proxy: modelProxySection,
       executions: executionsSection,
       workflows: workflowsSection,
       judging: judgingSection,

@@ -4,8 +4,13 @@ import { group, rule, secret, wholeNumber } from './config-parts.ts'
 /** What the tools for files, commands and the web are bound by. */
 export const commandsSection = group(
   {
-    timeout_secs: wholeNumber(60, 1, 86_400, 'Seconds that a command of cmd.run has unless the call says otherwise.'),
-    timeout_ceiling_secs: wholeNumber(300, 1, 86_400, 'The most seconds that a call of cmd.run may ask for.'),
+    timeout_secs: wholeNumber(60, 1, 86_400, 'Default time limit in seconds of a command of cmd.run.'),
+    timeout_ceiling_secs: wholeNumber(
+      300,
+      1,
+      86_400,
+      'Longest time limit in seconds that a call of cmd.run may ask for.',
+    ),
     max_output_bytes: wholeNumber(
       512 * 1024,
       1,
@@ -18,7 +23,7 @@ export const commandsSection = group(
 
 const networkRule = rule('a list of addresses or networks such as 10.1.0.0/16 or ::1')
 const network = z.union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()], networkRule)
-export const searchEngines = ['duckduckgo', 'brave', 'searxng', 'tavily'] as const
+const searchEngines = ['duckduckgo', 'brave', 'searxng', 'tavily'] as const
 const urlRule = rule('an http:// or https:// URL')
 
 export const webSection = group(
@@ -65,16 +70,21 @@ export const mcpServersSection = group(
       300,
       1,
       86_400,
-      'Seconds that one call of a tool of an MCP server may take; progress that the server reports begins them anew.',
+      'Seconds that one call of a tool of an MCP server may take; a progress report of the server restarts the time.',
     ),
-    max_running: wholeNumber(32, 1, 1_000, 'MCP servers that are connected at once; an idle one makes room.'),
+    max_running: wholeNumber(
+      32,
+      1,
+      1_000,
+      'MCP servers that are connected at once; past that, an idle one is disconnected.',
+    ),
   },
   'MCP servers behind this one.',
 )
 
 const textRule = rule('text that is not empty')
 const text = () => z.string(textRule).min(1, textRule).max(1_024, textRule)
-const texts = () => z.array(text(), rule('a list of texts')).max(1_000, rule('a list of at most 1000'))
+const texts = () => z.array(text(), rule('a list of strings')).max(1_000, rule('a list of at most 1000'))
 const count = (min: number) => {
   const message = rule(`a whole number from ${min} on`)
   return z.int(message).min(min, message).max(1_000_000_000, message)
@@ -119,4 +129,11 @@ export const securityContextsSection = z
   .default([])
   .describe(
     'What callers and agents may do beyond their permissions, by name; one of a shipped name replaces it. Each: `name`, `capabilities` (`tool_pattern` and lists that restrict it), `deny_list`.',
+  )
+
+export const governanceField = z
+  .enum(['permissive', 'restrictive'], rule('one of permissive, restrictive'))
+  .default('permissive')
+  .describe(
+    'What a tool without a policy may do in a context that has read untrusted data: `permissive` allows it; `restrictive` refuses tools of MCP servers and those of our own that send data out. Policies hold in both.',
   )

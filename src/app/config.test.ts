@@ -180,7 +180,7 @@ describe('where values come from', () => {
     for (const path of ['state', '.', '/', 'state/']) {
       await expect(load({ flags: { data_dir: 'state', 'vault.path': path } })).rejects.toMatchObject({
         code: 'ERR_CONFIG_INVALID',
-        message: expect.stringContaining('vault.path must be a directory that does not hold the data directory'),
+        message: expect.stringContaining('vault.path must be a directory that does not contain the data directory'),
       })
     }
     expect((await load({ flags: { data_dir: 'state', 'vault.path': 'stat' } })).config.vault.path).toBe(

@@ -59,7 +59,7 @@ export type LoadConfigOptions = Readonly<{
 
 export type ConfigRow = Readonly<{ field: string; value: unknown; source: ConfigSource; variable: string }>
 
-/** Reads flags over environment over file over defaults. All problems are reported at once, each at its place. */
+/** Reads flags over environment over file over defaults. All problems are reported at once, each with its line and column. */
 export async function loadConfig(options: LoadConfigOptions): Promise<LoadedConfig> {
   const { env } = options
   const problems: ConfigProblem[] = []
@@ -333,6 +333,6 @@ function finish(
 function refuseVaultAround(vaultPath: string, dataDir: string, file: string | undefined): void {
   const inside = relative(vaultPath, dataDir)
   if (inside === '..' || inside.startsWith('../')) return
-  const rule = 'must be a directory that does not hold the data directory; choose one beside it or in it'
+  const rule = 'must be a directory that does not contain the data directory; choose one beside it or in it'
   throw configError([{ origin: file ?? 'the configuration', field: 'vault.path', rule }])
 }

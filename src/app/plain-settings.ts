@@ -11,7 +11,7 @@ import {
   URL_VARIABLE,
 } from './config-paths.ts'
 
-export type PlainSettings = Readonly<{
+type PlainSettings = Readonly<{
   dataDir: string
   /** The text of the configuration file, empty without one. */
   fileText: string

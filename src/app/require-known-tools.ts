@@ -1,5 +1,5 @@
 import { AppError } from '../contract/app-error.ts'
-import { matchesTool } from '../domains/policies/rules.ts'
+import { matchesTool } from '../domains/security-contexts/rules.ts'
 import { nearestName } from '../kernel/nearest-name.ts'
 import { isUpstreamName, unknownExposureNames } from '../tools/runtime/exposure.ts'
 import { type PreparedTools, preparedTools } from '../tools/runtime/prepared-tools.ts'
@@ -39,7 +39,7 @@ function requireKnownJudging({ judging }: Config, { names }: PreparedTools, orig
     if (unknown === undefined) continue
     const nearest = nearestName(unknown, names)
     const hint = nearest === undefined ? 'See: castellan tools' : `Did you mean ${nearest}?`
-    refuse(`judging.${list}`, `'${unknown}', which is no tool. ${hint}`, { unknown, ...(nearest && { nearest }) })
+    refuse(`judging.${list}`, `'${unknown}', which is not a tool. ${hint}`, { unknown, ...(nearest && { nearest }) })
   }
   const both = judging.skip.find((name) => judging.always.includes(name))
   if (both !== undefined) refuse('judging.skip', `'${both}', which judging.always has as well. Keep one of them.`, {})
@@ -56,7 +56,7 @@ function requireKnownPatterns({ security_contexts }: Config, { names }: Prepared
     const hint = nearest === undefined ? 'See: castellan tools' : `Did you mean ${nearest}?`
     throw new AppError(
       'ERR_CONFIG_INVALID',
-      `${origin}: security_contexts.${at} has the pattern '${unknown}', which fits no tool. ${hint}`,
+      `${origin}: security_contexts.${at} has the pattern '${unknown}', which matches no tool. ${hint}`,
       { field: `security_contexts.${at}`, unknown, ...(nearest === undefined ? {} : { nearest }) },
     )
   }

@@ -1,4 +1,5 @@
 import { localOwner } from '../contract/principal.ts'
+import { systemRandom } from '../kernel/random.ts'
 import { type EarlySession, withoutAnswers } from '../mcp/early-answer.ts'
 import { stdioLines } from '../mcp/line-transport.ts'
 import { rulesFor } from '../tools/runtime/call-rules.ts'
@@ -7,6 +8,8 @@ import { type CommandContext, openCommandState } from './commands/context.ts'
 import { exposureOfConfig, type LoadedConfig } from './config.ts'
 import { bridgeSession } from './ownership/bridge-session.ts'
 import { redactUrl } from './secret.ts'
+
+const SESSION_BYTES = 12
 
 /** Serves the client on the standard streams until it leaves; `early` has answered its first questions. */
 export async function serveClient(
@@ -19,23 +22,24 @@ export async function serveClient(
   const { config } = loaded
   const local = state.local()
   logger.info(openedState(loaded), local === undefined ? { through: state.attachment.ownerPid() } : undefined)
-  const hello = { transport: 'stdio', tools: exposureOfConfig(config), ...spelling } as const
+  const session = systemRandom.bytes(SESSION_BYTES).toString('base64url')
+  const hello = { transport: 'stdio', session, tools: exposureOfConfig(config), ...spelling } as const
   const { input, answered } = early.stop()
   const client = withoutAnswers(stdioLines(input, context.stdout), answered)
   // The owner cannot lose itself, so its own client needs no bridge. It answers its calls before it lets the state go.
   if (local !== undefined) {
-    const session = local.mcp.serveLines(client, {
+    const served = local.mcp.serveLines(client, {
       principal: localOwner,
       exposure: exposureOfConfig(config),
       transport: 'stdio',
       ...spelling,
     })
     try {
-      await Promise.race([session.closed, context.ended, failed])
+      await Promise.race([served.closed, context.ended, failed])
       return 0
     } finally {
       await state.attachment.close()
-      await session.close()
+      await served.close()
     }
   }
   const isReadOnlyTool = isReadOnlyIn(preparedTools())

@@ -29,7 +29,7 @@ export function adaptSkills(skills: SkillService, logger: Logger): SkillSource {
       try {
         return await skills.readFile(skill, path)
       } catch (error) {
-        if (isRevoked(error)) return undefined
+        if (isNotFound(error)) return undefined
         throw error
       }
     },
@@ -40,5 +40,5 @@ export function adaptSkills(skills: SkillService, logger: Logger): SkillSource {
   }
 }
 
-const isRevoked = (error: unknown): boolean =>
+const isNotFound = (error: unknown): boolean =>
   error instanceof AppError && (error.code === 'ERR_NOT_FOUND' || error.code === 'ERR_SKILL_NOT_FOUND')

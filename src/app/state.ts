@@ -14,6 +14,7 @@ import { type Attachment, attach } from './ownership/attach.ts'
 import { createLinePair } from './ownership/line-pair.ts'
 import type { Owner } from './ownership/owner-server.ts'
 import { adaptSkills } from './skill-adapter.ts'
+import { openModelProxy } from './wiring/open-model-proxy.ts'
 
 export type StateDeps = Readonly<{
   config: Config
@@ -97,12 +98,14 @@ function buildOwner(
     logger,
     skills: adaptSkills(app.skills, logger),
     content: async () => await (await app.ready).upstreamContent?.(),
+    sessionMemory: async () => (await app.ready).mcpSessions,
     clock,
     random,
     presence: app.presence,
     inFlight: app.inFlight,
     ...(fixtures === undefined ? {} : { fixtures }),
   })
+  const models = config.mode === 'MINIMAL' ? undefined : openModelProxy({ app, config, random, logger })
   let http: Promise<HttpTransport> | undefined
   // Most stdio processes never see an HTTP connection, and should not pay for one at their start.
   const openHttp = (): Promise<HttpTransport> => {
@@ -118,6 +121,7 @@ function buildOwner(
         secretLinks: async () => (await app.ready).secretLinks,
         authorizations: async () => (await app.ready).authorizations,
         gateways: async () => (await app.ready).gateways,
+        models,
         people: async () => (await app.ready).people,
         health: async () => (await app.ready).health(),
         exposureOfUrl,
@@ -148,13 +152,14 @@ function buildOwner(
     problems: () => problems(),
     serveLines(lines, hello) {
       const transport = hello.transport === 'cli' ? 'cli' : 'stdio'
-      const { safeNames, distinctNames } = hello
+      const { safeNames, distinctNames, session } = hello
       mcp.serveLines(lines, {
         principal: localOwner,
         exposure: hello.tools ?? exposureOfConfig(config),
         transport,
         ...(safeNames !== undefined && { safeNames }),
         ...(distinctNames !== undefined && { distinctNames }),
+        ...(session !== undefined && { session }),
       })
     },
     serveHttp(socket, hello) {
@@ -169,6 +174,7 @@ function buildOwner(
     async close() {
       const httpTransport = await http
       await Promise.all([mcp.close(limits.shutdownGraceMs), httpTransport?.close(limits.shutdownGraceMs)])
+      await models?.close()
       await app.close()
     },
   }

@@ -37,7 +37,7 @@ export function createTlsListener(files: TlsFiles, logger: Logger, onConnection:
   }
   // A change is found by looking: a link that is pointed elsewhere, as renewals do it, tells no watcher of a folder.
   for (const file of [files.cert, files.key]) {
-    watchFile(file, { interval: limits.tlsLookMs, persistent: false }, reload)
+    watchFile(file, { interval: limits.tlsPollMs, persistent: false }, reload)
   }
   listener.once('close', () => {
     for (const file of [files.cert, files.key]) unwatchFile(file, reload)

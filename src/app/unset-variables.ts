@@ -6,7 +6,7 @@ import type { Environment } from './config-paths.ts'
  * What the configuration takes from variables of the environment, one by one. A variable that is not set takes away what
  * needs it and nothing else: the program starts, and says so wherever it says how it is.
  */
-export type UnsetVariable = Readonly<{ field: string; name: string; variable: string; problem: string }>
+type UnsetVariable = Readonly<{ field: string; name: string; variable: string; problem: string }>
 
 type Settings = Pick<Config, 'models' | 'executions' | 'workspaces' | 'oidc_providers'>
 
@@ -27,7 +27,7 @@ export function unsetVariables(config: Settings, env: Environment = process.env)
     check('executions.secrets', name, reference, 'manifests that name this secret fail')
     const value = env[reference.slice('env:'.length)]
     if (isSet(value) && value!.length < REDACTED_CHARS_MIN) {
-      const problem = `executions.secrets: the value of '${name}' has fewer than ${REDACTED_CHARS_MIN} characters, so it could not be kept out of records, and manifests that name this secret fail. Use a longer one.`
+      const problem = `executions.secrets: the value of '${name}' has fewer than ${REDACTED_CHARS_MIN} characters, so it could not be redacted in records, and manifests that name this secret fail. Use a longer one.`
       unset.push({ field: 'executions.secrets', name, variable: reference.slice('env:'.length), problem })
     }
   }

@@ -9,7 +9,7 @@ import { type Random, systemRandom } from '../kernel/random.ts'
  * The eight hex digits are the key id: the first four bytes of SHA-256(name ‖ 0x0A ‖ 0x01 ‖ public key).
  */
 export type Checkpoint = Readonly<{ origin: string; size: number; root: Buffer }>
-export type KeyPair = Readonly<{ signerKey: string; verifierKey: string }>
+type KeyPair = Readonly<{ signerKey: string; verifierKey: string }>
 
 /** Parsed keys; parse once where many notes are signed or opened. */
 export type NoteVerifier = Readonly<{ name: string; keyId: string; publicKey: KeyObject }>
@@ -105,7 +105,7 @@ export function signNote(text: string, signerKey: string | NoteSigner): string {
   return `${text}\n— ${name} ${Buffer.concat([Buffer.from(keyId, 'hex'), signature]).toString('base64')}\n`
 }
 
-export type OpenedNote = Readonly<{ text: string; signedBy: string }>
+type OpenedNote = Readonly<{ text: string; signedBy: string }>
 
 /**
  * Gives the text of a note that the key has signed. Signatures of other keys are ignored; a signature of this key that

@@ -9,7 +9,7 @@ export type DocumentReader = Readonly<{
 }>
 
 /** A record is made of at most one message and some digests; this leaves room for the escapes of JSON. */
-export const LINE_BYTES_MAX = 64 * 1024 * 1024
+const LINE_BYTES_MAX = 64 * 1024 * 1024
 
 export function createDocumentReader(chunks: AsyncIterator<Uint8Array>): DocumentReader {
   const scanner = createLineScanner()

@@ -1,5 +1,5 @@
 /** Remarks entries that the clock contradicts, in the order of the log. */
-export type EntryTimes = Readonly<{
+type EntryTimes = Readonly<{
   /** `read` gives the whole record; it is asked for only where the time alone does not settle the matter. */
   see(at: string, seq: number, read: () => unknown): void
   reversals(): Readonly<{ count: number; firstSeq: number | undefined }>

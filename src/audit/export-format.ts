@@ -8,7 +8,7 @@ export const EXPORT_FORMAT = 'castellan-log-export/1'
 export const PROOF_FORMAT = 'castellan-log-proof/1'
 export const CONSISTENCY_FORMAT = 'castellan-log-consistency/1'
 
-export type ExportHeader = Readonly<{
+type ExportHeader = Readonly<{
   format: typeof EXPORT_FORMAT
   origin: string
   tenant: string
@@ -19,7 +19,7 @@ export type ExportHeader = Readonly<{
   key: string
 }>
 
-export type ProofDocument = Readonly<{
+type ProofDocument = Readonly<{
   format: typeof PROOF_FORMAT
   checkpoint: string
   key: string
@@ -29,7 +29,7 @@ export type ProofDocument = Readonly<{
   hashes: readonly string[]
 }>
 
-export type ConsistencyDocument = Readonly<{
+type ConsistencyDocument = Readonly<{
   format: typeof CONSISTENCY_FORMAT
   old: string
   new: string
@@ -37,7 +37,7 @@ export type ConsistencyDocument = Readonly<{
   hashes: readonly string[]
 }>
 
-export type ExportHeaderInput = Readonly<{
+type ExportHeaderInput = Readonly<{
   origin: string
   tenant: string
   size: number
@@ -54,7 +54,7 @@ export function exportHeaderLine({ origin, tenant, size, checkpoint, verifierKey
 /** The line of one entry, line feed included. A canonical record never holds a line feed of its own. */
 export const exportRecordLine = (record: string): string => `${record}\n`
 
-export type ProofDocumentInput = Readonly<{
+type ProofDocumentInput = Readonly<{
   checkpoint: string
   verifierKey: string
   index: number
@@ -68,7 +68,7 @@ export function proofDocument(input: ProofDocumentInput): ProofDocument {
   return { format: PROOF_FORMAT, checkpoint, key: verifierKey, index, size, record, hashes: hexOf(proof) }
 }
 
-export type ConsistencyDocumentInput = Readonly<{
+type ConsistencyDocumentInput = Readonly<{
   oldCheckpoint: string
   newCheckpoint: string
   verifierKey: string

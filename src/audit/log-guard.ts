@@ -32,7 +32,7 @@ export type LogGuard = Readonly<{
   recover(tenant: TenantId, name: string): Promise<Recovery | undefined>
 }>
 
-export type Statement = Readonly<{ size: number; root: Buffer }>
+type Statement = Readonly<{ size: number; root: Buffer }>
 
 /** The log as it goes on, and what was given up: the checkpoint as it was, if there was one, and where it is kept now. */
 export type Recovery = Readonly<{

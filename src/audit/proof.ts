@@ -97,7 +97,7 @@ export async function rootAt(size: number, readNode: ReadNode): Promise<Buffer> 
   return (await readProof([peakNodes(size)], readNode))[0]!
 }
 
-export type InclusionClaim = Readonly<{
+type InclusionClaim = Readonly<{
   index: number
   size: number
   leaf: Buffer
@@ -129,7 +129,7 @@ export function verifyInclusion({ index, size, leaf, proof, root }: InclusionCla
   return last === 0 && computed.equals(root)
 }
 
-export type ConsistencyClaim = Readonly<{
+type ConsistencyClaim = Readonly<{
   oldSize: number
   newSize: number
   oldRoot: Buffer

@@ -5,7 +5,7 @@ import { sha256Hex } from '../kernel/hash.ts'
 import type { NewLogEntry } from './ports.ts'
 
 /** A row of a run's journal, as far as the log is concerned. */
-export type JournalRow = Readonly<{
+type JournalRow = Readonly<{
   sequence: number
   type: string
   key: string | null
@@ -16,7 +16,7 @@ export type JournalRow = Readonly<{
 }>
 
 /** SHA-256 over the JSON of a list: sequence, type, key, state, iteration, time in milliseconds, payload text. */
-export const journalRowDigest = (row: JournalRow): string =>
+const journalRowDigest = (row: JournalRow): string =>
   `sha256:${sha256Hex(
     JSON.stringify([row.sequence, row.type, row.key, row.state, row.iteration, row.atMs, row.payloadText]),
   )}`

@@ -9,9 +9,9 @@ import { AppError } from '../contract/app-error.ts'
  * Depth counts levels: 0 without leaves, 1 for one leaf, 4 for eight (⌈log2 n⌉ + 1). The root without leaves is SHA-256
  * of nothing; the root of one leaf is that leaf.
  */
-export type SessionTreeSummary = Readonly<{ root: string; depth: number; leafCount: number }>
+type SessionTreeSummary = Readonly<{ root: string; depth: number; leafCount: number }>
 
-export type SessionTreeBuilder = Readonly<{
+type SessionTreeBuilder = Readonly<{
   /** Takes a record hash, 64 lower-case hex digits; costs one hash on average. */
   add(leaf: string): void
   /** The tree over all leaves so far; more may be added afterwards. Costs at most log2 n hashes. */

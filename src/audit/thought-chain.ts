@@ -1,7 +1,7 @@
 import { sha256Hex } from '../kernel/hash.ts'
 
 /** The six fields that the hash of a thought covers. */
-export type ThoughtLink = Readonly<{
+type ThoughtLink = Readonly<{
   task_id: string
   type: string
   content: string
@@ -23,7 +23,7 @@ export const thoughtHash = (thought: ThoughtLink): string =>
     }),
   )
 
-export type ChainProblem = Readonly<{
+type ChainProblem = Readonly<{
   rule: 'thought-shape' | 'thought-hash' | 'thought-link' | 'thought-position'
   field: string
   expected: string | number | null
@@ -32,7 +32,7 @@ export type ChainProblem = Readonly<{
 
 type Body = Readonly<Record<string, unknown>>
 
-export type ThoughtChains = Readonly<{
+type ThoughtChains = Readonly<{
   /** Checks the next thought of the log against its own hash and against the thought before it on the same task. */
   check(body: Body): ChainProblem | undefined
   thoughtCount(): number

@@ -10,7 +10,7 @@ export const HASH_BYTES = 32
 /** `peaks` holds one hash for every bit set in `size`. A head is a value: appending gives a new one. */
 export type TreeHead = Readonly<{ size: number; peaks: Buffer }>
 
-export type AppendedLeaf = Readonly<{
+type AppendedLeaf = Readonly<{
   head: TreeHead
   /** The hashes of the subtrees that this leaf completes, level 0 (the leaf itself) upwards, concatenated. */
   nodes: Buffer

@@ -11,7 +11,7 @@ import {
   verifyProofDocument,
 } from './verify-proof-document.ts'
 
-export type Verified = ExportVerified | InclusionVerified | ConsistencyVerified
+type Verified = ExportVerified | InclusionVerified | ConsistencyVerified
 
 export type VerifyResult = (Readonly<{ ok: true }> & Verified) | Readonly<{ ok: false; problem: VerifyProblem }>
 

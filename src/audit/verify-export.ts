@@ -5,7 +5,7 @@ import { appendLeaf, emptyHead, hashLeafInput, rootOf, type TreeHead } from './t
 import type { VerifyOptions } from './verify-input.ts'
 import { fail, openDocumentCheckpoint, VerifyFailure } from './verify-problem.ts'
 
-export type VerifyWarning = Readonly<{ rule: 'time-backwards'; message: string; count: number; seq: number }>
+type VerifyWarning = Readonly<{ rule: 'time-backwards'; message: string; count: number; seq: number }>
 
 export type ExportVerified = Readonly<{
   kind: 'export'

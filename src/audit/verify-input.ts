@@ -12,6 +12,6 @@ export type VerifyInput = Readonly<{
   onProgress?: (progress: VerifyProgress) => void
 }>
 
-export type VerifyProgress = Readonly<{ bytesRead: number; records: number; size: number }>
+type VerifyProgress = Readonly<{ bytesRead: number; records: number; size: number }>
 
 export type VerifyOptions = Omit<VerifyInput, 'chunks'> & Readonly<{ verifier: NoteVerifier }>

@@ -31,7 +31,7 @@ export const verifyRules = [
   'inclusion',
   'consistency',
 ] as const
-export type VerifyRule = (typeof verifyRules)[number]
+type VerifyRule = (typeof verifyRules)[number]
 
 export type VerifyProblem = Readonly<{
   rule: VerifyRule
@@ -56,7 +56,7 @@ export class VerifyFailure extends Error {
   }
 }
 
-export type ProblemLocation = Readonly<Omit<VerifyProblem, 'rule' | 'message'>>
+type ProblemLocation = Readonly<Omit<VerifyProblem, 'rule' | 'message'>>
 
 export function fail(rule: VerifyRule, message: string, location: ProblemLocation = {}): never {
   throw new VerifyFailure({ rule, message, ...location })

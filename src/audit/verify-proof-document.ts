@@ -119,7 +119,7 @@ function proofHashes(document: Members): Buffer[] {
   })
 }
 
-/** A single record has no neighbours, so its place in a thought chain cannot be judged; its form and hashes are. */
+/** A single record has no neighbours, so its position in a thought chain cannot be verified; its form and hashes are. */
 function checkRecord(record: string, tenant: string, index: number): void {
   createRecordVerifier(tenant, { alone: true }).check(Buffer.from(`\0${record}`, 'utf8'), index, 1)
 }

@@ -1,5 +1,5 @@
 /** What `serve` says once it listens: where it is, and what to paste into a client. */
-export type Announcement = Readonly<{
+type Announcement = Readonly<{
   title: string
   version: string
   mode: string

@@ -3,7 +3,7 @@ import { AppError } from '../contract/app-error.ts'
 import { nearestName } from '../kernel/nearest-name.ts'
 
 /** A command of the program as data: parsing, help and the overview all come from it. */
-export type Flag = Readonly<{ type: 'string' | 'boolean'; value?: string; description: string; short?: string }>
+type Flag = Readonly<{ type: 'string' | 'boolean'; value?: string; description: string; short?: string }>
 
 export type CommandSpec = Readonly<{
   name: string
@@ -68,7 +68,7 @@ export function parseCommand(spec: CommandSpec, args: readonly string[]): Parsed
   const { values, positionals } = parsed
   const surplus = positionals[spec.positionalsMax ?? 0]
   if (surplus !== undefined) {
-    const reason = `'${surplus}' is one word too many.`
+    const reason = `'${surplus}' is an unexpected argument.`
     throw new AppError('ERR_INVALID_INPUT', `${reason} See: castellan ${spec.name} --help`, { field: 'arguments' })
   }
   return {

@@ -136,7 +136,7 @@ describe('reading a client configuration', () => {
       {
         path: 'projects["/home/x"].mcpServers.a',
         severity: 'error',
-        message: 'a server of this name came before; that one is taken',
+        message: 'an earlier server has this name; that one is used',
       },
       expect.objectContaining({ path: 'projects["/home/x"].mcpServers.b', severity: 'note' }),
     ])

@@ -82,7 +82,7 @@ function resultOf(config: unknown): ImportResult {
     for (const { name, value, path } of entries) {
       const note = (at: string, message: string) => problems.push({ path: at, severity: 'note', message })
       try {
-        if (servers.has(name)) throw new EntryProblem(path, 'a server of this name came before; that one is taken')
+        if (servers.has(name)) throw new EntryProblem(path, 'an earlier server has this name; that one is used')
         if (servers.size >= SERVERS_MAX) throw new EntryProblem(path, `more than ${SERVERS_MAX} servers`)
         servers.set(name, readServer(name, value, path, note))
       } catch (error) {
@@ -141,8 +141,7 @@ function readServer(name: string, value: unknown, path: string, note: Note): Imp
   const transport = transportOf(value, path, note)
   if (transport.kind === 'http') {
     for (const field of ['bearer_token_env_var', 'env_http_headers']) {
-      if (value[field] !== undefined)
-        note(member(path, field), 'variables are not read; put what they hold into headers')
+      if (value[field] !== undefined) note(member(path, field), 'variables are not read; put their values into headers')
     }
     const options = isFields(value['requestOptions']) ? value['requestOptions'] : {}
     const written = value['headers'] ?? value['http_headers'] ?? options['headers']
@@ -195,7 +194,7 @@ function transportOf(fields: Fields, path: string, note: Note): { kind: 'stdio' 
   const type = typeof written === 'string' ? written.toLowerCase() : ''
   if (STDIO_TYPES.includes(type)) return { kind: 'stdio' }
   if (type === 'sse')
-    note(path, 'HTTP+SSE is an old transport: its address is taken as Streamable HTTP and may have to change')
+    note(path, 'HTTP+SSE is an old transport: its address is read as Streamable HTTP and may have to change')
   else if (!HTTP_TYPES.includes(type)) throw new EntryProblem(member(path, 'type'), 'expected stdio or http')
   return { kind: 'http', field: field ?? 'url' }
 }
@@ -209,13 +208,13 @@ function readUrl(value: unknown, path: string): string {
 
 function readArgs(value: unknown, path: string, note: Note): string[] {
   if (value === undefined || value === null) return []
-  if (!Array.isArray(value)) throw new EntryProblem(path, 'expected a list of texts')
+  if (!Array.isArray(value)) throw new EntryProblem(path, 'expected a list of strings')
   return value.map((item, index) => readText(item, `${path}[${index}]`, note))
 }
 
 function readTexts(value: unknown, path: string, note: Note): Record<string, string> {
   if (value === undefined || value === null) return {}
-  if (!isFields(value)) throw new EntryProblem(path, 'expected an object of texts')
+  if (!isFields(value)) throw new EntryProblem(path, 'expected an object of strings')
   return Object.fromEntries(
     Object.entries(value).map(([key, item]) => {
       if (!/^[^=\s\p{Cc}]+$/u.test(key)) throw new EntryProblem(member(path, key), 'is not a usable name')
@@ -231,9 +230,9 @@ function readText(value: unknown, path: string, note: Note): string {
   if (typeof value !== 'string') throw new EntryProblem(path, 'expected a text')
   if (value.includes('\0')) throw new EntryProblem(path, 'must not contain a NUL character')
   if (/\$\{input:[^}]*\}/.test(value))
-    note(path, 'refers to an input that the editor asks for; put the value in its place')
+    note(path, 'refers to an input that the editor asks for; replace it by the value')
   if (/\$\{\{[^}]*\}\}|\{(env|file):[^}]*\}/.test(value))
-    note(path, 'refers to something that the client fills in; put the value in its place')
+    note(path, 'refers to something that the client fills in; replace it by the value')
   return value
 }
 

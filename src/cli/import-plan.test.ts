@@ -99,6 +99,6 @@ describe('a server.json of the registry', () => {
       serverUrl: 'https://weather.example/mcp',
       userConfig: { header_x_key: { headerName: 'X-Key', sensitive: true, required: true } },
     })
-    expect(() => planOfRegistryServer({ name: 'x', packages: [] })).toThrow('cannot be run here')
+    expect(() => planOfRegistryServer({ name: 'x', packages: [] })).toThrow('cannot run here')
   })
 })

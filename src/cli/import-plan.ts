@@ -33,9 +33,9 @@ function localPlan(server: Extract<ImportedServer, { transport: 'stdio' }>): Imp
   const notes: string[] = []
   const userConfig: Record<string, Field> = {}
   const values: Record<string, string> = {}
-  const shown = redactServer(server) as typeof server
+  const displayed = redactServer(server) as typeof server
   const args = server.args.map((arg, index) => {
-    if (shown.args[index] === arg) return arg
+    if (displayed.args[index] === arg) return arg
     const name = `argument_${index + 1}`
     userConfig[name] = { type: 'string', title: `Argument ${index + 1}`, sensitive: true, required: true }
     values[name] = arg
@@ -49,10 +49,10 @@ function localPlan(server: Extract<ImportedServer, { transport: 'stdio' }>): Imp
   const paths = server.args.filter((arg) => /^(\/|~\/)[^\s]*$/.test(arg))
   if (paths.length > 0) {
     notes.push(
-      'has arguments that are paths of this machine, which its workspace does not see; allow them in workspaces.mounts and add mounts with edit_mcp_config',
+      'has arguments that are paths on this machine, which its workspace cannot see; allow them in workspaces.mounts and add mounts with edit_mcp_config',
     )
   }
-  if (server.cwd !== undefined) notes.push('cwd is not kept: the server begins in its home directory')
+  if (server.cwd !== undefined) notes.push('cwd is ignored: the server starts in its home directory')
   const allowedDomains = registries[server.command.split('/').at(-1)!]
   return {
     create: {

@@ -34,7 +34,7 @@ export function planOfRegistryServer(document: Fields): ImportPlan {
   if (remote !== undefined) return { create: { ...shared, ...remoteFields(remote) }, values: {}, notes: [] }
   throw new AppError(
     'ERR_INVALID_INPUT',
-    'The server has neither a package of npm or PyPI nor an address, so that it cannot be run here.',
+    'The server has neither an npm or PyPI package nor an address, so it cannot run here.',
     { field: 'packages' },
   )
 }

@@ -24,10 +24,10 @@ it('says which call the end of the connection left in doubt, and that a later on
   await expect(client.callTool('task_create', {})).rejects.toMatchObject({
     code: 'ERR_OWNER_LOST',
     message:
-      'The process that owned the state ended while task_create was under way; it may or may not have taken effect. Check, then call again.',
+      'The process that owned the state ended while task_create was in progress; it may or may not have taken effect. Check, then call again.',
   })
   await expect(client.callTool('task_create', {})).rejects.toMatchObject({
     code: 'ERR_OWNER_LOST',
-    message: 'The process that owned the state has ended, and task_create was not begun. Call again.',
+    message: 'The process that owned the state has ended, and task_create was not started. Call again.',
   })
 })

@@ -1,6 +1,6 @@
 /** JSON Schema in words: a row for each field, nested ones with their path. */
 export type Schema = Readonly<Record<string, unknown>>
-export type FieldRow = Readonly<{
+type FieldRow = Readonly<{
   path: string
   type: string
   required: boolean
@@ -10,7 +10,7 @@ export type FieldRow = Readonly<{
 }>
 
 /** How a value or a pattern is set off from the words around it. */
-export type Quote = (text: string) => string
+type Quote = (text: string) => string
 
 const branches = (schema: Schema): Schema[] => ((schema['anyOf'] ?? schema['oneOf'] ?? []) as Schema[]).slice()
 

@@ -21,7 +21,7 @@ export type Terminal = Readonly<{
   notice(text: string): void
 }>
 
-export type Style = keyof typeof codes
+type Style = keyof typeof codes
 
 type Output = Readonly<{ write(text: string): unknown; isTTY?: boolean; columns?: number }>
 

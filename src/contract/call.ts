@@ -1,4 +1,5 @@
 import type { Json } from '../kernel/canonical-json.ts'
+import type { CallingClient } from './calling-client.ts'
 import type { Principal } from './principal.ts'
 import type { ReadTx, WriteTx } from './tx.ts'
 
@@ -36,11 +37,13 @@ export type Call = Readonly<{
   nowMs: number
   signal: AbortSignal
   progress(update: Progress): void
+  /** The program that calls, if it can be asked something meanwhile. */
+  client?: CallingClient
   /** What commands of the caller find in their environment, besides that of the workspace; absent unless an agent calls. */
   environment?: () => Readonly<Record<string, string>>
   /** Many reads of one instant, for work that takes long. */
   snapshot<T>(work: (tx: ReadTx) => Promise<T>): Promise<T>
-  /** A remark that goes to the caller with the answer. */
+  /** A warning that goes to the caller with the answer. */
   warn(message: string): void
   /** Consistent reads. Inside a writing tool it sees the transaction's own writes. */
   read: ReadTx
@@ -48,6 +51,8 @@ export type Call = Readonly<{
   write: WriteTx
   /** Adds a fact to this call's log entry; it is committed with the transaction or not at all. */
   record(effect: EffectRecord): void
+  /** Before anything of a workspace is read or changed for the caller: what is untrusted there or here becomes so on both sides. */
+  enterWorkspace?(workspaceId: string): Promise<void>
   /** A durable transaction of an `external` tool: resolves once committed. */
   transact<T>(work: (tx: WriteTx) => Promise<T>): Promise<T>
 }>

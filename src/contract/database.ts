@@ -29,6 +29,11 @@ export type Database = Readonly<{
   /** Resolves when everything handed in so far is committed. */
   flush(): Promise<void>
   schemaVersion: number
+  /**
+   * Grows with every commit that changed anything but the log, before anybody is told of the commit. Undefined where other
+   * processes commit too: then nothing that was read may be kept.
+   */
+  dataVersion(): number | undefined
   /** What is wrong with the store at present, if anything. */
   problem(): string | undefined
   close(): Promise<void>

@@ -14,7 +14,7 @@ const ofAgents: Readonly<Record<string, string>> = {
   execution_timed_out: 'task_timed_out',
 }
 
-export type DisplayedName = Readonly<{ event_type: string; aliases?: readonly string[] }>
+type DisplayedName = Readonly<{ event_type: string; aliases?: readonly string[] }>
 
 const displayedIn =
   (names: Readonly<Record<string, string>>) =>

@@ -2,6 +2,9 @@ import type { Principal } from './principal.ts'
 import type { Exposure } from './profile-kinds.ts'
 import type { UpstreamCredential } from './upstream-tools.ts'
 
+/** A sub-agent of the agent at an address, that the caller sees. */
+export type OfferedAgent = Readonly<{ id: string; toolName: string; displayName: string; description: string | null }>
+
 /** What a gateway or an agent offers at its own address. */
 export type OfferedTools = Readonly<{
   exposure: Exposure
@@ -11,6 +14,8 @@ export type OfferedTools = Readonly<{
   names: readonly string[]
   /** Tools of other servers, whether or not the caller could use them otherwise. */
   assigned: readonly Readonly<{ toolId: string; credential: UpstreamCredential }>[]
+  /** Of an agent: those to which tasks can be handed on. */
+  subAgents: readonly OfferedAgent[]
 }>
 
 /** The addresses `/mcp/{slug or id}`: gateways and agents. Not there and not the caller's are the same: undefined. */

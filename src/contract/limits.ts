@@ -1,11 +1,14 @@
+import { governanceLimits } from './governance-limits.ts'
 import { mcpServerLimits } from './mcp-server-limits.ts'
+import { modelProxyLimits } from './model-proxy-limits.ts'
 import { peopleLimits } from './people-limits.ts'
+import { policyLimits } from './policy-limits.ts'
 
 /** Every bound the program keeps, in one place. A caller that passes one is refused with a clear error. */
 export const limits = {
   /** One JSON-RPC message or HTTP body. */
   messageBytesMax: 4 * 1024 * 1024,
-  /** Nesting of one message or body, the values in it, and the members of its objects; looked at before it is parsed. */
+  /** Nesting of one message or body, the values in it, and the members of its objects; checked before it is parsed. */
   messageDepthMax: 64,
   messageValuesMax: 200_000,
   messageMembersMax: 25_000,
@@ -29,7 +32,7 @@ export const limits = {
   readsEntryCharsMax: 128 * 1024,
   /** The longest time a read record waits before it is committed. */
   readRecordDelayMs: 50,
-  toolListPageSize: 200,
+  toolListPageSize: 256,
   /**
    * HTTP sessions over all identities, and of one; past either, an idle one is ended to make room. So many are kept for operators
    * of this installation, and as many again for the local owner, whatever others have open.
@@ -54,9 +57,10 @@ export const limits = {
   httpConnectionsReserved: 512,
   /** What is still read of a refused body, so that the client sees the refusal. */
   httpLingerMs: 1_000,
-  /** How often the files of a TLS certificate are looked at for a change. */
-  tlsLookMs: 1_000,
+  /** How often the files of a TLS certificate are checked for a change. */
+  tlsPollMs: 1_000,
 
+  ...governanceLimits,
   ...peopleLimits,
   shutdownGraceMs: 5_000,
   exportPageMax: 1_000,
@@ -98,7 +102,7 @@ export const limits = {
   /** How often an open stream of events says that it is there, and how long a reader may take nothing. */
   eventStreamKeepAliveMs: 15_000,
   eventStreamStallMs: 60_000,
-  /** How often the latest time is kept in the store, and how far a clock is behind it before that is told. */
+  /** How often the latest time is saved in the store, and how far a clock is behind it before that is reported. */
   clockSavedMs: 60_000,
   clockBehindToldMs: 5_000,
   /** How long a SEAL session lasts, and how far the time in a signed call may be from ours. */
@@ -127,6 +131,8 @@ export const limits = {
   formBytesMax: 1024 * 1024,
   linkConnectionsMax: 64,
   ...mcpServerLimits,
+  ...modelProxyLimits,
+  ...policyLimits,
   /** Buckets of the rate limiter, over all callers and categories. */
   rateBucketsMax: 10_000,
   /** Commands in one exec_parallel, forks in one workspace_fork. */
@@ -199,7 +205,7 @@ export const limits = {
   importFileBytesMax: 4 * 1024 * 1024,
   /** One note of a vault. */
   vaultNoteBytesMax: 10 * 1024 * 1024,
-  /** Text of a note in one call, with room for the rest of the message. */
+  /** Text of a note in one call; the rest of the message needs space too. */
   vaultTextCharsMax: 3.5 * 1024 * 1024,
   vaultPathCharsMax: 1_024,
   /** Names in a path of a vault. */
@@ -249,9 +255,9 @@ export const limits = {
   /** What is kept of each stream of a task, and at most as JSON. */
   teamTaskOutputBytes: 64 * 1024,
   teamTaskOutputJsonBytes: 256 * 1024,
-  /** How soon after a change tasks are looked at again, and how late at most while some are unfinished. */
-  teamLookMsMin: 25,
-  teamLookMsMax: 2_000,
+  /** How soon after a change tasks are reconciled again, and how late at most while some are unfinished. */
+  teamReconcileMsMin: 25,
+  teamReconcileMsMax: 2_000,
   /** What is read of the output of one git command, unless it is a list of files or a diff. */
   gitOutputBytesMax: 4 * 1024 * 1024,
   gitFileListBytesMax: 32 * 1024 * 1024,
@@ -319,12 +325,12 @@ export const limits = {
   jsonSchemaPatternWork: 20,
   jsonSchemaCompileMs: 1_000,
   jsonSchemaCheckMs: 250,
-  /** Schemas of tools of other servers that are kept compiled. */
+  /** Compiled schemas of tools of other servers that are cached. */
   upstreamSchemasCompiledMax: 500,
   /** How soon a step that the store did not take is handed in again. */
   runRetryMsMin: 50,
   runRetryMsMax: 2_000,
-  /** How often the runs in a store that others write to as well are looked at. */
+  /** How often the runs in a store that others also write to are reconciled. */
   runReconcileMs: 500,
   /** How often in a row a run is taken up after the server died, without anything coming of it. */
   runResumesMax: 3,
@@ -354,7 +360,7 @@ export const limits = {
   /** One file or page of spec.context, and files of one directory. */
   contextCharsMax: 64 * 1024,
   contextFilesMax: 50,
-  /** Output of an iteration's process that is kept. */
+  /** Output of an iteration's process that is retained. */
   iterationOutputBytesMax: 1024 * 1024,
   /** States in one workflow. */
   workflowStatesMax: 100,

@@ -30,6 +30,20 @@ export const mcpServerLimits = {
   mcpLogLinesMax: 2_000,
   /** How often another process's changes of the tools are looked for. */
   mcpVersionPollMs: 2_000,
+  /** Questions that a server has open on one connection, rounds of questions in one call, and how long a client has for an answer. */
+  mcpQuestionsOpenMax: 8,
+  mcpRoundsMax: 32,
+  mcpAnswerMs: 10 * 60_000,
+  /** Connections to servers that one client has for itself without a session, and all clients of one caller together. */
+  mcpConnectionsPerClientMax: 4,
+  mcpConnectionsPerCallerMax: 16,
+  /** What a client says of itself, if its session is to outlive the process. */
+  mcpInitializeCharsMax: 16 * 1024,
+  /** Resources of which one client is told. */
+  mcpSubscriptionsMax: 32,
+  /** Calls that wait for their client to answer and call again: of one caller, and of all. */
+  mcpWaitingPerCallerMax: 32,
+  mcpWaitingMax: 512,
   /** Installation requests of a tenant, notes of one, and what each may say. */
   mcpInstallationRequestsMax: 5_000,
   mcpRequestNotesMax: 100,

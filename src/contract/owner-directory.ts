@@ -8,8 +8,8 @@ export type OwnerDirectory = Readonly<{
    * kind is nobody's, and what it owns is for a caller that may adopt it.
    */
   isRevoked(tx: ReadTx | WriteTx, tenant: TenantId, owner: string): Promise<boolean>
-  /** The same principal with no more than its owner may do now; undefined if the owner is gone. */
+  /** The same principal with no more than its owner may do now; undefined if the owner was revoked. */
   present(tx: ReadTx, principal: Principal): Promise<Principal | undefined>
-  /** Whether the caller came in the place of that owner, who is gone, with the rights of that owner. */
+  /** Whether the caller succeeds that owner, who was revoked, with at least the same rights. */
   isHeir(tx: ReadTx, principal: Principal, owner: string): Promise<boolean>
 }>

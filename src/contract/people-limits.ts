@@ -10,6 +10,7 @@ export const peopleLimits = {
   userSessionMs: 7 * 24 * 3_600_000,
   userSessionTouchMs: 24 * 3_600_000,
   userSessionsPerUserMax: 100,
+  passkeysPerUserMax: 20,
   invitationMs: 7 * 24 * 3_600_000,
   invitationMsMax: 30 * 24 * 3_600_000,
   /** Failures at one e-mail address that cost no wait, the first and the longest wait, and how far back they count. */
@@ -21,7 +22,7 @@ export const peopleLimits = {
   signInFailuresPerAddressMax: 100,
   /** Passwords that are being compared or wait for it; each comparison takes a processor for a good part of a second. */
   signInsAtOnceMax: 64,
-  signInAttemptsKept: 50_000,
+  signInAttemptsRetained: 50_000,
   personNameCharsMax: 128,
   /** Requests of one address to the endpoints of the OAuth server, and addresses that are counted at once. */
   oauthRequestsPerMinuteMax: 120,

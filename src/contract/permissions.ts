@@ -85,11 +85,11 @@ const matrix = {
 } as const satisfies Record<string, Record<string, readonly BuiltInRole[]>>
 
 type Matrix = typeof matrix
-export type Resource = keyof Matrix
+type Resource = keyof Matrix
 type PermissionOn<R extends Resource> = `${R}:${keyof Matrix[R] & string}`
 export type Permission = { [R in Resource]: PermissionOn<R> }[Resource]
 /** Those that a caller can administer for the whole tenant. */
-export type AdministeredResource = { [R in Resource]: 'admin' extends keyof Matrix[R] ? R : never }[Resource]
+type AdministeredResource = { [R in Resource]: 'admin' extends keyof Matrix[R] ? R : never }[Resource]
 
 const setsOf: Record<BuiltInRole, Set<Permission>> = { admin: new Set(), editor: new Set(), member: new Set() }
 const all: Permission[] = []

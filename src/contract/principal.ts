@@ -38,6 +38,10 @@ export type Principal = Readonly<{
   securityContexts?: readonly SecurityContext[]
   conversationId?: string
   executionId?: string
+  /** The topmost of the runs in which it calls. */
+  runRootId?: string
+  /** The connection of an MCP client, as the server named it. */
+  mcpSessionId?: string
   /** The session in which a signed call came. */
   sealSessionId?: string
   /** Whose an agent's things are: the identity of the caller that started it. */

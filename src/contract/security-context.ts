@@ -43,7 +43,7 @@ export type Violation =
   | 'ExecTimeoutCeilingExceeded'
 
 /** A manifest may give a plain list of commands, or for each command the first arguments it may have. */
-export type CommandRules = readonly string[] | Readonly<Record<string, readonly string[]>>
+type CommandRules = readonly string[] | Readonly<Record<string, readonly string[]>>
 
 export const toSubcommandAllowlist = (rules: CommandRules): Readonly<Record<string, readonly string[]>> =>
   Array.isArray(rules)

@@ -18,7 +18,7 @@ it('an error of the system names the place and the next step', () => {
 
 it('an error of SQLite is known by its result, whatever it adds to that', () => {
   expect(systemFault(ofSqlite(13), 'It')?.message).toBe(
-    'It is on a disk that is full (words of SQLite). Make room there, or choose another directory with --data-dir, then start again.',
+    'It is on a disk that is full (words of SQLite). Free some space there, or choose another directory with --data-dir, then start again.',
   )
   expect(systemFault(ofSqlite(522), 'It')?.message).toMatch(/^It cannot be read or written/)
   expect([11, 26, 267, 13].map((code) => isDamage(ofSqlite(code)))).toEqual([true, true, true, false])

@@ -2,16 +2,19 @@ import { AppError } from './app-error.ts'
 
 /**
  * What the machine refused, in words: a file that may not be written, a full disk, a damaged database. The caller that starts the
- * program can mend it, so the answer names the place and the next step.
+ * program can correct it, so the answer names the path and the next step.
  */
 type Words = Readonly<{ problem: string; next: string }>
 
 const elsewhere = 'or choose another directory with --data-dir'
 const noAccess: Words = {
-  problem: 'is not yours to use',
-  next: `Give your user the rights on it and on what it holds, ${elsewhere}.`,
+  problem: 'may not be used by your user',
+  next: `Give your user the rights on it and its contents, ${elsewhere}.`,
 }
-const full: Words = { problem: 'is on a disk that is full', next: `Make room there, ${elsewhere}, then start again.` }
+const full: Words = {
+  problem: 'is on a disk that is full',
+  next: `Free some space there, ${elsewhere}, then start again.`,
+}
 const readOnly: Words = {
   problem: 'is on a file system that is read-only',
   next: `Mount it writable, ${elsewhere}.`,
@@ -28,8 +31,8 @@ const ofSystem: Readonly<Record<string, Words>> = {
   ENOSPC: full,
   EDQUOT: full,
   EISDIR: { problem: 'is a directory, and should be a file', next: `Move it away, ${elsewhere}.` },
-  ENOTDIR: { problem: 'is not inside a directory', next: `Move the file away that is in its place, ${elsewhere}.` },
-  EEXIST: { problem: 'is there already, as something else', next: `Move it away, ${elsewhere}.` },
+  ENOTDIR: { problem: 'is not inside a directory', next: `Move away the file that is in the way, ${elsewhere}.` },
+  EEXIST: { problem: 'already exists as something else', next: `Move it away, ${elsewhere}.` },
   ENOENT: { problem: 'is not there', next: `Make it, ${elsewhere}.` },
   EIO: { problem: 'cannot be read or written', next: 'Check the disk and the log of the kernel.' },
   EMFILE: {
@@ -61,7 +64,7 @@ export const isDamage = (error: unknown): boolean => {
   return typeof errcode === 'number' && DAMAGED.includes(errcode & 0xff)
 }
 
-/** The error as one for people; undefined for what is none of the machine's doing. `place` is what was being used. */
+/** The error as one for people; undefined for an error that is not the machine's. `place` is what was being used. */
 export function systemFault(error: unknown, subject?: string): AppError | undefined {
   if (error instanceof AppError || !(error instanceof Error)) return undefined
   const { code, errcode, path, address, syscall } = error as Fault

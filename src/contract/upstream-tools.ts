@@ -1,4 +1,5 @@
 import type { Progress } from './call.ts'
+import type { CallingClient } from './calling-client.ts'
 import type { Principal, TenantId } from './principal.ts'
 import type { RawAnswer } from './raw-answer.ts'
 
@@ -31,21 +32,43 @@ export type UpstreamTool = Readonly<{
 export type CredentialMode = 'static' | 'dynamic' | 'enterprise_managed'
 export type UpstreamCredential = Readonly<{ mode: CredentialMode; deploymentId?: string }>
 
-/** A token with which the caller itself came, for `enterprise_managed`. `type` is that of RFC 8693; a JWT's where it is left out. */
-export type SubjectToken = Readonly<{ token: string; type?: string }>
+/** A token of the caller at an identity provider, for `enterprise_managed`. `type` is that of RFC 8693. */
+export type SubjectToken = Readonly<{ token: string; type: string }>
+export const subjectTokenTypes = ['access_token', 'id_token', 'jwt'] as const
+export type SubjectTokenType = (typeof subjectTokenTypes)[number]
+
+/** The tokens of a person at an identity provider, for as long as the session lasts that began with them. */
+type Subject = Readonly<{
+  /** Another for each sign-in. */
+  id: string
+  /** Renewed where it is about to end. Rejects when the session is over meanwhile, or the provider renews it no more. */
+  token(type: SubjectTokenType): Promise<SubjectToken>
+}>
+
+/** An identity provider whose tokens are kept, and the only addresses to which they are ever sent, beside its own. */
+export type TokenSource = Readonly<{ id: string; name: string; tenant: TenantId; exchangeEndpoints: readonly string[] }>
+
+export type Subjects = Readonly<{
+  /** The provider whose tokens may be exchanged at the address. */
+  sourceAt(tenant: TenantId, endpoint: string): TokenSource | undefined
+  /** Those of the newest session that the person began with the provider; undefined for callers that are no person. */
+  subjectOf(principal: Principal, source: TokenSource): Promise<Subject | undefined>
+}>
 
 export type UpstreamTarget = Readonly<{
   tenant: TenantId
   toolId: string
   principal: Principal
   credential: UpstreamCredential
-  /** Never kept, and never of another caller than `principal`. */
-  subject?: SubjectToken
+  /** At which the caller came in, for links that help. */
+  origin?: string
 }>
 
 export type UpstreamCallOptions = Readonly<{
   signal: AbortSignal
-  onProgress?: (update: Progress) => void
+  onProgress?: ((update: Progress) => void) | undefined
+  /** Who can be asked what the server asks back; nobody if it is absent. */
+  client?: CallingClient | undefined
 }>
 
 /** The tools of the MCP servers behind this one, for the catalogue. */

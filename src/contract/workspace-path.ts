@@ -31,6 +31,6 @@ export function requireWorkspacePath(field: string, text: string): string {
 export const pathOutside = (field: string, allowed: readonly string[]): AppError =>
   new AppError(
     'ERR_POLICY_VIOLATION',
-    `PathOutsideBoundary: '${field}' leads to a place that is not allowed here. Allowed: ${allowed.join(', ') || 'nothing'}.`,
+    `PathOutsideBoundary: '${field}' leads outside of what is allowed here. Allowed: ${allowed.join(', ') || 'nothing'}.`,
     { violation: 'PathOutsideBoundary', field, allowed },
   )

@@ -25,7 +25,7 @@ export class RunStopped extends Error {
   override name = 'RunStopped'
 }
 
-export type AttemptDeps = JournalDeps &
+type AttemptDeps = JournalDeps &
   Readonly<{
     database: Pick<Database, 'write' | 'read'>
     clock: Clock
@@ -66,7 +66,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
   let isDropped = false
   let isLeft = false
 
-  /** What others wrote into the journal, signals and ends of waits among it, and at the beginning all that is there. */
+  /** Reads what others wrote into the journal since, such as signals and ends of waits; the first time, all of it. */
   async function refresh(): Promise<void> {
     for await (const event of readJournal(deps, deps.database.read, from.tenant, from.id, readTo)) {
       readTo = event.sequence
@@ -78,7 +78,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
     }
   }
 
-  /** Tries until the store takes it: what was done must not be done again for want of a record. */
+  /** Retries until the store accepts it: work that is done must not be done again because its record is missing. */
   async function commit(
     rows: readonly NewRow[],
     change: RunChange,
@@ -116,7 +116,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
     const current = await deps.store.findRun(tx, from.tenant, from.id)
     if (current === undefined || current.claim !== deps.bootId) throw new RunStopped('another process has the run')
     if (isEnded(current)) return current
-    // After a commit of which nobody knew whether it happened, its rows may be there.
+    // After a commit with an unknown outcome, its rows may be there.
     if (current.lastSequence > run.lastSequence && (await hasRow(tx, rows))) return current
     await alsoWrite?.(tx, current)
     return await appendToRun(deps, tx, current, deps.clock.nowMs(), rows, {
@@ -177,7 +177,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
       if (isDropped || signal.aborted) throw new RunStopped('the run was stopped')
     }
 
-    /** As late as can be before anything is done. */
+    /** As late as possible before anything is done. */
     async function requireOwner(): Promise<void> {
       requireGoingOn()
       if (isTidying) return
@@ -289,7 +289,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
         }
         requireGoingOn()
         const { promise, resolve, reject } = Promise.withResolvers<Recorded>()
-        // It may be stopped while the journal is read, before anybody listens.
+        // It may be stopped while the journal is read, before a listener is registered.
         promise.catch(() => {})
         waits.set(key, resolve)
         signal.addEventListener('abort', () => reject(new RunStopped('the run was stopped')), { once: true })
@@ -312,7 +312,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
     commit,
     parked: parking.promise,
     steps: stepsWith(AbortSignal.any([stop.signal, shutdown.signal]), false),
-    /** For tidying up, which nothing stops but the end of the server. */
+    /** For cleanup, which only the end of the server stops. */
     lastSteps: stepsWith(shutdown.signal, true),
     cancel: () => stop.abort(),
     isCancelled: () => stop.signal.aborted,

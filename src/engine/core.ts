@@ -18,18 +18,20 @@ export type EngineDeps = Readonly<{
   newId(): string
   /** The machine and the directory that workspaces are on; runs of other nodes are left alone. */
   node: string
-  /** Names this server process, in the rows of the runs that it has. */
+  /** Names this server process in the rows of the runs that it owns. */
   bootId: string
   isAlive(bootId: string): boolean | Promise<boolean>
-  /** What an owner has started ends when the owner is revoked. */
+  /** Runs of an owner end when the owner is revoked. */
   owners: Pick<OwnerDirectory, 'isRevoked'>
+  /** Told of a new run in the transaction that makes it. `caller` is the caller, or the run above it. */
+  noteStarted?(tx: WriteTx, run: Run, caller: Principal, copiedFrom: string | undefined): Promise<void>
   /** A server that may only read runs nothing. */
   isReadOnly: boolean
-  /** Runs that are at work at once, those below them not counted. */
+  /** Runs that are active at once, without their child runs. */
   concurrentMax: number
-  /** Runs of one owner that wait for a place. */
+  /** Pending runs of one owner. */
   pendingMax: number
-  /** How often a store is looked at that others write to as well. */
+  /** How often a store that others also write to is reconciled. */
   reconcileMs: number
 }>
 
@@ -45,12 +47,14 @@ export function newRunOf(
   if (depth - (start.freeLevels ?? 0) > limits.runDepthMax) {
     throw new AppError(
       'ERR_DEPTH_EXCEEDED',
-      `A run may have ${limits.runDepthMax} levels of runs below it; '${start.subjectName.slice(0, 64).toWellFormed()}' would be one more. Use fewer levels of judges and sub-workflows.`,
+      `A run may have ${limits.runDepthMax} levels of child runs; '${start.subjectName.slice(0, 64).toWellFormed()}' would be one more. Use fewer levels of judges and sub-workflows.`,
       { depth, depth_max: limits.runDepthMax },
     )
   }
   // A run is bound by what its owner may do, not by the address at which it was started.
-  const { gateway: _, ...principal } = start.principal ?? caller
+  const { gateway: _, ...owner } = start.principal ?? caller
+  const rootId = parent?.rootId ?? id
+  const principal = { ...owner, runRootId: rootId }
   return {
     tenant: principal.tenant,
     id,
@@ -61,7 +65,7 @@ export function newRunOf(
     owner: start.owner ?? parent?.owner ?? identityOf(principal),
     principal,
     parentId: parent?.id ?? null,
-    rootId: parent?.rootId ?? id,
+    rootId,
     depth,
     input: start.input,
     status: 'pending',
@@ -81,7 +85,7 @@ export function newRunOf(
   }
 }
 
-/** The identity that a run acts for, and its owner: as long as both are valid, it may go on. */
+/** The identity that a run acts for, and its owner: the run continues while both are valid. */
 export async function isAbandoned(
   { owners }: Pick<EngineDeps, 'owners'>,
   tx: ReadTx | WriteTx,

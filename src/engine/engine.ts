@@ -28,11 +28,11 @@ type Registered = Readonly<{ program: Program; finalizer: Finalizer | undefined 
  * 1. A run changes only together with its journal and the log, in one transaction.
  * 2. A recorded step is never done again. One that was under way when the process died is done again by the process that takes the
  *    run up; a step that must not be done twice asks for a record of its beginning, and is told.
- * 3. A run is at work in one process: the one that its row names, for as long as that lives.
- * 4. So many runs are at work at once; others are pending. What runs below a run shares its place.
- * 5. A run that waits for a signal or a time is nowhere but in the store.
- * 6. A run during which the process dies again and again, without anything coming of it, fails.
- * 7. Before each step it is asked whether the owner of the run is still valid; if not, it fails.
+ * 3. A run is active in one process: the one that its row names, for as long as that lives.
+ * 4. A limited number of runs is active at once; others are pending. Child runs share the slot of their parent.
+ * 5. A run that waits for a signal or a time exists only in the store.
+ * 6. A run during which the process dies again and again without progress fails.
+ * 7. Before each step the engine checks that the owner of the run is still valid; if not, the run fails.
  */
 export function createEngine(deps: EngineDeps): Engine {
   const { database, store, clock, logger } = deps
@@ -45,7 +45,9 @@ export function createEngine(deps: EngineDeps): Engine {
   const attemptDeps = {
     ...deps,
     insertChild: async (tx: WriteTx, parent: Run, id: string, start: NewRun) => {
-      await insert(tx, newRunOf(deps, { ...start, id }, parent.principal, clock.nowMs(), parent), start)
+      const run = newRunOf(deps, { ...start, id }, parent.principal, clock.nowMs(), parent)
+      await insert(tx, run, start)
+      await deps.noteStarted?.(tx, run, parent.principal, undefined)
     },
     newId: deps.newId,
     outcomeOf: watchers.outcomeOf,
@@ -72,7 +74,7 @@ export function createEngine(deps: EngineDeps): Engine {
       .then((run) => (run === undefined ? undefined : reconcile(run)))
       .catch((error) => {
         logger.warn('run reconcile failed', { run_id: id, cause: String(error) })
-        setTimeout(() => scheduleReconcile(tenant, id), LOOK_AGAIN_MS).unref()
+        setTimeout(() => scheduleReconcile(tenant, id), RECONCILE_AGAIN_MS).unref()
       })
       .finally(() => settling.delete(reconciling))
     settling.add(reconciling)
@@ -143,7 +145,7 @@ export function createEngine(deps: EngineDeps): Engine {
       return await takeUp(deps, tx, run)
     })
 
-  /** An orderly end is none of the run's doing. */
+  /** An orderly shutdown is not a failure of the run. */
   async function release({ tenant, id }: Run): Promise<void> {
     try {
       await database.write(tenant, async (tx) => {
@@ -152,7 +154,7 @@ export function createEngine(deps: EngineDeps): Engine {
         await store.saveRun(tx, { ...run, claim: null })
       })
     } catch (error) {
-      logger.warn('a run was not given back', { run_id: id, cause: String(error) })
+      logger.warn('a run was not released', { run_id: id, cause: String(error) })
     }
   }
 
@@ -191,7 +193,7 @@ export function createEngine(deps: EngineDeps): Engine {
       if (isTidied) await programs.get(run.kind)?.finalizer?.(run, attempt.lastSteps, status)
     } catch (error) {
       if (attempt.isShutDown() || error instanceof RunStopped) throw new RunStopped('the server ends')
-      logger.warn('a run was not tidied up', { run_id: run.id, cause: String(error) })
+      logger.warn('the cleanup of a run failed', { run_id: run.id, cause: String(error) })
     }
     const output = end === 'cancelled' ? null : end.output
     const error = end === 'cancelled' ? null : (end.error ?? null)
@@ -210,7 +212,7 @@ export function createEngine(deps: EngineDeps): Engine {
     })
   }
 
-  /** Ends what those started who are gone: what is at work at once, and what waits as soon as there is a place. */
+  /** Ends the runs of revoked owners: active ones at once, pending ones as soon as there is a slot. */
   async function leaveAbandoned(wanted: (run: Run) => boolean): Promise<void> {
     for (const run of await store.openRunsOnNode(database.read, deps.node)) {
       if (!wanted(run) || !(await isAbandoned(deps, database.read, run))) continue
@@ -223,14 +225,14 @@ export function createEngine(deps: EngineDeps): Engine {
   let reconciling: NodeJS.Timeout | undefined
 
   /** All that has not ended here. In a store that others write to as well, again and again. */
-  async function lookAtAll(): Promise<void> {
+  async function reconcileAll(): Promise<void> {
     try {
       for (const run of await store.openRunsOnNode(database.read, deps.node)) await reconcile(run)
     } catch (error) {
       logger.warn('reconcile of runs failed', { cause: String(error) })
     }
     if (isClosed || database.kind !== 'postgres') return
-    reconciling = setTimeout(() => void lookAtAll(), deps.reconcileMs)
+    reconciling = setTimeout(() => void reconcileAll(), deps.reconcileMs)
     reconciling.unref()
   }
 
@@ -239,7 +241,9 @@ export function createEngine(deps: EngineDeps): Engine {
     async start(call, start) {
       const run = newRunOf(deps, start, call.principal, call.nowMs, undefined)
       if (schedule.pendingOf(run) >= deps.pendingMax) throw tooManyPending(deps.pendingMax)
-      return await insert(call.write, run, start)
+      const inserted = await insert(call.write, run, start)
+      await deps.noteStarted?.(call.write, inserted, call.principal, start.copiedFrom)
+      return inserted
     },
     ...requests,
     find: (tx, tenant, id) => store.findRun(tx, tenant, id),
@@ -260,7 +264,7 @@ export function createEngine(deps: EngineDeps): Engine {
     subscribeSubject: watchers.subscribeSubject,
     async begin() {
       if (deps.isReadOnly) return
-      await lookAtAll()
+      await reconcileAll()
       await leaveAbandoned(({ waitingFor }) => waitingFor !== null)
     },
     async close() {
@@ -274,18 +278,18 @@ export function createEngine(deps: EngineDeps): Engine {
   }
 }
 
-/** Runs that begin runs would else fill the store without end. */
+/** Runs that start runs would otherwise fill the store without bound. */
 const tooManyPending = (most: number): AppError =>
   new AppError(
     'ERR_QUOTA_EXCEEDED',
-    `${most} runs of yours wait for their turn, and no more may. Wait until some have begun, or cancel some.`,
+    `${most} of your runs are pending, which is the limit. Wait until some have started, or cancel some.`,
     { pending_max: most },
   )
 
 const abandonedEnd = (): ProgramEnd => ({ status: 'failed', output: null, error: toRunError(ownerRevokedError()) })
 
-/** How soon a run is looked at again when the store did not answer. */
-const LOOK_AGAIN_MS = 200
+/** How soon a run is reconciled again when the store did not answer. */
+const RECONCILE_AGAIN_MS = 200
 
 const eventPrefix = {
   execution: 'execution',

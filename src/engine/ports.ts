@@ -15,7 +15,7 @@ export type RunError = Readonly<{
   details: Readonly<Record<string, Json | undefined>>
 }>
 
-/** One run of a program: what it was asked, how far it is, what came of it. */
+/** One run of a program: its input, its progress, its outcome. */
 export type Run = Readonly<{
   tenant: TenantId
   id: string
@@ -24,7 +24,7 @@ export type Run = Readonly<{
   subjectId: string
   subjectName: string
   subjectVersion: string
-  /** The identity that sees it beside the admins of the tenant; see `identityOf`. */
+  /** The identity that sees it, besides the administrators of the tenant; see `identityOf`. */
   owner: string
   /** The caller that started it. */
   principal: Principal
@@ -40,7 +40,7 @@ export type Run = Readonly<{
   startedAtMs: number
   changedAtMs: number
   endedAtMs: number | null
-  /** When the run goes on although nobody answered what it waits for. */
+  /** When the run continues without an answer to what it waits for. */
   wakeAtMs: number | null
   /** The key of the wait that a signal answers. */
   waitingFor: string | null
@@ -76,9 +76,11 @@ export type NewRun = Readonly<{
   /** Who it acts for, where that is not the caller that starts it. */
   principal?: Principal
   owner?: string
-  /** Levels above it that do not count against the bound of runs below runs. */
+  /** Levels above it that do not count against the depth limit. */
   freeLevels?: number
   payload?: Json
+  /** The root of the run that these rows are of. */
+  copiedFrom?: string
   /** Rows that it begins with, as if it had done their steps itself. */
   journal?: readonly Pick<RunEvent, 'type' | 'key' | 'payload' | 'iteration'>[]
 }>
@@ -89,7 +91,7 @@ export type ProgramEnd = Readonly<{
   status: 'completed' | 'failed'
   output: Json
   error?: RunError
-  /** Told as the last event, in place of `…_completed` and `…_failed`. */
+  /** Written as the last event, instead of `…_completed` and `…_failed`. */
   event?: NewEvent
 }>
 
@@ -99,21 +101,21 @@ export type ProgramEnd = Readonly<{
  */
 export type Program = (run: Run, steps: Steps) => Promise<ProgramEnd>
 
-/** Tidies up after a run, however it ended, before it counts as ended. Its steps are not stopped by a cancellation. */
+/** Cleans up after a run, however it ended, before it counts as ended. Its steps are not stopped by a cancellation. */
 export type Finalizer = (run: Run, steps: Steps, status: EndStatus) => Promise<void>
 
 export type StepOptions = Readonly<{
   /** The type of the event that carries the result, unless the work says another. */
   type?: string
-  /** Write down that the work begins, so that after a crash it is known that it may have been done. */
+  /** Record that the work starts, so that after a crash it is known that it may have been done. */
   intent?: boolean
-  /** Told before the result; with `intent`, when the work begins. */
+  /** Written before the result; with `intent`, when the work starts. */
   began?: NewEvent
 }>
 
 /** Who gave a signal, whatever name the signal itself carries. Journals of earlier programs do not have it. */
 export type SignalActor = Readonly<{ name: string; identity: string; door?: Transport }>
-export type Signal = Readonly<{ kind: 'signal'; payload: Json; actor?: SignalActor }>
+type Signal = Readonly<{ kind: 'signal'; payload: Json; actor?: SignalActor }>
 
 export type Steps = Readonly<{
   /** Aborted when the run is cancelled, and when the server ends. */
@@ -121,7 +123,7 @@ export type Steps = Readonly<{
   /** The time of the newest recorded fact that the program has seen. */
   nowMs(): number
   /**
-   * Done once: what is recorded is answered ever after. An AppError is recorded and thrown again in the same way; anything
+   * Done once: afterwards the recorded result is returned. An AppError is recorded and thrown again in the same way; anything
    * else that is thrown ends the run. `interrupted` says that an earlier try began and left no result; that is known only
    * of steps with `intent`.
    */
@@ -136,13 +138,13 @@ export type Steps = Readonly<{
   recorded(key: string): Json | undefined
   /** The same, unless the step failed. */
   result(key: string): Json | undefined
-  /** Told once, and committed with the next step. Not for branches that run beside each other. */
+  /** Written once, and committed with the next step. Not for parallel branches. */
   note(...events: readonly NewEvent[]): void
   /** Commits what was noted, where the next step may take long and its state should be visible. */
   tell(): Promise<void>
   /** Where the run is, for the caller; committed with the next step. */
   setPosition(at: Readonly<{ iteration?: number; state?: string | null }>): void
-  /** Until a signal, or until the time. Meanwhile the run takes no memory and no turn. One at a time. */
+  /** Until a signal, or until the time. Meanwhile the run uses no memory and no slot. One wait at a time. */
   wait(
     key: string,
     options: Readonly<{ untilMs?: number; details: Json }>,
@@ -168,7 +170,7 @@ export type Engine = Readonly<{
   register(kind: RunKind, program: Program, finalizer?: Finalizer): void
   /** In the transaction of the call; the run begins once that is committed. */
   start(call: StartingCall, run: NewRun): Promise<Run>
-  /** Answers false for a run that has ended. What runs under it is cancelled too. */
+  /** Answers false for a run that has ended. Its child runs are cancelled too. */
   cancel(call: ChangingCall, id: string): Promise<boolean>
   /** Answers false when the run waits for nothing. */
   signal(call: SignallingCall, id: string, payload: Json): Promise<boolean>
@@ -213,9 +215,9 @@ export type Engine = Readonly<{
       signal: AbortSignal
     }>,
   ): AsyncIterable<SubjectEvent>
-  /** Removes an ended run with all that ran under it; answers false when it has not ended. */
+  /** Removes an ended run with its child runs; answers false when it has not ended. */
   remove(call: ChangingCall, id: string): Promise<boolean>
-  /** Ends what that owner started and may not go on with. For haste alone: a run asks by itself before each step. */
+  /** Ends the runs of that owner that may not continue. Only to be quick: a run checks by itself before each step. */
   ownerRevoked(tenant: TenantId, owner: string): Promise<void>
   /** Takes up what an earlier process left. */
   begin(): Promise<void>

@@ -4,7 +4,7 @@ import type { Redactor } from '../kernel/redactor.ts'
 import type { Finalizer, NewEvent, Program, ProgramEnd, Run, Steps } from './ports.ts'
 
 /**
- * A program whose record never has certain texts. They are taken out before anything is recorded, and the program itself
+ * A program whose record never contains certain texts. They are redacted before anything is recorded, and the program itself
  * sees only what is recorded, so that a replay takes the same way.
  */
 export function redacting(

@@ -14,7 +14,7 @@ import {
   type Steps,
 } from './ports.ts'
 
-/** Where a replay and its record part. `step`: asked and not recorded. `unused`: recorded and not asked. */
+/** Where a replay and its record differ. `step`: taken but not recorded. `unused`: recorded but not taken. */
 export type Difference = Readonly<{
   kind: 'step' | 'note' | 'unused' | 'outcome'
   step: string | null
@@ -24,7 +24,7 @@ export type Difference = Readonly<{
 }>
 
 export type Replay = Readonly<{
-  /** Recorded steps that were answered. */
+  /** Steps that were answered from the record. */
   steps: number
   difference: Difference | null
   /** Absent when the record ends before the program does. */

@@ -5,7 +5,7 @@ import type { EngineDeps } from './core.ts'
 import { appendToRun } from './journal.ts'
 import { type ChangingCall, isEnded, type Run, type SignalActor, type SignallingCall } from './ports.ts'
 
-/** What callers ask of runs, each in the transaction of its call; `scheduleReconcile` sees to it after the commit. */
+/** Requests of callers, each in the transaction of its call; `scheduleReconcile` carries them out after the commit. */
 export function createRequests(deps: EngineDeps, scheduleReconcile: (tenant: TenantId, id: string) => void) {
   const { store } = deps
 
@@ -23,7 +23,7 @@ export function createRequests(deps: EngineDeps, scheduleReconcile: (tenant: Ten
     return true
   }
 
-  /** The run and all below it. */
+  /** The run and all its child runs. */
   async function descendants(tx: WriteTx, run: Run): Promise<Run[]> {
     const all = await store.runsUnder(tx, run.tenant, run.rootId)
     const found = all.filter(({ id }) => id === run.id)

@@ -6,13 +6,13 @@ import type { EngineDeps } from './core.ts'
 import { appendToRun } from './journal.ts'
 import { isEnded, type ProgramEnd, type Run } from './ports.ts'
 
-export const RESUMED = 'run_resumed'
+const RESUMED = 'run_resumed'
 
 /** `resumes`: how often it was taken up in a row after a process died, this time included, without anything coming of it. */
 export type Claimed = Readonly<{ run: Run; resumes: number }>
 
 /**
- * Enters this process as the one that has the run. A run that another process left in the midst of its work is told so in its
+ * Records this process as the owner of the run. A run that another process left in the midst of its work is told so in its
  * journal: one that ends the server each time would otherwise do so for ever.
  */
 export async function takeUp(deps: EngineDeps, tx: WriteTx, run: Run): Promise<Claimed> {
@@ -44,7 +44,7 @@ async function resumesBefore({ store }: EngineDeps, tx: WriteTx, run: Run): Prom
 
 export const isStuck = (resumes: number): boolean => resumes > limits.runResumesMax
 
-/** Tidying up may be what ends the server. */
+/** The cleanup may be what ends the server. */
 export const mayTidyUp = (resumes: number): boolean => resumes <= 2 * limits.runResumesMax
 
 export function stuckEnd({ lastSequence }: Run, resumes: number): ProgramEnd {

@@ -4,10 +4,10 @@ import type { Run } from './ports.ts'
 
 type Sleeper = Readonly<{ run: Pick<Run, 'tenant' | 'id'>; wakeAtMs: number }>
 
-export type ScheduleDeps = Readonly<{
+type ScheduleDeps = Readonly<{
   clock: Clock
   concurrentMax: number
-  /** Settles when the run needs no place any more. `onIdle` tells whether it only waits for what runs below it. */
+  /** Settles when the run needs no slot any more. `onIdle` says whether it only waits for its child runs. */
   begin(run: Run, onIdle: (isIdle: boolean) => void): Promise<void>
   due(run: Pick<Run, 'tenant' | 'id'>): Promise<void>
 }>
@@ -16,7 +16,7 @@ const RETRY_MS = 200
 
 const ownerOf = ({ tenant, owner }: Run): string => JSON.stringify([tenant, owner])
 
-/** Which runs are at work, which wait for a place, and which for a time. One timer serves all that wait for one. */
+/** Which runs are active, which wait for a slot, and which for a time. One timer serves all that wait for a time. */
 export function createSchedule({ clock, concurrentMax, begin, due }: ScheduleDeps) {
   const queue = new Map<string, Run>()
   const working = new Map<string, Promise<void>>()
@@ -41,7 +41,7 @@ export function createSchedule({ clock, concurrentMax, begin, due }: ScheduleDep
     if (members === (by === 1 ? 1 : 0)) shift(held, ownerOf(run), by)
   }
 
-  /** One place is always left to others, unless there is only one, or it is the local person who takes them all. */
+  /** One slot is always left to other owners, unless there is only one, or the local owner takes them all. */
   const slotsOf = ({ owner }: Run): number =>
     owner === LOCAL_OWNER || concurrentMax === 1 ? concurrentMax : concurrentMax - 1
 
@@ -103,7 +103,7 @@ export function createSchedule({ clock, concurrentMax, begin, due }: ScheduleDep
     return pending
   }
 
-  /** A run that is wanted while it comes to rest is looked at again afterwards. */
+  /** A run that is scheduled while it parks is reconciled again afterwards. */
   function add(run: Run): void {
     if (isClosed) return
     sleepers.delete(run.id)

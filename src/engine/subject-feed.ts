@@ -20,7 +20,7 @@ const PAGE = 50
 const RUNS_TOLD = 50
 const RUNS_MAX = 200
 
-/** Undefined for what is no place. */
+/** Undefined for what is not a cursor. */
 export function parseCursor(text: string): FeedCursor | undefined {
   const match = /^(\d{1,15})((?:~[\w-]{1,64}\.\d{1,15}){0,48})$/.exec(text)
   if (match === null) return undefined

@@ -8,7 +8,7 @@ import { createSubjectReader } from './subject-feed.ts'
 
 type Watcher = () => void
 
-/** Listeners for changes of runs. They are told at once of what this process does; what others do, soon. */
+/** Listeners for changes of runs. They are notified at once of changes by this process, and soon of changes by others. */
 export function createWatchers(deps: EngineDeps) {
   const { database, store, clock } = deps
   const watching = new Map<string, Set<Watcher>>()
@@ -44,7 +44,7 @@ export function createWatchers(deps: EngineDeps) {
   ): Promise<void> {
     const stop = AbortSignal.any([signal, closing.signal])
     for (;;) {
-      // Registered before the look, so that no change falls between the two.
+      // Registered before the read, so that no change falls between the two.
       const step = new AbortController()
       const wakeMs = dueInMs === undefined ? untilMs : Math.min(untilMs, clock.nowMs() + dueInMs())
       const change = nextChange(tenant, id, AbortSignal.any([stop, step.signal]), wakeMs)
@@ -108,7 +108,7 @@ export function createWatchers(deps: EngineDeps) {
     const stop = AbortSignal.any([signal, closing.signal])
     for (;;) {
       const step = new AbortController()
-      // Registered before the look, so that no change falls between the two.
+      // Registered before the read, so that no change falls between the two.
       const change = nextChange(
         tenant,
         wanted.subjectId,

@@ -4,14 +4,7 @@
  * other; `out` takes `rows` by `columns` 32-bit sums. All three are offsets in bytes. `rows` is a multiple of 4, `columns` of
  * 2 and `depth` of 32, and no sum may exceed 31 bits.
  */
-export type Int8Product = (
-  left: number,
-  right: number,
-  out: number,
-  rows: number,
-  columns: number,
-  depth: number,
-) => void
+type Int8Product = (left: number, right: number, out: number, rows: number, columns: number, depth: number) => void
 
 const LEFT = 0
 const RIGHT = 1

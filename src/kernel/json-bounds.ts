@@ -19,7 +19,7 @@ export function exceededBound(
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)
     if (code === QUOTE) {
-      at = endOfString(text, at)
+      at = endOfJsonString(text, at)
       if (at === -1) return undefined
     } else if (code === COMMA) values++
     else if (code === COLON) members++
@@ -35,8 +35,8 @@ export function exceededBound(
   return undefined
 }
 
-/** The place of the quotation mark that closes a string, which has an even number of backslashes before it; -1 when none does. */
-function endOfString(text: string, start: number): number {
+/** The index of the quotation mark that closes a string, which has an even number of backslashes before it; -1 when none does. */
+export function endOfJsonString(text: string, start: number): number {
   for (let quote = text.indexOf('"', start + 1); quote !== -1; quote = text.indexOf('"', quote + 1)) {
     let backslashes = 0
     while (text.charCodeAt(quote - 1 - backslashes) === BACKSLASH) backslashes++

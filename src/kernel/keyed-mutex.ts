@@ -2,7 +2,7 @@
  * Work of one key runs one after the other, in the order it came, whether it succeeds or fails. Work of other keys runs
  * meanwhile.
  */
-export type KeyedMutex = Readonly<{
+type KeyedMutex = Readonly<{
   /** An abort while the work waits for the lock rejects with the signal's reason. Later work does not overtake earlier work. */
   withLock<T>(key: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T>
 }>

@@ -10,18 +10,18 @@ import { splitPieces } from './tokenize.ts'
  * 1. Word rarity is counted over the whole index; readings of misspelt words come from the visible documents.
  * 2. A query that is the name or the title of a document, or a stretch of it, puts that document first.
  */
-export type KeywordIndex = Readonly<{ score(query: string, visible: readonly boolean[]): WordScores }>
+type KeywordIndex = Readonly<{ score(query: string, visible: readonly boolean[]): WordScores }>
 
 /** How much an occurrence in a field counts, and how far a long field is held against it. */
-export type FieldRule = Readonly<{ weight: number; b: number }>
+type FieldRule = Readonly<{ weight: number; b: number }>
 
-export type KeywordRules<Field extends string> = Readonly<{
+type KeywordRules<Field extends string> = Readonly<{
   fields: Readonly<Record<Field, FieldRule>>
   /** The weighted frequency at which a word is worth half of what it can be. */
   saturation: number
 }>
 
-export type NamedDocument = Readonly<{ name: string; title: string | null }>
+type NamedDocument = Readonly<{ name: string; title: string | null }>
 
 /** By the index of each document. */
 export type WordScores = Readonly<{

@@ -2,7 +2,7 @@
  * Suggestions for a name that does not exist. Everything here is deterministic: ties are settled by code-unit order, and
  * candidates may come in any order. The work is bounded whatever the length of `given`.
  */
-const givenLengthMax = 128
+const inputLengthMax = 128
 const distanceMax = 2
 const distanceLengthMin = 4
 const substringLengthMin = 3
@@ -57,7 +57,7 @@ export function editDistance(left: string, right: string, max: number): number {
  * contained in it, else one within two edits when the given name has four characters or more.
  */
 export function nearestName(input: string, candidates: Iterable<string>): string | undefined {
-  const wanted = squashName(input.slice(0, givenLengthMax))
+  const wanted = squashName(input.slice(0, inputLengthMax))
   if (wanted === '') return undefined
   let best: string | undefined
   let bestCost = Number.POSITIVE_INFINITY
@@ -87,7 +87,7 @@ function nearness(wanted: string, have: string): number {
  * another order (`create_task` for `task_create`) and words with a typing mistake count as well.
  */
 export function nearestNames(input: string, candidates: Iterable<string>, count: number): string[] {
-  const cut = input.slice(0, givenLengthMax)
+  const cut = input.slice(0, inputLengthMax)
   const wanted = squashName(cut)
   if (wanted === '') return []
   const wantedWords = [...new Set(nameWords(cut))].slice(0, 16)

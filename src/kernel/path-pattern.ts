@@ -2,7 +2,7 @@
  * Patterns of places in a tree of files: `/a/b` and `/a/b/**` are that place and everything below it, `/a/b/*` only what
  * is directly in it, `/a/b/.` the place alone. Names are compared whole, so `/a/bc` is not in `/a/b`.
  */
-export type PathPattern = Readonly<{ names: readonly string[]; depth: 'any' | 'one' | 'none' }>
+type PathPattern = Readonly<{ names: readonly string[]; depth: 'any' | 'one' | 'none' }>
 
 const namesOf = (path: string): string[] => path.split('/').filter((name) => name !== '' && name !== '.')
 
@@ -26,7 +26,7 @@ const beginsWith = (names: readonly string[], start: readonly string[]): boolean
 export const coversNames = ({ names, depth }: PathPattern, asked: readonly string[]): boolean =>
   beginsWith(asked, names) && (depth === 'any' || asked.length === names.length + levels[depth])
 
-/** Whether the place lies on the way to what the pattern covers, or is covered. */
+/** Whether the path is on the way to what the pattern covers, or is covered. */
 export const leadsToCovered = (pattern: PathPattern, asked: readonly string[]): boolean =>
   beginsWith(pattern.names, asked) || coversNames(pattern, asked)
 

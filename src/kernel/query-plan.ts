@@ -7,7 +7,7 @@ import { foldWord, type Piece, splitPieces } from './tokenize.ts'
  * A query as the keyword index evaluates it. Each unit stands for one idea; a document earns the best of the unit's alternatives,
  * never their sum, so that synonyms cannot outvote a word that was really said.
  */
-export type QueryUnit = Readonly<{ displayed: string; alternatives: ReadonlyMap<string, number> }>
+type QueryUnit = Readonly<{ displayed: string; alternatives: ReadonlyMap<string, number> }>
 export type QueryPlan = Readonly<{
   units: readonly QueryUnit[]
   /** Words as typed, each with the reading that was searched instead when no document has it. */
@@ -17,7 +17,7 @@ export type QueryPlan = Readonly<{
 }>
 
 /** What the planner may know of an index: only terms that occur in a document the caller may see. */
-export type KnownTerms = Readonly<{
+type KnownTerms = Readonly<{
   has(term: string): boolean
   /** Words as documents write them, folded, with the term they are indexed under. */
   surfaces(): Iterable<readonly [surface: string, term: string]>

@@ -44,7 +44,7 @@ function formsOf(secret: string): readonly string[] {
 
 const jsonText = (text: string): string => JSON.stringify(text).slice(1, -1)
 
-/** The characters of base64 that only this text decides, for each of the three places where it can begin. */
+/** The characters of base64 that only this text decides, for each of the three offsets at which it can begin. */
 function inBase64(text: string): readonly string[] {
   const bytes = Buffer.from(text, 'utf8')
   return [0, 1, 2].flatMap((offset) => {

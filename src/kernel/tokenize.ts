@@ -36,7 +36,7 @@ export function foldWord(word: string): string {
 }
 
 /** The humps of a camel-case run, as written: `HTTPFetch` gives `HTTP` and `Fetch`. */
-export function camelParts(run: string): string[] {
+function camelParts(run: string): string[] {
   if (!/\p{Lu}/u.test(run)) return [run]
   return run
     .replace(/([\p{Ll}\p{N}])(\p{Lu})/gu, '$1 $2')

@@ -1,7 +1,7 @@
 import type { LanguageModel, ModelMessage as SdkMessage, ToolSet } from 'ai'
 import type { ModelErrorClass, ModelMessage, ModelRequest, ModelToolCall } from '../domains/executions/model.ts'
 import type { Json } from '../kernel/canonical-json.ts'
-import { type Ask, type ModelSettings, type ProviderSettings, TryFailure } from './ports.ts'
+import { type Ask, compatibleUrl, type ModelSettings, type ProviderSettings, TryFailure } from './ports.ts'
 import { readStream, StreamError } from './read-stream.ts'
 import { safeToolNames } from './tool-names.ts'
 
@@ -77,12 +77,6 @@ async function languageModel(provider: ProviderSettings, { model }: ModelSetting
       return createOpenAICompatible({ name, baseURL, includeUsage: true, ...key })(model)
     }
   }
-}
-
-/** Ollama speaks OpenAI's protocol below `/v1`. */
-function compatibleUrl({ type, endpoint }: ProviderSettings): string {
-  const url = (endpoint ?? 'http://127.0.0.1:11434').replace(/\/+$/, '')
-  return type === 'ollama' && !url.endsWith('/v1') ? `${url}/v1` : url
 }
 
 const toSdkTools = (sdk: Sdk, { tools }: ModelRequest, safeOf: (name: string) => string): ToolSet =>

@@ -23,7 +23,7 @@ export function createModels(deps: Readonly<{ settings: ModelsSettings; ask: Ask
     for (const candidate of candidates) {
       for (let tries = 0; tries <= settings.retriesMax; tries++) {
         const leftMs = untilMs - clock.monotonicMs()
-        if (leftMs <= 0) throw givenUp(request, failures, 'timeout')
+        if (leftMs <= 0) throw exhausted(request, failures, 'timeout')
         try {
           return { ...(await attempt(candidate, request, leftMs)), failures }
         } catch (error) {
@@ -38,7 +38,7 @@ export function createModels(deps: Readonly<{ settings: ModelsSettings; ask: Ask
         }
       }
     }
-    throw givenUp(request, failures, failures.at(-1)!.error_class)
+    throw exhausted(request, failures, failures.at(-1)!.error_class)
   }
 
   async function attempt(candidate: Candidate, request: ModelRequest, leftMs: number) {
@@ -104,24 +104,24 @@ function unavailable({ providers, disabled }: ModelsSettings, alias: string): Ap
   }
   const message =
     known.length === 0
-      ? `No language model is configured, so the alias '${displayed}' leads nowhere. Set models.providers in castellan.yaml: a provider with its name, type, api_key (env:NAME) and models, one of them with the alias '${displayed}'. Then start the server again: it reads the file when it starts.`
-      : `spec.runtime.model: no provider has a model with the alias '${displayed}'; there are ${known.join(', ')}. Use one of those, or add the alias in models.providers and start the server again.`
+      ? `No language model is configured, so the alias '${displayed}' cannot be resolved. Set models.providers in castellan.yaml: a provider with its name, type, api_key (env:NAME) and models, one of them with the alias '${displayed}'. Then start the server again: it reads the file when it starts.`
+      : `spec.runtime.model: no provider has a model with the alias '${displayed}'. Use one of ${known.join(', ')}, or add the alias in models.providers and start the server again.`
   return new AppError('ERR_MODEL_UNAVAILABLE', message, { alias: displayed, aliases: known })
 }
 
 const advice: Readonly<Record<ModelErrorClass, string>> = {
   authentication: 'its key was refused; correct api_key in models.providers',
   model_not_found: 'it has no such model; correct the model in models.providers',
-  invalid_input: 'it refused the request as invalid; look at the tools and the length of the prompt',
+  invalid_input: 'it refused the request as invalid; check the tools and the length of the prompt',
   rate_limit: 'it asks for fewer requests; wait, or configure models.fallback_provider',
   service_unavailable: 'it cannot answer at present; wait, or configure models.fallback_provider',
   network:
-    'it cannot be reached, or its answer broke off; look at its endpoint and the network, and set stream: false in models.providers if it cannot stream',
+    'it cannot be reached, or its answer broke off; check its endpoint and the network, and set stream: false in models.providers if it cannot stream',
   provider: 'what it answered cannot be understood',
-  timeout: 'it did not answer in time; give spec.execution.llm_timeout_seconds or models.overall_timeout_secs more',
+  timeout: 'it did not answer in time; raise spec.execution.llm_timeout_seconds or models.overall_timeout_secs',
 }
 
-function givenUp({ alias }: ModelRequest, failures: readonly ModelFailure[], error_class: ModelErrorClass): AppError {
+function exhausted({ alias }: ModelRequest, failures: readonly ModelFailure[], error_class: ModelErrorClass): AppError {
   const provider = failures.at(-1)?.provider ?? 'none'
   return new AppError(
     final.has(error_class) ? 'ERR_MODEL_REFUSED' : 'ERR_MODEL_FAILED',

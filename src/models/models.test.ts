@@ -212,7 +212,7 @@ describe('models', () => {
     expect(none.message).toContain('models.providers')
     expect(none.message).toContain('start the server again')
     const other = modelsOf(settings([provider('openai', 'http://127.0.0.1:1')]))
-    expect((await failureOf(other.generate(request({ alias: 'smart' })))).message).toContain('there are default')
+    expect((await failureOf(other.generate(request({ alias: 'smart' })))).message).toContain('Use one of default')
     expect(other.aliases()).toEqual(['default'])
   })
 

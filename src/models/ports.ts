@@ -33,6 +33,12 @@ export type ModelsSettings = Readonly<{
   overallTimeoutMs: number
 }>
 
+/** Ollama speaks OpenAI's protocol below `/v1`. */
+export function compatibleUrl({ type, endpoint }: ProviderSettings): string {
+  const url = (endpoint ?? 'http://127.0.0.1:11434').replace(/\/+$/, '')
+  return type === 'ollama' && !url.endsWith('/v1') ? `${url}/v1` : url
+}
+
 /** One try with one model. */
 export type Candidate = Readonly<{ provider: ProviderSettings; model: ModelSettings }>
 export type Ask = (

@@ -1,7 +1,7 @@
 import type { FinishReason, LanguageModelUsage, TextStreamPart, ToolSet, TypedToolCall } from 'ai'
 import { TryFailure } from './ports.ts'
 
-export type WholeAnswer = Readonly<{
+type WholeAnswer = Readonly<{
   text: string
   toolCalls: readonly TypedToolCall<ToolSet>[]
   usage: LanguageModelUsage
@@ -14,7 +14,7 @@ export class StreamError extends Error {
   readonly hasStarted: boolean
 
   constructor(cause: unknown, hasStarted: boolean) {
-    super('the stream told of an error', { cause })
+    super('the stream reported an error', { cause })
     this.hasStarted = hasStarted
   }
 }

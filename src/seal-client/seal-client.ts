@@ -12,7 +12,7 @@ import { type Clock, systemClock } from '../kernel/clock.ts'
 export type SealClientOptions = Readonly<{
   /** Where the server is, without a path. */
   url: string
-  /** Shown only to begin a session. From the server's own machine none may be needed. */
+  /** Sent only to begin a session. From the server's own machine none may be needed. */
   apiKey?: string
   securityContext?: string
   agentId?: string
@@ -139,7 +139,7 @@ const isSessionOver = ({ status, headers }: Response): boolean =>
   status === 401 || (status === 403 && headers.get(REASON_HEADER) === 'SESSION_INACTIVE')
 
 /** The text of a signed call. What is signed is canonical JSON with the time in whole seconds. */
-export function sealEnvelope(privateKey: KeyObject, token: string, payload: unknown, nowMs: number): string {
+function sealEnvelope(privateKey: KeyObject, token: string, payload: unknown, nowMs: number): string {
   const seconds = Math.floor(nowMs / 1000)
   const signed = canonicalJson({ payload, security_token: token, timestamp: seconds })
   return JSON.stringify({

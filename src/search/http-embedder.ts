@@ -1,7 +1,7 @@
 import type { Embedder } from '../contract/embedder.ts'
 import { limits } from '../contract/limits.ts'
 
-export type HttpEmbedderSettings = Readonly<{
+type HttpEmbedderSettings = Readonly<{
   /** The base, such as `https://api.openai.com/v1`; `/embeddings` is added. */
   url: string
   model: string
@@ -52,7 +52,7 @@ function vectorsOf(answer: unknown, count: number): Float32Array[] {
   for (const [position, entry] of data.entries()) {
     const { index, embedding } = (entry ?? {}) as { index?: unknown; embedding?: unknown }
     if (!Array.isArray(embedding) || embedding.length === 0 || !embedding.every(Number.isFinite)) {
-      throw new Error('the embeddings service answered something that is no vector')
+      throw new Error('the embeddings service answered something that is not a vector')
     }
     vectors[typeof index === 'number' && index >= 0 && index < count ? index : position] = Float32Array.from(embedding)
   }

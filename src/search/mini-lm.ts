@@ -34,12 +34,12 @@ type Layer = Readonly<{
 type Table = Readonly<{ bytes: Uint8Array; scale: number }>
 
 /** Numbers of word pieces, with the marks of beginning and end, to a vector of length 1. */
-export type SentenceModel = (tokens: readonly number[]) => Float32Array
+type SentenceModel = (tokens: readonly number[]) => Float32Array
 
 export function createMiniLm(path: string): SentenceModel {
   const { layers, words, positions, kinds, embeddedNorm, linear } = loadWeights(path)
-  return (given) => {
-    const tokens = given.slice(0, TOKENS_MAX)
+  return (input) => {
+    const tokens = input.slice(0, TOKENS_MAX)
     const count = tokens.length
     let hidden: Float32Array = new Float32Array(count * WIDTH)
     for (const [position, token] of tokens.entries()) {
@@ -65,7 +65,7 @@ export function createMiniLm(path: string): SentenceModel {
 }
 
 /**
- * The file is read to where its numbers are used. That memory is given back whole when the thread ends, which many large
+ * The file is read to where its numbers are used. That memory is input back whole when the thread ends, which many large
  * buffers are not.
  */
 function loadWeights(path: string) {

@@ -63,7 +63,7 @@ export function createCheckedFetch({
 }
 
 const unknownHost = (cause: unknown): AppError =>
-  new AppError('ERR_WEB_FAILED', 'The name of the host is not known.', {}, { cause })
+  new AppError('ERR_WEB_FAILED', 'The name of the host cannot be resolved.', {}, { cause })
 
 async function open(url: URL, address: string, init: RequestInit, signal: AbortSignal): Promise<IncomingMessage> {
   const isSecure = url.protocol === 'https:'

@@ -158,17 +158,21 @@ export function decompressed(message: IncomingMessage): Readable & AsyncIterable
     : coding === 'br'
       ? createBrotliDecompress()
       : undefined
-  if (decoder === undefined) throw failed('The server sent its answer in an encoding that is not understood', {})
+  if (decoder === undefined) throw failed('The server sent its answer in an unsupported encoding', {})
   message.on('error', (error) => decoder.destroy(error))
   decoder.on('close', () => message.destroy())
   return message.pipe(decoder)
 }
 
 const tooLarge = (bytesMax: number): AppError =>
-  new AppError('ERR_TOO_LARGE', `What is at the address has more than ${bytesMax} bytes. Fetch something smaller.`, {
-    violation: 'OutputSizeLimitExceeded',
-    rule: `at most ${bytesMax} bytes`,
-  })
+  new AppError(
+    'ERR_TOO_LARGE',
+    `The content at this address has more than ${bytesMax} bytes. Fetch something smaller.`,
+    {
+      violation: 'OutputSizeLimitExceeded',
+      rule: `at most ${bytesMax} bytes`,
+    },
+  )
 
 const failed = (message: string, details: Readonly<Record<string, unknown>>, cause?: unknown): AppError =>
   new AppError('ERR_WEB_FAILED', `${message}.`, details, { cause })
@@ -180,7 +184,7 @@ function toAppError(error: unknown, { signal }: WebRequest): AppError {
   const reason = (error as NodeJS.ErrnoException).code ?? 'no code'
   const message =
     reason === 'ENOTFOUND' || reason === 'EAI_AGAIN'
-      ? 'The name of the host is not known'
-      : `The host could not be asked (${reason})`
+      ? 'The name of the host cannot be resolved'
+      : `The request to the host failed (${reason})`
   return failed(message, { reason }, error)
 }

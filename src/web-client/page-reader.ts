@@ -3,7 +3,7 @@ import type { PageReader } from '../domains/web/ports.ts'
 import { workerArguments } from '../kernel/worker-arguments.ts'
 import type { PageAnswer, PageTask } from './page-worker.ts'
 
-export type PageReaderDeps = Readonly<{ timeoutMs?: number; memoryMb?: number }>
+type PageReaderDeps = Readonly<{ timeoutMs?: number; memoryMb?: number }>
 
 const TIMEOUT_MS = 10_000
 const MEMORY_MB = 384

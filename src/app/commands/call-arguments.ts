@@ -71,13 +71,13 @@ async function readValue(context: CommandContext, key: string, rest: string): Pr
     )
   }
   if (content.length <= FILE_BYTES_MAX && !content.includes(0)) return content.toString('utf8')
-  throw new AppError('ERR_INVALID_INPUT', `${key}: the file '${rest}' is no text of at most 16 MiB.`, { field: key })
+  throw new AppError('ERR_INVALID_INPUT', `${key}: the file '${rest}' is not a text of at most 16 MiB.`, { field: key })
 }
 
 function repeated(key: string, schema: FieldSchema | undefined): AppError {
   const next =
     schema?.type === 'array' ? `Give all of its items at once: ${arrayForm(key, schema, 'a,b')}` : 'Keep one of them.'
-  return new AppError('ERR_INVALID_INPUT', `'${key}' is given twice. ${next}`, { field: key })
+  return new AppError('ERR_INVALID_INPUT', `'${key}' occurs twice. ${next}`, { field: key })
 }
 
 /** JSON can write numbers that are too large to hold; sent on, they would become null and count as left out. */

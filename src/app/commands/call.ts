@@ -42,7 +42,7 @@ async function help({ parsed, terminal }: Parameters<NonNullable<Command['help']
   const name = parsed.positionals[0]
   if (name === undefined) return undefined
   const { toolHelp } = await import('./tools.ts')
-  return `${toolHelp({ terminal }, preparedTools(), name)}\nHow arguments are given, and the flags: castellan call --help\n`
+  return `${toolHelp({ terminal }, preparedTools(), name)}\nHow to pass arguments, and the flags: castellan call --help\n`
 }
 
 async function run(context: CommandContext): Promise<number> {
@@ -131,20 +131,20 @@ async function waitFor(
       tell(context, waited.warnings)
       if (waited.answer['timed_out'] !== true) return waited.answer
     } catch (error) {
-      if (!hasHolderEnded(error)) throw error
+      if (!hasOwnerEnded(error)) throw error
       // To wait again changes nothing, and needs a connection to the process that owns the state now.
       current?.close()
       current = undefined
       await pause(RETRY_MS, signal).catch(() => {})
     }
   }
-  throw new AppError('ERR_CANCELLED', `The wait was cancelled. The run ${id} goes on while a server runs.`)
+  throw new AppError('ERR_CANCELLED', `The wait was cancelled. The run ${id} continues while a server runs.`)
 }
 
 const WAIT_SECS = 3_600
 const RETRY_MS = 200
 
-const hasHolderEnded = (error: unknown): boolean =>
+const hasOwnerEnded = (error: unknown): boolean =>
   error instanceof AppError && ['ERR_SHUTTING_DOWN', 'ERR_OWNER_LOST'].includes(error.code)
 
 function tell({ terminal }: CommandContext, warnings: readonly string[]): void {

@@ -8,7 +8,7 @@ const spec = {
   positionalsMax: 2,
   summary: 'Manage OAuth clients of programs that act for themselves.',
   description:
-    'create: make a client and print its id and secret, once. It gets tokens with the client credentials grant, for the gateways in its list alone. CLIENT is an id or a name.',
+    'create: create a client and print its id and secret once. It gets tokens with the client credentials grant, only for the gateways in its list. CLIENT is an id or a name.',
   flags: {
     gateways: {
       type: 'string',

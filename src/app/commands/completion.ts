@@ -16,7 +16,7 @@ const spec = {
   positionalsMax: Number.POSITIVE_INFINITY,
   summary: 'Print a script that lets a shell complete commands, tools and their fields.',
   description:
-    'Print a script that lets a shell complete commands, flags, tools and the fields of tools. `completion words -- WORD…` prints the candidates for the last word, which is what the scripts ask.',
+    'Print a script that lets a shell complete commands, flags, tools and the fields of tools. `completion words -- WORD…` prints the candidates for the last word; the scripts call it.',
   flags: { json: commonFlags['json']!, help: commonFlags['help']! },
   examples: [
     'source <(castellan completion bash)    # in ~/.bashrc',
@@ -37,14 +37,10 @@ async function run(context: CommandContext): Promise<number> {
     return 0
   }
   if (!isShell(wanted)) {
-    throw new AppError(
-      'ERR_INVALID_INPUT',
-      `'${wanted}' is no shell that can be completed. Use ${shells.join(', ')}.`,
-      {
-        field: 'SHELL',
-        accepted: shells,
-      },
-    )
+    throw new AppError('ERR_INVALID_INPUT', `'${wanted}' is not a supported shell. Use ${shells.join(', ')}.`, {
+      field: 'SHELL',
+      accepted: shells,
+    })
   }
   const script = completionScript(wanted)
   terminal.out(json ? `${JSON.stringify({ shell: wanted, script })}\n` : script)

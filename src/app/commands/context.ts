@@ -1,3 +1,4 @@
+import { resolve } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import type { CommandSpec, ParsedCommand } from '../../cli/command.ts'
 import { harmlessJson, type Terminal } from '../../cli/terminal.ts'
@@ -34,6 +35,9 @@ export type Command = Readonly<{
   /** Shown for --help in place of what follows from the spec; undefined when that is wanted. */
   help?(context: Pick<CommandContext, 'parsed' | 'terminal'>): Promise<string | undefined>
 }>
+
+/** A path that an argument gives: what is relative begins where the command is run. */
+export const pathOf = ({ workingDirectory }: CommandContext, path: string): string => resolve(workingDirectory, path)
 
 const flagFields: Readonly<Record<string, string>> = {
   'data-dir': 'data_dir',

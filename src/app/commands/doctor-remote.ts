@@ -26,7 +26,7 @@ export async function checkRemote(context: CommandContext, choice: RemoteChoice)
 function healthOf(text: string, ownVersion: string): Finding[] {
   const { status, mode, version } = parsed(text)
   if (typeof status !== 'string' || typeof version !== 'string') {
-    return [bad('health', 'what answers there is no Castellan server')]
+    return [bad('health', 'the server there is not a Castellan server')]
   }
   const health = status === 'ok' ? ok('health', `ok, mode ${mode}`) : bad('health', `${status}, mode ${mode}`)
   const isSame = version === ownVersion

@@ -23,7 +23,7 @@ const spec = {
   name: 'doctor',
   summary: 'Check this machine and the data directory.',
   description:
-    'Check this machine and the data directory. With --url: check whether a server elsewhere can be reached, is well, and knows who you are.',
+    'Check this machine and the data directory. With --url: check whether a server elsewhere can be reached, is healthy, and accepts your credentials.',
   flags: {
     host: { type: 'string', value: 'HOST', description: 'As for serve.' },
     port: { type: 'string', value: 'PORT', description: 'As for serve.' },
@@ -56,6 +56,7 @@ async function checkHere(context: CommandContext): Promise<Finding[]> {
     await port(config),
     await store(context, config),
     models(config, context.env),
+    governance(config),
     ...unsetVariables(config, context.env).map(({ field, problem }) => note(field.split('.')[0]!, problem)),
     ...(await workspaces(context, config)),
   ]
@@ -67,20 +68,26 @@ function dataDirectory(config: Config): Finding {
     let parent = dirname(directory)
     while (!existsSync(parent)) parent = dirname(parent)
     return isWritable(parent)
-      ? ok('data directory', `${directory} (made on first use)`)
-      : bad('data directory', `${directory} cannot be made: ${parent} is not writable`)
+      ? ok('data directory', `${directory} (created on first use)`)
+      : bad('data directory', `${directory} cannot be created: ${parent} is not writable`)
   }
   if (!statSync(directory).isDirectory()) return bad('data directory', `${directory} is not a directory`)
   if (!isWritable(directory)) return bad('data directory', `${directory} is not writable`)
   const shortage = shortageOf(directory)
   if (shortage !== undefined) {
     const freeMb = Math.floor(shortage.free / 1024 ** 2)
-    return bad('data directory', `the disk of ${directory} is nearly full: ${freeMb} MiB are free. Make room`)
+    return bad('data directory', `the disk of ${directory} is nearly full: ${freeMb} MiB are free. Free some space`)
   }
   const open = (statSync(directory).mode & 0o077) !== 0
   return open
     ? note('data directory', `${directory} is open to other users; chmod 700 it`)
     : ok('data directory', directory)
+}
+
+function governance(config: Config): Finding {
+  return config.governance === 'restrictive'
+    ? ok('governance', 'restrictive: tools without a policy are refused where untrusted data was read')
+    : ok('governance', 'permissive: policies hold, tools without one are allowed')
 }
 
 function models(config: Config, env: CommandContext['env']): Finding {
@@ -89,7 +96,7 @@ function models(config: Config, env: CommandContext['env']): Finding {
     ({ name, enabled }) => enabled && !unset.has(`models.providers ${name}`),
   )
   if (usable.length === 0) {
-    return note('models', 'none: executions, judges and wishes need a provider in models.providers')
+    return note('models', 'none: executions, judges and intents need a provider in models.providers')
   }
   try {
     requireModels(config.models)
@@ -110,7 +117,7 @@ async function workspaces(context: CommandContext, config: Config): Promise<Find
     return [note('workspaces', `not available: apt-get install -y ${packages}`)]
   }
   const absent = optionalPrograms.filter(({ program }) => !isInstalled(program))
-  context.terminal.progress('trying what workspaces can do')
+  context.terminal.progress('testing what workspaces can do')
   const backend = createBackend({
     config,
     directory: stateDirectory(config),
@@ -178,7 +185,7 @@ function owner(config: Config): Finding {
   if (record === undefined) return ok('owner', 'no process uses the state now')
   return isAlive(record.pid)
     ? ok('owner', `process ${record.pid}, castellan ${record.version}`)
-    : note('owner', `process ${record.pid} ended without leaving; the next start takes over`)
+    : note('owner', `process ${record.pid} ended without cleaning up; the next start takes over`)
 }
 
 function isAlive(pid: number): boolean {
@@ -259,7 +266,7 @@ async function store(context: CommandContext, config: Config): Promise<Finding> 
     const uncovered = withoutCheckpoint(report).length
     return uncovered === 0
       ? ok('state', `${size}, sound`)
-      : note('state', `${size}; ${counted(uncovered, 'log')} without a checkpoint: a cut would not be noticed`)
+      : note('state', `${size}; ${counted(uncovered, 'log')} without a checkpoint: a truncation would not be noticed`)
   } catch (error) {
     return bad('state', `${where}${(inWords(error) as Error).message}`)
   }

@@ -7,7 +7,7 @@ import type { McpClient } from '../../cli/mcp-client.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { counted } from '../../kernel/counted.ts'
 import { withClient } from './client.ts'
-import { type Command, type CommandContext, printJson } from './context.ts'
+import { type Command, type CommandContext, pathOf, printJson } from './context.ts'
 import { logPages } from './log-pages.ts'
 
 const spec = {
@@ -53,7 +53,7 @@ async function writeFile(context: CommandContext, client: McpClient, file: strin
   let output: FileHandle | undefined
   try {
     return await writeLog(context, client, async (text) => {
-      output ??= await openOutput(file)
+      output ??= await openOutput(context, file)
       await output.appendFile(text)
     })
   } finally {
@@ -61,9 +61,9 @@ async function writeFile(context: CommandContext, client: McpClient, file: strin
   }
 }
 
-async function openOutput(file: string): Promise<FileHandle> {
+async function openOutput(context: CommandContext, file: string): Promise<FileHandle> {
   try {
-    return await open(file, 'w', 0o600)
+    return await open(pathOf(context, file), 'w', 0o600)
   } catch (cause) {
     const reason = (cause as NodeJS.ErrnoException).code
     throw new AppError('ERR_INVALID_INPUT', `Cannot write ${file} (${reason}).`, { field: 'FILE' }, { cause })

@@ -124,7 +124,7 @@ function readSource(context: CommandContext): ImageSource {
     throw refuse('from', '--from must be debootstrap, oci-archive or directory.')
   }
   for (const flag of ['suite', 'mirror']) {
-    if (parsed.text(flag) !== undefined) throw refuse(flag, `--${flag} goes with --from debootstrap.`)
+    if (parsed.text(flag) !== undefined) throw refuse(flag, `--${flag} is only for --from debootstrap.`)
   }
   if (path === undefined) throw refuse('SOURCE', `SOURCE is missing: the ${kind} to build from.`)
   return { kind, path: resolve(workingDirectory, path) }

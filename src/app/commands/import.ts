@@ -7,18 +7,18 @@ import type { McpClient } from '../../cli/mcp-client.ts'
 import { textTable } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { withClient } from './client.ts'
-import { type Command, type CommandContext, printJson } from './context.ts'
+import { type Command, type CommandContext, pathOf, printJson } from './context.ts'
 
 const spec = {
   name: 'import',
   positionals: 'FILE',
   positionalsMax: 1,
-  summary: "Take over the MCP servers of a client's configuration or of a server.json.",
+  summary: "Import the MCP servers of a client's configuration or of a server.json.",
   description:
     'Each server becomes an entry of the private registry and is deployed. Secrets in the file go into the encrypted store. A server whose name is taken is left as it is.',
   flags: {
-    'dry-run': { type: 'boolean', description: 'Only show what is in the file; nothing is opened or changed.' },
-    'catalog-only': { type: 'boolean', description: 'Register the servers, and deploy none.' },
+    'dry-run': { type: 'boolean', description: 'Only show what is in the file; change nothing.' },
+    'catalog-only': { type: 'boolean', description: 'Register the servers without deploying them.' },
     scope: { type: 'string', value: 'SCOPE', description: 'personal or org: who sees them (personal).' },
     ...clientFlags,
   },
@@ -35,9 +35,11 @@ type Outcome = Readonly<{ name: string; outcome: string; tools: number; detail: 
 
 async function run(context: CommandContext): Promise<number> {
   const file = requirePositional(context.parsed, 0, 'FILE', spec)
-  const document = await readConfigFile(file)
+  const document = await readConfigFile(pathOf(context, file))
   const isRegistry = isRegistryServer(document)
-  const result: ImportResult = isRegistry ? { servers: [], problems: [] } : await readClientConfig(file)
+  const result: ImportResult = isRegistry
+    ? { servers: [], problems: [] }
+    : await readClientConfig(pathOf(context, file))
   if (context.parsed.isSet('dry-run') && !isRegistry) return showOnly(context, result)
   const plans = isRegistry
     ? [planOfRegistryServer(document)]
@@ -93,7 +95,7 @@ async function takeOver({ parsed }: CommandContext, client: McpClient, plan: Imp
   } catch (error) {
     if (!(error instanceof AppError)) throw error
     if (error.code === 'ERR_ALREADY_EXISTS')
-      return { name, outcome: 'is there', tools: 0, detail: 'a server has this name' }
+      return { name, outcome: 'is there', tools: 0, detail: 'a server already has this name' }
     return { name, outcome: 'failed', tools: 0, detail: `${error.code}: ${error.message}` }
   }
 }

@@ -12,7 +12,7 @@ export const commands: Readonly<Record<string, Readonly<{ summary: string; load(
     keys: { summary: 'Manage API keys.', load: () => import('./keys.ts') },
     users: { summary: 'Manage the people who can sign in.', load: () => import('./users.ts') },
     teams: { summary: 'Manage teams of people.', load: () => import('./teams.ts') },
-    invite: { summary: 'Invite people by a link that works once.', load: () => import('./invite.ts') },
+    invite: { summary: 'Invite people with a one-time link.', load: () => import('./invite.ts') },
     clients: {
       summary: 'Manage OAuth clients of programs that act for themselves.',
       load: () => import('./clients.ts'),
@@ -35,7 +35,7 @@ export const commands: Readonly<Record<string, Readonly<{ summary: string; load(
     },
     version: { summary: 'Print the version.', load: () => import('./version.ts') },
     import: {
-      summary: "Take over the MCP servers of a client's configuration or of a server.json.",
+      summary: "Import the MCP servers of a client's configuration or of a server.json.",
       load: () => import('./import.ts'),
     },
   }

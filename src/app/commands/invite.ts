@@ -7,7 +7,7 @@ const spec = {
   name: 'invite',
   positionals: 'create EMAIL | list | cancel INVITATION',
   positionalsMax: 2,
-  summary: 'Invite people by a link that works once.',
+  summary: 'Invite people with a one-time link.',
   flags: {
     role: { type: 'string', value: 'ROLE', description: 'admin, editor or member (member).' },
     tier: { type: 'string', value: 'TIER', description: 'user, system or operator (that of the role).' },
@@ -38,7 +38,7 @@ async function create(context: CommandContext): Promise<number> {
 
 const adviceOnMail: Readonly<Record<string, string>> = {
   sent: 'It was mailed to',
-  failed: 'The mail server did not take the mail. Send it yourself to',
+  failed: 'The mail server did not accept the mail. Send the link yourself to',
   off: 'Send it to',
 }
 

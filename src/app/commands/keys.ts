@@ -10,7 +10,7 @@ const spec = {
   positionalsMax: 2,
   summary: 'Manage API keys.',
   description:
-    'create: make a key and print its secret once. list: show the keys and when each was last used. revoke: revoke a key by id or name.',
+    'create: create a key and print its secret once. list: show the keys and when each was last used. revoke: revoke a key by id or name.',
   flags: {
     role: { type: 'string', value: 'ROLE', description: 'admin, editor, member, or a role of your own (member).' },
     tier: { type: 'string', value: 'TIER', description: 'user, system or operator (user).' },
@@ -62,7 +62,7 @@ async function create(context: CommandContext): Promise<number> {
   if (context.json) printJson(context, answer)
   else {
     terminal.out(`${answer['secret']}\n`)
-    terminal.error('Keep it now: it is not shown again. Send it as "Authorization: Bearer …".\n')
+    terminal.error('Save it now: it is not shown again. Send it as "Authorization: Bearer …".\n')
   }
   return 0
 }

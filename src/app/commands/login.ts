@@ -19,7 +19,7 @@ const spec = {
   name: 'login',
   summary: 'Sign in to a server elsewhere.',
   description:
-    'Sign in to the server that --url or CASTELLAN_URL names. A browser opens the page of the server, where you sign in and allow this program to act for you. The sign-in is kept in a file that only you can read; commands with --url or CASTELLAN_URL use it, unless there is an API key. castellan logout ends it.',
+    'Sign in to the server that --url or CASTELLAN_URL names. A browser opens the page of the server, where you sign in and allow this program to act for you. The sign-in is stored in a file that only you can read. Commands with --url or CASTELLAN_URL use it, unless there is an API key. castellan logout ends it.',
   flags: {
     'no-browser': { type: 'boolean', description: 'Only print the address; open it yourself, on this machine.' },
     ...flags,

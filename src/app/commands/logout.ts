@@ -15,7 +15,7 @@ const spec = {
   name: 'logout',
   summary: 'End a sign-in to a server elsewhere.',
   description:
-    'End the sign-in to the server that --url or CASTELLAN_URL names, there and here. Without either: the only one that there is. --all ends all of them.',
+    'End the sign-in to the server that --url or CASTELLAN_URL names, there and here. If neither is set and there is only one sign-in, end that one. --all ends all of them.',
   flags: {
     all: { type: 'boolean', description: 'End every sign-in of this user.' },
     url: url!,

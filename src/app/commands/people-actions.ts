@@ -23,8 +23,8 @@ export async function runAction(
 
 /** Calls a tool with what was given; what was left out is left to the tool. */
 export async function ask(context: CommandContext, tool: string, args: Answer): Promise<Answer> {
-  const given = Object.fromEntries(Object.entries(args).filter(([, value]) => value !== undefined))
-  return (await withClient(context, (client) => client.callTool(tool, given))).answer
+  const present = Object.fromEntries(Object.entries(args).filter(([, value]) => value !== undefined))
+  return (await withClient(context, (client) => client.callTool(tool, present))).answer
 }
 
 export const listed = (text: string | undefined): string[] | undefined =>

@@ -39,11 +39,11 @@ export function remoteChoice(context: CommandContext): RemoteChoice | undefined 
 function refuseRemoteFlags(context: CommandContext): void {
   const { parsed } = context
   const texts = isKeyOfLog(context) ? ['ca'] : ['key', 'ca']
-  const given = [...texts.filter((flag) => parsed.text(flag) !== undefined)]
-  if (parsed.isSet('allow-plain-http')) given.push('allow-plain-http')
-  if (given.length === 0) return
-  const message = `--${given[0]} is for a server elsewhere. Name it with --url or ${URL_VARIABLE}, or leave the flag out.`
-  throw new AppError('ERR_INVALID_INPUT', message, { field: given[0]! })
+  const unused = [...texts.filter((flag) => parsed.text(flag) !== undefined)]
+  if (parsed.isSet('allow-plain-http')) unused.push('allow-plain-http')
+  if (unused.length === 0) return
+  const message = `--${unused[0]} is for a server elsewhere. Name it with --url or ${URL_VARIABLE}, or leave the flag out.`
+  throw new AppError('ERR_INVALID_INPUT', message, { field: unused[0]! })
 }
 
 /** To verify, `--key` is the key of the log. */

@@ -1,6 +1,5 @@
 import { createServer, isIPv6, type Server } from 'node:net'
 import { hostname, networkInterfaces } from 'node:os'
-import { resolve } from 'node:path'
 import { announcementText, shellQuoted } from '../../cli/announcement.ts'
 import { commonFlags, zaruModeFlag } from '../../cli/command.ts'
 import { AppError } from '../../contract/app-error.ts'
@@ -8,14 +7,14 @@ import { isLoopbackHost } from '../../http/peer-address.ts'
 import { type Config, demandsKeys, exposureOfConfig, type LoadedConfig } from '../config.ts'
 import { createHttpRelay } from '../ownership/http-relay.ts'
 import { connectCommandClient } from './client.ts'
-import { type Command, type CommandContext, type OpenedState, openCommandState } from './context.ts'
+import { type Command, type CommandContext, type OpenedState, openCommandState, pathOf } from './context.ts'
 
 export const command: Command = {
   spec: {
     name: 'serve',
     summary: 'Start the server: MCP over HTTP, REST and health.',
     onlyHere:
-      'serve starts a server on this machine. To connect a client to one elsewhere: castellan mcp --url URL; to say under which address this one is known: --public-url',
+      'serve starts a server on this machine. To connect a client to a server elsewhere, use castellan mcp --url URL; to set the address that clients use, --public-url',
     flags: {
       host: { type: 'string', value: 'HOST', description: 'Address to listen on (127.0.0.1).' },
       port: { type: 'string', value: 'PORT', description: 'Port to listen on (7433); 0 chooses a free port.' },
@@ -98,20 +97,20 @@ async function requireIdentity(context: CommandContext, opened: OpenedState): Pr
     const field = config.trusted_proxies.length > 0 ? 'trusted_proxies' : 'public_url'
     throw new AppError(
       'ERR_CONFIG_INVALID',
-      `'${field}' says that others reach the server, there is no live API key and no user: nobody could use it. ${next}`,
-      { field, rule: 'a server that others reach needs API keys' },
+      `'${field}' makes the server reachable for others, but there is no live API key and no user, so nobody could use it. ${next}`,
+      { field, rule: 'a server that others can reach needs API keys' },
     )
   }
   if (!isLoopbackHost(config.host)) {
     throw new AppError(
       'ERR_CONFIG_INVALID',
-      `'host' is not a loopback address, and there is no live API key and no user: everybody could reach the server and nobody could use it. ${next}`,
+      `'host' is not a loopback address, but there is no live API key and no user, so nobody could use the server. ${next}`,
       { field: 'host', rule: 'a non-loopback address needs API keys' },
     )
   }
   throw new AppError(
     'ERR_CONFIG_INVALID',
-    `'require_keys' is on, and there is no live API key and no user: nobody could use the server. ${next}`,
+    `'require_keys' is on, but there is no live API key and no user, so nobody could use the server. ${next}`,
     { field: 'require_keys', rule: 'needs an API key' },
   )
 }
@@ -172,13 +171,13 @@ function machineNames(config: Config): string[] {
 }
 
 /** The same state for a client that starts its server itself. A database URL is secret: it has to come from elsewhere. */
-function stdioCommand({ program, parsed }: CommandContext, { config, sources }: LoadedConfig): string {
-  const file = parsed.text('config')
+function stdioCommand(context: CommandContext, { config, sources }: LoadedConfig): string {
+  const file = context.parsed.text('config')
   const isElsewhere = (sources.get('data_dir') ?? 'default') !== 'default'
   const args = [
-    program,
+    context.program,
     'mcp',
-    ...(file === undefined ? [] : ['--config', resolve(file)]),
+    ...(file === undefined ? [] : ['--config', pathOf(context, file)]),
     ...(isElsewhere ? ['--data-dir', config.data_dir] : []),
   ]
   return args.map(shellQuoted).join(' ')

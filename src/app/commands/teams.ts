@@ -8,10 +8,10 @@ const spec = {
   positionalsMax: 2,
   summary: 'Manage teams of people.',
   description:
-    'A team of people is what agents, gateways and servers are shared with. TEAM is an id or a name. Teams of agents are another thing: castellan call team.',
+    'Agents, gateways and servers can be shared with a team of people. TEAM is an id or a name. For teams of agents, use castellan call team.',
   flags: {
     name: { type: 'string', value: 'NAME', description: 'New name of the team (update).' },
-    description: { type: 'string', value: 'TEXT', description: 'What the team is there for.' },
+    description: { type: 'string', value: 'TEXT', description: 'What the team is for.' },
     add: { type: 'string', value: 'LIST', description: 'Users who join, by id or e-mail address.' },
     remove: { type: 'string', value: 'LIST', description: 'Users who leave, by id or e-mail address.' },
     tenant: { type: 'string', value: 'TENANT', description: 'Organisation of the team (local).' },

@@ -14,7 +14,7 @@ const spec = {
   positionalsMax: 1,
   summary: 'List the tools, or show one.',
   description:
-    'List the tools of this program, or show one. With --url: those of a server elsewhere that you may use, the tools of its MCP servers among them.',
+    'List the tools of this program, or show one. With --url: list those that you may use on a server elsewhere, including the tools of its MCP servers.',
   flags: { ...remoteFlags, json: commonFlags['json']!, help: commonFlags['help']! },
   examples: [
     'castellan tools',
@@ -112,7 +112,7 @@ const transportNames = {
   cli: 'the command line',
   rest: 'REST',
   seal: 'signed calls',
-  agent: 'the loop of an agent',
+  agent: 'the execution of an agent',
   engine: 'runs',
 } as const
 

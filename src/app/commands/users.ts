@@ -8,12 +8,12 @@ const spec = {
   positionalsMax: 3,
   summary: 'Manage the people who can sign in.',
   description:
-    'create: make a user and print a link where they choose a password, once. update: change name, role or tier; --new-link prints a new link. sessions: where a user is signed in. revoke: end one of those. attempts: who tried to sign in. USER is an id or an e-mail address.',
+    'create: create a user and print a one-time link where they choose a password. update: change name, role or tier; --new-link prints a new link. sessions: where a user is signed in. revoke: end one of those. attempts: who tried to sign in. USER is an id or an e-mail address.',
   flags: {
-    admin: { type: 'boolean', description: 'Make an administrator; the same as --role admin.' },
+    admin: { type: 'boolean', description: 'Create an administrator; the same as --role admin.' },
     role: { type: 'string', value: 'ROLE', description: 'admin, editor or member (member).' },
     tier: { type: 'string', value: 'TIER', description: 'user, system or operator (that of the role).' },
-    name: { type: 'string', value: 'NAME', description: 'Name for people to read.' },
+    name: { type: 'string', value: 'NAME', description: 'Display name.' },
     teams: { type: 'string', value: 'LIST', description: 'Teams of people to join, by id or name.' },
     'new-link': { type: 'boolean', description: 'Print a new link where the user chooses a password.' },
     tenant: { type: 'string', value: 'TENANT', description: 'Organisation of the user (local).' },

@@ -7,7 +7,7 @@ import { exitCodes } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { counted } from '../../kernel/counted.ts'
 import { withClient } from './client.ts'
-import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
+import { type Command, type CommandContext, loadCommandConfig, pathOf, printJson } from './context.ts'
 import { type LogPage, logPages } from './log-pages.ts'
 import { remoteChoice } from './remote-choice.ts'
 
@@ -19,7 +19,7 @@ const spec = {
   positionalsMax: 1,
   summary: 'Verify an export, a proof, or the state itself.',
   description:
-    'With FILE: verify a log export, an inclusion proof or a consistency proof, without a server or a database, and name the first error. Without FILE: check the whole state against its log. With --url: fetch the log of a server elsewhere and verify it here; --key is the verifier key then too, so give an API key as CASTELLAN_API_KEY. The exit code is 0 if everything verifies and 5 if not.',
+    'With FILE: verify a log export, an inclusion proof or a consistency proof, without a server or a database, and name the first error. Without FILE: check the whole state against its log. With --url: fetch the log of a server elsewhere and verify it here; --key is then also the verifier key, so pass an API key in CASTELLAN_API_KEY. The exit code is 0 if everything verifies and 5 if not.',
   flags: {
     key: { type: 'string', value: 'KEY', description: 'The verifier key you trust, or a file that holds it.' },
     tenant: {
@@ -49,8 +49,8 @@ async function verifyFile(context: CommandContext, file: string): Promise<number
   if (context.parsed.text('url') !== undefined) {
     throw new AppError('ERR_INVALID_INPUT', 'FILE, --url: one log at a time. Leave one of them out.', { field: 'url' })
   }
-  await requireReadable(file)
-  return await verifyLog(context, await readKey(context), readable(file))
+  await requireReadable(context, file)
+  return await verifyLog(context, await readKey(context), readable(context, file))
 }
 
 /** The log of a server elsewhere is verified here: what the server says about itself is not believed. */
@@ -68,7 +68,7 @@ async function verifyLog(context: CommandContext, key: string, chunks: AsyncIter
   const verified = await verifyDocument({
     chunks,
     key,
-    ...(retained === undefined ? {} : { knownCheckpoint: await readNote(retained) }),
+    ...(retained === undefined ? {} : { knownCheckpoint: await readNote(context, retained) }),
     onProgress: ({ records, size }) => context.terminal.progress(`${records} of ${size} records`),
   })
   context.terminal.progressDone()
@@ -90,31 +90,31 @@ function requireTenant(result: VerifyResult, wanted: string | undefined): Verify
 const unreadable = (file: string, field: string, cause: unknown): AppError =>
   new AppError('ERR_NOT_FOUND', `Cannot read ${file}: ${(cause as Error).message}`, { field }, { cause })
 
-async function requireReadable(file: string): Promise<void> {
-  await access(file).catch((cause: unknown) => {
+async function requireReadable(context: CommandContext, file: string): Promise<void> {
+  await access(pathOf(context, file)).catch((cause: unknown) => {
     throw unreadable(file, 'FILE', cause)
   })
 }
 
-async function* readable(file: string): AsyncGenerator<Uint8Array> {
+async function* readable(context: CommandContext, file: string): AsyncGenerator<Uint8Array> {
   try {
-    yield* createReadStream(file, { highWaterMark: 1 << 20 })
+    yield* createReadStream(pathOf(context, file), { highWaterMark: 1 << 20 })
   } catch (cause) {
     throw unreadable(file, 'FILE', cause)
   }
 }
 
-async function readText(file: string, field: string): Promise<string> {
+async function readText(context: CommandContext, file: string, field: string): Promise<string> {
   try {
-    return await readFile(file, 'utf8')
+    return await readFile(pathOf(context, file), 'utf8')
   } catch (cause) {
     throw unreadable(file, field, cause)
   }
 }
 
 /** A note ends with one line feed; editors and shells add more, or take it away. */
-async function readNote(file: string): Promise<string> {
-  return (await readText(file, '--checkpoint')).replace(/\n*$/, '\n')
+async function readNote(context: CommandContext, file: string): Promise<string> {
+  return (await readText(context, file, '--checkpoint')).replace(/\n*$/, '\n')
 }
 
 /** A key is `name+hash+base64`; anything else names a file. */
@@ -127,15 +127,16 @@ async function readKey(context: CommandContext): Promise<string> {
       { field: 'key' },
     )
   }
-  if (!input.includes('+') && !existsSync(input)) {
+  const isThere = existsSync(pathOf(context, input))
+  if (!input.includes('+') && !isThere) {
     throw new AppError(
       'ERR_NOT_FOUND',
-      `--key: '${input}' is neither a verifier key (name+hash+base64, the \`key\` of log_checkpoint) nor a file that is there.`,
+      `--key: '${input}' is neither a verifier key (name+hash+base64, the \`key\` of log_checkpoint) nor an existing file.`,
       { field: 'key' },
     )
   }
-  const isFile = !KEY.test(input.trim()) && (existsSync(input) || !input.includes('+'))
-  return (isFile ? await readText(input, '--key') : input).trim()
+  const isFile = !KEY.test(input.trim()) && (isThere || !input.includes('+'))
+  return (isFile ? await readText(context, input, '--key') : input).trim()
 }
 
 function describe(context: CommandContext, result: VerifyResult): string {
@@ -179,7 +180,7 @@ async function verifyState(context: CommandContext): Promise<number> {
     const uncovered = withoutCheckpoint(report)
     for (const tenant of uncovered) {
       terminal.out(
-        `note: no checkpoint of tenant '${tenant}' is kept, so entries cut off its end would not be noticed\n`,
+        `note: no checkpoint of tenant '${tenant}' is stored, so a truncation of its end would not be noticed\n`,
       )
     }
     const entries = report.tenants.reduce((sum, tenant) => sum + tenant.entries, 0)

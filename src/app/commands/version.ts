@@ -5,7 +5,7 @@ export const command: Command = {
   spec: {
     name: 'version',
     summary: 'Print the version.',
-    onlyHere: 'version tells the version of this program. For that of a server: castellan doctor --url URL',
+    onlyHere: 'version prints the version of this program. For that of a server: castellan doctor --url URL',
     flags: { json: commonFlags['json']!, help: commonFlags['help']! },
   },
   async run({ terminal, json, version }) {

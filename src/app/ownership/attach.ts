@@ -43,7 +43,7 @@ export type OwnerConnection = Readonly<{
   ownerPid: number
 }>
 
-export type HttpConnection = Readonly<{ kind: 'local'; owner: Owner } | { kind: 'relay'; socket: Socket }>
+type HttpConnection = Readonly<{ kind: 'local'; owner: Owner } | { kind: 'relay'; socket: Socket }>
 
 /** This process's part in the ownership of one data directory. */
 export type Attachment = Readonly<{
@@ -176,7 +176,7 @@ function follow(member: Membership, { socket, pid, version: ownerVersion, proble
   }
   if (ownerVersion !== version) {
     const versions = { owner_pid: pid, owner_version: ownerVersion, own_version: version }
-    logger.warn('the process that owns the state runs another version; end it to change over', versions)
+    logger.warn('the process that owns the state runs another version; end it to switch', versions)
   }
   for (const problem of problems) logger.error(problem)
   settle(member, { kind: 'follower', pid, watch: socket }, pid)

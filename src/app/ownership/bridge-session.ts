@@ -9,7 +9,7 @@ import type { Hello } from './hello.ts'
 import { CLOSING, HELD } from './owner-server.ts'
 import { createRequestLedger, type RequestLedger } from './request-ledger.ts'
 
-export type BridgeOptions = Readonly<{
+type BridgeOptions = Readonly<{
   client: FlowLines
   attachment: Pick<Attachment, 'openLines'>
   hello: Hello

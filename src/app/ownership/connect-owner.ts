@@ -33,7 +33,7 @@ export async function connectToOwner(
     socket.destroy()
     throw new AppError(
       'ERR_INIT_FAILED',
-      `The process that owns ${dataDir} (pid ${parsed.answer.pid}, castellan ${parsed.answer.version}) is of a version that this one cannot work with. End it, then start again.`,
+      `The process that owns ${dataDir} (pid ${parsed.answer.pid}, castellan ${parsed.answer.version}) has an incompatible version. End it, then start again.`,
       { owner_pid: parsed.answer.pid, owner_version: parsed.answer.version },
     )
   }
@@ -52,6 +52,6 @@ export const ownerLines = ({ socket }: Connected): FlowLines =>
 const otherMode = (dataDir: string, pid: number, mode: string, requiredMode: string): AppError =>
   new AppError(
     'ERR_MODE_REFUSED',
-    `mode: ${requiredMode} was asked for, but process ${pid} owns ${dataDir} and serves it in mode ${mode}. End that process first, leave the mode out to use the state as it is, or give another --data-dir.`,
+    `mode: ${requiredMode} was requested, but process ${pid} owns ${dataDir} and serves it in mode ${mode}. End that process first, leave the mode out to use the state as it is, or give another --data-dir.`,
     { field: 'mode', owner_pid: pid, owner_mode: mode, mode: requiredMode },
   )

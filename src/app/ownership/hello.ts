@@ -5,7 +5,7 @@ import type { Exposure } from '../../tools/runtime/tool-host.ts'
 export const PROTOCOL = 1
 const HELLO_BYTES_MAX = 64 * 1024
 
-export type RemotePeer = Readonly<{ address: string; port: number; localAddress: string; localPort: number }>
+type RemotePeer = Readonly<{ address: string; port: number; localAddress: string; localPort: number }>
 
 /**
  * What a process says to the owner about the client it speaks for. `watch` only waits for the owner's end.
@@ -13,6 +13,8 @@ export type RemotePeer = Readonly<{ address: string; port: number; localAddress:
  */
 export type Hello = Readonly<{
   transport: 'stdio' | 'cli' | 'http' | 'watch'
+  /** What the connection is called: the same when it goes on with another owner. */
+  session?: string
   /** The exposure that the connection asks for; over HTTP, what callers see that do not choose. */
   tools?: Exposure
   /** The spelling of tool names, when the client does not decide it. */
@@ -29,7 +31,7 @@ export type Hello = Readonly<{
  * `mode` is the one the state is served in; an owner of an earlier version does not say. `problems` are what everybody who
  * uses the state has to know: logs that are halted.
  */
-export type HelloAnswer = Readonly<{ pid: number; version: string; mode?: string; problems?: readonly string[] }>
+type HelloAnswer = Readonly<{ pid: number; version: string; mode?: string; problems?: readonly string[] }>
 
 const transports: readonly unknown[] = ['stdio', 'cli', 'http', 'watch'] satisfies Hello['transport'][]
 

@@ -6,7 +6,7 @@ import type { Attachment } from './attach.ts'
 import { TAKEOVER_TIMEOUT_MS } from './bridge-session.ts'
 import type { Hello } from './hello.ts'
 
-export type HttpRelayOptions = Readonly<{
+type HttpRelayOptions = Readonly<{
   attachment: Pick<Attachment, 'openHttp' | 'ownerPid'>
   logger: Logger
   /** Nobody who comes through this port is the local owner. */
@@ -71,7 +71,7 @@ function relay(client: Socket, owner: Socket): void {
       isRequestUnanswered = false
       refuse(
         client,
-        'The process that owned the state ended while this request was under way; it may or may not have taken effect. Check, then call again.',
+        'The process that owned the state ended while this request was in progress; it may or may not have taken effect. Check, then call again.',
       )
     } else client.destroySoon()
   }

@@ -10,7 +10,7 @@ const OWNER_FILE = 'owner.json'
 /** Bytes that `sun_path` holds beside its end mark: 108 on Linux, 104 on macOS and the BSDs. */
 const SOCKET_PATH_BYTES_MAX = process.platform === 'linux' ? 107 : 103
 
-export type OwnerRecord = Readonly<{ pid: number; version: string; socket: string }>
+type OwnerRecord = Readonly<{ pid: number; version: string; socket: string }>
 
 /** Makes the data directory private to its user. Gives its real path, so that all spellings of it are one. */
 export function prepareDataDir(dataDir: string): string {
@@ -66,8 +66,13 @@ export function writeOwnerRecord(dataDir: string, record: OwnerRecord): void {
   const path = join(dataDir, OWNER_FILE)
   const temporary = `${path}.${process.pid}`
   const socket = record.socket === join(dataDir, SOCKET_FILE) ? SOCKET_FILE : record.socket
-  writeFileSync(temporary, `${JSON.stringify({ ...record, socket })}\n`, { mode: 0o600 })
-  renameSync(temporary, path)
+  try {
+    writeFileSync(temporary, `${JSON.stringify({ ...record, socket })}\n`, { mode: 0o600 })
+    renameSync(temporary, path)
+  } catch (error) {
+    rmSync(temporary, { force: true })
+    throw error
+  }
 }
 
 /** The last owner's record; it may have died since. */

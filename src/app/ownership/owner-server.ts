@@ -33,7 +33,7 @@ export type OwnerServer = Readonly<{
   close(): Promise<void>
 }>
 
-export type OwnerServerOptions = Readonly<{
+type OwnerServerOptions = Readonly<{
   socketPath: string
   version: string
   lineBytesMax: number
@@ -151,10 +151,10 @@ type BridgeEnd = Readonly<{ transport: LineTransport; hold(): Promise<void> }>
 /** The owner's end of a bridge: the session's lines, with the words about holding taken out. */
 function createBridgeEnd(lines: FlowLines, onClosed: () => void): BridgeEnd {
   const held = Promise.withResolvers<void>()
-  let isRevoked = false
+  let isClosed = false
   let sessionClosed = (): void => {}
   lines.onClose(() => {
-    isRevoked = true
+    isClosed = true
     held.resolve()
     onClosed()
     sessionClosed()
@@ -169,7 +169,7 @@ function createBridgeEnd(lines: FlowLines, onClosed: () => void): BridgeEnd {
       send: (line) => void lines.send(line),
       onClose: (handler) => {
         sessionClosed = handler
-        if (isRevoked) handler()
+        if (isClosed) handler()
       },
       close: () => lines.close(),
     },

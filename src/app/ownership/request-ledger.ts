@@ -34,7 +34,7 @@ export type RequestLedger = Readonly<{
   isHandshakeAnswered(): boolean
 }>
 
-export type LedgerOptions = Readonly<{
+type LedgerOptions = Readonly<{
   /** Whether a tool call can be repeated without doing anything twice. */
   isReadOnlyTool: (name: string, args: unknown) => boolean
 }>

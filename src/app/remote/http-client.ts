@@ -3,7 +3,7 @@ import { AppError } from '../../contract/app-error.ts'
 import { remoteLimits } from '../../contract/remote-limits.ts'
 import { request as plainRequest } from '../../kernel/node-http.ts'
 
-export type Asked = Readonly<{
+type Asked = Readonly<{
   method: 'GET' | 'POST' | 'DELETE'
   headers: Readonly<Record<string, string>>
   body?: string
@@ -20,7 +20,7 @@ export type Reply = Readonly<{ status: number; headers: IncomingHttpHeaders; str
  */
 export type HttpClient = (url: string, asked: Asked) => Promise<Reply>
 
-export type HttpTrust = Readonly<{
+type HttpTrust = Readonly<{
   /** PEM certificates of authorities; in place of those that the system knows. */
   ca?: string
 }>
@@ -35,6 +35,8 @@ export function createHttpClient({ ca }: HttpTrust): HttpClient {
       if (isSecure && ca !== undefined) options.ca = ca
       const send = isSecure ? process.getBuiltinModule('node:https').request : plainRequest
       const asked = send(url, options, (stream) => {
+        // A reader meets the failure when it reads; an abort may come when nobody does.
+        stream.on('error', () => {})
         resolve({ status: stream.statusCode ?? 0, headers: stream.headers, stream })
       })
       let isConnected = false
@@ -66,7 +68,7 @@ const timedOut = (): Error => Object.assign(new Error('the connection took too l
 function toAppError(cause: Error, origin: string, isConnected: boolean): AppError {
   const { code } = cause as NodeJS.ErrnoException
   if (isConnected) {
-    const message = `The connection to ${origin} was lost while the request was under way; it may or may not have taken effect. Check, then call again.`
+    const message = `The connection to ${origin} was lost while the request was in progress; it may or may not have taken effect. Check, then call again.`
     return new AppError('ERR_OWNER_LOST', message, { origin }, { cause })
   }
   const [problem, next] = reasons[code ?? ''] ?? [code?.includes('CERT') ? CERTIFICATE : cause.message, CHECK]
@@ -83,7 +85,7 @@ const reasons: Readonly<Record<string, readonly [problem: string, next: string]>
   ENOTFOUND: ['there is no host of that name', CHECK],
   EAI_AGAIN: ['the name cannot be looked up now', 'Check the network, then call again.'],
   ETIMEDOUT: ['the connection took too long', CHECK],
-  ECONNRESET: ['the connection was ended at once', 'Check whether it speaks https or http.'],
+  ECONNRESET: ['the connection was closed at once', 'Check whether it speaks https or http.'],
   EPROTO: ['it does not speak TLS there', 'Check whether it speaks https or http.'],
   CERT_HAS_EXPIRED: ['its certificate has expired', 'Ask its operator to renew it.'],
   ERR_TLS_CERT_ALTNAME_INVALID: ['its certificate is for another name', CHECK],

@@ -26,11 +26,11 @@ export function loginCredential(env: Environment, http: HttpClient, stored: Logi
     await renewing
   }
 
-  const isEnding = ({ expiresAtMs }: Login): boolean => expiresAtMs - systemClock.nowMs() < remoteLimits.tokenRenewMs
+  const isExpiring = ({ expiresAtMs }: Login): boolean => expiresAtMs - systemClock.nowMs() < remoteLimits.tokenRenewMs
 
   return {
     async token() {
-      if (login !== undefined && isEnding(login)) await renewOnce(login.accessToken)
+      if (login !== undefined && isExpiring(login)) await renewOnce(login.accessToken)
       return login?.accessToken
     },
     async renew(refused) {
@@ -42,7 +42,7 @@ export function loginCredential(env: Environment, http: HttpClient, stored: Logi
       const url = resource === `${origin}/mcp` ? origin : resource
       return new AppError(
         'ERR_UNAUTHENTICATED',
-        `Your sign-in to ${origin} is over. Sign in again with: castellan login --url ${url}`,
+        `Your sign-in to ${origin} has ended. Sign in again with: castellan login --url ${url}`,
         { origin },
       )
     },

@@ -2,7 +2,7 @@ import type { AddressInfo } from 'node:net'
 import { createServer } from '../../kernel/node-http.ts'
 
 /** What the browser brings back from the authorisation server: its answer to the request with this state. */
-export type RedirectListener = AsyncDisposable &
+type RedirectListener = AsyncDisposable &
   Readonly<{
     redirectUri: string
     /** Resolves with the parameters of the answer. Anything else that comes is turned away and changes nothing. */

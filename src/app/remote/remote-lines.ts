@@ -27,7 +27,7 @@ export type RemoteLines = Readonly<{
   close(): Promise<void>
 }>
 
-export type RemoteLinesOptions = Readonly<{
+type RemoteLinesOptions = Readonly<{
   http: HttpClient
   credential: Credential
   origin: string
@@ -351,6 +351,6 @@ const codeOf = (status: number): ErrorCode =>
 const notMcp = (origin: string, status?: number): AppError =>
   new AppError(
     'ERR_WEB_FAILED',
-    `What answers at ${origin} is no Castellan server${status === undefined ? '' : ` (HTTP ${status})`}. Check the address.`,
+    `The server at ${origin} is not a Castellan server${status === undefined ? '' : ` (HTTP ${status})`}. Check the address.`,
     { origin, status },
   )

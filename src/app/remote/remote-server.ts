@@ -67,7 +67,7 @@ const keyCredential = ({ key, url }: RemoteChoice): Credential => ({
     new AppError(
       'ERR_UNAUTHENTICATED',
       key === undefined
-        ? `${origin} has to know who you are. Sign in with: castellan login --url ${url}; or give an API key with --key or CASTELLAN_API_KEY.`
+        ? `${origin} requires authentication. Sign in with: castellan login --url ${url}; or give an API key with --key or CASTELLAN_API_KEY.`
         : `${origin} does not accept this API key. Give another one with --key or CASTELLAN_API_KEY.`,
       { origin },
     ),

@@ -11,7 +11,7 @@ import { listenForRedirect } from './redirect-listener.ts'
 import type { ServerAddress } from './server-address.ts'
 import { askJson, requestTokens } from './token-endpoint.ts'
 
-export type SignInOptions = Readonly<{
+type SignInOptions = Readonly<{
   http: HttpClient
   address: ServerAddress
   /** Shows the address to the person who signs in. */
@@ -23,7 +23,7 @@ export type SignInOptions = Readonly<{
 const SCOPE = 'offline_access'
 const secret = (): string => systemRandom.bytes(32).toString('base64url')
 
-/** The authorisation code flow with PKCE, with this machine's loopback address as the place of the answer. */
+/** The authorisation code flow with PKCE, with this machine's loopback address as the redirect address. */
 export async function signIn({ http, address, show, signal }: SignInOptions): Promise<Login> {
   const { origin, resource } = address
   const server = await discover(http, address)

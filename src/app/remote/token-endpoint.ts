@@ -2,9 +2,9 @@ import { AppError } from '../../contract/app-error.ts'
 import { remoteLimits } from '../../contract/remote-limits.ts'
 import { type HttpClient, readText } from './http-client.ts'
 
-export type Tokens = Readonly<{ accessToken: string; refreshToken: string; lifetimeMs: number }>
+type Tokens = Readonly<{ accessToken: string; refreshToken: string; lifetimeMs: number }>
 
-export type JsonReply = Readonly<{ status: number; body: Record<string, unknown> }>
+type JsonReply = Readonly<{ status: number; body: Record<string, unknown> }>
 
 /** One request of OAuth; what comes back is bounded, and is an object or empty. */
 export async function askJson(

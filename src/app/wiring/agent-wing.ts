@@ -17,9 +17,11 @@ import { openAgents } from './open-agents.ts'
 import { openEngine, openExecutions } from './open-executions.ts'
 import { openIntents } from './open-intents.ts'
 import type { OwnerWatch } from './open-owner-watch.ts'
+import type { OpenedPeople } from './open-people.ts'
 import type { OpenedPolicies } from './open-policies.ts'
 import { openRunFeed } from './open-run-feed.ts'
 import { openSchedules } from './open-schedules.ts'
+import type { Guardrails } from './open-tool-policies.ts'
 import { openWorkflows } from './open-workflows.ts'
 import type { WorkspaceWing } from './workspace-wing.ts'
 
@@ -42,6 +44,8 @@ export type AgentWingParts = Readonly<{
   embedder: Embedder | undefined
   toolSearch: ToolSearches
   noteToolChange: AssignmentDeps['noteChange']
+  people: Pick<OpenedPeople, 'providers'>
+  guardrails: Pick<Guardrails, 'trust'>
 }>
 
 /** Agents and workflows, and the engine that runs them. Runs go on from where they were, and schedules come due. */
@@ -49,7 +53,7 @@ export function openAgentWing(deps: AppDeps, parts: AgentWingParts): AgentWing {
   const { database, ownerWatch, models, policies, catalog, views, invoker } = parts
   const { opened, imageFolder } = parts.workspaceWing
   const { backendDeps } = opened
-  const engine = openEngine(deps, { database, workspaces: opened, ownerWatch })
+  const engine = openEngine(deps, { database, workspaces: opened, ownerWatch, ...parts.guardrails })
   const schedules = openSchedules(deps, { database, engine, backendDeps, tools: invoker })
   const agents = openAgents(deps, {
     embedder: parts.embedder,
@@ -59,8 +63,7 @@ export function openAgentWing(deps: AppDeps, parts: AgentWingParts): AgentWing {
     policies,
     tools: invoker,
     userTeams: sqlPeopleStore,
-    views,
-    noteToolChange: parts.noteToolChange,
+    ...{ views, noteToolChange: parts.noteToolChange, people: parts.people },
     activity: activityOf(engine, sqlActivityStore),
     health: async () => {
       const { version, status } = await parts.server.health({ nowMs: deps.clock.nowMs() })

@@ -1,17 +1,20 @@
 import type { DiskWatch } from '../../contract/disk-watch.ts'
+import type { UsageLimits } from '../../contract/usage-limits.ts'
 import type { RateCategory } from '../../tools/runtime/define-tool.ts'
+import { createGuard } from '../../tools/runtime/guard.ts'
 import { createRateLimiter } from '../../tools/runtime/rate-limiter.ts'
 import { createStages } from '../../tools/runtime/stages.ts'
 import type { ToolViews } from '../../tools/runtime/tool-views.ts'
 import type { AppDeps } from '../build-app.ts'
 import type { OpenedPolicies } from './open-policies.ts'
+import type { Guardrails } from './open-tool-policies.ts'
 
 /** The pipeline as the configuration wants it. */
 export function chooseStages(
   { config, clock }: AppDeps,
   views: ToolViews,
   policies: OpenedPolicies,
-  disk: DiskWatch | undefined,
+  store: Readonly<{ disk: DiskWatch | undefined; accounting: UsageLimits; guardrails: Guardrails }> | undefined,
 ) {
   const limits = config.rate_limits
   const bucket = (category: RateCategory) => ({ perMinute: limits[category].per_minute, burst: limits[category].burst })
@@ -29,7 +32,13 @@ export function chooseStages(
       },
     }),
     limitOwner: limits.owner.enabled,
-    policies: policies.evaluator,
-    disk,
+    guard: createGuard({
+      policies: policies.evaluator,
+      toolPolicies: store?.guardrails.engine,
+      trust: store?.guardrails.trust,
+      sanitiser: store?.guardrails.sanitiser,
+    }),
+    disk: store?.disk,
+    usage: store?.accounting,
   })
 }

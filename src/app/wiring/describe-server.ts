@@ -17,6 +17,7 @@ export function describeServer(deps: AppDeps, catalog: Catalog, skills: SkillSer
     version: deps.version,
     mode: deps.config.mode,
     stages: stageNames,
+    governance: deps.config.governance,
     toolCount: () => catalog.tools.length,
     store: () => parts?.database,
     ownerPid: deps.ownerPid,

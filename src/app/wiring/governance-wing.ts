@@ -6,6 +6,9 @@ import { createGatewayDirectory, type DirectoryDeps } from '../../domains/gatewa
 import { createGatewayService } from '../../domains/gateways/service.ts'
 import type { Authorizations } from '../../domains/mcp-servers/authorizations.ts'
 import { createMcpContentService } from '../../domains/mcp-servers/upstream-content.ts'
+import { createModelProxyDirectory, type ModelProxyDirectory } from '../../domains/model-proxies/directory.ts'
+import { createModelProxyService } from '../../domains/model-proxies/service.ts'
+import { createProviderTokens, type ProviderTokens } from '../../domains/people/provider-tokens.ts'
 import { createProfileService } from '../../domains/profiles/service.ts'
 import type { SecretLinks } from '../../domains/secrets/links.ts'
 import { sqlAssignmentStore } from '../../stores/sql/assignment-store.ts'
@@ -14,41 +17,69 @@ import { sqlProfileStore } from '../../stores/sql/profile-store.ts'
 import type { Services } from '../../tools/runtime/services.ts'
 import type { ToolViews } from '../../tools/runtime/tool-views.ts'
 import type { AppDeps } from '../build-app.ts'
+import { type LimitParts, openLimits } from './open-limits.ts'
 import { type McpServerParts, type OpenedMcpServers, openMcpServers } from './open-mcp-servers.ts'
+import type { OpenedPeople } from './open-people.ts'
+import { openPolicyServices, type PolicyServices } from './open-policy-services.ts'
 import { openSecrets, type SecretParts } from './open-secrets.ts'
+import type { Guardrails } from './open-tool-policies.ts'
+import { tokenSourcesOf } from './provider-sign-in.ts'
 
 export type GovernanceWing = Readonly<{
-  services: Pick<Services, 'secrets' | 'secretLinks' | 'mcpServers' | 'gateways' | 'mcpContent'>
+  services: Pick<
+    Services,
+    'secrets' | 'secretLinks' | 'mcpServers' | 'gateways' | 'mcpContent' | 'modelProxies' | 'limits'
+  > &
+    PolicyServices
   links: SecretLinks
   authorizations: Pick<Authorizations, 'open'>
   upstreamTools: UpstreamTools
   directory: GatewayDirectory
+  modelProxies: Pick<ModelProxyDirectory, 'find'>
   upstreamContent: UpstreamContent
   noteToolChange: AssignmentDeps['noteChange']
+  providerTokens: ProviderTokens
   close(): Promise<void>
 }>
 
 export type GovernanceWingParts = Omit<SecretParts, 'authorizations'> &
-  Omit<McpServerParts, 'sharing'> &
-  Readonly<{ views: Pick<ToolViews, 'connect' | 'own'>; manifestTools: DirectoryDeps['manifestTools'] }>
+  Omit<McpServerParts, 'sharing' | 'subjects'> &
+  Pick<LimitParts, 'accounting'> &
+  Readonly<{
+    people: Pick<OpenedPeople, 'accounts' | 'providers'>
+    views: Pick<ToolViews, 'connect' | 'own'>
+    manifestTools: DirectoryDeps['manifestTools']
+    subAgents: DirectoryDeps['subAgents']
+    guardrails: Guardrails
+  }>
 
 /** Who may use what of others: secrets, and the servers, gateways and people that need them. */
 export async function openGovernanceWing(deps: AppDeps, parts: GovernanceWingParts): Promise<GovernanceWing> {
   let mcpServers: OpenedMcpServers | undefined
   const secrets = openSecrets(deps, { ...parts, authorizations: async () => mcpServers?.authorizations })
   const sharing = createProfileService({ store: sqlProfileStore, teams: sqlPeopleStore, random: deps.random })
-  const opened = await openMcpServers(deps, { ...parts, sharing }, secrets)
+  const providerTokens = createProviderTokens({
+    sources: tokenSourcesOf(parts.people.providers),
+    secrets: secrets.service,
+    store: sqlPeopleStore,
+    database: parts.database,
+    clock: deps.clock,
+    refresh: async (...args) => await (await parts.people.accounts()).refresh(...args),
+  })
+  const opened = await openMcpServers(deps, { ...parts, sharing, subjects: providerTokens }, secrets)
   mcpServers = opened
   const { assignments, noteChange } = opened
   const gateways = createGatewayService({ profiles: sqlProfileStore, sharing, assignments, noteChange })
   const directory = createGatewayDirectory({
-    read: parts.database.read,
+    database: parts.database,
     sharing,
     store: sqlAssignmentStore,
     isOwnTool: (toolId) => parts.views.own.find(toolId)?.name === toolId,
     manifestTools: parts.manifestTools,
+    subAgents: parts.subAgents,
   })
   parts.views.connect(opened.tools, directory)
+  const modelProxies = createModelProxyDirectory({ read: parts.database.read, sharing, clock: deps.clock })
   const content = opened.contentOf(directory)
   return {
     upstreamContent: content,
@@ -58,12 +89,17 @@ export async function openGovernanceWing(deps: AppDeps, parts: GovernanceWingPar
       secretLinks: secrets.links,
       mcpServers: opened.service,
       gateways,
+      limits: openLimits(deps, { ...parts, sharing }),
+      modelProxies: createModelProxyService({ profiles: sqlProfileStore, sharing, noteChange: modelProxies.forget }),
+      ...openPolicyServices(deps, { ...parts, assignments }),
     },
     links: secrets.links,
     authorizations: opened.authorizations,
     upstreamTools: opened.tools,
     directory,
+    modelProxies,
     noteToolChange: noteChange,
+    providerTokens,
     async close() {
       await opened.close()
       await secrets.close()

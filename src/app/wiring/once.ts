@@ -1,5 +1,5 @@
 /** Makes it when it is first asked for, once. */
-export type Once<T> = (() => Promise<T>) &
+type Once<T> = (() => Promise<T>) &
   Readonly<{
     /** What has been made, without making it; undefined also when making it failed. */
     made(): Promise<T | undefined>

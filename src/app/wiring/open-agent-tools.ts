@@ -1,7 +1,7 @@
 import type { ToolInvoker } from '../../contract/tool-invoker.ts'
 import { type CommandService, createCommandService } from '../../domains/commands/service.ts'
 import { createFileService, type FileService } from '../../domains/files/service.ts'
-import { pathBoundaries, requireHost } from '../../domains/policies/policy-evaluator.ts'
+import { pathBoundaries, requireHost } from '../../domains/security-contexts/policy-evaluator.ts'
 import { createWebService, type WebService } from '../../domains/web/service.ts'
 import { createPersonalWorkspaces } from '../../domains/workspaces/personal.ts'
 import type { WorkspaceService } from '../../domains/workspaces/service.ts'
@@ -9,7 +9,7 @@ import { createHttpClient } from '../../web-client/http-client.ts'
 import { createPageReader } from '../../web-client/page-reader.ts'
 import type { AppDeps } from '../build-app.ts'
 
-export type AgentTools = Readonly<{ files: FileService; commands: CommandService; web: WebService }>
+type AgentTools = Readonly<{ files: FileService; commands: CommandService; web: WebService }>
 
 /** What agents work with: files and commands in a workspace of their own, and the web. */
 export function openAgentTools(

@@ -8,11 +8,12 @@ import type { UserTeams } from '../../contract/user-teams.ts'
 import type { KnownTools } from '../../domains/agents/known-tools.ts'
 import type { AgentManifest } from '../../domains/agents/manifest.ts'
 import type { ActivityLog, AgentTemplate, ScheduleSetter, ToolAssigner } from '../../domains/agents/ports.ts'
-import { type AgentRegistry, createAgentRegistry } from '../../domains/agents/registry.ts'
 import { type AgentSearch, createAgentSearch } from '../../domains/agents/search.ts'
+import { type AgentService, createAgentService } from '../../domains/agents/service.ts'
 import { createTemplates } from '../../domains/agents/templates.ts'
 import { skipOf } from '../../domains/executions/skip-judge.ts'
 import type { AssignmentDeps } from '../../domains/gateways/assignments.ts'
+import { sourceFinder } from '../../domains/people/provider-tokens.ts'
 import { createRuntimeRegistry, type RuntimeRegistry } from '../../domains/platform/runtimes.ts'
 import { createPlatformService, type PlatformDeps, type PlatformService } from '../../domains/platform/service.ts'
 import { createProfileService } from '../../domains/profiles/service.ts'
@@ -23,13 +24,15 @@ import type { ToolViews } from '../../tools/runtime/tool-views.ts'
 import type { AppDeps } from '../build-app.ts'
 import type { Config } from '../config.ts'
 import { displayedConfig } from '../displayed-config.ts'
+import type { OpenedPeople } from './open-people.ts'
 import type { OpenedPolicies } from './open-policies.ts'
 import { openToolAssignments } from './open-tool-assignments.ts'
+import { tokenSourcesOf } from './provider-sign-in.ts'
 
 const templateFolder = new URL('../../../templates/agents/', import.meta.url)
 
-export type OpenedAgents = Readonly<{
-  registry: AgentRegistry
+type OpenedAgents = Readonly<{
+  registry: AgentService
   platform: PlatformService
   /** Which image of the workspaces stands for `spec.runtime`. */
   runtimes: RuntimeRegistry
@@ -37,7 +40,7 @@ export type OpenedAgents = Readonly<{
   search: AgentSearch
 }>
 
-export type AgentParts = Readonly<{
+type AgentParts = Readonly<{
   embedder: Embedder | undefined
   rankTools: PlatformDeps['rankTools']
   /** Where the workspaces of this state have their images. */
@@ -47,6 +50,7 @@ export type AgentParts = Readonly<{
   userTeams: UserTeams
   views: ToolViews
   noteToolChange: AssignmentDeps['noteChange']
+  people: Pick<OpenedPeople, 'providers'>
   activity: ActivityLog
   schedules: ScheduleSetter
   health: PlatformDeps['health']
@@ -70,7 +74,7 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
       nearest: (name) => names.nearest(name, 1)[0],
     }
   }
-  const registry = createAgentRegistry({
+  const registry = createAgentService({
     store: sqlAgentStore,
     profiles: sqlProfileStore,
     sharing: createProfileService({ store: sqlProfileStore, teams: parts.userTeams, random }),
@@ -123,9 +127,14 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
 const toolAssignerOf = ({
   tools,
   views,
+  people,
   noteToolChange,
-}: Pick<AgentParts, 'tools' | 'views' | 'noteToolChange'>): ToolAssigner => ({
-  ...openToolAssignments({ views, noteChange: noteToolChange }),
+}: Pick<AgentParts, 'tools' | 'views' | 'people' | 'noteToolChange'>): ToolAssigner => ({
+  ...openToolAssignments({
+    views,
+    subjects: { sourceAt: sourceFinder(tokenSourcesOf(people.providers)) },
+    noteChange: noteToolChange,
+  }),
   isOwn: (toolId) => views.own.names.has(toolId),
   describe(principal, names) {
     const described = new Map(tools.describe(principal, names).map(({ name, description }) => [name, description]))

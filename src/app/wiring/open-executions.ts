@@ -6,6 +6,7 @@ import type { Models } from '../../domains/executions/model.ts'
 import type { AgentDirectory, ExecutionDeps, SnapshotService, WorkspaceAccess } from '../../domains/executions/ports.ts'
 import { createExecutionService, type ExecutionService } from '../../domains/executions/service.ts'
 import type { HttpSender, SecretResolver } from '../../domains/runs/ports.ts'
+import type { TrustKeeper } from '../../domains/trust/service.ts'
 import type { WebClient } from '../../domains/web/ports.ts'
 import { createEngine } from '../../engine/engine.ts'
 import type { Engine, Run, RunEvent } from '../../engine/ports.ts'
@@ -23,12 +24,17 @@ import type { OwnerWatch } from './open-owner-watch.ts'
 import type { OpenedPolicies } from './open-policies.ts'
 import type { OpenedWorkspaces } from './open-workspaces.ts'
 
-export type OpenedExecutions = Readonly<{ engine: Engine; service: ExecutionService }>
+type OpenedExecutions = Readonly<{ engine: Engine; service: ExecutionService }>
 
 /** The engine of this machine. What is registered with it begins when `begin` is called. */
 export function openEngine(
   { config, clock, logger, random }: AppDeps,
-  parts: Readonly<{ database: Database; workspaces: OpenedWorkspaces; ownerWatch: OwnerWatch }>,
+  parts: Readonly<{
+    database: Database
+    workspaces: OpenedWorkspaces
+    ownerWatch: OwnerWatch
+    trust: Pick<TrustKeeper, 'inherit'>
+  }>,
 ): Engine {
   const engine = createEngine({
     ...parts.workspaces.backendDeps,
@@ -41,6 +47,14 @@ export function openEngine(
     concurrentMax: config.executions.max_concurrent,
     pendingMax: limits.pendingRunsMax,
     reconcileMs: limits.runReconcileMs,
+    noteStarted: (tx, { kind, principal, subjectId, startedAtMs: nowMs }, caller, copiedFrom) =>
+      parts.trust.inherit(tx, {
+        principal,
+        caller,
+        nowMs,
+        ...(kind === 'execution' && { agentId: subjectId }),
+        ...(copiedFrom !== undefined && { copiedFrom }),
+      }),
   })
   parts.ownerWatch.onRevoked((tenant, owner) => {
     engine
@@ -113,7 +127,7 @@ export function openExecutions(
 /** A program that is only replayed reaches nothing: what it would do is answered by the record. */
 function withoutEffects(invoker: ToolInvoker): Pick<ExecutionDeps, 'invoker' | 'models' | 'http'> {
   const refuse = async (): Promise<never> => {
-    throw new Error('a replay does nothing')
+    throw new Error('a replay has no effects')
   }
   // Which aliases there are now says nothing about a run of then.
   const models = { aliases: () => [], requireAlias() {}, generate: refuse }

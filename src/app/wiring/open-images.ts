@@ -16,7 +16,7 @@ import { supervisorOptions } from './open-backend.ts'
 export type { ImageSource } from '../../supervisor/images/build-image.ts'
 
 /** `createdAtMs` is null for `host` before any workspace has used it. */
-export type ListedImage = Omit<ImageInfo, 'createdAtMs'> & Readonly<{ createdAtMs: number | null }>
+type ListedImage = Omit<ImageInfo, 'createdAtMs'> & Readonly<{ createdAtMs: number | null }>
 
 /** The images of the workspaces whose records are in the configured store. */
 export type ImageService = Readonly<{
@@ -32,7 +32,7 @@ export function openImages({ config, version }: { config: Config; version: strin
   if (config.mode === 'TEST') {
     throw new AppError(
       'ERR_MODE_REFUSED',
-      'In mode TEST workspaces are in a directory of their own that is gone afterwards, and start from the image host. Choose another mode.',
+      'In mode TEST, workspaces are in a temporary directory and start from the image host. Choose another mode.',
       { field: 'mode' },
     )
   }

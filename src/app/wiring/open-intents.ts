@@ -1,6 +1,6 @@
 import type { Database } from '../../contract/database.ts'
 import type { ToolInvoker } from '../../contract/tool-invoker.ts'
-import type { AgentRegistry } from '../../domains/agents/registry.ts'
+import type { AgentService } from '../../domains/agents/service.ts'
 import type { Models } from '../../domains/executions/model.ts'
 import type { ExecutionDeps } from '../../domains/executions/ports.ts'
 import type { ExecutionService } from '../../domains/executions/service.ts'
@@ -9,19 +9,19 @@ import { createIntentService, type IntentService } from '../../domains/intents/s
 import type { Engine, Finalizer, Program } from '../../engine/ports.ts'
 import type { AppDeps } from '../build-app.ts'
 
-export type OpenedIntents = Readonly<{ intents: IntentService; authoring: AuthoringService }>
+type OpenedIntents = Readonly<{ intents: IntentService; authoring: AuthoringService }>
 
 type Parts = Readonly<{
   engine: Engine
   database: Database
-  agents: AgentRegistry
+  agents: AgentService
   executions: ExecutionService
   models: Models
   invoker: ToolInvoker
   imageOf: ExecutionDeps['imageOf']
 }>
 
-/** From wishes to agents, workflows and results. What runs a wish is loaded with the first of them. */
+/** From requests in words to agents, workflows and results. What runs an intent is loaded with the first one. */
 export function openIntents(deps: AppDeps, parts: Parts): OpenedIntents {
   const { engine, agents, executions, models, invoker, database } = parts
   let loaded: Promise<Readonly<{ program: Program; finalizer: Finalizer }>> | undefined

@@ -39,13 +39,13 @@ async function record(database: Database, path: string, identity: LogIdentity): 
 const keyMissing = (path: string, logId: string): AppError =>
   new AppError(
     'ERR_INIT_FAILED',
-    `The log of this store was begun under the key of log ${logId}, and ${path} does not hold that key. Copy it from the server that began the log, or restore it from a backup.`,
+    `The log of this store was started with the key of log ${logId}, and ${path} does not contain that key. Copy it from the server that started the log, or restore it from a backup.`,
     { field: 'data_dir', log_id: logId },
   )
 
 const otherStore = (path: string, logId: string): AppError =>
   new AppError(
     'ERR_INIT_FAILED',
-    `${path} is the key of log ${logId}, which is not in this store. Restore the store that had it; to begin a new log here, move the key and the checkpoints beside it away first.`,
+    `${path} is the key of log ${logId}, which is not in this store. Restore the store that had it; to start a new log here, first move the key and its checkpoints away.`,
     { field: 'data_dir', log_id: logId },
   )

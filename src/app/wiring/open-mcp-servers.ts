@@ -7,7 +7,7 @@ import { limits } from '../../contract/limits.ts'
 import { canModify } from '../../contract/sharing.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import type { UpstreamContent } from '../../contract/upstream-content.ts'
-import type { UpstreamTools } from '../../contract/upstream-tools.ts'
+import type { Subjects, UpstreamTools } from '../../contract/upstream-tools.ts'
 import type { AssignmentDeps, ToolAssignments } from '../../domains/gateways/assignments.ts'
 import { type Authorizations, createAuthorizations } from '../../domains/mcp-servers/authorizations.ts'
 import { createCatalog, type TeamDirectory } from '../../domains/mcp-servers/catalog.ts'
@@ -30,6 +30,7 @@ import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
 import type { ToolViews } from '../../tools/runtime/tool-views.ts'
 import type { AppDeps } from '../build-app.ts'
 import { once } from './once.ts'
+import { linkOrigin } from './open-people.ts'
 import type { OpenedSecrets } from './open-secrets.ts'
 import { openToolAssignments } from './open-tool-assignments.ts'
 import { createServerWorkspaces, type ServerWorkspaceParts } from './server-workspaces.ts'
@@ -45,7 +46,13 @@ export type OpenedMcpServers = Readonly<{
 }>
 
 export type McpServerParts = ServerWorkspaceParts &
-  Readonly<{ database: Database; directory: string; views: Pick<ToolViews, 'own'>; sharing: ProfileService }>
+  Readonly<{
+    database: Database
+    directory: string
+    views: Pick<ToolViews, 'own'>
+    sharing: ProfileService
+    subjects: Subjects
+  }>
 
 /** The MCP servers behind this one. What connects to them is loaded when the first is used. */
 export async function openMcpServers(
@@ -65,7 +72,7 @@ export async function openMcpServers(
       (error: unknown) => logger.warn('a change of MCP servers was not announced', { cause: String(error) }),
     )
   }
-  const assignments = openToolAssignments({ views: parts.views, noteChange })
+  const assignments = openToolAssignments({ ...parts, noteChange })
   const shared = { store, secrets, runtime, teams, random, noteChange }
   const catalog = createCatalog(shared)
   const grants = createGrants({ store, secrets, oauth: runtime.oauth, database, clock, noteChange })
@@ -89,7 +96,14 @@ export async function openMcpServers(
     database,
     clock,
   })
-  const exchange = createCredentialExchange({ secrets, oauth: runtime.oauth, database, clock })
+  const exchange = createCredentialExchange({
+    secrets,
+    oauth: runtime.oauth,
+    subjects: parts.subjects,
+    origin: linkOrigin(deps.config),
+    database,
+    clock,
+  })
   const tools = createUpstreamTools({
     store,
     database,
@@ -120,8 +134,7 @@ export async function openMcpServers(
         store,
         read: database.read,
         runtime,
-        deployments,
-        deploymentFor: tools.deploymentFor,
+        addressFor: tools.addressFor,
         gateways,
       }),
     async close() {
@@ -213,6 +226,7 @@ function lazyRuntime(deps: AppDeps, parts: McpServerParts): UpstreamRuntime {
     listTools: async (...args) => (await load()).listTools(...args),
     callTool: async (...args) => (await load()).callTool(...args),
     ask: async (...args) => (await load()).ask(...args),
+    subscribe: async (...args) => (await load()).subscribe(...args),
     checkAddress: async (...args) => (await load()).checkAddress(...args),
     remove: async (...args) => (await load()).remove(...args),
     stop: async (...args) => await made?.stop(...args),

@@ -14,16 +14,19 @@ export const openModels = ({ config, clock }: Readonly<{ config: Config; clock: 
     ask: async (...args) => (await import('../../models/ask-provider.ts')).askProvider(...args),
   })
 
-type Given = Config['models']
+type ModelsConfig = Config['models']
 
 /** Refuses what no variable of the environment would mend. */
-export function requireModels({ providers, ...input }: Given): void {
+export function requireModels({ providers, ...input }: ModelsConfig): void {
   for (const field of ['default_provider', 'fallback_provider'] as const) {
     const name = input[field]
     if (name === undefined || providers.some((provider) => provider.enabled && provider.name === name)) continue
     throw badSetting(field, `there is no enabled provider '${name}' in models.providers`)
   }
 }
+
+/** Those that are enabled and whose keys are there. */
+export const providersOf = (config: Config): readonly ProviderSettings[] => settingsOf(config).providers
 
 function settingsOf(config: Config): ModelsSettings {
   const input = config.models
@@ -50,12 +53,19 @@ function settingsOf(config: Config): ModelsSettings {
   }
 }
 
-function providerOf({ name, type, endpoint, api_key, stream, models }: Given['providers'][number]): ProviderSettings {
+function providerOf({
+  name,
+  type,
+  endpoint,
+  api_key,
+  stream,
+  models,
+}: ModelsConfig['providers'][number]): ProviderSettings {
   const apiKey = api_key === undefined ? null : process.env[api_key.slice('env:'.length)]!
   return { name, type, endpoint: endpoint ?? null, apiKey, isStreamed: stream, models: models.map(modelOf) }
 }
 
-function modelOf(input: Given['providers'][number]['models'][number]): ModelSettings {
+function modelOf(input: ModelsConfig['providers'][number]['models'][number]): ModelSettings {
   const flat = input.cost_per_1k_tokens === undefined ? null : input.cost_per_1k_tokens * 1000
   return {
     alias: input.alias,

@@ -102,7 +102,7 @@ export function openOwnerWatch(
     ownerRevoked: tell,
     userChanged(tenant, userId) {
       notifyOfUser(tenant, userIdentity(userId)).catch((error) =>
-        logger.warn('telling of a changed user failed', { cause: String(error) }),
+        logger.warn('notifying of a changed user failed', { cause: String(error) }),
       )
     },
     onSignedOut(listener) {

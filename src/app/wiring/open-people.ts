@@ -9,6 +9,7 @@ import type { LogIdentity } from '../../domains/log/ports.ts'
 import { createPasswords } from '../../domains/people/password.ts'
 import type { Mailer } from '../../domains/people/ports.ts'
 import { createPeoplePrincipals, type PeoplePrincipals } from '../../domains/people/principals.ts'
+import type { ProviderTokens } from '../../domains/people/provider-tokens.ts'
 import { checkEmail, checkPassword, principalOfUser } from '../../domains/people/rules.ts'
 import { createPeopleService, openInvitation, type PeopleService } from '../../domains/people/service.ts'
 import { createClientTokens } from '../../domains/people/service-clients.ts'
@@ -22,19 +23,23 @@ import type { AppDeps } from '../build-app.ts'
 import type { Config } from '../config.ts'
 import { once } from './once.ts'
 import type { OwnerWatch } from './open-owner-watch.ts'
-import { callAs, createProviderSignIn, usableProviders } from './provider-sign-in.ts'
+import { type ConfiguredProvider, callAs, createProviderSignIn, usableProviders } from './provider-sign-in.ts'
 
 export type OpenedPeople = Readonly<{
   service: PeopleService
   principals: PeoplePrincipals
   gate: PeopleGate
+  accounts(): Promise<Accounts>
+  providers: readonly ConfiguredProvider[]
 }>
 
-export type PeopleParts = Readonly<{
+type PeopleParts = Readonly<{
   database: Database
   ownerWatch: OwnerWatch
   logIdentity: LogIdentity
   host(): ToolHost
+  /** There once the secrets are open. */
+  providerTokens(): Promise<ProviderTokens>
 }>
 
 /** People and who they are. better-auth is loaded with the first page or authorisation; a session or a token needs none of it. */
@@ -53,7 +58,7 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
     random,
     passwords,
     providers: providers.map(({ rules }) => rules),
-    linkOrigin: config.public_url === undefined ? listeningOrigin(config) : new URL(config.public_url).origin,
+    linkOrigin: linkOrigin(config),
     noteRevoked: ownerWatch.userChanged,
     mailer: mailerOf(deps),
     clients,
@@ -80,6 +85,7 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
     guard,
     clock,
     host,
+    keepTokens: async (...args) => await (await parts.providerTokens()).keep(...args),
   })
   const gate: PeopleGate = {
     accounts,
@@ -95,7 +101,22 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
       } finally {
         release()
       }
-      throw new AppError('ERR_UNAUTHENTICATED', 'The e-mail address or the password is not right.')
+      throw new AppError('ERR_UNAUTHENTICATED', 'The e-mail address or the password is wrong.')
+    },
+    async signInWithPasskey(origin, response, { address, headers }) {
+      const release = await guard.admit({ email: '', address, nowMs: clock.nowMs() })
+      try {
+        const signedIn = await (await accounts()).passkeys.signIn(origin, response, headers)
+        const attempt = { email: signedIn?.email ?? '', address, nowMs: clock.nowMs() }
+        await guard.note(attempt, signedIn === undefined ? 'refused' : 'signed_in')
+        if (signedIn !== undefined) return signedIn.cookies
+      } finally {
+        release()
+      }
+      throw new AppError(
+        'ERR_UNAUTHENTICATED',
+        'This passkey is not known here, or it was not verified. Try another way.',
+      )
     },
     providers,
     finishProviderSignIn,
@@ -106,19 +127,19 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
     },
     async acceptInvitation(token, { name, password }) {
       const found = await openInvitation(store, database.read, token, clock.nowMs())
-      if (found === undefined) throw new AppError('ERR_NOT_FOUND', 'This link was used, cancelled or is too old.')
+      if (found === undefined) throw new AppError('ERR_NOT_FOUND', 'This link was used, was cancelled or has expired.')
       checkPassword(password)
       const invited = { ...found, id: found.userId ?? found.id, email: checkEmail(found.email), name: '' }
       const args = { token, ...(name === '' ? {} : { name }), password }
       await callAs(host(), principalOfUser(invited, []), 'invitation_accept', args)
       return found.email
     },
-    async makeRoomForClient() {
+    async requireClientCapacity() {
       if ((await store.countClients(database.read)) < limits.oauthClientsMax) return
-      const isRoom = await database.write(LOCAL_TENANT, (tx) =>
+      const hasCapacity = await database.write(LOCAL_TENANT, (tx) =>
         store.deleteUnusedClients(tx, limits.oauthClientsRemoved),
       )
-      if (isRoom) return
+      if (hasCapacity) return
       throw new AppError('ERR_BUSY', 'Too many clients have registered. Try again later.', { retry_after_ms: 60_000 })
     },
     async ensureResource(identifier) {
@@ -127,7 +148,7 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
       await database.write(LOCAL_TENANT, (tx) => store.insertResource(tx, { id, identifier, atMs: clock.nowMs() }))
     },
   }
-  return { service, principals, gate }
+  return { service, principals, gate, accounts, providers }
 }
 
 function mailerOf({ config: { smtp }, logger }: AppDeps): (() => Promise<Mailer>) | undefined {
@@ -138,6 +159,10 @@ function mailerOf({ config: { smtp }, logger }: AppDeps): (() => Promise<Mailer>
     return createMailer({ host, port, user, password: password?.reveal(), from: from!, tls }, logger)
   })
 }
+
+/** Where links lead when a call does not come over HTTP. */
+export const linkOrigin = (config: Config): string =>
+  config.public_url === undefined ? listeningOrigin(config) : new URL(config.public_url).origin
 
 /** Where a server with this configuration listens; good for links while nobody has said how clients know it. */
 function listeningOrigin({ host, port, tls_cert }: Config): string {

@@ -1,6 +1,6 @@
 import { type Capability, type SecurityContext, toSubcommandAllowlist } from '../../contract/security-context.ts'
-import { createPolicyEvaluator, type PolicyEvaluator } from '../../domains/policies/policy-evaluator.ts'
-import { type ContextRegistry, createContextRegistry } from '../../domains/policies/shipped-contexts.ts'
+import { createPolicyEvaluator, type PolicyEvaluator } from '../../domains/security-contexts/policy-evaluator.ts'
+import { type ContextRegistry, createContextRegistry } from '../../domains/security-contexts/shipped-contexts.ts'
 import type { AppDeps } from '../build-app.ts'
 
 type Configured = AppDeps['config']['security_contexts'][number]

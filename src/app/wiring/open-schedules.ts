@@ -4,11 +4,11 @@ import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { ToolInvoker } from '../../contract/tool-invoker.ts'
 import type { ReadTx } from '../../contract/tx.ts'
-import type { AgentRegistry } from '../../domains/agents/registry.ts'
+import type { AgentService } from '../../domains/agents/service.ts'
 import { type ExecutionService, runOwnerOf } from '../../domains/executions/service.ts'
 import type { Schedule, SubjectKind } from '../../domains/schedules/ports.ts'
-import { createScheduleRegistry, type ScheduleRegistry } from '../../domains/schedules/schedule-registry.ts'
 import { createScheduler, type Scheduler, type SchedulerDeps } from '../../domains/schedules/scheduler.ts'
+import { createScheduleService, type ScheduleService } from '../../domains/schedules/service.ts'
 import { scheduledRequest } from '../../domains/workflows/scheduled-request.ts'
 import type { WorkflowService } from '../../domains/workflows/service.ts'
 import type { Engine } from '../../engine/ports.ts'
@@ -17,11 +17,11 @@ import { sqlScheduleStore } from '../../stores/sql/schedule-store.ts'
 import type { AppDeps } from '../build-app.ts'
 import type { OpenedWorkspaces } from './open-workspaces.ts'
 
-type Started = Readonly<{ agents: AgentRegistry; executions: ExecutionService; workflows: WorkflowService }>
+type Started = Readonly<{ agents: AgentService; executions: ExecutionService; workflows: WorkflowService }>
 type StartingCall = Parameters<SchedulerDeps['start']>[0]
 
-export type OpenedSchedules = Readonly<{
-  registries: Readonly<Record<SubjectKind, ScheduleRegistry>>
+type OpenedSchedules = Readonly<{
+  registries: Readonly<Record<SubjectKind, ScheduleService>>
   scheduler: Scheduler
   /** Agents and workflows tell of their schedules, and schedules start them: that half is handed in once it is there. */
   connect(started: Started): void
@@ -59,8 +59,8 @@ export function openSchedules(
       (schedule.kind === 'agent' ? startAgent : startWorkflow)({ ...connected!, tools }, call, schedule, reason),
     reconcileMs: limits.runReconcileMs,
   })
-  const invoker = (kind: SubjectKind): ScheduleRegistry =>
-    createScheduleRegistry({
+  const invoker = (kind: SubjectKind): ScheduleService =>
+    createScheduleService({
       store: sqlScheduleStore,
       kind,
       ...startedWith[kind],

@@ -6,7 +6,7 @@ import { sqlWorkspaceStore } from '../../stores/sql/workspace-store.ts'
 import type { AppDeps } from '../build-app.ts'
 import type { OpenedWorkspaces } from './open-workspaces.ts'
 
-export type OpenedTeams = Readonly<{ service: TeamService; close(): Promise<void> }>
+type OpenedTeams = Readonly<{ service: TeamService; close(): Promise<void> }>
 
 /** The teams of this machine, on its workspaces; their tasks go on from where they were. */
 export function openTeams(

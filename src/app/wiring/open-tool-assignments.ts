@@ -1,4 +1,5 @@
 import { LOCAL_OWNER, userIdOf } from '../../contract/principal.ts'
+import type { Subjects } from '../../contract/upstream-tools.ts'
 import { type AssignmentDeps, createToolAssignments, type ToolAssignments } from '../../domains/gateways/assignments.ts'
 import { exchangeProblem } from '../../domains/mcp-servers/exchanged-credentials.ts'
 import { sqlAssignmentStore } from '../../stores/sql/assignment-store.ts'
@@ -6,13 +7,14 @@ import { sqlMcpServerStore } from '../../stores/sql/mcp-server-store.ts'
 import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
 import type { ToolViews } from '../../tools/runtime/tool-views.ts'
 
-export type ToolAssignmentParts = Readonly<{
+type ToolAssignmentParts = Readonly<{
+  subjects: Pick<Subjects, 'sourceAt'>
   views: Pick<ToolViews, 'own'>
   noteChange: AssignmentDeps['noteChange']
 }>
 
 /** The tools of gateways and agents; agents and gateways are in different wings, and have one table. */
-export const openToolAssignments = ({ views, noteChange }: ToolAssignmentParts): ToolAssignments =>
+export const openToolAssignments = ({ views, subjects, noteChange }: ToolAssignmentParts): ToolAssignments =>
   createToolAssignments({
     store: sqlAssignmentStore,
     servers: sqlMcpServerStore,
@@ -32,8 +34,6 @@ export const openToolAssignments = ({ views, noteChange }: ToolAssignmentParts):
       if (user === undefined) return { isMember: false, isAdmin: false, teams: [] }
       return { isMember: true, isAdmin: user.role === 'admin', teams: await sqlPeopleStore.teamsOf(read, userId) }
     },
-    // A call would find no token to exchange: no way to sign in here leaves one of the identity provider with the caller.
-    exchangeProblem: (item) =>
-      exchangeProblem(item) ?? 'callers come without a token of the identity provider as yet; use static or dynamic',
+    exchangeProblem: (item) => exchangeProblem(item, subjects),
     noteChange,
   })

@@ -3,7 +3,7 @@ import { errorEnvelope } from '../../contract/error-envelope.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { ContentBlock } from '../../contract/raw-answer.ts'
 import type { DescribedTool, InvocationResult, ToolInvoker } from '../../contract/tool-invoker.ts'
-import { requireAllowed } from '../../domains/policies/policy-evaluator.ts'
+import { requireAllowed } from '../../domains/security-contexts/policy-evaluator.ts'
 import { ownerRevokedError } from '../../engine/core.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { CallTool } from '../../tools/runtime/call-tool.ts'
@@ -32,7 +32,7 @@ export function createToolInvoker(
       connected = callTool
     },
     async call(asked, name, args, { transport, signal, progress, environment }) {
-      if (connected === undefined) throw new Error('a tool was called before the pipeline was there')
+      if (connected === undefined) throw new Error('a tool was called before the pipeline was ready')
       const toolset = views.own.find(name)?.definition.toolset
       if (toolset !== undefined && hiddenToolsets.has(toolset)) return refused(name)
       const isTidying = transport === 'engine' && tidying.has(name)
@@ -99,7 +99,7 @@ export function createToolInvoker(
 const textOf = ({ type, text }: ContentBlock): string => (typeof text === 'string' ? text : `[${String(type)}]`)
 
 function refused(name: string): InvocationResult {
-  const message = `'${name}' is not for agents and workflows. Call it yourself.`
+  const message = `'${name}' is not available to agents and workflows. Call it yourself.`
   return refusedWith(name, new AppError('ERR_PERMISSION_DENIED', message))
 }
 

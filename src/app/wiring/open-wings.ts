@@ -2,6 +2,8 @@ import type { GatewayDirectory } from '../../contract/gateway-directory.ts'
 import type { UpstreamContent } from '../../contract/upstream-content.ts'
 import type { UpstreamTools } from '../../contract/upstream-tools.ts'
 import type { Authorizations } from '../../domains/mcp-servers/authorizations.ts'
+import type { ModelProxyDirectory } from '../../domains/model-proxies/directory.ts'
+import type { ProviderTokens } from '../../domains/people/provider-tokens.ts'
 import type { SecretLinks } from '../../domains/secrets/links.ts'
 import type { RunFeed } from '../../http/rest-routes.ts'
 import { sqlPendingWork } from '../../stores/sql/pending-work.ts'
@@ -34,25 +36,30 @@ const wings: Readonly<Record<Toolset, 'core' | 'workspaces' | 'agents' | 'govern
   workflows: 'agents',
   intents: 'agents',
   platform: 'agents',
+  limits: 'governance',
   secrets: 'governance',
   'mcp-servers': 'governance',
   gateways: 'governance',
+  'model-proxies': 'governance',
+  policies: 'governance',
 }
 
 /** Parts of the program that are loaded and opened when they are first used, or when the store has work for them. */
-export type Wings = Readonly<{
+type Wings = Readonly<{
   openFor(toolset: Toolset): Promise<void>
   runs: RunFeed
   secretLinks: Pick<SecretLinks, 'open'>
   authorizations: Pick<Authorizations, 'open'>
   upstreamTools(): Promise<UpstreamTools>
   gateways: Pick<GatewayDirectory, 'find'>
+  modelProxies(): Promise<Pick<ModelProxyDirectory, 'find'>>
   upstreamContent(): Promise<UpstreamContent>
+  providerTokens(): Promise<ProviderTokens>
   close(): Promise<void>
 }>
 
 type Parts = WorkspaceWingParts &
-  Omit<GovernanceWingParts, 'workspaces' | 'manifestTools'> &
+  Omit<GovernanceWingParts, 'workspaces' | 'manifestTools' | 'subAgents'> &
   Omit<AgentWingParts, 'workspaceWing' | 'embedder' | 'noteToolChange'> &
   Readonly<{ embedder: SharedEmbedder }>
 
@@ -89,6 +96,17 @@ export async function openWings(
         const { services } = await agents()
         return (await services.agents.resolve(parts.database.read, principal, agentId)).manifest.tools
       },
+      async subAgents(principal, agentId) {
+        const { services } = await agents()
+        const { delegationName } = await import('../../domains/executions/delegation.ts')
+        const found = await services.agents.subAgentsOf(parts.database.read, principal, agentId)
+        const taken = new Set<string>()
+        return found.map((agent) => {
+          const toolName = delegationName(agent, taken)
+          taken.add(toolName)
+          return { id: agent.id, toolName, displayName: agent.name, description: agent.description }
+        })
+      },
     })
     add(wing.services)
     return wing
@@ -112,6 +130,8 @@ export async function openWings(
     },
     upstreamTools: async () => (await governance()).upstreamTools,
     upstreamContent: async () => (await governance()).upstreamContent,
+    providerTokens: async () => (await governance()).providerTokens,
+    modelProxies: async () => (await governance()).modelProxies,
     gateways: { find: async (...args) => (await governance()).directory.find(...args) },
     secretLinks: { open: async (...args) => (await governance()).links.open(...args) },
     authorizations: { open: async (...args) => (await governance()).authorizations.open(...args) },

@@ -85,7 +85,7 @@ export function openWorkflows({ config, clock, random }: AppDeps, parts: Parts):
 const noVirtualMachine = (agent: string): AppError =>
   new AppError(
     'ERR_INVALID_INPUT',
-    `isolation: cannot be firecracker for '${agent}', which has files or commands: no virtual machines are run here; write inherit.`,
+    `isolation: cannot be firecracker for '${agent}', which has files or commands: this server runs no virtual machines; write inherit.`,
     { field: 'isolation' },
   )
 

@@ -18,7 +18,7 @@ export type OpenedWorkspaces = Readonly<{
   service: WorkspaceService
   /** What they stand on, for the domains that build on them. */
   backendDeps: Pick<WorkspaceDeps, 'backend' | 'owners' | 'node' | 'bootId' | 'isAlive' | 'isReadOnly'>
-  /** Settles when what a crash left has been looked after. */
+  /** Settles when recovery after a crash is done. */
   recovered: Promise<void>
   close(): Promise<void>
 }>
@@ -107,14 +107,14 @@ function watchForRevoked(
   async function reconcile(): Promise<void> {
     for (const { tenant, owner } of await service.revokedOwners()) ownerWatch.ownerRevoked(tenant, owner)
   }
-  async function reconcileInTurns(): Promise<void> {
+  async function reconcilePeriodically(): Promise<void> {
     await run(reconcile)
     if (isClosed) return
-    timer = setTimeout(() => void reconcileInTurns(), limits.revokedOwnersReconcileMs)
+    timer = setTimeout(() => void reconcilePeriodically(), limits.revokedOwnersReconcileMs)
     timer.unref()
   }
   const stopListening = ownerWatch.onRevoked((tenant, owner) => void run(() => service.ownerRevoked(tenant, owner)))
-  void reconcileInTurns()
+  void reconcilePeriodically()
   return {
     async close() {
       isClosed = true

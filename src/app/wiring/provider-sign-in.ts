@@ -4,15 +4,17 @@ import { AppError } from '../../contract/app-error.ts'
 import { rightsOf } from '../../contract/permissions.ts'
 import { type Principal, tenantId } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
+import type { TokenSource } from '../../contract/upstream-tools.ts'
 import { mayVouchFor, notAdmitted, type ProviderRules } from '../../domains/people/admission.ts'
 import type { PeopleStore } from '../../domains/people/ports.ts'
+import type { ProviderTokens } from '../../domains/people/provider-tokens.ts'
 import type { SignInGuard } from '../../domains/people/sign-in.ts'
 import type { PeopleGate } from '../../http/people-gate.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { ToolHost } from '../../tools/runtime/tool-host.ts'
 import type { Config } from '../config.ts'
 
-export type ConfiguredProvider = OidcProvider & Readonly<{ rules: ProviderRules }>
+export type ConfiguredProvider = OidcProvider & Readonly<{ rules: ProviderRules; exchangeEndpoints: readonly string[] }>
 
 /** The identity providers of the configuration, without those whose secret is not set (`unset-variables.ts` tells of them). */
 export const usableProviders = ({ oidc_providers }: Pick<Config, 'oidc_providers'>): readonly ConfiguredProvider[] =>
@@ -27,10 +29,18 @@ export const usableProviders = ({ oidc_providers }: Pick<Config, 'oidc_providers
       role: entry.default_role,
       emailDomains: entry.email_domains,
     }
-    return [{ id, name: entry.name, issuer: entry.issuer, clientId: entry.client_id, clientSecret, rules }]
+    const { name, issuer, client_id: clientId, scopes, exchange_endpoints: exchangeEndpoints } = entry
+    const assumesEmailVerified = entry.assume_email_verified
+    return [{ id, name, issuer, clientId, clientSecret, scopes, exchangeEndpoints, assumesEmailVerified, rules }]
   })
 
-export type ProviderSignInDeps = Readonly<{
+/** Those whose tokens are kept. */
+export const tokenSourcesOf = (providers: readonly ConfiguredProvider[]): readonly TokenSource[] =>
+  providers
+    .filter(({ exchangeEndpoints }) => exchangeEndpoints.length > 0)
+    .map(({ id, name, rules, exchangeEndpoints }) => ({ id, name, tenant: rules.tenant, exchangeEndpoints }))
+
+type ProviderSignInDeps = Readonly<{
   providers: readonly ConfiguredProvider[]
   accounts(): Promise<Accounts>
   store: Pick<PeopleStore, 'findUserById'>
@@ -38,6 +48,8 @@ export type ProviderSignInDeps = Readonly<{
   guard: Pick<SignInGuard, 'note'>
   clock: Clock
   host(): ToolHost
+  /** Keeps what the provider gave out for the person, for credentials by exchange. */
+  keepTokens: ProviderTokens['keep']
 }>
 
 /** A person who comes back from a provider: a user who came with it before, or one whom `user_admit` lets in. */
@@ -58,7 +70,7 @@ export function createProviderSignIn(deps: ProviderSignInDeps): PeopleGate['fini
       }
     }
 
-    return await accounts.finishProviderSignIn(origin, {
+    const finished = await accounts.finishProviderSignIn(origin, {
       provider: id,
       request,
       async admit(person) {
@@ -73,6 +85,10 @@ export function createProviderSignIn(deps: ProviderSignInDeps): PeopleGate['fini
         await deps.guard.note(attempt, 'signed_in')
       },
     })
+    const { location, cookies, sessionToken, issued } = finished
+    const { exchangeEndpoints } = deps.providers.find((entry) => entry.id === id)!
+    if (issued !== undefined && exchangeEndpoints.length > 0) await deps.keepTokens(id, sessionToken, issued)
+    return { location, cookies }
   }
 }
 

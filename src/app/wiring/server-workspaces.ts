@@ -17,7 +17,7 @@ export type ServerWorkspaceParts = Readonly<{
 }>
 
 /** The workspace of a deployment has its id in its name, so that it is found again when the deployment is removed. */
-export const MCP_WORKSPACE_PREFIX = 'mcp-'
+const MCP_WORKSPACE_PREFIX = 'mcp-'
 const nameOf = (deploymentId: string): string => `${MCP_WORKSPACE_PREFIX}${deploymentId}`
 
 const needed: readonly Permission[] = [

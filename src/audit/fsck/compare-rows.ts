@@ -24,7 +24,7 @@ export async function compareTable(
 }
 
 /** Compares rows that never change with the log while that is read, so that neither has to be kept. */
-export type OrderedComparison = Readonly<{
+type OrderedComparison = Readonly<{
   /** The rows the log makes, in order of their number. */
   expect(expected: Row): Promise<void>
   /** Everything left in the table is extra. Gives the number of rows read. */

@@ -6,7 +6,7 @@ export type EntityName = 'projects' | 'tasks' | 'thoughts' | 'sessions'
 export type Members = Readonly<Record<string, unknown>>
 export type Row = Record<string, unknown>
 
-export type EntitySpec = Readonly<{
+type EntitySpec = Readonly<{
   key: string
   /** Ids are this letter and a number; absent where the key is a free name. */
   idLetter?: string

@@ -66,7 +66,7 @@ export type FsckFinding = Readonly<{
 export type FindingInput = Readonly<Omit<FsckFinding, 'tenant' | 'message'> & { detail?: string }>
 export type ReportFinding = (finding: FindingInput) => void
 
-export type FindingList = Readonly<{
+type FindingList = Readonly<{
   forTenant(tenant: string): ReportFinding
   retained(): readonly FsckFinding[]
   /** All findings, also those beyond the number that is kept. */

@@ -12,7 +12,7 @@ import { createTreeCheck, type TreeCheck } from './tree-check.ts'
  * The independent checker: reads everything a store holds and shows that the log is whole and that the state is what
  * the log says. It shares no code with what writes the log.
  */
-export type FsckOptions = Readonly<{
+type FsckOptions = Readonly<{
   /** The name and the key of the log, from beside the store, and whether a store has had it. */
   identity?: RecordedIdentity
   /** Findings beyond this number are counted, not kept. */
@@ -23,9 +23,9 @@ export type FsckOptions = Readonly<{
   signal?: AbortSignal
 }>
 
-export type RecordedIdentity = FsckIdentity & Readonly<{ isClaimed: boolean }>
+type RecordedIdentity = FsckIdentity & Readonly<{ isClaimed: boolean }>
 
-export type FsckTenantCounts = Readonly<
+type FsckTenantCounts = Readonly<
   { tenant: string; entries: number; otherEffects: number; checkpointSize: number | null } & Record<EntityName, number>
 >
 

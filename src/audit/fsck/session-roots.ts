@@ -12,7 +12,7 @@ export type SessionRoots = Readonly<{
   finalize(session: FrozenSession): SessionSummary
 }>
 
-export type FrozenSession = Readonly<{
+type FrozenSession = Readonly<{
   sessionId: string
   taskId: string
   isDeep: boolean
@@ -21,7 +21,7 @@ export type FrozenSession = Readonly<{
   endSeq: number
 }>
 
-export type SessionSummary = Readonly<{ merkle_root: string; tree_depth: number; leaf_count: number }>
+type SessionSummary = Readonly<{ merkle_root: string; tree_depth: number; leaf_count: number }>
 
 type TrailRecord = Readonly<{ seq: number; hash: string }>
 

@@ -4,7 +4,7 @@ import type { FsckHead, FsckLogRow } from './source.ts'
 
 /**
  * Checks every stored node against the hashes of its own two children as stored, and every leaf against its record.
- * When all of these hold, all nodes are right; when one does not, the finding is at the place of the damage and not at
+ * When all of these hold, all nodes are right; when one does not, the finding is at the position of the damage and not at
  * every node above it. After missing rows, only what can still be judged is judged.
  */
 export type TreeCheck = Readonly<{

@@ -11,7 +11,7 @@ export type FoundAgent = Readonly<{ agent: Agent; profile: Profile }>
 /** The platform itself sees what is global alone. */
 export type AgentViewer = Principal | 'platform'
 
-export type AccessDeps = Readonly<{
+type AccessDeps = Readonly<{
   store: Pick<AgentStore, 'findAgent' | 'findAgentsByName' | 'listAgents'>
   profiles: Pick<ProfileStore, 'findProfile' | 'findNamed'>
 }>

@@ -21,7 +21,7 @@ import type { AgentStore, AgentVersion, ToolAssigner } from './ports.ts'
 import { agentNotFound, forPlatformOperators } from './records.ts'
 import { changedManifest, firstManifest } from './written-manifest.ts'
 
-export type AgentFields = ProfileFields &
+type AgentFields = ProfileFields &
   Readonly<{
     knowledgeBaseIds?: readonly string[] | undefined
     connectorIds?: readonly string[] | undefined
@@ -32,7 +32,7 @@ export type AgentFields = ProfileFields &
 type AgentAssignment = ToolAssignment & Readonly<{ agentId: string }>
 type ToolsForAgents = Readonly<{ assignments: readonly AgentAssignment[] }>
 
-export type AgentProfileDeps = Readonly<{
+type AgentProfileDeps = Readonly<{
   store: AgentStore
   profiles: ProfileStore
   sharing: ProfileService

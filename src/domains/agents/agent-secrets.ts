@@ -1,7 +1,7 @@
-import { type GivenIn, valuesInHandler } from '../manifests/named-secrets.ts'
+import { type FieldValues, valuesInHandler } from '../manifests/named-secrets.ts'
 import type { AgentManifest } from './manifest.ts'
 
-export const valuesInAgent = ({ env, outputHandler, execution }: AgentManifest): readonly GivenIn[] => [
+export const valuesInAgent = ({ env, outputHandler, execution }: AgentManifest): readonly FieldValues[] => [
   { field: 'spec.env', values: env },
   ...valuesInHandler('spec.output_handler', outputHandler),
   ...execution.delivery.map(({ headers }, index) => ({

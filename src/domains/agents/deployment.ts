@@ -19,7 +19,7 @@ import type { Agent, AgentDeployInput, AgentStore, ScheduleSetter } from './port
 import { agentNotFound, requireGlobal, requireName, scopeOf, tooManyAgents } from './records.ts'
 import type { Templates } from './templates.ts'
 
-export type DeploymentDeps = Readonly<{
+type DeploymentDeps = Readonly<{
   store: AgentStore
   profiles: ProfileStore
   access: AgentAccess

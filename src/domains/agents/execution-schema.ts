@@ -18,19 +18,19 @@ import {
 const consensus = oneOf(['weighted_average', 'majority', 'unanimous', 'best_of_n'], 'How several judges agree.')
 const judged = {
   criteria: text(32_768, 'What is judged.'),
-  min_score: share(0.7, 'Least score that passes.'),
-  min_confidence: share(0, 'Least confidence that passes.'),
-  timeout_seconds: seconds('Time that a judge has.').default(300),
+  min_score: share(0.7, 'Minimum score to pass.'),
+  min_confidence: share(0, 'Minimum confidence to pass.'),
+  timeout_seconds: seconds('Time limit for a judge.').default(300),
 }
-export const validatorTypes = ['exit_code', 'json_schema', 'regex', 'semantic', 'multi_judge'] as const
-export const validatorSchema = z.discriminatedUnion(
+const validatorTypes = ['exit_code', 'json_schema', 'regex', 'semantic', 'multi_judge'] as const
+const validatorSchema = z.discriminatedUnion(
   'type',
   [
     group(
       {
         type: z.literal('exit_code'),
         expected: whole(0, 255, 'Exit code that passes.').default(0),
-        min_score: share(1, 'Least score that passes.'),
+        min_score: share(1, 'Minimum score to pass.'),
       },
       'The exit code of the iteration.',
     ),
@@ -38,16 +38,16 @@ export const validatorSchema = z.discriminatedUnion(
       {
         type: z.literal('json_schema'),
         schema: jsonSchema('What the output must conform to.'),
-        min_score: share(1, 'Least score that passes.'),
+        min_score: share(1, 'Minimum score to pass.'),
       },
       'The output is JSON that conforms to a schema.',
     ),
     group(
       {
         type: z.literal('regex'),
-        pattern: text(1_024, 'Regular expression (RE2) to be found.'),
+        pattern: text(1_024, 'Regular expression (RE2) to find.'),
         target: text(1_024, 'stdout, stderr, or the path of a file below /workspace.').default('stdout'),
-        min_score: share(1, 'Least score that passes.'),
+        min_score: share(1, 'Minimum score to pass.'),
       },
       'A pattern is found.',
     ),
@@ -91,7 +91,7 @@ const httpTarget = {
 const destination = group(
   {
     name: text(128, 'Name of the destination.'),
-    condition: oneOf(['on_success', 'on_failure', 'always'], 'When it is told.').default('on_success'),
+    condition: oneOf(['on_success', 'on_failure', 'always'], 'When to notify it.').default('on_success'),
     type: oneOf(['webhook', 'rest', 'email', 'sms'], 'Kind of destination.'),
     webhook: group(httpTarget, 'Where to send the result.').optional(),
     rest: group(httpTarget, 'Where to send the result.').optional(),
@@ -113,17 +113,17 @@ export const executionSchema = group(
     llm_timeout_seconds: seconds('Time for one call of the model.').default(300),
     interrupted_calls: oneOf(
       ['retry', 'report'],
-      'What becomes of a tool call that a crash interrupted: done again, or reported to the model. Left out: done again if that is harmless.',
+      'What happens to a tool call that a crash interrupted: it is repeated, or reported to the model. By default it is repeated if that is harmless.',
     ).optional(),
     validation: listOf(validatorSchema, 32, 'Checks after each iteration, in order.').default([]),
-    tool_validation: listOf(validatorSchema, 16, 'Judges of each tool call before it is made.').default([]),
+    tool_validation: listOf(validatorSchema, 16, 'Judges that must approve each tool call before it runs.').default([]),
     delivery: group(
       { destinations: listOf(destination, 16, 'Who is told.').default([]) },
-      'Who is told the result.',
+      'Where the result is delivered.',
     ).optional(),
     memory: z.boolean(rule('must be true or false')).optional().describe('Has no effect.'),
   },
-  'How it is run.',
+  'How the agent runs.',
 )
 
 export type WrittenValidator = z.infer<typeof validatorSchema>

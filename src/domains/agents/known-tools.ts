@@ -32,7 +32,11 @@ export function toolProblemOf(
   const { toolName } = outputHandler
   if (!known.has(toolName)) return noSuchTool(field, [toolName], known)
   if (isIn(toolName, tools)) return undefined
-  return { field, message: `${field}: an agent uses no tools but those of spec.tools; add it there.`, unknown: [] }
+  return {
+    field,
+    message: `${field}: an agent may only use the tools listed in spec.tools; add it there.`,
+    unknown: [],
+  }
 }
 
 export function requireKnownTools(manifest: Pick<AgentManifest, 'tools' | 'outputHandler'>, known: KnownTools): void {

@@ -3,7 +3,7 @@ import type { Warn } from './legacy-spellings.ts'
 
 /**
  * Fields that stood elsewhere, or had other words for what they say, in manifests of earlier days. Each is moved or rewritten
- * with a remark; where the place of today is taken, it is left for the reader to warn of.
+ * with a warning; where the present field is set too, it is left for the reader to warn of.
  */
 export function moveFields(spec: YamlFields, warn: Warn): void {
   move(spec, ['delivery'], ['execution', 'delivery'], warn)
@@ -97,7 +97,7 @@ export function moderniseSchedule(schedule: YamlFields, warn: Warn): void {
   const type = schedule['cron'] === undefined ? 'interval' : 'cron'
   if (type === 'interval' && schedule['seconds'] === undefined) return
   schedule['type'] = type
-  warn('spec.schedule.type', `it is missing and taken as ${type}; write it`)
+  warn('spec.schedule.type', `it is missing, so ${type} is assumed; write it`)
 }
 
 /** Names of old for what handles the output, and for how often a request is tried again. */
@@ -125,7 +125,7 @@ export function moderniseDelivery(delivery: YamlFields, warn: Warn): void {
     const at = `spec.execution.delivery.destinations[${index}]`
     if (destination['name'] === undefined) {
       destination['name'] = `destination-${index + 1}`
-      warn(`${at}.name`, `it is missing and taken as ${String(destination['name'])}; write it`)
+      warn(`${at}.name`, `it is missing, so ${String(destination['name'])} is assumed; write it`)
     }
     for (const kind of ['webhook', 'rest']) {
       const target = destination[kind]

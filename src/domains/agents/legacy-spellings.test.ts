@@ -52,7 +52,7 @@ const cases: readonly [string, string, RegExp][] = [
     withSpec('execution: {validation: [{type: multi_judge, judges: [j], criteria: c, consensus: majority_vote}]}'),
     /validation\[0\]\.consensus: .*write majority$/,
   ],
-  ['a schedule without its type', withSpec('schedule: {cron: "0 6 * * *"}'), /schedule\.type: .*taken as cron/],
+  ['a schedule without its type', withSpec('schedule: {cron: "0 6 * * *"}'), /schedule\.type: .*so cron is assumed/],
   [
     'a destination without a name',
     withSpec('execution: {delivery: {destinations: [{type: webhook, webhook: {url: "https://a.org", method: put}}]}}'),
@@ -220,25 +220,28 @@ describe('tools written as objects', () => {
     ['{name: fs, config: {allowed_paths: /workspace}}', 'spec.tools[0].config.allowed_paths must be a list'],
     [
       'fs.read, {name: cmd.run, config: {allowed_paths: [/workspace]}}',
-      'spec.tools[1].config.allowed_paths cannot be honoured',
+      'spec.tools[1].config.allowed_paths cannot be set for a single tool',
     ],
-    ['{name: cmd, config: {max_output_bytes: 9}}', 'spec.tools[0].config.max_output_bytes cannot be honoured'],
-    ['{name: fs, config: read-only}', 'spec.tools[0].config must be a mapping'],
-    ['{name: fs, config: {write: false}}', 'spec.tools[0].config.write cannot be honoured'],
-    ['{name: fs, config: {rootDir: /workspace/a}}', 'spec.tools[0].config.rootDir cannot be honoured'],
-    ['{name: fs, mode: ro}', 'spec.tools[0].mode cannot be honoured'],
-    ['{name: cmd, config: {commands: [ls]}}', 'spec.tools[0].config.commands cannot be honoured'],
+    [
+      '{name: cmd, config: {max_output_bytes: 9}}',
+      'spec.tools[0].config.max_output_bytes cannot be set for a single tool',
+    ],
+    ['{name: fs, config: read-only}', 'spec.tools[0].config must be an object'],
+    ['{name: fs, config: {write: false}}', 'spec.tools[0].config.write cannot be set for a single tool'],
+    ['{name: fs, config: {rootDir: /workspace/a}}', 'spec.tools[0].config.rootDir cannot be set for a single tool'],
+    ['{name: fs, mode: ro}', 'spec.tools[0].mode cannot be set for a single tool'],
+    ['{name: cmd, config: {commands: [ls]}}', 'spec.tools[0].config.commands cannot be set for a single tool'],
     ['{name: cmd, config: {timeout_ceiling_secs: 9}}', 'say it in commands.timeout_ceiling_secs'],
-    ['{name: cmd, config: {env_denylist: [A]}}', 'spec.tools[0].config.env_denylist cannot be honoured'],
-    ['{name: cmd, timeout_seconds: 9}', 'spec.tools[0].timeout_seconds cannot be honoured'],
-    ['{name: web, config: {rate_limit: 9}}', 'spec.tools[0].config.rate_limit cannot be honoured'],
+    ['{name: cmd, config: {env_denylist: [A]}}', 'spec.tools[0].config.env_denylist cannot be set for a single tool'],
+    ['{name: cmd, timeout_seconds: 9}', 'spec.tools[0].timeout_seconds cannot be set for a single tool'],
+    ['{name: web, config: {rate_limit: 9}}', 'spec.tools[0].config.rate_limit cannot be set for a single tool'],
     [
       '{name: web, config: {allowed_domains: [a.org]}}, cmd.run',
-      'spec.tools[0].config.allowed_domains cannot be for web.* alone',
+      'spec.tools[0].config.allowed_domains cannot apply to web.* alone',
     ],
     [
       '{name: task_create, config: {allowed_projects: [a]}}',
-      'spec.tools[0].config.allowed_projects cannot be honoured',
+      'spec.tools[0].config.allowed_projects cannot be set for a single tool',
     ],
   ])('are refused by name where a limit cannot be held: %s', (list, expected) => {
     expect(faults(list)).toContain(expected)
@@ -247,8 +250,8 @@ describe('tools written as objects', () => {
   it('are refused where the manifest says otherwise elsewhere', () => {
     const security = '\n  security: {filesystem: {read: [/workspace], write: [/workspace/a]}, network: {mode: none}}'
     const both = '{name: fs, config: {allowed_paths: [/workspace/b]}}, {name: web, config: {allowed_domains: [a.org]}}'
-    expect(faults(both, security)).toContain('is not what spec.security.filesystem.read says')
-    expect(faults(both, security)).toContain('is not what spec.security.network says')
+    expect(faults(both, security)).toContain('contradicts spec.security.filesystem.read')
+    expect(faults(both, security)).toContain('contradicts spec.security.network')
   })
 
   it('are the tools of the server for files under its other names, and not those that are switched off', () => {

@@ -73,7 +73,7 @@ const isFields = (value: unknown): value is Written => isPlainFields(value)
  */
 export type Warn = (field: string, advice: string) => void
 /** For what would be dropped otherwise, though its author relies on it. */
-export type Refuse = (field: string, problem: string) => void
+type Refuse = (field: string, problem: string) => void
 
 export function modernise(manifest: Written, warn: Warn, refuse: Refuse): void {
   if (manifest.kind === 'AgentManifest' || manifest.kind === 'agent') {
@@ -106,7 +106,7 @@ export function modernise(manifest: Written, warn: Warn, refuse: Refuse): void {
 }
 
 /** `v1.2`, `1` and `1.0` mean one version only; anything else is refused later. */
-export function moderniseVersion(metadata: Written, warn: Warn): void {
+function moderniseVersion(metadata: Written, warn: Warn): void {
   const { version } = metadata
   if (typeof version !== 'string') return
   const whole = wholeVersion(version)
@@ -193,7 +193,7 @@ function moderniseVolumes(volumes: readonly unknown[], warn: Warn): void {
 function presume(fields: Written, name: string, value: string, at: string, warn: Warn): void {
   if (fields[name] !== undefined && fields[name] !== null) return
   fields[name] = value
-  warn(`${at}.${name}`, `it is missing and taken as ${value}; write it`)
+  warn(`${at}.${name}`, `it is missing, so ${value} is assumed; write it`)
 }
 
 function renameField(fields: Written, old: string, name: string, at: string, warn: Warn): void {

@@ -3,7 +3,7 @@ import { sha256Hex } from '../../kernel/hash.ts'
 import type { AgentManifest } from './manifest.ts'
 import type { Agent, AgentScope, AgentStore } from './ports.ts'
 
-export type Deployed = Readonly<{
+type Deployed = Readonly<{
   agent: Agent
   scope: AgentScope
   manifest: AgentManifest

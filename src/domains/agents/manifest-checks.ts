@@ -8,7 +8,7 @@ import type { WrittenValidator } from './execution-schema.ts'
 import type { WrittenManifest } from './manifest-schema.ts'
 
 /** A known field whose value cannot be honoured: `field` and what to write instead. */
-export type Refusal = (field: string, problem: string) => void
+type Refusal = (field: string, problem: string) => void
 
 /** What the shape alone does not say: fields that exclude each other, texts in other languages, and what we cannot do. */
 export function checkManifest({ spec }: WrittenManifest, refuse: Refusal): void {
@@ -56,7 +56,7 @@ function checkDispatchers({ tools, builtin_dispatchers: dispatchers }: WrittenMa
   for (const [index, { enabled, capabilities }] of dispatchers.entries()) {
     if (!enabled && isListed && capabilities.some(({ name }) => name === 'cmd.run')) {
       const field = `spec.builtin_dispatchers[${index}].enabled`
-      refuse(field, 'must be true while spec.tools has cmd.run: without its list every command could be run')
+      refuse(field, 'must be true while spec.tools has cmd.run: without this list, every command would be allowed')
     }
     for (const [position, { name, subcommand_allowlist: commands }] of capabilities.entries()) {
       if (commands === undefined || name === 'cmd.run') continue
@@ -81,13 +81,13 @@ function checkRuntime(spec: WrittenManifest['spec'], refuse: Refusal): void {
   if (isolation === 'firecracker' && runsSomething(spec)) {
     refuse(
       'spec.runtime.isolation',
-      'cannot be firecracker for an agent with files or commands: no virtual machines are run here; write inherit, or take fs.*, cmd.*, volumes, files and scripts away',
+      'cannot be firecracker for an agent with files or commands: this server runs no virtual machines; write inherit, or remove fs.*, cmd.*, volumes, files and scripts',
     )
   }
   if (runtime.image_pull_policy === 'Always') {
     refuse(
       'spec.runtime.image_pull_policy',
-      'cannot be Always: images are brought with castellan image; write IfNotPresent',
+      'cannot be Always: images are installed with castellan image and never pulled; write IfNotPresent',
     )
   }
 }
@@ -174,7 +174,7 @@ function checkSecurity(spec: WrittenManifest['spec'], refuse: Refusal): void {
   if (filesystem?.read !== undefined && filesystem.write === undefined) {
     refuse(
       'spec.security.filesystem.write',
-      'must be given for an agent that runs commands, which could write: only read would mean that nothing may be written',
+      'is required for an agent that runs commands: read alone means that nothing may be written, and commands could write',
     )
   }
   if (filesystem?.read_only === true) {
@@ -262,7 +262,7 @@ function checkSchedule(schedule: WrittenManifest['spec']['schedule'], refuse: Re
 
 function checkAdvanced(advanced: WrittenManifest['spec']['advanced'], refuse: Refusal): void {
   const cannot = 'cannot be honoured: leave it out'
-  if (advanced.warm_pool_size > 0) refuse('spec.advanced.warm_pool_size', 'must be 0: workspaces are made when needed')
+  if (advanced.warm_pool_size > 0) refuse('spec.advanced.warm_pool_size', 'must be 0: workspaces are created on demand')
   if (advanced.health_check !== undefined) refuse('spec.advanced.health_check', cannot)
   if (advanced.swarm_enabled) refuse('spec.advanced.swarm_enabled', 'must be false')
 }

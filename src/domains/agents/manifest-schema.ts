@@ -35,7 +35,7 @@ const metadata = group(
       namePattern,
       rule('must be 1 to 63 of a-z, 0-9 and hyphens, with a letter or digit at both ends'),
     ),
-    version: text(128, 'Semantic version, as a text.').regex(
+    version: text(128, 'Semantic version, as a string.').regex(
       semverPattern,
       rule('must be a semantic version such as "1.0.0"'),
     ),
@@ -53,7 +53,7 @@ const metadata = group(
 const runtime = group(
   {
     language: text(32, 'Language of a standard runtime; with version, instead of image.').optional(),
-    version: text(32, 'Version of the language, as a text.').optional(),
+    version: text(32, 'Version of the language, as a string.').optional(),
     image: text(512, 'Image instead of language and version; contains a slash.').optional(),
     image_pull_policy: oneOf(['Always', 'IfNotPresent', 'Never'], 'When an image is fetched.').default('IfNotPresent'),
     isolation: oneOf(['inherit', 'firecracker', 'docker', 'process'], 'Kind of isolation.').default('inherit'),
@@ -64,7 +64,7 @@ const runtime = group(
       .max(2, rule('must be a number from 0 to 2'))
       .optional(),
   },
-  'Where it runs and which model it asks.',
+  'Where the agent runs and which model it uses.',
 )
 
 const task = group(
@@ -82,7 +82,7 @@ const task = group(
       .max(131_072)
       .optional()
       .describe('Handlebars template of the prompt, without escaping.'),
-    input_data: z.unknown().optional().describe('Input of executions that bring none.'),
+    input_data: z.unknown().optional().describe('Default input of an execution.'),
   },
   'The task.',
 )
@@ -102,13 +102,13 @@ const security = group(
     ).optional(),
     filesystem: group(
       {
-        read: listOf(text(4_096, 'Path or glob.'), 1_000, 'What may be read; /workspace when left out.').optional(),
+        read: listOf(text(4_096, 'Path or glob.'), 1_000, 'Paths that may be read. Default: /workspace.').optional(),
         write: listOf(
           text(4_096, 'Path or glob.'),
           1_000,
-          'What may be written; when left out, nothing if read is given, else /workspace.',
+          'Paths that may be written. Default: nothing if read is set, otherwise /workspace.',
         ).optional(),
-        read_only: flag(false, 'Whether nothing may be written.'),
+        read_only: flag(false, 'Whether writing is forbidden.'),
       },
       'File policy.',
     ).optional(),
@@ -122,7 +122,7 @@ const security = group(
       'Limits.',
     ).prefault({}),
   },
-  'What it may reach and use.',
+  'What the agent may reach and use.',
 )
 
 const volume = group(
@@ -131,7 +131,7 @@ const volume = group(
       /^[a-zA-Z0-9][a-zA-Z0-9._-]*$/,
       rule('must be letters, digits, dots, hyphens'),
     ),
-    storage_class: oneOf(['ephemeral', 'persistent'], 'Whether it is kept after the execution.'),
+    storage_class: oneOf(['ephemeral', 'persistent'], 'Whether it outlives the execution.'),
     mount_path: text(1_024, '/workspace or a path below it.'),
     access_mode: oneOf(['read-only', 'read-write'], 'What the agent may do with it.'),
     size_limit: size('Size at most.'),
@@ -144,7 +144,7 @@ const volume = group(
     ttl_hours: whole(1, 8_760, 'How long an ephemeral volume is kept.').optional(),
     source: group({ volume_id: text(128, 'Volume to use.') }, 'An existing volume.').optional(),
   },
-  'A place for files.',
+  'A volume.',
 )
 
 const context = z.discriminatedUnion(
@@ -185,9 +185,10 @@ const context = z.discriminatedUnion(
 const firing = {
   enabled: flag(true, 'Whether it fires.'),
   overlap: oneOf(['skip', 'queue', 'allow'], 'What happens while the last run is not over.').default('skip'),
-  missed: oneOf(['skip', 'once'], 'Whether runs missed while the server was down are made up for by one.').default(
-    'once',
-  ),
+  missed: oneOf(
+    ['skip', 'once'],
+    'Whether one run is started for those that were missed while the server was down.',
+  ).default('once'),
   input: z.unknown().optional().describe('Input of the scheduled executions.'),
 }
 const schedule = z.discriminatedUnion(
@@ -247,7 +248,7 @@ const advanced = group(
     health_check: anything('Not available.').optional(),
     bootstrap_path: text(
       4_096,
-      'Program in the workspace that gets the final answer on standard input in place of cat; what it prints is the output.',
+      'Program in the workspace that reads the final answer from standard input. What it prints is the output. The default is cat.',
     ).optional(),
     swarm_enabled: flag(false, 'Only false is available.'),
   },
@@ -269,10 +270,10 @@ const spec = group(
     builtin_dispatchers: listOf(dispatcher, 16, 'Limits of built-in dispatchers.').default([]),
     security: security.prefault({}),
     security_context: text(128, 'Name of a security context.').optional(),
-    volumes: listOf(volume, 32, 'Places for files.').default([]),
+    volumes: listOf(volume, 32, 'Volumes.').default([]),
     env: textMap(32_768, 'Environment; a value may be secret:NAME or config:NAME.').default({}),
     input_schema: jsonSchema('What the input of an execution must conform to.').optional(),
-    context: listOf(context, 64, 'What the model is told beforehand.').default([]),
+    context: listOf(context, 64, 'Context that the model gets before the task.').default([]),
     schedule: schedule.optional(),
     advanced: advanced.prefault({}),
     output_handler: outputHandler.optional(),

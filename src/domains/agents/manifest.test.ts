@@ -55,7 +55,7 @@ spec:
 describe('a complete manifest', () => {
   it('is read with every field, and a remark on the one that is rounded', () => {
     const { manifest, warnings } = parseAgentManifest(changelogWriter)
-    expect(warnings).toEqual(['spec.security.resources.cpu: taken as 1000; a workspace has whole processors'])
+    expect(warnings).toEqual(['spec.security.resources.cpu: rounded up to 1000; a workspace has whole processors'])
     expect(manifest).toMatchObject({
       name: 'changelog-writer',
       labels: { role: 'worker', team: 'docs' },
@@ -74,7 +74,9 @@ describe('a complete manifest', () => {
   it('has a remark on a disk that is rounded, where there is a workspace', () => {
     const sized = 'security: {resources: {cpu: 500, disk: 100Mi}}'
     expect(parseAgentManifest(withSpec(sized)).warnings).toEqual([])
-    expect(parseAgentManifest(withSpec('tools: [fs.read]', sized)).warnings.join('\n')).toMatch(/disk: taken as 1Gi/)
+    expect(parseAgentManifest(withSpec('tools: [fs.read]', sized)).warnings.join('\n')).toMatch(
+      /disk: rounded up to 1Gi/,
+    )
   })
 
   it('conforms to the published schema', () => {
@@ -266,12 +268,12 @@ const refused: readonly [string, string, RegExp][] = [
     /^spec\.execution\.validation\[1\]\.pattern cannot be used .* the size \d+, and 1500 is allowed/,
   ],
   ['too many iterations', withSpec('execution: {max_iterations: 101}'), /max_iterations must be a whole number/],
-  ['no time at all', withSpec('execution: {iteration_timeout: 0s}'), /iteration_timeout must be longer than nothing/],
-  ['no memory at all', withSpec('security: {resources: {memory: 0Mi}}'), /resources\.memory must be more than nothing/],
+  ['no time at all', withSpec('execution: {iteration_timeout: 0s}'), /iteration_timeout must be greater than zero/],
+  ['no memory at all', withSpec('security: {resources: {memory: 0Mi}}'), /resources\.memory must be greater than zero/],
   [
     'a day that never comes',
     withSpec('schedule: {type: cron, cron: "0 0 30 2 *"}'),
-    /cron must name a time that comes/,
+    /cron must match a time in the future/,
   ],
   [
     'an address of no page',
@@ -330,7 +332,7 @@ describe('hostile text', () => {
   it('is read to its first fault, in steps as many as it has characters', () => {
     const keys = Array.from({ length: 15_000 }, (_, index) => `k${index}: 1`)
     expect(errorsOf(keys.join('\n'))[0]).toMatch(/more than 10000 values/)
-    expect(errorsOf([...keys.slice(0, 9_000), 'k8: 1'].join('\n'))[0]).toMatch(/given twice \(line 9001\)/)
+    expect(errorsOf([...keys.slice(0, 9_000), 'k8: 1'].join('\n'))[0]).toMatch(/occurs twice \(line 9001\)/)
     expect(errorsOf(`z: "${'\\x'.repeat(100_000)}`)[0]).toMatch(/not valid YAML/)
     expect(errorsOf(`? ${'k'.repeat(2_000)}\n: [1]`)[0]).toMatch(/longer than 1024/)
     const aliases = Array.from({ length: 3_000 }, (_, index) => `- &a${index} x\n- *a${index}`)
@@ -338,7 +340,7 @@ describe('hostile text', () => {
   })
 
   it('cannot reach the prototype', () => {
-    expect(errorsOf(withSpec('__proto__: {polluted: true}'))[0]).toMatch(/not a name/)
+    expect(errorsOf(withSpec('__proto__: {polluted: true}'))[0]).toMatch(/not a valid name/)
   })
 })
 
@@ -349,7 +351,7 @@ describe('names in the texts of an agent', () => {
     ).warnings.join('\n')
 
   it.each([
-    ['{{final_output}}', '{{final_output}} is empty unless context_overrides of the execution gives it'],
+    ['{{final_output}}', '{{final_output}} is empty unless context_overrides of the execution sets it'],
     ['{{inptu}}', 'did you mean input?'],
   ])('that nothing gives are told: %s', (template, warning) => {
     expect(warned(template)).toContain(`spec.task.prompt_template: ${warning.startsWith('{{') ? warning : '{{inptu}}'}`)

@@ -26,7 +26,7 @@ export const checkAgentManifest = createParseCache(check, ({ ok }) => ok)
 function check(yaml: string): CheckedManifest<AgentManifest> {
   const read = readOrErrors(yaml, textFields)
   if ('errors' in read) return { ok: false, errors: read.errors, warnings: [] }
-  const warnings = read.unquoted.map((field) => `${field}: it is a text; put it in quotes`)
+  const warnings = read.unquoted.map((field) => `${field}: a string is expected; put the value in quotes`)
   const errors: string[] = []
   const warn = (field: string, advice: string) => warnings.push(`${field}: old or loose spelling; ${advice}`)
   modernise(read.fields, warn, (field, problem) => errors.push(`${field} ${problem}`))
@@ -57,24 +57,25 @@ function warningsOf({ spec }: z.output<typeof agentManifestSchema>): string[] {
   const isWhole = (paths: readonly string[] = []): boolean =>
     paths.some((path) => /^\/(?:workspace)?(?:\/\*{1,2})?$/.test(path))
   if (filesystem !== undefined && runsCommands(spec) && !(isWhole(filesystem.read) && isWhole(filesystem.write))) {
-    list.push('spec.security.filesystem: it binds fs.*; commands reach everything in the workspace')
+    list.push('spec.security.filesystem: it applies to fs.* only; commands can reach everything in the workspace')
   }
   const { resources } = spec.security
   if (worksInWorkspace(spec)) {
     const cpu = millicores(resources.cpu)
     const whole = Math.max(1, Math.ceil(cpu / 1_000)) * 1_000
-    if (cpu !== whole) list.push(`spec.security.resources.cpu: taken as ${whole}; a workspace has whole processors`)
+    if (cpu !== whole)
+      list.push(`spec.security.resources.cpu: rounded up to ${whole}; a workspace has whole processors`)
     const least = 16 * 1024 ** 2
     if (sizeBytes(resources.memory) < least) {
-      list.push('spec.security.resources.memory: taken as 16Mi; a workspace has no less')
+      list.push('spec.security.resources.memory: raised to 16Mi, the minimum for a workspace')
     }
     const gib = Math.max(1, Math.ceil(sizeBytes(resources.disk) / GIB))
     if (sizeBytes(resources.disk) !== gib * GIB) {
-      list.push(`spec.security.resources.disk: taken as ${gib}Gi; the disk of a workspace has whole Gi`)
+      list.push(`spec.security.resources.disk: rounded up to ${gib}Gi; the disk of a workspace is a whole number of Gi`)
     }
   }
   if (spec.runtime.isolation === 'docker') {
-    list.push('spec.runtime.isolation: docker is taken as inherit; agents run in workspaces of the installation')
+    list.push('spec.runtime.isolation: docker is read as inherit; agents run in workspaces of the installation')
   }
   return list
 }

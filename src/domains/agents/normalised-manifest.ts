@@ -45,7 +45,7 @@ export type AgentManifest = Readonly<{
 }>
 
 /** Either a pair of the standard registry or an image. */
-export type AgentRuntime = Readonly<{
+type AgentRuntime = Readonly<{
   language: string | null
   version: string | null
   image: string | null
@@ -55,7 +55,7 @@ export type AgentRuntime = Readonly<{
   temperature: number | null
 }>
 
-export type AgentExecution = Readonly<{
+type AgentExecution = Readonly<{
   mode: 'one-shot' | 'iterative'
   maxIterations: number
   iterationTimeoutMs: number
@@ -75,7 +75,7 @@ export type SemanticValidator = Readonly<{
   minConfidence: number
   timeoutMs: number
 }>
-export type AgentValidator =
+type AgentValidator =
   | Readonly<{ type: 'exit_code'; expected: number; minScore: number }>
   | Readonly<{ type: 'json_schema'; schema: Json; minScore: number }>
   /** `target`: stdout, stderr, or a file of the workspace. */
@@ -92,15 +92,15 @@ export type AgentValidator =
       timeoutMs: number
     }>
 
-export type HttpTarget = Readonly<{
+type HttpTarget = Readonly<{
   url: string
   method: 'POST' | 'PUT' | 'PATCH'
   headers: Readonly<Record<string, EnvValue>>
   timeoutMs: number
 }>
-export type Delivery = HttpTarget & Readonly<{ name: string; condition: 'on_success' | 'on_failure' | 'always' }>
+type Delivery = HttpTarget & Readonly<{ name: string; condition: 'on_success' | 'on_failure' | 'always' }>
 
-export type AgentVolume = Readonly<{
+type AgentVolume = Readonly<{
   name: string
   storageClass: 'ephemeral' | 'persistent'
   mountPath: string
@@ -109,7 +109,7 @@ export type AgentVolume = Readonly<{
   ttlHours: number | null
 }>
 
-export type AgentContext =
+type AgentContext =
   | Readonly<{ type: 'text'; content: string; description: string | null }>
   | Readonly<{ type: 'file' | 'directory'; path: string; description: string | null }>
   | Readonly<{ type: 'url'; url: string; description: string | null }>

@@ -49,7 +49,7 @@ export type AgentStore = Readonly<{
   /** What the viewer sees, by name. */
   listAgents(tx: ReadTx, tenant: TenantId, viewer: Viewer): Promise<Agent[]>
   countAgents(tx: ReadTx, tenant: TenantId): Promise<number>
-  /** In place of what the version had before. */
+  /** Replaces what the version had before. */
   putVersion(tx: WriteTx, tenant: TenantId, version: AgentVersion): Promise<void>
   findVersion(tx: ReadTx, tenant: TenantId, agentId: string, version: string): Promise<AgentVersion | undefined>
   versionsOf(tx: ReadTx, tenant: TenantId, agentId: string): Promise<string[]>
@@ -74,7 +74,7 @@ export type AgentAddress = Readonly<{ id: string; tenant: TenantId }>
 
 /**
  * What became of an agent and what its executions did, as far as the viewer may see them: the oldest first, where an execution
- * with all its events has the place of its start.
+ * with all its events is ordered by its start.
  */
 export type ActivityLog = Readonly<{
   activityOf(

@@ -15,7 +15,7 @@ export function unknownNames({ spec }: WrittenManifest): readonly string[] {
   const prompt = namesOf(spec.task.prompt_template).flatMap(([first, second]) => {
     if (first !== 'input') {
       if (ofPrompt.includes(first)) return []
-      return `{{${first}}} is empty unless context_overrides of the execution gives it${hint(first, ofPrompt)}`
+      return `{{${first}}} is empty unless context_overrides of the execution sets it${hint(first, ofPrompt)}`
     }
     const listed = inputNames(spec.input_schema)
     if (second === undefined || listed === undefined || listed.includes(second)) return []
@@ -25,7 +25,7 @@ export function unknownNames({ spec }: WrittenManifest): readonly string[] {
   const field = handler?.type === 'webhook' ? 'body_template' : 'input_template'
   const text = handler?.type === 'webhook' ? handler.bodyTemplate : handler?.type === 'agent' && handler.inputTemplate
   const handled = namesOf(text || undefined).flatMap(([first]) =>
-    ofHandler.includes(first) ? [] : `{{${first}}} is empty; there are ${ofHandler.join(' and ')}`,
+    ofHandler.includes(first) ? [] : `{{${first}}} is empty; available here are ${ofHandler.join(' and ')}`,
   )
   return [
     ...prompt.map((problem) => `spec.task.prompt_template: ${problem}`),

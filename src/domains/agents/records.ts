@@ -31,14 +31,14 @@ type InfoInput = Readonly<{ agent_id: string; version?: string | undefined }>
 
 /** The same for what is not there and for what belongs to others. */
 export function agentNotFound(idOrName: string): AppError {
-  const agent = idOrName.slice(0, NAME_SHOWN_MAX).toWellFormed()
+  const agent = idOrName.slice(0, NAME_DISPLAYED_MAX).toWellFormed()
   return new AppError(
     'ERR_AGENT_NOT_FOUND',
     `No such agent: '${agent}'. Use aegis.agent.list or aegis.agent.search to find its name.`,
     { field: 'agent_id', agent },
   )
 }
-const NAME_SHOWN_MAX = 64
+const NAME_DISPLAYED_MAX = 64
 
 /** The agent that a caller means is the one whose manifest it sends. */
 export function requireName({ name }: Agent, manifest: AgentManifest): void {

@@ -13,5 +13,5 @@ export function scheduleProblemOf({ schedule, inputSchema, task }: AgentManifest
   const supplied = (typeof input === 'string' ? null : input) ?? task.inputData ?? {}
   const [violation] = compiled.ok ? compiled.check(supplied) : []
   if (violation === undefined) return undefined
-  return `spec.schedule.input does not fit spec.input_schema: ${violation}; give it, or write enabled: false`
+  return `spec.schedule.input does not conform to spec.input_schema: ${violation}; correct it, or write enabled: false`
 }

@@ -19,7 +19,7 @@ export type SearchInput = Readonly<{
 }>
 
 type Searchable = SearchDocument & Readonly<{ id: string; version: string; status?: AgentStatus }>
-export type SearchMode = 'semantic' | 'keyword'
+type SearchMode = 'semantic' | 'keyword'
 
 /** Finds by meaning where there is a model, and by words where there is none; the answer says which. */
 export type AgentSearch = ReturnType<typeof createAgentSearch>
@@ -59,8 +59,8 @@ export const matchesLabels = (
 type Ranked = Readonly<{ scores: readonly number[]; mode: SearchMode; warning?: string }>
 
 const noModel =
-  'There is no model for semantic search (search.local_model, search.embeddings): these are matches of words.'
-const noAnswer = 'The model for semantic search did not answer: these are matches of words.'
+  'No model for semantic search is available (search.local_model, search.embeddings), so these are keyword matches.'
+const noAnswer = 'The model for semantic search did not answer, so these are keyword matches.'
 
 /** Vectors are kept as long as there is room: a description is embedded once. */
 function createRanking({ embedder, logger }: Readonly<{ embedder: Embedder | undefined; logger: Logger }>) {
@@ -104,7 +104,7 @@ function createRanking({ embedder, logger }: Readonly<{ embedder: Embedder | und
       return { scores, mode: 'semantic' }
     } catch (error) {
       if (signal.aborted) throw error
-      logger.warn('semantic search fell back to words', { cause: String(error) })
+      logger.warn('semantic search fell back to keywords', { cause: String(error) })
       return { scores: byWords, mode: 'keyword', warning: noAnswer }
     }
   }

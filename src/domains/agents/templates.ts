@@ -3,10 +3,10 @@ import { uuidOf } from '../../kernel/uuid.ts'
 import type { AgentManifest } from './manifest.ts'
 import type { AgentTemplate } from './ports.ts'
 
-export type ReadTemplate = Readonly<{ id: string; manifest: AgentManifest; manifestYaml: string }>
+type ReadTemplate = Readonly<{ id: string; manifest: AgentManifest; manifestYaml: string }>
 
 /** Templates have no row, so their ids are made of their names: the same on every machine. */
-export const templateId = (name: string): string => uuidOf(sha256Bytes(`agent template ${name}`))
+const templateId = (name: string): string => uuidOf(sha256Bytes(`agent template ${name}`))
 
 /** The templates that come with the program, read when they are first needed. */
 export function createTemplates(load: () => Promise<readonly AgentTemplate[]>) {

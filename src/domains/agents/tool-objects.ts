@@ -4,7 +4,7 @@ import { absolute, accessModes } from './legacy-fields.ts'
 type Warn = (field: string, advice: string) => void
 type Refuse = (field: string, problem: string) => void
 
-/** Dispatchers in the place of their tools. */
+/** Dispatchers that stand for their tools. */
 const dispatcherTools: Readonly<Record<string, string>> = {
   cmd: 'cmd.run',
   fs: 'fs.*',
@@ -80,7 +80,7 @@ function toolOf(spec: YamlFields, tool: YamlFields, at: string, warn: Warn, refu
   const name = toolName(tool['name'] as string, warn)
   const config = isFields(tool['config']) ? tool['config'] : {}
   if (config !== tool['config'] && tool['config'] !== undefined && tool['config'] !== null) {
-    refuse(`${at}.config`, 'must be a mapping of settings')
+    refuse(`${at}.config`, 'must be an object of settings')
   }
   const settings = [
     ...Object.entries(tool).flatMap(([key, value]) => (plainFields.has(key) ? [] : [[key, value, key] as const])),
@@ -113,10 +113,7 @@ function addDispatcher(spec: YamlFields, name: string, commands: unknown): void 
 function refuseSetting(key: string, field: string, refuse: Refuse): void {
   const path = elsewhere.find(([pattern]) => pattern.test(key))?.[1]
   const next = path === undefined ? 'leave it out' : `say it in ${path}`
-  refuse(
-    field,
-    `cannot be honoured for one tool, and to go on without it would leave open what it is to close; ${next}`,
-  )
+  refuse(field, `cannot be set for a single tool, and ignoring it would lift a restriction; ${next}`)
 }
 
 function accessOf(name: string, value: unknown, field: string, refuse: Refuse): readonly string[] {
@@ -145,7 +142,7 @@ const sameList = (left: unknown, right: readonly string[]): boolean =>
 
 /** Two lists for the same thing would have to hold both; only one place can say it. */
 const refuseTwice = (path: string, field: string, refuse: Refuse): void =>
-  refuse(field, `is not what ${path} says; write it there alone`)
+  refuse(field, `contradicts ${path}; set it only there`)
 
 function restrictFiles(spec: YamlFields, name: string, value: unknown, field: string, refuse: Refuse): void {
   if (!isTexts(value)) {
@@ -185,7 +182,7 @@ function restrictHosts(spec: YamlFields, mode: 'allow' | 'deny', value: unknown,
   if (Object.keys(network).length === 0 && hasWorkspace(spec)) {
     refuse(
       field,
-      `cannot be for ${WEB} alone where the agent has a workspace; write ${SECURITY}.network, which holds for its commands too`,
+      `cannot apply to ${WEB} alone if the agent has a workspace; use ${SECURITY}.network, which applies to its commands too`,
     )
   } else if (Object.keys(network).length === 0) Object.assign(network, { mode, [list]: [...value] })
   else if (network['mode'] !== mode || !sameList(network[list], value)) {

@@ -1,7 +1,7 @@
 import { yamlLibrary } from '../templating/yaml-library.ts'
 import { MANIFEST_API_VERSION } from './manifest-schema.ts'
 
-export type ManifestText = Readonly<{
+type ManifestText = Readonly<{
   description: string | null
   labels: readonly Readonly<{ key: string; value: string }>[]
   systemPrompt: string | null

@@ -6,13 +6,13 @@ import type { RunResult } from '../workspaces/run.ts'
 import type { WorkspaceService } from '../workspaces/service.ts'
 import { isSecretName } from './scrub.ts'
 
-export type CommandSettings = Readonly<{ timeoutSecs: number; timeoutCeilingSecs: number; outputBytesMax: number }>
-export type CommandServiceDeps = Readonly<{
+type CommandSettings = Readonly<{ timeoutSecs: number; timeoutCeilingSecs: number; outputBytesMax: number }>
+type CommandServiceDeps = Readonly<{
   workspaces: Pick<WorkspaceService, 'run'>
   personalWorkspaces: PersonalWorkspaces
   settings: CommandSettings
 }>
-export type RunInput = Readonly<{
+type RunInput = Readonly<{
   command: string
   args?: readonly string[] | undefined
   cwd?: string | undefined
@@ -88,7 +88,7 @@ const emptyCommand = (): AppError =>
 const noSuchFolder = (cwd: string): AppError =>
   new AppError('ERR_INVALID_INPUT', "'cwd' must be a folder of the workspace. Make it first with fs.create_dir.", {
     field: 'cwd',
-    constraint: 'a folder that is there',
+    constraint: 'an existing folder',
     cwd,
   })
 

@@ -23,7 +23,7 @@ export function agentPrincipal(
   workspaceId: string | null,
 ): Principal {
   const { manifest } = input
-  const { tenant, role, permissions, tier, teams, scopes, user } = run.principal
+  const { tenant, role, permissions, tier, teams, scopes, user, runRootId } = run.principal
   const named = namedContext(deps, manifest)
   const ownTier = manifest.securityContext === SYSTEM_CONTEXT && tierAllows(tier, 'system') ? 'system' : 'user'
   const ownerTier = run.principal.ownerTier ?? tier
@@ -40,6 +40,7 @@ export function agentPrincipal(
     ...(user && { user }),
     agent: input.agent.id,
     executionId: run.id,
+    ...(runRootId && { runRootId }),
     onBehalfOf: run.owner,
     ...(workspaceId !== null && { workspaceId }),
   }
@@ -101,7 +102,7 @@ export function whyNotOffered({ manifest, role }: Pick<ExecutionInput, 'manifest
 }
 
 /** What the manifest itself allows, as a context: default deny. */
-export function manifestContext(manifest: AgentManifest, offered: readonly DescribedTool[]): SecurityContext {
+function manifestContext(manifest: AgentManifest, offered: readonly DescribedTool[]): SecurityContext {
   return {
     name: `${MANIFEST}${manifest.name}`,
     description: `What the manifest of ${manifest.name} allows.`,

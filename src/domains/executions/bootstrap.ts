@@ -35,29 +35,29 @@ export function createBootstrapGuard(
     return { digest: sha256Hex(`${encoding}\n${content}`) }
   }
 
-  const lookAt = (key: string, deadlines: readonly Deadline[]): Promise<Seen> =>
+  const inspectOnce = (key: string, deadlines: readonly Deadline[]): Promise<Seen> =>
     steps.once<Seen>(key, async () => ({ result: await within(deps.clock, steps, deadlines, inspect) }), {
       type: 'bootstrap_checked',
     })
 
   return {
     async remember(deadlines: readonly Deadline[]): Promise<void> {
-      const { digest } = await lookAt(BEFORE, deadlines)
+      const { digest } = await inspectOnce(BEFORE, deadlines)
       if (digest === null) {
         throw new AppError(
           'ERR_INVALID_INPUT',
-          `${FIELD}: there is no such file before the agent begins; make it in startup_script, or use an image that has it`,
+          `${FIELD}: there is no such file when the agent starts; create it in startup_script, or use an image that has it`,
           { field: FIELD, path },
         )
       }
     },
     async requireUnchanged(iteration: number, deadlines: readonly Deadline[]): Promise<void> {
       const before = steps.result(BEFORE) as Seen | undefined
-      const { digest } = await lookAt(`iteration-${iteration}/bootstrap`, deadlines)
+      const { digest } = await inspectOnce(`iteration-${iteration}/bootstrap`, deadlines)
       if (before === undefined || before.digest === digest) return
       throw new AppError(
         'ERR_POLICY_VIOLATION',
-        `${FIELD}: the program was changed while the agent worked, so it did not run; put it back as it was and leave it alone`,
+        `${FIELD}: the program changed while the agent worked, so it did not run; restore it and do not change it`,
         { field: FIELD, path },
       )
     },

@@ -10,7 +10,11 @@ import type { ExecutionInput } from './ports.ts'
 export type Deadline = Readonly<{ untilMs: number; what: string; field: string }>
 
 export const timedOut = ({ what, field }: Deadline): AppError =>
-  new AppError('ERR_EXECUTION_TIMEOUT', `The time for ${what} is over; give ${field} more, or less to do.`, { field })
+  new AppError(
+    'ERR_EXECUTION_TIMEOUT',
+    `The time limit for ${what} has passed. Raise ${field}, or give it less to do.`,
+    { field },
+  )
 
 /** The end of an execution: its own, or the earlier one of the state, judge or handler whose part it is. */
 export function wholeTime({ startedAtMs }: Pick<Run, 'startedAtMs'>, { manifest, untilMs }: ExecutionInput): Deadline {
@@ -22,7 +26,7 @@ export function wholeTime({ startedAtMs }: Pick<Run, 'startedAtMs'>, { manifest,
   if (untilMs === null || untilMs >= own.untilMs) return own
   return {
     untilMs,
-    what: 'this execution, which its starter limits,',
+    what: 'this part of another run',
     field: 'the timeout of the state, validator or handler that started it',
   }
 }

@@ -60,7 +60,7 @@ export async function openDelegations(
       return await deps.agents.resolve(deps.read, run.principal, id)
     } catch (error) {
       if (!(error instanceof AppError)) throw error
-      return { fault: { code: error.code, message: 'The agent is no longer there.' } }
+      return { fault: { code: error.code, message: 'The agent no longer exists.' } }
     }
   }
 
@@ -68,7 +68,7 @@ export async function openDelegations(
     tools: [...byName].map(
       ([name, { name: displayed, description }]): DescribedTool => ({
         name,
-        description: `Hand a task on to the agent ${displayed} and get its answer.${description === null ? '' : ` ${description}`}`,
+        description: `Delegate a task to the agent ${displayed} and get its answer.${description === null ? '' : ` ${description}`}`,
         toolset: 'agents',
         inputSchema,
         skipJudge: false,
@@ -82,11 +82,11 @@ export async function openDelegations(
 
     problem(args: Json): string | undefined {
       const { message, ...rest } = (typeof args === 'object' && args !== null ? args : {}) as Record<string, Json>
-      if (typeof message !== 'string' || message.trim() === '') return 'message: say what the agent is to do'
+      if (typeof message !== 'string' || message.trim() === '') return 'message: say what the agent should do'
       if (message.length > limits.delegatedMessageCharsMax) {
         return `message: must have at most ${limits.delegatedMessageCharsMax} characters`
       }
-      return Object.keys(rest).length > 0 ? 'only message is taken; put everything there' : undefined
+      return Object.keys(rest).length > 0 ? 'only message is accepted; put everything there' : undefined
     },
 
     async call(key: string, name: string, args: Json, deadlines: readonly Deadline[]): Promise<InvocationResult> {

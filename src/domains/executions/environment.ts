@@ -60,7 +60,7 @@ export async function loadContext(
     } catch (error) {
       if (!(error instanceof AppError) || error.code === 'ERR_CANCELLED') throw error
       const field = `spec.context[${index}]`
-      throw new AppError(error.code, `${field}: it cannot be read: ${error.message}`, { field })
+      throw new AppError(error.code, `${field}: cannot be read: ${error.message}`, { field })
     }
   }
   return loaded

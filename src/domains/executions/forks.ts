@@ -12,7 +12,7 @@ import { shortened } from './prompt.ts'
 import { fittingInput } from './schema.ts'
 import { needsWorkspace, type TakenSnapshot } from './workspace.ts'
 
-export type ForkRequest = Readonly<{
+type ForkRequest = Readonly<{
   execution_id: string
   iteration: number
   intent?: string | undefined
@@ -20,7 +20,7 @@ export type ForkRequest = Readonly<{
   model?: string | undefined
   max_iterations?: number | undefined
 }>
-export type ReplayRequest = Readonly<{ execution_id: string; version?: string | undefined }>
+type ReplayRequest = Readonly<{ execution_id: string; version?: string | undefined }>
 
 export type ForkDeps = Readonly<{
   engine: Engine
@@ -51,7 +51,7 @@ export function createForks({ engine, agents, snapshots, models, visible, ownerO
     throw notRetained(
       run,
       iteration,
-      `only the newest ${limits.executionSnapshotsMax} of an execution are kept, and not for ever; fork from a later iteration`,
+      `only the newest ${limits.executionSnapshotsMax} of an execution are kept, and only for a while; fork from a later iteration`,
     )
   }
 
@@ -62,7 +62,7 @@ export function createForks({ engine, agents, snapshots, models, visible, ownerO
     if (hasModel(models, model)) return
     throw new AppError(
       'ERR_MODEL_UNAVAILABLE',
-      `model: no provider has a model with the alias '${model.slice(0, 64).toWellFormed()}'; there are ${aliases.join(', ')}`,
+      `model: no provider has a model with the alias '${model.slice(0, 64).toWellFormed()}'; use one of ${aliases.join(', ')}`,
       { field: 'model', aliases },
     )
   }
@@ -73,22 +73,23 @@ export function createForks({ engine, agents, snapshots, models, visible, ownerO
       const tx = call.write as unknown as ReadTx
       const run = await visible(call, tx, request.execution_id)
       const asked = run.input as unknown as ExecutionInput
-      if (asked.role === 'judge') throw refusal(run, 'execution_id: it is a judge of another; fork the one it judges')
+      if (asked.role === 'judge')
+        throw refusal(run, 'execution_id: this execution judges another one; fork that one instead')
       const { iteration, model } = request
       if (model !== undefined) requireModel(model)
       if (asked.preparesWorkspace && iteration > 0) {
         throw refusal(
           run,
-          'iteration: it worked in a workspace of yours, of which no state was kept; fork from iteration 0',
+          'iteration: the execution used a workspace of yours, whose state was not saved; fork from iteration 0',
         )
       }
       const events = await journalOf(tx, run)
       const journal = iteration === 0 ? [] : journalUpTo(run, asked, events, request)
       const snapshot = iteration === 0 || !needsWorkspace(asked) ? null : snapshotAt(run, events, iteration)
       if (snapshot !== null) await requireRetained(tx, run, snapshot, iteration)
-      const generation = await nextSpawnDepth(engine, tx, call.principal)
+      const spawnDepth = await nextSpawnDepth(engine, tx, call.principal)
       const wanted = changed(asked, request, snapshot)
-      const input = { ...wanted, input: await fittingInput(wanted.manifest, wanted.input), generation }
+      const input = { ...wanted, input: await fittingInput(wanted.manifest, wanted.input), generation: spawnDepth }
       const owner = await ownerOf(tx, call.principal)
       const { id: agentId, name, version } = asked.agent
       const forkedFrom = { execution_id: run.id, iteration }
@@ -101,6 +102,7 @@ export function createForks({ engine, agents, snapshots, models, visible, ownerO
         input: input as unknown as Json,
         payload: { agent_id: agentId, agent: name, version, by: call.principal.actor, forked_from: forkedFrom },
         journal,
+        copiedFrom: run.rootId,
       })
       call.record({ kind: 'execution_forked', body: { run_id: fork.id, from: run.id, iteration, owner } })
       return { execution_id: fork.id, forked_from: run.id, iteration, status: 'started' as const }
@@ -136,9 +138,9 @@ export function createForks({ engine, agents, snapshots, models, visible, ownerO
   }
 }
 
-const SHOWN_CHARS_MAX = 4_096
+const DISPLAYED_CHARS_MAX = 4_096
 const displayed = (value: Json): string | null =>
-  value === null ? null : shortened(JSON.stringify(value), SHOWN_CHARS_MAX).toWellFormed()
+  value === null ? null : shortened(JSON.stringify(value), DISPLAYED_CHARS_MAX).toWellFormed()
 
 const endings: ReadonlySet<string> = new Set(['iteration_failed', 'iteration_completed'])
 const notCopied: ReadonlySet<string> = new Set(['execution_started', 'cancel_requested', 'run_resumed'])
@@ -157,7 +159,7 @@ function journalUpTo(
     const can = [0, ...ended].join(', ')
     throw refusal(
       run,
-      `iteration: no end of an iteration ${iteration} is recorded; one can go on from ${can}, where 0 is the beginning`,
+      `iteration: iteration ${iteration} did not complete; fork from ${can}, where 0 is the beginning`,
       'iteration',
     )
   }
@@ -191,7 +193,7 @@ function snapshotAt(run: Run, events: readonly RunEvent[], iteration: number): T
 const notRetained = ({ id }: Run, iteration: number, why: string): AppError =>
   new AppError(
     'ERR_SNAPSHOT_NOT_FOUND',
-    `iteration: the workspace is not kept as it was at the end of iteration ${iteration}: ${why}; 0, the beginning, is always possible`,
+    `iteration: there is no snapshot of the workspace at the end of iteration ${iteration}: ${why}; iteration 0, the beginning, is always possible`,
     { field: 'iteration', execution_id: id, iteration },
   )
 

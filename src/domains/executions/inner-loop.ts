@@ -10,8 +10,7 @@ import type { ExecutionDeps, ExecutionInput, Fault } from './ports.ts'
 import type { CallResult, ToolCallContext } from './tool-calls.ts'
 
 export type Usage = { inputTokens: number; outputTokens: number; costUsd: number | null; modelCalls: number }
-export type InnerEnd = Readonly<{ trail: readonly TrailStep[] }> &
-  (Readonly<{ answer: string }> | Readonly<{ fault: Fault }>)
+type InnerEnd = Readonly<{ trail: readonly TrailStep[] }> & (Readonly<{ answer: string }> | Readonly<{ fault: Fault }>)
 
 type Recorded =
   | Readonly<{
@@ -24,7 +23,7 @@ type Recorded =
     }>
   | Readonly<{ fault: Fault }>
 
-export type InnerRequest = Readonly<{
+type InnerRequest = Readonly<{
   iteration: number
   /** What judges of its calls are shown as the task. */
   task: string
@@ -62,7 +61,7 @@ export async function runInnerLoop(
       messages.push({ role: 'tool', callId: call.id, name: call.name, text: result.text, isError: result.isError })
     }
   }
-  const message = `The model called tools ${limits.modelRoundsMax} times without answering; that is the most for one iteration.`
+  const message = `The model called tools ${limits.modelRoundsMax} times without answering, which is the limit for one iteration.`
   return { trail, fault: { code: 'ERR_ITERATIONS_EXHAUSTED', message } }
 }
 

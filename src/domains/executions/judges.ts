@@ -8,8 +8,8 @@ import { type Deadline, requireTime } from './deadline.ts'
 import type { ExecutionDeps, ExecutionInput, ExecutionOutput, Fault, ResolvedAgent } from './ports.ts'
 import type { Validator } from './validators.ts'
 
-export type Judged = Verdict | Readonly<{ fault: Fault }>
-export type JudgeRequest = Readonly<{
+type Judged = Verdict | Readonly<{ fault: Fault }>
+type JudgeRequest = Readonly<{
   agent: string
   /** Chosen by the platform and not by a manifest: then nobody but the platform says which agent the name means. */
   isOfPlatform?: boolean
@@ -61,7 +61,7 @@ export function createJudges(deps: Pick<ExecutionDeps, 'agents' | 'read'>, run: 
         return { fault: judgeFault(request.agent, `it ${outcome.status} (${reason})`) }
       }
       const { text } = outcome.output as unknown as ExecutionOutput
-      return readVerdict(text) ?? { fault: judgeFault(request.agent, 'its answer is no verdict') }
+      return readVerdict(text) ?? { fault: judgeFault(request.agent, 'its answer is not a verdict') }
     } catch (error) {
       if (!(error instanceof AppError)) throw error
       return { fault: judgeFault(request.agent, error.message) }
@@ -87,7 +87,7 @@ export function createJudges(deps: Pick<ExecutionDeps, 'agents' | 'read'>, run: 
     if (verdicts.length >= Math.max(1, validator.minJudgesRequired)) return consensusOf(validator.consensus, verdicts)
     requireTime(steps, ...(request.deadlines ?? []))
     const reasons = all.flatMap(({ judged }) => (isFault(judged) ? [judged.fault.message] : []))
-    const message = `${verdicts.length} of ${all.length} judges gave a verdict, ${validator.minJudgesRequired} are required: ${reasons.join('; ')}`
+    const message = `${verdicts.length} of ${all.length} judges gave a verdict; ${validator.minJudgesRequired} are required: ${reasons.join('; ')}`
     return { fault: { code: 'ERR_VALIDATOR_FAILED', message } }
   }
 

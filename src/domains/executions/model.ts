@@ -31,7 +31,7 @@ export type ModelRequest = Readonly<{
   signal: AbortSignal
 }>
 
-export type ModelUsage = Readonly<{ inputTokens: number; outputTokens: number; costUsd: number | null }>
+type ModelUsage = Readonly<{ inputTokens: number; outputTokens: number; costUsd: number | null }>
 export type ModelAnswer = Readonly<{
   text: string
   toolCalls: readonly ModelToolCall[]
@@ -43,7 +43,7 @@ export type ModelAnswer = Readonly<{
   failures: readonly ModelFailure[]
 }>
 
-export const modelErrorClasses = [
+const modelErrorClasses = [
   'authentication',
   'rate_limit',
   'model_not_found',

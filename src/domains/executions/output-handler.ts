@@ -17,9 +17,9 @@ import { mayRepeat } from './tool-calls.ts'
 import type { AgentWorkspaces } from './workspace.ts'
 
 type Handler = NonNullable<AgentManifest['outputHandler']>
-export type Handled = Readonly<{ output: string }> | Readonly<{ error: string; code: AppError['code'] }>
+type Handled = Readonly<{ output: string }> | Readonly<{ error: string; code: AppError['code'] }>
 
-export type HandlerContext = Readonly<{
+type HandlerContext = Readonly<{
   deps: ExecutionDeps
   run: Run
   input: ExecutionInput
@@ -116,7 +116,7 @@ function handledRun(
       call: (name, args) => deps.invoker.call(principal, name, args, { signal: time.signal, transport: 'agent' }),
       failureOf: (_, answer) => failureOf(answer),
       mayRepeat: (name) => mayRepeat(input, deps.invoker.describe(principal, [name])[0]),
-      interruptedAdvice: 'look before you run the agent again, or set spec.execution.interrupted_calls to retry',
+      interruptedAdvice: 'check before you run the agent again, or set spec.execution.interrupted_calls to retry',
     },
   }
 }

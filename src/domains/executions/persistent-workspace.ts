@@ -32,7 +32,7 @@ export async function lockRetained(
   if (holder === run.id) return
   throw new AppError(
     'ERR_EXECUTION_STATE',
-    `spec.volumes: the volume '${retained.volume}' is in use by the execution ${holder} of this agent; wait for its end with aegis.task.wait, or use a volume that is not persistent`,
+    `spec.volumes: the volume '${retained.volume}' is in use by the execution ${holder} of this agent; wait for that one with aegis.task.wait, or use a volume that is not persistent`,
     { field: 'spec.volumes', volume: retained.volume, execution_id: holder },
   )
 }

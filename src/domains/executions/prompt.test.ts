@@ -152,7 +152,7 @@ describe('the defaults of an input_schema', () => {
 
   it('leave no input where there are none, and refuse what does not fit', async () => {
     expect(await fitted(null, { type: 'object', properties: { size: { type: 'integer' } } })).toBeNull()
-    await expect(fitted({ size: 'x' })).rejects.toThrow('does not fit spec.input_schema')
-    await expect(fitted('text')).rejects.toThrow('does not fit spec.input_schema')
+    await expect(fitted({ size: 'x' })).rejects.toThrow('does not conform to spec.input_schema')
+    await expect(fitted('text')).rejects.toThrow('does not conform to spec.input_schema')
   })
 })

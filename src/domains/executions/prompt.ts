@@ -27,14 +27,14 @@ export type PromptParts = Readonly<{
 }>
 
 /** Names that a template gets from the loop; a caller may not set them. */
-export const reservedNames = ['instruction', 'input', 'iteration_number', 'previous_error'] as const
+const reservedNames = ['instruction', 'input', 'iteration_number', 'previous_error'] as const
 
 export function requireNoReserved(overrides: Readonly<Record<string, unknown>>): void {
   const taken = reservedNames.find((name) => Object.hasOwn(overrides, name))
   if (taken === undefined) return
   throw new AppError(
     'ERR_INVALID_INPUT',
-    `context_overrides.${taken}: the name is set by the loop; choose a name other than ${reservedNames.join(', ')}`,
+    `context_overrides.${taken}: the loop sets this name itself; choose a name other than ${reservedNames.join(', ')}`,
     { field: `context_overrides.${taken}` },
   )
 }
@@ -93,7 +93,7 @@ export function wrapperOf(input: Json): 'workflow_input' | 'input' | undefined {
 }
 
 /** What of the call's input is meant. */
-export function chosenInput(input: Json): Json {
+function chosenInput(input: Json): Json {
   if (!isFields(input)) return input
   const wrapper = wrapperOf(input)
   if (wrapper !== undefined) return input[wrapper]!
@@ -125,7 +125,7 @@ function attemptsSection(history: readonly PastAttempt[]): string {
   const newest = newestWithin(all, limits.attemptsCharsMax, (text) => text.length)
   const left = all.length - newest.length
   const tries = left === 0 ? newest : [`[… ${left} earlier attempts left out …]`, ...newest]
-  const next = isAccepted(history.at(-1)!) ? 'Go on from there' : 'Correct what was not accepted'
+  const next = isAccepted(history.at(-1)!) ? 'Continue from there' : 'Correct what was not accepted'
   return ['Previous attempts', ...tries, `${next}, then answer in full again.`].join('\n\n')
 }
 

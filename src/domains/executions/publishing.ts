@@ -11,7 +11,7 @@ import { hasModel } from './model.ts'
 import type { ExecutionDeps, Fault, ManifestKind } from './ports.ts'
 
 /** `reason` goes back to the author, who tries again; a fault is nothing that another text would change. */
-export type Published = Readonly<{ text: string }> | Readonly<{ reason: string }> | Readonly<{ fault: Fault }>
+type Published = Readonly<{ text: string }> | Readonly<{ reason: string }> | Readonly<{ fault: Fault }>
 
 const kinds = {
   agent: { create: 'aegis.agent.create', export: 'aegis.agent.export', judge: 'agent-generator-judge' },
@@ -65,7 +65,7 @@ export function createPublishing(
     const { parseAgentManifest } = await import('../agents/manifest.ts')
     const { model } = parseAgentManifest(manifestYaml).manifest.runtime
     if (hasModel(deps.models, model)) return []
-    return [`spec.runtime.model: there is no model with that alias; there are ${deps.models.aliases().join(', ')}`]
+    return [`spec.runtime.model: there is no model with that alias; use one of ${deps.models.aliases().join(', ')}`]
   }
 
   async function judged(key: string, { manifest_yaml }: Draft, task: string): Promise<string | undefined> {
@@ -74,14 +74,14 @@ export function createPublishing(
     const input = {
       task,
       output: manifest_yaml,
-      criteria: `The ${kind} does what is wished, and is as small and as safe as it can be.`,
+      criteria: `The ${kind} does what was requested, and is as small and as safe as possible.`,
       validation_context: `${kind}_generation`,
     }
     const asked = { agent, isOfPlatform: true, input, workspaceId: null }
     const verdict = await judges.ask(key, { ...asked, timeoutMs: JUDGE_MS, deadlines: [deadline] })
     if ('fault' in verdict) return verdict.fault.message
     if (isPassed(verdict, scoreRule)) return undefined
-    return `the judge '${agent}' gave a score of ${verdict.score}, ${scoreRule.minScore} is required: ${verdict.reasoning}`
+    return `the judge '${agent}' gave a score of ${verdict.score}; ${scoreRule.minScore} is required: ${verdict.reasoning}`
   }
 
   const deploy = (key: string, { manifest_yaml }: Draft): Promise<Deployed> =>
@@ -121,7 +121,7 @@ export function createPublishing(
   return {
     async publish(iteration: number, answer: string, task: string): Promise<Published> {
       const draft = draftOf(answer)
-      if (draft === undefined) return { reason: 'the answer must be one JSON object with the text "manifest_yaml"' }
+      if (draft === undefined) return { reason: 'the answer must be one JSON object with the string "manifest_yaml"' }
       const errors = await check(`iteration-${iteration}/manifest`, draft)
       if (errors.length > 0) return { reason: `the manifest is not valid: ${errors.join('; ')}` }
       const objection = await judged(`iteration-${iteration}/manifest-judge`, draft, task)

@@ -7,7 +7,7 @@ import { type Engine, isEnded, type Run } from '../../engine/ports.ts'
 import type { MadeWorkspace } from '../runs/workspace-client.ts'
 import type { ExecutionInput, ExecutionOutput, WorkspaceAccess } from './ports.ts'
 
-export type RunFileDeps = Readonly<{
+type RunFileDeps = Readonly<{
   engine: Engine
   workspaces: WorkspaceAccess
   visible(call: Pick<Call, 'principal'>, tx: ReadTx, id: string): Promise<Run>
@@ -35,7 +35,7 @@ export function createRunFiles({ engine, workspaces, visible }: RunFileDeps) {
       const path = requireWorkspacePath('path', input.path)
       const request = { workspace_id: workspaceId, path, bytesMax: limits.executionFileBytesMax }
       const { bytes, text } = await workspaces.readBytes(call, request).catch((error: unknown) => {
-        if (!(error instanceof AppError) || !isRevoked(error)) throw error
+        if (!(error instanceof AppError) || !isRemoved(error)) throw error
         const advice = 'a persistent volume in the manifest keeps it, or give aegis.task.execute a workspace of yours'
         throw noFiles(run, `its workspace was removed when it ended; ${advice}`)
       })
@@ -51,11 +51,11 @@ export function createRunFiles({ engine, workspaces, visible }: RunFileDeps) {
 }
 
 /** Of an archived one only snapshots are left. */
-const isRevoked = ({ code, details }: AppError): boolean =>
+const isRemoved = ({ code, details }: AppError): boolean =>
   code === 'ERR_WORKSPACE_NOT_FOUND' || (code === 'ERR_WORKSPACE_STATE' && details['state'] === 'archived')
 
 const noFiles = ({ id }: Run, why: string): AppError =>
-  new AppError('ERR_FILE_NOT_FOUND', `execution_id: there are no files of this execution: ${why}.`, {
+  new AppError('ERR_FILE_NOT_FOUND', `execution_id: this execution has no files: ${why}.`, {
     field: 'execution_id',
     execution_id: id,
   })

@@ -29,7 +29,7 @@ export async function fittingInput(manifest: AgentManifest, input: Json): Promis
   if (errors.length === 0) return whole
   throw new AppError(
     'ERR_INVALID_INPUT',
-    `input: it does not fit spec.input_schema of the agent: ${errors.slice(0, 3).join('; ')}. Correct it and call again`,
+    `input: does not conform to spec.input_schema of the agent: ${errors.slice(0, 3).join('; ')}. Correct it and call again`,
     { field: 'input', errors: errors.slice(0, 20) },
   )
 }

@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
+import type { ErrorCode } from '../../contract/error-codes.ts'
 import { limits } from '../../contract/limits.ts'
 import { administers } from '../../contract/permissions.ts'
 import { identityOf, type Principal } from '../../contract/principal.ts'
@@ -22,7 +23,7 @@ import { requireNoReserved, shortened } from './prompt.ts'
 import { createRunFiles } from './run-files.ts'
 import { fittingInput } from './schema.ts'
 
-export type ExecuteRequest = Readonly<{
+type ExecuteRequest = Readonly<{
   agent_id: string
   intent?: string | undefined
   input?: Readonly<Record<string, unknown>> | undefined
@@ -31,7 +32,7 @@ export type ExecuteRequest = Readonly<{
   workspace?: string | undefined
 }>
 
-export type ExecutionServiceDeps = Readonly<{
+type ExecutionServiceDeps = Readonly<{
   engine: Engine
   agents: AgentDirectory
   clock: Clock
@@ -88,7 +89,7 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
     call: StartingCall & Partial<Pick<Call, 'record'>>,
     agent: ResolvedAgent,
     request: ExecuteRequest,
-    told: Readonly<{ owner?: string; payload?: Readonly<Record<string, Json>> }> = {},
+    told: Readonly<{ owner?: string; payload?: Readonly<Record<string, Json>>; delegation?: readonly string[] }> = {},
   ): Promise<Run> {
     const contextOverrides = (request.context_overrides ?? {}) as Readonly<Record<string, Json>>
     requireNoReserved(contextOverrides)
@@ -96,7 +97,7 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
     const { id, name, version, manifest } = agent
     const tx = call.write as unknown as ReadTx
     const supplied = request.workspace === undefined ? undefined : await usable(call, tx, request.workspace)
-    const generation = await nextSpawnDepth(engine, tx, call.principal)
+    const spawnDepth = await nextSpawnDepth(engine, tx, call.principal)
     const asked: ExecutionInput = {
       agent: { id, name, version },
       manifest,
@@ -108,7 +109,8 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
       ...(supplied !== undefined && { preparesWorkspace: true as const }),
       keepWorkspace: false,
       untilMs: null,
-      ...(generation > 0 && { generation }),
+      ...(spawnDepth > 0 && { generation: spawnDepth }),
+      ...(told.delegation !== undefined && { delegation: told.delegation }),
     }
     const owner = told.owner ?? (await ownerOf(tx, call.principal))
     const run = await engine.start(call, {
@@ -130,6 +132,56 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
     await requireJudges(agent.manifest, (judge) => agents.resolve(tx, call.principal, judge))
     const run = await begin(call, agent, request)
     return { execution_id: run.id, status: 'started' as const }
+  }
+
+  /**
+   * A task that is handed on at the address of an agent: an execution below that agent in the chain, which ends with the call. Answers the
+   * text with which it ended.
+   */
+  async function delegate(
+    call: Pick<Call, 'principal' | 'nowMs' | 'signal' | 'transact' | 'record' | 'progress'>,
+    { agent_id, parent_id, message }: Readonly<{ agent_id: string; parent_id: string; message: string }>,
+  ): Promise<string> {
+    const { principal, nowMs } = call
+    const run = await call.transact(async (write) => {
+      const tx = write as unknown as ReadTx
+      const agent = await agents.resolve(tx, principal, agent_id)
+      await requireJudges(agent.manifest, (judge) => agents.resolve(tx, principal, judge))
+      const request = { agent_id, intent: message }
+      return await begin({ write, principal, nowMs }, agent, request, { delegation: [parent_id] })
+    })
+    call.record({ kind: 'execution_started', body: { run_id: run.id, agent_id: run.subjectId, owner: run.owner } })
+    const ended = await untilEnded(call, run)
+    if (ended?.status === 'completed') return (ended.output as unknown as ExecutionOutput).text
+    const { code = 'ERR_INTERNAL', message: reason = '' } = ended?.error ?? {}
+    throw new AppError(code as ErrorCode, `The agent ${ended?.status ?? 'is gone'}: ${reason}`, {
+      execution_id: run.id,
+    })
+  }
+
+  async function untilEnded(
+    call: Pick<Call, 'principal' | 'nowMs' | 'signal' | 'transact' | 'record' | 'progress'>,
+    { tenant, id }: Run,
+  ): Promise<Run | undefined> {
+    const { principal, nowMs, record } = call
+    let told = 0
+    try {
+      for (;;) {
+        const run = await engine.waitForEnd(tenant, id, {
+          untilMs: clock.nowMs() + limits.runWaitMsMax,
+          signal: call.signal,
+          onProgress({ iteration, status: state }) {
+            call.progress({ progress: ++told, message: `${state}, iteration ${iteration}` })
+          },
+        })
+        call.signal.throwIfAborted()
+        if (run === undefined || isEnded(run)) return run
+      }
+    } catch (error) {
+      if (!call.signal.aborted) throw error
+      await call.transact((write) => engine.cancel({ write, principal, nowMs, record }, id))
+      throw new AppError('ERR_CANCELLED', 'The call was cancelled, and the agent with it.')
+    }
   }
 
   async function status(call: Call, { execution_id }: ById) {
@@ -161,7 +213,7 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
   async function cancel(call: Call, { execution_id }: ById) {
     const run = await visible(call, call.write as unknown as ReadTx, execution_id)
     if (await engine.cancel(call, run.id)) return { execution_id: run.id, cancelled: true }
-    throw wrongState(run, 'it has ended already; aegis.task.status shows how')
+    throw wrongState(run, 'it has already ended; aegis.task.status shows how')
   }
 
   async function remove(call: Call, { execution_id }: ById) {
@@ -216,8 +268,8 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
       status: isOver ? ('timed_out' as const) : run.status,
       timed_out: true,
       message: isOver
-        ? `It is still ${run.status} after ${input.timeout_seconds} s. Call again to go on waiting.`
-        : `It is still ${run.status}. One call waits ${limits.runWaitMsMax / 1000} s at most: call again to go on waiting.`,
+        ? `It is still ${run.status} after ${input.timeout_seconds} s. Call again to keep waiting.`
+        : `It is still ${run.status}. One call waits ${limits.runWaitMsMax / 1000} s at most; call again to keep waiting.`,
     }
   }
 
@@ -256,6 +308,7 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
     begin,
     ownerOf,
     execute,
+    delegate,
     status,
     list,
     cancel,
@@ -267,10 +320,10 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
 }
 
 /** In the same words whether it is another's or nobody's. */
-export const executionNotFound = (id: string): AppError =>
+const executionNotFound = (id: string): AppError =>
   new AppError(
     'ERR_EXECUTION_NOT_FOUND',
-    `execution_id: there is no execution '${id.slice(0, 64).toWellFormed()}' of yours; aegis.task.list shows those that there are`,
+    `execution_id: you have no execution '${id.slice(0, 64).toWellFormed()}'; aegis.task.list shows yours`,
     { field: 'execution_id', execution_id: id.slice(0, 128).toWellFormed() },
   )
 

@@ -16,7 +16,7 @@ export function renderTemplate(
   { texts, meter }: Readonly<{ texts?: ReadonlyMap<object, string>; meter?: Meter }> = {},
 ): string {
   if (template.length > limits.promptTemplateCharsMax) {
-    throw invalidTemplate(field, `it may have ${limits.promptTemplateCharsMax} characters`)
+    throw invalidTemplate(field, `it has more than ${limits.promptTemplateCharsMax} characters`)
   }
   try {
     return render(template, values, {

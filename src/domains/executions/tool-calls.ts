@@ -95,7 +95,7 @@ export function createToolCaller(
   async function checked({ call }: ToolCallContext): Promise<Refused | undefined> {
     if (!offered.has(call.name)) {
       const names = [...offered.keys()].join(', ') || 'none'
-      return { kind: 'policy', reason: `${whyNotOffered(input, call.name)}; available are ${names}` }
+      return { kind: 'policy', reason: `${whyNotOffered(input, call.name)}; available tools: ${names}` }
     }
     if (agent.delegations.has(call.name)) {
       const reason = agent.delegations.problem(call.arguments)
@@ -211,7 +211,7 @@ const interruptedAnswer = ({ name }: ModelToolCall): RecordedAnswer => ({
   tool: name,
   is_error: true,
   code: null,
-  text: 'The call was interrupted by a restart, and nobody knows whether it took effect. Look before you call it again.',
+  text: 'A restart interrupted the call, which may or may not have taken effect. Check before you call it again.',
 })
 
 const toRecorded = (call: ModelToolCall, { isError, text, code }: InvocationResult): RecordedAnswer => ({

@@ -10,11 +10,11 @@ import type { ExecutionInput, Fault } from './ports.ts'
 import { gradeByRule, type IterationOutput, isMachineValidator, type Validator } from './validators.ts'
 import type { AgentWorkspaces } from './workspace.ts'
 
-export type Checked =
+type Checked =
   | Readonly<{ passed: true; score: number }>
   | Readonly<{ passed: false; score: number; reason: string; isFault: boolean }>
 
-export type CheckRequest = Readonly<{
+type CheckRequest = Readonly<{
   iteration: number
   output: IterationOutput
   answer: string
@@ -134,5 +134,5 @@ const eventOf = (
 
 function reasonOf(validator: Validator, { score, confidence, reasoning }: Grade): string {
   if (isMachineValidator(validator)) return `${validator.type}: ${reasoning}`
-  return `${validator.type}: score ${score} and confidence ${confidence}, required are ${validator.minScore} and ${validator.minConfidence}: ${reasoning}`
+  return `${validator.type}: score ${score} and confidence ${confidence}; ${validator.minScore} and ${validator.minConfidence} are required: ${reasoning}`
 }

@@ -7,7 +7,7 @@ import type { Grade, Signal } from '../runs/consensus.ts'
 import { parseJsonOutput } from '../runs/verdicts.ts'
 
 export type Validator = AgentManifest['execution']['validation'][number]
-export type MachineValidator = Extract<Validator, { type: 'exit_code' | 'json_schema' | 'regex' }>
+type MachineValidator = Extract<Validator, { type: 'exit_code' | 'json_schema' | 'regex' }>
 
 /** What an iteration left behind for its validators. */
 export type IterationOutput = Readonly<{ exitCode: number; stdout: string; stderr: string }>
@@ -26,7 +26,7 @@ export function gradeByRule(validator: MachineValidator, output: IterationOutput
       return gradeBySchema(validator.schema, output.stdout)
     case 'regex': {
       const text = textOf(validator.target, output, file)
-      if (text === undefined) return binary(false, `${validator.target} is not there`, 'regex')
+      if (text === undefined) return binary(false, `${validator.target} does not exist`, 'regex')
       return gradeByPattern(validator, text)
     }
   }
@@ -40,12 +40,12 @@ function gradeByPattern({ pattern, target }: Extract<Validator, { type: 'regex' 
     const charsMax = Math.floor(limits.patternWorkMax / compiled.size)
     return binary(
       false,
-      `${target} has ${text.length} characters, and the pattern ${pattern} is looked for in ${charsMax} at most (its compiled size is ${compiled.size}); print less, or write a smaller pattern`,
+      `${target} has ${text.length} characters, but the pattern ${pattern} is searched in at most ${charsMax} (its compiled size is ${compiled.size}); print less, or use a smaller pattern`,
       'regex',
     )
   }
   const isFound = compiled.test(text)
-  return binary(isFound, `${target} ${isFound ? 'has' : 'lacks'} the pattern ${pattern}`, 'regex')
+  return binary(isFound, `${target} ${isFound ? 'matches' : 'does not match'} the pattern ${pattern}`, 'regex')
 }
 
 function textOf(target: string, output: IterationOutput, file: string | undefined): string | undefined {

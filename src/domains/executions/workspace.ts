@@ -52,7 +52,7 @@ export function createAgentWorkspaces({ invoker, imageOf }: Pick<ExecutionDeps, 
     const image = await imageOf(manifest.runtime)
     const id = await make(manifest, name, image, signal)
     if (volume !== undefined) await lockRetained({ ask, call }, run, { id, volume: volume.name }, signal)
-    if (volume !== undefined) await fitKept(id, manifest, { volume: volume.name, image, allowsInternet }, signal)
+    if (volume !== undefined) await fitPersistent(id, manifest, { volume: volume.name, image, allowsInternet }, signal)
     else if (manifest.network?.mode === 'allow' && !reachesAll(manifest.network)) {
       await ask('network_policy', { workspace_id: id, allowed_domains: [...manifest.network.allowlist] }, signal)
     }
@@ -60,20 +60,20 @@ export function createAgentWorkspaces({ invoker, imageOf }: Pick<ExecutionDeps, 
   }
 
   /** One that is kept was perhaps made for another version of the manifest: what that one said must not hold for this one. */
-  async function fitKept(
+  async function fitPersistent(
     id: string,
     { network, resources }: WorkspaceNeeds,
     { volume, image, allowsInternet }: Readonly<{ volume: string; image: string; allowsInternet: boolean }>,
     signal: AbortSignal,
   ): Promise<void> {
-    const info = await ask<KeptWorkspace>('workspace_info', { workspace_id: id }, signal)
+    const info = await ask<PersistentWorkspace>('workspace_info', { workspace_id: id }, signal)
     const sizes = Object.entries(sizesOf(resources)) as [keyof Sizes, number][]
     const field = info.base_image !== image ? 'spec.runtime' : 'spec.security.resources'
     if (info.base_image !== image || sizes.some(([name, size]) => info.resources[name] !== size)) {
       const { vcpus, memory_mb, disk_gb } = info.resources
       throw new AppError(
         'ERR_INVALID_INPUT',
-        `${field}: the volume '${volume}' is kept in the workspace '${info.name}', which has the image ${info.base_image}, ${counted(vcpus, 'processor')}, ${memory_mb} MB of memory and ${disk_gb} GB of disk, and cannot be changed; write those, give the volume another name, or destroy the workspace`,
+        `${field}: the volume '${volume}' is stored in the workspace '${info.name}'. That one has the image ${info.base_image}, ${counted(vcpus, 'processor')}, ${memory_mb} MB of memory and ${disk_gb} GB of disk, which cannot be changed; use the same values, rename the volume, or destroy the workspace`,
         { field, workspace_id: id },
       )
     }
@@ -138,7 +138,7 @@ export function createAgentWorkspaces({ invoker, imageOf }: Pick<ExecutionDeps, 
       if (exit_code === 0) return
       throw new AppError(
         'ERR_COMMAND_FAILED',
-        `spec.advanced.startup_script: it ended with the exit code ${exit_code}; correct it and run again`,
+        `spec.advanced.startup_script: exited with code ${exit_code}; correct it and run again`,
         { field: 'spec.advanced.startup_script', exit_code, stderr: stderr.slice(-2000) },
       )
     },
@@ -181,7 +181,7 @@ export type AgentWorkspaces = ReturnType<typeof createAgentWorkspaces>
 
 type ExecAnswer = Readonly<{ exit_code: number; stdout: string; stderr: string; timed_out: boolean }>
 
-type KeptWorkspace = Readonly<{ name: string; base_image: string; resources: Sizes }>
+type PersistentWorkspace = Readonly<{ name: string; base_image: string; resources: Sizes }>
 
 /** The same for every execution of the agent by the same owner: what is persistent is found again. */
 const volumeName = (run: Run, { agent }: ExecutionInput, volume: string): string =>

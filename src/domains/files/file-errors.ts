@@ -22,7 +22,7 @@ export async function naming<T>(work: () => Promise<T>): Promise<T> {
 export const tooLarge = (field: string, size: number, max: number): AppError =>
   new AppError(
     'ERR_TOO_LARGE',
-    `'${field}' has ${size} bytes; at most ${max} are allowed. Use cmd.run for a part of it.`,
+    `'${field}' has ${size} bytes; at most ${max} are allowed. Use cmd.run to read a part of it.`,
     {
       field,
       size,

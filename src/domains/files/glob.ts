@@ -2,7 +2,7 @@ import { RE2JS } from 're2js'
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 
-export type Glob = Readonly<{ matches(path: string): boolean }>
+type Glob = Readonly<{ matches(path: string): boolean }>
 
 const PROGRAM_SIZE_MAX = 5_000
 const BRACES_DEPTH_MAX = 4

@@ -26,7 +26,7 @@ const always = [
   '--no-follow',
   '--sort=path',
 ]
-const KEPT_BYTES = 4_096
+const RETAINED_BYTES = 4_096
 
 /**
  * Lines that match, as `path:line:content`. The search runs inside the workspace, at the workspace's cost, with the engine
@@ -96,7 +96,7 @@ async function search(request: SearchRequest, argv: readonly string[], read: Rea
     argv: [SEARCH_PROGRAM, ...always, ...argv],
     env: {},
     timeoutMs: limits.agentSearchMs,
-    outputBytesMax: KEPT_BYTES,
+    outputBytesMax: RETAINED_BYTES,
     signal: AbortSignal.any([request.signal, enough.signal]),
     onOutput(stream, chunk) {
       if (stream !== 'stdout' || enough.signal.aborted) return

@@ -14,7 +14,7 @@ import { applyEdits, type Edit } from './apply-edits.ts'
 import { naming, tooLarge } from './file-errors.ts'
 import { type Found, glob, grep, type SearchRequest } from './search.ts'
 
-export type FileServiceDeps = Readonly<{
+type FileServiceDeps = Readonly<{
   workspaces: Pick<WorkspaceService, 'withFiles' | 'runRaw' | 'withFileLock'>
   personalWorkspaces: PersonalWorkspaces
   /** Where the contexts of the caller let a tool's paths lead; nothing when they say nothing. */
@@ -51,7 +51,7 @@ export function createFileService({ workspaces, personalWorkspaces, boundariesOf
       const bytes = await wholeFile(files, path)
       const content = decodeStrictly(bytes)
       if (content === undefined) {
-        throw new AppError('ERR_NOT_TEXT', `'path' is not text in UTF-8. Look at it with cmd.run.`, { path })
+        throw new AppError('ERR_NOT_TEXT', `'path' is not UTF-8 text. Inspect it with cmd.run.`, { path })
       }
       return { status: 'success' as const, path, content, size_bytes: bytes.length }
     })
@@ -86,7 +86,7 @@ export function createFileService({ workspaces, personalWorkspaces, boundariesOf
   const remove = (call: Call, input: AtPath & Readonly<{ recursive: boolean }>) =>
     at(call, 'fs.delete', input, async (path, files, workspace) => {
       if (path === WORKSPACE_FOLDER) {
-        throw new AppError('ERR_INVALID_INPUT', `'path' is ${WORKSPACE_FOLDER} itself. Delete what is in it instead.`, {
+        throw new AppError('ERR_INVALID_INPUT', `'path' is ${WORKSPACE_FOLDER} itself. Delete its contents instead.`, {
           field: 'path',
         })
       }
@@ -133,7 +133,8 @@ export function createFileService({ workspaces, personalWorkspaces, boundariesOf
         const { pattern } = input
         const { signal } = call
         const found = await search({ run: workspaces.runRaw, at: workspace, pattern, path, isAllowed, signal })
-        if (found.truncated) call.warn('There is more than is shown here. Search in a smaller folder or more exactly.')
+        if (found.truncated)
+          call.warn('There are more results. Search a smaller folder, or use a more specific pattern.')
         return { result: found.lines.join('\n'), count: found.lines.length, truncated: found.truncated }
       })
 
@@ -154,7 +155,7 @@ export function createFileService({ workspaces, personalWorkspaces, boundariesOf
 function requireSearchable(tool: 'fs.grep' | 'fs.glob', path: string, kind: FileKind): void {
   if (kind === 'dir' || (kind === 'file' && tool === 'fs.grep')) return
   if (tool === 'fs.glob') {
-    throw new AppError('ERR_NOT_A_DIRECTORY', "'path' is not a folder. Give the folder to begin at.", {
+    throw new AppError('ERR_NOT_A_DIRECTORY', "'path' is not a folder. Give the folder to search.", {
       field: 'path',
       path,
     })

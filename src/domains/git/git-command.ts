@@ -5,7 +5,7 @@ import type { ExecResult, RetainedOutput } from '../workspaces/backend.ts'
 import type { GitRunner, WorkspaceReference } from './ports.ts'
 import { redact } from './redact.ts'
 
-export type GitOptions = Readonly<{
+type GitOptions = Readonly<{
   stdin?: string | Uint8Array | Readable
   env?: Readonly<Record<string, string>>
   /** Settings for this command alone, as `name=value`. */
@@ -106,7 +106,7 @@ export function createGit(runner: GitRunner, workspace: WorkspaceReference, path
     const text = async (args: readonly string[], options?: GitOptions): Promise<string> => {
       const output = await run(args, options)
       if (output.exitCode !== 0) throw gitFailed(args[0] ?? '', output)
-      if (output.truncated) throw new AppError('ERR_TOO_LARGE', `git ${args[0]} printed more than can be read at once.`)
+      if (output.truncated) throw new AppError('ERR_TOO_LARGE', `git ${args[0]} printed more output than can be read.`)
       return output.stdout.toString('utf8').replace(/\n$/, '')
     }
     return { run, text }
@@ -140,7 +140,7 @@ function endedFromOutside(name: string, result: ExecResult, timeoutMs: number, s
   const reason =
     result.ended === 'timeout'
       ? `did not finish within ${Math.round(timeoutMs / 1000)} s`
-      : 'was ended by a signal, perhaps because the workspace ran out of memory'
+      : 'was killed by a signal, perhaps because the workspace ran out of memory'
   return new AppError('ERR_GIT_FAILED', `${name} ${reason}.`, { signal: result.signal, git_output: stderr })
 }
 

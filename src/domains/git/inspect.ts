@@ -106,7 +106,8 @@ export async function diff(call: Call, git: Git, input: DiffInput): Promise<Diff
     return output
   }
   const patch = cutText(await read('--patch'), bytesMax)
-  if (patch.hasSecrets) call.warn('diff: what looks like a secret reads [redacted] here; the files are unchanged.')
+  if (patch.hasSecrets)
+    call.warn('diff: text that looks like a secret is replaced by [redacted] here; the files are unchanged.')
   if (input.stat !== true) return { diff: patch.text, truncated: patch.truncated }
   return { diff: patch.text, truncated: patch.truncated, stat: cutText(await read('--stat'), bytesMax).text }
 }

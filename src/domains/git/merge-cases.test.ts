@@ -28,7 +28,7 @@ describe('the target of workspace_merge', () => {
       await lab.git('target', 'rev-parse', 'HEAD'),
     )
     const error = await failureOf(mergeInto(lab, 'sequential', ['fork']))
-    expect(error.message).toMatch(/a cherry-pick is under way/)
+    expect(error.message).toMatch(/a cherry-pick is in progress/)
   })
 
   it('must be a repository with a commit, and may be named by a folder inside it or have a detached HEAD', async () => {
@@ -111,7 +111,7 @@ describe('the sources of workspace_merge', () => {
     expect(answer).toMatchObject({ success: false, merged_sources: ['fork'], total_commits_applied: 1 })
     expect(answer.conflicts.map(({ source_id, error }) => `${source_id}: ${error}`)).toEqual([
       expect.stringMatching(/^nowhere: .*no git repository/),
-      expect.stringMatching(/^stranger: .*no commit in common/),
+      expect.stringMatching(/^stranger: .*no common commit/),
     ])
   })
 

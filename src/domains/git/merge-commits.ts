@@ -23,7 +23,7 @@ export async function findCommits(
   if (forkPoint === undefined) {
     throw new AppError(
       'ERR_GIT_FAILED',
-      'The histories of source and target have no commit in common: not a fork of it.',
+      'Source and target have no common commit: the source is not a fork of the target.',
     )
   }
   if (recorded !== undefined && !(await isAncestor(git, recorded, head))) {

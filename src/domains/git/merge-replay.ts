@@ -3,7 +3,7 @@ import { limits } from '../../contract/limits.ts'
 import { type CommitObject, formatCommit, parseBatch, parseCommit, withOrigin } from './commit-object.ts'
 import { type Git, gitFailed } from './git-command.ts'
 
-export type TreeMerge = Readonly<{ tree: string; conflicts: readonly string[] }>
+type TreeMerge = Readonly<{ tree: string; conflicts: readonly string[] }>
 
 /** Three-way merge of two commits from their merge base, in the object store alone; it knows renames. */
 export async function mergeTrees(git: Git, ours: string, theirs: string): Promise<TreeMerge> {
@@ -19,7 +19,7 @@ export async function writeCommit(git: Git, commit: CommitObject & Readonly<{ co
 }
 
 /** Commits by id, in parts, so that no answer grows beyond what can be read at once. */
-export async function readCommits(git: Git, ids: readonly string[]): Promise<Map<string, CommitObject>> {
+async function readCommits(git: Git, ids: readonly string[]): Promise<Map<string, CommitObject>> {
   const commits = new Map<string, CommitObject>()
   for (let at = 0; at < ids.length; at += COMMITS_PER_COMMAND) {
     const part = ids.slice(at, at + COMMITS_PER_COMMAND)
@@ -31,7 +31,7 @@ export async function readCommits(git: Git, ids: readonly string[]): Promise<Map
 }
 const COMMITS_PER_COMMAND = 100
 
-export type ReplayPlan = Readonly<{
+type ReplayPlan = Readonly<{
   onto: string
   /** Oldest first. Of a merge commit, what it changed against its first parent is replayed. */
   commits: readonly string[]

@@ -5,7 +5,7 @@ import { readStatus } from './inspect.ts'
 import { headCommit } from './merge-target.ts'
 import type { GitRunner } from './ports.ts'
 
-export type SourceState = Readonly<{ head: string; warning: string | undefined }>
+type SourceState = Readonly<{ head: string; warning: string | undefined }>
 
 /** Where the source stands. What it has not committed is not merged, and the warning says so. */
 export async function readSource(source: Git): Promise<SourceState> {

@@ -6,7 +6,7 @@ import type { Move } from './move-target.ts'
 import type { WorkspaceReference } from './ports.ts'
 import { type MergeStrategy, sourceBranch } from './rules.ts'
 
-export type StrategyInput = Readonly<{
+type StrategyInput = Readonly<{
   target: MergeTarget
   /** Where the target stands: its head and the sources before this one. */
   tip: string

@@ -85,6 +85,6 @@ async function requireNothingUnderWay(git: Git): Promise<void> {
   const found = new Set(present.stdout.toString('utf8').split('\n'))
   const name = names.find((_, index) => found.has(paths[index]!))
   if (name === undefined) return
-  const message = `target_workspace: a ${operations[name]} is under way in its repository; finish or abort it first`
+  const message = `target_workspace: a ${operations[name]} is in progress in its repository; finish or abort it first`
   throw new AppError('ERR_WORKTREE_DIRTY', message, { field: 'target_workspace' })
 }

@@ -10,7 +10,7 @@ import { moveTarget } from './move-target.ts'
 import type { GitRunner, WorkspaceReference } from './ports.ts'
 import { type MergeStrategy, mergeMessage } from './rules.ts'
 
-export type MergePlan = Readonly<{
+type MergePlan = Readonly<{
   sources: readonly WorkspaceReference[]
   target: WorkspaceReference
   strategy: MergeStrategy
@@ -20,7 +20,7 @@ export type MergePlan = Readonly<{
   forkPoints: ReadonlyMap<string, string>
 }>
 
-export type SourceResult = Readonly<{
+type SourceResult = Readonly<{
   source_id: string
   source_name: string
   success: boolean

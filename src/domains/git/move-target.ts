@@ -10,7 +10,7 @@ export type Move = Readonly<{
   branch?: Readonly<{ ref: string; to: string; from: string | undefined }> | undefined
 }>
 
-export type MoveOutcome = Readonly<{ moved: true } | { moved: false; error: string; files: readonly string[] }>
+type MoveOutcome = Readonly<{ moved: true } | { moved: false; error: string; files: readonly string[] }>
 
 /** Steps that are not interrupted by the end of the call, and run no hooks. */
 const wholly = { uninterrupted: true, timeoutMs: limits.gitLongTimeoutMs, config: ['core.hooksPath=/dev/null'] }
@@ -22,11 +22,11 @@ const wholly = { uninterrupted: true, timeoutMs: limits.gitLongTimeoutMs, config
  */
 export async function moveTarget(git: Git, move: Move): Promise<MoveOutcome> {
   if ((await headCommit(git)) !== move.from) {
-    return { moved: false, error: 'The target got other commits during the merge; call again.', files: [] }
+    return { moved: false, error: 'The target received new commits during the merge; call again.', files: [] }
   }
   if (move.branch !== undefined) {
     const set = await setRef(git, move.branch.ref, move.branch.to, move.branch.from)
-    if (set.exitCode !== 0) return { moved: false, error: 'The branch of the source cannot be made.', files: [] }
+    if (set.exitCode !== 0) return { moved: false, error: 'The branch of the source could not be created.', files: [] }
   }
   const outcome = await fastForward(git, move)
   if (!outcome.moved && move.branch !== undefined) await unsetRef(git, move.branch)
@@ -34,7 +34,7 @@ export async function moveTarget(git: Git, move: Move): Promise<MoveOutcome> {
 }
 
 const inTheWay = 'Files that the target does not track, or changed meanwhile, would be overwritten.'
-const notWritten = 'The files of the target could not be brought up to the merged commit; it is as it was.'
+const notWritten = 'The files of the target could not be updated to the merged commit; the target is unchanged.'
 
 async function fastForward(git: Git, move: Move): Promise<MoveOutcome> {
   const added = await addedFiles(git, move)
@@ -111,7 +111,7 @@ async function restore(git: Git, { from }: Move, added: readonly AddedFile[]): P
     const output = await step()
     if (output.exitCode === 0) continue
     const { details } = gitFailed('reset', output)
-    throw new AppError('ERR_GIT_FAILED', `target_workspace: could not be put back to commit ${from}.`, details)
+    throw new AppError('ERR_GIT_FAILED', `target_workspace: could not be reset to commit ${from}.`, details)
   }
 }
 

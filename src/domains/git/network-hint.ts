@@ -2,7 +2,7 @@
 const hints: readonly (readonly [RegExp, string])[] = [
   [
     /Authentication failed|could not read (?:Username|Password)|terminal prompts disabled|Permission denied \(|Invalid username or|HTTP 40[13]|error: 40[13]|Host key verification failed/i,
-    'the remote wants credentials; let the operator give them to the egress proxy for this host, so that they need not enter the workspace',
+    'the remote requires credentials; ask the operator to configure them in the egress proxy for this host, so that they never enter the workspace',
   ],
   [
     /Could not resolve (?:host|proxy)|Failed to connect|Connection (?:refused|timed out|reset)|Network is unreachable|No route to host|unable to connect/i,

@@ -43,7 +43,7 @@ export async function push(call: Call, git: Git, input: PushInput): Promise<Push
 async function requireBranch(git: Git): Promise<string> {
   const branch = await currentBranch(git)
   if (branch !== undefined) return branch
-  throw new AppError('ERR_INVALID_INPUT', 'branch: must be given, because HEAD is detached in this repository', {
+  throw new AppError('ERR_INVALID_INPUT', 'branch: is required, because HEAD is detached in this repository', {
     field: 'branch',
   })
 }

@@ -4,7 +4,7 @@ import { AppError } from '../../contract/app-error.ts'
  * What may be handed to git. Values from callers are passed as single arguments behind `--`, or inside an argument that
  * begins with our own text; what could still be read as an option is refused here as well.
  */
-export const DEFAULT_PATH = '/workspace'
+const DEFAULT_PATH = '/workspace'
 
 const PATH_BYTES_MAX = 4_096
 const REF_BYTES_MAX = 200
@@ -98,8 +98,8 @@ export type Person = Readonly<{ name: string; email: string }>
 /** Both or neither. */
 export function personOf(name: string | undefined, email: string | undefined): Person | undefined {
   if (name === undefined && email === undefined) return undefined
-  if (name === undefined) throw refuse('author_name', 'must be given together with author_email')
-  if (email === undefined) throw refuse('author_email', 'must be given together with author_name')
+  if (name === undefined) throw refuse('author_name', 'is required together with author_email')
+  if (email === undefined) throw refuse('author_email', 'is required together with author_name')
   for (const [field, value] of Object.entries({ author_name: name, author_email: email })) {
     if (/[\x00-\x1f\x7f<>]/.test(value) || !/[\p{L}\p{N}]/u.test(value)) {
       throw refuse(field, 'must have a letter or digit, and no <, > or control characters')

@@ -68,7 +68,7 @@ describe('git_clone', () => {
     const refused = await failureOf(
       lab.service.clone(gitCall(), { workspace_id: 'ws', url: `http://${host}/repo.git` }),
     )
-    expect(refused.message).toMatch(/wants credentials; let the operator give them to the egress proxy/)
+    expect(refused.message).toMatch(/requires credentials; ask the operator to configure them in the egress proxy/)
     const call = gitCall()
     const answer = await lab.service.clone(call, { workspace_id: 'ws', url: `http://ann:hunter2@${host}/repo.git` })
     expect(seen).toContain('ann:hunter2')
@@ -348,7 +348,7 @@ describe('git_diff', () => {
     }
     const { diff } = await lab.service.diff(call, { ...at, max_bytes: 2_000 })
     expect(diff).toContain('+[redacted]')
-    expect(call.warnings).toEqual([expect.stringMatching(/reads \[redacted\]/)])
+    expect(call.warnings).toEqual([expect.stringMatching(/is replaced by \[redacted\]/)])
   })
 })
 

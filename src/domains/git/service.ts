@@ -52,7 +52,7 @@ export type GitService = Readonly<{
   merge(call: Call, input: MergeInput, options?: MergeOptions): Promise<MergeAnswer>
 }>
 
-export type GitServiceDeps = Readonly<{ runner: GitRunner; access: WorkspaceAccess }>
+type GitServiceDeps = Readonly<{ runner: GitRunner; access: WorkspaceAccess }>
 
 export function createGitService({ runner, access }: GitServiceDeps): GitService {
   const gitFor = async (

@@ -12,7 +12,7 @@ export type KnownKey = Readonly<{ key: ApiKey; principal: Principal }>
  * 3. A key that is being revoked here is not kept for a while: its transaction may still be open, and until it is
  *    committed every look-up would find the key alive.
  */
-export type KeyCache = Readonly<{
+type KeyCache = Readonly<{
   get(hash: string, nowMs: number): KnownKey | undefined
   put(hash: string, known: KnownKey, nowMs: number): void
   forget(keyId: string, nowMs: number): void

@@ -10,7 +10,7 @@ import { excessOf, permissionsNamed, quoted } from './rules.ts'
 
 const NAME = /^[a-z][a-z0-9_-]{0,62}$/
 
-export type RoleView = Readonly<{
+type RoleView = Readonly<{
   name: string
   description: string
   permissions: readonly string[]

@@ -7,7 +7,7 @@ describe('scopes that cannot be', () => {
 
   it('are named, with the permission that was meant or where to find it', () => {
     expect(refusalOf('task:reed')).toThrow("'task:reed' is not a permission; did you mean task:read?")
-    expect(refusalOf('foo')).toThrow("'foo' is not a permission; role_list shows those that there are")
+    expect(refusalOf('foo')).toThrow("'foo' is not a permission; role_list shows all of them")
   })
 
   it('are named when the role does not have them', () => {

@@ -25,7 +25,7 @@ const DURATION = /^([1-9][0-9]{0,8})(s|m|h|d)?$/
 const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/
 
-export type KeyRights = Readonly<{ role: string; tier: Tier; scopes: readonly Permission[] | null }>
+type KeyRights = Readonly<{ role: string; tier: Tier; scopes: readonly Permission[] | null }>
 
 const invalid = (field: string, message: string, details: Record<string, unknown> = {}): AppError =>
   new AppError('ERR_INVALID_INPUT', `${field}: ${message}`, { field, ...details })
@@ -126,7 +126,7 @@ export function permissionsNamed(written: string, field: string): readonly Permi
     : permissions.filter((permission) => permission === written)
   if (named.length > 0) return named
   const near = nearestName(written, permissions)
-  const next = near === undefined ? 'role_list shows those that there are' : `did you mean ${near}?`
+  const next = near === undefined ? 'role_list shows all of them' : `did you mean ${near}?`
   throw invalid(field, `${quoted(written)} is not a permission; ${next}`, { scope: written })
 }
 

@@ -23,7 +23,7 @@ import {
 import { hashMatches, hashToken, newPrefix, newToken, tokenPrefix } from './token.ts'
 
 /** Who manages keys and when. What is recorded of a key names it, and never carries its secret or its hash. */
-export type KeyReading = Pick<Call, 'principal' | 'nowMs' | 'read'>
+type KeyReading = Pick<Call, 'principal' | 'nowMs' | 'read'>
 export type KeyWriting = Pick<Call, 'principal' | 'nowMs' | 'read' | 'write' | 'record'>
 
 export type CreateKeyInput = Readonly<{

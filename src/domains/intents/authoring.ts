@@ -7,13 +7,13 @@ import type { ManifestKind } from '../executions/ports.ts'
 import type { ExecutionService } from '../executions/service.ts'
 import { authoring, authorOf, type TemplateSource } from './authors.ts'
 
-export type Likeness = Readonly<{ name: string; score: number }>
-export type AuthoringDeps = Readonly<{
+type Likeness = Readonly<{ name: string; score: number }>
+type AuthoringDeps = Readonly<{
   engine: Pick<Engine, 'start'>
   executions: Pick<ExecutionService, 'ownerOf'>
   agents: TemplateSource
   models: Pick<Models, 'requireAlias'>
-  /** What there is already that a wish could mean, the likeliest first. */
+  /** What already exists that a request could mean, the likeliest first. */
   alike(call: Call, kind: ManifestKind, prompt: string): Promise<readonly Likeness[]>
 }>
 export type AuthoringService = ReturnType<typeof createAuthoringService>
@@ -21,7 +21,7 @@ export type AuthoringService = ReturnType<typeof createAuthoringService>
 /** Least likeness that is worth a remark. */
 const ALIKE_MIN = 0.7
 
-/** Agents and workflows written from a wish. The writing is an execution of the author, which is waited for like any other. */
+/** Agents and workflows written from a request. The writing is an execution of the author, which is waited for like any other. */
 export function createAuthoringService(deps: AuthoringDeps) {
   return {
     async generate(call: Call, kind: ManifestKind, { input: prompt }: Readonly<{ input: string }>) {
@@ -29,7 +29,7 @@ export function createAuthoringService(deps: AuthoringDeps) {
       const author = await authorOf(deps, kind)
       for (const { name, score } of await deps.alike(call, kind, prompt)) {
         if (score < ALIKE_MIN) continue
-        call.warn(`There is the ${kind} '${name}' already, which is much like it (${score}). Consider using that one.`)
+        call.warn(`A similar ${kind} already exists: '${name}' (similarity ${score}). Consider using that one.`)
       }
       const { id, name, version } = author
       const run = await call.transact(async (write) =>

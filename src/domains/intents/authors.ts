@@ -1,4 +1,4 @@
-import type { ResolvedAgent } from '../agents/registry.ts'
+import type { ResolvedAgent } from '../agents/service.ts'
 import { chosenAlias, type Models } from '../executions/model.ts'
 import type { ExecutionInput, ManifestKind } from '../executions/ports.ts'
 

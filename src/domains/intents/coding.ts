@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import type { ResolvedAgent } from '../agents/registry.ts'
+import type { ResolvedAgent } from '../agents/service.ts'
 import { childOf, createJudges } from '../executions/judges.ts'
 import { hasModel } from '../executions/model.ts'
 import type { ExecutionOutput } from '../executions/ports.ts'
@@ -10,7 +10,7 @@ import { languageRules, programIn } from './languages.ts'
 import type { FoundAgent } from './ports.ts'
 import type { CallContext, StateHandlers } from './program.ts'
 import { CODE_CRITERIA, codePrompt } from './prompts.ts'
-import type { Move } from './turns.ts'
+import type { Move } from './visit-counter.ts'
 import { createWorkbench, type Ran } from './workbench.ts'
 
 const FORMATTER = 'intent-result-formatter'
@@ -23,7 +23,7 @@ const NOT_FOUND = 127
 /** Failures that another try would meet again. */
 const nonRetryable: ReadonlySet<ErrorCode> = new Set(['ERR_MODEL_UNAVAILABLE', 'ERR_MODEL_REFUSED', 'ERR_MODEL_FAILED'])
 const scoreRule = { minScore: 0.7 }
-const SHOWN_CHARS = 4_000
+const DISPLAYED_CHARS_MAX = 4_000
 const FORMATTED_CHARS_MAX = 60_000
 
 /** The program: written, checked, run, and its output put into words. */
@@ -71,7 +71,8 @@ export function createCoding(
       if (answered !== undefined && answered.trim() !== '') await bench.write(id, answered)
       return { result: answered?.trim() ? answered : null }
     })
-    if (code === null) return { to: 'code_generation', reason: 'the answer held no program, and no file was written' }
+    if (code === null)
+      return { to: 'code_generation', reason: 'the answer contained no program, and no file was written' }
     board.code = code
     return { to: 'code_validation' }
   }
@@ -83,7 +84,7 @@ export function createCoding(
     )
     if (checked.exit_code === NOT_FOUND) return { stop: missingLanguage() }
     if (checked.exit_code !== 0) {
-      return { to: 'code_generation', reason: `it is no ${rules.title} program: ${tail(checked.stderr)}` }
+      return { to: 'code_generation', reason: `it is not a ${rules.title} program: ${tail(checked.stderr)}` }
     }
     if (!hasModel(deps.models, JUDGE_ALIAS)) return { to: 'code_execution' }
     const displayed = {
@@ -109,10 +110,10 @@ export function createCoding(
     board.stdout = ran.stdout
     board.stderr = ran.stderr
     if (ran.timed_out) {
-      return { to: 'code_generation', reason: `it had not ended after ${input.timeoutSecs} s, and was ended` }
+      return { to: 'code_generation', reason: `it did not finish within ${input.timeoutSecs} s and was stopped` }
     }
     if (ran.exit_code === 0) return { to: 'result_formatting' }
-    const reason = `it ended with the exit code ${ran.exit_code}: ${tail(ran.stderr) || tail(ran.stdout)}`
+    const reason = `it exited with code ${ran.exit_code}: ${tail(ran.stderr) || tail(ran.stdout)}`
     return { to: 'code_generation', reason }
   }
 
@@ -131,7 +132,7 @@ export function createCoding(
       return { result: isThere ? ((await shippedAgent(deps, FORMATTER)) as FoundAgent) : null }
     })
     if (formatter === null || output.length > FORMATTED_CHARS_MAX) return { done: output }
-    const prompt = `The wish:\n${input.intent}\n\nThe output of the program:\n${output}`
+    const prompt = `The request:\n${input.intent}\n\nThe output of the program:\n${output}`
     const untilMs = steps.nowMs() + FORMAT_MS
     const start = childOf(formatter, { role: 'worker', input: { prompt }, workspaceId: null, untilMs })
     const outcome = await steps.child('format', start)
@@ -140,10 +141,10 @@ export function createCoding(
   }
 
   const missingLanguage = (): string =>
-    `the workspace has no '${rules.run}', so no ${rules.title} can run; use another language, or an image that has it (workspaces.default_image)`
+    `the workspace has no '${rules.run}', so ${rules.title} programs cannot run; use another language, or an image that has it (workspaces.default_image)`
 
   return { code_generation: generate, code_validation: validate, code_execution: execute, result_formatting: format }
 }
 
 /** The end of an output is where the reason is. */
-const tail = (text: string): string => text.trim().slice(-SHOWN_CHARS).toWellFormed()
+const tail = (text: string): string => text.trim().slice(-DISPLAYED_CHARS_MAX).toWellFormed()

@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import type { ResolvedAgent } from '../agents/registry.ts'
+import type { ResolvedAgent } from '../agents/service.ts'
 import { hasModel } from '../executions/model.ts'
 import type { ExecutionOutput } from '../executions/ports.ts'
 import { authoring, authorOf, shippedAgent } from './authors.ts'
@@ -9,20 +9,20 @@ import { languageRules } from './languages.ts'
 import type { FoundAgent, IntentBoard, IntentInput, IntentOutput } from './ports.ts'
 import type { CallContext, StateHandlers } from './program.ts'
 import { agentPrompt } from './prompts.ts'
-import type { Move } from './turns.ts'
+import type { Move } from './visit-counter.ts'
 import { createWorkbench } from './workbench.ts'
 
 /** Least likeness at which an agent that is there is used. */
 const SCORE_MIN = 0.75
 const CANDIDATES_MAX = 5
-/** How many of the latest wishes are looked through for the same one. */
+/** How many of the latest intents are searched for the same one. */
 const PAST_INTENTS_MAX = 200
 /** Agents that look at the work of others and do none themselves. */
 const otherRoles: readonly (string | undefined)[] = ['judge', 'generator', 'formatter']
 
 type Found = Readonly<{ id: string; labels: Readonly<Record<string, string>> }>
 
-/** Finds an agent for a wish among those of the caller, or has one made. */
+/** Finds an agent for an intent among those of the caller, or has one created. */
 export function createFinding({ deps, run, input, steps, board }: CallContext) {
   const { principal } = run
   let chosen: ResolvedAgent | undefined
@@ -47,7 +47,7 @@ export function createFinding({ deps, run, input, steps, board }: CallContext) {
     return null
   }
 
-  /** The agent that was made for the very same wish, if it is still there and can work. */
+  /** The agent that was created for the very same intent, if it still exists and can work. */
   async function madeBefore(): Promise<FoundAgent | null> {
     const filter = { kind: 'intent' as const, owner: run.owner, limit: PAST_INTENTS_MAX }
     const shipped = (await deps.agents.template(languageRules[input.language].executor)).id

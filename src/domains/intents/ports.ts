@@ -2,7 +2,7 @@ import type { IntentLanguage } from '../../contract/intent-languages.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import type { Engine } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import type { ResolvedAgent } from '../agents/registry.ts'
+import type { ResolvedAgent } from '../agents/service.ts'
 import type { ExecutionDeps } from '../executions/ports.ts'
 import type { TemplateSource } from './authors.ts'
 

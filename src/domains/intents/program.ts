@@ -5,7 +5,7 @@ import { recordedWorkspace } from '../executions/workspace.ts'
 import { createCoding } from './coding.ts'
 import { createFinding } from './finding.ts'
 import type { IntentBoard, IntentDeps, IntentInput, IntentOutput, IntentState } from './ports.ts'
-import { createTurns, type Move } from './turns.ts'
+import { createVisitCounter, type Move } from './visit-counter.ts'
 import { createWorkbench } from './workbench.ts'
 
 /**
@@ -57,14 +57,14 @@ async function runPipeline(deps: IntentDeps, run: Run, input: IntentInput, steps
   const context: CallContext = { deps, run, input, steps, board }
   const finding = createFinding(context)
   const handlers: StateHandlers = { ...finding.handlers, ...createCoding(context, finding.agent) }
-  const turns = createTurns()
+  const visits = createVisitCounter()
   let state: IntentState = 'agent_discovery'
   let before: IntentState = state
   for (;;) {
-    const entered = turns.enter(state)
+    const entered = visits.enter(state)
     // What failed is the state that sent it back.
     if ('refused' in entered) return failed(board, before, `${entered.refused}. The latest: ${board.feedback ?? ''}`)
-    board.transitions = turns.transitions()
+    board.transitions = visits.transitions()
     steps.setPosition({ state })
     steps.note({ type: 'workflow_state_entered', payload: { state, visit: entered.visit } })
     const move = await decided(steps, handlers[state](entered.visit))

@@ -15,7 +15,7 @@ import { authorOf, shippedAgent, type TemplateSource } from './authors.ts'
 import { languageRules } from './languages.ts'
 import { type IntentInput, type IntentOutput, intentPipeline } from './ports.ts'
 
-export type IntentServiceDeps = Readonly<{
+type IntentServiceDeps = Readonly<{
   engine: Engine
   executions: Pick<ExecutionService, 'ownerOf'>
   agents: TemplateSource
@@ -23,7 +23,7 @@ export type IntentServiceDeps = Readonly<{
 }>
 export type IntentService = ReturnType<typeof createIntentService>
 
-export type IntentRequest = Readonly<{
+type IntentRequest = Readonly<{
   intent: string
   inputs?: Readonly<Record<string, unknown>> | undefined
   volume_id?: string | undefined
@@ -75,7 +75,7 @@ export function createIntentService({ engine, executions, agents, models }: Inte
     if (run !== undefined && isTheirs && run.kind === 'intent') return run
     throw new AppError(
       'ERR_EXECUTION_NOT_FOUND',
-      'pipeline_execution_id: there is no such pipeline of yours; aegis.execute.intent answers the id of one it starts',
+      'pipeline_execution_id: you have no such pipeline; aegis.execute.intent returns the id of the one that it starts',
       { field: 'pipeline_execution_id' },
     )
   }

@@ -1,13 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { intentStates } from './ports.ts'
-import { createTurns } from './turns.ts'
+import { createVisitCounter } from './visit-counter.ts'
 
 describe('turns', () => {
   it('end whatever the order, and never let a state in a fourth time', () => {
     fc.assert(
       fc.property(fc.array(fc.constantFrom(...intentStates), { maxLength: 60 }), (order) => {
-        const turns = createTurns()
+        const turns = createVisitCounter()
         const entered = new Map<string, number>()
         for (const state of order) {
           const turn = turns.enter(state)

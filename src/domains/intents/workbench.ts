@@ -39,7 +39,7 @@ export function createWorkbench(
     if (network.allow_internet || network.allow_inter_vm || network.allowed_domains.length > 0) {
       throw new AppError(
         'ERR_INVALID_INPUT',
-        'volume_id: this workspace has a way to the network, and programs of this pipeline run without one; close it with network_policy, or leave volume_id out',
+        'volume_id: this workspace has network access, and programs of this pipeline run without it; remove it with network_policy, or leave volume_id out',
         { field: 'volume_id' },
       )
     }

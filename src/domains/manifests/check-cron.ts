@@ -2,7 +2,7 @@ import { createRequire } from 'node:module'
 
 let library: typeof import('croner') | undefined
 
-export type CronProblem = Readonly<{ field: 'cron' | 'timezone'; problem: string }>
+type CronProblem = Readonly<{ field: 'cron' | 'timezone'; problem: string }>
 
 /** What keeps a cron expression from being followed in a time zone. The library is loaded when the first one comes. */
 export function cronProblem(cron: string, timezone: string): CronProblem | undefined {
@@ -16,7 +16,7 @@ export function cronProblem(cron: string, timezone: string): CronProblem | undef
     const timer = new library.Cron(cron, { paused: true, timezone })
     const next = timer.nextRun(new Date(0))
     timer.stop()
-    return next === null ? { field: 'cron', problem: 'must name a time that comes' } : undefined
+    return next === null ? { field: 'cron', problem: 'must match a time in the future' } : undefined
   } catch {
     return { field: 'cron', problem: 'must be a cron expression such as "0 6 * * 1-5"' }
   }

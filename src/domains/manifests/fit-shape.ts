@@ -52,7 +52,7 @@ export function fitShape<Schema extends z.ZodType>(
         if (security !== undefined) {
           const { field, path: target } = security
           misplaced.push(
-            `${pathText([...path, key])} has no effect here, and would leave open what it is to close: ${field} goes into ${target}`,
+            `${pathText([...path, key])} has no effect here, and ignoring it would lift a restriction: ${field} goes into ${target}`,
           )
           continue
         }

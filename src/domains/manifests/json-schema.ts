@@ -6,7 +6,7 @@ import { limits } from '../../contract/limits.ts'
 import { createMeter, TooMuchWork } from '../templating/work-meter.ts'
 import { chargeSchema, isCheapToCheck, newSchemaBudget, type SchemaBudget } from './schema-work.ts'
 
-/** What is wrong with a value, one sentence each that begins with its place; empty if it conforms. */
+/** What is wrong with a value, one sentence each that begins with its path; empty if it conforms. */
 export type SchemaCheck = (value: unknown) => readonly string[]
 export type CompiledSchema = Readonly<{ ok: true; check: SchemaCheck }> | Readonly<{ ok: false; reason: string }>
 
@@ -20,7 +20,7 @@ export function compileJsonSchema(schema: unknown, budget: SchemaBudget = newSch
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) {
     return typeof schema === 'boolean'
       ? { ok: true, check: () => (schema ? [] : ['the schema allows nothing']) }
-      : { ok: false, reason: 'it must be a JSON Schema, that is an object' }
+      : { ok: false, reason: 'it must be a JSON Schema, which is an object' }
   }
   const text = JSON.stringify(schema)
   if (text.length > limits.jsonSchemaCharsMax) {
@@ -126,7 +126,7 @@ const watch = new Script('work()')
 const sandbox: { work: (() => unknown) | undefined } = { work: undefined }
 let context: object | undefined
 
-/** Runs `work` in this thread, and ends it by force if it takes longer than it may. */
+/** Runs `work` in this thread, and ends it by force if it takes too long. */
 function boundedInTime<T>(timeoutMs: number, work: () => T): T {
   context ??= createContext(sandbox)
   sandbox.work = work
@@ -162,7 +162,7 @@ const sentence = ({ instancePath, message, params }: ErrorObject): string => {
 
 function reasonOf(error: unknown): string {
   const { code } = (error ?? {}) as { code?: unknown }
-  if (String(code).endsWith('SCRIPT_EXECUTION_TIMEOUT')) return 'it takes longer than it may'
+  if (String(code).endsWith('SCRIPT_EXECUTION_TIMEOUT')) return 'it takes too long'
   if (error instanceof TooMuchWork) {
     return `its patterns need more than ${limits.patternWorkMax} steps (characters times the size of the compiled pattern)`
   }

@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { EnvValue, EnvValues } from './env-values.ts'
 
 /** Values of one field of a manifest. */
-export type GivenIn = Readonly<{ field: string; values: EnvValues }>
+export type FieldValues = Readonly<{ field: string; values: EnvValues }>
 type Handler = Readonly<{
   type: string
   headers?: EnvValues | undefined
@@ -13,7 +13,7 @@ type Handler = Readonly<{
  * A manifest that the platform deploys for a caller without the permission names no secret: its author could send it anywhere. Nobody
  * gains by having something written.
  */
-export function requireNoSecrets(input: readonly GivenIn[]): void {
+export function requireNoSecrets(input: readonly FieldValues[]): void {
   for (const { field, values } of input) {
     const found = Object.entries(values).find(([, value]) => namesSecret(value))
     if (found === undefined) continue
@@ -29,7 +29,7 @@ export function requireNoSecrets(input: readonly GivenIn[]): void {
 /** Headers may name one inside a text. */
 const namesSecret = ({ from, value }: EnvValue): boolean => from === 'secret' || /\{\{\s*secret:/.test(value)
 
-export const valuesInHandler = (field: string, handler: Handler | null): readonly GivenIn[] => [
+export const valuesInHandler = (field: string, handler: Handler | null): readonly FieldValues[] => [
   { field: `${field}.headers`, values: handler?.headers ?? {} },
   { field: `${field}.env`, values: handler?.env ?? {} },
 ]

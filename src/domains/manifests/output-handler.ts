@@ -28,8 +28,8 @@ export const webhookMethod = oneOf(['POST', 'PUT', 'PATCH'], 'HTTP method.')
 type Units = Readonly<Record<'cpu' | 'size' | 'time', (description: string) => z.ZodType<number, string | number>>>
 
 const common = {
-  timeout_seconds: number(1, 86_400, 'Time that it has.').optional(),
-  required: flag(false, 'Whether what it handles fails with it.'),
+  timeout_seconds: number(1, 86_400, 'Time limit.').optional(),
+  required: flag(false, 'Whether a failure of the handler fails the run or the state.'),
 }
 type Common = Readonly<{ timeout_seconds?: number | undefined; required: boolean }>
 const commonOf = ({ timeout_seconds: time, required }: Common) => ({
@@ -40,7 +40,7 @@ const commonOf = ({ timeout_seconds: time, required }: Common) => ({
 const agent = group(
   {
     type: z.literal('agent'),
-    agent_id: filled(256, 'Name or id of the agent that turns the output into another.'),
+    agent_id: filled(256, 'Name or id of the agent that transforms the output.'),
     input_template: template(TEMPLATE_MAX, 'Template with {{output}} and {{intent}}.').optional(),
     ...common,
   },
@@ -88,9 +88,9 @@ const container = ({ cpu, size, time }: Units) =>
           cpu: cpu('Millicores.').optional(),
           memory: size('Memory.').optional(),
           disk: size('Disk.').optional(),
-          timeout: time('Time that it has.').optional(),
+          timeout: time('Time limit.').optional(),
         },
-        'Limits, where they differ from those of what it handles.',
+        'Limits. Default: those of the run or the state.',
       ).prefault({}),
       ...common,
     },

@@ -3,14 +3,14 @@ import { limits } from '../../contract/limits.ts'
 import { createParseCache } from './parse-cache.ts'
 
 describe('parsed manifests', () => {
-  const counted = (isKept = true) => {
+  const counted = (isCacheable = true) => {
     const parsed: string[] = []
     const read = createParseCache(
       (text) => {
         parsed.push(text)
         return { text, list: [{ a: 1 }] }
       },
-      () => isKept,
+      () => isCacheable,
     )
     return { parsed, read }
   }

@@ -7,11 +7,11 @@ export const manifestParses = channel('castellan:manifest-parse')
 
 /**
  * Parses a text once for as long as it is among those that were used last. Versions never change their text, so the text is
- * the key. What is kept is frozen, for all who ask share it; what `isKept` refuses is parsed again.
+ * the key. What is kept is frozen, for all who ask share it; what `isCacheable` refuses is parsed again.
  */
 export function createParseCache<Parsed extends object>(
   parse: (text: string) => Parsed,
-  isKept: (parsed: Parsed) => boolean,
+  isCacheable: (parsed: Parsed) => boolean,
 ): (text: string) => Parsed {
   const entries = new Map<string, Parsed>()
   let chars = 0
@@ -24,7 +24,7 @@ export function createParseCache<Parsed extends object>(
     const known = entries.get(text)
     if (known === undefined && manifestParses.hasSubscribers) manifestParses.publish({ text } satisfies PublishedParse)
     const parsed = known ?? parse(text)
-    if (!isKept(parsed)) return parsed
+    if (!isCacheable(parsed)) return parsed
     drop(text)
     entries.set(text, known ?? frozen(parsed))
     chars += text.length

@@ -4,7 +4,7 @@ import type { Findings } from './findings.ts'
 import type { SecurityPathOf } from './fit-shape.ts'
 import { isFields, pathText, type YamlFields } from './read-yaml.ts'
 
-/** For a value at its place: `key` is a field below it. */
+/** For a value at its path: `key` is a field below it. */
 export type Notes = Readonly<{
   path: readonly PropertyKey[]
   warn(problem: string, key?: string): void
@@ -12,7 +12,7 @@ export type Notes = Readonly<{
 }>
 
 /** What a schema takes beside the spelling that it describes. */
-export type Looseness = Readonly<{
+type Looseness = Readonly<{
   /** Old names of fields, each with the present one. */
   renamed?: Readonly<Record<string, string>>
   /** The present spelling of a value, or of its absence (undefined); what must be said of the change is said in `notes`. */
@@ -34,7 +34,7 @@ type Walk = Readonly<{ findings: Findings; securityPathOf: SecurityPathOf; refus
 /**
  * A manifest as its schema describes it, from one in an older or looser spelling; each change is a warning. Fields that the
  * schema does not have are left out with a warning, or refused if they would close something where they belong. `refused`
- * are the places that have an error already.
+ * are the paths that already have an error.
  */
 export function presentSpelling(
   schema: z.ZodType,
@@ -136,7 +136,7 @@ function takeKnown(
       refused.add(at)
       findings.error(
         at,
-        `has no effect here, and would leave open what it is to close: ${target.field} goes into ${target.path}`,
+        `has no effect here, and ignoring it would lift a restriction: ${target.field} goes into ${target.path}`,
       )
     } else {
       const near = nearestName(key, known)
@@ -168,7 +168,7 @@ function presentUnion(schema: z.core.$ZodType, input: unknown, path: readonly Pr
 
 function presentText(input: unknown, path: readonly PropertyKey[], { findings }: Walk): unknown {
   if (typeof input !== 'number' && typeof input !== 'boolean') return input
-  findings.warn(fieldText(path), 'is read as text; put it in quotes')
+  findings.warn(fieldText(path), 'is read as a string; put it in quotes')
   return String(input)
 }
 

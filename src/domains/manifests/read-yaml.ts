@@ -65,7 +65,7 @@ function plain(node: unknown, path: readonly string[], walk: Walk): unknown {
   if (path.length > limits.manifestDepthMax) throw tooDeep()
   if (yamlLibrary().isAlias(node)) {
     const target = walk.targets.get(node)
-    if (target === undefined) throw manifestInvalid(`${pathText(path)} is an alias of something that is not there`)
+    if (target === undefined) throw manifestInvalid(`${pathText(path)} is an alias without an anchor`)
     if (++walk.aliasDepth > limits.manifestDepthMax) throw tooDeep()
     const value = plain(target, path, walk)
     walk.aliasDepth--
@@ -80,7 +80,7 @@ function plain(node: unknown, path: readonly string[], walk: Walk): unknown {
     return node.source ?? String(value)
   }
   if (typeof value === 'number' && !Number.isFinite(value)) {
-    throw manifestInvalid(`${pathText(path)} is not a number that JSON knows`)
+    throw manifestInvalid(`${pathText(path)} is not a number that JSON can represent`)
   }
   return typeof value === 'bigint' ? Number(value) : value
 }
@@ -98,7 +98,7 @@ function plainMap(
     }
     const at = [...path, name]
     if (name === '<<') throw manifestInvalid(`${pathText(at)}: merge keys are not read; write the fields out`)
-    if (name === '__proto__') throw manifestInvalid(`${pathText(at)} is not a name that a field may have`)
+    if (name === '__proto__') throw manifestInvalid(`${pathText(at)} is not a valid name for a field`)
     fields[name] = plain(value, at, walk)
   }
   return fields

@@ -19,7 +19,7 @@ export const templateProblem = (value: string): string | undefined => {
   return problem === null ? undefined : `is not a template: ${problem}`
 }
 /** A text that would fail when it is rendered is refused beforehand. */
-export const templateRule = (value: string, context: z.core.$RefinementCtx<string>): void => {
+const templateRule = (value: string, context: z.core.$RefinementCtx<string>): void => {
   const problem = templateProblem(value)
   if (problem !== undefined) context.addIssue(problem)
 }
@@ -37,7 +37,7 @@ export const values = (max: number, description: string) =>
         .union([z.string(), z.number(), z.boolean()], rule('must be a string'))
         .transform(String)
         .refine((text) => text.length <= max, rule(`must not be longer than ${max} characters`)),
-      rule('must be a map of names to texts'),
+      rule('must be an object of strings'),
     )
     .describe(description)
 export const number = (min: number, max: number, description: string) => {
@@ -79,14 +79,14 @@ export const duration = (description: string) => {
       ],
       message,
     )
-    .refine(isMoreThanNothing, rule('must be longer than nothing, such as 90s'))
+    .refine(isMoreThanNothing, rule('must be greater than zero, such as 90s'))
     .describe(description)
 }
 export const size = (description: string) => {
   const message = rule('must be a size such as 512Mi or 1Gi, or a number of bytes')
   return z
     .union([z.string().regex(sizePattern, message), z.int().positive()], message)
-    .refine(isMoreThanNothing, rule('must be more than nothing, such as 512Mi'))
+    .refine(isMoreThanNothing, rule('must be greater than zero, such as 512Mi'))
     .describe(description)
 }
 export const cpu = (description: string) => {

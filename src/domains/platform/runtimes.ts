@@ -4,7 +4,7 @@ import { AppError } from '../../contract/app-error.ts'
  * `image` is what the standard registry names; `resolvedImage` the image of workspaces that stands for it here, null where
  * none does, and `reason` then says why.
  */
-export type RuntimeRow = Readonly<{
+type RuntimeRow = Readonly<{
   language: string
   version: string
   image: string
@@ -14,9 +14,9 @@ export type RuntimeRow = Readonly<{
   reason: string | null
 }>
 
-export type RuntimeRequest = Readonly<{ language: string | null; version: string | null; image: string | null }>
+type RuntimeRequest = Readonly<{ language: string | null; version: string | null; image: string | null }>
 
-export type RuntimeDeps = Readonly<{
+type RuntimeDeps = Readonly<{
   /** Versions of what is installed on the machine, by language: `3.11.2`. Absent: not installed. */
   hostVersions(): Promise<Readonly<Record<string, string>>>
   /** Names of the images that workspaces can start from. */
@@ -40,7 +40,7 @@ const standardRuntimes: readonly Standard[] = [
   standard('typescript', '5.1', 'node:20-alpine', 'TypeScript 5.1 on Node.js 20'),
 ]
 
-export const HOST_IMAGE = 'host'
+const HOST_IMAGE = 'host'
 const OWN_PREFIX = 'castellan/'
 /** How many parts of a version tell one runtime of a language from another. */
 const partsThatCount: Readonly<Record<string, number>> = { javascript: 1 }
@@ -76,7 +76,7 @@ export function createRuntimeRegistry(deps: RuntimeDeps) {
       if (found !== undefined) return found
       throw unavailable(
         'spec.runtime.image',
-        `no image of the workspaces stands for it; bring it with castellan image build under the name ${imageNames(image)[0]}`,
+        `no workspace image provides it; build one with castellan image build under the name ${imageNames(image)[0]}`,
       )
     }
     const row = (await rows()).find((one) => one.language === language?.toLowerCase() && one.version === version)
@@ -115,7 +115,7 @@ function resolved(
     return { resolvedImage: HOST_IMAGE, reason: null }
   }
   const have = installed === undefined ? 'this machine has none' : `this machine has ${installed}`
-  return { resolvedImage: null, reason: `${have}; castellan image build brings one, under the name ${built}` }
+  return { resolvedImage: null, reason: `${have}; build one with castellan image build under the name ${built}` }
 }
 
 /** `castellan/NAME` is the image NAME; of any other reference the last part counts, with or without its tag. */

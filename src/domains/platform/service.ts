@@ -7,11 +7,11 @@ import { toolsNamedBy } from './named-tools.ts'
 import type { RuntimeRegistry } from './runtimes.ts'
 import { categoryOf, chosenTools, pageOf, SOURCE, type ToolFilters, tagsOf } from './tool-groups.ts'
 
-export type ManifestKind = 'agent' | 'workflow'
-export type SchemaKey = `${ManifestKind}/manifest/v1`
+type ManifestKind = 'agent' | 'workflow'
+type SchemaKey = `${ManifestKind}/manifest/v1`
 
 /** How the manifests of one kind are described and checked; loaded when first asked for. */
-export type ManifestLanguage = Readonly<{
+type ManifestLanguage = Readonly<{
   jsonSchema(): Readonly<Record<string, unknown>>
   check(yaml: string, principal: Principal): Readonly<{ errors: readonly string[]; warnings: readonly string[] }>
 }>

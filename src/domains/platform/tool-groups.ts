@@ -62,6 +62,6 @@ function unknown(field: string, input: string, names: Iterable<string>): AppErro
   const accepted = [...new Set(names)].sort()
   const near = nearestName(input.toLowerCase(), accepted)
   const hint = near === undefined ? '' : ` Did you mean '${near}'?`
-  const message = `${field}: no tool that you may use has that.${hint} Accepted: ${accepted.join(', ')}.`
+  const message = `${field}: no tool that you may use matches it.${hint} Accepted: ${accepted.join(', ')}.`
   return new AppError('ERR_INVALID_INPUT', message, { field, accepted })
 }

@@ -55,7 +55,7 @@ export function checkName(name: string): string {
 export function checkLabels(labels: readonly Label[]): readonly Label[] {
   const keys = new Set<string>()
   for (const { key } of labels) {
-    if (keys.has(key)) throw invalid('labels', 'each key may be there once')
+    if (keys.has(key)) throw invalid('labels', 'each key may occur only once')
     keys.add(key)
   }
   return labels

@@ -38,7 +38,7 @@ export type ProfileFields = Readonly<{
   contextUntrusted?: boolean | undefined
 }>
 
-export type ProfileDeps = Readonly<{ store: ProfileStore; teams: UserTeams; random: Random }>
+type ProfileDeps = Readonly<{ store: ProfileStore; teams: UserTeams; random: Random }>
 
 export type ProfileService = ReturnType<typeof createProfileService>
 

@@ -5,8 +5,8 @@ export type WeighedVerdict = Verdict & Readonly<{ judge: string; weight: number 
 export type Grade = Verdict & Readonly<{ metadata: Readonly<Record<string, number | boolean | string>> }>
 
 export const consensusStrategies = ['weighted_average', 'majority', 'unanimous', 'best_of_n'] as const
-export type ConsensusStrategy = (typeof consensusStrategies)[number]
-export type ConsensusOptions = Readonly<{
+type ConsensusStrategy = (typeof consensusStrategies)[number]
+type ConsensusOptions = Readonly<{
   /** From which score on a judge counts as in favour: majority and unanimous. */
   threshold?: number
   /** How many of the best count: best_of_n; all if absent. */

@@ -12,7 +12,7 @@ export type HandlerTime = Readonly<{ signal: AbortSignal; leftMs: number }>
 export const HANDLER_TIMEOUT_MS = 300_000
 const RETRY_MS = 1_000
 
-export type Webhook = Readonly<{
+type Webhook = Readonly<{
   url: string
   method: string
   headers: Readonly<Record<string, string>>
@@ -42,7 +42,7 @@ export async function sendToWebhook(
   }
 }
 
-export type ThrowawayCommand = Readonly<{
+type ThrowawayCommand = Readonly<{
   /** Of the workspace: the same each time, so that one that a crash left behind is found. */
   name: string
   needs: WorkspaceNeeds
@@ -75,7 +75,7 @@ export async function runInThrowaway(
     }
     if (exit_code === 0) return stdout
     const details = { exit_code, stderr: stderr.slice(-2_000) }
-    throw new AppError('ERR_OUTPUT_HANDLER_FAILED', `the command ended with the exit code ${exit_code}`, details)
+    throw new AppError('ERR_OUTPUT_HANDLER_FAILED', `the command exited with code ${exit_code}`, details)
   } finally {
     await workspaces.destroy(name, new AbortController().signal)
   }

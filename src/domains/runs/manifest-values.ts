@@ -39,7 +39,7 @@ export function meaningOf(
 const secretRedacted = (field: string): AppError =>
   new AppError(
     'ERR_PERMISSION_DENIED',
-    `${field}: it names a secret, which would enter the workspace of the caller that starts this; that takes the tier 'system'. Ask the operator for a key with that tier, or for a manifest that sends the secret in a header instead.`,
+    `${field}: it names a secret, which would enter the workspace of the caller that starts the run; this needs the tier 'system'. Ask the operator for a key with that tier, or for a manifest that sends the secret in a header instead.`,
     { field, tier: 'system' },
   )
 

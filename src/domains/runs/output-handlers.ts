@@ -89,7 +89,7 @@ async function byTool(run: HandledRun, { toolName, arguments: templates }: Of<'m
   if (run.interrupted && !mayRepeat(toolName)) {
     throw new AppError(
       'ERR_OUTPUT_HANDLER_FAILED',
-      `the call of ${toolName} was interrupted by a restart, and nobody knows whether it took effect; ${interruptedAdvice}`,
+      `a restart interrupted the call of ${toolName}, which may or may not have taken effect; ${interruptedAdvice}`,
       { tool: toolName },
     )
   }

@@ -16,8 +16,8 @@ export async function nextSpawnDepth(
   if (executionId === undefined) return 0
   const run = await engine.find(tx, tenant, executionId)
   const root = run === undefined || run.rootId === run.id ? run : await engine.find(tx, tenant, run.rootId)
-  const { generation = 0 } = (root?.input ?? {}) as { generation?: number }
-  if (generation < limits.spawnDepthMax) return generation + 1
+  const { generation: depth = 0 } = (root?.input ?? {}) as { generation?: number }
+  if (depth < limits.spawnDepthMax) return depth + 1
   throw new AppError(
     'ERR_DEPTH_EXCEEDED',
     `A chain of runs that start each other without waiting may have ${limits.spawnDepthMax} links, and this run would be one more. Start it from the caller that started the first run.`,

@@ -28,7 +28,7 @@ export type Schedule = Readonly<{
 export type ScheduleStore = Readonly<{
   /** Holds back everybody else who wants to change a schedule of the tenant until the transaction ends. */
   lock(tx: WriteTx, tenant: TenantId): Promise<void>
-  /** In place of what the subject had before. */
+  /** Replaces what the subject had before. */
   put(tx: WriteTx, schedule: Schedule): Promise<void>
   /** Answers whether there was one. */
   remove(tx: WriteTx, tenant: TenantId, subjectId: string): Promise<boolean>

@@ -75,7 +75,7 @@ export function createScheduler(deps: SchedulerDeps) {
     reconciling ??= (async () => {
       while (isWantedAgain && !closing.signal.aborted) {
         isWantedAgain = false
-        await lookOnce()
+        await reconcileOnce()
       }
     })().finally(() => {
       reconciling = undefined
@@ -83,7 +83,7 @@ export function createScheduler(deps: SchedulerDeps) {
     return reconciling
   }
 
-  async function lookOnce(): Promise<void> {
+  async function reconcileOnce(): Promise<void> {
     clearTimeout(timer)
     const nowMs = clock.nowMs()
     let waitMs = database.kind === 'postgres' ? deps.reconcileMs : TIMER_MS_MAX
@@ -127,9 +127,9 @@ export function createScheduler(deps: SchedulerDeps) {
     } catch (error) {
       warn('a scheduled run was not started', namesOf(schedule))(error)
       if (!(error instanceof AppError) || errorCodes[error.code].kind === 'unavailable') return false
-      const isRevoked = error.code === 'ERR_AGENT_NOT_FOUND' || error.code === 'ERR_WORKFLOW_NOT_FOUND'
+      const isSubjectMissing = error.code === 'ERR_AGENT_NOT_FOUND' || error.code === 'ERR_WORKFLOW_NOT_FOUND'
       return await inTransaction((tx) =>
-        isRevoked ? remove(tx, schedule) : advance(tx, schedule, times, { missed: 1 }),
+        isSubjectMissing ? remove(tx, schedule) : advance(tx, schedule, times, { missed: 1 }),
       ).then(
         () => true,
         () => false,
@@ -145,7 +145,7 @@ export function createScheduler(deps: SchedulerDeps) {
       lastRunId === null ? undefined : await engine.find(tx as unknown as ReadTx, principal.tenant, lastRunId)
     const isOpen = last !== undefined && !isEnded(last)
     if (isOpen && timing.overlap === 'skip') return await advance(tx, schedule, times, { skipped: 1 })
-    if (isOpen && timing.overlap === 'queue') return lookAfter(last)
+    if (isOpen && timing.overlap === 'queue') return reconcileAfter(last)
     const wasQueued = timing.overlap === 'queue' && (last?.endedAtMs ?? 0) > times.newestMs
     if (timing.missed === 'skip' && !wasQueued && nowMs - times.newestMs > LATE_MS + timing.jitterMs) {
       return await advance(tx, schedule, times, { missed: 1 })
@@ -174,10 +174,10 @@ export function createScheduler(deps: SchedulerDeps) {
 
   async function remove(tx: WriteTx, schedule: Schedule): Promise<void> {
     await store.remove(tx, schedule.tenant, schedule.subjectId)
-    logger.info('a schedule was removed: its subject or its owner is gone', namesOf(schedule))
+    logger.info('a schedule was removed: its subject or its owner no longer exists', namesOf(schedule))
   }
 
-  function lookAfter({ tenant, id }: Run): void {
+  function reconcileAfter({ tenant, id }: Run): void {
     if (awaited.has(id)) return
     awaited.add(id)
     const { signal } = closing

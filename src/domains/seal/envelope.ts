@@ -4,7 +4,7 @@ import { canonicalJson } from '../../kernel/canonical-json.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import { keyObjectOf } from './public-key.ts'
 
-export const SEAL_PROTOCOL = 'seal/v1'
+const SEAL_PROTOCOL = 'seal/v1'
 
 /** A signed call as it came, with nothing about it proved. */
 export type Envelope = Readonly<{
@@ -26,7 +26,7 @@ export function readEnvelope(value: unknown): Envelope {
   const { protocol, security_token, signature, payload, timestamp } = value
   if (protocol !== undefined && protocol !== SEAL_PROTOCOL) throw malformed('protocol', `must be "${SEAL_PROTOCOL}"`)
   if (typeof security_token !== 'string' || security_token === '') {
-    throw malformed('security_token', 'must be the token that the attestation gave')
+    throw malformed('security_token', 'must be the token that the attestation returned')
   }
   if (typeof signature !== 'string' || !SIGNATURE.test(signature)) {
     throw malformed('signature', 'must be 64 bytes in base64')

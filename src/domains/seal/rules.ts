@@ -10,7 +10,7 @@ const DEFAULT_CONTEXT = 'zaru-free'
 const TENANT_CONTEXT = /^tenant-(.+)-[^-]+$/
 
 /** The highest tier of tools that a session of the context reaches; its capabilities narrow it further. */
-export function tierOfContext(name: string): Tier {
+function tierOfContext(name: string): Tier {
   if (!name.startsWith('aegis-system-')) return 'user'
   return name === 'aegis-system-agent-runtime' ? 'system' : 'operator'
 }
@@ -94,7 +94,7 @@ export const unauthenticated = (reason: string, message: string): AppError =>
   new AppError('ERR_UNAUTHENTICATED', message, { reason })
 
 export const inactive = (): AppError =>
-  new AppError('ERR_PERMISSION_DENIED', 'The session is not active any more. Attest again.', {
+  new AppError('ERR_PERMISSION_DENIED', 'The session is no longer active. Attest again.', {
     reason: 'SESSION_INACTIVE',
   })
 

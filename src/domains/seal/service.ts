@@ -38,7 +38,7 @@ export type AttestInput = Readonly<{
   tenant_id?: string | undefined
 }>
 
-export type SessionView = Readonly<{
+type SessionView = Readonly<{
   session_id: string
   status: SealSessionStatus
   security_context: string
@@ -73,7 +73,7 @@ export type SealService = Readonly<{
   preview(principal: Principal, context: string | undefined): Principal
 }>
 
-export type SealDeps = Readonly<{
+type SealDeps = Readonly<{
   store: SealStore
   database: Pick<Database, 'read' | 'write'>
   keys: KeyDirectory
@@ -102,7 +102,7 @@ export function createSealService(deps: SealDeps): SealService {
     const session =
       claims === undefined ? undefined : await store.findSession(database.read, claims.tenant, claims.sessionId)
     if (session === undefined || session.tokenHash !== sha256Hex(token)) {
-      throw unauthenticated('SIGNATURE_INVALID', 'The security token is not one of this server. Attest again.')
+      throw unauthenticated('SIGNATURE_INVALID', 'The security token was not issued by this server. Attest again.')
     }
     const status = sessionStatus(session, nowMs)
     if (status === 'expired') {
@@ -219,7 +219,7 @@ export function createSealService(deps: SealDeps): SealService {
       }
       const text = signedText(envelope)
       if (!isSignedBy(text, envelope.signature, Buffer.from(session.publicKey, 'base64'))) {
-        throw unauthenticated('SIGNATURE_INVALID', 'signature: is not one of the session over these bytes.')
+        throw unauthenticated('SIGNATURE_INVALID', 'signature: does not match the session and these bytes.')
       }
       const call = readCall(envelope.payload)
       await takeOnce(session, text, envelope.timestampSeconds, nowMs)

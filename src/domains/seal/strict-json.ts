@@ -1,9 +1,10 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
+import { endOfJsonString } from '../../kernel/json-bounds.ts'
 
 /**
  * JSON that says one thing to everybody. Two programs must make the same bytes of what they read before one can check the
- * signature of the other, so whatever readers understand differently is refused: a key that is there twice, half a
+ * signature of the other, so whatever readers understand differently is refused: a key that occurs twice, half a
  * character, a number that is written otherwise than ECMAScript writes it or that a double cannot hold, deep nesting.
  */
 export function parseStrictJson(text: string): unknown {
@@ -29,11 +30,11 @@ function scan(text: string): void {
     const start = at
     const char = text[at]!
     if (char === '"') {
-      at = endOfString(text, at)
+      at = endOfJsonString(text, at)
       const content = textOf(text.slice(start, at + 1), start)
       if (!isKeyNext) continue
       const keys = open.at(-1)!
-      if (keys.has(content)) throw refused(start, 'a key is there twice')
+      if (keys.has(content)) throw refused(start, 'a key occurs twice')
       keys.add(content)
       isKeyNext = false
     } else if (char === '{' || char === '[') {
@@ -53,18 +54,9 @@ function scan(text: string): void {
   }
 }
 
-/** The place of the quotation mark that closes a string: one with an even number of backslashes before it. */
-function endOfString(text: string, start: number): number {
-  for (let quote = text.indexOf('"', start + 1); ; quote = text.indexOf('"', quote + 1)) {
-    let backslashes = 0
-    while (text[quote - 1 - backslashes] === '\\') backslashes++
-    if (backslashes % 2 === 0) return quote
-  }
-}
-
 function textOf(token: string, position: number): string {
   const content = token.includes('\\') ? (JSON.parse(token) as string) : token.slice(1, -1)
-  if (!content.isWellFormed()) throw refused(position, 'a text has half a character (a lone surrogate)')
+  if (!content.isWellFormed()) throw refused(position, 'a string has half a character (a lone surrogate)')
   return content
 }
 

@@ -16,9 +16,9 @@ type CreatingCall = Pick<Call, 'principal' | 'nowMs' | 'origin' | 'transact' | '
 type LinkView = Readonly<{ url: string; expires_at: string }>
 
 /** What becomes of the values of a link of its kind. Answers what to tell the person who entered them. */
-export type LinkTaker = (call: LinkCall, subject: string, values: Readonly<Record<string, string>>) => Promise<string>
+type LinkTaker = (call: LinkCall, subject: string, values: Readonly<Record<string, string>>) => Promise<string>
 
-export type LinkDeps = Readonly<{
+type LinkDeps = Readonly<{
   store: SecretStore
   secrets: SecretService
   random: Random
@@ -29,7 +29,7 @@ export type LinkDeps = Readonly<{
   isRevoked(tx: ReadTx, tenant: TenantId, owner: string): Promise<boolean>
 }>
 
-export type LinkRequest = Readonly<{
+type LinkRequest = Readonly<{
   kind: string
   subject: string
   title: string
@@ -39,7 +39,7 @@ export type LinkRequest = Readonly<{
 }>
 
 /** What a page shows of a link. */
-export type OpenLink = Pick<SecretLink, 'title' | 'fields' | 'principal'>
+type OpenLink = Pick<SecretLink, 'title' | 'fields' | 'principal'>
 
 export type SecretLinks = ReturnType<typeof createSecretLinks>
 
@@ -92,7 +92,7 @@ export function createSecretLinks(deps: LinkDeps) {
   async function take(tx: WriteTx, call: Pick<Call, 'principal' | 'nowMs' | 'read'>, link: SecretLink | undefined) {
     const { principal, nowMs } = call
     const isOwn = link?.tenant === principal.tenant && identityOf(link.principal) === identityOf(principal)
-    if (!isOwn || !(await store.useLink(tx, link.tenant, link.id, nowMs))) throw linkGone()
+    if (!isOwn || !(await store.useLink(tx, link.tenant, link.id, nowMs))) throw linkExpired()
   }
 
   const originFor = async ({ origin }: Pick<Call, 'origin'>): Promise<string> => origin ?? (await deps.origin())
@@ -144,7 +144,7 @@ export function createSecretLinks(deps: LinkDeps) {
         link.tenant !== principal.tenant ||
         identityOf(link.principal) !== identityOf(principal)
       ) {
-        throw linkGone()
+        throw linkExpired()
       }
       const values = checkValues(link.fields, input.values)
       await take(write, call, link)
@@ -168,7 +168,7 @@ const takeValue =
   async (call, subject, values) => {
     const { principal, nowMs, write } = call
     const { name } = parseReference(subject)!
-    if (!(await secrets.enter(write, principal.tenant, name, values['value']!, nowMs))) throw linkGone()
+    if (!(await secrets.enter(write, principal.tenant, name, values['value']!, nowMs))) throw linkExpired()
     call.record({ kind: 'secret_entered', body: { reference: subject } })
     return 'The value was saved.'
   }
@@ -186,7 +186,7 @@ function checkValues(
 }
 
 /** The same words for a link that was never made, was used, or is too old. */
-const linkGone = (): AppError =>
-  new AppError('ERR_NOT_FOUND', 'token: this link was used, has expired, or never was. Ask for a new one.', {
+const linkExpired = (): AppError =>
+  new AppError('ERR_NOT_FOUND', 'token: this link was used, has expired, or does not exist. Ask for a new one.', {
     field: 'token',
   })

@@ -12,6 +12,8 @@ export type StoredSecret = Readonly<{
   keyId: string
   /** Nonce, ciphertext and tag, in base64; empty until the value is entered. */
   sealed: string
+  /** Of a session of its owner: it goes with the session, and nothing that the owner makes may refer to it. */
+  sessionId?: string
   createdAtMs: number
   updatedAtMs: number
 }>
@@ -43,11 +45,13 @@ export type SecretLink = Readonly<{
 
 /** Every method answers for one tenant only, except `findLinkByToken`. */
 export type SecretStore = Readonly<{
-  /** In place of what the id had before. */
+  /** Replaces what the id had before. */
   putSecret(tx: WriteTx, tenant: TenantId, secret: StoredSecret): Promise<void>
   findSecret(tx: ReadTx | WriteTx, tenant: TenantId, id: string): Promise<StoredSecret | undefined>
-  /** Newest first; of one owner, or of all. */
+  /** Newest first; of one owner, or of all. Those of sessions are not among them. */
   listSecrets(tx: ReadTx, tenant: TenantId, owner: string | undefined, limit: number): Promise<StoredSecret[]>
+  /** Those of the sessions of the owner that last beyond that time, newest first. */
+  listOfSessions(tx: ReadTx, tenant: TenantId, owner: string, nowMs: number, limit: number): Promise<StoredSecret[]>
   /** Answers whether it was there. */
   deleteSecret(tx: WriteTx, tenant: TenantId, id: string): Promise<boolean>
   /** Those with a value that is not encrypted with that key, by id, beyond `after`. */

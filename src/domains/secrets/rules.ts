@@ -6,7 +6,7 @@ import type { TenantId } from '../../contract/principal.ts'
  * Where a value is kept: `secret:ID` in the store, `env:NAME` in the environment of the server, `file:PATH` in a file of its
  * machine.
  */
-export type SecretReference = Readonly<{ kind: 'secret' | 'env' | 'file'; name: string }>
+type SecretReference = Readonly<{ kind: 'secret' | 'env' | 'file'; name: string }>
 
 const REFERENCE = /^(?:(secret):(sec_[\w-]{1,64})|(env):([A-Za-z_][A-Za-z0-9_]{0,127})|(file):(\/[^\0]{1,4095}))$/
 

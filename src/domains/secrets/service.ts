@@ -11,7 +11,7 @@ import { open, seal } from './cipher.ts'
 import type { OutsideSecrets, SecretKey, SecretKeys, SecretStore, StoredSecret } from './ports.ts'
 import { aadOf, checkValue, parseReference, referenceTo } from './rules.ts'
 
-export type SecretDeps = Readonly<{
+type SecretDeps = Readonly<{
   store: SecretStore
   keys: SecretKeys
   outside: OutsideSecrets
@@ -20,7 +20,14 @@ export type SecretDeps = Readonly<{
   random: Random
 }>
 
-export type NewSecret = Readonly<{ owner: string; purpose: string; value?: string; nowMs: number }>
+type NewSecret = Readonly<{
+  owner: string
+  purpose: string
+  value?: string
+  /** With which it goes. */
+  sessionId?: string
+  nowMs: number
+}>
 
 /** Values that no answer, log entry or export shows. A caller that needs one keeps a reference, and resolves it when it is used. */
 export type SecretService = ReturnType<typeof createSecretService>
@@ -32,7 +39,7 @@ export function createSecretService(deps: SecretDeps) {
   async function put(tx: WriteTx, tenant: TenantId, { value, nowMs, ...input }: NewSecret): Promise<string> {
     const id = randomId(random, 'sec')
     const purpose = input.purpose.slice(0, limits.secretPurposeCharsMax)
-    const empty = { tenant, id, owner: input.owner, purpose, keyId: '', sealed: '' }
+    const empty = { ...input, tenant, id, purpose, keyId: '', sealed: '' }
     const secret = { ...empty, createdAtMs: nowMs, updatedAtMs: nowMs }
     await store.putSecret(tx, tenant, value === undefined ? secret : await withValue(secret, value))
     return referenceTo(id)
@@ -66,14 +73,14 @@ export function createSecretService(deps: SecretDeps) {
     if (reference === undefined) return
     if (reference.kind === 'secret') {
       const secret = await store.findSecret(tx, principal.tenant, reference.name)
-      if (secret?.owner === identityOf(principal)) return
-      const message = `${field}: there is no such secret of yours. secret_list shows yours.`
+      if (secret?.owner === identityOf(principal) && secret.sessionId === undefined) return
+      const message = `${field}: you have no such secret. secret_list shows yours.`
       throw new AppError('ERR_NOT_FOUND', message, { field })
     }
     if (isPlatformOperator(principal)) return
     throw new AppError(
       'ERR_PERMISSION_DENIED',
-      `${field}: only the operator of this installation may refer to its environment and files. Let the value be entered with secret_link_create.`,
+      `${field}: only the operator of this installation may refer to its environment and files. Use secret_link_create to have the value entered.`,
       { field },
     )
   }
@@ -96,7 +103,9 @@ export function createSecretService(deps: SecretDeps) {
       throw new AppError('ERR_SECRET_UNAVAILABLE', 'The secret was deleted. Enter its value again.', { secret: id })
     }
     if (secret.sealed === '') {
-      throw new AppError('ERR_SECRET_UNAVAILABLE', 'The secret was not entered yet. Open its link.', { secret: id })
+      throw new AppError('ERR_SECRET_UNAVAILABLE', 'The secret has not been entered yet. Open its link.', {
+        secret: id,
+      })
     }
     const value = openWith(await deps.keys.load(), secret)
     if (value !== undefined) return value
@@ -120,6 +129,12 @@ export function createSecretService(deps: SecretDeps) {
     return key && open(key, aadOf(tenant, purpose), sealed)
   }
 
+  /** References to what the sessions of an owner have, newest first, while they last. */
+  async function ofSessions(tx: ReadTx, tenant: TenantId, owner: string, nowMs: number): Promise<string[]> {
+    const found = await store.listOfSessions(tx, tenant, owner, nowMs, limits.userSessionsPerUserMax)
+    return found.map(({ id }) => referenceTo(id))
+  }
+
   /** Only what is in the store is removed; a plain text or another reference is left alone. */
   async function remove(tx: WriteTx, tenant: TenantId, text: string): Promise<void> {
     const reference = parseReference(text)
@@ -130,8 +145,8 @@ export function createSecretService(deps: SecretDeps) {
   async function list({ principal, read }: Pick<Call, 'principal' | 'read'>) {
     const owner = administers(principal, 'secret') ? undefined : identityOf(principal)
     const found = await store.listSecrets(read, principal.tenant, owner, limits.secretListMax + 1)
-    const shown = found.slice(0, limits.secretListMax)
-    return { secrets: shown.map(viewOf), truncated: found.length > shown.length }
+    const displayed = found.slice(0, limits.secretListMax)
+    return { secrets: displayed.map(viewOf), truncated: found.length > displayed.length }
   }
 
   /** Encrypts every secret of every tenant with a new key, and forgets the old ones once nothing needs them. */
@@ -158,7 +173,7 @@ export function createSecretService(deps: SecretDeps) {
     return body
   }
 
-  return { put, enter, requireMayRefer, resolve, sealText, openText, remove, list, rotate }
+  return { put, enter, requireMayRefer, resolve, ofSessions, sealText, openText, remove, list, rotate }
 }
 
 /** Answers the last id that was looked at; undefined when there is none left. */

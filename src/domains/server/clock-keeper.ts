@@ -29,7 +29,7 @@ export async function openClockKeeper(deps: {
   function problem(): string | undefined {
     const aheadMs = clock.aheadMs()
     if (aheadMs < limits.clockBehindToldMs) return undefined
-    return `The clock of this machine is ${Math.ceil(aheadMs / 1000)} s behind the latest time that this store has seen, ${isoTime(clock.nowMs())}. Nothing that had expired comes back: time goes on from there at half its pace until the clock has caught up. If that later time was wrong: castellan call clock_reset reason=WHY`
+    return `The clock of this machine is ${Math.ceil(aheadMs / 1000)} s behind the latest time that this store has seen, ${isoTime(clock.nowMs())}. Nothing that expired becomes valid again: time continues from there at half speed until the clock has caught up. If the later time was wrong: castellan call clock_reset reason=WHY`
   }
 
   function tell(): void {
@@ -49,7 +49,7 @@ export async function openClockKeeper(deps: {
       await database.write(LOCAL_TENANT, (tx) => store.raise(tx, nowMs))
     } catch (error) {
       storedMs = Math.min(storedMs, before)
-      logger.warn('the latest time could not be kept', { cause: String(error) })
+      logger.warn('the latest time could not be saved', { cause: String(error) })
     }
   }
 

@@ -2,7 +2,7 @@ import type { Call } from '../../contract/call.ts'
 import { LOCAL_TENANT } from '../../contract/principal.ts'
 import { type Clock, isoTime } from '../../kernel/clock.ts'
 
-export type ServerMode = 'FULL' | 'READONLY' | 'TEST' | 'MINIMAL'
+type ServerMode = 'FULL' | 'READONLY' | 'TEST' | 'MINIMAL'
 export type ServerService = ReturnType<typeof createServerService>
 
 export function createServerService(deps: {
@@ -10,6 +10,7 @@ export function createServerService(deps: {
   version: string
   mode: ServerMode
   stages: readonly string[]
+  governance: 'permissive' | 'restrictive'
   toolCount(): number
   /** Absent while no store is open. */
   store(): Readonly<{ schemaVersion: number; location: string }> | undefined
@@ -37,6 +38,7 @@ export function createServerService(deps: {
           path: (isOurs ? store?.location : undefined) ?? '',
         },
         middleware: { stages: [...deps.stages] },
+        governance: deps.governance,
         tools: { registered: deps.toolCount() },
         version: deps.version,
         timestamp: isoTime(call.nowMs),

@@ -85,7 +85,7 @@ function readFields(yaml: string): YAMLMap {
     },
   })
   if (document.contents === null) throw new Unreadable('the front matter is empty')
-  if (!yamlLibrary().isMap(document.contents)) throw new Unreadable('the front matter is not a list of fields')
+  if (!yamlLibrary().isMap(document.contents)) throw new Unreadable('the front matter is not an object')
   return document.contents
 }
 
@@ -103,7 +103,7 @@ function pick(fields: YAMLMap, name: string): unknown {
 /** A plain scalar as it was written, so that `version: 1.0` stays `1.0`. */
 function scalarText(node: unknown, field: string): string | undefined {
   if (node === undefined || isEmptyNode(node)) return undefined
-  if (!yamlLibrary().isScalar(node) || yamlLibrary().isAlias(node)) throw new Unreadable(`${field} is not a text`)
+  if (!yamlLibrary().isScalar(node) || yamlLibrary().isAlias(node)) throw new Unreadable(`${field} is not a string`)
   const text = typeof node.value === 'string' ? node.value : (node.source ?? String(node.value))
   return text.trim()
 }

@@ -5,7 +5,7 @@ import type { Logger } from '../../kernel/logger.ts'
 import type { SkillParse } from './parse-skill.ts'
 import type { SkillFileInfo, SkillLocation, SkillProblem, SkillScan, SkillSource } from './ports.ts'
 
-export type Skill = Readonly<{
+type Skill = Readonly<{
   name: string
   version: string
   description: string
@@ -14,10 +14,10 @@ export type Skill = Readonly<{
 }>
 
 /** With the whole front matter, for transports that pass it on. */
-export type SkillDetails = Skill & Readonly<{ frontmatter: Readonly<Record<string, Json>> }>
+type SkillDetails = Skill & Readonly<{ frontmatter: Readonly<Record<string, Json>> }>
 
-export type SkillFilter = Readonly<{ search?: string | undefined; capability?: string | undefined }>
-export type SkillList = Readonly<{ skills: Skill[]; total_count: number }>
+type SkillFilter = Readonly<{ search?: string | undefined; capability?: string | undefined }>
+type SkillList = Readonly<{ skills: Skill[]; total_count: number }>
 
 /**
  * The skills on disk, as they are now. They belong to the installation, not to a tenant. SKILL.md on disk is the only
@@ -38,7 +38,7 @@ export type SkillService = Readonly<{
   onChange(listener: () => void): () => void
 }>
 
-export type SkillServiceDeps = Readonly<{ source: SkillSource; logger: Logger }>
+type SkillServiceDeps = Readonly<{ source: SkillSource; logger: Logger }>
 
 type Entry = Readonly<{ location: SkillLocation; skill: SkillDetails }>
 type Registry = Readonly<{

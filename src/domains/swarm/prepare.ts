@@ -11,7 +11,7 @@ import { createReporter, type Reporter, uninterrupted, viewOf } from './call-vie
 import type { SwarmDeps } from './ports.ts'
 import { GOLDEN, WORKSPACE_FOLDER } from './rules.ts'
 
-export type PrepareInput = Readonly<{
+type PrepareInput = Readonly<{
   name: string
   base_image?: string | undefined
   git_url?: string | undefined
@@ -253,7 +253,7 @@ const folderInUse = (error: AppError): AppError =>
 const TAIL_CHARS = 4_000
 
 function setupFailed(index: number, command: string, result: RunResult): AppError {
-  const how = result.timedOut ? 'did not end in time' : `ended with the exit code ${result.exitCode}`
+  const how = result.timedOut ? 'did not finish in time' : `exited with code ${result.exitCode}`
   return new AppError(
     'ERR_COMMAND_FAILED',
     `setup_commands.${index}: the command ${how}; see stdout_tail and stderr_tail for the end of its output`,

@@ -34,7 +34,7 @@ describe('the names of workers', () => {
 describe('the tasks of a swarm', () => {
   it('have names of their own, with something to see, and variables by the rules of exec', () => {
     expect(() => checkTasks([task('a'), task('b', { GOOD: '1' })])).not.toThrow()
-    expect(() => checkTasks([task('a'), task('b'), task('a')])).toThrow(/^tasks\.2\.name: 'a' is there twice/)
+    expect(() => checkTasks([task('a'), task('b'), task('a')])).toThrow(/^tasks\.2\.name: 'a' occurs twice/)
     expect(() => checkTasks([task(' \n')])).toThrow(/^tasks\.0\.name: /)
     expect(() => checkTasks([task('a'), task('b', { PATH: '/evil' })])).toThrow(/^tasks\.1\.env: PATH /)
   })

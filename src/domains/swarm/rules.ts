@@ -16,7 +16,7 @@ export function checkTasks(tasks: readonly SwarmTask[]): void {
   const names = new Set<string>()
   for (const [index, { name, env }] of tasks.entries()) {
     if (!/\S/.test(name)) throw invalid(`tasks.${index}.name`, 'must contain a character that is not white space')
-    if (names.has(name)) throw invalid(`tasks.${index}.name`, `${quoted(name)} is there twice; give each task its own`)
+    if (names.has(name)) throw invalid(`tasks.${index}.name`, `${quoted(name)} occurs twice; give each task its own`)
     names.add(name)
     checkEnv(`tasks.${index}.env`, env ?? {})
   }

@@ -18,7 +18,7 @@ import {
   type Worker,
 } from './workers.ts'
 
-export type SwarmInput = Readonly<{
+type SwarmInput = Readonly<{
   golden_workspace: string
   snapshot_name: string
   tasks: readonly SwarmTask[]
@@ -195,10 +195,10 @@ export function createSwarms(deps: SwarmDeps) {
 const unmergedReasons: Readonly<Record<Unmerged, string>> = {
   refused: 'their commits could not be merged',
   failed: 'their tasks did not succeed, and they have work that was not merged',
-  uncommitted: 'they have changes that were not committed, or commits beside the branch that was merged',
+  uncommitted: 'they have uncommitted changes, or commits outside the merged branch',
 }
 const NEXT =
-  'Take it over: commit it there with git_commit, then use workspace_merge when nothing is in the way any more, or git format-patch and git am; then workspace_destroy.'
+  'To rescue the work, commit it there with git_commit, then use workspace_merge once nothing blocks it, or git format-patch and git am; then workspace_destroy.'
 
 const cancelled = (): AppError => new AppError('ERR_CANCELLED', 'The call was cancelled.')
 

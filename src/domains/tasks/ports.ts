@@ -46,7 +46,7 @@ export type TaskPage = Readonly<{
   sortOrder: 'asc' | 'desc'
 }>
 
-export type NextAction = Pick<Task, 'number' | 'title' | 'priority' | 'assignee' | 'estimateHours' | 'parentNumber'> &
+type NextAction = Pick<Task, 'number' | 'title' | 'priority' | 'assignee' | 'estimateHours' | 'parentNumber'> &
   Readonly<{ dependenciesUnmet: number }>
 
 export type Project = Readonly<{ slug: string; taskCount: number; createdAtMs: number; createdBy: string }>
@@ -58,7 +58,7 @@ export type TaskStore = Readonly<{
    * transaction gives the number back, so numbers have no gaps.
    */
   takeTaskNumber(tx: WriteTx, tenant: TenantId): number
-  /** Counts one more task in the project and answers its place there; undefined when the project does not exist. */
+  /** Counts one more task in the project and answers its position there; undefined when the project does not exist. */
   takeProjectSequence(tx: WriteTx, tenant: TenantId, slug: string): Promise<number | undefined>
   insertTask(tx: WriteTx, tenant: TenantId, task: Task): Promise<void>
   /** Replaces the row's mutable fields. `before` is what the row held: the full-text index needs it. */

@@ -40,11 +40,11 @@ export function updateWarnings(after: {
   status: TaskStatus
   progress: number
   statusChanged: boolean
-  progressGiven: boolean
+  isProgressSet: boolean
   dependenciesUnmet: number
 }): string[] {
   const warnings: string[] = []
-  if (after.progressGiven && after.progress === 100 && after.status !== 'done') {
+  if (after.isProgressSet && after.progress === 100 && after.status !== 'done') {
     warnings.push("Progress set to 100% but status != 'done'")
   }
   if (after.statusChanged && after.status === 'done' && after.progress < 100) {

@@ -15,7 +15,7 @@ import {
 } from './rules.ts'
 import { createTaskReads, type ThoughtTrail } from './task-reads.ts'
 
-export type TaskCreateInput = Readonly<{
+type TaskCreateInput = Readonly<{
   title: string
   description?: string | undefined
   project: string
@@ -27,7 +27,7 @@ export type TaskCreateInput = Readonly<{
   depends_on?: readonly string[] | undefined
 }>
 
-export type TaskUpdateInput = Readonly<{
+type TaskUpdateInput = Readonly<{
   task_id: string
   status?: TaskStatus | undefined
   progress?: number | undefined
@@ -125,7 +125,7 @@ export function createTaskService(deps: {
       status,
       progress: after.progress,
       statusChanged,
-      progressGiven: input.progress !== undefined,
+      isProgressSet: input.progress !== undefined,
       dependenciesUnmet: await store.countUnmetDependencies(call.read, tenant, before.number),
     })
     const changed = Object.keys(changes).length > 0
@@ -139,7 +139,7 @@ export function createTaskService(deps: {
         updated_by: actor,
       })
     } else {
-      warnings.push('Nothing changed: no given field differs from what the task already has')
+      warnings.push('Nothing changed: the task already has these values')
     }
     return {
       task_id: formatTaskId(before.number),
@@ -263,7 +263,7 @@ function circularDependency(number: number, cameFrom: ReadonlyMap<number, number
   for (let step = cameFrom.get(number); step !== undefined && step !== number; step = cameFrom.get(step))
     path.push(step)
   const circle = [...path, number].reverse().map(formatTaskId)
-  return new AppError('ERR_CIRCULAR_DEPENDENCY', `The dependency closes a circle: ${circle.join(' → ')}.`, {
+  return new AppError('ERR_CIRCULAR_DEPENDENCY', `The dependency creates a cycle: ${circle.join(' → ')}.`, {
     field: 'depends_on',
     circle,
   })

@@ -7,7 +7,7 @@ import { projectNotFound, requireTask } from './find-task.ts'
 import type { TaskFilter, TaskStore } from './ports.ts'
 import { formatTaskId, searchWords, type TaskPriority, type TaskStatus } from './rules.ts'
 
-export type TaskListInput = Readonly<{
+type TaskListInput = Readonly<{
   project?: string | undefined
   status?: readonly TaskStatus[] | undefined
   priority?: readonly TaskPriority[] | undefined

@@ -38,12 +38,12 @@ const answer = (name: string, owner: string, teams: readonly string[], workspace
   adopted_teams: teams,
   message:
     teams.length === 0
-      ? `The team ${name} is yours already.`
+      ? `The team ${name} is already yours.`
       : `The team ${name} is yours, with ${counted(teams.length - 1, 'sub-team')} and ${counted(workspaces, 'workspace')}.`,
 })
 
 const stillOwned = (name: string, owner: string): AppError =>
-  new AppError('ERR_WORKSPACE_STATE', `name: the team '${name}' belongs to '${owner}', who is still there`, {
+  new AppError('ERR_WORKSPACE_STATE', `name: the team '${name}' belongs to '${owner}', who is still active`, {
     name,
     owner,
   })

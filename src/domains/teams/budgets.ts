@@ -37,7 +37,7 @@ export function requireBudget(
   if (depth > settings.nestingDepthMax) {
     throw exceeded(
       'max_nesting_depth',
-      `parent_team: sub-teams may be ${settings.nestingDepthMax} levels deep; make it below a team further up`,
+      `parent_team: sub-teams may be ${settings.nestingDepthMax} levels deep; create it below a team further up`,
       { used: depth - 1, wanted: 1, limit: settings.nestingDepthMax },
     )
   }
@@ -54,14 +54,14 @@ export function requireBudget(
     if (used + roles <= ancestor.maxVms) continue
     throw exceeded(
       'max_vms',
-      `roles: the budget of the team '${ancestor.name}' is ${ancestor.maxVms}: ${used} are in use and ${roles} more are wanted`,
+      `roles: the budget of the team '${ancestor.name}' is ${ancestor.maxVms}: ${used} are in use and ${roles} more are requested`,
       { name: ancestor.name, used, wanted: roles, limit: ancestor.maxVms },
     )
   }
   if (onNode + roles > settings.totalVmsMax) {
     throw exceeded(
       'max_total_vms',
-      `roles: all teams together may have ${settings.totalVmsMax} members: ${onNode} are there and ${roles} more are wanted`,
+      `roles: all teams together may have ${settings.totalVmsMax} members: ${onNode} exist and ${roles} more are requested`,
       { used: onNode, wanted: roles, limit: settings.totalVmsMax },
     )
   }

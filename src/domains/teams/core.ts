@@ -65,7 +65,7 @@ type Viewer = Pick<Call, 'principal' | 'nowMs'>
  * A team as one caller stands to it. Of one whose owner is gone, administrators and who came in that owner's place may see
  * what it is and end it.
  */
-export type Access = Readonly<{ team: Team; orphaned: boolean }>
+type Access = Readonly<{ team: Team; orphaned: boolean }>
 
 export async function accessOf(
   deps: Pick<TeamDeps, 'owners'>,
@@ -123,14 +123,14 @@ export function requireReady(team: Team): void {
 export const teamNotFound = (name: string, field = 'name'): AppError =>
   new AppError(
     'ERR_TEAM_NOT_FOUND',
-    `${field}: there is no team '${name.slice(0, 64).toWellFormed()}' of yours; the action list shows those that there are`,
+    `${field}: you have no team '${name.slice(0, 64).toWellFormed()}'; the action list shows yours`,
     { field, name: name.slice(0, 128).toWellFormed() },
   )
 
 export const busy = ({ name, state }: Team): AppError =>
   new AppError(
     'ERR_BUSY',
-    `The team '${name}' is being ${state === 'creating' ? 'made' : 'destroyed'}; call again in a moment`,
+    `The team '${name}' is being ${state === 'creating' ? 'created' : 'destroyed'}; call again in a moment`,
     { name, state, retry_after_ms: 1_000 },
   )
 

@@ -140,7 +140,7 @@ export function createLifecycle(deps: TeamDeps) {
       call.progress({
         progress: made.length,
         total: roles.length,
-        message: `${made.length} of ${roles.length} members made`,
+        message: `${made.length} of ${roles.length} members created`,
       })
     }
     return made
@@ -174,7 +174,7 @@ export function createLifecycle(deps: TeamDeps) {
     try {
       await remove(call, team)
     } catch (error) {
-      deps.logger.warn('a team that could not be made was not removed either', {
+      deps.logger.warn('a partly created team was not removed', {
         team: team.name,
         cause: String(error),
       })
@@ -291,7 +291,7 @@ export function createLifecycle(deps: TeamDeps) {
       try {
         await finishOne({ transact: (work) => deps.database.write(team.tenant, work) }, team)
       } catch (error) {
-        deps.logger.warn('a team was not put right', { team: team.name, cause: String(error) })
+        deps.logger.warn('team recovery failed', { team: team.name, cause: String(error) })
       }
     }
   }

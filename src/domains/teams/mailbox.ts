@@ -94,7 +94,7 @@ export function createMailbox(deps: TeamDeps, wakeRunner: () => void) {
       const { queued = 0, running = 0, done = 0 } = counts.get(agent) ?? {}
       const held = queued + running + done
       if (held >= limits.teamTasksMax) {
-        throw inboxFull(agent, `${held} tasks of it are unfinished or have results that nobody received`, held)
+        throw inboxFull(agent, `${held} of its tasks are unfinished or have results that were not received`, held)
       }
       const key = { tenant: team.tenant, team: team.name, agent, messageId: sent.id }
       await store.addTask(call.write, key, { seq: sent.seq, assignment, atMs: sent.atMs })
@@ -107,7 +107,7 @@ export function createMailbox(deps: TeamDeps, wakeRunner: () => void) {
     if (id == null) throw invalid('to', `'${agent}' has no workspace to run a task in; name a member`)
     const workspace = await deps.workspaceRows.findWorkspace(call.read, team.tenant, id)
     if (workspace?.owner === team.owner) return
-    throw new AppError('ERR_WORKSPACE_NOT_FOUND', `to: the workspace of '${agent}' is not the team's any more`, {
+    throw new AppError('ERR_WORKSPACE_NOT_FOUND', `to: the workspace of '${agent}' no longer belongs to the team`, {
       field: 'to',
       workspace_id: id,
     })
@@ -221,7 +221,8 @@ function agentOf(team: Team, members: readonly TeamMember[], field: string, name
 function recipientsOf(team: Team, members: readonly TeamMember[], sender: string, to: string): readonly string[] {
   if (to !== EVERYBODY) return [agentOf(team, members, 'to', to)]
   const others = members.map(({ name }) => name).filter((name) => name !== sender)
-  if (others.length === 0) throw invalid('to', `the team has nobody but '${sender}'; name '${OWNER_AGENT}' or a member`)
+  if (others.length === 0)
+    throw invalid('to', `the team has no member but '${sender}'; name '${OWNER_AGENT}' or a member`)
   return others
 }
 

@@ -1,7 +1,7 @@
 import type { TenantId } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 
-export const teamStates = ['creating', 'ready', 'destroying'] as const
+const teamStates = ['creating', 'ready', 'destroying'] as const
 export type TeamState = (typeof teamStates)[number]
 
 /**

@@ -47,8 +47,7 @@ export function checkRoles(team: string, roles: readonly RoleInput[]): void {
     if (folded === OWNER_AGENT) {
       throw invalid('roles.name', `'${OWNER_AGENT}' stands for the team's owner; choose another name`, { name })
     }
-    if (seen.has(folded))
-      throw invalid('roles.name', `'${name}' is there twice; give each member its own name`, { name })
+    if (seen.has(folded)) throw invalid('roles.name', `'${name}' occurs twice; give each member its own name`, { name })
     seen.add(folded)
     if (workspaceNameOf(team, name).length > WORKSPACE_NAME_CHARS_MAX) {
       throw invalid('roles.name', `with the team's name it makes a workspace name that is too long; shorten one`, {
@@ -94,7 +93,7 @@ export function readAssignment(content: string): TaskAssignment {
       throw wrong(field, `must be a string of 1 to ${charsMax} characters`)
     }
     if (value.includes('\u0000') || !value.isWellFormed())
-      throw wrong(field, 'must be text without U+0000 or half characters')
+      throw wrong(field, 'must not contain U+0000 or lone surrogates')
     return value
   }
   const task_id = text('task_id', limits.teamTaskIdCharsMax)
@@ -121,18 +120,18 @@ function parseObject(content: string): Readonly<Record<string, unknown>> {
     value = undefined
   }
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
-  throw invalid('content', `must be JSON text of an object such as ${EXAMPLE} for a ${TASK_ASSIGNMENT}`, {
+  throw invalid('content', `must be a JSON object such as ${EXAMPLE} for a ${TASK_ASSIGNMENT}`, {
     message_type: TASK_ASSIGNMENT,
   })
 }
 
 function readEnv(input: unknown, wrong: (field: string, rule: string) => AppError): Readonly<Record<string, string>> {
   if (input == null) return {}
-  if (typeof input !== 'object' || Array.isArray(input)) throw wrong('env', 'must be an object of texts')
+  if (typeof input !== 'object' || Array.isArray(input)) throw wrong('env', 'must be an object of strings')
   const entries = Object.entries(input)
   for (const [, value] of entries) {
     if (typeof value !== 'string' || value.includes('\u0000') || !value.isWellFormed()) {
-      throw wrong('env', 'must have texts as values, without U+0000 or half characters')
+      throw wrong('env', 'must have strings as values, without U+0000 or lone surrogates')
     }
   }
   const env = Object.fromEntries(entries) as Record<string, string>

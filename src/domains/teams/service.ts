@@ -10,7 +10,7 @@ import { createViews } from './views.ts'
 /** Every parameter of every action, as the tool takes them. */
 type Parameters = CreateInput & MessageInput & ReceiveInput
 type Name = keyof Parameters
-export type TeamInput = Readonly<{ action: TeamAction }> & { readonly [N in Name]?: Parameters[N] | undefined }
+type TeamInput = Readonly<{ action: TeamAction }> & { readonly [N in Name]?: Parameters[N] | undefined }
 
 /** What each action needs, and what it also takes. */
 const parameters = {
@@ -61,7 +61,7 @@ export function createTeamService(deps: TeamDeps) {
 type Views = ReturnType<typeof createViews>
 type Mailbox = ReturnType<typeof createMailbox>
 type Lifecycle = ReturnType<typeof createLifecycle>
-export type TeamAnswer = Awaited<
+type TeamAnswer = Awaited<
   ReturnType<
     | Views['status']
     | Views['list']
@@ -73,7 +73,7 @@ export type TeamAnswer = Awaited<
   >
 >
 
-/** Refuses what an action lacks, and what belongs to another: it would be a wish that nobody fulfils. */
+/** Refuses what an action lacks, and what belongs to another: it would be an option that is ignored. */
 function requireParameters(input: TeamInput): void {
   const { required, optional } = parameters[input.action]
   const accepted: readonly string[] = [...required, ...optional]

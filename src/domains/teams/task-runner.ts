@@ -11,7 +11,7 @@ import { resultOfJob, resultOfRefusal, resultOfStop } from './task-result.ts'
 
 const WORKDIR_DEFAULT = '/workspace'
 
-export type TaskRunner = Readonly<{
+type TaskRunner = Readonly<{
   /** Something may have changed, perhaps in a transaction that is under way: look as soon as that is committed. */
   wake(): void
   /** Looks for the last time, if it is looking. */
@@ -36,11 +36,11 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
   let reconciling: Promise<void> | undefined
   let isWanted = false
   let isClosed = false
-  let waitMs: number = limits.teamLookMsMin
+  let waitMs: number = limits.teamReconcileMsMin
 
   function wake(): void {
     if (isClosed || deps.isReadOnly) return
-    waitMs = limits.teamLookMsMin
+    waitMs = limits.teamReconcileMsMin
     isWanted = true
     reconcile()
   }
@@ -48,19 +48,19 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
   function reconcile(): void {
     if (reconciling !== undefined || isClosed) return
     clearTimeout(timer)
-    reconciling = lookUntilQuiet().then((isOpen) => {
+    reconciling = reconcileUntilIdle().then((isOpen) => {
       reconciling = undefined
       if (isClosed) return
       if (isWanted) return reconcile()
       if (!isOpen && !isShared) return
-      waitMs = Math.min(isOpen ? waitMs * 1.5 : limits.teamLookMsMax, limits.teamLookMsMax)
+      waitMs = Math.min(isOpen ? waitMs * 1.5 : limits.teamReconcileMsMax, limits.teamReconcileMsMax)
       timer = setTimeout(reconcile, waitMs)
       timer.unref()
     })
   }
 
   /** Answers whether anything is left to look at. */
-  async function lookUntilQuiet(): Promise<boolean> {
+  async function reconcileUntilIdle(): Promise<boolean> {
     try {
       for (;;) {
         isWanted = false
@@ -96,7 +96,9 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
   async function refuseAll(tasks: readonly OpenTask[]): Promise<boolean> {
     const ended = await Promise.all(
       tasks.map((task) =>
-        end(task, (assignment) => resultOfRefusal({ assignment, messageId: task.messageId }, 'The workspace is gone.')),
+        end(task, (assignment) =>
+          resultOfRefusal({ assignment, messageId: task.messageId }, 'The workspace no longer exists.'),
+        ),
       ),
     )
     return ended.includes(true)
@@ -163,7 +165,7 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
     const { messageId } = task
     const ended = await end(task, async (assignment) => {
       const result = job && (await resultOfJob(deps.backend.jobs, workspace.id, job, { assignment, messageId }))
-      return result ?? resultOfRefusal({ assignment, messageId }, 'Its job was removed before its result was seen.')
+      return result ?? resultOfRefusal({ assignment, messageId }, 'Its job was removed before its result was read.')
     })
     if (job !== undefined) await forgetJob(workspace, job.jobId)
     return ended

@@ -6,8 +6,8 @@ import { accessOf, findVisible, type TeamDeps } from './core.ts'
 import type { TaskCounts, Team, TeamMember } from './ports.ts'
 import { workspaceNameOf } from './rules.ts'
 
-export const agentStatuses = ['idle', 'working', 'stopped', 'failed'] as const
-export type AgentStatus = (typeof agentStatuses)[number]
+const agentStatuses = ['idle', 'working', 'stopped', 'failed'] as const
+type AgentStatus = (typeof agentStatuses)[number]
 /** A member's workspace may have been destroyed by hand. */
 type SeenState = WorkspaceState | 'gone'
 

@@ -5,7 +5,7 @@ import { yamlLibrary } from '../templating/yaml-library.ts'
 export type YamlBounds = Readonly<{ depthMax: number; valuesMax: number; warnings: 'refused' | 'ignored' }>
 
 /** A code of the library, or one of `TOO_DEEP`, `TOO_MANY_VALUES` and `TOO_MANY_EMPTY_LINES`. Lines count from 1. */
-export type YamlProblem = Readonly<{ code: string; line: number }>
+type YamlProblem = Readonly<{ code: string; line: number }>
 
 /** `targets` has what each alias stands for; an alias that is not in it stands for nothing. */
 export type ComposedYaml = Readonly<{ document: Document; targets: ReadonlyMap<Alias, Node> }>

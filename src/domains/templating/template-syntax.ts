@@ -39,7 +39,7 @@ export function parseText(text: string): Program {
 export function parseProblem(error: unknown): string {
   const lines = String((error as Error).message ?? error).split('\n')
   const excerpt = showBraces(lines.slice(0, 2).join(' ')).slice(0, 200)
-  return `${excerpt}; inside {{ }} are paths and helpers, and comparisons are written as (gt a b), (eq a b) and so on`
+  return `${excerpt}; inside {{ }} use paths and helpers, and write comparisons as (gt a b), (eq a b) and so on`
 }
 
 export function problemOfProgram(program: Program | undefined): string | null {
@@ -60,7 +60,7 @@ function problemOfStatement(statement: Statement): string | null {
     case 'BlockStatement':
       return problemOfBlock(statement) ?? problemOfProgram(statement.program) ?? problemOfProgram(statement.inverse)
     default:
-      return 'partials ({{> name}}) and decorators ({{* name}}) are not used here; write the text in full'
+      return 'partials ({{> name}}) and decorators ({{* name}}) are not supported; write the text in full'
   }
 }
 

@@ -47,7 +47,7 @@ function arithmetic(sign: string, compute: (left: number, right: number) => numb
     const result = left === undefined || right === undefined ? Number.NaN : compute(left, right)
     if (values.length === 2 && Number.isFinite(result)) return result
     const displayedKinds = values.map(kindOf).join(` ${sign} `)
-    throw new NoSuchValue(`${displayedKinds} is no number; ${sign} takes two numbers`)
+    throw new NoSuchValue(`${displayedKinds} is not a number; ${sign} takes two numbers`)
   }
 }
 
@@ -85,7 +85,7 @@ export function keysOf(value: Value, meter: Meter): readonly string[] {
 }
 
 /** One word of a POSIX shell, whatever is in it. A NUL cannot be part of any word, and is left out. */
-export const quotedForShell = (text: string): string => `'${text.replaceAll('\0', '').replaceAll("'", "'\\''")}'`
+const quotedForShell = (text: string): string => `'${text.replaceAll('\0', '').replaceAll("'", "'\\''")}'`
 
 /** Own members only: nothing that a prototype brings is reachable. */
 export function memberOf(value: Value, key: string): Value {

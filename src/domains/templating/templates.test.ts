@@ -62,8 +62,8 @@ describe('a template', () => {
   })
 
   it('refuses to reckon with what is no number, and chains that are none', () => {
-    expect(() => render('{{name + 1}}')).toThrow(/spec\.x: a string \+ 1 is no number/)
-    expect(() => render('{{1 / 0}}')).toThrow(/is no number/)
+    expect(() => render('{{name + 1}}')).toThrow(/spec\.x: a string \+ 1 is not a number/)
+    expect(() => render('{{1 / 0}}')).toThrow(/is not a number/)
     expect(parseTemplate('{{default x 0 + 1}}').problem).toMatch(/\(default x 0\) \+ 1/)
     expect(parseTemplate('{{x + }}').problem).toMatch(/must alternate/)
   })

@@ -29,7 +29,7 @@ import { createMeter, type Meter, refuseWork, shallowUnits, TooMuchWork } from '
 export type Context = { readonly [key: string]: Json | undefined }
 
 /** `field` names the text in what goes wrong; texts that are rendered together share a meter. */
-export type RenderOptions = Readonly<{
+type RenderOptions = Readonly<{
   field: string
   meter?: Meter
   charsMax?: number
@@ -46,7 +46,7 @@ export type OnMissing = (used: UsedName) => void
  * the text does is done here, so that nothing is compiled to code, nothing of a prototype is reachable, and the work and
  * the output have a bound. A name that is not there is empty, unless `missing` knows better.
  */
-export type Template = Readonly<{ problem: string | null; program: Program }>
+type Template = Readonly<{ problem: string | null; program: Program }>
 
 const cache = new Map<string, Template>()
 const CACHE_MAX = 500
@@ -62,7 +62,7 @@ export function parseTemplate(text: string): Template {
 
 function prepare(text: string): Template {
   const broken = (problem: string): Template => ({ problem, program: { body: [] } })
-  if (standsInFor.test(text)) return broken('it contains a character that no text has (U+FDD0 or U+FDD1)')
+  if (standsInFor.test(text)) return broken('it contains a character that is not allowed in text (U+FDD0 or U+FDD1)')
   try {
     const program = parseText(text)
     return { problem: problemOfProgram(program), program }
@@ -104,7 +104,7 @@ export function renderTemplate(text: string, context: Context, options: RenderOp
     if (error instanceof TooMuchText) {
       throw new AppError(
         'ERR_TOO_LARGE',
-        `${field}: a template may make ${charsMax} characters; show less, for example one field instead of the whole.`,
+        `${field}: a template may produce at most ${charsMax} characters; output less, for example one field instead of the whole.`,
         { field, chars_max: charsMax },
       )
     }
@@ -244,7 +244,7 @@ function resultOf(call: Call, scope: Scope, evaluation: Evaluation): Value {
 function callHelper({ path, params }: Call, scope: Scope, evaluation: Evaluation): Value {
   evaluation.meter.step()
   const name = path.type === 'PathExpression' ? path.original : ''
-  const inner = argumentsRoom(name, evaluation)
+  const inner = evaluationOfArguments(name, evaluation)
   return evaluation.helpers.get(name)?.(
     params.map((param) => evaluate(param, scope, inner)),
     evaluation,
@@ -252,7 +252,7 @@ function callHelper({ path, params }: Call, scope: Scope, evaluation: Evaluation
 }
 
 /** A name used in a test, or with a default, may have no value. */
-function argumentsRoom(helper: string, evaluation: Evaluation): Evaluation {
+function evaluationOfArguments(helper: string, evaluation: Evaluation): Evaluation {
   const use = useOfArguments(helper)
   if (evaluation.missing === undefined || use === 'text') return evaluation
   return use === 'test'

@@ -32,7 +32,7 @@ export function createMeter(unitsMax: number = limits.textWorkUnitsMax): Meter {
 export function refuseWork(field: string): AppError {
   return new AppError(
     'ERR_TOO_LARGE',
-    `${field}: the text asks for more work than ${limits.textWorkUnitsMax} units (each character or member that it looks at counts, each turn of a loop for ${STEP_UNITS}). Use smaller values, fewer loops inside loops, or leave the work to a command or an agent.`,
+    `${field}: the template needs more than ${limits.textWorkUnitsMax} units of work (each character or member that it reads counts as one, each loop iteration as ${STEP_UNITS}). Use smaller values, fewer loops inside loops, or leave the work to a command or an agent.`,
     { field, work_units_max: limits.textWorkUnitsMax },
   )
 }

@@ -3,16 +3,16 @@
  * comes as its own number says: the fifth of its chain comes fifth. Judged so, two thoughts that changed places are two
  * faults, and those after them are none.
  */
-export type ChainOrder = Readonly<{
+type ChainOrder = Readonly<{
   /** Takes the next thought; answers what is wrong with its link, as expected and actual hash. */
   link(thought: ChainedThought): readonly [expected: string, actual: string] | undefined
-  /** A thought that is damaged or gone, but of which the place is known. */
+  /** A thought that is damaged or missing, but whose position is known. */
   pass(taskNumber: number, position: number, hash: string): void
   /** A record of which nobody can tell what it was: it may have been any chain's next thought. */
   passUnknown(count: number): void
 }>
 
-export type ChainedThought = Readonly<{
+type ChainedThought = Readonly<{
   taskNumber: number
   chainPosition: number
   hash: string

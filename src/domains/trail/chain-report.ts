@@ -13,11 +13,11 @@ export const inScope = (scope: RecordScope, taskNumber: number): boolean =>
  * Something that does not verify. `expectedHash` is what the record, the log or the checkpoint says; `actualHash` is what
  * was found in its place; both are `missing` or `unknown` where there is no hash to give.
  */
-export type BrokenLink = Readonly<{
+type BrokenLink = Readonly<{
   position: number
   expectedHash: string
   actualHash: string
-  /** `thought`: with its place in its task's chain. `anchor`: the head, the checkpoint or the session, not one record. */
+  /** `thought`: with its position in its task's chain. `anchor`: the head, the checkpoint or the session, not one record. */
   what: 'thought' | 'task' | 'unknown' | 'anchor'
   chainPosition: number | null
 }>

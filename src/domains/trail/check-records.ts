@@ -22,7 +22,7 @@ type Mismatch = readonly [expected: string, actual: string]
 const LOOKUPS_MAX = 100
 const LOST_IN_DETAIL_MAX = 2_000
 
-export type RecordCheckDeps = Readonly<{
+type RecordCheckDeps = Readonly<{
   scope: RecordScope
   tally: Tally
   rows: ThoughtRows

@@ -6,7 +6,7 @@ import { parseNumberedId } from '../tasks/rules.ts'
  * What a verifier reads out of the canonical text of a log record, as far as possible without parsing it. Bytes are read
  * as Latin-1, which costs a copy and no decoding: where all is ASCII it is the text itself.
  */
-export type Effect = Readonly<{
+type Effect = Readonly<{
   kind: string
   subject?: string
   hash?: string

@@ -15,7 +15,7 @@ import type { AuditSession, Thought, ThoughtFilter, ThoughtType, TrailStore } fr
 import { createRecordScopes, type NamedScope } from './record-scopes.ts'
 import { thoughtBody } from './thought-hash.ts'
 
-export type ThoughtRecordInput = Readonly<{
+type ThoughtRecordInput = Readonly<{
   task_id: string
   type: ThoughtType
   content: string
@@ -26,7 +26,7 @@ export type ThoughtRecordInput = Readonly<{
   metadata?: Readonly<Record<string, Json>> | undefined
 }>
 
-export type ThoughtListInput = Readonly<{
+type ThoughtListInput = Readonly<{
   task_id?: string | undefined
   session_id?: string | undefined
   type?: ThoughtType | undefined

@@ -10,7 +10,7 @@ import { MISSING, UNKNOWN } from './chain-report.ts'
 
 export type TaskRows = ReturnType<typeof createTaskRows>
 type Body = Readonly<Record<string, Json>>
-export type TaskRowProblem = Readonly<{ expectedHash: string; actualHash: string }>
+type TaskRowProblem = Readonly<{ expectedHash: string; actualHash: string }>
 
 /**
  * The rows of tasks, made anew from the whole log and compared with those that are stored. A row is what all records of its

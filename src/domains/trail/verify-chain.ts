@@ -30,7 +30,7 @@ import { createThoughtRows } from './thought-rows.ts'
  */
 const PAGE = 500
 
-export type ChainVerifierDeps = Readonly<{
+type ChainVerifierDeps = Readonly<{
   log: Pick<LogStore, 'head' | 'rawEntries'>
   trail: Pick<TrailStore, 'listThoughts' | 'countThoughts'>
   checkpoints: Pick<CheckpointStore, 'read'>
@@ -42,8 +42,8 @@ export type ChainVerifierDeps = Readonly<{
 export function createChainVerifier(deps: ChainVerifierDeps): ChainVerifier {
   return async (tenant) => {
     const note = await deps.checkpoints.read(tenant)
-    const isRevoked = note === undefined && (await deps.anchors.find(tenant)) !== undefined
-    const anchor = isRevoked ? unreadable : readAnchor(note, deps.verifierKey)
+    const isMissing = note === undefined && (await deps.anchors.find(tenant)) !== undefined
+    const anchor = isMissing ? unreadable : readAnchor(note, deps.verifierKey)
     return async (tx, scope, options) => {
       const head = await deps.log.head(tx, tenant)
       const tally = createTally()

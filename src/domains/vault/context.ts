@@ -33,7 +33,7 @@ export function textOf(bytes: Uint8Array): string | undefined {
 
 export function requireText(bytes: Uint8Array, path: string): string {
   const text = textOf(bytes)
-  if (text === undefined) throw invalid('path', 'is a file that is not text in UTF-8', { path })
+  if (text === undefined) throw invalid('path', 'is a file that is not UTF-8 text', { path })
   return text
 }
 

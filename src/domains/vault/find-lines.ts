@@ -7,15 +7,15 @@ import { invalid } from './rules.ts'
 export type FoundLine = Readonly<{ line_number: number; line: string; context: string }>
 
 /** Lines of one text that match, and how many of its lines were too long to be looked at whole. */
-export type FindLines = (
+type FindLines = (
   text: string,
   countMax: number,
   slicer: TimeSlicer,
 ) => Promise<Readonly<{ found: FoundLine[]; longLines: number }>>
 
 const CONTEXT_LINES = 2
-const SHOWN_CHARACTERS_MAX = 400
-const SHOWN_BEFORE_MATCH = 100
+const DISPLAYED_CHARACTERS_MAX = 400
+const DISPLAYED_BEFORE_MATCH = 100
 
 /** Where in a line the first match begins; -1 for none. */
 type MatchLine = (line: string) => number
@@ -60,9 +60,9 @@ const contextOf = (lines: readonly string[], index: number): string =>
     .join('\n')
 
 function cut(line: string, at: number): string {
-  if (line.length <= SHOWN_CHARACTERS_MAX) return line
-  const start = Math.max(0, Math.min(at - SHOWN_BEFORE_MATCH, line.length - SHOWN_CHARACTERS_MAX))
-  const end = start + SHOWN_CHARACTERS_MAX
+  if (line.length <= DISPLAYED_CHARACTERS_MAX) return line
+  const start = Math.max(0, Math.min(at - DISPLAYED_BEFORE_MATCH, line.length - DISPLAYED_CHARACTERS_MAX))
+  const end = start + DISPLAYED_CHARACTERS_MAX
   const displayed = line.slice(start, end).toWellFormed()
   return `${start > 0 ? '…' : ''}${displayed}${end < line.length ? '…' : ''}`
 }

@@ -7,7 +7,7 @@ import { yamlAdvice } from '../templating/yaml-advice.ts'
 import { yamlLibrary } from '../templating/yaml-library.ts'
 
 /** Front matter as plain data; `broken` when there is a block that is not a list of fields in YAML, with the reason. */
-export type Frontmatter =
+type Frontmatter =
   | Readonly<{ kind: 'none' }>
   | Readonly<{ kind: 'fields'; fields: Fields }>
   | Readonly<{ kind: 'broken'; reason: string }>
@@ -104,11 +104,11 @@ function readYaml(yaml: string): ReadYaml {
   }
   const { document, targets } = composed
   if (document.contents === null || isEmptyScalar(document.contents)) return { fields: {}, document }
-  if (!yamlLibrary().isMap(document.contents)) return { reason: 'it is not a list of fields' }
+  if (!yamlLibrary().isMap(document.contents)) return { reason: 'it is not an object' }
   const walk: Walk = { targets, left: limits.vaultFrontmatterCharsMax, depth: 0 }
   const fields = plain(document.contents, walk)
   return fields === undefined
-    ? { reason: 'it has aliases that stand for nothing, for themselves, or for too much' }
+    ? { reason: 'it has aliases that are undefined, circular or too large' }
     : { fields: fields as Fields, document }
 }
 

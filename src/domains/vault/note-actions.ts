@@ -25,7 +25,7 @@ export function noteActions(
     ),
     delete: action(['path', 'confirm'], [], async (call, { path, confirm }) => {
       const note = pathOfNote(context, path)
-      if (!confirm) throw invalid('confirm', 'must be true: the note is gone for good afterwards')
+      if (!confirm) throw invalid('confirm', 'must be true: the note is deleted permanently')
       if (!(await context.store.remove(call.principal.tenant, note, call.signal))) throw noteNotFound(path)
       call.record({ kind: 'vault_note_deleted', body: { path } })
       return { path, deleted: true }
@@ -111,7 +111,7 @@ async function moveNote(
   const outcome = await context.store.move(call.principal.tenant, source, target, overwrite, call.signal)
   if (outcome === 'missing') throw noteNotFound(from)
   if (outcome === 'exists') {
-    throw new AppError('ERR_ALREADY_EXISTS', 'new_path: there is a note of this path. Set overwrite to replace it.', {
+    throw new AppError('ERR_ALREADY_EXISTS', 'new_path: a note with this path exists. Set overwrite to replace it.', {
       field: 'new_path',
       path: to,
     })

@@ -6,7 +6,7 @@ import { invalid } from './rules.ts'
  * A regular expression of a caller, on a matcher whose time for one match grows only with text times pattern. Counted
  * repetitions are what makes a short pattern large, so its compiled size is bounded as well.
  */
-export type Pattern = RE2JS
+type Pattern = RE2JS
 
 export function compilePattern(pattern: string, field: string): Pattern {
   if (pattern.length > limits.vaultPatternCharsMax) {

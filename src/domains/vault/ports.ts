@@ -9,7 +9,7 @@ export type VaultEntry = Readonly<{ path: string; isFolder: boolean; sizeBytes: 
 export type VaultCurrent = Readonly<{ sizeBytes: number; read(): Promise<Uint8Array> }>
 
 /** What a change wants: new content, or to leave the file as it is, and what it tells its maker either way. */
-export type VaultChange<T> = Readonly<{ content: Uint8Array | undefined; answer: T }>
+type VaultChange<T> = Readonly<{ content: Uint8Array | undefined; answer: T }>
 
 export type VaultMove = 'moved' | 'replaced' | 'missing' | 'exists'
 

@@ -39,7 +39,7 @@ export function propertyActions(context: VaultContext): Readonly<Record<'frontma
       }))
       const tags = tagsOf(text)
       if (tags_action === 'remove' && tags.includes(name)) {
-        call.warn('The tag also stands in the text of the note, which is not changed.')
+        call.warn('The tag also occurs in the text of the note, which is not changed.')
       }
       return { path, tags, changed: isChanged }
     }),

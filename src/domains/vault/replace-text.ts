@@ -4,8 +4,8 @@ import type { TimeSlicer } from '../../kernel/time-slicer.ts'
 import { compilePattern, expandTemplate, parseTemplate } from './pattern.ts'
 import { invalid } from './rules.ts'
 
-export type Replacement = Readonly<{ text: string; count: number }>
-export type ReplaceText = (text: string, slicer: TimeSlicer) => Promise<Replacement>
+type Replacement = Readonly<{ text: string; count: number }>
+type ReplaceText = (text: string, slicer: TimeSlicer) => Promise<Replacement>
 
 /** Every occurrence of a text by another. */
 export function replaceLiteral(oldText: string, newText: string): ReplaceText {

@@ -90,7 +90,7 @@ export type BatchNote = Readonly<{
   error: Readonly<{ code: string; message: string }> | null
 }>
 
-type Given<Required extends Name, Optional extends Name> = { readonly [N in Required]: VaultParameters[N] } & {
+type Input<Required extends Name, Optional extends Name> = { readonly [N in Required]: VaultParameters[N] } & {
   readonly [N in Optional]?: VaultParameters[N] | undefined
 }
 
@@ -105,10 +105,10 @@ export type ActionSpec = Readonly<{
 export const action = <const R extends Name = never, const O extends Name = never>(
   required: readonly R[],
   optional: readonly O[],
-  run: (call: Call, input: Given<R, O>) => Promise<VaultAnswer>,
+  run: (call: Call, input: Input<R, O>) => Promise<VaultAnswer>,
 ): ActionSpec => ({ required, optional, run: run as never })
 
-/** Refuses what an action lacks, and what belongs to another: it would be a wish that nobody fulfils. */
+/** Refuses what an action lacks, and what belongs to another: it would be an option that is ignored. */
 export function requireParameters(spec: ActionSpec, input: VaultRequest): void {
   const accepted: readonly string[] = [...spec.required, ...spec.optional]
   for (const name of spec.required) {

@@ -8,7 +8,7 @@ import type { VaultPath } from './ports.ts'
 export const PRIVATE_FOLDER = '.castellan'
 
 const NAME_BYTES_MAX = 255
-const SHOWN_CHARACTERS_MAX = 120
+const DISPLAYED_CHARACTERS_MAX = 120
 
 export type PathRules = Readonly<{
   /** Lower case, without the dot; undefined accepts any. */
@@ -60,23 +60,23 @@ function pathNames(path: string, rules: PathRules, field: string): readonly stri
       throw refused(field, `must have names of at most ${NAME_BYTES_MAX} bytes`, path)
     }
     if (name === PRIVATE_FOLDER || rules.excludedFolders.has(name)) {
-      throw refused(field, 'leads into a folder that is kept out of the vault (vault.exclude_dirs)', path)
+      throw refused(field, 'leads into a folder that is excluded from the vault (vault.exclude_dirs)', path)
     }
   }
   return names
 }
 
 const refused = (field: string, rule: string, path: string): AppError =>
-  invalid(field, rule, { path: path.slice(0, SHOWN_CHARACTERS_MAX).toWellFormed() })
+  invalid(field, rule, { path: path.slice(0, DISPLAYED_CHARACTERS_MAX).toWellFormed() })
 
 export const invalid = (field: string, rule: string, details: Readonly<Record<string, unknown>> = {}): AppError =>
   new AppError('ERR_INVALID_INPUT', `${field}: ${rule}.`, { field, constraint: rule, ...details })
 
 export const noteNotFound = (path: string, field = 'path'): AppError =>
-  new AppError('ERR_NOTE_NOT_FOUND', `${field}: the vault has no note of this path.`, { field, path })
+  new AppError('ERR_NOTE_NOT_FOUND', `${field}: the vault has no note at this path.`, { field, path })
 
 export const folderNotFound = (path: string): AppError =>
-  new AppError('ERR_NOTE_NOT_FOUND', 'path: the vault has no folder of this path.', { field: 'path', path })
+  new AppError('ERR_NOTE_NOT_FOUND', 'path: the vault has no folder at this path.', { field: 'path', path })
 
 export const noteTooLarge = (path: string, sizeBytes: number): AppError =>
   new AppError('ERR_TOO_LARGE', `The note would have ${sizeBytes} bytes; at most ${limits.vaultNoteBytesMax}.`, {

@@ -17,7 +17,7 @@ import { notePath } from './rules.ts'
 import { surveyActions } from './survey-actions.ts'
 import { requireSeen, type VisibleTeams } from './team-folders.ts'
 
-export type VaultServiceDeps = Readonly<{
+type VaultServiceDeps = Readonly<{
   store: VaultStore
   clock: Clock
   isEnabled: boolean

@@ -105,10 +105,12 @@ async function searchNotes(context: VaultContext, call: Call, request: SearchReq
 
 function warnOf(call: Call, skipped: Readonly<{ unreadable: number; longLines: number }>): void {
   if (skipped.unreadable > 0) {
-    call.warn(`Files that are too large, not text in UTF-8 or gone were left out: ${skipped.unreadable}.`)
+    call.warn(`Files left out, because they are too large, not UTF-8 text or removed: ${skipped.unreadable}.`)
   }
   if (skipped.longLines > 0) {
-    call.warn(`Lines too long for this pattern, of which only the beginning was searched: ${skipped.longLines}.`)
+    call.warn(
+      `Lines of which only the beginning was searched, because they are too long for this pattern: ${skipped.longLines}.`,
+    )
   }
 }
 

@@ -7,7 +7,7 @@ const byteOrderMarks: readonly (readonly [bytes: readonly number[], label: strin
   [[0xff, 0xfe], 'utf-16le'],
 ]
 
-export type MediaType = Readonly<{ name: string; charset: string | undefined }>
+type MediaType = Readonly<{ name: string; charset: string | undefined }>
 
 export function parseMediaType(header: string | undefined): MediaType | undefined {
   const [name = '', ...parameters] = (header ?? '').split(';').map((part) => part.trim())

@@ -12,7 +12,7 @@ export type FetchDeps = Readonly<{
   /** Throws when the caller's contexts do not let the tool reach the host. */
   requireHost(call: Pick<Call, 'principal'>, tool: string, host: string): void
 }>
-export type FetchInput = Readonly<{
+type FetchInput = Readonly<{
   url: string
   to_markdown: boolean
   follow_redirects: boolean
@@ -71,10 +71,14 @@ export function createFetch({ client, pages, bytesMax, userAgent, requireHost }:
     const type = parseMediaType(response.contentType)
     const text = decodeBody(body, type)
     if (text === undefined) {
-      throw new AppError('ERR_NOT_TEXT', 'What is at the address is not text. Fetch it with cmd.run, if you may.', {
-        content_type: type?.name ?? null,
-        url: displayed(url),
-      })
+      throw new AppError(
+        'ERR_NOT_TEXT',
+        'The content at this address is not text. Fetch it with cmd.run, if you may use that.',
+        {
+          content_type: type?.name ?? null,
+          url: displayed(url),
+        },
+      )
     }
     const isWanted = to_markdown && isHtml(type)
     const markdown = isWanted ? await pages.toMarkdown(text, url.href, signal) : undefined

@@ -5,9 +5,9 @@ export type SearchSettings = Readonly<{
   url: string | undefined
   key(): string | undefined
 }>
-export type EngineName = 'duckduckgo' | 'brave' | 'searxng' | 'tavily'
+type EngineName = 'duckduckgo' | 'brave' | 'searxng' | 'tavily'
 
-export type SearchQuery = Readonly<{ query: string; count: number; key: string }>
+type SearchQuery = Readonly<{ query: string; count: number; key: string }>
 export type EngineRequest = Readonly<{
   url: URL
   method: 'GET' | 'POST'
@@ -16,7 +16,7 @@ export type EngineRequest = Readonly<{
 }>
 
 /** One engine: what it is asked, and how its answer is read. Undefined: it wants to see a person. */
-export type SearchEngine = Readonly<{
+type SearchEngine = Readonly<{
   usualUrl: string | undefined
   needsKey: boolean
   request(base: string, query: SearchQuery): EngineRequest

@@ -8,7 +8,7 @@ import type { SearchResult, WebResponse } from './ports.ts'
 import { type EngineRequest, type SearchSettings, searchEngines } from './search-engines.ts'
 
 export type SearchDeps = FetchDeps & Readonly<{ settings: SearchSettings }>
-export type SearchInput = Readonly<{ query: string; max_results: number }>
+type SearchInput = Readonly<{ query: string; max_results: number }>
 
 const TRIES = 3
 const FIRST_PAUSE_MS = 250
@@ -21,10 +21,10 @@ export function createSearch({ client, pages, bytesMax, userAgent, requireHost, 
   return async (call: Call, input: SearchInput) => {
     const query = input.query.trim()
     if (query === '') {
-      throw new AppError('ERR_INVALID_INPUT', "'query' is empty. Say what to look for.", { field: 'query' })
+      throw new AppError('ERR_INVALID_INPUT', "'query' is empty. Say what to search for.", { field: 'query' })
     }
     const count = Math.min(input.max_results, limits.webResultsMax)
-    if (count < input.max_results) call.warn(`At most ${limits.webResultsMax} results are given.`)
+    if (count < input.max_results) call.warn(`At most ${limits.webResultsMax} results are returned.`)
     const base = settings.url ?? engine.usualUrl
     if (base === undefined) throw notConfigured('web.search_url')
     const key = settings.key()
@@ -79,7 +79,7 @@ export function createSearch({ client, pages, bytesMax, userAgent, requireHost, 
     }
     if (results !== undefined) return results
     throw webFailed(
-      `The search engine ${name} wants to see a person. Wait a while, or have web.search_engine set to another`,
+      `The search engine ${name} refuses automated searches. Wait a while, or have web.search_engine set to another`,
       {
         engine: name,
       },

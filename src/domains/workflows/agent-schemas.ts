@@ -29,7 +29,7 @@ const judge = loosely(
   group(
     {
       agent_id: filled(256, 'Name or id of the judging agent.'),
-      input_template: template(TEXT_MAX, 'Template of what the judge is given.').optional(),
+      input_template: template(TEXT_MAX, 'Template of the input of the judge.').optional(),
       weight,
     },
     'A judge.',
@@ -49,7 +49,7 @@ const judges = (description: string) =>
   loosely(listOf(judge, JUDGES_MAX, description).default([]), {
     read(value, { warn }) {
       if (!Array.isArray(value) || value.length <= JUDGES_MAX) return value
-      warn(`only the first ${JUDGES_MAX} are asked`)
+      warn(`only the first ${JUDGES_MAX} are used`)
       return value.slice(0, JUDGES_MAX)
     },
   })
@@ -70,7 +70,7 @@ export const outputHandler = loosely(
         context.addIssue({ ...issue(problem), path: [...path] })
       if (handler.type === 'webhook') {
         if (handler.url.includes('{{')) {
-          refuse(['url'], 'cannot be a template; write the address, and give values in the body')
+          refuse(['url'], 'cannot be a template; write the address, and put values into the body')
         } else if (URL.parse(handler.url) === null) {
           refuse(['url'], 'must be an address that begins with https:// or http://')
         }
@@ -124,7 +124,7 @@ export const agentState = loosely(
     stateShape('Agent', {
       agent: filledTemplate(256, 'Name or id of an agent; may be a template.'),
       input: loosely(
-        template(TEXT_MAX, 'Template of what the agent is given; left out: the input of the run.').optional(),
+        template(TEXT_MAX, 'Template of the input of the agent. Default: the input of the run.').optional(),
         {
           read(value, { warn }) {
             if (value === undefined) warn('is absent; the agent gets the input of the run')
@@ -132,7 +132,7 @@ export const agentState = loosely(
           },
         },
       ),
-      intent: template(TEXT_MAX, 'Template of the wish in plain words.').optional(),
+      intent: template(TEXT_MAX, 'Template of the intent in plain words.').optional(),
       isolation: loosely(
         oneOf(['inherit', 'firecracker'], 'firecracker only for agents that run nothing.').optional(),
         { read: readIsolation },
@@ -195,9 +195,9 @@ const parallelAgent = loosely(
   group(
     {
       agent: filledTemplate(256, 'Name or id of an agent.'),
-      input: template(TEXT_MAX, 'Template of what it is given.'),
+      input: template(TEXT_MAX, 'Template of its input.'),
       weight,
-      timeout_seconds: number(1, 86_400, 'Time that it has.').default(60),
+      timeout_seconds: number(1, 86_400, 'Time limit.').default(60),
       poll_interval_ms: z
         .number(rule('must be a number of at least 1'))
         .min(1, rule('must be a number of at least 1'))
@@ -222,13 +222,15 @@ const consensus = loosely(
       threshold: number(0, 1, 'What a vote needs to count as passed.').optional(),
       agreement: number(0, 1, 'Confidence that the consensus needs.').optional(),
       n: whole(1, 100, 'For best_of_n.').optional(),
-      min_judges_required: whole(1, 100, 'Votes that there must be.').default(1),
+      min_judges_required: whole(1, 100, 'Minimum number of votes.').default(1),
       confidence_weighting: group(
         {
-          agreement_factor: number(0, 1, 'Part of agreement.').default(0.7),
-          self_confidence_factor: number(0, 1, 'Part of what judges say of themselves.').default(0.3),
+          agreement_factor: number(0, 1, 'Weight of the agreement between the votes.').default(0.7),
+          self_confidence_factor: number(0, 1, 'Weight of the confidence that the judges state themselves.').default(
+            0.3,
+          ),
         },
-        'What confidence is made of.',
+        'How the confidence is computed.',
       )
         .refine(
           ({ agreement_factor: agreed, self_confidence_factor: own }) => Math.abs(agreed + own - 1) <= 0.01,
@@ -247,7 +249,7 @@ const consensus = loosely(
       return { strategy: 'weighted_average', ...(agreement !== undefined && { agreement }), ...rest }
     },
     complete({ strategy, n }, { warn }) {
-      if (n !== undefined && strategy !== 'best_of_n') warn('counts with the strategy best_of_n alone', 'n')
+      if (n !== undefined && strategy !== 'best_of_n') warn('applies only to the strategy best_of_n', 'n')
     },
   },
 ).transform(({ confidence_weighting: weighting, ...rest }) => ({
@@ -269,7 +271,7 @@ export const parallelAgentsState = loosely(
     stateShape('ParallelAgents', {
       agents: z.array(parallelAgent, someAgents).min(1, someAgents).max(20, someAgents),
       consensus,
-      judges_for_parallel: judges('Judge each answer in place of the answers themselves.'),
+      judges_for_parallel: judges('Judges that score each answer. Without them the answers are the votes.'),
       output_handler: outputHandler.optional(),
     }),
     'Several agents answer, and a consensus is found.',

@@ -35,7 +35,7 @@ export function understoodAnswer(manifest: WorkflowManifest, position: Position,
   const choices = listed.map((answer) => JSON.stringify(answer.slice(0, 64).toWellFormed())).join(', ')
   throw new AppError(
     'ERR_INVALID_INPUT',
-    `response: no transition of the state ${position.state} takes this answer; ${listed.length === 0 ? 'its conditions are in the manifest (aegis.workflow.export)' : `answer with one of ${choices}`}. The run goes on waiting.`,
+    `response: no transition of the state ${position.state} accepts this answer; ${listed.length === 0 ? 'its conditions are in the manifest (aegis.workflow.export)' : `answer with one of ${choices}`}. The run keeps waiting.`,
     { field: 'response', state: position.state, accepted_answers: listed },
   )
 }

@@ -33,7 +33,7 @@ export type AuthoringDeps = Readonly<{
   judgesAlways: readonly string[]
 }>
 
-export type CreateInput = Readonly<{
+type CreateInput = Readonly<{
   manifest_yaml: string
   force: boolean
   task_context?: string | undefined
@@ -182,7 +182,7 @@ export function createAuthoring({ registry, engine, clock, agents, images, value
     }
     const start = await agents.prepare(principal, request).catch((error: unknown) => {
       if (!(error instanceof AppError)) throw error
-      throw rejected(`The judge ${quoted(judge)} cannot be asked: ${error.message}`, { judge })
+      throw rejected(`The judge ${quoted(judge)} cannot be called: ${error.message}`, { judge })
     })
     const run = await call.transact((tx) => engine.start({ write: tx, principal, nowMs: clock.nowMs() }, start))
     const ended = await engine.waitForEnd(principal.tenant, run.id, {
@@ -199,7 +199,7 @@ function verdictOf(judge: string, run: Run | undefined) {
   const isDone = run !== undefined && isEnded(run) && run.status === 'completed'
   const verdict = isDone ? readVerdict(displayed(memberOf(run.output, 'text') ?? run.output)) : undefined
   if (verdict !== undefined) return verdict
-  const reason = isDone ? 'its answer is no verdict' : (run?.error?.message ?? 'it did not answer in time')
+  const reason = isDone ? 'its answer is not a verdict' : (run?.error?.message ?? 'it did not answer in time')
   throw rejected(`The judge ${quoted(judge)} gave no verdict: ${reason}`, {
     judge,
     ...(run && { execution_id: run.id }),
@@ -207,7 +207,7 @@ function verdictOf(judge: string, run: Run | undefined) {
 }
 
 const unjudged = (advice: string): string =>
-  `No judge looked at this workflow: it was checked by rules alone. ${advice}`
+  `No judge reviewed this workflow; only the built-in rules checked it. ${advice}`
 
 const rejected = (message: string, details: Readonly<Record<string, Json | undefined>>): AppError =>
   new AppError('ERR_WORKFLOW_REJECTED', `${message} The workflow was not registered.`, details)

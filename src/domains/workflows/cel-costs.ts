@@ -45,7 +45,7 @@ export function chargeCall(meter: Meter, name: string, values: readonly unknown[
   if (dates.test(name)) {
     meter.charge(DATE_UNITS)
     if (values.some((value) => typeof value === 'string' && value.length > DATE_CHARS_MAX)) {
-      throw new Error(`${name}: the text may have ${DATE_CHARS_MAX} characters`)
+      throw new Error(`${name}: the string may have at most ${DATE_CHARS_MAX} characters`)
     }
   }
 }
@@ -60,7 +60,7 @@ export function createPatterns(meter: Meter): Patterns {
   const compiled = new Map<string, ReturnType<typeof compilePattern>>()
   return {
     matches(text, pattern) {
-      if (typeof text !== 'string' || typeof pattern !== 'string') throw new Error('matches takes two texts')
+      if (typeof text !== 'string' || typeof pattern !== 'string') throw new Error('matches takes two strings')
       let found = compiled.get(pattern)
       if (found === undefined) {
         // A counted repetition can make a large program of a short text.

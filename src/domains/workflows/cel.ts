@@ -8,12 +8,12 @@ import { chargeCall, chargeOperator, createPatterns, type Patterns } from './cel
  * CEL, with its work counted. The library parses, and does each single operation on values that are already there; what is
  * evaluated, and how often, is decided here, where every operation is paid for by the size of its operands before it is done.
  */
-export type CelNode = Readonly<{ op: string; args: unknown }>
+type CelNode = Readonly<{ op: string; args: unknown }>
 type Library = typeof import('@marcbachmann/cel-js')
 type Operation = (values: Readonly<Record<string, unknown>>) => unknown
 type Scope = Readonly<{ name: string; value: unknown; outer: Scope }> | undefined
-type Room = Readonly<{ context: Context; meter: Meter; patterns: Patterns }>
-type Visit = (node: CelNode, scope: Scope, budget: Room) => unknown
+type Evaluation = Readonly<{ context: Context; meter: Meter; patterns: Patterns }>
+type Visit = (node: CelNode, scope: Scope, evaluation: Evaluation) => unknown
 
 /** An error that another part of the expression makes up for is dear all the same. */
 const ERROR_UNITS = 2_000
@@ -33,62 +33,62 @@ export function evaluateCel(node: CelNode, context: Context, meter: Meter): unkn
   return evaluate(node, undefined, { context, meter, patterns: createPatterns(meter) })
 }
 
-function evaluate(node: CelNode, scope: Scope, budget: Room): unknown {
-  budget.meter.step()
+function evaluate(node: CelNode, scope: Scope, evaluation: Evaluation): unknown {
+  evaluation.meter.step()
   const visit = Object.hasOwn(visits, node.op) ? visits[node.op]! : operator
-  return visit(node, scope, budget)
+  return visit(node, scope, evaluation)
 }
 
 const visits: Readonly<Record<string, Visit>> = {
   value: ({ args }) => args,
   id: ({ args }, scope, { context }) => named(args as string, scope, context),
-  '.'({ args }, scope, budget) {
+  '.'({ args }, scope, evaluation) {
     const [of, name] = args as [CelNode, string]
-    const value = memberOf(evaluate(of, scope, budget), name)
+    const value = memberOf(evaluate(of, scope, evaluation), name)
     if (value === undefined) throw new MissingName(pathOf({ op: '.', args })?.join('.') ?? name)
     return value
   },
-  list: ({ args }, scope, budget) => (args as CelNode[]).map((item) => evaluate(item, scope, budget)),
-  map({ args }, scope, budget) {
+  list: ({ args }, scope, evaluation) => (args as CelNode[]).map((item) => evaluate(item, scope, evaluation)),
+  map({ args }, scope, evaluation) {
     const made: Record<string, unknown> = Object.create(null)
     for (const [key, item] of args as [CelNode, CelNode][]) {
-      const name = String(evaluate(key, scope, budget))
-      budget.meter.charge(name.length)
-      made[name] = evaluate(item, scope, budget)
+      const name = String(evaluate(key, scope, evaluation))
+      evaluation.meter.charge(name.length)
+      made[name] = evaluate(item, scope, evaluation)
     }
     return made
   },
-  '?:'({ args }, scope, budget) {
+  '?:'({ args }, scope, evaluation) {
     const [condition, yes, no] = args as [CelNode, CelNode, CelNode]
-    return evaluate(asBoolean(evaluate(condition, scope, budget), '?:') ? yes : no, scope, budget)
+    return evaluate(asBoolean(evaluate(condition, scope, evaluation), '?:') ? yes : no, scope, evaluation)
   },
-  '||': (node, scope, budget) => logical(node, scope, budget, true),
-  '&&': (node, scope, budget) => logical(node, scope, budget, false),
-  '!_': ({ args }, scope, budget) => operation('!a')({ a: evaluate(args as CelNode, scope, budget) }),
-  '-_': ({ args }, scope, budget) => operation('-a')({ a: evaluate(args as CelNode, scope, budget) }),
-  '[]'({ args }, scope, budget) {
-    const [of, key] = (args as CelNode[]).map((item) => evaluate(item, scope, budget))
+  '||': (node, scope, evaluation) => logical(node, scope, evaluation, true),
+  '&&': (node, scope, evaluation) => logical(node, scope, evaluation, false),
+  '!_': ({ args }, scope, evaluation) => operation('!a')({ a: evaluate(args as CelNode, scope, evaluation) }),
+  '-_': ({ args }, scope, evaluation) => operation('-a')({ a: evaluate(args as CelNode, scope, evaluation) }),
+  '[]'({ args }, scope, evaluation) {
+    const [of, key] = (args as CelNode[]).map((item) => evaluate(item, scope, evaluation))
     return operation('a[b]')({ a: of, b: key })
   },
-  call({ args }, scope, budget) {
+  call({ args }, scope, evaluation) {
     const [name, params] = args as [string, CelNode[]]
-    if (name === 'has') return has(params[0]!, scope, budget)
-    return call(name, undefined, params, scope, budget)
+    if (name === 'has') return has(params[0]!, scope, evaluation)
+    return call(name, undefined, params, scope, evaluation)
   },
-  rcall({ args }, scope, budget) {
+  rcall({ args }, scope, evaluation) {
     const [name, receiver, params] = args as [string, CelNode, CelNode[]]
     if (name === 'bind' && receiver.op === 'id' && receiver.args === 'cel') {
-      const value = evaluate(params[1]!, scope, budget)
-      return evaluate(params[2]!, { name: params[0]!.args as string, value, outer: scope }, budget)
+      const value = evaluate(params[1]!, scope, evaluation)
+      return evaluate(params[2]!, { name: params[0]!.args as string, value, outer: scope }, evaluation)
     }
-    if (loops.has(name)) return loop(name, evaluate(receiver, scope, budget), params, scope, budget)
-    return call(name, receiver, params, scope, budget)
+    if (loops.has(name)) return loop(name, evaluate(receiver, scope, evaluation), params, scope, evaluation)
+    return call(name, receiver, params, scope, evaluation)
   },
 }
 
-function operator({ op, args }: CelNode, scope: Scope, budget: Room): unknown {
-  const [a, b] = (args as CelNode[]).map((item) => evaluate(item, scope, budget))
-  chargeOperator(budget.meter, op, a, b)
+function operator({ op, args }: CelNode, scope: Scope, evaluation: Evaluation): unknown {
+  const [a, b] = (args as CelNode[]).map((item) => evaluate(item, scope, evaluation))
+  chargeOperator(evaluation.meter, op, a, b)
   return operation(`a ${op} b`)({ a, b })
 }
 
@@ -167,30 +167,30 @@ function memberOf(value: unknown, name: string): unknown {
   return Object.hasOwn(value, name) ? (value as Record<string, unknown>)[name] : undefined
 }
 
-function has({ op, args }: CelNode, scope: Scope, budget: Room): boolean {
+function has({ op, args }: CelNode, scope: Scope, evaluation: Evaluation): boolean {
   if (op !== '.') throw new Error('has() takes a path, such as has(input.name)')
   const [of, name] = args as [CelNode, string]
-  return memberOf(evaluate(of, scope, budget), name) !== undefined
+  return memberOf(evaluate(of, scope, evaluation), name) !== undefined
 }
 
 /** One side that decides is enough, even if the other has no value. */
-function logical({ op, args }: CelNode, scope: Scope, budget: Room, decisive: boolean): boolean {
+function logical({ op, args }: CelNode, scope: Scope, evaluation: Evaluation, decisive: boolean): boolean {
   const [left, right] = args as [CelNode, CelNode]
-  const first = attempt(left, scope, budget)
+  const first = attempt(left, scope, evaluation)
   if (first === decisive) return decisive
-  const second = asBoolean(evaluate(right, scope, budget), op)
+  const second = asBoolean(evaluate(right, scope, evaluation), op)
   if (second === decisive) return decisive
   if (first instanceof Error) throw first
   asBoolean(first, op)
   return second
 }
 
-function attempt(node: CelNode, scope: Scope, budget: Room): unknown {
+function attempt(node: CelNode, scope: Scope, evaluation: Evaluation): unknown {
   try {
-    return evaluate(node, scope, budget)
+    return evaluate(node, scope, evaluation)
   } catch (error) {
     if (error instanceof TooMuchWork || !(error instanceof Error)) throw error
-    budget.meter.charge(ERROR_UNITS)
+    evaluation.meter.charge(ERROR_UNITS)
     return error
   }
 }
@@ -200,22 +200,22 @@ function asBoolean(value: unknown, where: string): boolean {
   throw new Error(`${where} takes true or false`)
 }
 
-function loop(name: string, over: unknown, params: readonly CelNode[], scope: Scope, budget: Room): unknown {
+function loop(name: string, over: unknown, params: readonly CelNode[], scope: Scope, evaluation: Evaluation): unknown {
   const items = itemsOf(over, name)
   const inner = (value: unknown): Scope => ({ name: params[0]!.args as string, value, outer: scope })
-  const test = (item: unknown): boolean => asBoolean(evaluate(params[1]!, inner(item), budget), name)
-  budget.meter.charge(items.length)
+  const test = (item: unknown): boolean => asBoolean(evaluate(params[1]!, inner(item), evaluation), name)
+  evaluation.meter.charge(items.length)
   switch (name) {
     case 'map': {
       const chosen = params.length === 3 ? items.filter(test) : items
-      return chosen.map((item) => evaluate(params.at(-1)!, inner(item), budget))
+      return chosen.map((item) => evaluate(params.at(-1)!, inner(item), evaluation))
     }
     case 'filter':
       return items.filter(test)
     case 'exists_one':
       return items.filter(test).length === 1
     default:
-      return quantified(name === 'exists', items, (item) => attempt(params[1]!, inner(item), budget))
+      return quantified(name === 'exists', items, (item) => attempt(params[1]!, inner(item), evaluation))
   }
 }
 
@@ -235,7 +235,7 @@ function quantified(decisive: boolean, items: readonly unknown[], test: (item: u
 function itemsOf(value: unknown, name: string): readonly unknown[] {
   if (Array.isArray(value)) return value
   if (typeof value === 'object' && value !== null) return Object.keys(value)
-  throw new Error(`${name} goes over a list or the keys of a map`)
+  throw new Error(`${name} iterates over a list or the keys of a map`)
 }
 
 function call(
@@ -243,11 +243,13 @@ function call(
   receiver: CelNode | undefined,
   params: readonly CelNode[],
   scope: Scope,
-  budget: Room,
+  evaluation: Evaluation,
 ): unknown {
-  const values = (receiver === undefined ? params : [receiver, ...params]).map((item) => evaluate(item, scope, budget))
-  if (name === 'matches') return budget.patterns.matches(values[0], values[1])
-  chargeCall(budget.meter, name, values)
+  const values = (receiver === undefined ? params : [receiver, ...params]).map((item) =>
+    evaluate(item, scope, evaluation),
+  )
+  if (name === 'matches') return evaluation.patterns.matches(values[0], values[1])
+  chargeCall(evaluation.meter, name, values)
   const letters = [...'abcdefghijklmnopqrst'].slice(0, values.length)
   const [first, ...rest] = letters
   const text = receiver === undefined ? `${name}(${letters.join(',')})` : `${first}.${name}(${rest.join(',')})`

@@ -86,11 +86,11 @@ function warnOfGaps(findings: Findings, name: string, state: State): void {
   if (always >= 0) return
   if (state.kind === 'Human') {
     // An answer that no transition takes is refused, and the run goes on waiting.
-    if (acceptedAnswers(state)?.length === 0) findings.warn(at, 'no answer of a person leads on; add input_equals')
+    if (acceptedAnswers(state)?.length === 0) findings.warn(at, 'no answer leads to another state; add input_equals')
     return
   }
   if (isEndOfSuccess({ transitions })) {
-    findings.warn(at, 'lead on from failures alone, so success ends the run here; add on_success if it should go on')
+    findings.warn(at, 'only match failures, so success ends the run here; add on_success if it should continue')
     return
   }
   const pairs: readonly (readonly [Condition['type'], Condition['type']])[] = [

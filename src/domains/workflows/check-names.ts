@@ -41,7 +41,7 @@ export function checkAnswers(findings: Findings, { states }: WorkflowManifest): 
     const result = { status: 'completed', response: state.defaultResponse, timeout: true }
     if (listed === null || state.transitions.some(({ condition }) => holdsPlainly(condition, result))) continue
     const field = `spec.states.${name}.default_response`
-    findings.error(field, `leads nowhere: no transition takes it; use one of ${listed.join(', ').slice(0, 500)}`)
+    findings.error(field, `is not accepted by any transition; use one of ${listed.join(', ').slice(0, 500)}`)
   }
 }
 

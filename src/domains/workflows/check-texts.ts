@@ -32,9 +32,9 @@ function shellLinesOf(state: State): readonly ShellLine[] {
 
 const shellAdvice: Readonly<Record<ShellRisk['kind'], (expression: string) => string>> = {
   raw: (expression) =>
-    `{{${expression}}} is put into a shell line as it is, so its value can add commands; write {{shell ${expression}}}, or give it through env and write "$NAME"`,
+    `{{${expression}}} is inserted into a shell line unquoted, so its value can add commands; write {{shell ${expression}}}, or give it through env and write "$NAME"`,
   quoted: (expression) =>
-    `{{shell ${expression}}} stands inside quotes, which undo its own, so its value can add commands; take the quotes around it away`,
+    `{{shell ${expression}}} stands inside quotes, which undo its own, so its value can add commands; remove the quotes around it`,
   whole: (expression) =>
     `{{${expression}}} is the whole command line, so the value decides what runs in the workspace; write the command here, with values in env, unless that is what you want`,
 }

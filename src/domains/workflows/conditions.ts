@@ -96,7 +96,7 @@ const numberAt = (value: Value, ...path: readonly string[]): number | undefined 
   return typeof found === 'number' ? found : undefined
 }
 
-export const exitCodeOf = (result: StateResult): number | undefined =>
+const exitCodeOf = (result: StateResult): number | undefined =>
   numberAt(result, 'exit_code') ?? numberAt(result, 'output', 'exit_code')
 
 /** What was agreed, or what judges said; only where there is neither does it count what the state says of itself. */
@@ -108,7 +108,7 @@ const gradeOf = (result: StateResult, key: 'score' | 'confidence'): number | und
   numberAt(result, key)
 
 export const scoreOf = (result: StateResult): number | undefined => gradeOf(result, 'score')
-export const confidenceOf = (result: StateResult): number | undefined => gradeOf(result, 'confidence')
+const confidenceOf = (result: StateResult): number | undefined => gradeOf(result, 'confidence')
 
 function individualScores(result: StateResult): readonly number[] {
   const found = result['individual_scores'] ?? memberOf(result['consensus'], 'individual_scores')

@@ -51,7 +51,7 @@ export async function requireImage(
 }
 
 export const noImage = (wanted: string): string =>
-  `there is no image ${quoted(wanted)} here, and none is pulled; make it with castellan image, or name one that stands in for it in the configuration (workflows.images)`
+  `there is no image ${quoted(wanted)} here, and images are not pulled; build it with castellan image, or name a substitute in the configuration (workflows.images)`
 
 /** A name of credentials that stands for nothing is a mistake, whether an image is there already or not. */
 export function requireCredentials(

@@ -30,7 +30,7 @@ const mount = loosely(
         .refine((path) => !path.split('/').includes('..'), absolute),
       read_only: flag(false, 'Whether it may only be read.'),
     },
-    'A volume and its place.',
+    'A volume and its mount path.',
   ),
   { renamed: { mount_point: 'mount_path', path: 'mount_path', readonly: 'read_only' } },
 ).transform(({ name, mount_path, read_only }) => ({
@@ -45,7 +45,7 @@ const MIB = 2 ** 20
 const stepShape = {
   image: filledTemplate(
     512,
-    'Name of an image of this installation; for another, workflows.images of the configuration has to name one.',
+    'Name of an image of this installation, or one that workflows.images of the configuration maps to such an image.',
   ),
   command: loosely(commandWords.describe('Program and arguments, each a template; one that is empty is left out.'), {
     read: readWords,
@@ -57,7 +57,7 @@ const stepShape = {
     {
       cpu: containerCpu('Millicores.').optional(),
       memory: containerSize('Memory.').optional(),
-      timeout: commandTime('Time that the command has.').optional(),
+      timeout: commandTime('Time limit of the command.').optional(),
     },
     'Limits.',
   ).prefault({}),
@@ -70,24 +70,23 @@ const stepShape = {
       .optional(),
     {
       read(value, { warn }) {
-        if (value !== undefined) warn('must be set, but is not sent: images are not pulled here (castellan image)')
+        if (value !== undefined) warn('must be set, but is not used: images are not pulled here (castellan image)')
         return value
       },
     },
   ),
   image_pull_policy: loosely(
-    oneOf(
-      ['IfNotPresent', 'Never'],
-      'With Never no other image stands in for one that is not here: the step fails.',
-    ).default('IfNotPresent'),
+    oneOf(['IfNotPresent', 'Never'], 'With Never, no substitute is used for a missing image: the step fails.').default(
+      'IfNotPresent',
+    ),
     {
       read(value, { error }) {
-        if (value === 'Always') error('Always cannot be kept, because images are not pulled; use IfNotPresent')
+        if (value === 'Always') error('cannot be Always, because images are not pulled; use IfNotPresent')
         return value
       },
     },
   ),
-  shell: flag(false, 'Run the words as one line of a shell; write {{shell x}} for a value.'),
+  shell: flag(false, 'Run the words as one shell line; write {{shell x}} for a value.'),
 }
 
 const stepName = filled(128, 'Name of the step.').refine((name) => name !== '__proto__', rule('cannot be __proto__'))
@@ -180,7 +179,7 @@ export const containerRunState = loosely(
 
 function readUser(value: unknown, { warn }: Notes): unknown {
   if (value !== undefined && userPattern.test(String(value)) && !/^(?:0|root)(?::|$)/.test(String(value))) {
-    warn('commands of a workspace have no capability and are nobody outside it; inside they show the number 0')
+    warn('commands in a workspace have no capabilities and no rights outside it; inside they appear as user 0')
   }
   return value
 }

@@ -84,7 +84,7 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
       intent: input.intent ?? null,
       input: (input.input ?? {}) as JsonObject,
       overrides: (input.blackboard ?? {}) as JsonObject,
-      generation: await nextSpawnDepth(engine, call.read, call.principal),
+      spawnDepth: await nextSpawnDepth(engine, call.read, call.principal),
     })
     const started = await engine.start(call, { ...start, owner: await ownerFor(call) })
     return { execution_id: started.id, status: 'started' as const }
@@ -98,7 +98,7 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     told: Readonly<{ owner: string; payload: Readonly<Record<string, Json>> }>,
   ): Promise<Run> {
     const found = await registry.resolve(call.write, call.principal, reference)
-    const start = newWorkflowRun(found, { ...request, overrides: {}, generation: 0 })
+    const start = newWorkflowRun(found, { ...request, overrides: {}, spawnDepth: 0 })
     const payload = { ...(start.payload as JsonObject), ...told.payload } as Json
     return await engine.start(call, { ...start, owner: told.owner, payload })
   }
@@ -127,12 +127,12 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
         call.progress({ progress: told, message })
       },
     })
-    if (call.signal.aborted) throw new AppError('ERR_CANCELLED', 'The wait was cancelled; the execution goes on.')
+    if (call.signal.aborted) throw new AppError('ERR_CANCELLED', 'The wait was cancelled; the execution continues.')
     const run = ended ?? (await find(call, input))
     if (!isEnded(run)) {
       const waiting_for = await waitOf(call, run)
-      const what = waiting_for === null ? 'It still runs.' : 'It waits for the answer of a person; see waiting_for.'
-      const message = `${what} Call again to go on waiting; one call waits ${limits.runWaitMsMax / 1000} s at most.`
+      const what = waiting_for === null ? 'It still runs.' : 'It is waiting for a person to answer; see waiting_for.'
+      const message = `${what} Call again to keep waiting; one call waits ${limits.runWaitMsMax / 1000} s at most.`
       const access = { execution_id: run.id, status: run.status, current_state: run.state }
       return { ...access, waiting_for, timed_out: true, message }
     }

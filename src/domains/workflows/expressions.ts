@@ -12,7 +12,7 @@ import { evaluateCel, MissingName, namesInCel, parseCel } from './cel.ts'
  * the same names. What cannot be evaluated (a name that is not there, a comparison that has no sense) does not hold; `missing`
  * says of a name that it was the reason.
  */
-export type CustomCondition = Readonly<{
+type CustomCondition = Readonly<{
   problem: string | null
   names: readonly UsedName[]
   /** `problem` says why it could not be evaluated. Throws an AppError that names `field` when it is too much work. */
@@ -28,7 +28,7 @@ const cache = new Map<string, CustomCondition>()
 export function parseExpression(input: string): CustomCondition {
   let found = cache.get(input)
   if (input.length > limits.expressionCharsMax) {
-    return conditionOf({ problem: `an expression may have ${limits.expressionCharsMax} characters` })
+    return conditionOf({ problem: `an expression may have at most ${limits.expressionCharsMax} characters` })
   }
   if (found === undefined) {
     const text = input

@@ -144,7 +144,7 @@ export function applyResult(manifest: WorkflowManifest, position: Position, { re
   }
   const size = JSON.stringify(blackboard).length
   if (size > limits.workflowBlackboardCharsMax) {
-    const message = `The blackboard has ${size} characters after the state ${position.state}; at most ${limits.workflowBlackboardCharsMax} are kept. Let states print less, or write to files.`
+    const message = `The blackboard has ${size} characters after the state ${position.state}; at most ${limits.workflowBlackboardCharsMax} are allowed. Print less in the states, or write to files.`
     return failed(position.blackboard, { message, violation: 'BlackboardTooLarge', details: { state: position.state } })
   }
   if (state.transitions.length === 0) return endIn(manifest, position, result, blackboard)
@@ -183,7 +183,7 @@ function leave(manifest: WorkflowManifest, position: Position, result: StateResu
 const noName = (field: string, name: string): AppError =>
   new AppError(
     'ERR_TEMPLATE_INVALID',
-    `${field}.expression: there is no ${name.slice(0, 128)} in what the state left; write has(…) in front where it may be absent.`,
+    `${field}.expression: there is no ${name.slice(0, 128)} in the result of the state; guard it with has(…) if it may be absent.`,
     { field: `${field}.expression`, name },
   )
 

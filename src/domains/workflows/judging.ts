@@ -65,6 +65,6 @@ function verdictOf(end: ChildEnd): Pick<WeighedVerdict, 'score' | 'confidence' |
   const verdict =
     end.status === 'completed' ? readVerdict(displayed(memberOf(end.output, 'text') ?? end.output)) : undefined
   if (verdict !== undefined) return verdict
-  const reason = end.status === 'completed' ? 'its answer is no verdict' : reasonOf(end)
+  const reason = end.status === 'completed' ? 'its answer is not a verdict' : reasonOf(end)
   return { score: 0, confidence: 0, reasoning: `no verdict: ${reason}`, signals: [] }
 }

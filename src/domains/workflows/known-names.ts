@@ -103,7 +103,7 @@ function shapeOfSchema(schema: Json | undefined, depth: number): Shape {
   return members(Object.fromEntries(listed.map(([name, one]) => [name, shapeOfSchema(one, depth + 1)])))
 }
 
-export type Unknown = Readonly<{
+type Unknown = Readonly<{
   /** As far as the name leads nowhere. */
   path: string
   problem: string
@@ -119,7 +119,7 @@ export function unknownName(known: Members, { parts }: UsedName): Unknown | unde
     if (shape === 'any') return undefined
     const path = parts.slice(0, index + 1).join('.')
     if (shape === 'one') {
-      return { path, problem: `${parts.slice(0, index).join('.')} has nothing below it`, mayCome: false }
+      return { path, problem: `${parts.slice(0, index).join('.')} has no members`, mayCome: false }
     }
     const member = shape.names.get(part)
     if (member === undefined) return unlisted(shape, parts, index)
@@ -161,7 +161,7 @@ export const refuseMissing =
     })
   }
 
-export function missingProblem(known: Members, context: Context, { name, parts, use }: UsedName): string | undefined {
+function missingProblem(known: Members, context: Context, { name, parts, use }: UsedName): string | undefined {
   if (parts === null) return `inside #each and #with a name is one of the item; write @root.${name} for one of the run`
   const index = firstAbsent(context, parts)
   const member = memberAt(known, parts.slice(0, index + 1))
@@ -176,12 +176,12 @@ export function missingProblem(known: Members, context: Context, { name, parts, 
     const supplied = near === undefined && input !== undefined ? `; the input has it as input.${parts[index]}` : ''
     return `${parent === '' ? 'the run' : parent} has no ${quote(parts[index] ?? name)}${hint}${supplied}`
   }
-  if (member.comes === 'state') return `nothing has run yet that leaves ${path}; use it under {{#if ${path}}}`
+  if (member.comes === 'state') return `nothing that sets ${path} has run yet; use it under {{#if ${path}}}`
   if (member.comes === 'written' && use !== 'sum') {
     return `nothing has written ${path} yet; give it a first value in spec.context, or use it under {{#if ${path}}}`
   }
   if (member.comes === 'graded')
-    return `nobody gave a ${parts.at(-1)}; add judges to the state or validators to its agent`
+    return `no judge gave a ${parts.at(-1)}; add judges to the state or validators to its agent`
   return undefined
 }
 

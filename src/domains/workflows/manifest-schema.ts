@@ -32,7 +32,7 @@ const metadata = group(
     tags: forReaders(z.array(z.string())),
     input_schema: map('JSON Schema of the input of a run.').optional(),
     output_schema: map('JSON Schema whose property types the rendered output gets.').optional(),
-    output_template: map('The output of a run; texts in it are templates.').optional(),
+    output_template: map('The output of a run; strings in it are templates.').optional(),
   },
   'Who the workflow is.',
 )
@@ -60,7 +60,7 @@ const workspace = group(
     ttl_hours: number(
       0.001,
       8_784,
-      'The files go after that, also while the run waits for a person; a state that begins later finds none.',
+      'The files are removed after this time, even while the run waits for a person; a later state finds none.',
     ).optional(),
     size_limit_mb: whole(1, 1_048_576, 'Size at most.').optional(),
     volume_id: filled(128, 'An existing workspace to work in.').optional(),
@@ -152,23 +152,23 @@ export type Storage = Readonly<ReturnType<typeof storageOf>>
 
 const schedule = group(
   {
-    cron: filled(256, 'When the workflow runs by itself, for whoever registered it.'),
+    cron: filled(256, 'When the workflow starts by itself, as the user that registered it.'),
     timezone: filled(64, 'IANA name.').default('UTC'),
-    jitter_seconds: whole(0, 86_400, 'A run starts up to so much later.').default(0),
-    enabled: loosely(flag(false, 'Without it this is a suggestion.'), {
+    jitter_seconds: whole(0, 86_400, 'Maximum random delay of a start.').default(0),
+    enabled: loosely(flag(false, 'If false, the schedule is only a suggestion.'), {
       read(value, { warn }) {
         if (value === undefined) {
-          warn('is absent, so this is a suggestion and starts nothing; write enabled: true to have it run')
+          warn('is absent, so the schedule is only a suggestion and starts nothing; write enabled: true to activate it')
         }
         return value
       },
     }),
     overlap: oneOf(['skip', 'queue', 'allow'], 'What happens while the last run is not over.').default('skip'),
-    missed: oneOf(['skip', 'once'], 'Whether missed runs are made up for by one.').default('once'),
+    missed: oneOf(['skip', 'once'], 'Whether one run is started for those that were missed.').default('once'),
     input: z
-      .union([z.string(), z.record(z.string(), z.unknown())], rule('must be a map or a text'))
+      .union([z.string(), z.record(z.string(), z.unknown())], rule('must be an object or a string'))
       .optional()
-      .describe('Input of the scheduled runs; a text is their intent.'),
+      .describe('Input of the scheduled runs; a string is their intent.'),
   },
   'When the workflow runs by itself.',
 )
@@ -186,7 +186,7 @@ const spec = loosely(
       initial_state: filled(64, 'Where a run begins.'),
       states,
       context: map('Constants on the blackboard.').default({}),
-      max_total_transitions: whole(1, 100, 'Transitions of a run at most.').default(50),
+      max_total_transitions: whole(1, 100, 'Maximum number of transitions of a run.').default(50),
       storage: storage.optional(),
       volumes: oldVolumes,
       default_schedule: schedule.optional(),
@@ -236,7 +236,7 @@ export const workflowManifestSchema = loosely(
   context: body.context,
   maxTotalTransitions: body.max_total_transitions,
   storage: storageOf(body),
-  /** When it runs by itself, for whoever registered it. */
+  /** When it starts by itself, as the user that registered it. */
   defaultSchedule: body.default_schedule ?? null,
 }))
 

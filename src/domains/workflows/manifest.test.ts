@@ -43,7 +43,7 @@ describe('a workflow manifest', () => {
   it('is read with every default filled in', () => {
     const { manifest, warnings } = parseWorkflowManifest(releaseNotes)
     expect(warnings).toEqual([
-      'spec.states.CHECK.run_as_user: commands of a workspace have no capability and are nobody outside it; inside they show the number 0',
+      'spec.states.CHECK.run_as_user: commands in a workspace have no capabilities and no rights outside it; inside they appear as user 0',
     ])
     expect(manifest).toMatchObject({ name: 'release-notes', version: '1.2.0', maxTotalTransitions: 30 })
     expect([...manifest.states.keys()]).toEqual(['SEED', 'DRAFT', 'CHECK', 'REVIEW', 'GATE', 'PUBLISH', 'GIVE_UP'])
@@ -130,7 +130,7 @@ const clear: readonly [string, string][] = [
   ],
   [
     'A: {kind: Human, prompt: ok, transitions: [{condition: timeout, target: B}, {condition: always, target: B}]}\nB: {kind: System, command: ls, transitions: []}',
-    'timeout is our own',
+    'timeout is an extension of this server',
   ],
   ['A: {kind: Agent, agent: a, transitions: []}', 'input: is absent'],
   ['A: {kind: Agent, agent: a, input: x, volumes: [{name: v}], transitions: []}', 'volumes: is ignored'],
@@ -153,7 +153,7 @@ const clear: readonly [string, string][] = [
   ],
   [
     'A: {kind: Human, prompt: q, transitions: [{condition: on_failure, target: B}]}\nB: {kind: System, command: ls, transitions: []}',
-    'no answer of a person leads on',
+    'no answer leads to another state',
   ],
   [
     'A: {kind: Agent, agent: a, input: x, transitions: [{condition: score_above, threshold: 0.8, target: B}, {condition: score_between, min: 0.3, max: 0.6, target: B}, {condition: score_below, threshold: 0.5, target: B}, {condition: on_failure, target: B}]}\nB: {kind: System, command: ls, transitions: []}',
@@ -177,14 +177,17 @@ const clear: readonly [string, string][] = [
 ]
 
 const impossible: readonly [string, string][] = [
-  ['{kind: System, command: ls, network: none, transitions: []}', 'network: has no effect here, and would leave open'],
+  [
+    '{kind: System, command: ls, network: none, transitions: []}',
+    'network: has no effect here, and ignoring it would lift a restriction',
+  ],
   ['{kind: Agent, agent: a, tools: [fs.read], transitions: []}', 'tools goes into the manifest of the agent'],
   ['{kind: System, command: ls, judges: [{agent_id: j}], transitions: []}', 'judges goes into an Agent'],
   ['{kind: System, command: ls, transitions: [{condition: always, target: C}]}', "there is no state 'C'"],
   ['{kind: Sistem, command: ls, transitions: []}', 'did you mean System?'],
   ['{kind: ContainerStep, image: x, command: [ls], transitions: []}', 'did you mean ContainerRun?'],
   ['{kind: System, transitions: []}', 'command: is required'],
-  ['{kind: System, command: repository_commit, transitions: []}', 'repository_commit is not done here'],
+  ['{kind: System, command: repository_commit, transitions: []}', 'repository_commit is not supported here'],
   ['{kind: System, command: update_blackboard, env: {input: x}, transitions: []}', 'env.input: cannot be written'],
   ['{kind: System, command: "echo {{#if}}", transitions: []}', 'command: is not a template'],
   ['{kind: System, command: "echo {{a +}}", transitions: []}', 'command: is not a template'],
@@ -259,7 +262,7 @@ const impossible: readonly [string, string][] = [
     '{kind: ParallelAgents, agents: [{agent: a, input: x}], consensus: {strategy: majority, confidence_weighting: {agreement_factor: 0.9}}, transitions: []}',
     'add up to 1',
   ],
-  ['{kind: System, command: ls, timeout: soon, transitions: []}', 'timeout: must be a time'],
+  ['{kind: System, command: ls, timeout: soon, transitions: []}', 'timeout: must be a duration'],
   ['{kind: System, command: ls, timeout: 48h, transitions: []}', 'timeout: must be at most 24h'],
   [
     '{kind: ContainerRun, image: x/y, command: [ls], resources: {timeout: 25h}, transitions: []}',
@@ -314,7 +317,7 @@ describe('a value in a shell line', () => {
   const end = ', transitions: [] }'
   it.each([
     [`{ kind: System, command: "echo {{input.name}}"${end}`, 'write {{shell input.name}}'],
-    [`{ kind: System, command: 'echo "{{shell input.name}}"'${end}`, 'take the quotes around it away'],
+    [`{ kind: System, command: 'echo "{{shell input.name}}"'${end}`, 'remove the quotes around it'],
     [
       `{ kind: ContainerRun, name: s, image: i, command: [/bin/bash, -euc, "echo {{input.name}}"]${end}`,
       'write {{shell',

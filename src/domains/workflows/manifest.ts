@@ -28,7 +28,7 @@ export type CheckedManifest = Readonly<{
 }>
 
 /**
- * Reads and checks a manifest that somebody wants to register; whatever is wrong with it is in `errors`, one sentence each, with
+ * Reads and checks a manifest before it is registered; everything that is wrong with it is in `errors`, one sentence each, with
  * the field in front.
  */
 export const checkWorkflowManifest = (text: string): CheckedManifest => check(text, true)
@@ -56,7 +56,7 @@ function check(text: string, isNew: boolean): CheckedManifest {
 
 type Parsed = Readonly<{ manifest: WorkflowManifest; warnings: readonly string[] }>
 
-/** Of one that somebody wants to register. Throws when it cannot be. */
+/** Of a manifest that is to be registered. Throws when it cannot be. */
 export const parseWorkflowManifest = (text: string): Parsed => parsed(check(text, true))
 
 /** Of one that is registered, or that a run was started with: rules that came later do not undo it. */
@@ -79,7 +79,7 @@ function readManifest(findings: FindingList, text: string): WorkflowManifest | u
     for (const problem of read.errors) findings.error('manifest', problem)
     return undefined
   }
-  for (const field of read.unquoted) findings.warn(field, 'is a text; put it in quotes')
+  for (const field of read.unquoted) findings.warn(field, 'is a string; put it in quotes')
   const { fields, refused } = presentSpelling(workflowManifestSchema, read.fields, { findings, securityPathOf })
   const shaped = workflowManifestSchema.safeParse(fields)
   if (!shaped.success) {
@@ -162,14 +162,14 @@ function checkSchedule(findings: Findings, { defaultSchedule: schedule, inputSch
   if (violation === undefined) return
   findings.error(
     'spec.default_schedule.input',
-    `does not conform to metadata.input_schema: ${violation}; give it, or write enabled: false`,
+    `does not conform to metadata.input_schema: ${violation}; correct it, or write enabled: false`,
   )
 }
 
 const stepsOf = (state: State): readonly ContainerStep[] =>
   state.kind === 'ContainerRun' ? [state.step] : state.kind === 'ParallelContainerRun' ? state.steps : []
 
-/** A volume that nobody declared is a mistake as soon as somebody declares volumes. */
+/** An undeclared volume is a mistake as soon as the manifest declares volumes. */
 function checkVolumes(findings: Findings, { storage, states }: WorkflowManifest): void {
   if (storage.sharedVolumes.length === 0) return
   const declared = new Set([...workspaceNames(storage), ...storage.sharedVolumes.map(({ name }) => name)])

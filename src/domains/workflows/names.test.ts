@@ -49,7 +49,7 @@ describe('names of texts, when a workflow is registered', () => {
     ['{{#if BULD.stdout}}x{{/if}}', "there is no name 'BULD' here; did you mean BUILD?"],
     ['{{BUILD.stdot}}', "{{BUILD.stdot}}: BUILD has no 'stdot'; did you mean BUILD.stdout?"],
     ['{{BUILD.output.sdterr}}', "BUILD.output has no 'sdterr'; did you mean BUILD.output.stderr?"],
-    ['{{BUILD.stdout.first}}', 'BUILD.stdout has nothing below it'],
+    ['{{BUILD.stdout.first}}', 'BUILD.stdout has no members'],
     ['{{blackboard.round}}', "blackboard has no 'round'; did you mean blackboard.ROUND?"],
     ['{{state.feedbak}}', "state has no 'feedbak'; did you mean state.feedback?"],
     ['{{END.stdout}}', 'the state END never runs before WRITE'],
@@ -134,7 +134,7 @@ LAST: {kind: System, command: ls, transitions: []}`
       failure: {
         violation: 'TemplateFailed',
         message: expect.stringContaining(
-          'spec.states.BUILD.transitions[0].expression: there is no state_output.output.valid in what the state left',
+          'spec.states.BUILD.transitions[0].expression: there is no state_output.output.valid in the result of the state',
         ),
         details: { name: 'state_output.output.valid' },
       },
@@ -160,7 +160,7 @@ LAST: {kind: System, command: ls, transitions: []}`
       failure: { message: expect.stringContaining('the input has it as input.task') },
     })
     expect(said('{{BUILD.score}}')).toMatchObject({
-      failure: { message: expect.stringContaining('nobody gave a score') },
+      failure: { message: expect.stringContaining('no judge gave a score') },
     })
     expect(said('{{workflow.task}}{{BUILD.error}}{{#if output.b}}b{{/if}}{{default output.b 2}}')).toMatchObject({
       state: 'END',
@@ -185,7 +185,7 @@ OTHER: {kind: System, command: ls, transitions: []}`
       kind: 'end',
       failure: undefined,
       output: { text: null, own: 'made' },
-      violations: [expect.stringContaining('{{OTHER.stdout}} has no value: nothing has run yet that leaves OTHER')],
+      violations: [expect.stringContaining('{{OTHER.stdout}} has no value: nothing that sets OTHER')],
     })
   })
 

@@ -11,7 +11,7 @@ export type RunRequest = Readonly<{
   input: JsonObject
   /** For the blackboard. */
   overrides: JsonObject
-  generation: number
+  spawnDepth: number
 }>
 
 /** Names that a run sets itself. */
@@ -30,7 +30,7 @@ const refusedOverrides = [
 
 /** A run of the workflow as it is now. Refuses an input that does not conform, and overrides of what is the run's own. */
 export function newWorkflowRun({ version, manifest }: ResolvedWorkflow, request: RunRequest): NewRun {
-  const { intent, overrides, generation } = request
+  const { intent, overrides, spawnDepth } = request
   const input = withDefaults(manifest.inputSchema, request.input)
   const refused = Object.keys(overrides).find((key) => refusedOverrides.includes(key) || manifest.states.has(key))
   if (refused !== undefined) {
@@ -54,7 +54,7 @@ export function newWorkflowRun({ version, manifest }: ResolvedWorkflow, request:
   const pinned: WorkflowInput = {
     manifest: version.manifestText,
     start: { intent, input, attachments: input['attachments'] ?? [], overrides, names: 'strict' },
-    generation,
+    generation: spawnDepth,
   }
   return {
     kind: 'workflow',

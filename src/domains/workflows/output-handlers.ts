@@ -66,7 +66,7 @@ async function inOneStep(visit: Visit, handler: StepHandler, context: Context, t
       visit.key('output-handler'),
       async ({ interrupted }) => {
         const events: NewEvent[] = interrupted
-          ? [{ type: 'step_repeated', payload: { step: 'output_handler', reason: 'the server ended while it ran' } }]
+          ? [{ type: 'step_repeated', payload: { step: 'output_handler', reason: 'the server stopped while it ran' } }]
           : []
         const handling = { context, texts: createStateTexts(visit, 'handler'), interrupted, events }
         const leftMs = timeLeft(handler.timeoutMs)
@@ -130,7 +130,7 @@ function handledRun({ visit, leftMs }: Deadline, { context, texts, interrupted, 
         const [tool] = deps.invoker.describe(run.principal, [name])
         return tool?.isReadOnly === true || tool?.isIdempotent === true
       },
-      interruptedAdvice: 'look before you run the workflow again',
+      interruptedAdvice: 'check before you run the workflow again',
     },
   }
 }

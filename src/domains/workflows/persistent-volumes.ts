@@ -18,17 +18,17 @@ import { asideName, type CopyEnd, conflicting, copyFailed, copyVolume } from './
 export type PersistentVolume = Readonly<{ workspace: string; generation: number; base: string; volume: SharedVolume }>
 
 const FOLDER = '/volumes'
-const MAKING_LOOK_MS = 200
-const MAKING_LOOKS_MAX = 150
+const CREATING_POLL_MS = 200
+const CREATING_POLLS_MAX = 150
 /** Each try that does not succeed is one in which another step did. */
 const PUTS_MAX = 50
 const OPENS_MAX = 20
 const CONFLICT_EXIT = 3
-const NAMES_SHOWN = 10
+const NAMES_DISPLAYED_MAX = 10
 const folderOf = (generation: number): string => `${FOLDER}/g${generation}`
 
 /** By the workflow and the name of the volume, for every run of it by the same caller. */
-export const persistentVolumeName = ({ run }: Pick<Visit, 'run'>, volume: string): string =>
+const persistentVolumeName = ({ run }: Pick<Visit, 'run'>, volume: string): string =>
   `wf-${run.subjectId}-volume-${volume}`
 
 const latest = `ls -A ${FOLDER} | sed -n 's/^g\\([0-9]\\{1,9\\}\\)$/\\1/p' | sort -n | tail -n 1`
@@ -122,7 +122,7 @@ $(sort -u "$lists/base" "$lists/own")
 END
 if [ -s "$lists/differ" ]; then
   mkdir -p "${next}/${aside}" && tar -C ${own} -cf - -T "$lists/changed" | tar -C "${next}/${aside}" -xf -
-  head -n ${NAMES_SHOWN} "$lists/differ"
+  head -n ${NAMES_DISPLAYED_MAX} "$lists/differ"
   exit ${CONFLICT_EXIT}
 fi
 while IFS= read -r name; do rm -f -- "${next}/$name"; done < "$lists/removed"
@@ -154,10 +154,10 @@ async function workspaceFor(visit: Visit, name: string): Promise<string> {
     const { workspace_id: id, state } = await askTool(visit, 'workspace_info', { workspace_id: name })
     if (state === 'running') return String(id)
     // A step beside this one is making it.
-    if (state !== 'creating' || attempt >= MAKING_LOOKS_MAX) {
+    if (state !== 'creating' || attempt >= CREATING_POLLS_MAX) {
       await askTool(visit, 'workspace_start', { workspace_id: String(id) })
       return String(id)
     }
-    await pause(MAKING_LOOK_MS, visit.steps.signal)
+    await pause(CREATING_POLL_MS, visit.steps.signal)
   }
 }

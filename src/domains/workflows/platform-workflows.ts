@@ -41,7 +41,7 @@ kind: Workflow
 metadata:
   name: platform-write-and-review
   version: "1.0.0"
-  description: One agent does a task, another judges it, and the first tries again with the judge's reasons until the score is 0.8 or three rounds are over. Give input.worker, input.judge and input.task.
+  description: One agent does a task, another judges it, and the first tries again with the judge's reasons until the score is 0.8 or three rounds have passed. Give input.worker, input.judge and input.task.
   labels: { platform: "true", kind: refinement }
   input_schema:
     type: object

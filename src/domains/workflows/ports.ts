@@ -1,7 +1,7 @@
 import type { TenantId } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 
-export const workflowScopes = ['user', 'tenant', 'global'] as const
+const workflowScopes = ['user', 'tenant', 'global'] as const
 export type WorkflowScope = (typeof workflowScopes)[number]
 
 /**

@@ -121,7 +121,7 @@ export function createRegistry({ store, newId, schedules }: RegistryDeps) {
   ): Promise<WorkflowVersion> {
     const own = await ownVersions(call, manifest.name)
     const [first] = own
-    if (first === undefined) throw notFound(manifest.name, '; make it with aegis.workflow.create')
+    if (first === undefined) throw notFound(manifest.name, '; create it with aegis.workflow.create')
     return await keep(call, text, manifest, force, own, first.scope, first.owner)
   }
 
@@ -262,7 +262,7 @@ function requireOperator(principal: Principal): void {
 const notYours = (reference: string): AppError =>
   new AppError(
     'ERR_PERMISSION_DENIED',
-    `name: the workflow ${quoted(reference)} is not of your tenant and cannot be changed here; take its text with aegis.workflow.export and register it as your own with aegis.workflow.create.`,
+    `name: the workflow ${quoted(reference)} belongs to another tenant and cannot be changed here; export it with aegis.workflow.export and register it as your own with aegis.workflow.create.`,
     { field: 'name' },
   )
 

@@ -207,7 +207,7 @@ async function runStep(
       const events: NewEvent[] = [
         ...(chosen.isStandIn ? [substituted(step, rendered.image, chosen.image)] : []),
         ...(interrupted
-          ? [{ type: 'step_repeated', payload: { step: step.name, reason: 'the server ended while it ran' } }]
+          ? [{ type: 'step_repeated', payload: { step: step.name, reason: 'the server stopped while it ran' } }]
           : []),
         {
           type: 'container_run_completed',

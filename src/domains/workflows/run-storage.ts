@@ -8,7 +8,7 @@ import { recordedWorkspace } from './run-workspace.ts'
 
 const MIB = 1024 ** 2
 
-export function boundedVolumes({ workspace, sharedVolumes }: Storage): readonly BoundedVolume[] {
+function boundedVolumes({ workspace, sharedVolumes }: Storage): readonly BoundedVolume[] {
   const own: BoundedVolume[] =
     workspace.sizeLimitMb === null
       ? []

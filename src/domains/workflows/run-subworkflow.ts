@@ -36,8 +36,8 @@ async function runBlocking(visit: Visit<SubworkflowState>): Promise<Outcome> {
 /** A run of its own, which nobody waits for and which outlives this one. */
 async function runApart(visit: Visit<SubworkflowState>): Promise<Outcome> {
   const { steps, key, deps, run } = visit
-  const { generation } = run.input as unknown as WorkflowInput
-  if (generation >= limits.spawnDepthMax) {
+  const { generation: spawnDepth } = run.input as unknown as WorkflowInput
+  if (spawnDepth >= limits.spawnDepthMax) {
     throw new AppError(
       'ERR_DEPTH_EXCEEDED',
       `Workflows may start each other ${limits.spawnDepthMax} times without waiting; this would be one more.`,
@@ -65,11 +65,11 @@ async function prepare(visit: Visit<SubworkflowState>): Promise<NewRun> {
   const parsed = text === undefined ? (context['input'] ?? {}) : parsedJson(text)
   const isObject = typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)
   const { intent } = context
-  const { generation } = run.input as unknown as WorkflowInput
+  const { generation: spawnDepth } = run.input as unknown as WorkflowInput
   return newWorkflowRun(found, {
     intent: typeof intent === 'string' ? intent : null,
     input: isObject ? (parsed as JsonObject) : { input: text ?? '' },
     overrides: {},
-    generation: state.mode === 'blocking' ? generation : generation + 1,
+    spawnDepth: state.mode === 'blocking' ? spawnDepth : spawnDepth + 1,
   })
 }

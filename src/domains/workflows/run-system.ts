@@ -36,7 +36,7 @@ export async function runSystem(visit: Visit<SystemState>): Promise<Outcome> {
 /** A sum stays a number, so that conditions can compare it; everything else that is written is text. */
 const reckoned = (template: string, text: string): Json => (isSum(template) ? Number(text) : text)
 
-export type Command = Readonly<{
+type Command = Readonly<{
   workspace_id: string
   command: string
   workdir: string
@@ -45,18 +45,13 @@ export type Command = Readonly<{
 }>
 
 /** One command, once: after a crash in the middle it is run again, and the journal says so. */
-export async function exec(
-  visit: Visit,
-  step: string,
-  command: Command,
-  displayed: JsonObject = {},
-): Promise<JsonObject> {
+async function exec(visit: Visit, step: string, command: Command, displayed: JsonObject = {}): Promise<JsonObject> {
   return await visit.steps.once<JsonObject & Json>(
     visit.key(step),
     async ({ interrupted }) => {
       const result = await execNow(visit, command)
       const again = interrupted
-        ? [{ type: 'step_repeated', payload: { ...displayed, reason: 'the server ended while it ran' } }]
+        ? [{ type: 'step_repeated', payload: { ...displayed, reason: 'the server stopped while it ran' } }]
         : []
       return { result, events: again }
     },
@@ -78,6 +73,6 @@ export async function execNow(visit: Visit, { timeoutMs, ...args }: Command): Pr
     stderr: answer['stderr'] ?? '',
     duration_ms: answer['duration_ms'] ?? 0,
     ...(answer['truncated'] === true && { truncated: true }),
-    ...(isTimeout && { timeout: true, error: `the command was ended after ${Math.ceil(timeoutMs / 1000)} s` }),
+    ...(isTimeout && { timeout: true, error: `the command was stopped after ${Math.ceil(timeoutMs / 1000)} s` }),
   }
 }

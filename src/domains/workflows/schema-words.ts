@@ -7,7 +7,7 @@ import { containerBytes, containerMillicores, readDuration } from '../manifests/
 
 /** The words in which the manifest of a workflow is described, beside those of every manifest. */
 export const TEXT_MAX = 100_000
-export const TIMEOUT_MS_MAX = 366 * 86_400_000
+const TIMEOUT_MS_MAX = 366 * 86_400_000
 
 /** Names on the blackboard that are the run's own; neither a state nor update_blackboard may take them. */
 export const reservedKeys: readonly string[] = ['input', 'intent', 'tenant_id', 'attachments', 'workflow', 'blackboard']
@@ -30,7 +30,7 @@ const quantity = (problem: string, read: (value: string | number) => number | un
   })
 
 const duration = (mostMs: number, most: string) => (description: string) =>
-  quantity('must be a time such as 90s, 15m or 24h', (value) => {
+  quantity('must be a duration such as 90s, 15m or 24h', (value) => {
     const ms = readDuration(value)
     return ms === undefined || ms < 1 ? undefined : ms
   })

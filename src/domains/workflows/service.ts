@@ -15,7 +15,7 @@ import { notFound, type WorkflowRegistry } from './registry.ts'
 import { createSearchHints } from './search-hints.ts'
 import { suggestionOf, workflowView } from './views.ts'
 
-export type WorkflowDeps = Omit<ExecutionDeps, 'registry'> &
+type WorkflowDeps = Omit<ExecutionDeps, 'registry'> &
   Omit<AuthoringDeps, 'registry'> &
   Readonly<{ registry: WorkflowRegistry; search: AgentSearch }>
 

@@ -10,7 +10,7 @@ const runsCommands: ReadonlySet<string> = new Set(['System', 'ContainerRun', 'Pa
 export const stateShape = <Kind extends string, Own extends z.core.$ZodLooseShape>(kind: Kind, own: Own) => ({
   kind: z.literal(kind),
   transitions,
-  timeout: (runsCommands.has(kind) ? commandTime : time)('Time that the state has.').optional(),
+  timeout: (runsCommands.has(kind) ? commandTime : time)('Time limit of the state.').optional(),
   max_state_visits: whole(1, 20, 'How often a run may enter it.').default(5),
   description: forReaders(z.string().describe('For readers.')),
   ...own,

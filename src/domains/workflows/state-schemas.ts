@@ -19,12 +19,12 @@ const systemState = loosely(
           TEXT_MAX,
           'Template of a line for the shell in the workspace of the run, or update_blackboard. Write {{shell x}} for a value that must stay one word, or give it through env.',
         ).superRefine((line, context) => {
-          if (undone.test(line)) context.addIssue(`${line.trim()} is not done here; use a command with git`)
+          if (undone.test(line)) context.addIssue(`${line.trim()} is not supported here; use a git command`)
         }),
         {
           read(value, { warn }) {
             if (!Array.isArray(value)) return value
-            warn('is a list and is joined to one line; write text')
+            warn('is a list and is joined into one line; write a string')
             return value.map(String).join(' ')
           },
         },

@@ -89,7 +89,7 @@ const written = loosely(
       max: share('For score_between.'),
       agreement: share('For consensus.'),
       value: z
-        .union([z.string(), z.int()], rule('must be a text or a whole number'))
+        .union([z.string(), z.int()], rule('must be a string or a whole number'))
         .optional()
         .describe('For exit_code and input_equals.'),
       expression: filled(4_000, 'For custom: a path, a helper call, or a CEL expression over the blackboard.')
@@ -168,7 +168,7 @@ function readCondition(fields: YamlFields, notes: Notes): void {
   const { value } = fields
   if (type === 'exit_code' && typeof value === 'string' && /^\s*\d+\s*$/.test(value)) fields['value'] = Number(value)
   if (type === 'input_equals' && (typeof value === 'number' || typeof value === 'boolean')) {
-    notes.warn('is read as text; put it in quotes', 'value')
+    notes.warn('is read as a string; put it in quotes', 'value')
     fields['value'] = String(value)
   }
 }
@@ -178,7 +178,7 @@ function conditionType(fields: YamlFields, { warn, error }: Notes): ConditionTyp
   const { condition: input } = fields
   if (input === undefined) {
     if (fields['expression'] !== undefined) {
-      warn('is absent; read as custom because an expression is given', 'condition')
+      warn('is absent; read as custom because there is an expression', 'condition')
       return 'custom'
     }
     warn('is absent and read as always; write condition: always', 'condition')
@@ -196,7 +196,8 @@ function conditionType(fields: YamlFields, { warn, error }: Notes): ConditionTyp
   }
   const name = input.trim().toLowerCase().replaceAll('-', '_')
   const found = conditionTypes.find((candidate) => candidate === name)
-  if (found === 'timeout') warn('timeout is our own: it holds when the time of the state ran out', 'condition')
+  if (found === 'timeout')
+    warn('timeout is an extension of this server: it holds when the time of the state ran out', 'condition')
   if (found !== undefined) {
     if (found !== input) warn(`is an old spelling; write ${found}`, 'condition')
     return found

@@ -19,7 +19,7 @@ export type VolumeCopy = Readonly<{ volume: string; retained: CopyEnd; own: Copy
 /** Raw bytes of one piece; its base64 fits what a command may print and be given. */
 const PIECE_BYTES = 1_300_000
 const CONFLICT_EXIT = 3
-const NAMES_SHOWN = 10
+const NAMES_DISPLAYED_MAX = 10
 
 const runIn = (visit: Visit, workspace: string, command: string, more: JsonObject = {}): Promise<JsonObject> =>
   askTool(visit, 'exec', { workspace_id: workspace, command, timeout_secs: 300, ...more })
@@ -118,7 +118,7 @@ export async function mergeBack(
   if (applied['exit_code'] !== 0) throw copyFailed(volume, applied)
 }
 
-/** Where the version of a step goes that nobody may decide on. Other runs, and other tries, have places of their own. */
+/** Where the version of a step goes that cannot be merged. Other runs, and other attempts, have folders of their own. */
 export const asideName = ({ deps }: Visit, step: string): string =>
   `.unmerged-${step.replaceAll(/[^A-Za-z0-9_-]/g, '-')}-${deps.newId().slice(-12)}`
 
@@ -133,7 +133,7 @@ LC_ALL=C sort -u ${mark}.lists/changed ${mark}.lists/removed | LC_ALL=C comm -12
 if [ -s ${mark}.both ]; then
   mkdir -p ${aside} && tar -C ${aside} -xzf ${mark}.lists/pack
   while IFS= read -r name; do cmp -s "$name" "${aside}/$name" || printf '%s\\n' "$name"; done < ${mark}.both > ${mark}.differ
-  if [ -s ${mark}.differ ]; then head -n ${NAMES_SHOWN} ${mark}.differ; rm -rf ${mark} ${mark}.*; exit ${CONFLICT_EXIT}; fi
+  if [ -s ${mark}.differ ]; then head -n ${NAMES_DISPLAYED_MAX} ${mark}.differ; rm -rf ${mark} ${mark}.*; exit ${CONFLICT_EXIT}; fi
   rm -rf ${aside}
 fi
 while IFS= read -r name; do rm -f -- "$name"; done < ${mark}.lists/removed

@@ -80,7 +80,7 @@ async function requireNoMounts(visit: Visit, { id }: RunWorkspace): Promise<void
   if (!Array.isArray(mounts) || mounts.length === 0) return
   throw new AppError(
     'ERR_INVALID_INPUT',
-    `The workspace ${quoted(String(name))} has folders of the host, which no copy of it can have, and what runs side by side needs a copy each. Run the steps one after the other, or give each the volumes that it needs.`,
+    `The workspace ${quoted(String(name))} mounts folders of the host. Steps that run in parallel each need a copy of the workspace, and a copy cannot have these mounts. Run the steps one after the other, or give each the volumes that it needs.`,
     { workspace_id: id },
   )
 }

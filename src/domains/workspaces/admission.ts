@@ -41,7 +41,7 @@ export async function admitWorkspace(core: Core, tx: WriteTx, workspace: Workspa
   if (used >= limit) {
     throw new AppError(
       'ERR_QUOTA_EXCEEDED',
-      `This machine has the ${limit} workspaces that you and others may have; destroy one that is not needed`,
+      `This machine has reached the limit of ${limit} workspaces that is open to you; destroy one that is not needed`,
       { quota: 'max_workspaces', used, limit },
     )
   }
@@ -100,7 +100,7 @@ export async function requireSpaceFor(
   const { quota, limit } = excess
   throw new AppError(
     'ERR_QUOTA_EXCEEDED',
-    `Your quota of ${quota} is ${limit}: ${excess.used} are in use and ${excess.wanted} more are wanted; destroy what is not needed`,
+    `Your quota of ${quota} is ${limit}: ${excess.used} are in use and ${excess.wanted} more are requested; destroy what is not needed`,
     { quota, used: excess.used, wanted: excess.wanted, limit },
   )
 }

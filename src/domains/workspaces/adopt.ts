@@ -38,7 +38,7 @@ async function adoptOne(core: Core, call: Call, access: Access, force: boolean):
   if (forced && !force) {
     throw new AppError(
       'ERR_WORKSPACE_STATE',
-      `The workspace ${quoted(workspace.name)} belongs to ${quoted(workspace.owner)}, who is still there; set force to take it over all the same`,
+      `The workspace ${quoted(workspace.name)} belongs to ${quoted(workspace.owner)}, who is still active; set force to take it over anyway`,
       { workspace_id: workspace.id, owner: workspace.owner },
     )
   }

@@ -1,4 +1,4 @@
-import type { Readable } from 'node:stream'
+import type { Readable, Writable } from 'node:stream'
 
 /**
  * What a back end must be able to do, shaped by what the workspace service needs. The service keeps the records and
@@ -157,7 +157,14 @@ export type ExecRequest = Readonly<{
   outputBytesMax: number
   signal: AbortSignal
   onOutput?(stream: 'stdout' | 'stderr', chunk: Uint8Array): void
+  /**
+   * Called once, when it runs, with the other ends of its standard input and output: nothing is between them and the command.
+   * Then `stdin` is not read, `onOutput` sees its errors alone, and `stdout` must be read as it comes. Both end with the command.
+   */
+  onPipes?(pipes: CommandPipes): void
 }>
+
+export type CommandPipes = Readonly<{ stdin: Writable; stdout: Readable }>
 
 /** What was kept of one stream: everything when `omittedBytes` is 0, else head and tail. */
 export type RetainedOutput = Readonly<{ head: Uint8Array; tail: Uint8Array; totalBytes: number; omittedBytes: number }>
@@ -233,7 +240,7 @@ export type WorkspaceFiles = Readonly<{
   list(path: string, limit: number): Promise<Readonly<{ entries: readonly FileInfo[]; truncated: boolean }>>
   /** A signal that is given here ends the content as well. */
   read(path: string, range?: Readonly<{ offset: number; length: number }>, signal?: AbortSignal): Promise<FileContent>
-  /** Whole or not at all: written beside its place, then renamed. Makes missing parents. Keeps an existing file's mode unless `mode` is given. */
+  /** Whole or not at all: written to a temporary file, then renamed. Makes missing parents. Keeps an existing file's mode unless `mode` is given. */
   write(
     path: string,
     content: Readable | Uint8Array,

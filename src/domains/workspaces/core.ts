@@ -15,7 +15,7 @@ import type { TransferFolder, Workspace, WorkspaceStore } from './ports.ts'
 import { quoted, type Usage } from './rules.ts'
 import type { WorkspaceLocks } from './workspace-locks.ts'
 
-export type WorkspaceSettings = Readonly<{
+type WorkspaceSettings = Readonly<{
   defaultImage: string
   defaults: Resources
   maximum: Resources
@@ -100,12 +100,12 @@ export async function peersOf({ store, database }: Core, workspace: Workspace): 
 export const notFound = (reference: string): AppError =>
   new AppError(
     'ERR_WORKSPACE_NOT_FOUND',
-    `There is no workspace ${quoted(reference)} that you can use; workspace_list shows those that there are`,
+    `There is no workspace ${quoted(reference)} that you can use; workspace_list shows the ones that you can`,
     { workspace_id: reference.slice(0, 128).toWellFormed() },
   )
 
 export const removedMeanwhile = ({ id, name }: Pick<Workspace, 'id' | 'name'>): AppError =>
-  new AppError('ERR_WORKSPACE_STATE', `The workspace ${quoted(name)} was destroyed while the call was under way`, {
+  new AppError('ERR_WORKSPACE_STATE', `The workspace ${quoted(name)} was destroyed during the call`, {
     workspace_id: id,
     state: 'destroying',
   })
@@ -121,7 +121,7 @@ const notSettled = (workspace: Workspace): AppError =>
     workspace,
     workspace.state === 'archived'
       ? 'only its snapshots are left; fork one with workspace_fork'
-      : 'wait until that is over',
+      : 'wait until it is done',
   )
 
 /** Neither in the making nor on its way out. */

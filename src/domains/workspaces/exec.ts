@@ -9,7 +9,7 @@ import type { Workspace } from './ports.ts'
 import { invalid } from './rules.ts'
 import { createOutputEnd, type Runner, type RunResult, tickProgress } from './run.ts'
 
-export type ExecInput = Readonly<{
+type ExecInput = Readonly<{
   workspace_id: string
   command: string
   timeout_secs?: number | undefined
@@ -18,7 +18,7 @@ export type ExecInput = Readonly<{
   stdin?: string | undefined
   max_output_bytes?: number | undefined
 }>
-export type ExecParallelInput = Readonly<{
+type ExecParallelInput = Readonly<{
   workspace_ids: readonly string[]
   commands: string | readonly string[]
   timeout_secs?: number | undefined
@@ -59,9 +59,9 @@ function warnIfCut(call: Pick<Call, 'warn'>, outcomes: readonly Readonly<{ trunc
 /** Said in whole sentences as well: a program that was ended says nothing itself. */
 const hitText: Readonly<Record<LimitName, (workspace: Workspace) => string>> = {
   memory: ({ memoryMb }) =>
-    `The kernel ended a process of the workspace for want of memory: its limit is ${memoryMb} MiB. Use less at once, or give it more with workspace_resize.`,
+    `The kernel killed a process because the workspace ran out of memory: its limit is ${memoryMb} MiB. Use less at once, or raise the limit with workspace_resize.`,
   processes: () =>
-    'The workspace had as many processes as it may have, and could not start another one. End some; see workspace_info.',
+    'The workspace reached its limit of processes and could not start another one. End some; see workspace_info.',
 }
 
 export function createExec(core: Core, { resolve, runner }: Readonly<{ resolve: Resolve; runner: Runner }>) {

@@ -14,11 +14,11 @@ import { fileMode, identityOf, invalid, LOCAL_OWNER, quoted } from './rules.ts'
 
 type OfWorkspace = Readonly<{ workspace_id: string }>
 type AtPath = OfWorkspace & Readonly<{ path: string }>
-export type FileWriteInput = AtPath & Readonly<{ content: string; mode?: string | undefined }>
-export type FileReadInput = AtPath & Readonly<{ offset?: number | undefined; limit?: number | undefined }>
-export type FileEditInput = AtPath & Readonly<{ old_string: string; new_string: string }>
-export type FileListInput = AtPath & Readonly<{ limit?: number | undefined }>
-export type FileTransferInput = OfWorkspace &
+type FileWriteInput = AtPath & Readonly<{ content: string; mode?: string | undefined }>
+type FileReadInput = AtPath & Readonly<{ offset?: number | undefined; limit?: number | undefined }>
+type FileEditInput = AtPath & Readonly<{ old_string: string; new_string: string }>
+type FileListInput = AtPath & Readonly<{ limit?: number | undefined }>
+type FileTransferInput = OfWorkspace &
   Readonly<{ direction: 'upload' | 'download'; host_path: string; guest_path: string }>
 
 /** The files of a running workspace, through the back end. */
@@ -58,7 +58,7 @@ export function createFiles(core: Core, resolve: (call: Call, reference: string)
       const end = start + whole.length
       // A part that is smaller than one character could never be passed.
       if (whole.length === 0 && !isEnd)
-        throw invalid('limit', 'is smaller than the character at this place; use 4 or more')
+        throw invalid('limit', 'is smaller than the character at this offset; use 4 or more')
       return {
         path: input.path,
         content,
@@ -229,4 +229,4 @@ function matchesOf(bytes: Buffer, wanted: Buffer): Readonly<{ at: number; occurr
 }
 
 const notText = (path: string): AppError =>
-  new AppError('ERR_NOT_TEXT', `${quoted(path)} is not text in UTF-8; fetch it with file_transfer`, { path })
+  new AppError('ERR_NOT_TEXT', `${quoted(path)} is not UTF-8 text; fetch it with file_transfer`, { path })

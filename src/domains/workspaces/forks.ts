@@ -42,10 +42,10 @@ export function createForks(
 
   /**
    * A new workspace on the layers of a snapshot. It only reads its source, and holds the layers from the moment that it is
-   * entered, so nothing that happens to the source afterwards matters.
+   * entered, so nothing that happens to the source afterwards matters. It is no more trusted than who forks it.
    */
-  const forkOne = (call: Call, source: Workspace, request: ForkRequest): Promise<Workspace> =>
-    gate(() =>
+  const forkOne = async (call: Call, source: Workspace, request: ForkRequest): Promise<Workspace> => {
+    const made = await gate(() =>
       parts.lifecycle.create(call, async (tx) => {
         const snapshot = await parts.snapshots.find(tx, source, request.snapshotName)
         return {
@@ -64,6 +64,9 @@ export function createForks(
         }
       }),
     )
+    await call.enterWorkspace?.(made.id)
+    return made
+  }
 
   /** Asked inside the transaction that enters the workspace, so no two forks are given the same. */
   async function freeName(tx: ReadTx, tenant: TenantId, prefix: string): Promise<string> {
@@ -77,7 +80,7 @@ export function createForks(
   async function fork(call: Call, input: ForkInput) {
     const count = input.count ?? 1
     if (input.new_name !== undefined && count > 1) {
-      throw invalid('new_name', 'is for one fork; use name_prefix for several')
+      throw invalid('new_name', 'is only for a single fork; use name_prefix for several')
     }
     const naming = namingOf(input, count)
     const source = await parts.resolve(call, input.workspace_id)

@@ -12,8 +12,8 @@ import type { Workspace } from './ports.ts'
 import { checkEnv, exitCodeOf, invalid } from './rules.ts'
 import { commandEnv } from './run.ts'
 
-export const jobActions = ['start', 'poll', 'kill', 'remove', 'list'] as const
-export type JobInput = Readonly<{
+const jobActions = ['start', 'poll', 'kill', 'remove', 'list'] as const
+type JobInput = Readonly<{
   workspace_id: string
   action: (typeof jobActions)[number]
   command?: string | undefined

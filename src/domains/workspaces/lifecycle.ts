@@ -22,7 +22,7 @@ import { requireMounts } from './mounts.ts'
 import type { NetworkPolicy, Workspace } from './ports.ts'
 import { checkName, checkNotOfPlatform, identityOf } from './rules.ts'
 
-export type WorkspacePlan = Readonly<{
+type WorkspacePlan = Readonly<{
   /** Left out: a prefix and the beginning of the id. */
   name?: string | undefined
   namePrefix: 'ws' | 'fork'
@@ -118,7 +118,7 @@ export function createLifecycle(core: Core) {
       await backend.destroy(id)
       await forget(call, planned)
     } catch (error) {
-      core.logger.warn('a workspace that could not be made was not removed either', { id, cause: String(error) })
+      core.logger.warn('a partly created workspace was not removed', { id, cause: String(error) })
       await changeOwn(core, call, { tenant, id }, { state: 'destroying', operation: null }).finally(() => {
         core.pendingCleanup.any = true
       })
@@ -230,7 +230,10 @@ export function createLifecycle(core: Core) {
       try {
         await backend.setNetwork(member.id, networkSpec(member, await peersOf(core, member)))
       } catch (error) {
-        core.logger.warn('a member of a team was not told of the others', { id: member.id, cause: String(error) })
+        core.logger.warn('a team member did not learn the addresses of the others', {
+          id: member.id,
+          cause: String(error),
+        })
       }
     }
   }

@@ -18,14 +18,14 @@ import {
 import type { NetworkPolicy, Workspace } from './ports.ts'
 import { checkDomain, checkHostPort, checkPort, checkPorts, HOST_PORT_MIN, invalid, PORT_MAX } from './rules.ts'
 
-export type NetworkPolicyInput = Readonly<{
+type NetworkPolicyInput = Readonly<{
   workspace_id: string
   allow_internet?: boolean | undefined
   allow_inter_vm?: boolean | undefined
   allowed_ports?: readonly number[] | undefined
   allowed_domains?: readonly string[] | undefined
 }>
-export type PortForwardInput = Readonly<{
+type PortForwardInput = Readonly<{
   workspace_id: string
   action: 'add' | 'remove' | 'list'
   guest_port: number
@@ -58,9 +58,9 @@ export const forwardsView = ({ forwards }: Workspace) =>
 
 /** Refuses a policy that the back end could not keep. */
 export async function requireNetwork(core: Core, wanted: NetworkPolicy): Promise<void> {
-  if (wanted.allowInternet) await requireCapability(core, 'internet', 'allow_internet: a way to the internet')
+  if (wanted.allowInternet) await requireCapability(core, 'internet', 'allow_internet: access to the internet')
   if (wanted.allowedDomains.length > 0)
-    await requireCapability(core, 'allowed_domains', 'allowed_domains: a way to named hosts')
+    await requireCapability(core, 'allowed_domains', 'allowed_domains: access to named hosts')
   if (wanted.allowInterVm || wanted.allowedPorts.length > 0) {
     await requireCapability(core, 'network_policy', 'allow_inter_vm, allowed_ports: a network between workspaces')
   }
@@ -142,13 +142,13 @@ export function createNetwork(core: Core, resolve: Resolve) {
         at,
         guestPort,
         existing.hostPort,
-        `Host port ${existing.hostPort} leads to port ${guestPort} already.`,
+        `Host port ${existing.hostPort} already leads to port ${guestPort}.`,
       )
     }
     if (at.forwards.length >= limits.workspaceForwardsMax) {
       throw new AppError(
         'ERR_QUOTA_EXCEEDED',
-        `The workspace has its ${at.forwards.length} port forwards; remove one`,
+        `The workspace has ${at.forwards.length} port forwards, which is the limit; remove one`,
         {
           quota: 'port_forwards',
           used: at.forwards.length,
@@ -204,7 +204,7 @@ export function createNetwork(core: Core, resolve: Resolve) {
       forwards: found.forwards.filter((forward) => forward.guestPort !== guestPort),
     }))
     call.record({ kind: 'workspace_forward_removed', body: { workspace_id: at.id, guest_port: guestPort } })
-    return answer(changed, guestPort, existing.hostPort, `Host port ${existing.hostPort} leads nowhere any more.`)
+    return answer(changed, guestPort, existing.hostPort, `Host port ${existing.hostPort} is no longer forwarded.`)
   }
 
   return { networkPolicy, portForward }

@@ -28,7 +28,7 @@ export function outputText(retained: RetainedOutput, bytesMax: number, jsonBytes
   for (;;) {
     const text = cutText(retained, budget)
     const size = Buffer.byteLength(JSON.stringify(text))
-    if (size <= jsonBytesMax || budget < SMALLEST_ROOM) {
+    if (size <= jsonBytesMax || budget < SMALLEST_BUDGET) {
       return {
         text,
         totalBytes: retained.totalBytes,
@@ -38,7 +38,7 @@ export function outputText(retained: RetainedOutput, bytesMax: number, jsonBytes
     budget = Math.floor(Math.min(budget, retained.totalBytes) * (jsonBytesMax / size) * 0.9)
   }
 }
-const SMALLEST_ROOM = 16
+const SMALLEST_BUDGET = 16
 
 function cutText(retained: RetainedOutput, bytesMax: number): string {
   if (retained.omittedBytes === 0 && retained.totalBytes <= bytesMax) {

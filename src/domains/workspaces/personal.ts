@@ -9,7 +9,7 @@ import type { Workspace } from './ports.ts'
 import { identityOf, quoted } from './rules.ts'
 import type { WorkspaceService } from './service.ts'
 
-export type PersonalWorkspaceDeps = Readonly<{
+type PersonalWorkspaceDeps = Readonly<{
   workspaces: Pick<WorkspaceService, 'findOwn' | 'resolve' | 'resolveAssigned' | 'withFiles'>
   invoker: Pick<ToolInvoker, 'call'>
 }>

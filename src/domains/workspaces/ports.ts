@@ -11,7 +11,7 @@ export type NetworkPolicy = Readonly<{
 }>
 
 /** Where a fork comes from, as it was then: the source may be gone or have another name by now. */
-export type Lineage = Readonly<{ workspaceId: string; workspaceName: string; snapshotName: string }>
+type Lineage = Readonly<{ workspaceId: string; workspaceName: string; snapshotName: string }>
 
 /**
  * `operation` names the server process that is changing the workspace at present; it is set before a back end acts, so

@@ -60,7 +60,7 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
     for (const row of rows) {
       // Nobody waits for a workspace that is as it should be.
       if (!(await isWrong(row, inventory))) continue
-      await attempt('a workspace was not put right', row.id, () => recoverLocked(row, inventory))
+      await attempt('workspace recovery failed', row.id, () => recoverLocked(row, inventory))
     }
     for (const id of abandoned) await attempt('abandoned storage was not removed', id, () => backend.destroy(id))
     for (const layer of inventory.layers.filter((id) => !layers.has(id))) {

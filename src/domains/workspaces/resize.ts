@@ -24,7 +24,7 @@ export async function resize(
   input: ResizeInput,
 ) {
   if (input.vcpus === undefined && input.memory_mb === undefined && input.disk_gb === undefined)
-    throw invalid('memory_mb', 'give it, vcpus or disk_gb: nothing else can be changed')
+    throw invalid('memory_mb', 'give memory_mb, vcpus or disk_gb; nothing else can be resized')
   const chosen = chooseResources(core, input)
   const at = await resolve(call, input.workspace_id)
   requireSettled(at)
@@ -68,7 +68,7 @@ export async function resize(
 /** A size that the machine enforces, and that what is on the disk fits into. */
 async function requireDiskSize(core: Core, workspace: Workspace, diskGb: number): Promise<void> {
   if (diskGb === workspace.diskGb) return
-  await requireCapability(core, 'disk_limit', 'Another size of a disk')
+  await requireCapability(core, 'disk_limit', 'Resizing a disk')
   if (diskGb > workspace.diskGb) return
   const { diskUsedBytes } = await core.backend.usage(workspace.id)
   if (diskUsedBytes <= diskGb * GIB) return

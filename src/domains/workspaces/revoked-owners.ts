@@ -18,11 +18,14 @@ export function createRevokedOwners(core: Core, lifecycle: Lifecycle) {
     }
     try {
       await lifecycle.stop(call, workspace, { forGood: true })
-      logger.info('a workspace was stopped: the key that owns it is gone', { id: workspace.id })
+      logger.info('a workspace was stopped: its owner was revoked', { id: workspace.id })
     } catch (error) {
       // The operation in progress will end; it is looked for again.
       if (error instanceof AppError && (error.code === 'ERR_BUSY' || error.code === 'ERR_WORKSPACE_STATE')) return
-      logger.warn('a workspace whose owner is gone was not stopped', { id: workspace.id, cause: String(error) })
+      logger.warn('a workspace whose owner was revoked could not be stopped', {
+        id: workspace.id,
+        cause: String(error),
+      })
     }
   }
 

@@ -6,7 +6,7 @@ import type { PortRange } from './backend.ts'
 
 export const workspaceStates = ['creating', 'running', 'stopped', 'restoring', 'destroying', 'archived'] as const
 export type WorkspaceState = (typeof workspaceStates)[number]
-export const snapshotStates = ['creating', 'ready'] as const
+const snapshotStates = ['creating', 'ready'] as const
 export type SnapshotState = (typeof snapshotStates)[number]
 
 export { identityOf, LOCAL_OWNER } from '../../contract/principal.ts'
@@ -30,7 +30,7 @@ export function checkName(field: string, name: string): string {
   if (!NAME.test(name)) {
     throw invalid(field, 'use 1 to 128 letters, digits, ".", "_" or "-", beginning with a letter, a digit or "_"')
   }
-  if (isUuid(name)) throw invalid(field, 'has the shape of an id; choose a name that does not')
+  if (isUuid(name)) throw invalid(field, 'looks like an id; choose another name')
   return name
 }
 
@@ -43,7 +43,7 @@ const PLATFORM_NAME = new RegExp(
 /** What another caller makes under such a name would be taken for the platform's own. */
 export function checkNotOfPlatform(field: string, name: string): void {
   if (!PLATFORM_NAME.test(name)) return
-  throw invalid(field, 'names of this form are those of personal workspaces and of runs; choose another')
+  throw invalid(field, 'names of this form are reserved for personal workspaces and runs; choose another')
 }
 
 /** The same rules for variables that last and for those of one command. */

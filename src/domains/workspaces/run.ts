@@ -7,7 +7,7 @@ import { decodeText, type OutputText, outputText } from './output-text.ts'
 import type { Workspace } from './ports.ts'
 import { checkEnv, exitCodeOf } from './rules.ts'
 
-export type RunRequest = Readonly<{
+type RunRequest = Readonly<{
   argv: readonly string[]
   workdir?: string | undefined
   /** Comes last: over the defaults and over what set_env keeps. */
@@ -134,7 +134,7 @@ const toRunResult = (result: ExecResult, outputBytesMax: number, jsonBytesMax: n
   limitsHit: result.limitsHit,
 })
 
-export type ProgressTicker = Readonly<{ note(chunk: Uint8Array): void; stop(): void }>
+type ProgressTicker = Readonly<{ note(chunk: Uint8Array): void; stop(): void }>
 
 /** Tells the caller about once a second how far a command is: the time, the bytes so far, and its last line. */
 export function tickProgress(core: Core, call: Pick<Call, 'progress'>): ProgressTicker {

@@ -37,7 +37,7 @@ import { createWorkspaceLocks } from './workspace-locks.ts'
 
 export type WorkspaceService = ReturnType<typeof createWorkspaceService>
 
-export type CreateInput = ResourceRequest &
+type CreateInput = ResourceRequest &
   Readonly<{
     name?: string | undefined
     base_image?: string | undefined
@@ -45,9 +45,9 @@ export type CreateInput = ResourceRequest &
     allowed_domains?: readonly string[] | undefined
     mount?: readonly MountRequest[] | undefined
   }>
-export type CreateRequest = CreateInput &
+type CreateRequest = CreateInput &
   Readonly<{ env?: Workspace['env'] | undefined; team?: string | undefined; bound?: boolean | undefined }>
-export type SnapshotInput = Readonly<{
+type SnapshotInput = Readonly<{
   workspace_id: string
   action: 'create' | 'restore' | 'list' | 'delete'
   name?: string | undefined
@@ -68,11 +68,11 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
   const lifecycle = createLifecycle(core)
   const snapshots = createSnapshots(core)
   const recovery = createRecovery(core, { lifecycle, snapshots })
-  const { resolve, resolveAssigned, settle } = createResolve(core, recovery)
+  const { locate, resolve, resolveAssigned, settle } = createResolve(core, recovery)
   const runner = createRunner(core)
   const forks = createForks(core, { lifecycle, snapshots, resolve })
   const views = createViews(core, settle)
-  const lives = createLives(core, { lifecycle, recovery, resolve })
+  const lives = createLives(core, { lifecycle, recovery, resolve: locate })
 
   return {
     create: lives.create,
@@ -83,12 +83,12 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
     ...createExec(core, { resolve, runner }),
     ...createJobs(core, resolve),
     ...createFiles(core, resolve),
-    ...createNetwork(core, resolve),
+    ...createNetwork(core, locate),
     snapshot: createSnapshotTool(snapshots, resolve),
     fork: (call: Call, input: ForkInput) => forks.fork(call, input),
     setEnv: (call: Call, input: SetEnvInput) => setEnv(core, call, input),
     adopt: (call: Call, input: AdoptInput) => adopt(core, call, input),
-    resize: (call: Call, input: ResizeInput) => resize(core, call, resolve, input),
+    resize: (call: Call, input: ResizeInput) => resize(core, call, locate, input),
 
     /** The workspace of that id or name, if the caller may work with it; put right if a crash left it half done. */
     resolve,
@@ -163,18 +163,27 @@ function createResolve(core: Core, recovery: Recovery) {
       await recovery.ensure()
       if (isUnsettled(workspace)) await recovery.recoverOne(workspace)
     } catch (error) {
-      core.logger.warn('the state of a workspace is not known', { id: workspace.id, cause: String(error) })
+      core.logger.warn('the state of a workspace is unknown', { id: workspace.id, cause: String(error) })
       return access
     }
     return await findVisible(core, call, call.read, workspace.id)
   }
 
-  const resolve: Resolve = async (call, reference) => settled(call, await findUsable(core, call, call.read, reference))
+  const locate: Resolve = async (call, reference) => settled(call, await findUsable(core, call, call.read, reference))
+
+  /** For what reads or changes what is in it. */
+  const resolve: Resolve = async (call, reference) => {
+    const found = await locate(call, reference)
+    await call.enterWorkspace?.(found.id)
+    return found
+  }
 
   const resolveAssigned: Resolve = async (call, id) => {
     const found = await core.store.findWorkspace(call.read, call.principal.tenant, id)
     if (found === undefined) throw notFound(id)
-    return settled(call, found)
+    const workspace = await settled(call, found)
+    await call.enterWorkspace?.(id)
+    return workspace
   }
 
   async function settled(call: Call, found: Workspace): Promise<Workspace> {
@@ -186,7 +195,7 @@ function createResolve(core: Core, recovery: Recovery) {
     if (now === undefined) throw notFound(found.name)
     return now
   }
-  return { resolve, resolveAssigned, settle }
+  return { locate, resolve, resolveAssigned, settle }
 }
 
 type LifeParts = Readonly<{ lifecycle: Lifecycle; recovery: Recovery; resolve: Resolve }>
@@ -272,7 +281,7 @@ function createLives(core: Core, { lifecycle, recovery, resolve }: LifeParts) {
     if (changed) call.record({ kind: 'workspace_started', body: { workspace_id: workspace.id } })
     return {
       ...moved(workspace, changed),
-      message: `Workspace ${workspace.name} ${changed ? 'was started' : 'is running already'}.`,
+      message: `Workspace ${workspace.name} ${changed ? 'was started' : 'is already running'}.`,
     }
   }
 
@@ -281,7 +290,7 @@ function createLives(core: Core, { lifecycle, recovery, resolve }: LifeParts) {
     if (changed) call.record({ kind: 'workspace_stopped', body: { workspace_id: workspace.id } })
     return {
       ...moved(workspace, changed),
-      message: `Workspace ${workspace.name} ${changed ? 'was stopped' : 'is stopped already'}.`,
+      message: `Workspace ${workspace.name} ${changed ? 'was stopped' : 'is already stopped'}.`,
     }
   }
 

@@ -51,7 +51,7 @@ export function createSnapshots(core: Core) {
       if (existing.some((other) => other.name === name)) {
         throw new AppError(
           'ERR_ALREADY_EXISTS',
-          `name: there is a snapshot ${quoted(name)}; delete it or choose another`,
+          `name: a snapshot ${quoted(name)} already exists; delete it or choose another`,
           {
             field: 'name',
             name,
@@ -62,7 +62,7 @@ export function createSnapshots(core: Core) {
       if (existing.length >= limit) {
         throw new AppError(
           'ERR_QUOTA_EXCEEDED',
-          `The workspace has its ${limit} snapshots; delete one that is not needed`,
+          `The workspace has ${limit} snapshots, which is the limit; delete one that is not needed`,
           {
             quota: 'max_snapshots_per_workspace',
             used: existing.length,

@@ -65,8 +65,8 @@ const limitsView = ({ available, problem, capabilities }: BackendCapabilities) =
     ]),
   ) as Record<LimitName, Readonly<{ enforced: boolean; reason: string }>>
 
-export type ListInput = Readonly<{ state_filter?: string | undefined }>
-export type LogsInput = Readonly<{
+type ListInput = Readonly<{ state_filter?: string | undefined }>
+type LogsInput = Readonly<{
   workspace_id: string
   log_type?: 'console' | 'stderr' | 'all' | undefined
   max_lines?: number | undefined

@@ -12,7 +12,7 @@ const FREE_BYTES_MIN = 32 * 1024 ** 2
 const RESERVE_BYTES = 32 * 1024 ** 2
 /** Taken back only with room to spare, so that it is not given and taken in turns. */
 const FREE_BYTES_AGAIN = 4 * RESERVE_BYTES
-const LOOK_MS = 250
+const POLL_MS = 250
 const CHUNK_BYTES = 1024 ** 2
 
 export type DiskReserve = DiskWatch &
@@ -35,11 +35,11 @@ export function createDiskReserve({
   let lookedMs = Number.NEGATIVE_INFINITY
   let freeBytes = Number.POSITIVE_INFINITY
   let isWanted = false
-  let isGiven = false
+  let isReleased = false
   let working: Promise<void> | undefined
 
   function measureFreeBytes(): number {
-    if (clock.monotonicMs() - lookedMs < LOOK_MS) return freeBytes
+    if (clock.monotonicMs() - lookedMs < POLL_MS) return freeBytes
     lookedMs = clock.monotonicMs()
     try {
       const { bavail, bsize } = statfsSync(directory)
@@ -65,14 +65,14 @@ export function createDiskReserve({
   }
 
   async function give(free: number): Promise<void> {
-    logger.warn('the disk of the data directory is nearly full; what would fill it further is refused', { free })
+    logger.warn('the disk of the data directory is nearly full; calls that would write more are refused', { free })
     await rm(path, { force: true })
     lookedMs = Number.NEGATIVE_INFINITY
   }
 
   const alone = (work: () => Promise<void>): Promise<void> => {
     working ??= work()
-      .catch((error: unknown) => logger.warn('the reserve on the disk was not changed', { cause: String(error) }))
+      .catch((error: unknown) => logger.warn('the disk reserve could not be changed', { cause: String(error) }))
       .finally(() => {
         working = undefined
       })
@@ -83,14 +83,14 @@ export function createDiskReserve({
     async shortage() {
       const free = measureFreeBytes()
       if (free >= FREE_BYTES_MIN) {
-        if (isGiven && free >= FREE_BYTES_AGAIN) {
-          isGiven = false
+        if (isReleased && free >= FREE_BYTES_AGAIN) {
+          isReleased = false
           if (isWanted) void alone(lay)
         }
-        return isGiven ? { free, needed: FREE_BYTES_AGAIN } : undefined
+        return isReleased ? { free, needed: FREE_BYTES_AGAIN } : undefined
       }
-      if (!isGiven) {
-        isGiven = true
+      if (!isReleased) {
+        isReleased = true
         await alone(() => give(free))
       }
       return { free, needed: FREE_BYTES_AGAIN }
@@ -107,8 +107,8 @@ export function createDiskReserve({
 export function diskShortage(directory: string, expectsReserve: boolean): Readonly<{ free: number }> | undefined {
   const { bavail, bsize } = statfsSync(directory)
   const free = bavail * bsize
-  const isGiven = expectsReserve && sizeOf(join(directory, 'reserve')) === 0
-  return free < (isGiven ? FREE_BYTES_AGAIN : FREE_BYTES_MIN) ? { free } : undefined
+  const isReleased = expectsReserve && sizeOf(join(directory, 'reserve')) === 0
+  return free < (isReleased ? FREE_BYTES_AGAIN : FREE_BYTES_MIN) ? { free } : undefined
 }
 
 const sizeOf = (path: string): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0

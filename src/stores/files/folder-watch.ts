@@ -12,7 +12,7 @@ export type WatchFolder = (
 const GATHER_MS = 50
 const BELOW_MAX = 1_000
 
-export type FolderWatch = Readonly<{
+type FolderWatch = Readonly<{
   /** Grows with every reported change: what was read at an older revision may be stale. */
   revision(): number
   /** False when some folder could not be watched: then only reading again tells. */

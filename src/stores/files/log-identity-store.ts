@@ -7,7 +7,7 @@ import type { Random } from '../../kernel/random.ts'
 import { writeFileAtomically } from './atomic-file.ts'
 
 /** `isClaimed`: a store has recorded that its log is this one. */
-export type StoredLogIdentity = LogIdentity & Readonly<{ isClaimed: boolean }>
+type StoredLogIdentity = LogIdentity & Readonly<{ isClaimed: boolean }>
 
 /** The log's name and private key, made on first use and then kept: checkpoints are worth nothing under a changing key. */
 export async function createLogIdentity(path: string, random: Random): Promise<LogIdentity> {

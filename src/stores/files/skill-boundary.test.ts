@@ -83,10 +83,10 @@ describe('what links may lead to', () => {
     const { names, problems } = await displayedBy(openProtected(['a', 'a/state']))
     expect(names).toEqual(['kept', 'to-kept'])
     expect(problems).toEqual([
-      ['to-agents', 'its folder lies in the data directory, which is never served'],
-      ['to-inner', 'its folder lies in the data directory, which is never served'],
-      ['to-root', 'its folder holds the data directory, which is never served'],
-      ['to-state', 'its folder lies in the data directory, which is never served'],
+      ['to-agents', 'its folder is in the data directory, which is never served'],
+      ['to-inner', 'its folder is in the data directory, which is never served'],
+      ['to-root', 'its folder contains the data directory, which is never served'],
+      ['to-state', 'its folder is in the data directory, which is never served'],
     ])
   })
 
@@ -98,13 +98,13 @@ describe('what links may lead to', () => {
     await symlink('..', join(base, 'a/.agents/skills'))
     const up = await displayedBy(openProtected(['a']))
     expect(up.names).toEqual(['beside'])
-    expect(up.problems).toEqual([['state', 'its folder lies in the data directory, which is never served']])
+    expect(up.problems).toEqual([['state', 'its folder is in the data directory, which is never served']])
     await rm(join(base, 'a/.agents/skills'))
     await symlink('../state', join(base, 'a/.agents/skills'))
     const into = await displayedBy(openProtected(['a']))
     expect(into).toEqual({
       names: [],
-      problems: [[undefined, 'it lies in the data directory, which is never served']],
+      problems: [[undefined, 'it is in the data directory, which is never served']],
     })
   })
 

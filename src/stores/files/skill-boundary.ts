@@ -8,7 +8,7 @@ export const isInside = (folder: string, path: string): boolean =>
 
 /**
  * Where skills may be read. All paths are real ones: no link is left in them, so that comparing them decides.
- * A refusal is the reason, fit for the operator; undefined means that the place is open.
+ * A refusal is the reason, fit for the operator; undefined means that the path may be read.
  */
 export type SkillBoundary = Readonly<{
   /** Whether the folder that holds skills may be listed. */
@@ -38,14 +38,14 @@ export async function findSkillBoundary(
   return {
     isProtected,
     refusalOfSkillsFolder(folder) {
-      if (isProtected(folder)) return 'it lies in the data directory, which is never served'
+      if (isProtected(folder)) return 'it is in the data directory, which is never served'
       if (realRoots.some((root) => isInside(root, folder))) return undefined
-      return 'it is a link that leaves the skill roots; add the place it points to as a root'
+      return 'it is a link that leaves the skill roots; add its target as a root'
     },
     refusalOfSkill(folder) {
-      if (isProtected(folder)) return 'its folder lies in the data directory, which is never served'
+      if (isProtected(folder)) return 'its folder is in the data directory, which is never served'
       if (protectedFolders.some((inner) => isInside(folder, inner))) {
-        return 'its folder holds the data directory, which is never served'
+        return 'its folder contains the data directory, which is never served'
       }
       if (skillsFolders.includes(dirname(folder))) return undefined
       return 'its folder is a link that leaves the skills folders of the roots; link to a skill in .agents/skills of a root'

@@ -21,12 +21,12 @@ export function stampOf(found: BigIntStats, clock: Clock): string {
   return settled ? stamp : `${stamp}:${unsettledStamps++}`
 }
 
-export type SkillFiles = Readonly<{
+type SkillFiles = Readonly<{
   list(location: SkillLocation): Promise<readonly SkillFileInfo[]>
   read(location: SkillLocation, file: string, bytesMax: number): Promise<Uint8Array>
 }>
 
-export type SkillFilesDeps = Readonly<{
+type SkillFilesDeps = Readonly<{
   clock: Clock
   watchBelow(owner: string, path: string): Promise<void>
   /** Asked anew for every use: links and folders may be others than when the skill was found. */
@@ -153,7 +153,7 @@ async function readBounded(path: string, file: string, bytesMax: number): Promis
 }
 
 const tooLarge = (what: string, bytesMax: number): AppError =>
-  new AppError('ERR_TOO_LARGE', `${what} is larger than ${bytesMax} bytes, the most that is served`, {
+  new AppError('ERR_TOO_LARGE', `${what} is larger than ${bytesMax} bytes, the largest size that is served`, {
     bytes_max: bytesMax,
   })
 

@@ -22,7 +22,7 @@ const NAMES_MAX = 64
 const CHECK_BYTES = 64 * 1024 ** 2
 
 /** How many bytes a file system has left for us, by a path on it. */
-export type FreeSpaceOf = (path: string) => Promise<number>
+type FreeSpaceOf = (path: string) => Promise<number>
 
 /**
  * Every name of a path is opened from the folder that was opened before it, and never through a link: a process that swaps a
@@ -215,7 +215,7 @@ function requireSpace(free: number, wanted: number, { reserveBytes }: TransferBo
   if (free - wanted >= reserveBytes) return
   throw new AppError(
     'ERR_DISK_FULL',
-    `host_path: the disk of the transfer directory has ${free} bytes free, of which ${reserveBytes} must remain; have the operator make room`,
+    `host_path: the disk of the transfer directory has ${free} bytes free, of which ${reserveBytes} must remain; ask the operator to free space`,
     { field: 'host_path', free, wanted },
   )
 }

@@ -140,13 +140,13 @@ const namesIn = (folder: string): Promise<string[]> =>
 const overQuota = (quota: string, what: string, used: number, wanted: number, limit: number): AppError =>
   new AppError(
     'ERR_QUOTA_EXCEEDED',
-    `host_path: ${what} may have ${limit} bytes together: ${used} are there and ${wanted} more are wanted; have the operator remove what is not needed`,
+    `host_path: ${what} may have ${limit} bytes together: ${used} are in use and ${wanted} more are requested; ask the operator to remove what is not needed`,
     { field: 'host_path', quota, used, wanted, limit },
   )
 
 const tooManyNames = (what: string, used: number, wanted: number, limit: number): AppError =>
   new AppError(
     'ERR_QUOTA_EXCEEDED',
-    `host_path: ${what} in the transfer directory, and the folders on the way to each, may have ${limit} names together: ${used} are there and ${wanted} more are wanted; put several into one archive, or have the operator remove what is not needed`,
+    `host_path: ${what} in the transfer directory, and the folders on the way to each, may have ${limit} names together: ${used} are in use and ${wanted} more are requested; put several into one archive, or ask the operator to remove what is not needed`,
     { field: 'host_path', quota: 'transfer_names', used, wanted, limit },
   )

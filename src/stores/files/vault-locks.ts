@@ -10,7 +10,7 @@ import { type Folder, onDisk, statOfFile, unless } from './vault-folders.ts'
  * Locks of single notes among all processes on a vault. The files are few and never removed, because removing a lock file
  * lets two processes hold "the" lock; so two notes may share one, which makes them wait for each other and nothing worse.
  */
-export type VaultLocks = Readonly<{
+type VaultLocks = Readonly<{
   /** Runs `work` while all locks of these names are held. `folder` is where the lock files are; `vault` tells vaults apart. */
   hold<T>(
     vault: string,

@@ -26,7 +26,7 @@ import {
 } from './vault-folders.ts'
 import { createVaultLocks, lockNameOf, type OpenFileLock } from './vault-locks.ts'
 
-export type VaultStoreDeps = Readonly<{
+type VaultStoreDeps = Readonly<{
   /** The folder of a tenant's vault. */
   rootOf(tenant: TenantId): string
   openFileLock: OpenFileLock
@@ -168,7 +168,7 @@ const isSame = (one: BigIntStats | undefined, other: BigIntStats | undefined): b
   one?.ino === other?.ino && one?.size === other?.size && one?.mtimeNs === other?.mtimeNs && one?.dev === other?.dev
 
 /**
- * Puts content in the place of what `before` describes, for good. Answers false, and leaves everything as it is, when
+ * Replaces what `before` describes by the content, durably. Answers false, and leaves everything as it is, when
  * that is not there any more. The half-written file has the name of the lock that is held, so nobody else writes it, and
  * one that a crash left is simply written anew.
  */

@@ -70,6 +70,7 @@ export async function openPostgresDatabase(deps: {
     flush: commits.flush,
     problem: commits.problem,
     schemaVersion,
+    dataVersion: () => undefined,
     async snapshot<T>(work: (tx: ReadTx) => Promise<T>): Promise<T> {
       const client = await orStoreFailed(pool.connect())
       let broken = true
@@ -130,7 +131,7 @@ function writeConnection(pool: Pool, client: PoolClient): PostgresWriter {
   const command = (text: string) => async () => {
     await client.query(text)
   }
-  const traces = { hasWritten: false, hasFailed: false }
+  const traces = { hasWritten: false, hasFailed: false, hasChangedData: false }
   return {
     ...failingSession(session(client), { ...failureRules, traces }),
     traces,
@@ -149,7 +150,7 @@ function writeConnection(pool: Pool, client: PoolClient): PostgresWriter {
       }
       release(false)
       // PostgreSQL answers COMMIT with ROLLBACK, and no error, when a statement before it failed.
-      if (answer !== 'COMMIT') throw new Error('the server undid the transaction instead of committing it')
+      if (answer !== 'COMMIT') throw new Error('the server rolled the transaction back instead of committing it')
     },
     rollback: async () => {
       if (!held) return

@@ -30,8 +30,11 @@ export type WriteConnection = Session &
     traces: StoreTraces
   }>
 
-/** What a transaction has left in the store so far; reset before each. */
-export type StoreTraces = { hasWritten: boolean; hasFailed: boolean }
+/**
+ * What a transaction has left in the store so far; reset before each. `hasChangedData` is of the whole batch: whether anything
+ * but the log was written.
+ */
+export type StoreTraces = { hasWritten: boolean; hasFailed: boolean; hasChangedData: boolean }
 
 export type Job = Readonly<{
   tenant: string
@@ -46,13 +49,13 @@ export type Job = Readonly<{
 
 export type Outcome = Readonly<{ job: Job; error: unknown; value: unknown }>
 
-export type BatchResult = Readonly<{
+type BatchResult = Readonly<{
   outcomes: readonly Outcome[]
   /** Undefined when there was nothing to commit, because the only transaction failed. */
   committed: boolean | undefined
 }>
 
-export type BatchDeps = Readonly<{
+type BatchDeps = Readonly<{
   connect(): WriteConnection | Promise<WriteConnection>
   discard(connection: WriteConnection): void
   logger: Logger
@@ -85,7 +88,7 @@ async function tryBatch(deps: BatchDeps, batch: readonly Job[], guarded: boolean
       if (guarded || !(hasFailed || (hasWritten && outcome.error !== undefined))) continue
       await connection.rollback()
       if (batch.length > 1) return undefined
-      const error = outcome.error ?? new Error('a transaction went on after the store had failed')
+      const error = outcome.error ?? new Error('a transaction continued after the store had failed')
       return { outcomes: [{ job, error, value: undefined }], committed: undefined }
     }
     for (const head of heads.values()) await storeTenantHead(connection, head)

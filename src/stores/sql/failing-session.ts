@@ -29,7 +29,11 @@ export function failingSession(
   const enter = (statement: AnyStatement, point: 'store.query' | 'store.write'): void => {
     if (traces === undefined) return
     fault(point)
-    if (!traces.hasWritten && !statement.prepared(session.dialect).isRead) traces.hasWritten = true
+    if (traces.hasWritten && traces.hasChangedData) return
+    const { isRead, isOfLog } = statement.prepared(session.dialect)
+    if (isRead) return
+    traces.hasWritten = true
+    if (!isOfLog) traces.hasChangedData = true
   }
   return {
     dialect: session.dialect,

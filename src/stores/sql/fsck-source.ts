@@ -142,7 +142,7 @@ export function sqlFsckSource(
   }
 
   /**
-   * Where a row is decides its place in SQLite; what it claims to be is for the checker to judge. The program cannot find
+   * The row id decides the position of a row in SQLite; what the row claims to be is for the checker to verify. The program cannot find
    * a stray row, so it must not pass for the one that it claims to be.
    */
   async function* rowsById<Row extends { row_id: number }>(

@@ -109,4 +109,67 @@ export const governanceMigrations: readonly Migration[] = [
   },
   ...serviceClientMigrations,
   { name: 'OAuth of MCP servers', statements: ['ALTER TABLE mcp_deployments ADD COLUMN oauth_grant TEXT'] },
+  {
+    name: 'usage limits',
+    statements: [
+      `CREATE TABLE usage_limits (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, entity_type TEXT NOT NULL, entity_id TEXT NOT NULL, limit_type TEXT NOT NULL,
+        limit_value $real NOT NULL, models TEXT, cleanup_interval TEXT NOT NULL, server TEXT, tool TEXT,
+        anchor $integer NOT NULL, period_start $integer NOT NULL, used $integer NOT NULL, created_at $integer NOT NULL,
+        created_by TEXT NOT NULL, PRIMARY KEY (tenant, id))`,
+    ],
+  },
+  {
+    name: 'secrets of sessions',
+    statements: [
+      'ALTER TABLE secrets ADD COLUMN session_id TEXT REFERENCES user_sessions (id) ON DELETE CASCADE',
+      'CREATE INDEX secrets_by_session ON secrets (session_id)',
+    ],
+  },
+  {
+    name: 'sessions of MCP clients',
+    statements: [
+      `CREATE TABLE mcp_sessions (
+        tenant TEXT NOT NULL, id_hash TEXT NOT NULL, identity TEXT NOT NULL, initialize TEXT NOT NULL,
+        used_at $integer NOT NULL, PRIMARY KEY (tenant, id_hash))`,
+      'CREATE INDEX mcp_sessions_by_identity ON mcp_sessions (tenant, identity, used_at)',
+      'CREATE INDEX mcp_sessions_by_use ON mcp_sessions (tenant, used_at)',
+    ],
+  },
+  {
+    name: 'passkeys',
+    statements: [
+      `CREATE TABLE user_passkeys (
+        id TEXT PRIMARY KEY, name TEXT, "publicKey" TEXT NOT NULL,
+        "userId" TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE, "credentialID" TEXT NOT NULL,
+        counter $integer NOT NULL, "deviceType" TEXT NOT NULL, "backedUp" $integer NOT NULL, transports TEXT,
+        "createdAt" TEXT, aaguid TEXT)`,
+      'CREATE INDEX user_passkeys_by_user ON user_passkeys ("userId")',
+      'CREATE INDEX user_passkeys_by_credential ON user_passkeys ("credentialID")',
+    ],
+  },
+  {
+    name: 'networks of attempts to sign in',
+    statements: [
+      'ALTER TABLE sign_in_attempts ADD COLUMN network TEXT',
+      'DROP INDEX sign_in_attempts_by_address',
+      'CREATE INDEX sign_in_attempts_by_network ON sign_in_attempts (network, at)',
+    ],
+  },
+  {
+    name: 'tool policies and the trust of contexts',
+    statements: [
+      `CREATE TABLE tool_policies (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL, tool_id TEXT NOT NULL, conditions TEXT NOT NULL,
+        is_default $integer NOT NULL, action TEXT NOT NULL, note TEXT, position $integer NOT NULL,
+        created_at $integer NOT NULL, updated_at $integer NOT NULL, PRIMARY KEY (tenant, id))`,
+      'CREATE INDEX tool_policies_in_order ON tool_policies (tenant, position)',
+      `CREATE UNIQUE INDEX tool_policies_one_default ON tool_policies (tenant, tool_id)
+        WHERE kind = 'invocation' AND is_default = 1`,
+      'CREATE TABLE tool_policy_versions (tenant TEXT PRIMARY KEY, version $integer NOT NULL)',
+      `CREATE TABLE context_trust (
+        tenant TEXT NOT NULL, context TEXT NOT NULL, cause TEXT NOT NULL, since $integer NOT NULL,
+        PRIMARY KEY (tenant, context))`,
+    ],
+  },
 ]

@@ -14,6 +14,11 @@ export type GovernanceSchema = PeopleSchema & {
   profiles: ProfileTable
   profile_sub_agents: ProfileSubAgentTable
   tool_assignments: ToolAssignmentTable
+  usage_limits: UsageLimitTable
+  mcp_sessions: McpSessionTable
+  tool_policies: ToolPolicyTable
+  tool_policy_versions: ToolPolicyVersionTable
+  context_trust: ContextTrustTable
 }
 
 export type SecretTable = {
@@ -23,6 +28,7 @@ export type SecretTable = {
   purpose: string
   key_id: string
   sealed: string
+  session_id: string | null
   created_at: number
   updated_at: number
 }
@@ -87,7 +93,7 @@ export type ToolAssignmentTable = {
   updated_at: number
 }
 
-export type ProfileSubAgentTable = { tenant: string; profile_id: string; sub_agent_id: string; added_at: number }
+type ProfileSubAgentTable = { tenant: string; profile_id: string; sub_agent_id: string; added_at: number }
 
 /** `about` is what people read of it, as JSON; `config` how it is run or reached. */
 export type McpCatalogItemTable = {
@@ -137,7 +143,7 @@ export type McpToolTable = {
   removed_at: number | null
 }
 
-export type McpToolVersionTable = { tenant: string; version: number }
+type McpToolVersionTable = { tenant: string; version: number }
 
 export type McpInstallationRequestTable = {
   tenant: string
@@ -150,3 +156,49 @@ export type McpInstallationRequestTable = {
   decided_at: number | null
   created_at: number
 }
+
+/** `used` belongs to the period that begins at `period_start`; in a later one nothing is used yet. `server` and `tool` are JSON. */
+export type UsageLimitTable = {
+  tenant: string
+  id: string
+  entity_type: string
+  entity_id: string
+  limit_type: string
+  limit_value: number
+  models: string | null
+  cleanup_interval: string
+  server: string | null
+  tool: string | null
+  anchor: number
+  period_start: number
+  used: number
+  created_at: number
+  created_by: string
+}
+
+/** `id_hash` is the digest of the session's id, which only its client has. */
+export type McpSessionTable = {
+  tenant: string
+  id_hash: string
+  identity: string
+  initialize: string
+  used_at: number
+}
+
+export type ToolPolicyTable = {
+  tenant: string
+  id: string
+  kind: string
+  tool_id: string
+  conditions: string
+  is_default: number
+  action: string
+  note: string | null
+  position: number
+  created_at: number
+  updated_at: number
+}
+
+export type ToolPolicyVersionTable = { tenant: string; version: number }
+
+export type ContextTrustTable = { tenant: string; context: string; cause: string; since: number }

@@ -15,7 +15,7 @@ import { commitBatch, type Job, type Outcome, type WriteConnection } from './com
  * 4. A transaction that nobody waits for is tried twice when the store fails; it must not mind being run again.
  * 5. Once closing, nothing new is taken; what was taken before is committed.
  */
-export type GroupCommit = Readonly<{
+type GroupCommit = Readonly<{
   write<T>(tenant: string, work: (tx: WriteTx) => Promise<T>): Promise<T>
   writeSoon(tenant: string, work: (tx: WriteTx) => Promise<void>, onTaken?: () => void): void | Promise<void>
   /** Resolves when everything handed in so far is settled, however much is handed in meanwhile. */

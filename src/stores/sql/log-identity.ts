@@ -3,7 +3,7 @@ import { statement } from './statements.ts'
 import { sessionOf } from './tx.ts'
 
 /** The name and the public key under which the log of this store was begun. */
-export type RecordedLogIdentity = Readonly<{ logId: string; verifierKey: string }>
+type RecordedLogIdentity = Readonly<{ logId: string; verifierKey: string }>
 
 const findIdentity = statement<Record<never, never>>('log-identity.findIdentity')((db) =>
   db.selectFrom('log_identity').select(['log_id', 'verifier_key']),

@@ -165,6 +165,7 @@ export const sqlMcpServerStore: McpServerStore = {
   putTool: mcpTools.put,
   findTool: mcpTools.find,
   listTools: mcpTools.list,
+  listToolNames: mcpTools.listNames,
   raiseVersion: mcpTools.raiseVersion,
   versions: mcpTools.versions,
 }

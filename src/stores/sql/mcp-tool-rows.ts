@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely'
 import { type TenantId, tenantId } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
-import type { StoredTool } from '../../domains/mcp-servers/ports.ts'
+import type { NamedTool, StoredTool } from '../../domains/mcp-servers/ports.ts'
 import type { McpToolTable } from './governance-schema.ts'
 import { statement } from './statements.ts'
 import { sessionOf, writerOf } from './tx.ts'
@@ -45,6 +45,14 @@ const findTool = statement<{ tenant: string; id: string }>('mcp-tool-rows.findTo
 )
 const listTools = statement<{ tenant: string }>('mcp-tool-rows.listTools')((db, arg) =>
   db.selectFrom('mcp_tools').selectAll().where('tenant', '=', arg('tenant')).orderBy('name').orderBy('id'),
+)
+const listToolNames = statement<{ tenant: string }>('mcp-tool-rows.listToolNames')((db, arg) =>
+  db
+    .selectFrom('mcp_tools')
+    .select(['id', 'catalog_id', 'name', 'aliases'])
+    .where('tenant', '=', arg('tenant'))
+    .orderBy('name')
+    .orderBy('id'),
 )
 type OfItem = { tenant: string; catalog_id: string }
 const listToolsOf = statement<OfItem>('mcp-tool-rows.listToolsOf')((db, arg) =>
@@ -104,6 +112,15 @@ export const mcpTools = {
       : session.all(listToolsOf, { tenant, catalog_id: catalogId }))
     return rows.map(fromRow)
   },
+  async listNames(tx: ReadTx | WriteTx, tenant: TenantId): Promise<NamedTool[]> {
+    const rows = await sessionOf(tx).all(listToolNames, { tenant })
+    return rows.map(({ id, catalog_id, name, aliases }) => ({
+      id,
+      catalogId: catalog_id,
+      name,
+      aliases: namesIn(aliases),
+    }))
+  },
   async removeOf(tx: WriteTx, tenant: TenantId, catalogId: string): Promise<void> {
     const session = writerOf(tx, tenant)
     await session.run(deleteAssignmentsOf, { tenant, catalog_id: catalogId })
@@ -135,13 +152,16 @@ const toRow = (tenant: string, tool: StoredTool): ToolRow => ({
   removed_at: tool.removedAtMs,
 })
 
+const none: readonly string[] = []
+const namesIn = (aliases: string): readonly string[] => (aliases === '[]' ? none : (JSON.parse(aliases) as string[]))
+
 const fromRow = (row: ToolRow): StoredTool => ({
   tenant: tenantId(row.tenant),
   id: row.id,
   catalogId: row.catalog_id,
   upstreamName: row.upstream_name,
   name: row.name,
-  aliases: JSON.parse(row.aliases) as string[],
+  aliases: namesIn(row.aliases),
   title: row.title,
   description: row.description,
   inputSchema: JSON.parse(row.input_schema) as StoredTool['inputSchema'],

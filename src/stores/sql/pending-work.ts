@@ -21,7 +21,7 @@ const anyToolVersion = statement<None>('pending-work.anyToolVersion')((db) =>
 
 /** Whether a store has work that must be resumed after opening, of any tenant. */
 export const sqlPendingWork = {
-  /** Workspaces and teams: what a crash left of them is looked after. */
+  /** Workspaces and teams: those that a crash left half-way are recovered. */
   ofWorkspaces: (tx: ReadTx): Promise<boolean> => hasAny(tx, anyWorkspace, anyTeam),
   /** Runs go on, and schedules come due. */
   ofAgents: (tx: ReadTx): Promise<boolean> => hasAny(tx, anyOpenRun, anySchedule),

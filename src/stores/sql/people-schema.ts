@@ -5,6 +5,8 @@ export type PeopleSchema = {
   users: UserTable
   user_sessions: UserSessionTable
   user_accounts: UserAccountTable
+  user_passkeys: { id: string; userId: string }
+  user_verifications: { id: string; value: string }
   user_teams: UserTeamTable
   user_team_members: UserTeamMemberTable
   invitations: InvitationTable
@@ -42,7 +44,7 @@ export type UserSessionTable = {
   user_id: string
 }
 
-export type UserAccountTable = {
+type UserAccountTable = {
   id: string
   accountId: string
   providerId: string
@@ -61,7 +63,7 @@ export type UserTeamTable = {
   created_by: string
 }
 
-export type UserTeamMemberTable = { tenant: string; team_id: string; user_id: string }
+type UserTeamMemberTable = { tenant: string; team_id: string; user_id: string }
 
 export type InvitationTable = {
   tenant: string
@@ -87,9 +89,10 @@ export type SignInAttemptTable = {
   outcome: string
   tenant: string | null
   user_id: string | null
+  network: string | null
 }
 
-export type OauthClientTable = {
+type OauthClientTable = {
   createdAt: string
   id: string
   clientId: string
@@ -97,7 +100,7 @@ export type OauthClientTable = {
   uri: string | null
   redirectUris: string
 }
-export type OauthResourceTable = {
+type OauthResourceTable = {
   id: string
   identifier: string
   name: string
@@ -105,7 +108,7 @@ export type OauthResourceTable = {
   createdAt: string
   updatedAt: string
 }
-export type OauthTokenTable = {
+type OauthTokenTable = {
   id: string
   token: string
   clientId: string
@@ -117,7 +120,7 @@ export type OauthTokenTable = {
   revoked: string | null
   scopes: string
 }
-export type OauthConsentTable = { id: string; clientId: string; userId: string | null; createdAt: string }
+type OauthConsentTable = { id: string; clientId: string; userId: string | null; createdAt: string }
 export type ServiceClientTable = {
   tenant: string
   id: string

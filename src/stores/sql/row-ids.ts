@@ -32,5 +32,5 @@ export const rowsFrom = (sql: Sql, tenant: string, number: number) =>
   sql<boolean>`(row_id >= ${firstRowIdSql(sql, tenant)} + max(${number}, 0) and row_id < ${endRowIdSql(sql, tenant)}
     and +tenant = ${tenant})`
 
-/** What a row is by its place, which is what counts; that its own number says the same is for the checker to find. */
+/** The number of a row by its row id, which is what counts; whether its own column says the same is for the checker to find. */
 export const numberByRowId = (sql: Sql, tenant: string) => sql<number>`row_id - ${firstRowIdSql(sql, tenant)}`

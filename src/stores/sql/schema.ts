@@ -34,7 +34,7 @@ export type Schema = GovernanceSchema & {
 }
 
 /** One row per tenant. Every writer of a tenant holds it, which is what makes numbers and log positions gapless. */
-export type LogHeadTable = {
+type LogHeadTable = {
   tenant: string
   size: number
   peaks: Uint8Array
@@ -47,7 +47,7 @@ export type LogHeadTable = {
   trail_to: Generated<number>
 }
 
-export type LogEntryTable = {
+type LogEntryTable = {
   /** Only in SQLite; see `row-ids.ts`. */
   row_id: Generated<number>
   tenant: string
@@ -61,7 +61,7 @@ export type LogEntryTable = {
 }
 
 /** Only in SQLite; see `trail-index.ts`. */
-export type TrailEntryTable = { tenant: string; task_number: number; seq: number }
+type TrailEntryTable = { tenant: string; task_number: number; seq: number }
 
 export type ApiKeyTable = {
   tenant: string
@@ -112,8 +112,8 @@ export type TaskTable = {
 }
 
 /** In SQLite only tasks up to a mark have rows here; see `task-index.ts`. */
-export type TaskLabelTable = { tenant: string; task_number: number; label: string }
-export type TaskDependencyTable = { tenant: string; task_number: number; depends_on_number: number }
+type TaskLabelTable = { tenant: string; task_number: number; label: string }
+type TaskDependencyTable = { tenant: string; task_number: number; depends_on_number: number }
 
 export type ThoughtTable = {
   /** Only in SQLite; see `row-ids.ts`. */
@@ -137,13 +137,13 @@ export type ThoughtTable = {
 }
 
 /** Whose log this is: one row, written once. The private key is never here. */
-export type LogIdentityTable = { only_row: number; log_id: string; verifier_key: string }
+type LogIdentityTable = { only_row: number; log_id: string; verifier_key: string }
 
 /** That a checkpoint of a tenant was kept beside the store at a node, and how long the log was then. */
-export type LogAnchorTable = { node: string; tenant: string; size: number }
+type LogAnchorTable = { node: string; tenant: string; size: number }
 
 /** How late it has been, in one row. */
-export type ClockFloorTable = { only_row: number; at: number }
+type ClockFloorTable = { only_row: number; at: number }
 
 export type AuditSessionTable = {
   tenant: string

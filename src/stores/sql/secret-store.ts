@@ -2,6 +2,7 @@ import type { Selectable } from 'kysely'
 import { tenantId } from '../../contract/principal.ts'
 import { readPrincipal, writePrincipal } from '../../contract/stored-principal.ts'
 import type { LinkField, SecretLink, SecretStore, StoredSecret } from '../../domains/secrets/ports.ts'
+import { isoTime } from '../../kernel/clock.ts'
 import type { SecretLinkTable, SecretTable } from './governance-schema.ts'
 import { statement } from './statements.ts'
 import { sessionOf, writerOf } from './tx.ts'
@@ -20,6 +21,7 @@ const putSecret = statement<SecretRow>('secret-store.putSecret')((db, arg) =>
       purpose: arg('purpose'),
       key_id: arg('key_id'),
       sealed: arg('sealed'),
+      session_id: arg('session_id'),
       created_at: arg('created_at'),
       updated_at: arg('updated_at'),
     })
@@ -41,6 +43,7 @@ const listSecrets = statement<{ tenant: string; limit: number }>('secret-store.l
     .selectFrom('secrets')
     .selectAll()
     .where('tenant', '=', arg('tenant'))
+    .where('session_id', 'is', null)
     .orderBy('created_at', 'desc')
     .orderBy('id')
     .limit(arg('limit')),
@@ -52,9 +55,23 @@ const listSecretsOf = statement<{ tenant: string; owner: string; limit: number }
       .selectAll()
       .where('tenant', '=', arg('tenant'))
       .where('owner', '=', arg('owner'))
+      .where('session_id', 'is', null)
       .orderBy('created_at', 'desc')
       .orderBy('id')
       .limit(arg('limit')),
+)
+type OfSessions = { tenant: string; owner: string; now: string; limit: number }
+const listOfSessions = statement<OfSessions>('secret-store.listOfSessions')((db, arg) =>
+  db
+    .selectFrom('secrets')
+    .innerJoin('user_sessions', 'user_sessions.id', 'secrets.session_id')
+    .selectAll('secrets')
+    .where('secrets.tenant', '=', arg('tenant'))
+    .where('secrets.owner', '=', arg('owner'))
+    .where('user_sessions.expires_at', '>', arg('now'))
+    .orderBy('secrets.created_at', 'desc')
+    .orderBy('secrets.id')
+    .limit(arg('limit')),
 )
 const deleteSecret = statement<RowId>('secret-store.deleteSecret')((db, arg) =>
   db.deleteFrom('secrets').where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
@@ -116,6 +133,10 @@ export const sqlSecretStore: SecretStore = {
       : session.all(listSecretsOf, { tenant, owner, limit }))
     return rows.map(fromSecretRow)
   },
+  async listOfSessions(tx, tenant, owner, nowMs, limit) {
+    const rows = await sessionOf(tx).all(listOfSessions, { tenant, owner, now: isoTime(nowMs), limit })
+    return rows.map(fromSecretRow)
+  },
   async deleteSecret(tx, tenant, id) {
     return (await writerOf(tx, tenant).run(deleteSecret, { tenant, id })) > 0
   },
@@ -145,6 +166,7 @@ const toSecretRow = (tenant: string, secret: StoredSecret): SecretRow => ({
   purpose: secret.purpose,
   key_id: secret.keyId,
   sealed: secret.sealed,
+  session_id: secret.sessionId ?? null,
   created_at: secret.createdAtMs,
   updated_at: secret.updatedAtMs,
 })
@@ -156,6 +178,7 @@ const fromSecretRow = (row: SecretRow): StoredSecret => ({
   purpose: row.purpose,
   keyId: row.key_id,
   sealed: row.sealed,
+  ...(row.session_id !== null && { sessionId: row.session_id }),
   createdAtMs: row.created_at,
   updatedAtMs: row.updated_at,
 })

@@ -2,6 +2,7 @@ import type { Selectable } from 'kysely'
 import { limits } from '../../contract/limits.ts'
 import { tenantId } from '../../contract/principal.ts'
 import type { AccessToken, PeopleStore, SignInAttempt, SignInOutcome, UserSession } from '../../domains/people/ports.ts'
+import { networkOf } from '../../kernel/address-network.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import type { SignInAttemptTable, UserSessionTable } from './people-schema.ts'
 import { statement } from './statements.ts'
@@ -68,6 +69,9 @@ const deleteSession = statement<OfUser & { id: string }>('sign-in-store.deleteSe
 const deleteSessions = statement<OfUser>('sign-in-store.deleteSessions')((db, arg) =>
   db.deleteFrom('user_sessions').where('user_id', '=', arg('user')),
 )
+const deletePasskeys = statement<OfUser>('sign-in-store.deletePasskeys')((db, arg) =>
+  db.deleteFrom('user_passkeys').where('userId', '=', arg('user')),
+)
 const listGrants = statement<OfUser & { limit: number }>('sign-in-store.listGrants')((db, arg) =>
   db
     .selectFrom('oauth_consents')
@@ -88,6 +92,10 @@ const deleteGrant = (['oauth_access_tokens', 'oauth_refresh_tokens', 'oauth_cons
     db.deleteFrom(table).where('userId', '=', arg('user')),
   ),
 }))
+/** Codes that are not redeemed yet, as better-auth keeps them: JSON with the user and the request. */
+const deleteCodes = statement<OfUser & { client: string }>('sign-in-store.deleteCodes')((db, arg) =>
+  db.deleteFrom('user_verifications').where('value', 'like', arg('user')).where('value', 'like', arg('client')),
+)
 const findAccessToken = statement<{ hash: string }>('sign-in-store.findAccessToken')((db, arg) =>
   db
     .selectFrom('oauth_access_tokens')
@@ -151,15 +159,16 @@ const insertAttempt = statement<AttemptRow>('sign-in-store.insertAttempt')((db, 
     outcome: arg('outcome'),
     tenant: arg('tenant'),
     user_id: arg('user_id'),
+    network: arg('network'),
   }),
 )
-const pruneAttempts = statement<{ kept: number }>('sign-in-store.pruneAttempts')((db, arg) =>
+const pruneAttempts = statement<{ retained: number }>('sign-in-store.pruneAttempts')((db, arg) =>
   db
     .deleteFrom('sign_in_attempts')
     .where('row_id', '<=', (expression) =>
       expression
         .selectFrom('sign_in_attempts as newest')
-        .select((inner) => inner(inner.fn.max('newest.row_id'), '-', arg('kept')).as('bound')),
+        .select((inner) => inner(inner.fn.max('newest.row_id'), '-', arg('retained')).as('bound')),
     ),
 )
 const attemptsOf = statement<{ email: string; since: number; limit: number }>('sign-in-store.attemptsOf')((db, arg) =>
@@ -173,11 +182,11 @@ const attemptsOf = statement<{ email: string; since: number; limit: number }>('s
     .orderBy('row_id', 'desc')
     .limit(arg('limit')),
 )
-const countRefusedFrom = statement<{ address: string; since: number }>('sign-in-store.countRefusedFrom')((db, arg) =>
+const countRefusedFrom = statement<{ network: string; since: number }>('sign-in-store.countRefusedFrom')((db, arg) =>
   db
     .selectFrom('sign_in_attempts')
     .select((expression) => expression.fn.countAll<number>().as('count'))
-    .where('address', '=', arg('address'))
+    .where('network', '=', arg('network'))
     .where('at', '>', arg('since'))
     .where('outcome', '=', 'refused'),
 )
@@ -220,12 +229,15 @@ export const sqlSignInStore: Access = {
     const found = await session.get(findGrant, { user: userId, id })
     if (found === undefined) return false
     for (const { ofClient } of deleteGrant) await session.run(ofClient, { user: userId, client: found.clientId })
+    await session.run(deleteCodes, codesOf(userId, found.clientId))
     return true
   },
   async deleteAllSessions(tx, userId) {
     const session = sharedWriterOf(tx)
     await session.run(deleteSessions, { user: userId })
+    await session.run(deletePasskeys, { user: userId })
     for (const { ofUser } of deleteGrant) await session.run(ofUser, { user: userId })
+    await session.run(deleteCodes, codesOf(userId))
   },
   async findSessionByToken(tx, token) {
     return toSession(await sessionOf(tx).get(findSessionByToken, { token }))
@@ -261,20 +273,27 @@ export const sqlSignInStore: Access = {
   },
   async insertAttempt(tx, { atMs, email, address, outcome, tenant, userId }) {
     const session = sharedWriterOf(tx)
-    await session.run(insertAttempt, { at: atMs, email, address, outcome, tenant, user_id: userId })
-    await session.run(pruneAttempts, { kept: limits.signInAttemptsKept })
+    const network = networkOf(address)
+    await session.run(insertAttempt, { at: atMs, email, address, network, outcome, tenant, user_id: userId })
+    await session.run(pruneAttempts, { retained: limits.signInAttemptsRetained })
   },
   async attemptsOf(tx, email, sinceMs) {
     const rows = await sessionOf(tx).all(attemptsOf, { email, since: sinceMs, limit: ATTEMPTS_LOOKED_AT })
     return rows.map(toAttempt)
   },
   async countRefusedFrom(tx, address, sinceMs) {
-    return (await sessionOf(tx).get(countRefusedFrom, { address, since: sinceMs }))?.count ?? 0
+    return (await sessionOf(tx).get(countRefusedFrom, { network: networkOf(address), since: sinceMs }))?.count ?? 0
   },
   async listAttempts(tx, tenant, limit) {
     return (await sessionOf(tx).all(listAttempts, { tenant, limit })).map(toAttempt)
   },
 }
+
+/** What a code of the user has in it; one of another user cannot be meant, since ids are random. */
+const codesOf = (userId: string, clientId?: string) => ({
+  user: `%"userId":${JSON.stringify(userId)}%`,
+  client: clientId === undefined ? '%"authorization_code"%' : `%"client_id":${JSON.stringify(clientId)}%`,
+})
 
 function toSession(row: SessionRow | undefined): UserSession | undefined {
   if (row === undefined) return undefined
@@ -288,7 +307,7 @@ function toSession(row: SessionRow | undefined): UserSession | undefined {
   }
 }
 
-const toAttempt = (row: AttemptRow): SignInAttempt => ({
+const toAttempt = (row: Omit<AttemptRow, 'network'>): SignInAttempt => ({
   atMs: row.at,
   email: row.email,
   address: row.address,

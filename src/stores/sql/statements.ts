@@ -23,10 +23,12 @@ export type Value = string | number | null | Uint8Array
 export type Prepared = Readonly<{
   sql: string
   bind: readonly (string | Readonly<{ constant: Value }>)[]
-  /** Counts the statements of this process: the place of the compiled form in a connection's list. */
+  /** Counts the statements of this process: the index of the compiled form in a connection's list. */
   index: number
   name: string
   isRead: boolean
+  /** Whether it writes to the log alone. */
+  isOfLog: boolean
 }>
 
 export type Statement<Args, Row> = Readonly<{
@@ -113,6 +115,10 @@ const texts: Record<Dialect, Map<string, Statement<readonly Value[], Record<stri
 const isReading = (sql: string): boolean =>
   /^\s*(select|with)\b/i.test(sql) && !/\b(insert into|update|delete from)\b/i.test(sql)
 
+/** The log, its heads and its index: what is kept of other tables stays true when these grow. */
+const isOfLog = (sql: string): boolean =>
+  /^\s*(insert into|insert or ignore into|update) "?(log_entries|log_heads|trail_entries)"?\s/i.test(sql)
+
 const TEXTS_MAX = 2_000
 
 /** SQL that a library has compiled, with values by position. A library has few shapes; one that makes ever more is refused. */
@@ -126,7 +132,7 @@ export function textStatement(
   if (texts[dialect].size >= TEXTS_MAX) throw new Error('a library has built too many different statements')
   const index = statementCount++
   const bind = Array.from({ length: valueCount }, (_, position) => String(position))
-  const prepared: Prepared = { sql, bind, index, name: `s${index}`, isRead: isReading(sql) }
+  const prepared: Prepared = { sql, bind, index, name: `s${index}`, isRead: isReading(sql), isOfLog: false }
   const made = { prepared: () => prepared }
   texts[dialect].set(sql, made)
   return made
@@ -138,7 +144,7 @@ const compiledBefore = generated as unknown as Readonly<Record<Dialect, Readonly
 function prepare<Args, Row>(dialect: Dialect, name: string, build: Builder<Args, Row>): Prepared {
   const { sql, bind } = compiledBefore[dialect][name] ?? compileStatement(dialect, build)
   const index = statementCount++
-  return { sql, bind, index, name: `s${index}`, isRead: /^\s*(select|pragma)\b/i.test(sql) }
+  return { sql, bind, index, name: `s${index}`, isRead: /^\s*(select|pragma)\b/i.test(sql), isOfLog: isOfLog(sql) }
 }
 
 function compileStatement<Args, Row>(dialect: Dialect, build: Builder<Args, Row>): CompiledText {

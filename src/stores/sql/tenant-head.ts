@@ -7,7 +7,7 @@ import { enterTrail } from './trail-index.ts'
  * the counters behind the public numbers. It is read once under lock, changed by each transaction, put back as it was
  * when a transaction fails, and written once before the commit.
  */
-export type HeadState = {
+type HeadState = {
   size: number
   peaks: Buffer
   taskCount: number
@@ -23,7 +23,7 @@ export type HeadState = {
 
 /** A list that is never changed in place, so that a transaction that fails takes its own part away with the state. */
 type Deferred = Readonly<{ work: DeferredWork; earlier: Deferred | undefined }>
-export type DeferredWork = (session: Session) => Promise<void>
+type DeferredWork = (session: Session) => Promise<void>
 
 export type TenantHead = {
   readonly tenant: string

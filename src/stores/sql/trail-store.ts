@@ -81,7 +81,7 @@ function conditions(shape: string, expression: ExpressionBuilder<Schema, 'though
   return expression.and(and)
 }
 
-/** By number; in SQLite by what has the same order and needs no sorting: the place, or the chain of the only task. */
+/** By number; in SQLite by what has the same order and needs no sorting: the row id, or the chain of the only task. */
 function orderOf(shape: string, { dialect }: Kit): 'row_id' | 'chain_position' | 'number' {
   if (dialect === 'postgres') return 'number'
   return shape.startsWith(':') ? 'row_id' : shape.startsWith('n1:') ? 'chain_position' : 'number'

@@ -3,8 +3,8 @@ import type { Session } from './statements.ts'
 import type { TenantHead } from './tenant-head.ts'
 
 /** What the opaque transactions of the contract are made of in a SQL store. */
-export type SqlReadTx = ReadTx & Readonly<{ session: Session }>
-export type SqlWriteTx = WriteTx & Readonly<{ session: Session; head: TenantHead }>
+type SqlReadTx = ReadTx & Readonly<{ session: Session }>
+type SqlWriteTx = WriteTx & Readonly<{ session: Session; head: TenantHead }>
 
 export const readTx = (session: Session): SqlReadTx => ({ __tx: 'read', session })
 export const writeTx = (session: Session, head: TenantHead): SqlWriteTx => ({ __tx: 'write', session, head })

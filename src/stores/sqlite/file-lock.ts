@@ -3,7 +3,7 @@ import { DatabaseSync } from 'node:sqlite'
 const SQLITE_BUSY = 5
 
 /** A lock of the kernel on a file. It excludes all processes and this one, and goes with the process however it ends. */
-export type FileLock = Readonly<{
+type FileLock = Readonly<{
   /** Whether the lock is taken now. */
   tryTake(): boolean
   /** Gives the lock back, if it was taken. */

@@ -43,6 +43,7 @@ export async function openSqliteDatabase(deps: {
     flush: commits.flush,
     problem: commits.problem,
     schemaVersion,
+    dataVersion: connection.dataVersion,
     async snapshot<T>(work: (tx: ReadTx) => Promise<T>): Promise<T> {
       const own = spares.pop() ?? openSqliteConnection(deps.path, { readOnly: true })
       own.execute('BEGIN')
@@ -92,7 +93,7 @@ function unusable(path: string, error: unknown): unknown {
   return new AppError('ERR_INIT_FAILED', message, { field: 'data_dir' }, { cause: error })
 }
 
-function writeConnection(connection: SqliteConnection): WriteConnection {
+function writeConnection(connection: SqliteConnection): WriteConnection & Pick<Database, 'dataVersion'> {
   const prepared = (sql: string) => {
     const statement = connection.database.prepare(sql)
     return () => {
@@ -100,10 +101,12 @@ function writeConnection(connection: SqliteConnection): WriteConnection {
     }
   }
   const commit = prepared('COMMIT')
-  const traces = { hasWritten: false, hasFailed: false }
+  const traces = { hasWritten: false, hasFailed: false, hasChangedData: false }
+  let dataVersion = 0
   return {
     ...failingSession(connection, { ...failureRules, traces }),
     traces,
+    dataVersion: () => dataVersion,
     begin: prepared('BEGIN IMMEDIATE'),
     commit: () => {
       try {
@@ -111,6 +114,9 @@ function writeConnection(connection: SqliteConnection): WriteConnection {
       } catch (cause) {
         // The log on disk may hold the whole transaction: until something is written over it, a crash could bring it back.
         throw outcomeUnknown(cause)
+      } finally {
+        if (traces.hasChangedData) dataVersion++
+        traces.hasChangedData = false
       }
     },
     rollback: () => {

@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'agents',
   title: 'Deploy an agent',
   description:
-    'Check an agent manifest and deploy it. A version that is deployed already is answered with status conflict and a hint, unless force is true; other versions stay beside it. Use aegis.schema.get for the format and aegis.schema.validate to try a manifest.',
+    'Check an agent manifest and deploy it. If this version is already deployed, the answer has the status conflict and a hint, unless force is true; other versions stay. Use aegis.schema.get for the format and aegis.schema.validate to try a manifest.',
   permission: 'agent:create',
   tier: 'system',
   effect: 'create',

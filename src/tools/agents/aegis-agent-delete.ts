@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'agents',
   title: 'Delete an agent',
   description:
-    'Remove a deployed agent with all its versions, for ever. Executions that are running go on. Use aegis.agent.export first to keep the manifest.',
+    'Remove a deployed agent with all its versions, permanently. Running executions continue. Use aegis.agent.export first to keep the manifest.',
   permission: 'agent:delete',
   tier: 'operator',
   effect: 'delete',

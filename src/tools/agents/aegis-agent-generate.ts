@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'agents',
   title: 'Generate an agent',
   description:
-    'Have an agent written and deployed from a wish in plain words. Answers at once; wait with aegis.agent.wait, whose output then is the deployed agent with its id and manifest. Search with aegis.agent.search first: one that exists is better than another.',
+    'Have an agent written and deployed from a request in plain words. Answers at once; wait with aegis.agent.wait, whose output is the deployed agent with its id and manifest. Search with aegis.agent.search first: an existing agent is better than a new one.',
   permission: 'agent:create',
   tier: 'user',
   effect: 'external',

@@ -8,7 +8,7 @@ export default defineTool({
   toolset: 'agents',
   title: 'Read the activity of an agent',
   description:
-    'Read what became of an agent (deployed, updated) and what its executions did: the oldest first, execution by execution, page by page. `total` counts all events that you may see; use aegis.task.logs for a single execution.',
+    'Read the history of an agent (deployed, updated) and what its executions did: the oldest first, execution by execution, page by page. `total` counts all events that you may see; use aegis.task.logs for a single execution.',
   permission: 'agent:read',
   tier: 'user',
   effect: 'read',

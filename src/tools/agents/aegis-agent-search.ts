@@ -22,7 +22,7 @@ export default defineTool({
     query: z.string().min(1).max(limits.searchQueryCharsMax).describe('What the agent should do, in plain words.'),
     tenant_id: agentParams.tenantId,
     limit: params.limit(10, 100),
-    min_score: z.number().min(0).max(1).default(0.3).describe('Least score, from 0 to 1.'),
+    min_score: z.number().min(0).max(1).default(0.3).describe('Minimum score, from 0 to 1.'),
     labels: agentParams.labels,
     status: z.enum(['active', 'paused', 'failed']).optional().describe('Only those with this status.'),
     include_platform_templates: z

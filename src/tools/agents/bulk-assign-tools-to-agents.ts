@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'agents',
   title: 'Assign tools to agents',
   description:
-    'Give several tools to several agents at once, or change the credentials that their tools are called with. Each assignment stands for itself: the answer says which succeeded, which failed and why, and which were there already. Use edit_agent for everything else of one agent.',
+    'Give several tools to several agents at once, or change the credentials that their tools are called with. Each assignment is independent: the answer says which succeeded, which failed and why, and which were there already. Use edit_agent for everything else of one agent.',
   permission: 'agent:update',
   tier: 'user',
   effect: 'update',

@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'agents',
   title: 'Who am I',
   description:
-    'Return the id and the name of the current agent. A caller that is no agent is told its own identity and name instead; kind says which it is.',
+    'Return the id and the name of the current agent. A caller that is not an agent gets its own identity and name instead; kind says which.',
   permission: null,
   tier: 'user',
   effect: 'read',

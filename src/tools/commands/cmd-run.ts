@@ -41,7 +41,7 @@ export default defineTool({
       .min(1)
       .max(limits.execTimeoutSecsMax)
       .optional()
-      .describe('Seconds that it has, up to the configured ceiling; 60 when left out and not configured otherwise.'),
+      .describe('Time limit in seconds, up to the configured ceiling. Default: 60, or as configured.'),
   }),
   output: z.strictObject({
     stdout: z.string(),

@@ -27,7 +27,7 @@ export default defineTool({
     context_overrides: z
       .record(z.string().max(256), z.unknown())
       .optional()
-      .describe("Further names for the agent's prompt template, with what they stand for."),
+      .describe("Further variables for the agent's prompt template, by name."),
     version: z.string().min(1).max(64).optional().describe('Version of the agent; the latest when left out.'),
     workspace: z
       .string()
@@ -35,7 +35,7 @@ export default defineTool({
       .max(128)
       .optional()
       .describe(
-        'Id or name of a running workspace of yours to work in, in place of a new one. It stays as it is afterwards; its image, network and size are its own.',
+        'Id or name of a running workspace of yours to work in, instead of a new one. It is kept afterwards, and keeps its image, network and size.',
       ),
   }),
   output: z.strictObject({ execution_id: z.string(), status: z.literal('started') }),

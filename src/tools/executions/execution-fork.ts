@@ -22,11 +22,18 @@ export default defineTool({
       .int()
       .min(0)
       .max(1_000)
-      .describe('The last one that is kept; the copy goes on with the next. 0 keeps none and begins anew.'),
+      .describe(
+        'The last iteration to keep; the copy continues with the next. 0 keeps none and starts from the beginning.',
+      ),
     intent: z.string().min(1).max(65_536).optional().describe('Another task in words; that of the original otherwise.'),
     input: z.record(z.string().max(256), z.unknown()).optional().describe('Another input for the agent.'),
     model: z.string().min(1).max(128).optional().describe('Alias of another model.'),
-    max_iterations: z.int().min(1).max(1_000).optional().describe('Iterations at most, those that are kept included.'),
+    max_iterations: z
+      .int()
+      .min(1)
+      .max(1_000)
+      .optional()
+      .describe('Maximum number of iterations, including those that are kept.'),
   }),
   output: z.strictObject({
     execution_id: z.string().describe('UUID of the copy.'),

@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'executions',
   title: 'Replay an execution',
   description:
-    'Run the decisions of an execution again against its recorded answers of models and tools, and show the first place where they come out differently: with the present program, and with the manifest of another version if given. Nothing is called and nothing changes. To go on from a recorded iteration use execution_fork.',
+    'Run the decisions of an execution again against its recorded answers of models and tools, and show the first difference: with the present program, and with the manifest of another version if given. Nothing is called and nothing changes. To go on from a recorded iteration use execution_fork.',
   permission: 'execution:read',
   tier: 'user',
   effect: 'read',

@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'identity',
   title: 'Set the time back',
   description:
-    "Take the machine's clock for right although the store has seen a later time. Only when that later time was wrong: what had expired by it may be valid again. server_health says when the clock is behind.",
+    "Accept the machine's clock although the store has seen a later time. Use it only if that later time was wrong: what had expired by then may become valid again. server_health says when the clock is behind.",
   permission: 'system:update',
   tier: 'operator',
   effect: 'external',

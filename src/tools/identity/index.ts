@@ -6,9 +6,6 @@ import clockReset from './clock-reset.ts'
 import roleCreate from './role-create.ts'
 import roleDelete from './role-delete.ts'
 import roleList from './role-list.ts'
-import sealSessionCreate from './seal-session-create.ts'
-import sealSessionList from './seal-session-list.ts'
-import sealSessionRevoke from './seal-session-revoke.ts'
 
 export const identityTools: readonly ToolDefinition[] = [
   apiKeyCreate,
@@ -18,7 +15,4 @@ export const identityTools: readonly ToolDefinition[] = [
   roleCreate,
   roleDelete,
   roleList,
-  sealSessionCreate,
-  sealSessionList,
-  sealSessionRevoke,
 ]

@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'identity',
   title: 'Create a role',
   description:
-    'Make a role of your organisation with exactly the permissions that you list, none of which you lack yourself. Use it with api_key_create. The roles admin, editor and member are always there; role_list shows what they grant.',
+    'Create a role in your organisation with exactly the permissions that you list. You must have all of them yourself. Use it with api_key_create. The roles admin, editor and member are always there; role_list shows what they grant.',
   permission: 'ac:create',
   tier: 'user',
   effect: 'create',

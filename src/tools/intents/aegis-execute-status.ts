@@ -5,7 +5,7 @@ import { intentParams } from './intent-params.ts'
 export default defineTool({
   name: 'aegis.execute.status',
   toolset: 'intents',
-  title: 'Status of a wish',
+  title: 'Status of an intent',
   description:
     'Whether a pipeline of aegis.execute.intent still runs, its result when it has completed, or why and in which state it failed. Use aegis.execute.wait to wait for the end.',
   permission: 'execution:read',

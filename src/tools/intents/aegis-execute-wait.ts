@@ -5,8 +5,8 @@ export default defineTool({
   ...runWaiting,
   name: 'aegis.execute.wait',
   toolset: 'intents',
-  title: 'Wait for a wish',
+  title: 'Wait for an intent',
   description:
-    'Wait until a pipeline of aegis.execute.intent has ended; the id that one answered is the execution_id. The same as aegis.workflow.wait. One call waits 45 s at most; when it answers timed_out, call again.',
+    'Wait until a pipeline of aegis.execute.intent has ended; the id that it answered is the execution_id. The same as aegis.workflow.wait. One call waits 45 s at most; when it answers timed_out, call again.',
   run: (input, { workflows, call }) => workflows.executions.wait(call, input),
 })

@@ -6,7 +6,8 @@ export default defineTool({
   ...intentRules,
   name: 'aegis.execute',
   title: 'Carry out a prompt',
-  description: 'The older spelling of aegis.execute.intent, with the wish as prompt. Use aegis.execute.intent instead.',
+  description:
+    'The older spelling of aegis.execute.intent, with the intent as prompt. Use aegis.execute.intent instead.',
   input: z.strictObject({
     prompt: intentParams.request.describe('What to do, in plain words.'),
     inputs: intentParams.inputs,

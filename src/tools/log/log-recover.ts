@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'log',
   title: 'Recover a halted log',
   description:
-    'Let logs go on that do not extend their checkpoint, after a restore from a backup or a loss of checkpoints. The old checkpoint is kept as evidence and the decision is in the log. Find out why first: castellan verify.',
+    'Resume logs that do not extend their checkpoint, after a restore from a backup or a loss of checkpoints. The old checkpoint is kept as evidence and the decision is in the log. Find out why first: castellan verify.',
   permission: 'auditLog:recover',
   tier: 'operator',
   effect: 'external',
@@ -22,7 +22,7 @@ export default defineTool({
       .min(1)
       .max(64)
       .optional()
-      .describe('The tenant whose log goes on; all that are halted if absent.'),
+      .describe('The tenant whose log is resumed; all halted logs if left out.'),
     reason: z.string().min(1).max(1000).describe('Why this is right, for readers of the log.'),
   }),
   output: z.strictObject({

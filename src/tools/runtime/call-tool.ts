@@ -4,7 +4,6 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call, EffectRecord } from '../../contract/call.ts'
 import type { Database } from '../../contract/database.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
-import { limits } from '../../contract/limits.ts'
 import type { Principal, TenantId } from '../../contract/principal.ts'
 import type { RawAnswer } from '../../contract/raw-answer.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
@@ -15,7 +14,8 @@ import type { CatalogTool } from './catalog.ts'
 import type { ToolContext } from './define-tool.ts'
 import { failedAnswer } from './failed-answer.ts'
 import { InvokedCall } from './invoked-call.ts'
-import { createReadRecords } from './read-records.ts'
+import { createReadRecords, isLogged } from './read-records.ts'
+import { requireBounded } from './require-bounded.ts'
 import type { Services } from './services.ts'
 import type { Spelling } from './spelling.ts'
 import { digestOfRefused, type Invocation, type Stages } from './stages.ts'
@@ -32,7 +32,7 @@ import type { CallOptions, ToolAnswer, ToolCaller, ToolFailure } from './tool-ho
  *    Only a store that cannot be asked either leaves the caller with an unknown outcome, and the answer says so.
  * 5. No failure escapes: an error that is not ours becomes ERR_INTERNAL with a reference, and its text is only logged.
  */
-export type CallToolDeps = Readonly<{
+type CallToolDeps = Readonly<{
   stages: Stages
   /** For callers whose list has safe names. */
   spelling: Spelling
@@ -64,7 +64,7 @@ export type CallTool = (caller: ToolCaller, name: string, args: unknown, options
 export function createCallTool(deps: CallToolDeps): CallTool {
   const { clock, database } = deps
   const Context = contextOver(deps.services)
-  const reads = database === undefined ? undefined : createReadRecords({ database, log: deps.log, isLogged })
+  const reads = database === undefined ? undefined : createReadRecords({ database, log: deps.log })
 
   return async (caller, name, args, options = {}) => {
     const invocation: Invocation = {
@@ -85,6 +85,9 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       inputDigest: unreadDigest,
       warnings: [],
       decisions: [],
+      taints: [],
+      entered: new Set(),
+      blocked: undefined,
       release: undefined,
       submittedEntry: undefined,
     }
@@ -119,7 +122,10 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     if (effect === 'read') {
       const handled = await handle(invocation, tool, undefined, database.read)
       const answer = toAnswer(invocation, handled, deps.spelling)
-      await recordRead(invocation, okEntry(invocation, tool, handled), answer)
+      const entry = okEntry(invocation, tool, handled)
+      // What makes a context untrusted is on disk before anybody reads it.
+      if (invocation.taints.length === 0) await recordRead(invocation, entry, answer)
+      else await write(invocation, (tx) => submitEntry(tx, invocation, entry, answer))
       return answer
     }
     if (effect === 'external') {
@@ -131,14 +137,17 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     }
     const { before } = invocation.code!
     if (before !== undefined) {
-      const call = new InvokedCall(invocation, database, database.read, undefined)
+      const call = new InvokedCall(invocation, database, database.read, undefined, deps.stages.guard)
       await before(invocation.input, new Context(call) as unknown as ToolContext)
     }
     const warningCount = invocation.warnings.length
+    const decisionCount = invocation.decisions.length
     return await write(invocation, async (tx) => {
       requireNotCancelled(invocation)
       // A transaction may run a second time, beside one that failed; what it said the first time does not count.
       invocation.warnings.length = warningCount
+      invocation.decisions.length = decisionCount
+      invocation.taints.length = 0
       const handled = await handle(invocation, tool, tx, tx as unknown as ReadTx)
       const answer = toAnswer(invocation, handled, deps.spelling)
       await submitEntry(tx, invocation, okEntry(invocation, tool, handled), answer)
@@ -146,18 +155,12 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     })
   }
 
-  function submitEntry(tx: WriteTx, invocation: Invocation, entry: CallEntry, answer: ToolAnswer): Promise<void> {
+  async function submitEntry(tx: WriteTx, invocation: Invocation, entry: CallEntry, answer: ToolAnswer): Promise<void> {
     const { tenant } = invocation.caller.principal
+    for (const { context, cause } of invocation.taints)
+      await deps.stages.guard.taint(tx, tenant, context, cause, invocation.nowMs)
     invocation.submittedEntry = { seq: deps.log.nextSeq(tx, tenant), answer }
-    return deps.log.appendEntry(tx, tenant, toLogEntry(entry))
-  }
-
-  /** Whether an entry that was handed to a commit is in the log, in its place. That of several calls is known by its first. */
-  async function isLogged(tx: WriteTx, tenant: TenantId, callId: string, seq: number): Promise<boolean> {
-    const found = await deps.log.entries(tx as unknown as ReadTx, tenant, seq, 1)
-    if (found.length === 0) return false
-    const record = JSON.parse(found[0]!.record) as { call_id?: string; calls?: readonly { call_id?: string }[] }
-    return (record.call_id ?? record.calls?.[0]?.call_id) === callId
+    await deps.log.appendEntry(tx, tenant, toLogEntry(entry))
   }
 
   async function handle(
@@ -166,7 +169,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     writeTx: WriteTx | undefined,
     readTx: ReadTx,
   ): Promise<Handled> {
-    const call = new InvokedCall(invocation, database, readTx, writeTx)
+    const call = new InvokedCall(invocation, database, readTx, writeTx, deps.stages.guard)
     const context = new Context(call) as unknown as ToolContext
     invocation.output = await invocation.code!.run(invocation.input, context)
     if (tool.definition.namesTools === true && invocation.caller.safeNames) {
@@ -209,7 +212,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     try {
       return await write(invocation, async (tx) => {
         const { submittedEntry, callId } = invocation
-        if (submittedEntry !== undefined && (await isLogged(tx, tenant, callId, submittedEntry.seq)))
+        if (submittedEntry !== undefined && (await isLogged(deps.log, tx, tenant, callId, submittedEntry.seq)))
           return submittedEntry.answer
         const isUnknown = failure.details['outcome'] === 'unknown'
         const answer = toFailureAnswer(invocation, isUnknown ? { ...failure, ...turnedOutUndone } : failure)
@@ -309,6 +312,7 @@ const unreadDigest = 'unread'
 const noTx = { __tx: 'read' } as const
 
 function toAnswer(invocation: Invocation, handled: Handled, spelling: Spelling): ToolAnswer {
+  if (invocation.blocked !== undefined) return toFailureAnswer(invocation, invocation.blocked)
   const warnings = invocation.caller.safeNames ? spelling.texts(invocation.warnings) : invocation.warnings
   if (handled.raw !== undefined) return toRawAnswer(invocation.tool!.name, handled.raw, warnings)
   if (warnings.length === 0 && handled.text === undefined) {
@@ -342,18 +346,6 @@ function toRawAnswer(tool: string, raw: RawAnswer, warnings: readonly string[]):
   const json = JSON.stringify(structuredContent ?? { error: failure })
   return { json, isError: true, failure, ...shared }
 }
-
-/** Counting bytes costs a pass over the text, so it is done only where a text of that length could be too large. */
-function requireBounded(tool: CatalogTool, json: string): void {
-  const max = tool.definition.answerBytesMax ?? limits.answerBytesMax
-  if (json.length * UTF8_BYTES_MAX <= max) return
-  const size = Buffer.byteLength(json)
-  if (size <= max) return
-  const rule = `at most ${max} bytes`
-  throw new AppError('ERR_TOO_LARGE', `The answer of '${tool.name}' has ${size} bytes; ${rule}.`, { size, rule })
-}
-/** Of one UTF-16 unit. */
-const UTF8_BYTES_MAX = 3
 
 /** The output schema of another server does not admit our envelope, so beside it there is no structured content. */
 function toFailureAnswer({ tool, via }: Invocation, failure: ToolFailure): ToolAnswer {

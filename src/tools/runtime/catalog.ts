@@ -71,7 +71,7 @@ export function createCatalog(toolsets: Readonly<Partial<Record<Toolset, readonl
   )
 }
 
-export type LoadToolset = (toolset: Toolset) => Promise<readonly ToolDefinition[]>
+type LoadToolset = (toolset: Toolset) => Promise<readonly ToolDefinition[]>
 
 /** From what was prepared of the definitions; a toolset is loaded when one of its tools is first called. */
 export function createPreparedCatalog(tools: readonly PreparedTool[], loadToolset: LoadToolset): Catalog {

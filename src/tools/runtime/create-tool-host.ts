@@ -7,7 +7,7 @@ import { isVisible, type Mode } from './stages.ts'
 import type { CallDuration, ListedTool, ToolAnswer, ToolCaller, ToolHost } from './tool-host.ts'
 import type { ToolView, ToolViews } from './tool-views.ts'
 
-export type ToolHostDeps = Readonly<{ views: ToolViews; mode: Mode; callTool: Promise<CallTool> }>
+type ToolHostDeps = Readonly<{ views: ToolViews; mode: Mode; callTool: Promise<CallTool> }>
 
 /**
  * The tools as transports see them. `callTool` may still be on its way: calling waits for it, and so does a list that can have

@@ -13,7 +13,7 @@ import { isVisible, type Mode } from './stages.ts'
 import type { ToolCaller } from './tool-host.ts'
 import type { ToolView, ToolViews } from './tool-views.ts'
 
-export type ToolSearchDeps = Readonly<{
+type ToolSearchDeps = Readonly<{
   views: ToolViews
   mode: Mode
   /** None where there is no model: then words decide. */
@@ -27,9 +27,9 @@ type Corpus = ToolView['corpus']
 
 const noVector: Understood = {}
 const noModel =
-  'There is no model for search by meaning (search.local_model, search.embeddings): these are matches of words.'
-const noAnswer = 'The model for search by meaning did not answer: these are matches of words.'
-const tooMany = 'There are too many tools for search by meaning: these are matches of words.'
+  'No model for semantic search is available (search.local_model, search.embeddings), so these are keyword matches.'
+const noAnswer = 'The model for semantic search did not answer, so these are keyword matches.'
+const tooMany = 'There are too many tools for semantic search, so these are keyword matches.'
 const neverAborted = new AbortController().signal
 
 export type ToolSearches = Readonly<{
@@ -50,7 +50,7 @@ export function createToolSearch({ views, mode, embedder, clock, logger }: ToolS
   const byWords = new WeakMap<Corpus, Promise<ToolIndex>>()
   const byMeaning = new WeakMap<Corpus, Promise<ToolIndex>>()
   const knownVectors: KnownVectors = new Map()
-  const visibleNames = new WeakMap<ToolView, Map<string, ReadonlySet<string>>>()
+  const visibleNames = new WeakMap<ToolView, Map<string, Promise<ReadonlySet<string>>>>()
 
   function made(
     indexes: WeakMap<Corpus, Promise<ToolIndex>>,
@@ -84,13 +84,24 @@ export function createToolSearch({ views, mode, embedder, clock, logger }: ToolS
       return { asked, index }
     } catch (error) {
       if (signal.aborted) throw error
-      logger.warn('search of tools fell back to words', { cause: String(error) })
+      logger.warn('search of tools fell back to keywords', { cause: String(error) })
       return { hint: noAnswer }
     }
   }
 
-  function visibleIn(view: ToolView, caller: ToolCaller): ReadonlySet<string> {
-    const find = () => new Set(view.tools.filter((tool) => isVisible(tool, caller, mode)).map(({ name }) => name))
+  async function namesVisible({ tools }: ToolView, caller: ToolCaller): Promise<ReadonlySet<string>> {
+    const slicer = createTimeSlicer(clock, neverAborted)
+    const names = new Set<string>()
+    for (const tool of tools) {
+      const pause = slicer.pause()
+      if (pause !== undefined) await pause
+      if (isVisible(tool, caller, mode)) names.add(tool.name)
+    }
+    return names
+  }
+
+  function visibleIn(view: ToolView, caller: ToolCaller): Promise<ReadonlySet<string>> {
+    const find = () => namesVisible(view, caller)
     const { principal } = caller
     if (principal.securityContexts !== undefined) return find()
     let byRights = visibleNames.get(view)
@@ -113,7 +124,7 @@ export function createToolSearch({ views, mode, embedder, clock, logger }: ToolS
     const { corpus } = view
     const { index, asked, hint } = isPlain ? noVector : await understood(corpus, query, signal)
     const words = () => made(byWords, corpus, async () => inSlices(await searchableTools(corpus), clock))
-    const visible = visibleIn(view, { principal, transport: 'stdio', exposure: 'full', safeNames: false })
+    const visible = await visibleIn(view, { principal, transport: 'stdio', exposure: 'full', safeNames: false })
     return { index: index ?? (await words()), asked, hint, visible }
   }
 

@@ -2,7 +2,8 @@ import type { z } from 'zod'
 import type { Call } from '../../contract/call.ts'
 import type { Permission } from '../../contract/permissions.ts'
 import type { Principal, Tier } from '../../contract/principal.ts'
-import type { Governed } from '../../domains/policies/read-access-request.ts'
+import type { BuiltInTrust } from '../../contract/tool-policies.ts'
+import type { Governed } from '../../domains/security-contexts/read-access-request.ts'
 import type { KnownNames } from './known-names.ts'
 import type { Services } from './services.ts'
 import type { ToolCaller } from './tool-host.ts'
@@ -13,7 +14,7 @@ import type { ToolCaller } from './tool-host.ts'
  * `external` reaches beyond the store: it runs outside a transaction, writes through `call.transact`, and its record is
  * committed before the answer. `read` never writes.
  */
-export const effects = ['read', 'create', 'update', 'delete', 'external'] as const
+const effects = ['read', 'create', 'update', 'delete', 'external'] as const
 export type Effect = (typeof effects)[number]
 export const rateCategories = ['create', 'exec', 'default', 'message'] as const
 export type RateCategory = (typeof rateCategories)[number]
@@ -28,12 +29,15 @@ export const toolsets = [
   'identity',
   'intents',
   'ledger',
+  'limits',
   'log',
   'mcp-servers',
   'meta',
+  'model-proxies',
   'modes',
   'people',
   'platform',
+  'policies',
   'secrets',
   'server',
   'teams',
@@ -98,11 +102,13 @@ export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z
     otherNames?: Readonly<Record<string, string>>
     /** Which arguments security contexts look at; nothing of a tool without it can be held against their lists. */
     governed?: Governed
+    /** What is known of its data where no policy says otherwise; trusted, and nothing leaves, if absent. */
+    trust?: BuiltInTrust
     /** Another documented spelling of this tool, with which it shares its safe name. */
     aliasOf?: string
     /** Reaches the open world although it changes nothing there. */
     openWorld?: true
-    /** For an `external` tool: it only makes something new in a place of the caller's own, or leaves it to what it calls. */
+    /** For an `external` tool: it only creates something new that belongs to the caller, or leaves the harm to what it calls. */
     harmless?: true
     /** Its answer names tools for the caller to call, so it spells them as the caller's list does. */
     namesTools?: true
@@ -161,12 +167,12 @@ export function declarationOf(definition: ToolDefinition): OwnDeclaration {
 }
 
 /** What a redirecting tool may know: the names there are, other spellings of them, and what each takes. */
-export type RedirectContext = Readonly<{
+type RedirectContext = Readonly<{
   names: KnownNames
   inputSchemaOf(name: string): Readonly<Record<string, unknown>> | undefined
   documentedNameOf(name: string): string | undefined
 }>
-export type RedirectedCall = Readonly<{ name: string; args: unknown; warnings: readonly string[] }>
+type RedirectedCall = Readonly<{ name: string; args: unknown; warnings: readonly string[] }>
 
 /** Carries the types; does nothing else. */
 export const defineTool = <Input extends z.ZodType, Output extends z.ZodType>(

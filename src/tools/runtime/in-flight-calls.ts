@@ -171,6 +171,6 @@ export function createInFlightCalls(presence: Presence): InFlightCalls {
 }
 
 const revokedMeanwhile = (): AppError =>
-  new AppError('ERR_CANCELLED', 'The API key was revoked or has expired while the call was under way.')
+  new AppError('ERR_CANCELLED', 'The API key was revoked or has expired during the call.')
 const sessionRevokedMeanwhile = (): AppError =>
-  new AppError('ERR_CANCELLED', 'The session was revoked while the call was under way. Attest again.')
+  new AppError('ERR_CANCELLED', 'The session was revoked during the call. Attest again.')

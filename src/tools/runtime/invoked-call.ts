@@ -1,7 +1,9 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call, EffectRecord, Progress } from '../../contract/call.ts'
+import type { CallingClient } from '../../contract/calling-client.ts'
 import type { Database } from '../../contract/database.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
+import type { Guard, Taint } from './guard.ts'
 import type { Invocation } from './stages.ts'
 
 /** The call as services see it. A class, because one is made for every call and its methods need not be. */
@@ -12,6 +14,7 @@ export class InvokedCall implements Call {
   readonly isOfPlatform: boolean
   readonly origin?: string
   readonly environment?: () => Readonly<Record<string, string>>
+  readonly client?: CallingClient
   readonly nowMs: number
   readonly signal: AbortSignal
   readonly read: ReadTx
@@ -19,20 +22,29 @@ export class InvokedCall implements Call {
   readonly #invocation: Invocation
   readonly #database: Database | undefined
   readonly #write: WriteTx | undefined
+  readonly #guard: Guard
 
-  constructor(invocation: Invocation, database: Database | undefined, read: ReadTx, write: WriteTx | undefined) {
+  constructor(
+    invocation: Invocation,
+    database: Database | undefined,
+    read: ReadTx,
+    write: WriteTx | undefined,
+    guard: Guard,
+  ) {
     this.id = invocation.callId
     this.principal = invocation.caller.principal
     this.transport = invocation.caller.transport
     this.isOfPlatform = invocation.caller.transport === 'engine'
     if (invocation.caller.origin !== undefined) this.origin = invocation.caller.origin
     if (invocation.options.environment !== undefined) this.environment = invocation.options.environment
+    if (invocation.options.client !== undefined) this.client = invocation.options.client
     this.nowMs = invocation.nowMs
     this.signal = invocation.signal
     this.read = read
     this.#invocation = invocation
     this.#database = database
     this.#write = write
+    this.#guard = guard
   }
 
   get write(): WriteTx {
@@ -58,6 +70,17 @@ export class InvokedCall implements Call {
 
   transact<T>(work: (tx: WriteTx) => Promise<T>): Promise<T> {
     return this.#store().write(this.principal.tenant, work)
+  }
+
+  enterWorkspace(workspaceId: string): Promise<void> {
+    return this.#guard.enterWorkspace(this.#invocation, workspaceId, (taint) => this.#note(taint))
+  }
+
+  /** Durable before the call goes on: in its transaction, if it has one. */
+  async #note({ context, cause }: Taint): Promise<void> {
+    const { tenant } = this.principal
+    if (this.#write !== undefined) return await this.#guard.taint(this.#write, tenant, context, cause, this.nowMs)
+    await this.#store().write(tenant, (tx) => this.#guard.taint(tx, tenant, context, cause, this.nowMs))
   }
 
   #store(): Database {

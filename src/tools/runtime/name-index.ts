@@ -1,4 +1,4 @@
-export const ALTERNATE_PREFIX = 'archestra__'
+const ALTERNATE_PREFIX = 'archestra__'
 
 type Named = Readonly<{ name: string; safeName: string }>
 

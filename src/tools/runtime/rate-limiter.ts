@@ -2,7 +2,7 @@ import { limits } from '../../contract/limits.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { type RateCategory, rateCategories } from './define-tool.ts'
 
-export type RateLimit = Readonly<{ perMinute: number; burst: number }>
+type RateLimit = Readonly<{ perMinute: number; burst: number }>
 
 export const defaultRateLimits: Readonly<Record<RateCategory, RateLimit>> = {
   create: { perMinute: 5, burst: 3 },
@@ -11,7 +11,7 @@ export const defaultRateLimits: Readonly<Record<RateCategory, RateLimit>> = {
   message: { perMinute: 300, burst: 50 },
 }
 
-export type RateVerdict = Readonly<{ ok: true }> | Readonly<{ ok: false; retryAfterMs: number }>
+type RateVerdict = Readonly<{ ok: true }> | Readonly<{ ok: false; retryAfterMs: number }>
 
 /**
  * Token buckets, one per key and category. A bucket begins full with `burst` tokens and gains `perMinute` a minute, so

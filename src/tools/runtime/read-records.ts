@@ -3,13 +3,13 @@ import type { LogStore } from '../../audit/ports.ts'
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
 import type { TenantId } from '../../contract/principal.ts'
-import type { WriteTx } from '../../contract/tx.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 
 /**
  * The records of calls that only read, for which nobody waits. Those of one tenant that follow each other are gathered and
  * written together, because an entry of its own would cost a small call as much as all the rest.
  *
- * 1. A gathering has its place in the order of writes when its first record comes, and ends when the tenant hands in
+ * 1. A batch takes its position in the order of writes when its first record comes, and ends when the tenant hands in
  *    another entry, when it is full, or when it is taken to be written: so the log keeps the order in which calls were done.
  * 2. It is written as soon as it is full, and otherwise when `writeSoon` sees fit.
  * 3. Too many records that wait make the next caller wait too.
@@ -20,10 +20,21 @@ export type ReadRecords = Readonly<{
   endGathering(tenant: TenantId): void
 }>
 
-/** Whether the entry at a position is the one that begins with this call. */
-type IsLogged = (tx: WriteTx, tenant: TenantId, callId: string, seq: number) => Promise<boolean>
+/** Whether an entry that was handed to a commit is in the log, in its place. That of several calls is known by its first. */
+export async function isLogged(
+  log: LogStore,
+  tx: WriteTx,
+  tenant: TenantId,
+  callId: string,
+  seq: number,
+): Promise<boolean> {
+  const found = await log.entries(tx as unknown as ReadTx, tenant, seq, 1)
+  if (found.length === 0) return false
+  const record = JSON.parse(found[0]!.record) as { call_id?: string; calls?: readonly { call_id?: string }[] }
+  return (record.call_id ?? record.calls?.[0]?.call_id) === callId
+}
 
-export function createReadRecords(deps: { database: Database; log: LogStore; isLogged: IsLogged }): ReadRecords {
+export function createReadRecords(deps: { database: Database; log: LogStore }): ReadRecords {
   const { database, log } = deps
   const open = new Map<TenantId, CallEntry[]>()
   let pendingCount = 0
@@ -35,7 +46,7 @@ export function createReadRecords(deps: { database: Database; log: LogStore; isL
   function writing(tenant: TenantId, calls: readonly CallEntry[]): (tx: WriteTx) => Promise<void> {
     let seq: number | undefined
     return async (tx) => {
-      if (seq !== undefined && (await deps.isLogged(tx, tenant, calls[0]!.callId, seq))) return
+      if (seq !== undefined && (await isLogged(log, tx, tenant, calls[0]!.callId, seq))) return
       seq = log.nextSeq(tx, tenant)
       for (const entry of toReadEntries(calls)) await log.appendEntry(tx, tenant, entry)
     }

@@ -11,7 +11,7 @@ import { sha256Hex } from '../../kernel/hash.ts'
 export const safeNameLengthMax = 64
 const digestCharacters = 8
 
-export type SafeNames = Readonly<{
+type SafeNames = Readonly<{
   /** The safe name of a documented name; undefined for a name outside the catalogue. */
   safeNameOf(documentedName: string): string | undefined
   /** The documented name that a safe or documented name stands for; undefined when it stands for none. */

@@ -1,5 +1,5 @@
 import type { Principal } from '../../contract/principal.ts'
-import type { AgentRegistry } from '../../domains/agents/registry.ts'
+import type { AgentService } from '../../domains/agents/service.ts'
 import type { CommandService } from '../../domains/commands/service.ts'
 import type { ExecutionService } from '../../domains/executions/service.ts'
 import type { FileService } from '../../domains/files/service.ts'
@@ -9,12 +9,15 @@ import type { RoleService } from '../../domains/identity/roles.ts'
 import type { IdentityService } from '../../domains/identity/service.ts'
 import type { AuthoringService } from '../../domains/intents/authoring.ts'
 import type { IntentService } from '../../domains/intents/service.ts'
+import type { LimitService } from '../../domains/limits/service.ts'
 import type { LogRecoveryService } from '../../domains/log/log-recovery.ts'
 import type { LogService } from '../../domains/log/service.ts'
 import type { McpServerService } from '../../domains/mcp-servers/service.ts'
 import type { McpContentService } from '../../domains/mcp-servers/upstream-content.ts'
+import type { ModelProxyService } from '../../domains/model-proxies/service.ts'
 import type { PeopleService } from '../../domains/people/service.ts'
 import type { PlatformService } from '../../domains/platform/service.ts'
+import type { PolicyService } from '../../domains/policies/service.ts'
 import type { SealService } from '../../domains/seal/service.ts'
 import type { SecretLinks } from '../../domains/secrets/links.ts'
 import type { SecretService } from '../../domains/secrets/service.ts'
@@ -25,6 +28,7 @@ import type { SwarmService } from '../../domains/swarm/service.ts'
 import type { TaskService } from '../../domains/tasks/service.ts'
 import type { TeamService } from '../../domains/teams/service.ts'
 import type { TrailService } from '../../domains/trail/service.ts'
+import type { TrustContextService } from '../../domains/trust/contexts.ts'
 import type { VaultService } from '../../domains/vault/service.ts'
 import type { WebService } from '../../domains/web/service.ts'
 import type { WorkflowService } from '../../domains/workflows/service.ts'
@@ -42,7 +46,7 @@ export type ToolSearch = (
 /** The domain services that tools may call, by their exported interfaces. Only add what a tool uses. */
 export type Services = Readonly<{
   executions: ExecutionService
-  agents: AgentRegistry
+  agents: AgentService
   authoring: AuthoringService
   intents: IntentService
   commands: CommandService
@@ -51,14 +55,17 @@ export type Services = Readonly<{
   git: GitService
   tasks: TaskService
   trail: TrailService
+  limits: LimitService
   log: LogService & LogRecoveryService
   clock: Pick<ClockKeeper, 'reset'>
   people: PeopleService
   platform: PlatformService
+  policies: PolicyService
   identity: Pick<IdentityService, 'createKey' | 'listKeys' | 'revokeKey'>
   roles: RoleService
   mcpServers: McpServerService
   mcpContent: McpContentService
+  modelProxies: ModelProxyService
   secrets: Pick<SecretService, 'list' | 'rotate'>
   secretLinks: Pick<SecretLinks, 'createForValue' | 'submit'>
   skills: Pick<SkillService, 'list'>
@@ -70,5 +77,6 @@ export type Services = Readonly<{
   workflows: WorkflowService
   workspaces: WorkspaceService
   teams: Pick<TeamService, 'act'>
+  trust: TrustContextService
   searchTools: ToolSearch
 }>

@@ -3,15 +3,16 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Decision } from '../../contract/decision.ts'
 import type { DiskWatch } from '../../contract/disk-watch.ts'
 import { callerKey, type Principal, tierAllows } from '../../contract/principal.ts'
-import { canEverAllow, type PolicyEvaluator, responseBytesMax } from '../../domains/policies/policy-evaluator.ts'
-import type { Governed } from '../../domains/policies/read-access-request.ts'
+import { OWN_SERVER, type UsageLimits, usageSubjectOf } from '../../contract/usage-limits.ts'
+import { canEverAllow, responseBytesMax } from '../../domains/security-contexts/policy-evaluator.ts'
 import { canonicalJson, NotCanonicalError } from '../../kernel/canonical-json.ts'
 import { allRulesOf, missingPermission, rulesFor } from './call-rules.ts'
 import type { CatalogTool } from './catalog.ts'
-import type { CallRules, LoadedTool, ToolDeclaration } from './define-tool.ts'
+import type { CallRules, LoadedTool } from './define-tool.ts'
 import { isInZaruMode } from './exposure.ts'
+import { type Guard, governedOf, type Taint } from './guard.ts'
 import type { RateLimiter } from './rate-limiter.ts'
-import type { CallOptions, ToolAnswer, ToolCaller } from './tool-host.ts'
+import type { CallOptions, ToolAnswer, ToolCaller, ToolFailure } from './tool-host.ts'
 import type { ToolView, ToolViews } from './tool-views.ts'
 import { displayed, requirePlainJson, validateArguments } from './validate-arguments.ts'
 import { hasTool, zaruModes } from './zaru-modes.ts'
@@ -29,8 +30,10 @@ export const stageNames = [
   'usage-limit',
   'validate-arguments',
   'invocation-policy',
+  'call-limit',
   'handler',
   'validate-output',
+  'trusted-data',
   'audit',
 ] as const
 export type StageName = (typeof stageNames)[number]
@@ -57,16 +60,22 @@ export type Invocation = {
   readonly warnings: string[]
   /** What rules said about the call, for its log entry. */
   readonly decisions: Decision[]
-  /** Gives back what the call holds, such as its place among those that may run at once. */
+  /** Contexts that it makes untrusted, for the commit of its entry. */
+  readonly taints: Taint[]
+  /** Workspaces in which it works. */
+  readonly entered: Set<string>
+  /** Said in place of an answer that may not be shown; the call itself was made. */
+  blocked: ToolFailure | undefined
+  /** Releases what the call holds, such as its concurrency slot. */
   release: (() => void) | undefined
-  /** What the call brought about, and its place in the log, once that was handed to a commit. */
+  /** What the call brought about, and its position in the log, once that was handed to a commit. */
   submittedEntry: Readonly<{ seq: number; answer: ToolAnswer }> | undefined
 }
 
-export type Stage = Readonly<{ name: StageName; run(invocation: Invocation): void | Promise<void> }>
+type Stage = Readonly<{ name: StageName; run(invocation: Invocation): void | Promise<void> }>
 
 /** Those before the handler may refuse; those after it see its answer, inside the same transaction. */
-export type Stages = Readonly<{ before: readonly Stage[]; after: readonly Stage[] }>
+export type Stages = Readonly<{ before: readonly Stage[]; after: readonly Stage[]; guard: Guard }>
 
 export type Mode = 'FULL' | 'READONLY' | 'TEST' | 'MINIMAL'
 
@@ -112,19 +121,20 @@ function namedCall({ tool, args }: Invocation): string {
   return isKnown ? `'${name}' with the action '${action}'` : `'${name}'`
 }
 
-export type StageDeps = Readonly<{
+type StageDeps = Readonly<{
   views: ToolViews
   mode: Mode
   rateLimiter: RateLimiter
   /** The local owner is limited only when the configuration says so. */
   limitOwner: boolean
-  policies: PolicyEvaluator
-  /** Absent where nothing is stored. */
+  guard: Guard
+  /** Both are absent where nothing is stored. */
   disk?: DiskWatch | undefined
+  usage?: UsageLimits | undefined
 }>
 
 export function createStages(deps: StageDeps): Stages {
-  return { before: stagesBefore(deps), after: stagesAfter }
+  return { before: stagesBefore(deps), after: stagesAfter(deps), guard: deps.guard }
 }
 
 function stagesBefore(deps: StageDeps): readonly Stage[] {
@@ -239,34 +249,19 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
           : validate(invocation, code)
       },
     },
+    { name: 'invocation-policy', run: (invocation) => deps.guard.beforeCall(invocation) },
     {
-      name: 'invocation-policy',
-      run(invocation) {
-        const { name, definition } = invocation.tool!
-        try {
-          invocation.release = deps.policies.admit({
-            principal: invocation.caller.principal,
-            tool: name,
-            governed: governedOf(definition, invocation.rules!),
-            input: invocation.input as Readonly<Record<string, unknown>>,
-          })
-        } catch (error) {
-          if (error instanceof AppError) invocation.decisions.push(denial(error))
-          throw error
-        }
+      name: 'call-limit',
+      run({ tool, caller }) {
+        const { name, upstream, definition } = tool!
+        if (deps.usage === undefined || caller.transport === 'engine') return
+        // An administrator who set a limit too low must be able to raise it, and an operator to see what is wrong.
+        if (definition.toolset === 'limits' || definition.minimal === true) return
+        const { catalogId: server = OWN_SERVER, id = name } = upstream ?? {}
+        return deps.usage.countCall(usageSubjectOf(caller.principal), { server, tool: id })
       },
     },
   ]
-}
-
-function denial({ code, details }: AppError): Decision {
-  const { security_context: policy, violation } = details
-  return {
-    stage: 'invocation-policy',
-    verdict: 'deny',
-    ...(typeof policy === 'string' ? { policy } : {}),
-    reason: typeof violation === 'string' ? violation : code,
-  }
 }
 
 function found(invocation: Invocation, tool: CatalogTool): void {
@@ -281,11 +276,10 @@ function validate(invocation: Invocation, code: LoadedTool): void {
   invocation.warnings.push(...warnings)
 }
 
-/** A tool that runs commands and does not say which of its arguments they are cannot be held against a list of them. */
-const governedOf = ({ governed }: ToolDeclaration, { permission }: CallRules): Governed | undefined =>
-  governed ?? (permission === 'workspace:exec' ? { opaque: 'commands' } : undefined)
-
-const stagesAfter: readonly Stage[] = [{ name: 'validate-output', run: validateOutput }]
+const stagesAfter = ({ guard }: Pick<StageDeps, 'guard'>): readonly Stage[] => [
+  { name: 'validate-output', run: validateOutput },
+  { name: 'trusted-data', run: (invocation) => guard.afterCall(invocation) },
+]
 
 /** What a tool answers must be what it promised; anything else is our bug, not the caller's. */
 function validateOutput(invocation: Invocation): void {
@@ -342,7 +336,7 @@ const notInZaruMode = ({ name }: CatalogTool): AppError => {
   const modes = zaruModes.filter((mode) => hasTool(mode, name))
   return new AppError(
     'ERR_MODE_REFUSED',
-    `'${name}' is not in the mode that this connection chose; it is in ${modes.join(', ')}. Suggest one with zaru.switch_mode.`,
+    `'${name}' is not available in the mode of this connection; it is in ${modes.join(', ')}. Suggest one with zaru.switch_mode.`,
     { modes },
   )
 }
@@ -352,7 +346,7 @@ async function requireSpace(disk: DiskWatch): Promise<void> {
   if (shortage === undefined) return
   throw new AppError(
     'ERR_DISK_FULL',
-    `The disk of the data directory is nearly full: ${shortage.free} bytes are free, and ${shortage.needed} must be before anything more is written. Destroy what is not needed, or have the operator make room.`,
+    `The disk of the data directory is nearly full: ${shortage.free} bytes are free, and ${shortage.needed} are required before anything more is written. Destroy what is not needed, or ask the operator to free space.`,
     { ...shortage },
   )
 }

@@ -1,5 +1,6 @@
 import type { ErrorDetails } from '../../contract/app-error.ts'
 import type { Progress, Transport } from '../../contract/call.ts'
+import type { CallingClient } from '../../contract/calling-client.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import type { Principal, TenantId } from '../../contract/principal.ts'
 import type { ZaruMode } from './zaru-modes.ts'
@@ -71,6 +72,8 @@ export type ToolAnswer = Readonly<{
 export type CallOptions = Readonly<{
   signal?: AbortSignal
   progress?: (update: Progress) => void
+  /** The program that calls, where it can be asked something. */
+  client?: CallingClient
   /** For callers that are agents: what their commands find in the environment. */
   environment?: () => Readonly<Record<string, string>>
 }>

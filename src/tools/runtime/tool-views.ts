@@ -8,6 +8,7 @@ import { sha256Hex } from '../../kernel/hash.ts'
 import { createTimeSlicer } from '../../kernel/time-slicer.ts'
 import { createArgumentChecks } from './argument-checks.ts'
 import type { Catalog, CatalogTool } from './catalog.ts'
+import { delegationTool } from './delegation-tool.ts'
 import { isAlwaysListed, isUpstreamName } from './exposure.ts'
 import { createKnownNames, type KnownNames } from './known-names.ts'
 import { findByName, indexByName } from './name-index.ts'
@@ -119,7 +120,9 @@ export function createToolViews({ catalog, clock }: Readonly<{ catalog: Catalog;
       const isMixed = snapshot.version !== version || source.version(tenant) !== version
       if (isMixed && tries < TRIES_MAX) continue
       const view =
-        principal.gateway === undefined ? visiblePart(snapshot, items) : offeredPart(source, snapshot, items, offered)
+        principal.gateway === undefined
+          ? visiblePart(snapshot, items)
+          : offeredPart(source, snapshot, items, principal.gateway, offered)
       known.delete(key)
       if (known.size >= CALLERS_MAX) known.delete(known.keys().next().value!)
       known.set(key, { version, view, isCurrent: offered?.isVersioned !== false })
@@ -144,10 +147,11 @@ export function createToolViews({ catalog, clock }: Readonly<{ catalog: Catalog;
     source: UpstreamTools,
     snapshot: Snapshot,
     items: ReadonlySet<string>,
+    gatewayId: string,
     offered: OfferedTools | undefined,
   ): ToolView {
     if (offered === undefined) return nothing
-    const key = JSON.stringify([offered, offered.names.some(isUpstreamName) ? [...items].sort() : 0])
+    const key = JSON.stringify([gatewayId, offered, offered.names.some(isUpstreamName) ? [...items].sort() : 0])
     const before = snapshot.views.get(key)
     if (before !== undefined) return before
     const assigned = offered.assigned.flatMap(({ toolId, credential }) => {
@@ -159,10 +163,13 @@ export function createToolViews({ catalog, clock }: Readonly<{ catalog: Catalog;
     const reachable = [...catalog.tools, ...snapshot.tools.filter(({ upstream }) => items.has(upstream!.catalogId))]
     const isNamed = namedBy(offered.names)
     const named = reachable.filter(({ name }) => isNamed(name) && !isMeta(name) && !taken.has(name))
-    const all = [...named, ...assigned]
+    const delegations = offered.subAgents
+      .filter(({ toolName }) => !taken.has(toolName))
+      .map((agent) => delegationTool(gatewayId, agent))
+    const all = [...named, ...assigned, ...delegations]
     const meta = catalog.tools.filter(({ name }) => isMeta(name))
     const content = catalog.tools.filter(({ name }) => isContent(name) && !all.some((tool) => tool.name === name))
-    const listed = offered.exposure === 'full' ? all : [...meta, ...all.filter(isAlwaysListed)]
+    const listed = offered.exposure === 'full' ? all : [...meta, ...all.filter(isAlwaysListed), ...delegations]
     const view = gatewayView({ tools: [...meta, ...content, ...all], listed, corpus: snapshot.corpus })
     if (snapshot.views.size >= VIEWS_MAX) snapshot.views.clear()
     snapshot.views.set(key, view)
@@ -173,7 +180,9 @@ export function createToolViews({ catalog, clock }: Readonly<{ catalog: Catalog;
     own,
     viewFor(principal) {
       const version = upstreams?.version(principal.tenant) ?? 0
-      if (upstreams === undefined || version === 0) return principal.gateway === undefined ? own : nothing
+      if (upstreams === undefined) return principal.gateway === undefined ? own : nothing
+      // An agent has an address also where there has never been a tool of another server.
+      if (version === 0 && principal.gateway === undefined) return own
       const key = viewerKey(principal)
       const current = known.get(key)
       return current?.version === version && current.isCurrent ? current.view : bringUpToDate(upstreams, principal, key)

@@ -1,5 +1,7 @@
 import { z } from 'zod'
-import type { UpstreamCredential, UpstreamTool, UpstreamTools } from '../../contract/upstream-tools.ts'
+import type { Call } from '../../contract/call.ts'
+import type { Principal } from '../../contract/principal.ts'
+import type { UpstreamCredential, UpstreamTarget, UpstreamTool, UpstreamTools } from '../../contract/upstream-tools.ts'
 import type { SchemaCheck } from '../../domains/manifests/json-schema.ts'
 import type { ArgumentChecks } from './argument-checks.ts'
 import type { CatalogTool } from './catalog.ts'
@@ -8,7 +10,7 @@ import type { ListedTool } from './tool-host.ts'
 
 type JsonObject = Readonly<Record<string, unknown>>
 
-export type UpstreamToolDeps = Readonly<{ upstreams: Pick<UpstreamTools, 'call'>; checks: ArgumentChecks }>
+type UpstreamToolDeps = Readonly<{ upstreams: Pick<UpstreamTools, 'call'>; checks: ArgumentChecks }>
 
 /**
  * A tool of another MCP server as one of the catalogue: it is listed, searched, judged, bounded and recorded like ours.
@@ -27,11 +29,26 @@ export function upstreamCatalogTool(
   const listed = listedOf(tool, name)
   const { inputSchema } = listed
   const properties = isObject(inputSchema['properties']) ? inputSchema['properties'] : {}
+  const targetOf = ({ origin }: Pick<Call, 'origin'>, principal: Principal): UpstreamTarget => ({
+    ...{ tenant: principal.tenant, toolId: tool.id, principal, credential },
+    ...(origin !== undefined && { origin }),
+  })
   const run: LoadedTool['run'] = (input, { call, principal }) =>
-    upstreams.call({ tenant: principal.tenant, toolId: tool.id, principal, credential }, input as JsonObject, {
+    upstreams.call(targetOf(call, principal), input as JsonObject, {
       signal: call.signal,
       onProgress: (update) => call.progress(update),
+      client: call.client,
     })
+  /** Weakly: what was compiled goes when the checks let it go. */
+  const loaded = new WeakMap<SchemaCheck, LoadedTool>()
+  function loadedWith(check: SchemaCheck = acceptsAll): LoadedTool {
+    let code = loaded.get(check)
+    if (code === undefined) {
+      code = { name, input: argumentsOf(check), run }
+      loaded.set(check, code)
+    }
+    return code
+  }
   return {
     name,
     safeName: name,
@@ -42,7 +59,10 @@ export function upstreamCatalogTool(
     parameters: new Set(Object.keys(properties)),
     required: namesIn(inputSchema['required']),
     nullable: new Set(Object.keys(properties).filter((key) => !refusesNull(properties[key]))),
-    load: () => checks(tool.inputSchema).then((check) => ({ name, input: argumentsOf(check), run })),
+    load() {
+      const check = checks(tool.inputSchema)
+      return check instanceof Promise ? check.then(loadedWith) : loadedWith(check)
+    },
   }
 }
 
@@ -90,15 +110,16 @@ function listedOf(tool: UpstreamTool, name: string): ListedTool {
   }
 }
 
-const argumentsOf = (check: SchemaCheck | undefined): z.ZodType => {
+const acceptsAll: SchemaCheck = () => []
+
+const argumentsOf = (check: SchemaCheck): z.ZodType => {
   const anyObject = z.custom<JsonObject>(isObject)
-  if (check === undefined) return anyObject
   return anyObject.superRefine((value, context) => {
     for (const problem of check(value)) context.addIssue({ code: 'custom', ...placedProblem(problem) })
   })
 }
 
-/** The sentence of a check begins with the JSON pointer of its place. */
+/** The sentence of a check begins with the JSON pointer of the value. */
 function placedProblem(problem: string): Readonly<{ path: string[]; message: string }> {
   const [, pointer, message] = /^((?:\/[^ ]*)|the value) (.*)$/s.exec(problem) ?? []
   if (pointer === undefined || message === undefined) return { path: [], message: problem }

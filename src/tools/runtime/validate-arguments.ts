@@ -5,7 +5,7 @@ import { nearestName } from '../../kernel/nearest-name.ts'
 import type { CatalogTool } from './catalog.ts'
 import type { ArgumentRule } from './define-tool.ts'
 
-export type ValidatedArguments = Readonly<{ input: unknown; warnings: readonly string[] }>
+type ValidatedArguments = Readonly<{ input: unknown; warnings: readonly string[] }>
 
 /** Against the tool's own schema, which is given because it may have had to be loaded. */
 export function validateArguments(
@@ -86,7 +86,7 @@ export function requirePlainJson(args: unknown, wrappers = 0): void {
       requirePlainText(key, path)
       const inner = path === '' ? key : `${path}.${key}`
       if (key === '__proto__')
-        throw notPlain(inner, 'is a name that cannot be kept; choose another', 'no key __proto__')
+        throw notPlain(inner, 'is a name that cannot be stored; choose another', 'no key __proto__')
       visit((value as Record<string, unknown>)[key], inner, depth + 1)
     }
   }
@@ -203,7 +203,7 @@ const nearestOf = (input: unknown, values: readonly string[]): { nearest?: strin
 
 /** A caller's own text, fit to be put into a message: short, and whole characters only. */
 export const displayed = (text: string): string =>
-  (text.length > SHOWN_CHARACTERS_MAX ? `${text.slice(0, SHOWN_CHARACTERS_MAX - 3)}…` : text).toWellFormed()
-const SHOWN_CHARACTERS_MAX = 64
+  (text.length > DISPLAYED_CHARACTERS_MAX ? `${text.slice(0, DISPLAYED_CHARACTERS_MAX - 3)}…` : text).toWellFormed()
+const DISPLAYED_CHARACTERS_MAX = 64
 const unitOf = (origin: string): string => (origin === 'string' ? 'characters' : origin === 'array' ? 'items' : '')
 const article = (type: string): string => (/^[aeiou]/.test(type) ? `an ${type}` : `a ${type}`)

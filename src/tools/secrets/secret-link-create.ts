@@ -8,7 +8,7 @@ export default defineTool({
   toolset: 'secrets',
   title: 'Ask a person for a secret',
   description:
-    'Get a one-time link to a page on which a person enters a secret, such as a token or a password, so that you never see it. Give the url to the person, and use the reference in place of the value, for example in the environment of an MCP server. The link works once and for an hour.',
+    'Get a one-time link to a page where a person enters a secret, such as a token or a password, so that you never see it. Give the url to the person, and use the reference instead of the value, for example in the environment of an MCP server. The link works once and for an hour.',
   permission: 'secret:create',
   tier: 'user',
   effect: 'external',

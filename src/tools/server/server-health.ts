@@ -6,7 +6,7 @@ export default defineTool({
   name: 'server_health',
   toolset: 'server',
   title: 'Health',
-  description: 'How the server is: its mode, store, pipeline, tools, and whatever is wrong.',
+  description: 'Health of the server: its mode, store, pipeline, tools, and any problems.',
   permission: 'server:read',
   tier: 'user',
   effect: 'read',
@@ -23,6 +23,9 @@ export default defineTool({
     uptime_ms: z.int(),
     db: z.strictObject({ open: z.boolean(), user_version: z.int(), path: z.string() }),
     middleware: z.strictObject({ stages: z.array(z.string()) }),
+    governance: z
+      .enum(['permissive', 'restrictive'])
+      .describe('What tools without a policy may do in a context that has read untrusted data.'),
     tools: z.strictObject({ registered: z.int() }),
     version: z.string(),
     timestamp: fields.time,

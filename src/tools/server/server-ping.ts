@@ -6,7 +6,7 @@ export default defineTool({
   name: 'server_ping',
   toolset: 'server',
   title: 'Ping',
-  description: 'Check that the server answers. Use server_health to know how it is.',
+  description: 'Check that the server answers. Use server_health for its health.',
   permission: 'server:read',
   tier: 'user',
   effect: 'read',

@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'ledger',
   title: 'Create a task',
   description:
-    'Create a task in the backlog of a project. The project comes to exist with its first task. Use task_update to move it on, task_list to see whether it already exists.',
+    'Create a task in the backlog of a project. The project is created with its first task. Use task_update to move it on, task_list to see whether it already exists.',
   permission: 'task:create',
   tier: 'user',
   effect: 'create',

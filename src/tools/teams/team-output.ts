@@ -39,7 +39,7 @@ export const teamOutput = z.strictObject({
   ...z.strictObject(row).partial().shape,
   member_workspace_ids: z.array(z.string()).optional().describe('create: in the order of the roles.'),
   members: z.array(member).optional(),
-  orphaned: z.boolean().optional().describe('status: whether its owner is gone.'),
+  orphaned: z.boolean().optional().describe('status: whether its owner was revoked.'),
   created_by: z.string().optional(),
   budget: z
     .strictObject({ max_vms: z.int(), used_vms: z.int(), free_vms: z.int() })

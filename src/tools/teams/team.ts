@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'teams',
   title: 'Manage a team of agents',
   description:
-    'Several agents, each in a workspace of its own: create and destroy teams and sub-teams, adopt one whose owner is gone, see their status, list them, pass messages between members, receive an inbox. A message of the type task_assignment runs a command in the workspace of a member; its result comes with receive. For commands that you wait for use exec.',
+    'Several agents, each in a workspace of its own: create and destroy teams and sub-teams, adopt one whose owner was revoked, see their status, list them, pass messages between members, receive an inbox. A message of the type task_assignment runs a command in the workspace of a member; its result comes with receive. For commands that you wait for use exec.',
   permission: 'team:update',
   tier: 'user',
   effect: 'external',

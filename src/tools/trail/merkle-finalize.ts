@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'ledger',
   title: 'Finalise a session',
   description:
-    'Freeze an audit session: build the Merkle tree over its records and keep the root for good. Records after this are not in it. Use merkle_root to look without freezing.',
+    'Freeze an audit session: build the Merkle tree over its records and store the root permanently. Later records are not in it. Use merkle_root to read the root without freezing.',
   permission: 'trail:finalize',
   tier: 'user',
   effect: 'update',

@@ -6,11 +6,12 @@ export default defineTool({
   toolset: 'web',
   title: 'Fetch a page of the web',
   description:
-    'Fetch what is at an address of the web as text; pages come as Markdown unless you ask for their HTML. An error status is an error. To find addresses use web.search.',
+    'Fetch the content of a web address as text; pages come as Markdown unless you ask for their HTML. An error status is an error. To find addresses use web.search.',
   permission: 'web:read',
   tier: 'user',
   effect: 'read',
   openWorld: true,
+  trust: { source: 'untrusted', sends: true },
   idempotent: true,
   rate: 'default',
   skipJudge: true,

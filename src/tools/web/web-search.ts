@@ -11,6 +11,7 @@ export default defineTool({
   tier: 'user',
   effect: 'read',
   openWorld: true,
+  trust: { source: 'untrusted', sends: true },
   idempotent: true,
   rate: 'default',
   skipJudge: true,
@@ -19,7 +20,7 @@ export default defineTool({
   text: ({ result }) => result,
   input: z.strictObject({
     query: z.string().min(1).max(1_024).describe('What to look for.'),
-    max_results: z.int().min(1).max(100).default(10).describe('Results at most; never more than 20 are given.'),
+    max_results: z.int().min(1).max(100).default(10).describe('Maximum number of results; never more than 20.'),
   }),
   output: z.strictObject({
     result: z.string().describe('The results as a numbered list.'),

@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'workflows',
   title: 'Delete a workflow',
   description:
-    'Remove a workflow with all its versions. Executions that run go on; new ones are no longer possible. Use aegis.workflow.remove for the record of one execution.',
+    'Remove a workflow with all its versions. Running executions continue; new ones are no longer possible. Use aegis.workflow.remove for the record of one execution.',
   permission: 'workflow:delete',
   tier: 'operator',
   effect: 'delete',

@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'workflows',
   title: 'Demote a workflow',
   description:
-    'Make a workflow visible to fewer people: from all tenants to this one, or to one user. aegis.workflow.promote is the way back.',
+    'Make a workflow visible to fewer people: from all tenants to this one, or to one user. aegis.workflow.promote reverses it.',
   permission: 'workflow:promote',
   tier: 'system',
   effect: 'update',

@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'workflows',
   title: 'Generate a workflow',
   description:
-    'Have a workflow written and registered from an objective in plain words. Answers at once; wait with aegis.workflow.wait, whose blackboard then is the registered workflow with its id and manifest. Search with aegis.workflow.search first: one that exists is better than another.',
+    'Have a workflow written and registered from an objective in plain words. Answers at once; wait with aegis.workflow.wait, whose blackboard is the registered workflow with its id and manifest. Search with aegis.workflow.search first: an existing workflow is better than a new one.',
   permission: 'workflow:create',
   tier: 'user',
   effect: 'external',

@@ -9,7 +9,7 @@ export default defineTool({
   toolset: 'workflows',
   title: 'Read the events of an execution',
   description:
-    'Read what happened in a workflow execution, oldest first, page by page; total counts all events. Use aegis.workflow.status for how it stands.',
+    'Read what happened in a workflow execution, oldest first, page by page; total counts all events. Use aegis.workflow.status for its status.',
   permission: 'execution:read',
   tier: 'user',
   effect: 'read',

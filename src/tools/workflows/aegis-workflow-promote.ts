@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'workflows',
   title: 'Promote a workflow',
   description:
-    'Make a workflow visible to more people: from one user to the tenant, or to all tenants, which needs the operator tier. aegis.workflow.demote is the way back.',
+    'Make a workflow visible to more people: from one user to the tenant, or to all tenants, which needs the operator tier. aegis.workflow.demote reverses it.',
   permission: 'workflow:promote',
   tier: 'system',
   effect: 'update',

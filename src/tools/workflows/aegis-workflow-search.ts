@@ -20,7 +20,7 @@ export default defineTool({
     query: z.string().min(1).max(1000).describe('What the workflow should do, in plain words.'),
     tenant_id: workflowParams.tenant,
     limit: params.limit(10, 100),
-    min_score: z.number().min(0).max(1).default(0.3).describe('Least score, from 0 to 1.'),
+    min_score: z.number().min(0).max(1).default(0.3).describe('Minimum score, from 0 to 1.'),
     labels: z.record(z.string().max(128), z.string().max(256)).optional().describe('Labels that must all match.'),
     include_platform_templates: z.boolean().default(true).describe('Whether those that come with the platform count.'),
   }),

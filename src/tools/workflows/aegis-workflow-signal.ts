@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'workflows',
   title: 'Answer an execution that waits',
   description:
-    'Send a person’s answer to a workflow execution that waits in a Human state. aegis.workflow.status has the question and the answers that lead on; another answer is refused, and the run goes on waiting. Agents and runs are refused: a person must answer.',
+    'Send a person’s answer to a workflow execution that waits in a Human state. aegis.workflow.status has the question and the accepted answers; any other answer is refused, and the run keeps waiting. Agents and runs are refused: a person must answer.',
   permission: 'execution:signal',
   tier: 'user',
   effect: 'update',

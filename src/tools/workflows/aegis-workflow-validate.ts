@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'workflows',
   title: 'Check a workflow manifest',
   description:
-    'Check a workflow manifest by rules and say all that is wrong with it, without registering anything. Warnings name old spellings, states that nothing reaches and circles without a way out.',
+    'Check a workflow manifest and list everything that is wrong with it, without registering anything. Warnings name old spellings, unreachable states and cycles without an exit.',
   permission: 'workflow:read',
   tier: 'user',
   effect: 'read',

@@ -8,7 +8,7 @@ export default defineTool({
   toolset: 'workspaces',
   title: 'Manage background jobs',
   description:
-    'Start a shell command that goes on by itself, poll its output while it runs, kill it, list the jobs of a workspace, or remove a finished one. Jobs survive a restart of the server; stopping the workspace ends them. For a short command use exec.',
+    'Start a shell command that runs in the background, poll its output while it runs, kill it, list the jobs of a workspace, or remove a finished one. Jobs survive a restart of the server; stopping the workspace ends them. For a short command use exec.',
   permission: 'workspace:exec',
   tier: 'user',
   effect: 'external',
@@ -72,7 +72,7 @@ export default defineTool({
     stderr: z.string().optional(),
     cursor: z.string().optional().describe('For the next poll.'),
     more: z.boolean().optional().describe('There is more already; poll again at once.'),
-    skipped_stdout_bytes: z.int().optional().describe('Fell out of the kept log before they were asked for.'),
+    skipped_stdout_bytes: z.int().optional().describe('Dropped from the log before they were read.'),
     skipped_stderr_bytes: z.int().optional(),
     jobs: z.array(z.strictObject(workspaceFields.job)).optional(),
   }),

@@ -8,7 +8,7 @@ export default defineTool({
   toolset: 'workspaces',
   title: 'Show changes',
   description:
-    'Show what changed in a repository of a workspace and is not committed: unstaged changes, or the staged ones. What looks like a secret reads [redacted]. Use git_status for the list of files, untracked ones included.',
+    'Show what changed in a repository of a workspace and is not committed: unstaged changes, or the staged ones. Text that looks like a secret is replaced by [redacted]. Use git_status for the list of files, untracked ones included.',
   permission: 'workspace:exec',
   tier: 'user',
   effect: 'read',

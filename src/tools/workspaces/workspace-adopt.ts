@@ -15,7 +15,7 @@ export default defineTool({
   toolset: 'workspaces',
   title: 'Adopt orphaned workspaces',
   description:
-    'Become the owner of a workspace whose owner is gone: a key that was revoked or has expired. For administrators, and for a key that has the same name and at least the same rights. Without workspace_id, of all such workspaces, as far as your quota allows. See workspace_list.',
+    'Become the owner of a workspace whose owner was revoked: a key that was revoked or has expired. For administrators, and for a key that has the same name and at least the same rights. Without workspace_id, of all such workspaces, as far as your quota allows. See workspace_list.',
   permission: 'workspace:update',
   tier: 'user',
   effect: 'update',
@@ -27,7 +27,7 @@ export default defineTool({
     workspace_id: workspaceParams.workspaceId
       .optional()
       .describe('Workspace id or name; all orphaned ones when left out.'),
-    force: z.boolean().optional().describe('For administrators: also from an owner who is still there.'),
+    force: z.boolean().optional().describe('For administrators: also from an owner who is still active.'),
   }),
   output: z.strictObject({
     workspace_id: z.string().optional(),

@@ -9,7 +9,7 @@ export default defineTool({
   toolset: 'workspaces',
   title: 'Create a workspace',
   description:
-    'Create and start an isolated workspace: a file system, processes and a network of its own, without a way to the internet unless allowed. Run commands in it with exec, keep states with snapshot, copy it with workspace_fork, and remove it with workspace_destroy.',
+    'Create and start an isolated workspace: a file system, processes and a network of its own, without internet access unless allowed. Run commands in it with exec, keep states with snapshot, copy it with workspace_fork, and remove it with workspace_destroy.',
   permission: 'workspace:create',
   tier: 'user',
   effect: 'external',

@@ -51,8 +51,8 @@ function descriptionOf(schema: JsonSchema, root: JsonSchema): string {
 }
 
 /** Variants of one object are laid over each other; a parameter is required only if every variant requires it. */
-function parametersOf(given: JsonSchema, root: JsonSchema, depth: number): Parameter[] {
-  const schema = resolveReference(given, root)
+function parametersOf(written: JsonSchema, root: JsonSchema, depth: number): Parameter[] {
+  const schema = resolveReference(written, root)
   if (schema === undefined || depth > 4) return []
   const found = new Map<string, Parameter>()
   const add = (parameter: Parameter) => {
@@ -80,8 +80,8 @@ function parametersOf(given: JsonSchema, root: JsonSchema, depth: number): Param
   return [...found.values()].sort((a, b) => Number(b.required) - Number(a.required) || (a.name < b.name ? -1 : 1))
 }
 
-function typeOf(given: JsonSchema, context: Context): string {
-  const schema = resolveReference(given, context.root)
+function typeOf(written: JsonSchema, context: Context): string {
+  const schema = resolveReference(written, context.root)
   if (schema === undefined) return 'any'
   if (Array.isArray(schema['enum'])) return nullable(enumOf(schema['enum']), schema)
   if (Object.hasOwn(schema, 'const')) return enumOf([schema['const']])

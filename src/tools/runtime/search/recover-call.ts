@@ -40,20 +40,20 @@ const SUGGESTED_MAX = 3
 type Arguments = Readonly<Record<string, unknown>>
 
 export function recoverCall(raw: unknown, targets: CallTargets): RecoveredCall {
-  const given = typeof raw === 'string' ? parseObject(raw) : raw
-  if (!isArguments(given))
+  const input = typeof raw === 'string' ? parseObject(raw) : raw
+  if (!isArguments(input))
     throw invalid(
       'arguments',
       'must be an object with tool_name and tool_args',
       `Send {"tool_name": "…", "tool_args": {…}}`,
     )
   const warnings: string[] = []
-  const { key, glued, name } = chooseTool(given, targets, warnings)
+  const { key, glued, name } = chooseTool(input, targets, warnings)
   const schema = targets.inputSchemaOf(name) ?? {}
-  const strays = Object.keys(given).filter((other) => other !== key)
-  const container = chooseContainer(given, strays, schema, warnings)
+  const strays = Object.keys(input).filter((other) => other !== key)
+  const container = chooseContainer(input, strays, schema, warnings)
   const stray = Object.fromEntries(
-    strays.filter((other) => other !== container.key).map((other) => [other, given[other]]),
+    strays.filter((other) => other !== container.key).map((other) => [other, input[other]]),
   )
   let args = container.args
   if (glued.args !== undefined && Object.keys(glued.args).length > 0) {
@@ -68,14 +68,14 @@ export function recoverCall(raw: unknown, targets: CallTargets): RecoveredCall {
 type ChosenTool = Readonly<{ key: string; glued: GluedCall; name: string }>
 
 /** `tool_name` decides when present; otherwise the one alias key whose value is a tool. */
-function chooseTool(given: Arguments, targets: CallTargets, warnings: string[]): ChosenTool {
-  const texts = nameKeys.filter((key) => typeof given[key] === 'string' && (given[key] as string).trim() !== '')
+function chooseTool(input: Arguments, targets: CallTargets, warnings: string[]): ChosenTool {
+  const texts = nameKeys.filter((key) => typeof input[key] === 'string' && (input[key] as string).trim() !== '')
   const first = texts[0]
   if (first === undefined) {
     throw invalid('tool_name', 'is required: the name of the tool to run, as a string', 'Use search_tools to find it')
   }
   const read = texts.map((key) => {
-    const text = given[key] as string
+    const text = input[key] as string
     const glued = targets.names.has(text) ? { name: text } : splitGluedCall(text)
     return { key, glued, name: resolveName(glued.name, targets) }
   })
@@ -105,30 +105,30 @@ function chooseTool(given: Arguments, targets: CallTargets, warnings: string[]):
   return { key, glued, name }
 }
 
-function resolveName(given: string, targets: CallTargets): string | undefined {
+function resolveName(input: string, targets: CallTargets): string | undefined {
   const { names } = targets
-  for (const spelling of [given, given.replace(prefixes, '')]) {
+  for (const spelling of [input, input.replace(prefixes, '')]) {
     if (spelling === self) return undefined
     if (names.has(spelling)) return spelling
     const documented = targets.documentedNameOf?.(spelling)
     if (documented !== undefined && documented !== self && names.has(documented)) return documented
   }
-  const wanted = given.replace(prefixes, '')
+  const wanted = input.replace(prefixes, '')
   if (squashName(wanted) === '') return undefined
   const equal = names.spelledLike(wanted).filter((name) => name !== self)
   return equal.length === 1 ? equal[0] : undefined
 }
 
-function unknownTool(given: string, names: KnownNames): AppError {
+function unknownTool(input: string, names: KnownNames): AppError {
   const nearest = names
-    .nearest(given.replace(prefixes, ''), SUGGESTED_MAX + 1)
+    .nearest(input.replace(prefixes, ''), SUGGESTED_MAX + 1)
     .filter((name) => name !== self)
     .slice(0, SUGGESTED_MAX)
   const suggestion = nearest.length > 0 ? ` Nearest: ${nearest.join(', ')}.` : ''
   return new AppError(
     'ERR_UNKNOWN_TOOL',
-    `tool_name: no tool is called ${displayed(given)}.${suggestion} Use search_tools to find the exact name.`,
-    { field: 'tool_name', given: given.slice(0, displayedCharactersMax), nearest },
+    `tool_name: no tool is called ${displayed(input)}.${suggestion} Use search_tools to find the exact name.`,
+    { field: 'tool_name', given: input.slice(0, displayedCharactersMax), nearest },
   )
 }
 
@@ -139,7 +139,7 @@ type Container = Readonly<{ key: string | undefined; args: Arguments; filled: bo
  * the target itself, and even then when it holds all that the target requires and nothing else at top level would.
  */
 function chooseContainer(
-  given: Arguments,
+  input: Arguments,
   strays: readonly string[],
   schema: JsonSchema,
   warnings: string[],
@@ -148,10 +148,10 @@ function chooseContainer(
   const parameters = new Set(parameterNames(schema))
   const key = argumentKeys.find((candidate) => {
     if (!strays.includes(candidate)) return false
-    return candidate === 'tool_args' || isContainer(given[candidate], candidate, parameters, requiredNames(schema))
+    return candidate === 'tool_args' || isContainer(input[candidate], candidate, parameters, requiredNames(schema))
   })
   if (key === undefined) return none
-  const value = given[key]
+  const value = input[key]
   if (value === null || value === undefined || (typeof value === 'string' && value.trim() === ''))
     return { ...none, key }
   let args = isArguments(value) ? value : typeof value === 'string' ? parseTwice(value) : undefined

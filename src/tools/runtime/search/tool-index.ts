@@ -18,7 +18,7 @@ import { createVectorTable } from './vector-table.ts'
  * 2. The same index and request always give the same answer: ties are settled by name.
  * 3. Of several tools with one name the first counts.
  */
-export type ToolSource = 'archestra' | 'mcp' | 'agent_delegation'
+type ToolSource = 'archestra' | 'mcp' | 'agent_delegation'
 export type SearchableTool = Readonly<{
   name: string
   /** How some callers' lists spell the name, where that differs; a pattern may be for either. */
@@ -31,7 +31,7 @@ export type SearchableTool = Readonly<{
   /** What people say who need it: found like its description, and never shown. */
   usersSay?: readonly string[]
 }>
-export type FoundTool = Readonly<{
+type FoundTool = Readonly<{
   toolName: string
   description: string | null
   source: ToolSource
@@ -67,7 +67,7 @@ const rules = { fields, saturation: 3 } as const
 
 type Entry = Readonly<{ tool: SearchableTool; found: () => FoundTool }>
 
-export type IndexOptions = Readonly<{
+type IndexOptions = Readonly<{
   language?: QueryLanguage
   vectors?: ReadonlyMap<string, readonly Int8Array[]>
 }>
@@ -115,7 +115,7 @@ function* indexSteps(
     const top =
       asked === undefined
         ? topScores(byWords.scores, limit)
-        : rankByMeaning(meaningOfAll(asked), visible, byWords, query, limit)
+        : rankByMeaning(meaningOfAll(asked), visible, byWords, query, limit, namedIn(entries, query))
     return { ...top, plan: byWords.plan }
   }
   return {
@@ -172,6 +172,7 @@ function rankByMeaning(
   { scores, isNamed }: WordScores,
   query: string,
   limit: number,
+  exact: number,
 ): TopScores {
   const words = new Float64Array(scores.length)
   for (const [rank, index] of topScores(scores, RANKED_MAX).first.entries()) {
@@ -185,7 +186,15 @@ function rankByMeaning(
     // What matches by a word alone that is far down still counts as found.
     fused[index] = isNamed[index] ? NAMED + words[index]! : Math.max(Number.MIN_VALUE, scoreOf(meaning, words[index]!))
   }
+  // Names that differ in their endings alone are named by the same words.
+  if (exact !== -1 && visible[exact]) fused[exact] = 2 * NAMED
   return topScores(fused, limit)
+}
+
+/** The tool whose whole name the query is; -1 if it is none. */
+function namedIn(entries: readonly Entry[], query: string): number {
+  const name = query.trim()
+  return entries.findIndex(({ tool }) => tool.name === name || tool.safeName === name)
 }
 
 function uniqueByName(tools: Iterable<SearchableTool>): SearchableTool[] {

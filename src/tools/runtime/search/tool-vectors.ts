@@ -28,14 +28,14 @@ export async function vectorsOfTools(
   const texts = tools.map(toolTexts)
   const digests = texts.map((own) => digestOf(embedder.model, own))
   const shippedOnes = tools.map(({ name }, index) => shippedFor(shipped, name, digests[index]!))
-  const kept = shippedOnes.map((vectors, index) => vectors ?? known.get(digests[index]!))
-  const missing = texts.filter((_, index) => kept[index] === undefined).flat()
+  const cached = shippedOnes.map((vectors, index) => vectors ?? known.get(digests[index]!))
+  const missing = texts.filter((_, index) => cached[index] === undefined).flat()
   const made: Int8Array[] = []
   for (let start = 0; start < missing.length; start += limits.embeddingBatchMax) {
     const batch = await embedder.embed(missing.slice(start, start + limits.embeddingBatchMax), signal)
     made.push(...batch.map(quantised))
   }
-  const all = kept.map((vectors, index) => vectors ?? made.splice(0, texts[index]!.length))
+  const all = cached.map((vectors, index) => vectors ?? made.splice(0, texts[index]!.length))
   known.clear()
   for (const [index, vectors] of all.entries())
     if (shippedOnes[index] === undefined) known.set(digests[index]!, vectors)

@@ -2,7 +2,7 @@ import { meaningOf } from '../../../kernel/hybrid-rank.ts'
 import { createInt8Product } from '../../../kernel/int8-product.ts'
 
 /** The meaning of each document for a query, in order: a likeness from 0 to 1. A document without vectors has 0. */
-export type MeaningOfAll = (query: Float32Array) => Float64Array
+type MeaningOfAll = (query: Float32Array) => Float64Array
 
 const BYTE_MAX = 127
 /** Products with bytes stay below 31 bits for vectors of up to 8,192 numbers. */

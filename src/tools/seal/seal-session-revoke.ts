@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'identity',
   title: 'Revoke a SEAL session',
   description:
-    'End a SEAL session at once: no call that is signed in it is taken any more. Your own, or any of the tenant for administrators. Revoking again changes nothing. To end all sessions of an API key, revoke the key with api_key_revoke.',
+    'End a SEAL session at once: calls signed in it are no longer accepted. Your own, or any of the tenant for administrators. Revoking again changes nothing. To end all sessions of an API key, revoke the key with api_key_revoke.',
   permission: 'seal:delete',
   tier: 'user',
   effect: 'delete',

@@ -39,7 +39,7 @@ export type ResolvedAgent = Readonly<{
   manifest: AgentManifest
 }>
 
-export type RegistryDeps = Readonly<{
+type RegistryDeps = Readonly<{
   store: AgentStore
   profiles: ProfileStore
   sharing: ProfileService
@@ -57,9 +57,9 @@ export type RegistryDeps = Readonly<{
   sizeProblem: RecordDeps['sizeProblem']
 }>
 
-export type AgentRegistry = ReturnType<typeof createAgentRegistry>
+export type AgentService = ReturnType<typeof createAgentService>
 
-export function createAgentRegistry(deps: RegistryDeps) {
+export function createAgentService(deps: RegistryDeps) {
   const { store, templates } = deps
 
   const access = createAgentAccess(deps)
@@ -212,7 +212,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
   }
 }
 
-export type AgentRow = Readonly<{
+type AgentRow = Readonly<{
   id: string
   name: string
   version: string

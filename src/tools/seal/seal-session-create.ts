@@ -8,7 +8,7 @@ const claim = (description: string) => z.string().min(1).max(256).optional().des
 export default defineTool({
   name: 'seal_session_create',
   toolset: 'identity',
-  title: 'Begin a SEAL session',
+  title: 'Start a SEAL session',
   description:
     'Attest a caller from outside: give its Ed25519 public key and get a token for calls that it signs itself (POST /v1/seal/invoke). A session lasts an hour, never has more rights than your own identity, and is narrowed by its security context. Programs mostly use POST /v1/seal/attest instead; for a long-lived credential use api_key_create.',
   permission: 'seal:create',

@@ -10,7 +10,7 @@ export type Move =
   | Readonly<{ done: string }>
 
 /** Counts visits, so that a pipeline that never gets it right ends. */
-export function createTurns() {
+export function createVisitCounter() {
   const visits = new Map<IntentState, number>()
   let transitions = 0
   return {
@@ -18,8 +18,8 @@ export function createTurns() {
     /** The number of the visit, or why there is none. */
     enter(state: IntentState): Readonly<{ visit: number }> | Readonly<{ refused: string }> {
       const visit = (visits.get(state) ?? 0) + 1
-      if (visit > VISITS_MAX) return { refused: `${state} was tried ${VISITS_MAX} times, which is the most` }
-      if (transitions >= TRANSITIONS_MAX) return { refused: `there were ${TRANSITIONS_MAX} steps, which is the most` }
+      if (visit > VISITS_MAX) return { refused: `${state} was tried ${VISITS_MAX} times, which is the limit` }
+      if (transitions >= TRANSITIONS_MAX) return { refused: `there were ${TRANSITIONS_MAX} steps, which is the limit` }
       visits.set(state, visit)
       transitions++
       return { visit }

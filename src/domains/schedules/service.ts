@@ -6,7 +6,7 @@ import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import type { Schedule, ScheduleStore, SubjectKind } from './ports.ts'
 
-export type ScheduleRegistryDeps = Readonly<{
+type ScheduleServiceDeps = Readonly<{
   store: ScheduleStore
   kind: SubjectKind
   /** The field of the manifest and the permission that the runs need, for a caller that is refused. */
@@ -24,10 +24,10 @@ export type ScheduleRegistryDeps = Readonly<{
 type SettingCall = Pick<Call, 'write' | 'principal' | 'nowMs' | 'record'>
 type Subject = Readonly<{ tenant: TenantId; id: string }>
 
-export type ScheduleRegistry = ReturnType<typeof createScheduleRegistry>
+export type ScheduleService = ReturnType<typeof createScheduleService>
 
 /** What the registry of agents or of workflows says when it changes one, in the same transaction. */
-export function createScheduleRegistry(deps: ScheduleRegistryDeps) {
+export function createScheduleService(deps: ScheduleServiceDeps) {
   const { store, kind, ownerOf, changed } = deps
 
   async function remove(call: SettingCall, { tenant, id }: Subject): Promise<void> {
@@ -96,21 +96,23 @@ const lastingPart = ({
   conversationId: _conversation,
   executionId: _execution,
   sealSessionId: _session,
+  mcpSessionId: _connection,
+  runRootId: _root,
   workspaceId: _workspace,
   newNamesOnly,
   ...rest
 }: Principal): Principal => (newNamesOnly === true ? { ...rest, tier: 'user' } : rest)
 
-const tooOften = ({ field, floorMs }: ScheduleRegistryDeps, gapMs: number): AppError =>
+const tooOften = ({ field, floorMs }: ScheduleServiceDeps, gapMs: number): AppError =>
   new AppError(
     'ERR_INVALID_INPUT',
     `${field}: runs must be at least ${floorMs / 1_000} s apart, and two of these are ${gapMs / 1_000} s apart. Choose rarer times, or have executions.schedule_floor_secs lowered.`,
     { field, constraint: `at least ${floorMs / 1_000} s apart` },
   )
 
-const mayNotStart = ({ field, permission }: ScheduleRegistryDeps): AppError =>
+const mayNotStart = ({ field, permission }: ScheduleServiceDeps): AppError =>
   new AppError(
     'ERR_PERMISSION_DENIED',
-    `${field}: its runs would be yours, and you may not start them; leave ${field} out, or have ${permission} granted`,
+    `${field}: its runs would be started as you, and you may not start them; leave ${field} out, or ask for the permission ${permission}`,
     { field, permission },
   )

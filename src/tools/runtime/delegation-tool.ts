@@ -1,0 +1,68 @@
+import { z } from 'zod'
+import type { OfferedAgent } from '../../contract/gateway-directory.ts'
+import { limits } from '../../contract/limits.ts'
+import type { CatalogTool } from './catalog.ts'
+import type { LoadedTool, ToolDeclaration } from './define-tool.ts'
+import type { ListedTool } from './tool-host.ts'
+
+const input = z.strictObject({
+  message: z.string().trim().min(1).max(limits.delegatedMessageCharsMax).describe('What to do.'),
+})
+const inputSchema = {
+  type: 'object',
+  properties: {
+    message: { type: 'string', minLength: 1, maxLength: limits.delegatedMessageCharsMax, description: 'What to do.' },
+  },
+  required: ['message'],
+  additionalProperties: false,
+} as const
+
+/**
+ * A sub-agent of the agent at whose address a caller is, as a tool. Whether the caller sees the sub-agent is asked when the view is made, at
+ * each request, and again when the execution is started.
+ */
+export function delegationTool(
+  parentId: string,
+  { id, toolName, displayName, description }: OfferedAgent,
+): CatalogTool {
+  const title = `Delegate to ${displayName}`
+  const about = `Delegate a task to the agent ${displayName} and get its answer.${description === null ? '' : ` ${description}`}`
+  const definition: ToolDeclaration = {
+    name: toolName,
+    toolset: 'executions',
+    title,
+    description: about,
+    permission: 'agent:execute',
+    tier: 'user',
+    effect: 'external',
+    idempotent: false,
+    rate: 'exec',
+    skipJudge: false,
+    audit: 'digest',
+    raw: true,
+    long: true,
+  }
+  const listed: ListedTool = {
+    name: toolName,
+    title,
+    description: about,
+    inputSchema,
+    annotations: { title, readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
+  }
+  const run: LoadedTool['run'] = async (args, { executions, call }) => {
+    const { message } = args as z.output<typeof input>
+    const text = await executions.delegate(call, { agent_id: id, parent_id: parentId, message })
+    return { content: [{ type: 'text', text }] }
+  }
+  return {
+    name: toolName,
+    safeName: toolName,
+    definition,
+    listed,
+    listedSafe: listed,
+    parameters: new Set(['message']),
+    required: ['message'],
+    nullable: new Set(),
+    load: () => ({ name: toolName, input, run }),
+  }
+}

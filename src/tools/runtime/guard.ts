@@ -1,0 +1,262 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Decision } from '../../contract/decision.ts'
+import { limits } from '../../contract/limits.ts'
+import type { RawAnswer } from '../../contract/raw-answer.ts'
+import type { Sanitiser } from '../../contract/sanitiser.ts'
+import type {
+  InvocationVerdict,
+  PolicySubject,
+  PolicyTool,
+  ResultVerdict,
+  ToolPolicies,
+} from '../../contract/tool-policies.ts'
+import type { ContextKey, TaintCause, Trust } from '../../contract/trust.ts'
+import type { PolicyEvaluator } from '../../domains/security-contexts/policy-evaluator.ts'
+import type { Governed } from '../../domains/security-contexts/read-access-request.ts'
+import type { CatalogTool } from './catalog.ts'
+import type { CallRules, ToolDeclaration } from './define-tool.ts'
+import type { Invocation } from './stages.ts'
+
+/** A context that the call makes untrusted; written with the entry of the call. */
+export type Taint = Readonly<{ context: ContextKey; cause: TaintCause }>
+
+export type GuardDeps = Readonly<{
+  /** Security contexts. */
+  policies: PolicyEvaluator
+  /** Absent where nothing is stored. */
+  toolPolicies?: ToolPolicies | undefined
+  trust?: Trust | undefined
+  sanitiser?: Pick<Sanitiser, 'sanitise'> | undefined
+}>
+
+/**
+ * What rules say of a call and of its answer: the security contexts of the caller, and the policies of the tenant for the tool.
+ * Of several refusals the most special one is told: a policy with conditions, then a security context, then the default policy of
+ * the tool, then the governance.
+ */
+export function createGuard({ policies, toolPolicies, trust, sanitiser }: GuardDeps) {
+  function judge(invocation: Invocation, tool: PolicyTool): InvocationVerdict | Promise<InvocationVerdict> {
+    const { principal } = invocation.caller
+    const judged = (isUntrusted: boolean) =>
+      toolPolicies!.judgeCall(subjectOf(invocation, isUntrusted), tool, invocation.input)
+    const needsTrust = toolPolicies!.needsTrust(principal.tenant, tool)
+    if (needsTrust === false) return judged(false)
+    if (needsTrust === true) {
+      const isUntrusted = trust!.isUntrusted(principal)
+      return isUntrusted instanceof Promise ? isUntrusted.then(judged) : judged(isUntrusted)
+    }
+    return needsTrust.then(async (needed) => judged(needed && (await trust!.isUntrusted(principal))))
+  }
+
+  function admit(invocation: Invocation): void {
+    const { name, definition } = invocation.tool!
+    try {
+      invocation.release = policies.admit({
+        principal: invocation.caller.principal,
+        tool: name,
+        governed: governedOf(definition, invocation.rules!),
+        input: invocation.input as Readonly<Record<string, unknown>>,
+      })
+    } catch (error) {
+      if (error instanceof AppError) invocation.decisions.push(denial(error))
+      throw error
+    }
+  }
+
+  function enforce(invocation: Invocation, tool: PolicyTool, verdict: InvocationVerdict): void {
+    invocation.decisions.push(...verdict.trace)
+    const isDenied = verdict.action !== 'allow'
+    if (isDenied && verdict.specificity === 'conditions') throw denied(invocation, tool, verdict)
+    admit(invocation)
+    if (isDenied) throw denied(invocation, tool, verdict)
+  }
+
+  /** A result that is not trusted makes the context of the caller untrusted; one that is blocked is not shown either. */
+  async function judgeResult(invocation: Invocation, tool: PolicyTool, verdict: ResultVerdict): Promise<void> {
+    invocation.decisions.push(...verdict.trace)
+    if (verdict.action === 'trusted') return
+    if (verdict.action === 'sanitise' && (await isSanitised(invocation, tool, verdict))) return
+    const { principal } = invocation.caller
+    const context = trust!.contextOf(principal)
+    if (!(await trust!.isTainted(principal.tenant, context))) {
+      const { policy } = verdict
+      const cause = {
+        kind: 'tool_result',
+        tool: tool.name,
+        callId: invocation.callId,
+        ...(policy && { policy }),
+      } as const
+      invocation.taints.push({ context, cause })
+    }
+    if (verdict.action === 'block') invocation.blocked = blocked(tool, verdict)
+  }
+
+  /**
+   * The summary takes the place of the result, which is then trusted. If there is none, the result is not shown, and counts as
+   * untrusted. What is written in one transaction with the record is never sanitised: models are not asked while others wait.
+   */
+  async function isSanitised(invocation: Invocation, tool: PolicyTool, verdict: ResultVerdict): Promise<boolean> {
+    const { signal, caller, rules, output } = invocation
+    const isOutside = rules!.effect === 'read' || rules!.effect === 'external'
+    try {
+      if (sanitiser === undefined || !isOutside) throw new AppError('ERR_MODEL_UNAVAILABLE', 'it cannot be sanitised')
+      const decision = `${caller.principal.tenant}/${verdict.policy}@${toolPolicies!.versionOf(caller.principal.tenant)}`
+      const { text } = await sanitiser.sanitise({ decision, result: resultText(output), purpose: null, signal })
+      show(invocation, tool, text)
+      return true
+    } catch (error) {
+      if (signal.aborted || !(error instanceof AppError)) throw error
+      invocation.decisions.push({ stage: 'trusted-data', verdict: 'deny', reason: error.code })
+      invocation.blocked = blocked(tool, { ...verdict, reason: 'it could not be sanitised' })
+      return false
+    }
+  }
+
+  return {
+    async taint(...args: Parameters<Trust['taint']>): Promise<void> {
+      await trust?.taint(...args)
+    },
+
+    beforeCall(invocation: Invocation): void | Promise<void> {
+      if (toolPolicies === undefined) return admit(invocation)
+      const tool = policyToolOf(invocation.tool!)
+      const verdict = judge(invocation, tool)
+      return verdict instanceof Promise
+        ? verdict.then((made) => enforce(invocation, tool, made))
+        : enforce(invocation, tool, verdict)
+    },
+
+    afterCall(invocation: Invocation): void | Promise<void> {
+      if (toolPolicies === undefined) return
+      const tool = policyToolOf(invocation.tool!)
+      const verdict = toolPolicies.judgeResult(subjectOf(invocation, false), tool, invocation.output)
+      if (verdict instanceof Promise) return verdict.then((made) => judgeResult(invocation, tool, made))
+      if (verdict.action !== 'trusted') return judgeResult(invocation, tool, verdict)
+      invocation.decisions.push(...verdict.trace)
+    },
+
+    /**
+     * What a caller does in a workspace carries trust both ways. A caller that reads in one that is tainted has read what anybody may
+     * have written; what an untrusted caller may change there is tainted before it is changed.
+     */
+    async enterWorkspace(
+      invocation: Invocation,
+      workspaceId: string,
+      write: (taint: Taint) => Promise<void>,
+    ): Promise<void> {
+      if (trust === undefined) return
+      const { principal } = invocation.caller
+      const { tenant } = principal
+      const workspace: ContextKey = `workspace:${workspaceId}`
+      const own = trust.contextOf(principal)
+      const { callId } = invocation
+      const tool = invocation.tool!.name
+      invocation.entered.add(workspaceId)
+      if ((await trust.isTainted(tenant, workspace)) && !(await trust.isTainted(tenant, own)))
+        await write({ context: own, cause: { kind: 'workspace', tool, callId, from: workspace } })
+      const isWriting = invocation.rules!.effect !== 'read'
+      if (!isWriting || !(await trust.isUntrusted(principal))) return
+      // Those that it entered before, when it was still trusted, can be changed by it too.
+      for (const id of invocation.entered) {
+        if (await trust.isTainted(tenant, `workspace:${id}`)) continue
+        await write({ context: `workspace:${id}`, cause: { kind: 'inherited', tool, callId, from: own } })
+      }
+    },
+  }
+}
+
+export type Guard = ReturnType<typeof createGuard>
+
+type KnownTool = PolicyTool & Readonly<{ id: string }>
+const policyTools = new WeakMap<CatalogTool, KnownTool>()
+
+/** A tool as policies know it: by its own id if it is of another server, else by its name. */
+export function policyToolOf(tool: CatalogTool): KnownTool {
+  let known = policyTools.get(tool)
+  if (known === undefined) {
+    const { name, upstream, definition } = tool
+    known =
+      upstream === undefined
+        ? {
+            id: definition.aliasOf ?? name,
+            name,
+            origin: 'platform',
+            ...(definition.trust && { builtIn: definition.trust }),
+          }
+        : { id: upstream.id, name, origin: 'upstream' }
+    policyTools.set(tool, known)
+  }
+  return known
+}
+
+function subjectOf({ caller: { principal, transport } }: Invocation, isUntrusted: boolean): PolicySubject {
+  const profile = principal.gateway ?? principal.agent
+  return { principal, origin: transport, isUntrusted, ...(profile !== undefined && { profile }) }
+}
+
+function denial({ code, details }: AppError): Decision {
+  const { security_context: policy, violation } = details
+  return {
+    stage: 'invocation-policy',
+    verdict: 'deny',
+    ...(typeof policy === 'string' ? { policy } : {}),
+    reason: typeof violation === 'string' ? violation : code,
+  }
+}
+
+function denied({ input }: Invocation, { name }: PolicyTool, verdict: InvocationVerdict): AppError {
+  const { policy, reason, becauseUntrusted, specificity } = verdict
+  const by = policy === undefined ? 'by the governance of this server' : `by the policy ${policy}`
+  const allowed = becauseUntrusted
+    ? 'The same call in a context that has read nothing untrusted; a person can look at this one with context_trust_get and clear it with context_trust_clear.'
+    : specificity === 'conditions'
+      ? 'A call with arguments that the policy does not match; get_tool_invocation_policy shows its conditions.'
+      : 'Nothing of this tool, unless a policy with conditions allows the call.'
+  const said = `'${name}' is denied ${by}. Its reason: ${reason}.`
+  return new AppError('ERR_POLICY_DENIED', `${said} Go on without this call.`, {
+    tool: name,
+    ...(policy !== undefined && { policy }),
+    reason,
+    context: becauseUntrusted ? 'untrusted' : 'any',
+    allowed,
+    archestraError: {
+      type: 'policy_denied',
+      message: said,
+      toolName: name,
+      ...(isSmall(input) && { input: input as Record<string, unknown> }),
+      reason,
+      reasonType: becauseUntrusted ? 'sensitive_context' : 'generic',
+    },
+  } as ConstructorParameters<typeof AppError>[2])
+}
+
+/** A tool that promises a structure cannot keep the promise with a sentence, so that is said as a failure. */
+function show(invocation: Invocation, { name }: PolicyTool, text: string): void {
+  const summary = `The result of '${name}' is not shown, because a policy has it sanitised. A summary, in words of a model that did not see it: ${text}`
+  const { definition, upstream } = invocation.tool!
+  if (definition.raw === true && upstream?.outputSchema === undefined) {
+    invocation.output = { content: [{ type: 'text', text: summary }] } satisfies RawAnswer
+  } else {
+    invocation.blocked = { code: 'ERR_RESULT_SANITISED', message: summary, details: { tool: name, summary: text } }
+  }
+}
+
+/** What the quarantined model reads: the texts of content as they are, everything else as JSON. */
+function resultText(output: unknown): string {
+  const { content, structuredContent } = (output ?? {}) as Partial<RawAnswer>
+  if (!Array.isArray(content)) return JSON.stringify(output) ?? ''
+  const texts = content.map((block) => (typeof block['text'] === 'string' ? block['text'] : JSON.stringify(block)))
+  return [...texts, ...(structuredContent === undefined ? [] : [JSON.stringify(structuredContent)])].join('\n')
+}
+
+const isSmall = (input: unknown): boolean => (JSON.stringify(input)?.length ?? 0) <= limits.deniedInputBytesMax
+
+const blocked = ({ name }: PolicyTool, { policy, reason }: ResultVerdict) => ({
+  code: 'ERR_POLICY_DENIED' as const,
+  message: `'${name}' was called, and its result is blocked by a policy. Its reason: ${reason}. Do not call it again for the same.`,
+  details: { tool: name, reason, ...(policy !== undefined && { policy }), blocked: 'result' },
+})
+
+/** A tool that runs commands and does not say which of its arguments they are cannot be held against a list of them. */
+export const governedOf = ({ governed }: ToolDeclaration, { permission }: CallRules): Governed | undefined =>
+  governed ?? (permission === 'workspace:exec' ? { opaque: 'commands' } : undefined)
