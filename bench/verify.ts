@@ -79,6 +79,7 @@ try {
   await finished(out)
   records.length = 0
 
+  const fromMicros = Number(process.hrtime.bigint() / 1000n)
   const rates: number[] = []
   const cpuRates: number[] = []
   for (let round = 0; round < 3; round++) {
@@ -99,6 +100,7 @@ try {
       megabytes: Math.round(megabytes),
       records_per_second: rates.map(Math.round),
       records_per_cpu_second: cpuRates.map(Math.round),
+      from_micros: fromMicros,
     })}\n`,
   )
 } finally {

@@ -28,6 +28,7 @@ async function opened(
   port: number,
   connect: (server: Awaited<ReturnType<typeof startHttp>>) => Promise<Turn>,
   path = '/mcp',
+  dataDirectory = '',
 ): Promise<Contender> {
   const before = processesNow()
   const server = await startHttp(launch, port, path)
@@ -37,7 +38,9 @@ async function opened(
       await turn.connection.close()
       await server.stop()
     }
-    return { ...turn, name: launch.name, processes: processesSince(before, mark), stop }
+    // The supervisor of workspaces is started apart, with the data directory in its environment.
+    const own = { pid: turn.connection.pid, mark: dataDirectory, except: mark }
+    return { ...turn, name: launch.name, processes: processesSince(before, own), stop }
   } catch (error) {
     await server.stop()
     throw error
@@ -60,7 +63,8 @@ async function ready(connection: Connection, body: string): Promise<Turn> {
 
 async function ours(bench: Bench): Promise<Contender> {
   const port = await freePort()
-  const launch = castellan.http!(await newDirectory(bench), port)
+  const directory = await newDirectory(bench)
+  const launch = castellan.http!(directory, port)
   const post = async (tool: string, args: object): Promise<Record<string, unknown>> => {
     const response = await fetch(`http://127.0.0.1:${port}/v1/tools/${tool}`, {
       method: 'POST',
@@ -93,6 +97,7 @@ async function ours(bench: Bench): Promise<Contender> {
       return ready(await server.openLegacy(), callBody(toolId, {}))
     },
     '/mcp/hop',
+    directory,
   )
 }
 

@@ -6,7 +6,7 @@ import { type Bench, newDirectory, openContender, type Section } from '../bench-
 import { createTasks, pingBody, taskCreateBody, taskListBody, thoughtRecordBody } from '../calls.ts'
 import { type Connection, callTool, drive, methodBody } from '../client.ts'
 import { median } from '../interleave.ts'
-import { initializeParams, type Launch, start } from '../launch.ts'
+import { castellanCommand, initializeParams, type Launch, openStdio, start } from '../launch.ts'
 import { openStdioConnection } from '../stdio-connection.ts'
 import { mebibytesText, msText } from '../table.ts'
 
@@ -31,17 +31,23 @@ const bareNodeMs = async (): Promise<number> => {
   return performance.now() - started
 }
 
-const initializedMs = async (launch: Launch): Promise<number> => {
+/** From the start of a server until it has answered these, which are sent at once. */
+const answeredMs = async (launch: Launch, bodies: readonly string[]): Promise<number> => {
   const started = performance.now()
   const connection = openStdioConnection(start(launch))
-  const elapsed = await new Promise<number>((resolve, reject) => {
-    connection.send(methodBody('initialize', initializeParams), (answer) =>
-      answer instanceof Error ? reject(answer) : resolve(performance.now() - started),
-    )
-  })
+  const answered = bodies.map(
+    (body) =>
+      new Promise<void>((resolve, reject) => {
+        connection.send(body, (answer) => (answer instanceof Error ? reject(answer) : resolve()))
+      }),
+  )
+  await Promise.all(answered)
+  const elapsed = performance.now() - started
   await connection.close()
   return elapsed
 }
+const initialize = methodBody('initialize', initializeParams)
+const initializedMs = (launch: Launch): Promise<number> => answeredMs(launch, [initialize])
 
 const reportStart = async (
   bench: Bench,
@@ -64,14 +70,62 @@ const reportStart = async (
   })
 }
 
+const LIST_GOAL_MS = 300
+
+/** Codex waits about a second for the list, on machines that are slower than this one. */
+const reportList = async (bench: Bench, directory: string): Promise<void> => {
+  const listed: number[] = []
+  const bodies = [initialize, methodBody('tools/list', {})]
+  for (let n = 0; n < (bench.quick ? 4 : 9); n++) {
+    listed.push(await answeredMs(bench.subject.stdio(directory), bodies))
+  }
+  bench.report({
+    what: 'start to tools/list answered, all tools',
+    inFlight: null,
+    ours: msText(median(listed)),
+    peer: `goal ${LIST_GOAL_MS} ms`,
+    ratio: median(listed) / LIST_GOAL_MS,
+    target: { atMost: 1 },
+  })
+}
+
+/** A command of the terminal, while a server has the state open. */
+const reportCall = async (bench: Bench, directory: string): Promise<void> => {
+  const owner = await openStdio(bench.subject.stdio(directory))
+  try {
+    await callTool(owner, 'server_ping', {})
+    const [ours, bare]: [number[], number[]] = [[], []]
+    const args = ['call', 'server_ping', '--json', '--data-dir', directory]
+    for (let n = 0; n < (bench.quick ? 4 : 15); n++) {
+      bare.push(await bareNodeMs())
+      const started = performance.now()
+      const [code] = await once(start({ name: 'call', command: castellanCommand, args }), 'close')
+      if (code !== 0) throw new Error(`castellan call ended with ${code}`)
+      ours.push(performance.now() - started)
+    }
+    bench.report({
+      what: 'castellan call, a server running',
+      inFlight: null,
+      ours: msText(median(ours)),
+      peer: `node -e 0 ${msText(median(bare))}`,
+      ratio: median(ours.map((ms, n) => ms / (bare[n] ?? Number.NaN))),
+      target: { atMost: 3 },
+    })
+  } finally {
+    await owner.close()
+  }
+}
+
 export const startUp: Section = {
   name: 'start',
-  timeNeededMs: (quick) => (quick ? 6_000 : 12_000),
+  timeNeededMs: (quick) => (quick ? 9_000 : 20_000),
   async run(bench) {
     const used = await newDirectory(bench)
     await initializedMs(bench.subject.stdio(used))
     await reportStart(bench, 'start to initialize answered', async () => used, 6)
     await reportStart(bench, 'the same on an empty data directory', () => newDirectory(bench), null)
+    await reportList(bench, used)
+    await reportCall(bench, used)
   },
 }
 

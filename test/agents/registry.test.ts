@@ -86,6 +86,23 @@ describe('deploying', () => {
     expect((await app.refusal('agent_info', { agent_id: 'hasty' })).code).toBe('ERR_AGENT_NOT_FOUND')
   })
 
+  it('names the agent that it did not find, cut and without what would break a line', async () => {
+    for (const [tool, args] of [
+      ['agent_info', { agent_id: 'nobody' }],
+      ['aegis.agent.export', { name: 'nobody' }],
+      ['aegis.agent.delete', { agent_id: 'nobody' }],
+      ['aegis.agent.logs', { agent_id: 'nobody' }],
+      ['aegis.task.execute', { agent_id: 'nobody' }],
+      ['aegis.task.execute', { agent: 'nobody' }],
+    ] as const) {
+      const refused = await app.refusal(tool, args)
+      expect([tool, refused]).toMatchObject([tool, { code: 'ERR_AGENT_NOT_FOUND', details: { agent: 'nobody' } }])
+      expect(refused.message).toContain("No such agent: 'nobody'.")
+    }
+    const long = await app.refusal('agent_info', { agent_id: 'x'.repeat(200) })
+    expect(long.message).not.toContain('x'.repeat(65))
+  })
+
   it('takes a schedule only with an input that its executions can start with', async () => {
     const schema = 'input_schema: { type: object, required: [n] }'
     const timed = (schedule: string) =>
@@ -93,7 +110,7 @@ describe('deploying', () => {
     const yaml = timed('')
     const refused = await app.refusal('aegis.agent.create', { manifest_yaml: yaml })
     expect(refused).toMatchObject({ code: 'ERR_MANIFEST_INVALID' })
-    expect(refused.message).toContain('spec.schedule.input does not fit spec.input_schema')
+    expect(refused.message).toContain('spec.schedule.input does not conform to spec.input_schema')
     expect(await app.ask('aegis.schema.validate', { kind: 'agent', manifest_yaml: yaml })).toMatchObject({
       valid: false,
       errors: [expect.stringContaining('spec.schedule.input')],
@@ -191,7 +208,7 @@ describe('deploying', () => {
     const yaml = (runtime: string) => manifest('a', '1.0.0').replace('{ language: python, version: "3.11" }', runtime)
     const rust = await app.call('aegis.agent.create', { manifest_yaml: yaml('{ language: rust, version: "1.74" }') })
     expect(rust.isError).toBe(false)
-    expect(JSON.stringify(rust.content)).toContain('castellan image build brings one, under the name rust-1.74')
+    expect(JSON.stringify(rust.content)).toContain('build one with castellan image build under the name rust-1.74')
     const image = await app.call('aegis.agent.update', {
       manifest_yaml: yaml('{ image: "ghcr.io/acme/tool:2" }'),
       force: true,

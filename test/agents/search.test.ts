@@ -44,7 +44,7 @@ describe('by words', () => {
     const found = JSON.parse(answer.json) as Found
     expect(found).toMatchObject({ tool: 'aegis.agent.search', query: 'resizing an image', mode: 'keyword', total: 1 })
     expect(namesOf(found)).toEqual(['image-resizer'])
-    expect(JSON.stringify(answer.content)).toContain('matches of words')
+    expect(JSON.stringify(answer.content)).toContain('keyword matches')
   })
 
   it('gives scores from 0 to 1, a name its full one, and keeps the least score', async () => {

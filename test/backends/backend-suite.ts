@@ -142,6 +142,44 @@ export function describeBackend(
         expect(await shell(id, 'true', { stdin: Buffer.alloc(3_000_000, 7) })).toMatchObject({ exitCode: 0 })
       })
 
+      it('hands over the ends of the pipes of a command, and lets it end when its input does', async () => {
+        const pieces: Buffer[] = []
+        const errors: string[] = []
+        const result = await shell(id, 'echo ready >&2; wc -c; echo last > /dev/stdout; exit 3', {
+          onOutput: (stream, chunk) => errors.push(`${stream} ${Buffer.from(chunk)}`),
+          onPipes({ stdin, stdout }) {
+            stdout.on('data', (piece: Buffer) => pieces.push(piece))
+            stdin.end(Buffer.alloc(3_000_000, 7))
+          },
+        })
+        expect(result).toMatchObject({ exitCode: 3, ended: 'exit' })
+        expect(Buffer.concat(pieces).toString()).toBe('3000000\nlast\n')
+        expect(errors.join('')).toBe('stderr ready\n')
+      })
+
+      it('ends a command whose pipes were handed over when the caller cancels, and loses nothing that it printed', async () => {
+        const cancel = new AbortController()
+        let seen = ''
+        const running = shell(id, 'printf printed; exec sleep 4000', {
+          signal: cancel.signal,
+          onPipes: ({ stdout }) => void stdout.on('data', (piece: Buffer) => (seen += piece.toString())),
+        })
+        await waitFor(async () => (await say(id, 'ps -eo args | grep -c "^sleep 4000"')) === '1')
+        cancel.abort()
+        await expect(running).rejects.toMatchObject({ code: 'ERR_CANCELLED' })
+        expect(seen).toBe('printed')
+        await waitFor(async () => (await say(id, 'ps -eo args | grep -c "^sleep 4000"')) === '0')
+        let left = ''
+        const onPipes: ExecRequest['onPipes'] = ({ stdout }) =>
+          void stdout.on('data', (piece) => (left += String(piece)))
+        expect(await shell(id, 'sleep 4001 & echo done', { onPipes })).toMatchObject({ exitCode: 0 })
+        expect(left).toBe('done\n')
+        await shell(id, 'pkill -f "sleep 4001"')
+        await expect(shell(id, '', { argv: ['no-such-program'], onPipes })).rejects.toMatchObject({
+          code: 'ERR_COMMAND_FAILED',
+        })
+      })
+
       it('lets a command open its own output again by name', async () => {
         const result = await shell(id, 'echo one > /dev/stdout; echo two > /dev/stderr')
         expect([out(result), Buffer.from(result.stderr.head).toString()]).toEqual(['one\n', 'two\n'])

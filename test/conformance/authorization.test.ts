@@ -5,25 +5,26 @@ import { createServer } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openChromium } from '../support/chromium.ts'
 import { castellanJson, newPerson } from '../support/people.ts'
-import { newDataDir, type RealServer, startRealServer } from '../support/real-server.ts'
+import { newDataDir } from '../support/real-server.ts'
+import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
 /** The official suite against our authorisation server, with a person who signs in and allows its client in a real browser. */
 const suite = 'node_modules/@modelcontextprotocol/conformance/dist/index.js'
 const TIMEOUT_MS = 120_000
-let server: RealServer
+let server: ServerHere
 let browser: Awaited<ReturnType<typeof openChromium>>
 
 beforeAll(async () => {
   const dataDir = newDataDir()
   await castellanJson({ dataDir }, ['users', 'create', 'first@example.com', '--admin'])
-  server = await startRealServer({ dataDir, env: { CASTELLAN_REQUIRE_KEYS: 'true' } })
+  server = await startServerHere({ dataDir, env: { CASTELLAN_REQUIRE_KEYS: 'true' } })
   browser = await openChromium()
   const ada = await newPerson(server, 'ada@example.com')
   const page = await browser.context.newPage()
   await page.goto(new URL('/sign-in', server.url).href)
   await page.getByLabel('E-mail address').fill(ada.email)
   await page.getByLabel('Password').fill(ada.password)
-  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click()
   await page.waitForURL('**/account')
 })
 afterAll(async () => {
@@ -75,18 +76,21 @@ describe('the conformance suite for authorisation servers', () => {
     )
     let printed = ''
     const opened = new Set<string>()
+    const allowed: Promise<void>[] = []
     const read = (chunk: Buffer): void => {
       printed += chunk.toString()
       for (const [address] of printed.matchAll(/http:\/\/\S+\/auth\/oauth2\/authorize\?\S+(?=\s)/g)) {
         if (!opened.has(address)) {
           opened.add(address)
-          void allow(address)
+          allowed.push(allow(address))
         }
       }
     }
     child.stdout.on('data', read)
     child.stderr.on('data', read)
     const [code] = (await once(child, 'close')) as [number | null]
+    // The suite may end before the pages that it had opened.
+    await Promise.all(allowed)
     expect(printed).toMatch(/^✓ authorization-server-metadata-endpoint: \d+ passed, 0 failed/m)
     expect(printed).toMatch(/^✓ authorization-code-grant: \d+ passed, 0 failed/m)
     expect(opened.size).toBe(1)

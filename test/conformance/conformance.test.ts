@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
-import { type RealServer, startRealServer } from '../support/real-server.ts'
 import { runNode } from '../support/run-node.ts'
+import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
 /**
  * The official MCP conformance suite against the real server, which carries the suite's fixtures for this run.
@@ -21,10 +21,10 @@ const expectedFailures = new Set(
 )
 const failedSomewhere = new Set<string>()
 
-let server: RealServer
+let server: ServerHere
 let url: string
 beforeAll(async () => {
-  server = await startRealServer({ env: { CASTELLAN_TEST_FIXTURES: fixtures } })
+  server = await startServerHere({ env: { CASTELLAN_TEST_FIXTURES: fixtures } })
   url = server.url
 })
 afterAll(() => server.stop())

@@ -1,8 +1,8 @@
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openChromium } from '../support/chromium.ts'
-import { type RealServer, startRealServer } from '../support/real-server.ts'
 import { openRecordingRelay, type RecordingRelay } from '../support/recording-relay.ts'
+import { type ServerHere, startServerHere } from '../support/server-here.ts'
 import { answer, serveWeb, type WebServer } from '../support/web-server.ts'
 
 /**
@@ -12,17 +12,17 @@ import { answer, serveWeb, type WebServer } from '../support/web-server.ts'
 type Row = Record<string, unknown>
 let browser: Awaited<ReturnType<typeof openChromium>>
 let pages: WebServer
-let server: RealServer
-let welcoming: RealServer
+let server: ServerHere
+let welcoming: ServerHere
 /** In front of the server: a browser does not tell what a preflight or a refused answer was. */
 let relay: RecordingRelay
 
 beforeAll(async () => {
   pages = await serveWeb({ '/': answer('<!doctype html><title>page</title>', 'text/html') })
-  server = await startRealServer()
+  server = await startServerHere()
   relay = await openRecordingRelay(Number(new URL(server.url).port))
   const allowed = { CASTELLAN_ALLOWED_ORIGINS: pages.at('', 'localhost') }
-  welcoming = await startRealServer({ env: allowed })
+  welcoming = await startServerHere({ env: allowed })
   browser = await openChromium()
 })
 afterAll(async () => {
@@ -44,7 +44,7 @@ async function call(tool: string, args: object, secret?: string): Promise<Row> {
   return body
 }
 
-const originOf = ({ url }: RealServer): string => new URL(url).origin
+const originOf = ({ url }: ServerHere): string => new URL(url).origin
 const keyNames = async () => ((await call('api_key_list', {}))['keys'] as Row[]).map(({ name }) => name)
 const taskTitles = async () => ((await call('task_list', {}))['tasks'] as Row[]).map(({ title }) => title)
 describe('a page that a workspace serves on a forwarded port', () => {

@@ -60,8 +60,8 @@ describe('arguments of a call', () => {
   })
 
   test.each([
-    [['title=a', 'title=b'], "'title' is given twice. Keep one of them."],
-    [['labels=["a"]', 'labels=["b"]'], `'labels' is given twice. Give all of its items at once: labels='["a","b"]'`],
+    [['title=a', 'title=b'], "'title' occurs twice. Keep one of them."],
+    [['labels=["a"]', 'labels=["b"]'], `'labels' occurs twice. Give all of its items at once: labels='["a","b"]'`],
     [['title=x', 'labels=red,blue'], `'labels' takes a JSON array: labels='["red","blue"]'`],
   ])('%j are refused with what to write', async (args, message) => {
     const refused = await call('task_create', 'project=p', ...args)

@@ -263,12 +263,16 @@ describe('what is asked for', () => {
     [['image', 'build', 'x'], 2, '--from must be debootstrap, oci-archive or directory.'],
     [['image', 'build', 'x', '--from', 'oci-archive'], 2, 'SOURCE is missing'],
     [['image', 'build', 'x', 'y', '--from', 'debootstrap'], 2, 'debootstrap takes no SOURCE.'],
-    [['image', 'build', 'x', 'y', '--from', 'directory', '--suite', 'sid'], 2, '--suite goes with --from debootstrap.'],
+    [
+      ['image', 'build', 'x', 'y', '--from', 'directory', '--suite', 'sid'],
+      2,
+      '--suite is only for --from debootstrap.',
+    ],
     [['image', 'build', 'x', 'y', '--from', 'directory', '--max-gb', '0'], 2, '--max-gb must be'],
     [['image', 'build', 'x', 'none.tar', '--from', 'oci-archive'], 3, 'The archive cannot be opened.'],
     [['image', 'build', 'x', 'none', '--from', 'directory'], 3, 'SOURCE must be a directory'],
     [['image', 'build', 'host', 'none', '--from', 'directory'], 2, "The name 'host' belongs to"],
-    [['image', 'list', '--mode', 'TEST'], 4, 'In mode TEST workspaces are in a directory of their own'],
+    [['image', 'list', '--mode', 'TEST'], 4, 'In mode TEST, workspaces are in a temporary directory'],
     [['image', 'remove', 'x'], 3, "There is no image 'x'."],
   ] as const)('%j ends with %i', async (args, code, message) => {
     const { stderr, ...rest } = await run(user, ...args)
@@ -311,7 +315,14 @@ describe('with PostgreSQL', () => {
     await answerOf(client.call('workspace_destroy', { workspace_id: 'one' }))
     expect(await run(user, 'image', 'remove', 'small', ...database)).toMatchObject({ code: 0 })
     await leave(client)
-    expect(await run(user, 'doctor', ...database)).toMatchObject({ code: 0 })
+    const doctor = await run(user, 'doctor', ...database)
+    expect([doctor.code, doctor.stdout]).toEqual([
+      0,
+      expect.stringMatching(/^state +ok +PostgreSQL at postgres:\/\/\S+: \d+ log entr(y|ies), sound$/m),
+    ])
+    expect(doctor.stdout).toMatch(/^owner +ok +none: every process works with PostgreSQL by itself$/m)
+    const { password } = new URL(database[1]!)
+    if (password !== '') expect(doctor.stdout).not.toContain(password)
     expect(await readdir(dataOf(user))).toEqual([folder])
   })
 })

@@ -2,10 +2,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { runCastellanHere } from '../support/castellan-here.ts'
 import { endSupervisor } from '../support/end-supervisor.ts'
 import { agentYaml } from '../support/executions.ts'
 import { startRealServer } from '../support/real-server.ts'
-import { runCastellan } from '../support/run-castellan.ts'
 import { type ScriptedModel, scriptedModels, startScriptedModel } from '../support/scripted-model.ts'
 import { workflowYaml } from '../support/workflows.ts'
 
@@ -31,7 +31,7 @@ afterAll(async () => {
 
 const config = ['--data-dir', 'data', '--config', 'castellan.yaml']
 const environment = { MODEL_KEY: 'k' }
-const call = (...args: readonly string[]) => runCastellan(['call', ...args, ...config], { home, environment })
+const call = (...args: readonly string[]) => runCastellanHere(['call', ...args, ...config], { home, environment })
 const execute = (...more: readonly string[]) => call('aegis.task.execute', 'agent_id=answerer', ...more)
 const answerIn = ({ stdout }: { stdout: string }) => JSON.parse(stdout) as Record<string, string>
 const startServer = () =>
@@ -47,7 +47,7 @@ function askHuman() {
     if (id !== undefined) question.resolve({ id, displayed })
   }
   const args = ['call', 'aegis.workflow.run', 'name=ask', '--wait', ...config]
-  return { question: question.promise, ended: runCastellan(args, { home, environment, onStderr }) }
+  return { question: question.promise, ended: runCastellanHere(args, { home, environment, onStderr }) }
 }
 
 describe('a run begun from the command line', { timeout: 90_000 }, () => {
@@ -106,8 +106,8 @@ describe('a run begun from the command line', { timeout: 90_000 }, () => {
 })
 
 test('what is only over Streamable HTTP is not in the list, and says so', async () => {
-  const list = await runCastellan(['tools'], { home })
+  const list = await runCastellanHere(['tools'], { home })
   expect(list.stdout).not.toContain('zaru.switch_mode')
-  const one = await runCastellan(['tools', 'zaru.switch_mode'], { home })
+  const one = await runCastellanHere(['tools', 'zaru.switch_mode'], { home })
   expect(one.stdout).toContain('Only over Streamable HTTP.')
 })

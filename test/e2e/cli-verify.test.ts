@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { homeEnvironment, runCastellan } from '../support/run-castellan.ts'
+import { runCastellanHere } from '../support/castellan-here.ts'
+import { homeEnvironment } from '../support/run-castellan.ts'
 
 /** What leaves the program can be checked with the program alone: no server, no state, only files and a key. */
 let home = ''
@@ -23,7 +24,7 @@ beforeAll(async () => {
 })
 afterAll(() => rmSync(home, { recursive: true, force: true }))
 
-const run = (...args: string[]) => runCastellan(args, { home })
+const run = (...args: string[]) => runCastellanHere(args, { home })
 const call = async (...args: string[]): Promise<Record<string, unknown>> =>
   JSON.parse((await run('call', ...args, '--data-dir', dataDir, '--json')).stdout) as Record<string, unknown>
 
@@ -82,7 +83,7 @@ describe('an export', () => {
     expect(await run('verify', 'log.jsonl', '--key', 'not a key+')).toMatchObject({ code: 2 })
     expect(await run('verify', 'log.jsonl', '--key', 'none.key')).toMatchObject({
       code: 3,
-      stderr: expect.stringMatching(/^error: --key: 'none\.key' is neither a verifier key .* nor a file/),
+      stderr: expect.stringMatching(/^error: --key: 'none\.key' is neither a verifier key .* nor an existing file/),
     })
     expect(await run('verify', 'none.jsonl')).toMatchObject({
       code: 3,

@@ -7,6 +7,7 @@ import packageFile from '../../package.json' with { type: 'json' }
 import { commands } from '../../src/app/commands/index.ts'
 import { launcher } from '../support/castellan-client.ts'
 import { errorOf, openCliHome } from '../support/cli-home.ts'
+import { hide } from '../support/namespaces-backend.ts'
 import { createOrdinaryUser } from '../support/ordinary-user.ts'
 import { homeEnvironment, runCastellan } from '../support/run-castellan.ts'
 
@@ -50,7 +51,7 @@ describe('help', () => {
     [['call', 'x', '--arg', '{}'], 'Unknown flag --arg. Did you mean --args?'],
     [['serve', '--prot', '1'], 'Unknown flag --prot. Did you mean --port?'],
     [['call', 'x', '--args'], "Option '--args <value>' argument missing."],
-    [['doctor', 'now'], "'now' is one word too many."],
+    [['doctor', 'now'], "'now' is an unexpected argument."],
     [['export'], 'FILE is missing.'],
     [['keys', 'frob'], "Unknown action 'frob'. Use create, list or revoke."],
     [['config', 'frob'], "Unknown action 'frob'. Use show, validate or schema."],
@@ -245,6 +246,19 @@ describe('the checks of doctor', () => {
   })
 })
 
+/** This needs root: nobody else can hide programs from a process. */
+test('doctor names everything that would add to workspaces in one command', async () => {
+  const [file, ...args] = [...hide({ withoutPackages: true }), launcher, 'doctor', '--data-dir', join(home, 'bare')]
+  const { stdout } = spawnSync(file!, args, { encoding: 'utf8', env: homeEnvironment(home) })
+  const packages = 'slirp4netns nftables iproute2 btrfs-progs uidmap openssl'
+  expect(stdout.match(/apt-get install[^\n]*/g)).toEqual([
+    expect.stringMatching(
+      new RegExp(`^apt-get install -y ${packages}( debootstrap)? would add slirp4netns for all of the`),
+    ),
+  ])
+  expect(stdout).toMatch(/^workspaces +ok +namespaces, as root$/m)
+})
+
 describe('tools', () => {
   test('shows one parameter a line, with type, need, limits and meaning', async () => {
     const { stdout } = await plain(['tools', 'task_list'])
@@ -276,15 +290,15 @@ describe('config', () => {
   const url = `postgres://ann:${secret}@127.0.0.1:1/castellan`
 
   test('names file, line and field of everything that is wrong', async () => {
-    const file = write('bad.yaml', 'port: 80\nrequire_keys: perhaps\nlimits:\n  message_bytes_max: 5\n')
+    const file = write('bad.yaml', 'port: 80\nrequire_keys: perhaps\nbounds:\n  message_bytes_max: 5\n')
     const refused = await plain(['config', 'validate', '--config', file])
     expect(refused.code).toBe(2)
     expect(refused.stderr).toContain(`${file}:2:15: require_keys must be true or false`)
-    expect(refused.stderr).toContain(`${file}:3:1: limits is not a known field`)
+    expect(refused.stderr).toContain(`${file}:3:1: bounds is not a known field`)
     const { details } = errorOf(await plain(['config', 'validate', '--config', file, '--json']))
     expect(details['problems']).toMatchObject([
       { field: 'require_keys', position: { line: 2, column: 15 } },
-      { field: 'limits', position: { line: 3, column: 1 } },
+      { field: 'bounds', position: { line: 3, column: 1 } },
     ])
     expect(await plain(['call', 'server_ping', '--config', file])).toMatchObject({ code: 2, stdout: '' })
   })

@@ -1,16 +1,17 @@
 import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { castellanJson, newPerson, type Row, signIn } from '../support/people.ts'
-import { newDataDir, type RealServer, startRealServer } from '../support/real-server.ts'
+import { newDataDir } from '../support/real-server.ts'
+import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
 /** Programs that act for themselves: tokens by client credentials, for the gateways in their list and nothing else. */
-let server: RealServer
+let server: ServerHere
 type Client = Readonly<{ id: string; client_secret: string }>
 
 beforeAll(async () => {
   const dataDir = newDataDir()
   await castellanJson({ dataDir }, ['users', 'create', 'first@example.com', '--admin'])
-  server = await startRealServer({ dataDir, env: { CASTELLAN_REQUIRE_KEYS: 'true' } })
+  server = await startServerHere({ dataDir, env: { CASTELLAN_REQUIRE_KEYS: 'true' } })
 })
 afterAll(async () => {
   await server.stop()

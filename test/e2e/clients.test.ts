@@ -8,8 +8,9 @@ import { StdioClientTransport as StdioTransport1 } from '@modelcontextprotocol/s
 import { StreamableHTTPClientTransport as HttpTransport1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import type { Transport as Transport1 } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { castellan, newDataDir, type RealServer, startRealServer, writeSkills } from '../support/real-server.ts'
+import { castellan, newDataDir, writeSkills } from '../support/real-server.ts'
 import { runNode } from '../support/run-node.ts'
+import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
 /**
  * Real clients against a real server process, over standard streams and over HTTP. What is asserted is what a user of the
@@ -35,10 +36,10 @@ type Connected = Readonly<{
 }>
 type ClientKind = Readonly<{ label: string; connect(kind: TransportKind): Promise<Connected> }>
 
-let http: RealServer
+let http: ServerHere
 let url: string
 beforeAll(async () => {
-  http = await startRealServer()
+  http = await startServerHere()
   url = `${http.url}?tools=full`
   writeSkills(stdioDataDir)
 })

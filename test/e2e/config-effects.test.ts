@@ -8,13 +8,14 @@ import { afterEach, expect, test } from 'vitest'
 import { configFields } from '../../src/app/config-schema.ts'
 import { loadAllTools } from '../../src/tools/index.ts'
 import { agentToolEffects } from '../support/agent-tool-effects.ts'
+import { runCastellanHere } from '../support/castellan-here.ts'
 import { executionEffects } from '../support/execution-effects.ts'
 import { agentYaml } from '../support/executions.ts'
+import { governanceEffects } from '../support/governance-effects.ts'
 import { listeningEffects } from '../support/listening-effects.ts'
 import { isLongRun } from '../support/long-run.ts'
 import { mcpServerEffects } from '../support/mcp-server-effects.ts'
 import { startRealServer, writeSkills } from '../support/real-server.ts'
-import { runCastellan } from '../support/run-castellan.ts'
 import { searchEffects } from '../support/search-effects.ts'
 import { type ServerHere, startServerHere } from '../support/server-here.ts'
 import { teamEffects } from '../support/team-effects.ts'
@@ -121,14 +122,14 @@ const effects: Readonly<Record<string, Effect>> = {
   async port() {
     const home = newHome()
     const port = await freePort()
-    const doctor = await runCastellan(['doctor'], { home, environment: { CASTELLAN_PORT: String(port) } })
+    const doctor = await runCastellanHere(['doctor'], { home, environment: { CASTELLAN_PORT: String(port) } })
     expect(doctor.stdout).toContain(`127.0.0.1:${port} is free`)
-    const server = await startRealServer({ args: ['--port', String(port)] })
+    const server = await startServerHere({ args: ['--port', String(port)] })
     cleanups.push(() => server.stop())
     expect(server.url).toBe(`http://127.0.0.1:${port}/mcp`)
   },
   async require_keys() {
-    const refused = await runCastellan(['serve', '--port', '0', '--json'], {
+    const refused = await runCastellanHere(['serve', '--port', '0', '--json'], {
       home: newHome(),
       environment: { CASTELLAN_REQUIRE_KEYS: 'true' },
     })
@@ -137,19 +138,19 @@ const effects: Readonly<Record<string, Effect>> = {
   async data_dir() {
     const home = newHome()
     const environment = { CASTELLAN_DATA_DIR: join(home, 'mine') }
-    await runCastellan(['call', 'server_ping'], { home, environment })
+    await runCastellanHere(['call', 'server_ping'], { home, environment })
     expect(existsSync(join(home, 'mine', 'castellan.db'))).toBe(true)
   },
   async database_url() {
     const home = newHome()
     const environment = { CASTELLAN_DATABASE_URL: `postgres://ann@127.0.0.1:${await freePort()}/castellan` }
-    const { code } = await runCastellan(['call', 'task_list'], { home, environment })
+    const { code } = await runCastellanHere(['call', 'task_list'], { home, environment })
     expect([code, existsSync(join(home, '.local/share/castellan/castellan.db'))]).toEqual([6, false])
   },
   async secret_key() {
     const home = newHome()
     const environment = { CASTELLAN_SECRET_KEY: 'too short' }
-    const { code, stderr } = await runCastellan(['call', 'secret_list'], { home, environment })
+    const { code, stderr } = await runCastellanHere(['call', 'secret_list'], { home, environment })
     expect([code, stderr]).toEqual([
       expect.any(Number),
       expect.stringContaining('CASTELLAN_SECRET_KEY: must be 32 bytes'),
@@ -171,8 +172,8 @@ const effects: Readonly<Record<string, Effect>> = {
   },
   async log_level() {
     const options = { home: newHome(), environment: { CASTELLAN_LOG_LEVEL: 'debug' } }
-    expect((await runCastellan(['mcp'], options)).stderr).toContain('castellan debug: ')
-    expect((await runCastellan(['mcp', '--log-level', 'info'], options)).stderr).not.toContain('castellan debug: ')
+    expect((await runCastellanHere(['mcp'], options)).stderr).toContain('castellan debug: ')
+    expect((await runCastellanHere(['mcp', '--log-level', 'info'], options)).stderr).not.toContain('castellan debug: ')
   },
   async 'rate_limits.enabled'() {
     const tight = { CASTELLAN_RATE_LIMITS_DEFAULT_BURST: '1', CASTELLAN_RATE_LIMITS_DEFAULT_PER_MINUTE: '1' }
@@ -207,7 +208,7 @@ const effects: Readonly<Record<string, Effect>> = {
       await call(server, 'server_health')
       server.kill('SIGKILL')
       await server.ended
-      const checked = await runCastellan(['verify', '--data-dir', home, '--json'], { home })
+      const checked = await runCastellanHere(['verify', '--data-dir', home, '--json'], { home })
       const { tenants } = JSON.parse(checked.stdout) as { tenants: { entries: number }[] }
       expect(tenants[0]?.entries).toBe(round)
     }
@@ -226,7 +227,7 @@ const effects: Readonly<Record<string, Effect>> = {
     const root = newHome()
     writeSkills(root)
     const options = { home: newHome(), environment: { CASTELLAN_SKILLS_ROOTS: root } }
-    const { stdout } = await runCastellan(['call', 'skill_list', '--json'], options)
+    const { stdout } = await runCastellanHere(['call', 'skill_list', '--json'], options)
     expect(stdout).toContain('"review-notes"')
   },
   async 'executions.schedule_floor_secs'() {
@@ -264,6 +265,7 @@ const effects: Readonly<Record<string, Effect>> = {
   ...workspaceEffects({ serve, call, send }),
   ...teamEffects({ serve, call }),
   ...agentToolEffects({ serve, call, send, newHome }),
+  ...governanceEffects,
   ...searchEffects,
   ...listeningEffects({ serve, newHome, onEnd: (cleanup) => cleanups.push(cleanup) }),
   ...executionEffects,

@@ -2,13 +2,13 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, expect, it } from 'vitest'
+import { runCastellanHere } from '../support/castellan-here.ts'
 import { newDataDir } from '../support/real-server.ts'
-import { runCastellan } from '../support/run-castellan.ts'
 
 /** Whoever can write the database can empty it; what stands beside it must still tell. */
 const dataDir = newDataDir()
 afterAll(() => rmSync(dataDir, { recursive: true, force: true }))
-const run = (...args: string[]) => runCastellan([...args, '--data-dir', dataDir], { home: dataDir })
+const run = (...args: string[]) => runCastellanHere([...args, '--data-dir', dataDir], { home: dataDir })
 
 it('a log that was erased whole is missed by verify, and a key without its log begins no other', async () => {
   expect((await run('call', 'task_create', 'title=one', 'project=p')).code).toBe(0)

@@ -1,67 +1,12 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterEach, describe, expect, test } from 'vitest'
-import { type CastellanClient, startClient } from '../support/castellan-client.ts'
-import { endSupervisor } from '../support/end-supervisor.ts'
+import { describe, expect, test } from 'vitest'
+import type { CastellanClient } from '../support/castellan-client.ts'
+import { runCastellanHere } from '../support/castellan-here.ts'
 import { agentYaml } from '../support/executions.ts'
-import { runCastellan } from '../support/run-castellan.ts'
-import { type Line, type SeenRequest, startScriptedModel } from '../support/scripted-model.ts'
+import { ask, setModelStage } from '../support/model-stage.ts'
+import type { Line, SeenRequest } from '../support/scripted-model.ts'
 
-/** Agents in the real program, with a scripted model over HTTP. */
-let cleanups: (() => Promise<unknown> | unknown)[] = []
-afterEach(async () => {
-  for (const cleanup of cleanups.toReversed()) await cleanup()
-  cleanups = []
-})
-
+/** Agents in the whole program, with a scripted model over HTTP. */
 type Answer = Record<string, unknown>
-type Stage = Readonly<{
-  dataDir: string
-  requests: readonly SeenRequest[]
-  start(): Promise<CastellanClient>
-}>
-
-async function setStage(answer: (request: SeenRequest, position: number) => Line | Promise<Line>): Promise<Stage> {
-  const dataDir = mkdtempSync(join(tmpdir(), 'castellan-executions-'))
-  const model = await startScriptedModel(answer)
-  const models = {
-    providers: [
-      {
-        name: 'scripted',
-        type: 'openai',
-        endpoint: `${model.url}/v1`,
-        api_key: 'env:MODEL_KEY',
-        models: [{ alias: 'default', model: 'm' }],
-      },
-    ],
-  }
-  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models }))
-  cleanups.push(async () => {
-    await model.stop()
-    await endSupervisor(dataDir)
-    rmSync(dataDir, { recursive: true, force: true })
-  })
-  return {
-    dataDir,
-    requests: model.requests,
-    async start() {
-      const client = await startClient({ dataDir, environment: { MODEL_KEY: 'k' } })
-      cleanups.push(async () => {
-        client.kill('SIGKILL')
-        await client.ended
-      })
-      return client
-    },
-  }
-}
-
-async function ask<T = Answer>(client: CastellanClient, tool: string, args: object = {}): Promise<T> {
-  const outcome = await client.call(tool, args)
-  if (outcome.kind !== 'done') throw new Error(`${tool}: ${JSON.stringify(outcome)} ${client.stderr()}`)
-  return outcome.answer as T
-}
-
 const deploy = (client: CastellanClient, name: string, spec: string) =>
   ask(client, 'aegis.agent.create', { manifest_yaml: agentYaml(name, spec) })
 
@@ -86,10 +31,10 @@ const eventTypes = async (client: CastellanClient, execution_id: string) => {
 const answered = ({ messages }: SeenRequest): number => messages.filter(({ role }) => role === 'tool').length
 const call = (name: string, args: object): Line => ({ toolCalls: [{ name, arguments: args }] })
 
-describe('through the real program', { timeout: 90_000 }, () => {
+describe('through the whole program', { timeout: 90_000 }, () => {
   test('what an agent without files answered last is told while it is at work', async () => {
     const isAskedAgain = Promise.withResolvers<void>()
-    const stage = await setStage((_, position) => {
+    const stage = await setModelStage((_, position) => {
       if (position === 0) return { text: 'bad' }
       isAskedAgain.resolve()
       return new Promise<never>(() => {})
@@ -110,7 +55,9 @@ describe('through the real program', { timeout: 90_000 }, () => {
   })
 
   test('an agent is refined until its validator is satisfied', async () => {
-    const stage = await setStage((_, position) => ({ text: position === 0 ? 'not yet' : '{"file":"a","entries":2}' }))
+    const stage = await setModelStage((_, position) => ({
+      text: position === 0 ? 'not yet' : '{"file":"a","entries":2}',
+    }))
     const client = await stage.start()
     await deploy(
       client,
@@ -140,7 +87,7 @@ describe('through the real program', { timeout: 90_000 }, () => {
     })
     client.endInput()
     await client.ended
-    const verified = await runCastellan(['verify', '--data-dir', stage.dataDir], {
+    const verified = await runCastellanHere(['verify', '--data-dir', stage.dataDir], {
       home: stage.dataDir,
       environment: { MODEL_KEY: 'k' },
     })
@@ -150,7 +97,7 @@ describe('through the real program', { timeout: 90_000 }, () => {
   })
 
   test('a judge stops a tool call before it happens, and the model is told why', async () => {
-    const stage = await setStage((request) => {
+    const stage = await setModelStage((request) => {
       if (request.text.includes('Judge.')) {
         const isBad = request.text.includes('"proposed_tool_call":{"name":"fs.write","arguments":{"path":"b.txt"')
         return { text: JSON.stringify({ score: isBad ? 0 : 1, confidence: 1, reasoning: 'only a.txt may be written' }) }
@@ -180,7 +127,7 @@ describe('through the real program', { timeout: 90_000 }, () => {
     const held = Promise.withResolvers<Line>()
     const asked = Promise.withResolvers<void>()
     let isFirstLife = true
-    const stage = await setStage((request) => {
+    const stage = await setModelStage((request) => {
       if (answered(request) === 0) return call('cmd_run', { command: 'echo one >> /workspace/log' })
       if (answered(request) === 1) return call('cmd_run', { command: 'echo two >> /workspace/log' })
       if (answered(request) === 2 && isFirstLife) {
@@ -189,7 +136,7 @@ describe('through the real program', { timeout: 90_000 }, () => {
       }
       return answered(request) === 2 ? call('fs_read', { path: '/workspace/log' }) : { text: 'the end' }
     })
-    const first = await stage.start()
+    const first = await stage.startProcess()
     await deploy(first, 'worker', '  task: { instruction: "Work." }\n  tools: [cmd.run, fs.read]\n')
     const id = await execute(first, 'worker')
     await asked.promise
@@ -210,12 +157,11 @@ describe('through the real program', { timeout: 90_000 }, () => {
   })
 
   test('a call that was interrupted is reported, not repeated', async () => {
-    const stage = await setStage((request) => {
-      if (answered(request) > 0)
-        return { text: request.text.includes('interrupted by a restart') ? 'told' : 'not told' }
+    const stage = await setModelStage((request) => {
+      if (answered(request) > 0) return { text: request.text.includes('restart interrupted') ? 'told' : 'not told' }
       return call('cmd_run', { command: 'echo once >> /workspace/log; sleep 30' })
     })
-    const first = await stage.start()
+    const first = await stage.startProcess()
     await deploy(first, 'worker', '  task: { instruction: "Work." }\n  tools: [cmd.run]\n')
     const id = await execute(first, 'worker')
     for (;;) if ((await eventTypes(first, id)).includes('tool_invocation_started')) break
@@ -229,7 +175,7 @@ describe('through the real program', { timeout: 90_000 }, () => {
   })
 
   test('an execution is cancelled while a process runs, and a wait says that it goes on', async () => {
-    const stage = await setStage(() => call('cmd_run', { command: 'sleep', args: ['100'] }))
+    const stage = await setModelStage(() => call('cmd_run', { command: 'sleep', args: ['100'] }))
     const client = await stage.start()
     await deploy(client, 'worker', '  task: { instruction: "Work." }\n  tools: [cmd.run]\n')
     const id = await execute(client, 'worker')

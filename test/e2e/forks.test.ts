@@ -54,7 +54,7 @@ describe('through the real program', { timeout: 120_000 }, () => {
     })
     expect(await client.call('execution_fork', { execution_id: id, iteration: 0, model: 'nobody' })).toMatchObject({
       code: 'ERR_MODEL_UNAVAILABLE',
-      message: "model: no provider has a model with the alias 'nobody'; there are default, other",
+      message: "model: no provider has a model with the alias 'nobody'; use one of default, other",
     })
     const more = { iteration: 2, model: 'other', max_iterations: 3, intent: 'Work well.' }
     const fork = await forked(client, { execution_id: id, ...more })
@@ -144,7 +144,7 @@ describe('through the real program', { timeout: 120_000 }, () => {
     await ask(client, 'workspace_destroy', { workspace_id: `execution-${id}` })
     expect(await client.call('execution_fork', { execution_id: id, iteration: 1 })).toMatchObject({
       code: 'ERR_SNAPSHOT_NOT_FOUND',
-      message: expect.stringContaining('not for ever'),
+      message: expect.stringContaining('only for a while'),
     })
   })
 

@@ -10,8 +10,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { endSupervisor } from '../support/end-supervisor.ts'
 import { type McpUpstream, startMcpUpstream } from '../support/mcp-upstream.ts'
 import { castellanJson, postForm } from '../support/people.ts'
-import { type RealServer, startRealServer } from '../support/real-server.ts'
 import { runNode } from '../support/run-node.ts'
+import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
 /** Real clients at the address of a gateway, the real program, and real MCP servers behind it. */
 type Row = Record<string, unknown>
@@ -20,13 +20,13 @@ const inspector = 'node_modules/@modelcontextprotocol/inspector/clients/launcher
 const npmServers = { everything: ['stdio'], filesystem: ['/tmp'], memory: [], 'sequential-thinking': [] } as const
 
 let dataDir = ''
-let server: RealServer
+let server: ServerHere
 let upstream: McpUpstream
 let owner: Client
 let toolIds: Record<string, string> = {}
 const deployments: Record<string, string> = {}
 
-const start = () => startRealServer({ dataDir, args: ['--tools', 'full'] })
+const start = () => startServerHere({ dataDir, args: ['--tools', 'full'] })
 const addressOf = (path: string): URL => new URL(path, server.url)
 
 async function connect(
@@ -178,7 +178,7 @@ describe('the credentials of a call', () => {
     // What is pinned to the deployment of one person serves that person alone.
     await assign({ mcpServerId: ofCat })
     expect(await echo('cat')).toBe('of-cat')
-    expect(await echo('dan')).toContain('not there, or not yours')
+    expect(await echo('dan')).toContain('does not exist or is not yours')
     const all = { catalogId: id, scope: 'org', values: { 'X-Token': 'of-all' } }
     await assign({ mcpServerId: (await ask<{ id: string }>('deploy_mcp_server', all))['id'] })
     expect([await echo('cat'), await echo('dan')]).toEqual(['of-all', 'of-all'])

@@ -5,38 +5,50 @@ import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { describe, expect, test } from 'vitest'
-import { type Block, blocksOf, setReaderStage } from '../support/guide-blocks.ts'
+import { blocksOf, guideBlocks as guide, setReaderStage } from '../support/guide-blocks.ts'
 import { isLongRun } from '../support/long-run.ts'
 import { startMcpUpstream } from '../support/mcp-upstream.ts'
-import { PASSWORD, postForm, signIn } from '../support/people.ts'
 import { homeEnvironment } from '../support/run-castellan.ts'
 import { startScriptedModel } from '../support/scripted-model.ts'
 
 /** The blocks of the guides are carried out as they are written. Some guides have a test of their own. */
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
-const guide = (name: string): Block[] => blocksOf(read(`docs/guides/${name}.md`))
 
-type Stage = Awaited<ReturnType<typeof setReaderStage>>
+const followed = ['limits', 'several-clients', 'verify-the-log', 'workspaces']
+const configured = ['configuration', 'durability', 'executions', 'model-proxy', 'workspaces']
 
-const elsewhere = ['agents', 'workflows']
-const followed = ['several-clients', 'verify-the-log', 'workspaces']
-const configured = ['configuration', 'durability', 'executions', 'workspaces']
+/** The kinds of blocks that are carried out, in this file or in the one beside it that is named after the guide. */
+const carriedOut: Readonly<Record<string, string>> = {
+  'add-a-tool': 'sh ts',
+  agents: 'console sh yaml',
+  clients: 'json toml yaml',
+  configuration: 'console yaml',
+  durability: 'yaml',
+  executions: 'sh yaml',
+  gateways: 'sh',
+  limits: 'console sh',
+  'model-proxy': 'sh yaml',
+  people: 'sh yaml',
+  remote: 'sh',
+  'several-clients': 'console',
+  'signed-calls': 'json ts',
+  'verify-the-log': 'console sh',
+  'workflow-texts': 'yaml',
+  workflows: 'console mermaid sh yaml',
+  workspaces: 'json sh yaml',
+}
 
 test('every guide with something to do is tried', () => {
-  const withBlocks = readdirSync(new URL('../../docs/guides', import.meta.url))
+  const kindsOf = (name: string): string =>
+    [...new Set(guide(name).map(({ language }) => language))]
+      .filter((language) => language !== 'text')
+      .sort()
+      .join(' ')
+  const found = readdirSync(new URL('../../docs/guides', import.meta.url))
     .map((file) => file.replace(/\.md$/, ''))
-    .filter((name) => guide(name).some(({ language }) => language !== 'text'))
-  const others = [
-    'add-a-tool',
-    'clients',
-    'executions',
-    'gateways',
-    'people',
-    'remote',
-    'signed-calls',
-    'workflow-texts',
-  ]
-  expect(withBlocks.sort()).toEqual([...new Set([...elsewhere, ...followed, ...configured, ...others])].sort())
+    .map((name) => [name, kindsOf(name)] as const)
+    .filter(([, kinds]) => kinds !== '')
+  expect(Object.fromEntries(found)).toEqual(carriedOut)
 })
 
 test.each(followed)('%s: every command does what it says', { timeout: 300_000 }, async (name) => {
@@ -72,14 +84,32 @@ test('gateways: the servers of an editor behind one address', { timeout: 120_000
   mkdirSync(join(stage.home, '.cursor'))
   const file = { mcpServers: { notes: { url: upstream.url } } }
   writeFileSync(join(stage.home, '.cursor/mcp.json'), JSON.stringify(file))
-  for (const block of guide('gateways')) if (!block.body.startsWith('claude')) await stage.follow(block)
+  const here = (body: string): string => body.replace('http://127.0.0.1:7433', new URL(stage.url).origin)
+  for (const block of guide('gateways')) await stage.follow({ ...block, body: here(block.body) })
   const client = new Client({ name: 'editor', version: '1' })
-  await client.connect(new StreamableHTTPClientTransport(new URL('/mcp/work', stage.url)) as Transport)
+  await client.connect(new StreamableHTTPClientTransport(new URL(stage.claudeServer().url!)) as Transport)
   const { tools } = await client.listTools()
   expect(tools.map(({ name }) => name).sort()).toEqual(['run_tool', 'search_tools'])
   const call = { tool_name: 'notes__echo', tool_args: { text: 'hello' } }
   expect(await client.callTool({ name: 'run_tool', arguments: call })).toMatchObject({ content: [{ text: 'hello' }] })
   await client.close()
+})
+
+test('model-proxy: a model is asked through the server', { timeout: 120_000 }, async () => {
+  const model = await startScriptedModel(() => ({ text: 'Hello.' }))
+  const provider = {
+    name: 'anthropic',
+    type: 'anthropic',
+    endpoint: `${model.url}/v1`,
+    models: [{ alias: 'default', model: 'm' }],
+  }
+  const stage = await setReaderStage({ config: JSON.stringify({ models: { providers: [provider] } }) })
+  const here = (body: string): string => body.replaceAll('http://127.0.0.1:7433', new URL(stage.url).origin)
+  for (const block of guide('model-proxy')) {
+    if (block.language === 'sh') await stage.follow({ ...block, body: here(block.body) })
+  }
+  expect(model.requests.map(({ text }) => text)).toEqual(['Say hello.'])
+  await model.stop()
 })
 
 test('executions: an agent is run and waited for', { timeout: 180_000 }, async () => {
@@ -103,46 +133,20 @@ test('executions: an agent is run and waited for', { timeout: 180_000 }, async (
   await model.stop()
 })
 
-test('people: every command does what it says', { timeout: 180_000 }, async () => {
-  const stage = await setReaderStage()
-  const links: string[] = []
-  for (const { language, body } of guide('people')) {
-    if (language !== 'sh') continue
-    for (const line of body.trim().split('\n')) {
-      // The server is running already, and the client is not ours.
-      if (/^castellan serve|^claude /.test(line)) continue
-      const session = line.includes('SESSION') ? await signedInSession(stage, links[0]!) : ''
-      const { code, output } = await stage.run(line.replace('SESSION', session))
-      expect(code, `${line}\n${output}`).toBe(0)
-      links.push(...(output.match(/http:\S+/g) ?? []))
-    }
-  }
-})
-
-/** A session of the person whose link it is, by its id. */
-async function signedInSession(stage: Stage, link: string): Promise<string> {
-  const at = (path: string): URL => new URL(path, stage.url)
-  const password = { password: PASSWORD, again: PASSWORD }
-  expect((await postForm(at(new URL(link).pathname), password)).ok).toBe(true)
-  await signIn({ url: stage.url }, { email: 'ada@example.com', password: PASSWORD })
-  const { output } = await stage.run('castellan users sessions ada@example.com --json')
-  return (JSON.parse(output) as { sessions: { id: string }[] }).sessions[0]!.id
-}
-
-test('signed-calls: the client calls a tool', async () => {
-  const stage = await setReaderStage()
-  const [block] = guide('signed-calls').filter(({ language }) => language === 'ts')
-  const body = block!.body.replace('http://127.0.0.1:7433', new URL(stage.url).origin)
-  writeFileSync(join(stage.home, 'signed.mjs'), `${body}\nconsole.log(JSON.stringify(agents))\n`)
-  const key = await stage.run('castellan keys create signer --role admin --tier system 2>/dev/null')
-  const { code, output } = await stage.run(`CASTELLAN_KEY=${key.output.trim()} node signed.mjs`)
-  expect({ code, output }).toMatchObject({ code: 0, output: expect.stringContaining('agents') })
-})
-
 test('add-a-tool: its tool is made and answers', { timeout: 300_000 }, async () => {
   const stage = await setReaderStage({ serve: false })
   const clone = join(stage.home, 'castellan')
-  for (const name of ['bin', 'docs', 'package.json', 'scripts', 'src', 'surface', 'templates', 'test/repo']) {
+  for (const name of [
+    'ARCHITECTURE.md',
+    'bin',
+    'docs',
+    'package.json',
+    'scripts',
+    'src',
+    'surface',
+    'templates',
+    'test/repo',
+  ]) {
     cpSync(resolve(name), join(clone, name), { recursive: true })
   }
   symlinkSync(resolve('node_modules'), join(clone, 'node_modules'))
@@ -192,35 +196,42 @@ test('clients and README: every file can be read, and leads to the server', { ti
   const withApproval = others.findIndex(({ language }) => language === 'toml')
   // The second file for Codex goes on from the first.
   const files = others.with(withApproval, { ...codex!, body: `${codex!.body}${others[withApproval]!.body}` })
-  const seen = new Set<string>()
+  const here = (body: string): string =>
+    body.replace('/path/to/castellan', resolve('.')).replace(/http:\/\/(127\.0\.0\.1|HOST):7433\/mcp/, stage.url)
   for (const { language, body } of [codex!, ...files]) {
-    const here = body.replace('/path/to/castellan', resolve('.')).replace('http://127.0.0.1:7433/mcp', stage.url)
-    writeFileSync(join(stage.home, `client.${language}`), here)
+    writeFileSync(join(stage.home, `client.${language}`), here(body))
     const imported = await stage.run(`castellan import client.${language} --dry-run --json`)
     const { servers, problems } = JSON.parse(imported.output) as { servers: ImportedServer[]; problems: unknown[] }
     expect([servers.length, problems], body).toEqual([1, []])
     const [server] = servers
-    seen.add(server!.transport)
-    const transport =
-      server!.transport === 'http'
-        ? new StreamableHTTPClientTransport(new URL(server!.url))
-        : new StdioClientTransport({
-            command: server!.command,
-            args: server!.args,
-            env: homeEnvironment(stage.home) as Record<string, string>,
-            stderr: 'ignore',
-          })
-    const client = new Client({ name: 'guide', version: '1.0.0' })
-    await client.connect(transport)
-    expect((await client.listTools()).tools.map(({ name }) => name)).toContain('run_tool')
-    await client.close()
+    if (server!.transport === 'http') await leadsToTools(stage.home, { url: server!.url })
+    else await leadsToTools(stage.home, { command: [server!.command, ...server!.args] })
   }
-  expect(seen.size).toBe(2)
+  const [created] = /bin\/(castellan keys create .*)/.exec(read('README.md'))!.slice(1)
+  const key = (await stage.run(`${created} 2> /dev/null`)).output.match(/^cst_\S+$/m)![0]
+  for (const [line] of read('README.md').matchAll(/^claude mcp add .*$/gm)) {
+    expect(await stage.run(`CASTELLAN_API_KEY=${key}\n${here(line)}`), line).toMatchObject({ code: 0 })
+    await leadsToTools(stage.home, stage.claudeServer())
+  }
 })
 
 type ImportedServer = Readonly<
   { transport: 'http'; url: string } | { transport: 'stdio'; command: string; args: string[] }
 >
+type Address = Readonly<{ url?: string; command?: readonly string[]; headers?: Readonly<Record<string, string>> }>
+
+async function leadsToTools(home: string, { url, command, headers = {} }: Address): Promise<void> {
+  const [program, ...args] = command ?? []
+  const env = homeEnvironment(home) as Record<string, string>
+  const client = new Client({ name: 'guide', version: '1.0.0' })
+  await client.connect(
+    (url === undefined
+      ? new StdioClientTransport({ command: program!, args, env, stderr: 'ignore' })
+      : new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } })) as Transport,
+  )
+  expect((await client.listTools()).tools.map(({ name }) => name)).toContain('run_tool')
+  await client.close()
+}
 
 test('workflow-texts: its states can be deployed', async () => {
   const stage = await setReaderStage()

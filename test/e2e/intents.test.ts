@@ -1,69 +1,22 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { createSealClient } from '../../src/seal-client/seal-client.ts'
-import { type CastellanClient, startClient } from '../support/castellan-client.ts'
-import { endSupervisor } from '../support/end-supervisor.ts'
+import type { CastellanClient } from '../support/castellan-client.ts'
 import { agentYaml } from '../support/executions.ts'
-import { startRealServer } from '../support/real-server.ts'
-import { type Line, type SeenRequest, startScriptedModel } from '../support/scripted-model.ts'
+import { ask, type ModelStage, setModelStage } from '../support/model-stage.ts'
+import type { Line, SeenRequest } from '../support/scripted-model.ts'
+import { startServerHere } from '../support/server-here.ts'
 
-/** Wishes in the real program, with a scripted model over HTTP and real workspaces. */
-let cleanups: (() => Promise<unknown> | unknown)[] = []
-afterEach(async () => {
-  for (const cleanup of cleanups.toReversed()) await cleanup()
-  cleanups = []
-})
-
+/** Wishes in the whole program, with a scripted model over HTTP and real workspaces. */
 type Answer = Record<string, unknown>
 type Script = (request: SeenRequest, position: number) => Line | Promise<Line>
-type Stage = Readonly<{
-  client: CastellanClient
-  requests: readonly SeenRequest[]
-  restart(): Promise<CastellanClient>
-}>
+type Stage = ModelStage & Readonly<{ client: CastellanClient }>
+
+// Workspaces that do not say otherwise reach the internet, so that those of wishes must say it.
+const workspaces = { default_allow_internet: true, store_gb: 0 }
 
 async function setStage(script: Script | undefined, aliases: readonly string[] = ['default']): Promise<Stage> {
-  const dataDir = mkdtempSync(join(tmpdir(), 'castellan-intents-'))
-  const model = script && (await startScriptedModel(script))
-  const providers = model && [
-    {
-      name: 'scripted',
-      type: 'openai',
-      endpoint: `${model.url}/v1`,
-      api_key: 'env:MODEL_KEY',
-      models: aliases.map((alias) => ({ alias, model: alias })),
-    },
-  ]
-  writeFileSync(
-    join(dataDir, 'castellan.yaml'),
-    // Workspaces that do not say otherwise reach the internet, so that those of wishes must say it.
-    JSON.stringify({
-      workspaces: { default_allow_internet: true, store_gb: 0 },
-      ...(providers && { models: { providers } }),
-    }),
-  )
-  cleanups.push(async () => {
-    await model?.stop()
-    await endSupervisor(dataDir)
-    rmSync(dataDir, { recursive: true, force: true })
-  })
-  const restart = async (): Promise<CastellanClient> => {
-    const client = await startClient({ dataDir, environment: { MODEL_KEY: 'k' } })
-    cleanups.push(async () => {
-      client.kill('SIGKILL')
-      await client.ended
-    })
-    return client
-  }
-  return { client: await restart(), requests: model?.requests ?? [], restart }
-}
-
-async function ask<T = Answer>(client: CastellanClient, tool: string, args: object = {}): Promise<T> {
-  const outcome = await client.call(tool, args)
-  if (outcome.kind !== 'done') throw new Error(`${tool}: ${JSON.stringify(outcome)} ${client.stderr()}`)
-  return outcome.answer as T
+  const stage = await setModelStage(script, { workspaces }, aliases)
+  return { ...stage, client: await stage.start() }
 }
 
 const workflowYaml = (name: string, state = 'done') =>
@@ -238,8 +191,8 @@ describe('from a wish to a result', { timeout: 180_000 }, () => {
     // The formatter fails, so the output itself is the result.
     expect(await finish(client, id)).toMatchObject({ status: 'completed', final_result: 'fine\n' })
     const prompts = requests.filter(({ text }) => text.includes('INTENT_INPUTS'))
-    expect(prompts[1]!.text).toContain('it ended with the exit code 1: no luck')
-    expect(prompts[2]!.text).toContain('it is no Python program')
+    expect(prompts[1]!.text).toContain('it exited with code 1: no luck')
+    expect(prompts[2]!.text).toContain('it is not a Python program')
     expect(prompts[2]!.text).toContain('print(1')
   })
 
@@ -286,7 +239,7 @@ describe('from a wish to a result', { timeout: 180_000 }, () => {
     const args = { intent: 'double', volume_id: 'mine' }
     const { pipeline_execution_id: id } = await ask<Started>(client, 'aegis.execute.intent', args)
     expect(await finish(client, id)).toMatchObject({ status: 'completed', final_result: 'done' })
-    expect(requests.some(({ text }) => text.includes('held no program'))).toBe(true)
+    expect(requests.some(({ text }) => text.includes('contained no program'))).toBe(true)
     expect(await ask(client, 'file_read', { workspace_id: 'mine', path: '/workspace/made.txt' })).toMatchObject({
       content: 'abab',
     })
@@ -304,7 +257,7 @@ describe('from a wish to a result', { timeout: 180_000 }, () => {
   })
 
   test('what bounds the caller bounds the agents of the pipeline', async () => {
-    const model = await startScriptedModel((request) => {
+    const script: Script = (request) => {
       if (isAuthor(request))
         return manifest(
           agentYaml('curious', '  task: { instruction: "Write programs." }\n  tools: [aegis.tools.list]\n'),
@@ -312,29 +265,11 @@ describe('from a wish to a result', { timeout: 180_000 }, () => {
       if (isFormatter(request)) return { text: 'done' }
       const isTold = request.messages.some(({ role }) => role === 'tool')
       return isTold ? code('echo 1\n') : { toolCalls: [{ name: 'aegis_tools_list', arguments: {} }] }
-    })
-    const dataDir = mkdtempSync(join(tmpdir(), 'castellan-intents-'))
-    const config = {
-      models: {
-        providers: [
-          {
-            name: 'scripted',
-            type: 'openai',
-            endpoint: `${model.url}/v1`,
-            api_key: 'env:MODEL_KEY',
-            models: [{ alias: 'default', model: 'm' }],
-          },
-        ],
-      },
-      security_contexts: [{ name: 'narrow', capabilities: [{ tool_pattern: 'aegis.execute.*' }] }],
     }
-    writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify(config))
-    const server = await startRealServer({ dataDir, env: { MODEL_KEY: 'k' } })
-    cleanups.push(async () => {
-      await model.stop()
-      await server.stop()
-      rmSync(dataDir, { recursive: true, force: true })
-    })
+    const security_contexts = [{ name: 'narrow', capabilities: [{ tool_pattern: 'aegis.execute.*' }] }]
+    const { dataDir, requests } = await setModelStage(script, { security_contexts })
+    const server = await startServerHere({ dataDir, env: { MODEL_KEY: 'k' } })
+    onTestFinished(() => server.stop())
     const client = createSealClient({ url: new URL(server.url).origin, securityContext: 'narrow' })
     const started = await client.call('aegis.execute.intent', { intent: 'print one', language: 'bash' })
     const { pipeline_execution_id: id } = started as Started
@@ -342,7 +277,7 @@ describe('from a wish to a result', { timeout: 180_000 }, () => {
     expect(await client.call('aegis.execute.status', { pipeline_execution_id: id })).toMatchObject({
       status: 'completed',
     })
-    const answers = model.requests.flatMap(({ messages }) => messages.filter(({ role }) => role === 'tool'))
+    const answers = requests.flatMap(({ messages }) => messages.filter(({ role }) => role === 'tool'))
     expect(JSON.stringify(answers)).toContain('is not available')
   })
 
@@ -373,18 +308,19 @@ describe('from a wish to a result', { timeout: 180_000 }, () => {
   test('goes on after the server was killed, without asking the author again', async () => {
     const waiting = Promise.withResolvers<void>()
     let isKilled = false
-    const stage = await setStage(async (request) => {
+    const stage = await setModelStage(async (request) => {
       if (isAuthor(request)) return manifest(executor('helper'))
       if (isFormatter(request)) return { text: 'done' }
       waiting.resolve()
       return isKilled ? code('print(1)') : new Promise<Line>(() => {})
     })
-    const { pipeline_execution_id: id } = await ask<Started>(stage.client, 'aegis.execute.intent', { intent: 'print' })
+    const first = await stage.startProcess()
+    const { pipeline_execution_id: id } = await ask<Started>(first, 'aegis.execute.intent', { intent: 'print' })
     await waiting.promise
     isKilled = true
-    stage.client.kill('SIGKILL')
-    await stage.client.ended
-    const client = await stage.restart()
+    first.kill('SIGKILL')
+    await first.ended
+    const client = await stage.start()
     expect(await finish(client, id)).toMatchObject({ status: 'completed', final_result: 'done' })
     expect(stage.requests.filter(isAuthor)).toHaveLength(1)
   })

@@ -1,54 +1,29 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import type { AddressInfo } from 'node:net'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SMTPServer } from 'smtp-server'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runCastellanHere } from '../support/castellan-here.ts'
+import { MAIL_PASSWORD, startMailServer } from '../support/mail-server.ts'
 import { castellanJson, PASSWORD, postForm } from '../support/people.ts'
 import { newDataDir, type RealServer, startRealServer } from '../support/real-server.ts'
-import { runCastellan } from '../support/run-castellan.ts'
 import { makeTlsPair } from '../support/tls-files.ts'
 
 /** Invitations by mail: a real mail server with TLS and a password, the real program. */
 let server: RealServer
-let mails: SMTPServer
+let mails: Awaited<ReturnType<typeof startMailServer>>
 let home: string
-const received: { from: string; to: string[]; text: string }[] = []
 
 beforeAll(async () => {
   home = mkdtempSync(join(tmpdir(), 'castellan-mail-'))
   const pair = makeTlsPair(home, 'mail')
-  mails = new SMTPServer({
-    cert: pair.ca,
-    key: readFileSync(pair.key, 'utf8'),
-    onAuth: ({ username, password }, session, answer) =>
-      session.secure && username === 'castellan' && password === 'mail secret'
-        ? answer(null, { user: username })
-        : answer(new Error('no')),
-    onRcptTo: ({ address }, _, answer) => answer(address.startsWith('refused') ? new Error('no such box') : null),
-    onData(stream, session, done) {
-      const chunks: Buffer[] = []
-      stream.on('data', (chunk: Buffer) => chunks.push(chunk))
-      stream.on('end', () => {
-        const { mailFrom, rcptTo } = session.envelope
-        received.push({
-          from: (mailFrom as { address: string }).address,
-          to: rcptTo.map(({ address }) => address),
-          text: Buffer.concat(chunks).toString('utf8').replaceAll('=\r\n', ''),
-        })
-        done()
-      })
-    },
-  })
-  await new Promise<void>((resolve) => mails.listen(0, '127.0.0.1', resolve))
-  const { port } = mails.server.address() as AddressInfo
+  mails = await startMailServer(pair)
   server = await startRealServer({
     dataDir: newDataDir(),
     env: {
       CASTELLAN_SMTP_HOST: 'localhost',
-      CASTELLAN_SMTP_PORT: String(port),
+      CASTELLAN_SMTP_PORT: String(mails.port),
       CASTELLAN_SMTP_USER: 'castellan',
-      CASTELLAN_SMTP_PASSWORD: 'mail secret',
+      CASTELLAN_SMTP_PASSWORD: MAIL_PASSWORD,
       CASTELLAN_SMTP_FROM: 'castellan@example.com',
       NODE_EXTRA_CA_CERTS: pair.cert,
     },
@@ -56,7 +31,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await server.stop()
-  await new Promise<void>((resolve) => mails.close(() => resolve()))
+  await mails[Symbol.asyncDispose]()
   rmSync(home, { recursive: true, force: true })
   rmSync(server.dataDir, { recursive: true, force: true })
 })
@@ -65,7 +40,7 @@ describe('an invitation', () => {
   it('is mailed with its link, which works', async () => {
     const invited = await castellanJson(server, ['invite', 'create', 'bob@example.com'])
     expect(invited).toMatchObject({ mail: 'sent', status: 'open' })
-    const [mail, ...more] = received.splice(0)
+    const [mail, ...more] = mails.received.splice(0)
     expect(more).toEqual([])
     expect(mail).toMatchObject({ from: 'castellan@example.com', to: ['bob@example.com'] })
     expect(mail!.text).toContain(String(invited['link']))
@@ -75,18 +50,18 @@ describe('an invitation', () => {
 
   it('that cannot be mailed says so, and its link is still given', async () => {
     const args = ['invite', 'create', 'refused@example.com', '--data-dir', server.dataDir]
-    const run = await runCastellan(args, { home: server.dataDir })
-    expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining('did not take the mail') })
+    const run = await runCastellanHere(args, { home: server.dataDir })
+    expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining('did not accept the mail') })
     const url = new URL(new URL(run.stdout.trim()).pathname, server.url)
     expect((await fetch(url)).status).toBe(200)
-    expect(received.splice(0)).toEqual([])
+    expect(mails.received.splice(0)).toEqual([])
   })
 
   it('that is refused is not mailed', async () => {
     await expect(castellanJson(server, ['invite', 'create', 'x@example.com', '--teams', 'none'])).rejects.toThrow(
       /team/,
     )
-    expect(received.splice(0)).toEqual([])
+    expect(mails.received.splice(0)).toEqual([])
   })
 })
 
@@ -104,7 +79,7 @@ describe('the settings of mail', () => {
       'smtp.tls',
     ],
   ])('are refused with %s', async (_what, env, field) => {
-    const run = await runCastellan(['config', 'validate'], { home, environment: env })
+    const run = await runCastellanHere(['config', 'validate'], { home, environment: env })
     expect(run.code).not.toBe(0)
     expect(run.stderr).toContain(field)
   })

@@ -205,7 +205,7 @@ DONE: { kind: System, command: update_blackboard, transitions: [] }`
         `A: { kind: ContainerRun, name: a, image: "${image}", command: [ls], ${more} transitions: [] }`,
       )
     const warned = await client.call('aegis.workflow.create', { manifest_yaml: container('rust:1.75-alpine') })
-    expect(JSON.stringify(warned)).toContain("there is no image 'rust:1.75-alpine' here, and none is pulled")
+    expect(JSON.stringify(warned)).toContain("there is no image 'rust:1.75-alpine' here, and images are not pulled")
     expect(await run(client, 'box')).toMatchObject({
       status: 'failed',
       error: { message: expect.stringContaining("image: there is no image 'rust:1.75-alpine' here") },

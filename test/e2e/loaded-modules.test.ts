@@ -37,7 +37,7 @@ async function loadedByCall(...args: readonly string[]): Promise<ReadonlySet<str
 }
 
 const WORKSPACES = ['src/domains/workspaces/service.ts', 'src/domains/git/service.ts', 'src/domains/teams/service.ts']
-const AGENTS = ['src/domains/agents/registry.ts', 'src/domains/workflows/service.ts', 'src/engine/engine.ts']
+const AGENTS = ['src/domains/agents/service.ts', 'src/domains/workflows/service.ts', 'src/engine/engine.ts']
 
 test('a call loads the domain that it is about, and no other', async () => {
   const pinged = await loadedBy('server_ping')

@@ -18,6 +18,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { launcher } from '../support/castellan-client.ts'
+import { runCastellanHere } from '../support/castellan-here.ts'
 import { openChromium } from '../support/chromium.ts'
 import { castellanJson, newPerson } from '../support/people.ts'
 import { newDataDir, type RealServer, startRealServer } from '../support/real-server.ts'
@@ -57,7 +58,7 @@ async function decide(address: string, decision: Decision): Promise<string> {
   if ((await page.title()).startsWith('Sign in')) {
     await page.getByLabel('E-mail address').fill(ada.email)
     await page.getByLabel('Password').fill(ada.password)
-    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByRole('button', { name: 'Sign in', exact: true }).click()
     await page.waitForLoadState()
   }
   if ((await page.title()).startsWith('Allow access?')) {
@@ -87,6 +88,9 @@ async function login(decision: Decision = 'Allow', environment: Record<string, s
 }
 
 const there = (args: readonly string[], environment: Record<string, string> = {}) =>
+  runCastellanHere([...args, '--url', origin], { home, environment })
+/** In a process of its own. */
+const apart = (args: readonly string[], environment: Record<string, string> = {}) =>
   runCastellan([...args, '--url', origin], { home, environment })
 
 const loginFile = (): string => {
@@ -141,7 +145,7 @@ describe('castellan login', () => {
   })
 
   it('needs an address', async () => {
-    const none = await runCastellan(['login'], { home })
+    const none = await runCastellanHere(['login'], { home })
     expect(none).toMatchObject({ code: 2, stderr: expect.stringContaining('--url is missing') })
   })
 
@@ -156,7 +160,7 @@ describe('castellan login', () => {
     ['sends tokens to another host', { token_endpoint: 'https://evil.example/token' }, 'cannot be trusted'],
   ])('refuses a server that %s', async (_what, changed, expected) => {
     await using fake = await startFake(changed)
-    const run = await runCastellan(['login', '--url', fake.origin], { home })
+    const run = await runCastellanHere(['login', '--url', fake.origin], { home })
     expect(run.stderr).toContain(expected)
     expect(run.code).not.toBe(0)
     expect(fake.registrations()).toBe(0)
@@ -203,12 +207,12 @@ describe('what was stored', () => {
   it('is renewed before its end, by one of several commands at once, for all of them', async () => {
     const before = stored()
     change({ expiresAtMs: 0 })
-    const runs = await Promise.all([1, 2, 3].map(() => there(['call', 'server_ping'])))
+    const runs = await Promise.all([1, 2, 3].map(() => apart(['call', 'server_ping'])))
     expect(runs.map(({ code, stderr }) => ({ code, stderr }))).toEqual(runs.map(() => ({ code: 0, stderr: '' })))
     const after = stored()
     expect(after['refreshToken']).not.toBe(before['refreshToken'])
     expect(Number(after['expiresAtMs'])).toBeGreaterThan(Number(before['expiresAtMs']) - 3_600_000)
-    expect((await there(['call', 'server_ping'])).code).toBe(0)
+    expect((await apart(['call', 'server_ping'])).code).toBe(0)
   })
 
   it('is renewed when the server refuses the token', async () => {
@@ -219,7 +223,7 @@ describe('what was stored', () => {
 
   it('survives a kill in the middle of its replacement', async () => {
     change({ expiresAtMs: 0 })
-    const killed = await there(['call', 'server_ping'], { CASTELLAN_FAULT: 'file.replace:kill:1' })
+    const killed = await apart(['call', 'server_ping'], { CASTELLAN_FAULT: 'file.replace:kill:1' })
     expect(killed.code).toBeNull()
     // The server has taken the old token for the new one, which is lost: the person is told to sign in again.
     const next = await there(['call', 'server_ping'])
@@ -243,7 +247,7 @@ describe('what was stored', () => {
 
   it('ends with logout, there and here', async () => {
     const { accessToken } = stored()
-    expect(await runCastellan(['logout'], { home })).toMatchObject({
+    expect(await runCastellanHere(['logout'], { home })).toMatchObject({
       code: 0,
       stdout: `Signed out of ${server.url}.\n`,
     })
@@ -253,7 +257,7 @@ describe('what was stored', () => {
     })
     const shown = await there(['call', 'server_ping', '--key', String(accessToken)])
     expect(shown.code).toBe(4)
-    expect((await runCastellan(['logout'], { home })).code).toBe(3)
+    expect((await runCastellanHere(['logout'], { home })).code).toBe(3)
   })
 
   it('ends when an administrator revokes it', async () => {
@@ -265,7 +269,7 @@ describe('what was stored', () => {
     }
     expect(await there(['call', 'server_ping'])).toMatchObject({
       code: 4,
-      stderr: expect.stringContaining('is over. Sign in again'),
+      stderr: expect.stringContaining('has ended. Sign in again'),
     })
   })
 })

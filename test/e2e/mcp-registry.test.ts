@@ -1,10 +1,11 @@
 import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { castellanJson, type Row } from '../support/people.ts'
-import { newDataDir, type RealServer, startRealServer } from '../support/real-server.ts'
+import { newDataDir } from '../support/real-server.ts'
+import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
 /** The catalogue as clients of the MCP registry read it, over HTTP from the real program. */
-let server: RealServer
+let server: ServerHere
 let keys: Record<'ann' | 'bob', string>
 const SECRET = 'a-value-that-nobody-shows'
 
@@ -13,7 +14,7 @@ beforeAll(async () => {
   const key = async (name: string) =>
     String((await castellanJson({ dataDir }, ['keys', 'create', name, '--role', 'editor']))['secret'])
   keys = { ann: await key('ann'), bob: await key('bob') }
-  server = await startRealServer({ dataDir, env: { CASTELLAN_REQUIRE_KEYS: 'true' } })
+  server = await startServerHere({ dataDir, env: { CASTELLAN_REQUIRE_KEYS: 'true' } })
   const create = (args: object) => post('create_mcp_server', args)
   const authFields = [{ name: 'X-Token', label: 'Token', type: 'header', secret: true }]
   const environment = [{ key: 'API_KEY', type: 'secret', promptOnInstallation: false, value: SECRET }]

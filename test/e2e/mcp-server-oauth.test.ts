@@ -3,24 +3,25 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openChromium } from '../support/chromium.ts'
 import { castellanJson, newPerson, type Row, signIn } from '../support/people.ts'
-import { newDataDir, type RealServer, startRealServer } from '../support/real-server.ts'
+import { newDataDir } from '../support/real-server.ts'
+import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
 /**
  * A castellan behind a castellan, both with people: a user of the first lets it act for her at the second, in a real browser. The two
  * have different names, since browsers share cookies between the ports of one.
  */
-let front: RealServer
-let behind: RealServer
+let front: ServerHere
+let behind: ServerHere
 let behindUrl = ''
 let browser: Awaited<ReturnType<typeof openChromium>>
 let ada: Awaited<ReturnType<typeof newPerson>>
 let cookie = ''
 
-const serverWithPeople = async (settings = ''): Promise<RealServer> => {
+const serverWithPeople = async (settings = ''): Promise<ServerHere> => {
   const dataDir = newDataDir()
   writeFileSync(join(dataDir, 'castellan.yaml'), `require_keys: true\n${settings}`)
   await castellanJson({ dataDir }, ['users', 'create', 'first@example.com', '--admin'])
-  return await startRealServer({ dataDir, args: ['--tools', 'full'] })
+  return await startServerHere({ dataDir, args: ['--tools', 'full'] })
 }
 
 beforeAll(async () => {
@@ -56,7 +57,7 @@ const deployments = async () => (await ask('list_mcp_server_deployments', {}))['
 async function signInAt(page: Awaited<ReturnType<typeof browser.context.newPage>>): Promise<void> {
   await page.getByLabel('E-mail address').fill(ada.email)
   await page.getByLabel('Password').fill(ada.password)
-  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click()
   await page.waitForLoadState()
 }
 

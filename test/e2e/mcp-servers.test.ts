@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { runCastellanHere } from '../support/castellan-here.ts'
 import { endSupervisor } from '../support/end-supervisor.ts'
 import { startMcpUpstream } from '../support/mcp-upstream.ts'
 import { type RealServer, startRealServer } from '../support/real-server.ts'
-import { runCastellan } from '../support/run-castellan.ts'
 
 /** A real client, the real program, and real MCP servers behind it. */
 const packages = resolve('node_modules')
@@ -101,7 +101,7 @@ test('import takes the servers of a client over, with their secrets in the store
   }
   const file = join(dataDir, 'mcp.json')
   writeFileSync(file, JSON.stringify(config))
-  const imported = await runCastellan(['import', file, '--data-dir', dataDir, '--json'], { home: dataDir })
+  const imported = await runCastellanHere(['import', file, '--data-dir', dataDir, '--json'], { home: dataDir })
   expect([imported.code, JSON.parse(imported.stdout)]).toMatchObject([
     1,
     {
@@ -112,9 +112,9 @@ test('import takes the servers of a client over, with their secrets in the store
     },
   ])
   expect(upstream.requests.at(-1)?.headers['authorization']).toBe(`Bearer ${secret}`)
-  const again = await runCastellan(['import', file, '--data-dir', dataDir], { home: dataDir })
+  const again = await runCastellanHere(['import', file, '--data-dir', dataDir], { home: dataDir })
   expect([again.code, again.stdout]).toEqual([0, expect.stringMatching(/web +is there/)])
-  const listed = await runCastellan(['secrets', 'list', '--data-dir', dataDir], { home: dataDir })
+  const listed = await runCastellanHere(['secrets', 'list', '--data-dir', dataDir], { home: dataDir })
   expect(listed.stdout).toMatch(/web: Authorization[\s\S]*API_TOKEN|API_TOKEN[\s\S]*web: Authorization/)
   rmSync(file)
   const files = readdirSync(dataDir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())

@@ -7,10 +7,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openChromium } from '../support/chromium.ts'
 import { type OauthPerson, openOauthPerson, type Person } from '../support/oauth-person.ts'
 import { castellanJson, newPerson, type Row } from '../support/people.ts'
-import { newDataDir, type RealServer, startRealServer } from '../support/real-server.ts'
+import { newDataDir } from '../support/real-server.ts'
+import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
 /** Clients that a person lets in: real SDKs, a real browser, the real program. */
-let server: RealServer
+let server: ServerHere
 let browser: Awaited<ReturnType<typeof openChromium>>
 let ada: Person
 let person: OauthPerson
@@ -18,7 +19,7 @@ let person: OauthPerson
 beforeAll(async () => {
   const dataDir = newDataDir()
   await castellanJson({ dataDir }, ['users', 'create', 'first@example.com', '--admin'])
-  server = await startRealServer({ env: { CASTELLAN_REQUIRE_KEYS: 'true' }, dataDir })
+  server = await startServerHere({ env: { CASTELLAN_REQUIRE_KEYS: 'true' }, dataDir })
   browser = await openChromium()
   ada = await newPerson(server, 'ada@example.com', ['--role', 'editor'])
   person = await openOauthPerson(browser.context, ada)

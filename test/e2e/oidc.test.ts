@@ -4,15 +4,16 @@ import { DatabaseSync } from 'node:sqlite'
 import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { openChromium } from '../support/chromium.ts'
-import { CLIENT_ID, CLIENT_SECRET, startIdentityProvider } from '../support/identity-provider.ts'
+import { type Account, CLIENT_ID, CLIENT_SECRET, startIdentityProvider } from '../support/identity-provider.ts'
 import { castellanJson, type Row } from '../support/people.ts'
-import { newDataDir, type RealServer, startRealServer } from '../support/real-server.ts'
+import { newDataDir } from '../support/real-server.ts'
+import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
 /** People who sign in with an identity provider of others: a real one, a real browser, the real program. */
-let server: RealServer
+let server: ServerHere
 let browser: Awaited<ReturnType<typeof openChromium>>
 let provider: Awaited<ReturnType<typeof startIdentityProvider>>
-const accounts: Record<string, { email: string; email_verified: boolean; name?: string }> = {
+const accounts: Record<string, Account> = {
   known: { email: 'known@example.com', email_verified: true },
   invited: { email: 'Invited@Example.com', email_verified: true, name: 'Ina Vited' },
   uninvited: { email: 'uninvited@example.com', email_verified: true },
@@ -20,6 +21,7 @@ const accounts: Record<string, { email: string; email_verified: boolean; name?: 
   elsewhere: { email: 'elsewhere@example.com', email_verified: true },
   created: { email: 'new@company.example', email_verified: true, name: 'New <b>' },
   foreign: { email: 'new@other.example', email_verified: true },
+  unsaid: { email: 'known@example.com' },
 }
 
 beforeAll(async () => {
@@ -33,6 +35,7 @@ beforeAll(async () => {
         ...{ id: 'open', name: 'Open <i>', ...entry, new_users: 'create', default_role: 'editor' },
         email_domains: ['company.example'],
       },
+      { id: 'trusted', name: 'Trusted', ...entry, assume_email_verified: true },
       { id: 'gone', name: 'Gone', ...entry, issuer: 'http://127.0.0.1:9' },
       { id: 'unset', name: 'Unset', ...entry, client_secret: 'env:OIDC_SECRET_THAT_IS_NOT_SET' },
     ],
@@ -41,7 +44,7 @@ beforeAll(async () => {
   await castellanJson({ dataDir }, ['users', 'create', 'known@example.com', '--admin'])
   await castellanJson({ dataDir }, ['users', 'create', 'elsewhere@example.com', '--tenant', 'acme'])
   const env = { CASTELLAN_REQUIRE_KEYS: 'true', OIDC_SECRET: CLIENT_SECRET }
-  server = await startRealServer({ dataDir, env })
+  server = await startServerHere({ dataDir, env })
   browser = await openChromium()
 })
 afterEach(async () => {
@@ -108,7 +111,7 @@ describe('a person whom an identity provider vouches for', () => {
   it('is refused if nobody invited them, and if the address is not verified or of another organisation', async () => {
     for (const login of ['uninvited', 'elsewhere']) {
       const page = await signInWith('company', 'Company', login)
-      expect(await page.getByRole('alert').textContent()).toContain('Nobody with this e-mail address may sign in here')
+      expect(await page.getByRole('alert').textContent()).toContain('This e-mail address may not sign in here')
       await browser.context.clearCookies()
     }
     const page = await signInWith('company', 'Company', 'unverified')
@@ -118,13 +121,23 @@ describe('a person whom an identity provider vouches for', () => {
     expect(await usersOf('uninvited@example.com')).toEqual([])
   })
 
+  it('needs a verified address, unless the settings say that the provider verifies all and only leaves it unsaid', async () => {
+    const refused = await signInWith('company', 'Company', 'unsaid')
+    expect(await refused.getByRole('alert').textContent()).toContain('does not say whether your e-mail address is')
+    await browser.context.clearCookies()
+    expect(await shown(await signInWith('trusted', 'Trusted', 'unsaid'))).toContain('known@example.com')
+    await browser.context.clearCookies()
+    const unverified = await signInWith('trusted', 'Trusted', 'unverified')
+    expect(await unverified.getByRole('alert').textContent()).toContain('has not verified your e-mail address')
+  })
+
   it('becomes a user of the default role where the settings create users, for the domains named there', async () => {
     const page = await signInWith('open', 'Open <i>', 'created')
     expect(await shown(page)).toContain('new@company.example, editor')
     expect(await usersOf('new@company.example')).toMatchObject([{ name: 'New <b>', role: 'editor', tier: 'system' }])
     await browser.context.clearCookies()
     const refused = await signInWith('open', 'Open <i>', 'foreign')
-    expect(await refused.getByRole('alert').textContent()).toContain('Nobody with this e-mail address')
+    expect(await refused.getByRole('alert').textContent()).toContain('This e-mail address may not sign in')
     const attempts = (await cli('users', 'attempts'))['attempts'] as Row[]
     const of = (email: string) => attempts.filter((attempt) => attempt['email'] === email)
     expect(of('new@company.example')).toMatchObject([{ outcome: 'signed_in' }])

@@ -155,7 +155,7 @@ test('after a take-over reads are repeated, writes fail clearly, and the session
     error: {
       code: 'ERR_OWNER_LOST',
       message:
-        'The process that owned the state ended while append was under way; it may or may not have taken effect. Check, then call again.',
+        'The process that owned the state ended while append was in progress; it may or may not have taken effect. Check, then call again.',
       details: { tool: 'append', owner_pid: owner.pid, outcome: 'unknown' },
     },
   })

@@ -5,11 +5,12 @@ import type { Page, Response } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openChromium } from '../support/chromium.ts'
 import { castellanJson, newPerson, PASSWORD, type Row } from '../support/people.ts'
-import { newDataDir, type RealServer, startRealServer } from '../support/real-server.ts'
+import { newDataDir } from '../support/real-server.ts'
+import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
 /** What holds for every page that a person sees, whatever others have written into it: on a telephone, in a real browser. */
 const WIDTH = 390
-let server: RealServer
+let server: ServerHere
 let browser: Awaited<ReturnType<typeof openChromium>>
 let page: Page
 const complaints: string[] = []
@@ -21,7 +22,7 @@ beforeAll(async () => {
   const names = ['Company', 'W'.repeat(64), '<b>&"\'</b> 名'.repeat(3)]
   const oidc_providers = names.map((name, index) => ({ id: `p${index}`, name, ...provider }))
   writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ oidc_providers }))
-  server = await startRealServer({ dataDir })
+  server = await startServerHere({ dataDir })
   browser = await openChromium()
   page = await browser.context.newPage()
   await page.setViewportSize({ width: WIDTH, height: 800 })
@@ -64,7 +65,7 @@ const findProblems = `(() => {
 })()`
 
 const strictPolicy =
-  /^default-src 'none'; style-src 'sha256-[A-Za-z0-9+/]{43}='; form-action 'self'(?: [a-z][a-z0-9+.-]*:(?:\/\/[a-z0-9.:[\]-]+)?)?; frame-ancestors 'none'; base-uri 'none'$/
+  /^default-src 'none'; (?:script-src 'sha256-[A-Za-z0-9+/]{43}='; connect-src 'self'; )?style-src 'sha256-[A-Za-z0-9+/]{43}='; form-action 'self'(?: [a-z][a-z0-9+.-]*:(?:\/\/[a-z0-9.:[\]-]+)?)?; frame-ancestors 'none'; base-uri 'none'$/
 
 async function expectReadable(response: Response | null, status = 200): Promise<void> {
   expect(response!.status()).toBe(status)

@@ -2,18 +2,19 @@ import { createHash, randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { castellanJson, newPerson, postForm, signIn } from '../support/people.ts'
-import { newDataDir, type RealServer, startRealServer } from '../support/real-server.ts'
+import { newDataDir } from '../support/real-server.ts'
+import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
 /** What somebody tries who has no account, or somebody else's cookie. */
 const REDIRECT = 'http://127.0.0.1:9/callback'
 const FROM_ELSEWHERE = { 'x-forwarded-for': '203.0.113.9' }
 
-let server: RealServer
+let server: ServerHere
 beforeAll(async () => {
   const dataDir = newDataDir()
   await castellanJson({ dataDir }, ['users', 'create', 'first@example.com', '--admin'])
   const env = { CASTELLAN_REQUIRE_KEYS: 'true', CASTELLAN_TRUSTED_PROXIES: '127.0.0.1' }
-  server = await startRealServer({ env, dataDir })
+  server = await startServerHere({ env, dataDir })
 })
 afterAll(async () => {
   await server.stop()

@@ -2,13 +2,14 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runCastellanHere } from '../support/castellan-here.ts'
 import { castellanJson } from '../support/people.ts'
-import { newDataDir, type RealServer, startRealServer } from '../support/real-server.ts'
-import { runCastellan } from '../support/run-castellan.ts'
+import { newDataDir } from '../support/real-server.ts'
+import { type ServerHere, startServerHere } from '../support/server-here.ts'
 import { makeTlsPair, type TlsPair } from '../support/tls-files.ts'
 
 /** Commands as clients of a server elsewhere: over TLS of a private authority, with a key. */
-let server: RealServer
+let server: ServerHere
 let pair: TlsPair
 let home = ''
 let key = ''
@@ -21,7 +22,7 @@ beforeAll(async () => {
   key = String(
     (await castellanJson({ dataDir }, ['keys', 'create', 'there', '--role', 'admin', '--tier', 'operator']))['secret'],
   )
-  server = await startRealServer({
+  server = await startServerHere({
     dataDir,
     env: { CASTELLAN_REQUIRE_KEYS: 'true', CASTELLAN_RATE_LIMITS_ENABLED: 'false' },
     args: ['--tls-cert', pair.cert, '--tls-key', pair.key],
@@ -36,7 +37,7 @@ afterAll(async () => {
 
 /** As somebody who has set up their shell for that server. */
 const there = (args: readonly string[], environment: Record<string, string> = {}, input?: string) =>
-  runCastellan(args, {
+  runCastellanHere(args, {
     home,
     environment: { CASTELLAN_URL: origin, CASTELLAN_CA: pair.cert, CASTELLAN_API_KEY: key, ...environment },
     ...(input === undefined ? {} : { input }),
@@ -53,7 +54,7 @@ describe('a command with CASTELLAN_URL', () => {
   it('calls a tool there, and leaves no state here', async () => {
     const made = await answerOf(['call', 'task_create', 'title=from afar', 'project=p'])
     expect(made).toMatchObject({ task_id: 'T-0001', created_by: 'there' })
-    const run = await runCastellan(['call', 'task_list', '--json', '--data-dir', join(home, 'here')], {
+    const run = await runCastellanHere(['call', 'task_list', '--json', '--data-dir', join(home, 'here')], {
       home,
       environment: { CASTELLAN_URL: origin },
     })
@@ -152,7 +153,7 @@ describe('what cannot work is refused with the reason', () => {
   it('a caller without a key', async () => {
     expect(await there(['call', 'server_ping'], { CASTELLAN_API_KEY: '' })).toMatchObject({
       code: 4,
-      stderr: expect.stringContaining(`${origin} has to know who you are`),
+      stderr: expect.stringContaining(`${origin} requires authentication`),
     })
     expect((await there(['doctor'], { CASTELLAN_API_KEY: '' })).stdout).toMatch(/identity +bad/)
   })

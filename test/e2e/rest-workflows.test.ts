@@ -1,11 +1,11 @@
 import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type RealServer, startRealServer } from '../support/real-server.ts'
+import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
 /** Workflows, their streams and the approvals that they wait for, by REST in the real program. */
-let server: RealServer
+let server: ServerHere
 beforeAll(async () => {
-  server = await startRealServer()
+  server = await startServerHere()
   const created = await send('POST', '/v1/workflows', manifest)
   expect([created.status, created.body]).toEqual([201, expect.anything()])
 })

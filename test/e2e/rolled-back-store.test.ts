@@ -2,12 +2,13 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { newDataDir, startRealServer } from '../support/real-server.ts'
-import { runCastellan } from '../support/run-castellan.ts'
+import { runCastellanHere } from '../support/castellan-here.ts'
+import { newDataDir } from '../support/real-server.ts'
+import { startServerHere } from '../support/server-here.ts'
 
 /** A store that is older than its checkpoint, or that has lost it, is neither continued nor signed by any command. */
 let dataDir = ''
-const run = (...args: string[]) => runCastellan([...args, '--data-dir', dataDir], { home: dataDir })
+const run = (...args: string[]) => runCastellanHere([...args, '--data-dir', dataDir], { home: dataDir })
 const newTask = (title: string) => run('call', 'task_create', `title=${title}`, 'project=p')
 const databaseFiles = ['castellan.db', 'castellan.db-wal', 'castellan.db-shm']
 const checkpointFile = () => join(dataDir, 'checkpoints', 'local.checkpoint')
@@ -71,7 +72,7 @@ describe.each([
     expect([doctor.code, doctor.stdout]).toEqual([6, expect.stringMatching(/state +bad/)])
     const line =
       '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}'
-    const stdio = await runCastellan(['mcp', '--data-dir', dataDir], { home: dataDir, input: `${line}\n` })
+    const stdio = await runCastellanHere(['mcp', '--data-dir', dataDir], { home: dataDir, input: `${line}\n` })
     expect(stdio.stderr).toContain(problem)
     expect(entriesInStore()).toBe(before)
   })
@@ -107,7 +108,7 @@ const json = { 'content-type': 'application/json' }
 
 it('a server says so, and does nothing for that tenant', async () => {
   await rolledBack(() => newTask('two'))
-  const server = await startRealServer({ dataDir })
+  const server = await startServerHere({ dataDir })
   try {
     const origin = new URL(server.url).origin
     const refused = await fetch(`${origin}/v1/tools/log_checkpoint`, { method: 'POST', body: '{}', headers: json })
@@ -115,7 +116,7 @@ it('a server says so, and does nothing for that tenant', async () => {
     const health = (await (await fetch(`${origin}/health`)).json()) as { status: string }
     expect(health.status).toBe('degraded')
     const ping = '{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
-    const bridge = await runCastellan(['mcp', '--data-dir', dataDir], { home: dataDir, input: ping })
+    const bridge = await runCastellanHere(['mcp', '--data-dir', dataDir], { home: dataDir, input: ping })
     expect(bridge.stderr).toContain('does not extend its last checkpoint')
     const other = await run('call', 'task_list')
     expect([other.code, other.stderr]).toEqual([5, expect.stringContaining('does not extend its last checkpoint')])

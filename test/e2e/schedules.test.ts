@@ -52,9 +52,8 @@ describe.concurrent('through the real program', { timeout: 90_000 }, () => {
       const first = await stage.start()
       const schedule = '{ type: interval, seconds: 6, overlap: allow }'
       await ask(first, 'aegis.agent.create', { manifest_yaml: yaml(schedule) })
-      first.kill('SIGKILL')
-      await first.ended
-      const second = await stage.start({ CASTELLAN_FAULT: `${point}:kill:1` })
+      await first.leave()
+      const second = await stage.startProcess({ CASTELLAN_FAULT: `${point}:kill:1` })
       await second.ended
       const third = await stage.start()
       await expect.poll(async () => (await executions(third)).length, { timeout: 30_000 }).toBeGreaterThanOrEqual(2)
@@ -120,8 +119,7 @@ describe.concurrent('default_schedule of a workflow, through the real program', 
     const due = Date.parse((await reasonOf(first, execution_id)).due_at)
     await expect.poll(() => Date.now(), { timeout: 30_000 }).toBeGreaterThan(due + 4_500)
     expect(await runs(first)).toHaveLength(1)
-    first.kill('SIGKILL')
-    await first.ended
+    await first.leave()
     const killed = Date.now()
     await expect.poll(() => Date.now(), { timeout: 30_000 }).toBeGreaterThan(killed + 4_500)
     const second = await stage.start()
@@ -141,9 +139,8 @@ describe.concurrent('default_schedule of a workflow, through the real program', 
       const first = await stage.start()
       const schedule = '{ cron: "*/3 * * * * *", enabled: true, overlap: allow, input: { word: x } }'
       await ask(first, 'aegis.workflow.create', { manifest_yaml: flow(quick, schedule) })
-      first.kill('SIGKILL')
-      await first.ended
-      const second = await stage.start({ CASTELLAN_FAULT: `${point}:kill:1` })
+      await first.leave()
+      const second = await stage.startProcess({ CASTELLAN_FAULT: `${point}:kill:1` })
       await second.ended
       const third = await stage.start()
       await expect.poll(async () => (await runs(third)).length, { timeout: 30_000 }).toBeGreaterThanOrEqual(2)

@@ -5,9 +5,10 @@ import { Client as Client1 } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport as HttpTransport1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import type { Transport as Transport1 } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { describe, expect, it } from 'vitest'
-import { newDataDir, startRealServer } from '../support/real-server.ts'
+import { newDataDir } from '../support/real-server.ts'
 import { startScriptedModel } from '../support/scripted-model.ts'
 import { duckDuckGo } from '../support/search-pages.ts'
+import { startServerHere } from '../support/server-here.ts'
 import { type Seen, toolTour } from '../support/tool-tour.ts'
 import { answer, serveWeb } from '../support/web-server.ts'
 
@@ -66,7 +67,7 @@ async function withServer(visit: (url: URL, webUrl: string) => Promise<void>): P
       web: { allow_private_addresses: ['127.0.0.1'], search_url: web.at('/search') },
     }),
   )
-  const server = await startRealServer({ dataDir, env: { MODEL_KEY: 'k' } })
+  const server = await startServerHere({ dataDir, env: { MODEL_KEY: 'k' } })
   try {
     await visit(new URL(`${server.url}?tools=full`), web.at('/'))
   } finally {

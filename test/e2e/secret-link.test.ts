@@ -1,9 +1,9 @@
 import { rmSync } from 'node:fs'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type CastellanClient, startClient } from '../support/castellan-client.ts'
+import { runCastellanHere } from '../support/castellan-here.ts'
 import { openChromium } from '../support/chromium.ts'
 import { newDataDir, type RealServer, startRealServer } from '../support/real-server.ts'
-import { runCastellan } from '../support/run-castellan.ts'
 
 /** The page that takes a secret once, in a real browser, behind the real program. */
 const PURPOSE = 'Token of <b>GitHub</b> & "others"'
@@ -118,9 +118,9 @@ describe('a server without a port', () => {
     }
     const headers = { 'content-type': 'application/x-www-form-urlencoded' }
     expect((await fetch(url, { method: 'POST', headers, body: `value=${VALUE}` })).status).toBe(200)
-    const run = await runCastellan(['secrets', 'list', '--data-dir', dataDir, '--json'], { home: dataDir })
+    const run = await runCastellanHere(['secrets', 'list', '--data-dir', dataDir, '--json'], { home: dataDir })
     expect(JSON.parse(run.stdout)).toMatchObject({ secrets: [{ purpose: PURPOSE, entered: true }] })
-    const rotated = await runCastellan(['secrets', 'rotate', '--data-dir', dataDir], { home: dataDir })
+    const rotated = await runCastellanHere(['secrets', 'rotate', '--data-dir', dataDir], { home: dataDir })
     expect([rotated.code, rotated.stdout]).toEqual([0, expect.stringMatching(/^1 secrets are encrypted with the key /)])
   })
 })

@@ -15,6 +15,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runCastellan } from '../support/run-castellan.ts'
+import { makeSmallDisk } from '../support/small-disk.ts'
 
 /** A state that cannot be opened is told in one error with the next step, by the code of the table, and without a stack. */
 let home = ''
@@ -77,7 +78,7 @@ const cases: readonly [string, () => void, code: { call: number; verify: number 
       writeFileSync(inState('checkpoints'), '')
     },
     unusable(),
-    /checkpoints.* Move the file away/,
+    /checkpoints.* Move away the file/,
   ],
   [
     'the data directory is a file',
@@ -129,9 +130,41 @@ it('a directory that may not be written is told, and still verified', async () =
   const called = await runCastellan(['call', 'task_list', '--data-dir', dataDir], { home, ...user })
   expect([called.code, called.stderr]).toEqual([
     6,
-    expect.stringMatching(/^error: The data directory \S+ is not yours/),
+    expect.stringMatching(/^error: The data directory \S+ may not be used by your user/),
   ])
   const verified = await runCastellan(['verify', '--data-dir', dataDir], { home, ...user })
   expect([verified.code, verified.stdout]).toEqual([0, expect.stringContaining('sound')])
   chmodSync(dataDir, 0o700)
+})
+
+/** This needs root: nobody else can have a disk of its own. */
+it('a full disk is told, and what is on it is still verified', async () => {
+  const disk = makeSmallDisk(48)
+  try {
+    const [kept, fresh] = [join(disk.folder, 'kept'), join(disk.folder, 'fresh')]
+    cpSync(sound, kept, { recursive: true })
+    // The file system needs a little for the file that fills it; what is left then is taken in small pieces.
+    disk.fillBut(64 * 1024)
+    disk.fillUp()
+    for (const [directory, ...args] of [
+      [kept, 'call', 'task_create', 'title=two', 'project=p'],
+      [kept, 'serve', '--port', '0'],
+      [fresh, 'call', 'task_list'],
+      [fresh, 'serve', '--port', '0'],
+    ] as const) {
+      const { code, stdout, stderr } = await run(directory, ...args)
+      expect([args, code, stdout, stderr]).toEqual([
+        args,
+        6,
+        '',
+        expect.stringMatching(/^error: .*(full|free space).*\n$/),
+      ])
+    }
+    const verified = await run(kept, 'verify')
+    expect([verified.code, verified.stdout]).toEqual([0, expect.stringContaining('sound')])
+    expect((await run(kept, 'doctor')).stdout).toMatch(/^data directory +bad +the disk of .* is nearly full/m)
+    expect(readdirSync(kept).filter((name) => /\.\d+$/.test(name))).toEqual([])
+  } finally {
+    disk.remove()
+  }
 })

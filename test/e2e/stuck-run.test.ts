@@ -11,7 +11,7 @@ test('an execution that the server dies of each time fails in the end', { timeou
   const next = () => new Promise<void>((resolve) => asked.push(resolve))
   const yaml = agentYaml('deadly', '  task: { instruction: "Work." }\n')
   let reached = next()
-  let client = await stage.start()
+  let client = await stage.startProcess()
   await ask(client, 'aegis.agent.create', { manifest_yaml: yaml })
   const { execution_id } = await ask(client, 'aegis.task.execute', { agent_id: 'deadly' })
   for (let deaths = 0; deaths < 4; deaths++) {
@@ -19,7 +19,7 @@ test('an execution that the server dies of each time fails in the end', { timeou
     client.kill('SIGKILL')
     await client.ended
     reached = next()
-    client = await stage.start()
+    client = await (deaths < 3 ? stage.startProcess() : stage.start())
   }
   const end = await ask(client, 'aegis.task.wait', { execution_id, timeout_seconds: 40 })
   expect(end).toMatchObject({ status: 'failed', last_error: expect.stringContaining('ERR_RUN_STUCK') })

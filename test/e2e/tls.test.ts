@@ -124,7 +124,10 @@ describe('a server that others reach through a proxy', () => {
       'public_url: https://castellan.example\ntrusted_proxies: [127.0.0.1]\n',
     )
     const refused = await runCastellan(['serve', '--port', '0', '--data-dir', dataDir], { home })
-    expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining("'trusted_proxies' says") })
+    expect(refused).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("'trusted_proxies' makes the server reachable"),
+    })
     const made = await runCastellan(['keys', 'create', 'one', '--data-dir', dataDir], { home })
     const server = await serve([])
     const call = (headers: Record<string, string>) =>

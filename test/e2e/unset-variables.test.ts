@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startClient } from '../support/castellan-client.ts'
+import { runCastellanHere } from '../support/castellan-here.ts'
 import { agentYaml } from '../support/executions.ts'
 import { startRealServer } from '../support/real-server.ts'
-import { runCastellan } from '../support/run-castellan.ts'
 
 /** A configuration that names variables of an environment in which they are not. */
 const configuration = `
@@ -36,7 +36,7 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(home, { recursive: true, force: true }))
 
-const castellan = (...args: string[]) => runCastellan([...args, '--config', file, '--data-dir', home], { home })
+const castellan = (...args: string[]) => runCastellanHere([...args, '--config', file, '--data-dir', home], { home })
 
 describe('a variable that is not set', () => {
   test('is named by config validate, which goes on', async () => {

@@ -1,60 +1,11 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterEach, describe, expect, test } from 'vitest'
-import { type CastellanClient, startClient } from '../support/castellan-client.ts'
-import { endSupervisor } from '../support/end-supervisor.ts'
+import { describe, expect, test } from 'vitest'
+import type { CastellanClient } from '../support/castellan-client.ts'
 import { agentYaml } from '../support/executions.ts'
-import { type Line, type SeenRequest, startScriptedModel } from '../support/scripted-model.ts'
+import { ask, setModelStage } from '../support/model-stage.ts'
+import type { Line } from '../support/scripted-model.ts'
 import { type Ended, type LoggedEvent, workflowYaml } from '../support/workflows.ts'
 
-/** Workflows in the real program, with a scripted model over HTTP where one is needed. */
-let cleanups: (() => Promise<unknown> | unknown)[] = []
-afterEach(async () => {
-  for (const cleanup of cleanups.toReversed()) await cleanup()
-  cleanups = []
-})
-
-type Stage = Readonly<{ requests: readonly SeenRequest[]; start(): Promise<CastellanClient> }>
-
-async function setStage(
-  answer?: (request: SeenRequest, position: number) => Line | Promise<Line>,
-  settings: object = {},
-): Promise<Stage> {
-  const dataDir = mkdtempSync(join(tmpdir(), 'castellan-workflows-'))
-  const model = answer && (await startScriptedModel(answer))
-  const provider = model && {
-    name: 'scripted',
-    type: 'openai',
-    endpoint: `${model.url}/v1`,
-    api_key: 'env:MODEL_KEY',
-    models: [{ alias: 'default', model: 'm' }],
-  }
-  const config = { ...settings, ...(provider && { models: { providers: [provider] } }) }
-  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify(config))
-  cleanups.push(async () => {
-    await model?.stop()
-    await endSupervisor(dataDir)
-    rmSync(dataDir, { recursive: true, force: true })
-  })
-  return {
-    requests: model?.requests ?? [],
-    async start() {
-      const client = await startClient({ dataDir, environment: { MODEL_KEY: 'k' } })
-      cleanups.push(async () => {
-        client.kill('SIGKILL')
-        await client.ended
-      })
-      return client
-    },
-  }
-}
-
-async function ask<T = Record<string, unknown>>(client: CastellanClient, tool: string, args: object = {}): Promise<T> {
-  const outcome = await client.call(tool, args)
-  if (outcome.kind !== 'done') throw new Error(`${tool}: ${JSON.stringify(outcome)} ${client.stderr()}`)
-  return outcome.answer as T
-}
+/** Workflows in the whole program, with a scripted model over HTTP where one is needed. */
 const deploy = (client: CastellanClient, name: string, spec: string) =>
   ask(client, 'aegis.agent.create', { manifest_yaml: agentYaml(name, spec) })
 async function start(client: CastellanClient, yaml: string, more: object = {}): Promise<string> {
@@ -80,7 +31,7 @@ const verdict = (score: number, reasoning = 'because') => JSON.stringify({ score
 
 describe('agents in workflows', { timeout: 90_000 }, () => {
   test('work in the workspace of the run, and are tried again with the reasons of their judges', async () => {
-    const stage = await setStage(({ text, messages }) => {
+    const stage = await setModelStage(({ text, messages }) => {
       if (text.includes('Judge.')) return { text: text.includes('better') ? verdict(0.9) : verdict(0.4, 'too short') }
       const isDone = messages.some(({ role }) => role === 'tool')
       if (!isDone)
@@ -113,7 +64,7 @@ C: { kind: System, command: "exit 1", transitions: [] }`,
 
   test('have each tool call judged before it is made by whom the state names', async () => {
     const write = (path: string): Line => ({ toolCalls: [{ name: 'fs_write', arguments: { path, content: 'x' } }] })
-    const stage = await setStage(({ text, messages }) => {
+    const stage = await setModelStage(({ text, messages }) => {
       if (text.includes('Guard.'))
         return { text: verdict(/proposed_tool_call[^}]*bad/.test(text) ? 0.1 : 1, 'not that one') }
       const answers = messages.filter(({ role }) => role === 'tool')
@@ -144,7 +95,7 @@ B: { kind: System, command: ls, transitions: [] }`,
   })
 
   test('have one time for all attempts and their judges', async () => {
-    const stage = await setStage(async ({ text }) => {
+    const stage = await setModelStage(async ({ text }) => {
       if (text.includes('Judge.')) return { text: verdict(0.1, 'again') }
       await new Promise((resolve) => setTimeout(resolve, 1_200))
       return { text: 'slowly' }
@@ -164,11 +115,11 @@ C: { kind: System, command: update_blackboard, transitions: [] }`,
     const end = await ended(client, id)
     expect(end).toMatchObject({ current_state: 'B', blackboard: { A: { timeout: true } } })
     // The limit that ended it is not one of the agent's manifest.
-    expect(end.blackboard['A']?.['error']).toContain('give the timeout of the state')
+    expect(end.blackboard['A']?.['error']).toContain('Raise the timeout of the state')
   })
 
   test('agree by weight, and one that fails goes to on_failure', async () => {
-    const stage = await setStage(({ text }) => ({ text: text.includes('one') ? verdict(0.9) : verdict(0.6) }))
+    const stage = await setModelStage(({ text }) => ({ text: text.includes('one') ? verdict(0.9) : verdict(0.6) }))
     const client = await stage.start()
     await deploy(client, 'voice', task('Say.'))
     const id = await start(
@@ -194,7 +145,7 @@ C: { kind: System, command: update_blackboard, transitions: [] }`,
   })
 
   test('work side by side in copies of the workspace, of which nothing is lost', async () => {
-    const stage = await setStage(({ text, messages }) => {
+    const stage = await setModelStage(({ text, messages }) => {
       if (messages.some(({ role }) => role === 'tool')) return { text: verdict(0.9) }
       const who = text.includes('one') ? 'one' : 'two'
       const write = (path: string) => ({ name: 'fs_write', arguments: { path, content: who } })
@@ -220,7 +171,7 @@ B: { kind: System, command: "find . -name '*.txt' | sort | xargs tail -n +1", tr
   })
 
   test('judge a workflow before it is registered when that is asked for, and no verdict is a refusal', async () => {
-    const stage = await setStage(({ text }) => ({
+    const stage = await setModelStage(({ text }) => ({
       text: text.includes('good-one') ? verdict(0.95) : verdict(0.3, 'unsafe'),
     }))
     const client = await stage.start()
@@ -238,8 +189,8 @@ B: { kind: System, command: "find . -name '*.txt' | sort | xargs tail -n +1", tr
 
 describe('a server that is killed', { timeout: 90_000 }, () => {
   test('goes on with each run from its last recorded point, and does nothing twice that is recorded', async () => {
-    const stage = await setStage()
-    let client = await stage.start()
+    const stage = await setModelStage(undefined)
+    let client = await stage.startProcess()
     const id = await start(
       client,
       workflowYaml(
@@ -256,7 +207,7 @@ END: { kind: System, command: "cat log", transitions: [] }`,
     await ask(client, 'exec', { workspace_id: workspaces[0]!.workspace_id, command: 'touch /workspace/go' })
     client.kill('SIGKILL')
     await client.ended
-    client = await stage.start()
+    client = await stage.startProcess()
     await until(client, id, 'wait_began')
     client.kill('SIGKILL')
     await client.ended
@@ -276,7 +227,7 @@ END: { kind: System, command: "cat log", transitions: [] }`,
 
 describe('the setting workflows.judge_agents', { timeout: 60_000 }, () => {
   test('has every workflow judged, so that without a model none is registered', async () => {
-    const stage = await setStage(undefined, { workflows: { judge_agents: ['output-judge'] } })
+    const stage = await setModelStage(undefined, { workflows: { judge_agents: ['output-judge'] } })
     const client = await stage.start()
     const states = 'A: { kind: System, command: update_blackboard, transitions: [] }'
     expect(await client.call('aegis.workflow.create', { manifest_yaml: workflowYaml('w', states) })).toMatchObject({
@@ -295,8 +246,8 @@ B: { kind: Human, prompt: q, transitions: [] }`
       .allow_internet
 
   test('leaves the network as it was, also when it is cancelled, and when the server dies', async () => {
-    const stage = await setStage()
-    const client = await stage.start()
+    const stage = await setModelStage(undefined)
+    const client = await stage.startProcess()
     await ask(client, 'workspace_create', { name: 'app', allow_internet: false })
     const id = await start(client, yaml('stopped'))
     await expect.poll(() => isOnline(client), { timeout: 30_000 }).toBe(true)
@@ -321,7 +272,7 @@ describe('values in commands', () => {
   const hostile = `x'; touch /workspace/owned; echo "$(touch /workspace/owned)" #`
 
   test('stay one word with {{shell}} or through env, and are warned of otherwise', async () => {
-    const client = await (await setStage()).start()
+    const client = await (await setModelStage(undefined)).start()
     const yaml = workflowYaml(
       'words',
       `A: { kind: System, command: 'printf %s {{shell input.name}}; printf %s "$NAME"; ls -A /workspace', env: { NAME: "{{input.name}}" }, transitions: [] }`,
@@ -344,7 +295,7 @@ describe('values in commands', () => {
   })
 
   test('a text that asks for too much work fails its state, by field', async () => {
-    const client = await (await setStage()).start()
+    const client = await (await setModelStage(undefined)).start()
     const rows = Array.from({ length: 3_000 }, (_, index) => index)
     const yaml = workflowYaml(
       'heavy',

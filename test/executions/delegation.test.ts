@@ -107,7 +107,7 @@ describe('an agent with sub-agents', () => {
     }
     const { loop } = await open({ agents, deps: { agents: directory } }, script)
     const called = await loop.finish('lead', { intent: 'Go.' })
-    expect(called.text).toContain('The agent is no longer there.')
+    expect(called.text).toContain('The agent no longer exists.')
     const offered = await loop.finish('lead', { intent: 'Go.' })
     expect(offered.text).toContain("'agent__helper' is not available")
   })
@@ -126,7 +126,7 @@ describe('an agent with sub-agents', () => {
       { agents: agentsOf('lead', 'helper'), subAgents: () => ({ lead: ['helper'] }) },
       (seen) => (lastRole(seen) === 'tool' ? { text: lastText(seen) } : handOn('helper', message)),
     )
-    expect((await loop.finish('lead', { intent: 'Go.' })).text).toContain('message: say what the agent is to do')
+    expect((await loop.finish('lead', { intent: 'Go.' })).text).toContain('message: say what the agent should do')
   })
 
   test('learns of a failure below it', async () => {

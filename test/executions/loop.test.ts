@@ -114,7 +114,7 @@ describe('an agent without tools', () => {
       iteration: 2,
       error: { code: 'ERR_ITERATIONS_EXHAUSTED' },
     })
-    expect(run.error!.message).toContain('lacks the pattern')
+    expect(run.error!.message).toContain('does not match the pattern')
   })
 
   test('that is one-shot has one iteration', async () => {
@@ -254,13 +254,13 @@ describe('judges', () => {
     expect(run.error!.message).toContain("The judge 'nobody' gave no verdict")
     const nonsense = judged('{ type: semantic, judge_agent: judge, criteria: c }')
     const second = await open({ agents: { a: agentYaml('a', nonsense), judge }, script: [{ text: 'fine!' }] })
-    expect((await second.loop.finish('a')).error!.message).toContain('its answer is no verdict')
+    expect((await second.loop.finish('a')).error!.message).toContain('its answer is not a verdict')
   })
 
   test('that do not say how sure they are give no verdict', async () => {
     const spec = judged('{ type: semantic, judge_agent: judge, criteria: c, min_confidence: 0.9 }')
     const { loop } = await open({ agents: { a: agentYaml('a', spec), judge }, script: [{ text: '{"score":1}' }] })
-    expect((await loop.finish('a')).error!.message).toContain('its answer is no verdict')
+    expect((await loop.finish('a')).error!.message).toContain('its answer is not a verdict')
   })
 
   const hangs = (kind: string) => `${judged(kind)}  security: { resources: { timeout: "1s" } }\n`
@@ -350,8 +350,8 @@ describe('what becomes of the output', () => {
   })
 
   test.each([
-    ['', 'interrupted by a restart'],
-    ['interrupted_calls: report', 'interrupted by a restart'],
+    ['', 'restart interrupted'],
+    ['interrupted_calls: report', 'restart interrupted'],
     ['interrupted_calls: retry', 'No such'],
   ])(
     'a tool that a death interrupted is called again only if that is harmless or wanted: %s',

@@ -96,8 +96,8 @@ describe('an agent with tools', { timeout: 60_000 }, () => {
       ],
     })
     expect((await loop.finish('bound')).status).toBe('completed')
-    expect(model.requests[1]!.text).toContain('spec.security.network.mode is none; available are fs.')
-    expect(model.requests[2]!.text).toContain('spec.security.filesystem.read_only is true; available are fs.')
+    expect(model.requests[1]!.text).toContain('spec.security.network.mode is none; available tools: fs.')
+    expect(model.requests[2]!.text).toContain('spec.security.filesystem.read_only is true; available tools: fs.')
     expect(model.requests[2]!.text).not.toContain('..')
   })
 

@@ -56,8 +56,7 @@ test('a server that kills itself at any step of an agent leaves an execution tha
   const client = await stage.start()
   for (const manifest_yaml of [judge, worker]) await ask(client, 'aegis.agent.create', { manifest_yaml })
   await ask(client, 'aegis.workflow.create', { manifest_yaml: workflowYaml('swept', states) })
-  client.kill('SIGKILL')
-  await client.ended
+  await client.leave()
   const times: number[] = []
   const run: DyingRun = {
     begin: startedAtGate('swept'),

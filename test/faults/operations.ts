@@ -118,9 +118,25 @@ const renameServer = async (app: TestApp, turn: number): Promise<SweptCall> => {
   return { tool: 'edit_mcp_description', args: { id, name: `after ${turn}`, scope: 'org' } }
 }
 
+const createLimit = async (_app: TestApp, turn: number): Promise<SweptCall> => ({
+  tool: 'create_limit',
+  args: {
+    entity_type: 'organization',
+    entity_id: 'local',
+    limit_type: 'token_cost',
+    limit_value: 1,
+    model: [`model-${turn}`],
+  },
+})
+
 const createGateway = async (_: TestApp, turn: number): Promise<SweptCall> => ({
   tool: 'create_mcp_gateway',
   args: { name: `gateway ${turn}` },
+})
+
+const createProxy = async (_: TestApp, turn: number): Promise<SweptCall> => ({
+  tool: 'create_llm_proxy',
+  args: { name: `proxy ${turn}` },
 })
 
 const assignTools = async (app: TestApp, turn: number): Promise<SweptCall> => {
@@ -191,7 +207,9 @@ export const operations: readonly Operation[] = [
   { name: 'secret_link_submit', kind: 'write', prepare: alone(enterSecret) },
   { name: 'create_mcp_server', kind: 'write', prepare: alone(createServer) },
   { name: 'edit_mcp_description', kind: 'write', prepare: alone(renameServer) },
+  { name: 'create_limit', kind: 'write', prepare: alone(createLimit) },
   { name: 'create_mcp_gateway', kind: 'write', prepare: alone(createGateway) },
+  { name: 'create_llm_proxy', kind: 'write', prepare: alone(createProxy) },
   { name: 'bulk_assign_tools_to_mcp_gateways', kind: 'write', prepare: alone(assignTools) },
   { name: 'user_create', kind: 'write', prepare: alone(createUser) },
   { name: 'invitation_accept', kind: 'write', prepare: alone(acceptInvitation) },

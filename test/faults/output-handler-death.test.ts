@@ -35,8 +35,7 @@ ${state('BOX', 'END')}
 END: { kind: System, command: "true", transitions: [] }`
   const client = await stage.start()
   await ask(client, 'aegis.workflow.create', { manifest_yaml: workflowYaml('handled', states) })
-  client.kill('SIGKILL')
-  await client.ended
+  await client.leave()
   const recordedAtDeath: boolean[] = []
   const run: DyingRun = {
     begin: startedAtGate('handled'),

@@ -6,6 +6,7 @@ import { checkState } from '../../src/app/check-state.ts'
 import { loadConfig } from '../../src/app/config.ts'
 import type { FaultPoint } from '../../src/kernel/fault.ts'
 import { type CastellanClient, type Outcome, startClient } from '../support/castellan-client.ts'
+import { startClientHere } from '../support/castellan-here.ts'
 import { isLongRun } from '../support/long-run.ts'
 import { createDatabase } from '../support/postgres.ts'
 import { gapsIn, readPostgresState, readSqliteState, type StoredState } from '../support/stored-state.ts'
@@ -23,13 +24,14 @@ beforeEach(() => {
   running = []
 })
 afterEach(async () => {
-  for (const client of running) client.kill('SIGKILL')
-  await Promise.all(running.map((client) => client.ended))
+  for (const client of running) await client.leave()
   rmSync(dataDir, { recursive: true, force: true })
 })
 
+/** With a fault a process, which can die of it. */
 async function start(fault: string | undefined, url: string | undefined): Promise<CastellanClient> {
-  const client = await startClient({
+  const launch = fault === undefined ? startClientHere : startClient
+  const client = await launch({
     dataDir,
     args: url === undefined ? [] : ['--database-url', url],
     environment: {

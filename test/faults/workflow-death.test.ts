@@ -62,8 +62,7 @@ describe('a server that kills itself', () => {
     const below = 'A: { kind: System, command: "echo below", transitions: [] }'
     await ask(client, 'aegis.workflow.create', { manifest_yaml: workflowYaml('below', below) })
     await ask(client, 'aegis.workflow.create', { manifest_yaml: workflowYaml('swept', states) })
-    client.kill('SIGKILL')
-    await client.ended
+    await client.leave()
     const run: DyingRun = {
       begin: startedAtGate('swept'),
       async judge(next, execution_id, turn, atDeath) {

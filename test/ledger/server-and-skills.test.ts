@@ -47,6 +47,7 @@ describe('server_health', () => {
       mode: 'FULL',
       uptime_ms: expect.any(Number),
       db: { open: true, user_version: expect.any(Number), path: join(app.dataDir, 'castellan.db') },
+      governance: 'permissive',
       middleware: { stages: [...stageNames] },
       tools: { registered: app.app.catalog.tools.length },
       version: '0.0.0-test',

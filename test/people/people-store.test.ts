@@ -181,6 +181,28 @@ describe.each(dialects)('people in %s', (dialect) => {
     expect(await write((tx) => store.deleteUnusedClients(tx, 10))).toBe(false)
   })
 
+  test('a revoked client cannot redeem the codes that it has', async () => {
+    const at = new Date(NOW_MS).toISOString()
+    const session = createLibraryDatabase(database) as unknown as import('kysely').Kysely<
+      Record<string, Record<string, unknown>>
+    >
+    const times = { createdAt: at, updatedAt: at }
+    for (const clientId of ['mine', 'other']) {
+      await session.insertInto('oauth_clients').values({ id: clientId, clientId, redirectUris: '[]' }).execute()
+      const consent = { id: `c-${clientId}`, clientId, userId: ada.id, scopes: '[]', ...times }
+      await session.insertInto('oauth_consents').values(consent).execute()
+      // As better-auth writes it.
+      const value = JSON.stringify({ type: 'authorization_code', query: { client_id: clientId }, userId: ada.id })
+      const code = { id: clientId, identifier: `hash of ${clientId}`, value, expiresAt: at, ...times }
+      await session.insertInto('user_verifications').values(code).execute()
+    }
+    const left = async () => (await session.selectFrom('user_verifications').select('id').execute()).map(({ id }) => id)
+    expect(await write((tx) => store.deleteGrant(tx, ada.id, 'c-mine'))).toBe(true)
+    expect(await left()).toEqual(['other'])
+    await write((tx) => store.deleteAllSessions(tx, ada.id))
+    expect(await left()).toEqual([])
+  })
+
   test('attempts are recorded, and slowed after a few failures until one succeeds', async () => {
     const guard = createSignInGuard({ store, database })
     const attempt = (nowMs: number) => ({ email: ada.email, address: '203.0.113.9', nowMs })

@@ -57,6 +57,17 @@ describe.each(dialects)('guesses in %s', (dialect) => {
     expect(kept.length).toBeLessThanOrEqual(limits.signInsAtOnceMax)
   })
 
+  test('from one network of IPv6 count together, and from another do not', async () => {
+    const guard = createSignInGuard({ store, database })
+    for (let count = 0; count < limits.signInFailuresPerAddressMax; count++) {
+      const from = { email: `user${count}@example.com`, address: `2001:db8:1:2:${count.toString(16)}::1` }
+      await fail(guard, attempt(NOW_MS, from))
+    }
+    const guess = (address: string) => guard.admit(attempt(NOW_MS, { email: 'new@example.com', address }))
+    await expect(guess('2001:db8:1:2:ffff::2')).rejects.toMatchObject(slowed)
+    for (const address of ['2001:db8:1:3::1', '203.0.113.9']) (await guess(address))()
+  })
+
   test('that waited are made one at a time', async () => {
     const guard = createSignInGuard({ store, database })
     for (let count = 0; count < limits.signInFreeFailures; count++) await fail(guard, attempt(NOW_MS + count))

@@ -2,10 +2,11 @@ import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { rightsOf } from '../../src/contract/permissions.ts'
 import { localOwner, type Principal, tenantId } from '../../src/contract/principal.ts'
-import { createPolicyEvaluator } from '../../src/domains/policies/policy-evaluator.ts'
+import { createPolicyEvaluator } from '../../src/domains/security-contexts/policy-evaluator.ts'
 import { systemClock } from '../../src/kernel/clock.ts'
 import { createCatalog } from '../../src/tools/runtime/catalog.ts'
 import { type ArgumentRule, defineTool, type ToolDefinition } from '../../src/tools/runtime/define-tool.ts'
+import { createGuard } from '../../src/tools/runtime/guard.ts'
 import { createRateLimiter } from '../../src/tools/runtime/rate-limiter.ts'
 import { createStages, type Invocation, type Mode, type StageName, stageNames } from '../../src/tools/runtime/stages.ts'
 import { createToolViews } from '../../src/tools/runtime/tool-views.ts'
@@ -80,7 +81,7 @@ function stagesIn(mode: Mode = 'FULL') {
     mode,
     rateLimiter: createRateLimiter({ clock: movableClock(), enabled: true, limits }),
     limitOwner: false,
-    policies: createPolicyEvaluator({ clock: systemClock }),
+    guard: createGuard({ policies: createPolicyEvaluator({ clock: systemClock }) }),
   })
 }
 const stageOf = (name: StageName, stages = stagesIn()) =>
@@ -104,6 +105,9 @@ const invocationOf = (name: string, args: unknown = {}, principal: Principal = m
   inputDigest: 'unread',
   warnings: [],
   decisions: [],
+  taints: [],
+  entered: new Set(),
+  blocked: undefined,
   release: undefined,
   submittedEntry: undefined,
 })

@@ -37,7 +37,7 @@ describe('with the model that comes with the program', () => {
     expect(Object.keys(found).sort()).toEqual(['hint', 'matchCount', 'tools', 'total', 'truncated'])
     expect(found).toMatchObject({ total: 3, truncated: true })
     expect(found.hint).toContain(`Showing 3 of ${found.matchCount} matches`)
-    expect(found.hint).not.toContain('matches of words')
+    expect(found.hint).not.toContain('keyword matches')
   })
 
   it.each([
@@ -112,7 +112,7 @@ describe('with a service that has another model', () => {
     const running = await open({ 'search.embeddings.url': url })
     const found = await search(running, { query: 'forward a port' })
     expect(namesOf(found)[0]).toBe('port_forward')
-    expect(found.hint).toContain('The model for search by meaning did not answer: these are matches of words.')
+    expect(found.hint).toContain('The model for semantic search did not answer, so these are keyword matches.')
   })
 })
 
@@ -121,7 +121,7 @@ describe('without a model', () => {
     const running = await open({ 'search.local_model': false })
     const found = await search(running, { query: 'forward a port' })
     expect(namesOf(found)[0]).toBe('port_forward')
-    expect(found.hint).toContain('There is no model for search by meaning')
+    expect(found.hint).toContain('No model for semantic search is available')
     expect((await search(running, { query: '^port_forward$', mode: 'regex' })).hint).toBeNull()
   })
 })

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { AppError } from '../../src/contract/app-error.ts'
 import { tenantId } from '../../src/contract/principal.ts'
-import { createPolicyEvaluator } from '../../src/domains/policies/policy-evaluator.ts'
+import { createPolicyEvaluator } from '../../src/domains/security-contexts/policy-evaluator.ts'
 import { systemClock } from '../../src/kernel/clock.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
 import { sqlLogStore } from '../../src/stores/sql/log-store.ts'
@@ -13,6 +13,7 @@ import { createCallTool } from '../../src/tools/runtime/call-tool.ts'
 import { type CatalogTool, createCatalog } from '../../src/tools/runtime/catalog.ts'
 import { createToolHost } from '../../src/tools/runtime/create-tool-host.ts'
 import { defineTool, type ToolDefinition } from '../../src/tools/runtime/define-tool.ts'
+import { createGuard } from '../../src/tools/runtime/guard.ts'
 import { createRateLimiter } from '../../src/tools/runtime/rate-limiter.ts'
 import { createStages } from '../../src/tools/runtime/stages.ts'
 import { createToolViews } from '../../src/tools/runtime/tool-views.ts'
@@ -241,7 +242,7 @@ describe('the probe', () => {
         mode: 'FULL',
         rateLimiter: createRateLimiter({ clock, enabled: false }),
         limitOwner: false,
-        policies: createPolicyEvaluator({ clock: systemClock }),
+        guard: createGuard({ policies: createPolicyEvaluator({ clock: systemClock }) }),
       }),
       database: (await fork.app.ready).database,
       log: sqlLogStore,

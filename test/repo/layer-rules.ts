@@ -53,6 +53,18 @@ export const layerRows: readonly LayerRow[] = [
     reason: 'Gives out the log and its proofs; the mathematics is in audit.',
   },
   {
+    folder: 'domains/limits',
+    folders: ['kernel', 'contract'],
+    packages: [],
+    reason: 'Counts what is used against limits; who and what is limited comes through its port.',
+  },
+  {
+    folder: 'domains/sanitising',
+    folders: ['kernel', 'contract', 'domains/executions'],
+    packages: [],
+    reason: 'Has two models say what a result says. Models are a port of the executions.',
+  },
+  {
     folder: 'domains/secrets',
     folders: ['kernel', 'contract'],
     packages: ['node:crypto'],
@@ -115,7 +127,7 @@ export const layerRows: readonly LayerRow[] = [
     reason: 'Durable runs of programs that it is handed: it knows journals, not what is in them.',
   },
   {
-    folder: 'domains/policies',
+    folder: 'domains/security-contexts',
     folders: ['kernel', 'contract'],
     packages: [],
     reason: 'Judges a call by security contexts; pure.',
@@ -190,6 +202,26 @@ export const layerRows: readonly LayerRow[] = [
       'Gateways are profiles with tools of MCP servers: who has which tool, and with which deployment of its server it is called.',
   },
   {
+    folder: 'domains/model-proxies',
+    folders: ['kernel', 'contract', 'domains/profiles'],
+    packages: [],
+    reason:
+      'Model proxies are profiles; who may use which, and with which keys. What passes through them is a transport.',
+  },
+  {
+    folder: 'domains/policies',
+    folders: ['kernel', 'contract'],
+    packages: ['re2js'],
+    reason:
+      'Rules for calls of tools and for what they answer. Patterns of callers need a matcher that cannot be made to hang.',
+  },
+  {
+    folder: 'domains/trust',
+    folders: ['kernel', 'contract'],
+    packages: [],
+    reason: 'Which contexts have read what anybody may have written.',
+  },
+  {
     folder: 'upstreams',
     folders: ['kernel', 'contract', 'domains/mcp-servers', 'web-client'],
     packages: ['@modelcontextprotocol/client', 'node:stream'],
@@ -198,10 +230,10 @@ export const layerRows: readonly LayerRow[] = [
   },
   {
     folder: 'domains/people',
-    folders: ['kernel', 'contract'],
+    folders: ['kernel', 'contract', 'domains/secrets'],
     packages: ['node:crypto'],
     reason:
-      'Decides who signed-in people are and what they may do. It hashes passwords and checks signed cookies, which is what it needs node:crypto for.',
+      'Decides who signed-in people are and what they may do. It hashes passwords and checks signed cookies, which is what it needs node:crypto for. Tokens of identity providers are secrets.',
   },
   {
     folder: 'domains/platform',

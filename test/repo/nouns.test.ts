@@ -1,6 +1,7 @@
-import { readdirSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { toolsets } from '../../src/tools/runtime/define-tool.ts'
+import { domainsWithoutService } from './domain-faces.ts'
 import { foldersOf, foldersWithoutDomain } from './toolset-folders.ts'
 
 /** Git keeps no empty folders, but a checkout may leave them behind. */
@@ -25,5 +26,19 @@ describe('a noun has one name in every layer', () => {
 
   it('each folder of tools belongs to one toolset', () => {
     expect(toolsets.flatMap(foldersOf).toSorted()).toEqual(toolFolders.toSorted())
+  })
+})
+
+describe('a domain has one shape', () => {
+  const hasService = (name: string): boolean => existsSync(`src/domains/${name}/service.ts`)
+
+  it('its service is in service.ts, or it has a reason to have none', () => {
+    const others = domains.filter((name) => !hasService(name) && !domainsWithoutService.has(name))
+    expect(others, 'name the file service.ts, or give the reason in test/repo/domain-faces.ts').toEqual([])
+  })
+
+  it('every exception is needed', () => {
+    const names = [...domainsWithoutService.keys()]
+    expect(names.filter((name) => !domains.includes(name) || hasService(name))).toEqual([])
   })
 })

@@ -37,7 +37,7 @@ export const outerLayerRows: readonly LayerRow[] = [
   {
     folder: 'accounts',
     folders: ['kernel', 'contract', 'domains/people'],
-    packages: ['better-auth', '@better-auth/oauth-provider', 'node:async_hooks'],
+    packages: ['better-auth', '@better-auth/oauth-provider', '@better-auth/passkey', 'node:async_hooks'],
     reason:
       'Sessions, authorisations and identity providers on better-auth, loaded with the first sign-in. A sign-in with a provider carries who decides about it through the library.',
   },
@@ -185,6 +185,19 @@ export const outerLayerRows: readonly LayerRow[] = [
     reason: 'Small pages for people, written by hand: no framework, no script.',
   },
   {
+    folder: 'model-proxy',
+    folders: ['kernel', 'contract', 'tools/runtime', 'http/exchange', 'model-proxy/*'],
+    packages: ['@pydantic/genai-prices', 'undici', 'node:http'],
+    reason:
+      'Requests of programs to language models, passed on as they are: it knows the protocols of providers and no domain. It is loaded with the first request.',
+  },
+  {
+    folder: 'model-proxy/protocols',
+    folders: ['model-proxy'],
+    packages: [],
+    reason: 'What the addresses, answers and errors of each provider look like; pure.',
+  },
+  {
     folder: 'cli',
     folders: ['kernel', 'contract', 'audit'],
     packages: ['node:fs', 'node:path', 'node:util', 'smol-toml', 'yaml'],
@@ -202,6 +215,8 @@ export const outerLayerRows: readonly LayerRow[] = [
       'domains/*',
       'engine',
       'mail',
+      'model-proxy',
+      'model-proxy/*',
       'models',
       'search',
       'upstreams',

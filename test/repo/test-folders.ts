@@ -10,6 +10,8 @@ export const mirrors: Readonly<Record<string, readonly string[]>> = {
   executions: ['domains/executions'],
   governance: ['domains/gateways', 'domains/profiles', 'domains/mcp-servers', 'domains/secrets', 'upstreams'],
   ledger: ['domains/log', 'domains/server', 'domains/skills', 'domains/tasks', 'domains/trail'],
+  limits: ['domains/limits'],
+  'model-proxy': ['domains/model-proxies', 'model-proxy'],
   people: ['accounts', 'domains/people'],
   pipeline: ['tools/runtime'],
   schedules: ['domains/schedules'],

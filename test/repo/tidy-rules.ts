@@ -84,6 +84,7 @@ const publishedFields: ReadonlyMap<string, readonly string[]> = new Map([
       'src/engine/ports.ts',
       'src/engine/requests.ts',
       'test/executions/tools.test.ts',
+      'test/model-proxy/pass-through.test.ts',
       'test/pipeline/record.test.ts',
       'test/support/app.ts',
       'test/workflows/states.test.ts',
@@ -104,23 +105,47 @@ const ownNames: ReadonlyMap<string, string> = new Map([
   ['gives', 'result'],
   ['takes', 'params'],
 ])
-const ownWordIn = (name: string): string | undefined => (ownNames.has(name) ? name : partIn(name))
-const partIn = (name: string): string | undefined =>
-  name
-    .split(/[^A-Za-z]+|(?<=[a-z])(?=[A-Z])/)
-    .map((part) => part.toLowerCase().replace(/(?<=wish)es$|s$/, ''))
-    .find((part) => ownWords.has(part))
+/** Own words in names of the program; tests may use them as plain English. */
+const ownSourceWords: ReadonlyMap<string, string> = new Map([
+  ['given', 'input, or what it is'],
+  ['gone', 'revoked, removed, expired or closed'],
+  ['kept', 'retained, persistent or cached'],
+  ['room', 'capacity, budget or space'],
+  ['shown', 'displayed or presented'],
+])
+/** Fields of answers, stored records and tables, and the entries of a list of English verbs. */
+const publishedNames: ReadonlySet<string> = new Set(['snapshots_kept', 'kept_until'])
+const publishedSourceFields: ReadonlyMap<string, readonly string[]> = new Map([
+  ['given', ['src/kernel/stem.ts', 'src/tools/runtime/search/recover-call.ts']],
+  [
+    'kept',
+    [
+      'src/domains/executions/program.ts',
+      'src/domains/executions/workspace.ts',
+      'src/domains/intents/workbench.ts',
+      'src/domains/runs/workspace-client.ts',
+      'src/kernel/stem.ts',
+    ],
+  ],
+  ['shown', ['src/kernel/stem.ts']],
+])
+const wordsOf = (name: string): string[] =>
+  name.split(/[^A-Za-z]+|(?<=[a-z])(?=[A-Z])/).map((part) => part.toLowerCase().replace(/(?<=wish)es$|s$/, ''))
+const ownWordIn = (name: string, isSource: boolean): string | undefined =>
+  ownNames.has(name) ? name : wordsOf(name).find((part) => ownWords.has(part) || (isSource && ownSourceWords.has(part)))
 
 const ownWord: TidyRule = (source) => {
   const told = (word: string, name: string): string =>
-    `'${name}' has '${word}'; say ${ownWords.get(word) ?? ownNames.get(word)}.`
-  const inPath = ownWordIn(source.path)
+    `'${name}' has '${word}'; say ${ownWords.get(word) ?? ownNames.get(word) ?? ownSourceWords.get(word)}.`
+  const isSource = source.path.startsWith('src/') && !isTestFile(source.path)
+  const inPath = ownWordIn(source.path, isSource)
   const faults = inPath === undefined ? [] : [{ message: `${source.path}: ${told(inPath, source.path)}` }]
   visitNodes(source, (node) => {
     // Codes are public: they keep their names.
     const name = node.type === 'Identifier' ? String(node['name']).replace(/^ERR_.*/, '') : ''
-    const word = ownWordIn(name)
-    if (publishedFields.get(name)?.includes(source.path)) return
+    const word = ownWordIn(name, isSource)
+    if (publishedNames.has(name)) return
+    if ([publishedFields, publishedSourceFields].some((fields) => fields.get(name)?.includes(source.path))) return
     if (word !== undefined) faults.push(at(source, node.start, told(word, name)))
   })
   return faults
@@ -166,9 +191,7 @@ const history = inComments(
 
 /** In contracts the party is named: the caller, the owner, the process, or an untrusted party. */
 const unnamedParty: TidyRule = (source) =>
-  source.path.startsWith('src/') &&
-  !isTestFile(source.path) &&
-  !/^src\/domains\/workflows\/(manifest|read-)/.test(source.path)
+  source.path.startsWith('src/') && !isTestFile(source.path)
     ? inComments(/\b(whoever|somebody|strangers?)\b/i, 'Name the party: the caller, the owner, the process.')(source)
     : []
 

@@ -48,6 +48,7 @@ describe('the check of the source', () => {
     ['own-word', 'src/app/http-door.ts', 'export const x = 1'],
     ['own-word', 'src/app/thing.ts', 'export type Request = { takes: string }'],
     ['own-word', 'src/app/thing.ts', 'export const placeOf = 1'],
+    ['own-word', 'src/app/thing.ts', 'export const linkGone = 1'],
     ['machine-path', 'test/e2e/thing.ts', `const path = '/${'work'}/main'`],
     ['silenced-test', 'test/e2e/thing.test.ts', `it.only('runs', () => {})`],
     ['silenced-test', 'src/app/thing.test.ts', `describe.skipIf(true)('runs', () => {})`],

@@ -7,6 +7,7 @@ import type { Toolset } from '../../src/tools/runtime/define-tool.ts'
 const otherFolders: Readonly<Partial<Record<Toolset, readonly string[]>>> = {
   cmd: ['commands'],
   fs: ['files'],
+  identity: ['identity', 'seal'],
   ledger: ['tasks', 'trail', 'skills'],
 }
 

@@ -134,7 +134,11 @@ describe.each(dialects)('MCP servers in %s', (dialect) => {
     await put(changed)
     await put(toolOf(ACME, 'other', { catalogId: 'two' }))
     expect(await store.listTools(database.read, ACME, 'one')).toEqual([changed])
-    expect(await store.listTools(database.read, ACME)).toHaveLength(2)
+    const all = await store.listTools(database.read, ACME)
+    expect(all).toHaveLength(2)
+    const names = all.map(({ id, catalogId, name, aliases }) => ({ id, catalogId, name, aliases }))
+    expect(await store.listToolNames(database.read, ACME)).toEqual(names)
+    expect(await store.listToolNames(database.read, OTHER)).toEqual([])
     const raise = (tenant: TenantId) => database.write(tenant, (tx) => store.raiseVersion(tx, tenant))
     expect([await raise(ACME), await raise(ACME), await raise(OTHER)]).toEqual([1, 2, 1])
     expect(await store.versions(database.read)).toEqual(

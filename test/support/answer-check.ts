@@ -10,7 +10,7 @@ import { answers, type PublishedAnswer } from '../../src/tools/runtime/answer-ch
  * by `--import` of `answer-check-preload.mjs`. What does not fit goes into the file that ANSWER_FAULTS_FILE names, and fails the test.
  */
 export const FAULTS_FILE_VARIABLE = 'ANSWER_FAULTS_FILE'
-const SHOWN_CHARS = 2_000
+const DISPLAYED_CHARS_MAX = 2_000
 
 type Validator = Readonly<{ compile(schema: object): ValidateFunction }>
 let validator: Validator | undefined
@@ -41,7 +41,7 @@ export function answerFault({ tool, answer }: PublishedAnswer): string | undefin
   const { json } = displayedAnswer(answer, 'http')
   if (validate(JSON.parse(answer.json)) && (json === answer.json || validate(JSON.parse(json)))) return undefined
   const reasons = (validate.errors ?? []).map(({ instancePath, message }) => `${instancePath || '/'} ${message}`)
-  return `${tool!.name}: ${reasons.join('; ')}: ${json.slice(0, SHOWN_CHARS)}`
+  return `${tool!.name}: ${reasons.join('; ')}: ${json.slice(0, DISPLAYED_CHARS_MAX)}`
 }
 
 export function recordFault(faultsFile: string, message: unknown): void {

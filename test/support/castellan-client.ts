@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
+import type { Readable, Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { watchedEnvironment } from './answer-check.ts'
 
@@ -18,6 +19,8 @@ export type CastellanClient = Readonly<{
   call(tool: string, args?: object): Promise<Outcome>
   stderr(): string
   kill(signal: NodeJS.Signals): void
+  /** Ends it as quickly as it can be ended; resolves when it is gone. */
+  leave(): Promise<void>
   endInput(): void
   /** The signal or the exit code. */
   ended: Promise<NodeJS.Signals | number | null>
@@ -44,24 +47,41 @@ export async function startClient({ dataDir, args = [], environment }: LaunchOpt
 }
 
 export async function connectClient(child: ChildProcess): Promise<CastellanClient> {
+  const ended = once(child, 'close').then(([code, signal]) => (signal ?? code) as NodeJS.Signals | number | null)
+  const [stdin, stdout, stderr] = [child.stdin!, child.stdout!, child.stderr!]
+  const kill = (signal: NodeJS.Signals): void => void child.kill(signal)
+  return await connectPeer({ stdin, stdout, stderr, pid: child.pid!, ended, kill, quickest: 'SIGKILL' })
+}
+
+/** A program that serves one client by its three streams, wherever it runs. */
+export type StdioPeer = Pick<CastellanClient, 'pid' | 'kill' | 'ended'> &
+  Readonly<{
+    stdin: Writable
+    stdout: Readable
+    stderr: Readable
+    /** What ends it at once. */
+    quickest: NodeJS.Signals
+  }>
+
+export async function connectPeer({ stdin, stdout, stderr, ...peer }: StdioPeer): Promise<CastellanClient> {
   const waiting = new Map<number, (message: Message | undefined) => void>()
   const errors: string[] = []
   let lastId = 0
   let isRevoked = false
-  child.stdin!.on('error', () => {})
-  child.stderr!.on('data', (chunk: Buffer) => errors.push(chunk.toString('utf8')))
-  createInterface({ input: child.stdout! }).on('line', (line) => {
+  stdin.on('error', () => {})
+  stderr.on('data', (chunk: Buffer) => errors.push(chunk.toString('utf8')))
+  createInterface({ input: stdout }).on('line', (line) => {
     const message = JSON.parse(line) as Message
     waiting.get(message.id)?.(message)
     waiting.delete(message.id)
   })
-  const ended = once(child, 'close').then(([code, signal]): NodeJS.Signals | number | null => {
+  const ended = peer.ended.then((end) => {
     isRevoked = true
     for (const resolve of waiting.values()) resolve(undefined)
     waiting.clear()
-    return (signal as NodeJS.Signals | null) ?? (code as number | null)
+    return end
   })
-  const send = (message: object): void => void child.stdin!.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
+  const send = (message: object): void => void stdin.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
   const request = (method: string, params: object): Promise<Message | undefined> =>
     new Promise((resolve) => {
       if (isRevoked) {
@@ -75,11 +95,15 @@ export async function connectClient(child: ChildProcess): Promise<CastellanClien
   await request('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo })
   send({ method: 'notifications/initialized' })
   return {
-    pid: child.pid!,
+    pid: peer.pid,
     call: async (name, args = {}) => toOutcome(await request('tools/call', { name, arguments: args })),
     stderr: () => errors.join(''),
-    kill: (signal) => void child.kill(signal),
-    endInput: () => void child.stdin!.end(),
+    kill: peer.kill,
+    async leave() {
+      peer.kill(peer.quickest)
+      await ended
+    },
+    endInput: () => void stdin.end(),
     ended,
   }
 }

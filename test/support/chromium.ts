@@ -3,10 +3,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type BrowserContext, chromium } from 'playwright-core'
 
-/** A real browser with a profile of its own, which talks to this machine alone. */
-export async function openChromium(): Promise<AsyncDisposable & Readonly<{ context: BrowserContext }>> {
+/** A real browser with a profile of its own, which talks to this machine alone. With `trusting` it takes every certificate. */
+export async function openChromium({
+  trusting = false,
+} = {}): Promise<AsyncDisposable & Readonly<{ context: BrowserContext }>> {
   const profile = mkdtempSync(join(tmpdir(), 'castellan-chromium-'))
   const context = await chromium.launchPersistentContext(profile, {
+    ignoreHTTPSErrors: trusting,
     executablePath: '/usr/bin/chromium',
     args: [
       ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],

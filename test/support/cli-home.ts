@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll } from 'vitest'
-import { runCastellan } from './run-castellan.ts'
+import { runCastellanHere } from './castellan-here.ts'
 
 type Options = Readonly<{ environment?: Record<string, string>; input?: string }>
 type ErrorText = Readonly<{ error: { code: string; message: string; details: Record<string, unknown> } }>
@@ -12,7 +12,7 @@ export function openCliHome() {
   const home = mkdtempSync(join(tmpdir(), 'castellan-cli-'))
   const dataDir = join(home, 'state')
   afterAll(() => rmSync(home, { recursive: true, force: true }))
-  const plain = (args: readonly string[], options: Options = {}) => runCastellan(args, { home, ...options })
+  const plain = (args: readonly string[], options: Options = {}) => runCastellanHere(args, { home, ...options })
   const onState = (args: readonly string[], options?: Options) => plain([...args, '--data-dir', dataDir], options)
   return {
     home,

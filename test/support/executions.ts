@@ -10,7 +10,7 @@ import type {
   ResolvedAgent,
 } from '../../src/domains/executions/ports.ts'
 import { createExecutionProgram } from '../../src/domains/executions/program.ts'
-import { createContextRegistry } from '../../src/domains/policies/shipped-contexts.ts'
+import { createContextRegistry } from '../../src/domains/security-contexts/shipped-contexts.ts'
 import type { Run } from '../../src/engine/ports.ts'
 import type { Json } from '../../src/kernel/canonical-json.ts'
 import { systemClock } from '../../src/kernel/clock.ts'

@@ -2,7 +2,20 @@ import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import type { TestApp } from './app.ts'
 
 /** Words of what is planted here; each follows `secret-` in a field that only its tenant may see. */
-export const governanceWords = ['gateway', 'server', 'wanted', 'note', 'tool', 'deployment-error', 'client']
+export const governanceWords = [
+  'gateway',
+  'server',
+  'wanted',
+  'note',
+  'tool',
+  'deployment-error',
+  'client',
+  'proxy',
+  'model',
+  'session',
+  'reason',
+  'cause',
+]
 
 /** An MCP server of a tenant with all that belongs to one, and a secret. Answers the ids of what others may name. */
 export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: string): Promise<readonly string[]> {
@@ -16,8 +29,29 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
     { name: 'canary-gateway', description: 'secret-gateway', scope: 'personal' },
     a,
   )
+  const { limit } = await app.ask<{ limit: { id: string } }>(
+    'create_limit',
+    {
+      entity_type: 'organization',
+      entity_id: tenant,
+      limit_type: 'token_cost',
+      limit_value: 1,
+      model: ['secret-model'],
+    },
+    a,
+  )
+  const { policy } = await app.ask<{ policy: { id: string } }>(
+    'create_tool_invocation_policy',
+    { toolId: 'web.fetch', conditions: [], action: 'allow_when_context_is_untrusted', reason: 'secret-reason' },
+    a,
+  )
   const assignment = { mcpGatewayId: gateway.id, toolId: 'task_list' }
   await app.ask('bulk_assign_tools_to_mcp_gateways', { assignments: [assignment] }, a)
+  const proxy = await app.ask<{ id: string }>(
+    'create_llm_proxy',
+    { name: 'canary-proxy', description: 'secret-proxy', scope: 'personal' },
+    a,
+  )
   const client = await app.ask<{ id: string }>(
     'oauth_client_create',
     { name: 'secret-client', gateways: ['canary-gateway'] },
@@ -31,6 +65,10 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
       const marks = names.map(() => '?').join()
       db.prepare(`INSERT INTO ${table} (${names.join()}) VALUES (${marks})`).run(...Object.values(row))
     }
+    const initialize = '{"clientInfo":{"name":"secret-session"}}'
+    insert('mcp_sessions', { tenant, id_hash: 'canary', identity: 'canary', initialize, used_at: 1 })
+    const cause = JSON.stringify({ kind: 'tool_result', tool: 'secret-cause', callId: 'c' })
+    insert('context_trust', { tenant, context: 'session:canary-context', cause, since: 1 })
     const made = { created_at: 1, updated_at: 1 }
     const author = 'key:secret-agent'
     insert('secrets', {
@@ -67,5 +105,19 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
     db.exec(`INSERT INTO mcp_tool_versions VALUES ('${tenant}', 1) ON CONFLICT DO NOTHING`)
   })
   const ids = ['canary-deployment', 'canary-tool-id', 'sec_canary']
-  return [item.id, gateway.id, client.id, reference, 'canary-server', 'canary-gateway', 'canary_server__tool', ...ids]
+  return [
+    limit.id,
+    policy.id,
+    'session:canary-context',
+    item.id,
+    gateway.id,
+    proxy.id,
+    'canary-proxy',
+    client.id,
+    reference,
+    'canary-server',
+    'canary-gateway',
+    'canary_server__tool',
+    ...ids,
+  ]
 }

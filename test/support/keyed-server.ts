@@ -1,13 +1,13 @@
 import { onTestFinished } from 'vitest'
 import { setModelStage } from './model-stage.ts'
-import { startRealServer } from './real-server.ts'
 import type { Line, SeenRequest } from './scripted-model.ts'
+import { startServerHere } from './server-here.ts'
 
 export type Row = Record<string, unknown>
 export type Key = Readonly<{ id: string; secret: string }>
 export type KeyRights = Readonly<{ role?: string; tier?: string; tenant?: string; scopes?: readonly string[] }>
 
-/** The real program over HTTP with a scripted model, and callers with keys. Without a key the caller is the local owner. */
+/** The program over HTTP with a scripted model, and callers with keys. Without a key the caller is the local owner. */
 export type KeyedServer = Readonly<{
   url: string
   requests: readonly SeenRequest[]
@@ -23,7 +23,7 @@ export async function startKeyedServer(
   aliases?: readonly string[],
 ): Promise<KeyedServer> {
   const stage = await setModelStage(answer, { rate_limits: { enabled: false } }, aliases)
-  const server = await startRealServer({ dataDir: stage.dataDir, env: { MODEL_KEY: 'k' } })
+  const server = await startServerHere({ dataDir: stage.dataDir, env: { MODEL_KEY: 'k' } })
   onTestFinished(() => server.stop())
   let keys = 0
 

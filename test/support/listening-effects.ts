@@ -19,13 +19,12 @@ type Tools = Readonly<{
 export function listeningEffects({ serve, newHome, onEnd }: Tools): Record<string, () => Promise<void>> {
   const speaksTls = once(async () => {
     const { cert, key } = makeTlsPair(newHome(), 'effects')
-    const server = await startRealServer({ env: { CASTELLAN_TLS_CERT: cert, CASTELLAN_TLS_KEY: key } })
-    onEnd(() => server.stop())
+    const server = await serve({ CASTELLAN_TLS_CERT: cert, CASTELLAN_TLS_KEY: key })
     expect(server.url).toMatch(/^https:/)
   })
   const demandsKeys = (field: string, env: Record<string, string>) => async () => {
     await expect(serve(env)).rejects.toThrow(
-      `'${field}' says that others reach the server, there is no live API key and no user`,
+      `'${field}' makes the server reachable for others, but there is no live API key and no user`,
     )
   }
   const mails = once(async () => {
@@ -64,8 +63,7 @@ export function listeningEffects({ serve, newHome, onEnd }: Tools): Record<strin
       const dataDir = newHome()
       const provider = { id: 'company', name: 'Company', issuer: 'https://login.example.com', client_id: 'x' }
       writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ oidc_providers: [provider] }))
-      const server = await startRealServer({ dataDir })
-      onEnd(() => server.stop())
+      const server = await serve({}, dataDir)
       expect(await (await fetch(new URL('/sign-in', server.url))).text()).toContain('Sign in with Company')
     },
     async allow_plain_http() {

@@ -67,8 +67,8 @@ async function runScript({ program, node, user, lacks = {} }: Runner, script: st
   if (code !== 0) throw new Error(`A script ended with ${String(code)}: ${script}`)
 }
 
-/** For who is started in it, and nobody else. */
-function hide({ withoutTun, withoutPackages }: Lacks): string[] {
+/** For who is started in it, and nobody else. Only root can. */
+export function hide({ withoutTun, withoutPackages }: Lacks): string[] {
   const steps = [
     ...(withoutTun === true ? ['mount -t tmpfs -o mode=755 none /dev/net'] : []),
     ...(withoutPackages === true ? [hidePrograms] : []),

@@ -24,6 +24,8 @@ export type OauthPeer = AsyncDisposable &
     failWith(status: number | undefined): void
     /** What an exchange is answered with, for a subject token that is known. */
     subjects: Map<string, string>
+    /** The same for tokens that are not known before: asked first. */
+    onSubject(answer: (token: string) => Promise<string | undefined>): void
   }>
 
 export async function startOauthPeer(lifetimeSecs = 3_600): Promise<OauthPeer> {
@@ -46,10 +48,11 @@ export async function startOauthPeer(lifetimeSecs = 3_600): Promise<OauthPeer> {
     return { access_token, refresh_token, token_type: 'Bearer', expires_in: lifetimeSecs }
   }
 
-  function redeem(given: Record<string, string>): object | undefined {
+  let ask = async (token: string): Promise<string | undefined> => subjects.get(token)
+  async function redeem(given: Record<string, string>): Promise<object | undefined> {
     if (given['grant_type'] === 'refresh_token') return refresh.delete(given['refresh_token']!) ? tokens() : undefined
     if (given['grant_type'] === 'urn:ietf:params:oauth:grant-type:token-exchange') {
-      const access_token = subjects.get(given['subject_token']!)
+      const access_token = await ask(given['subject_token']!)
       if (access_token === undefined) return undefined
       const issued_token_type = given['requested_token_type'] ?? 'urn:ietf:params:oauth:token-type:access_token'
       return { access_token, issued_token_type, token_type: 'Bearer', expires_in: lifetimeSecs }
@@ -98,7 +101,7 @@ export async function startOauthPeer(lifetimeSecs = 3_600): Promise<OauthPeer> {
       const client = basic === undefined ? {} : { basic: Buffer.from(basic, 'base64').toString() }
       tokenRequests.push({ ...given, ...client })
       if (failure !== undefined) return send(res, failure, { error: 'server_error' })
-      const made = redeem(given)
+      const made = await redeem(given)
       return made === undefined ? send(res, 400, { error: 'invalid_grant' }) : send(res, 200, made)
     }
     send(res, 404, {})
@@ -114,6 +117,9 @@ export async function startOauthPeer(lifetimeSecs = 3_600): Promise<OauthPeer> {
     tokenRequests,
     registrations,
     subjects,
+    onSubject(answer) {
+      ask = async (token) => (await answer(token)) ?? subjects.get(token)
+    },
     isValid: (token) => access.has(token),
     expire(what = 'access') {
       access.clear()

@@ -35,7 +35,7 @@ export async function openOauthPerson(browser: BrowserContext, person: Person): 
       if ((await page.title()).startsWith('Sign in')) {
         await page.getByLabel('E-mail address').fill(person.email)
         await page.getByLabel('Password').fill(person.password)
-        await page.getByRole('button', { name: 'Sign in' }).click()
+        await page.getByRole('button', { name: 'Sign in', exact: true }).click()
         await page.waitForLoadState()
       }
       if ((await page.title()).startsWith('Allow access?')) {

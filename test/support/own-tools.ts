@@ -1,9 +1,10 @@
-import { createPolicyEvaluator } from '../../src/domains/policies/policy-evaluator.ts'
+import { createPolicyEvaluator } from '../../src/domains/security-contexts/policy-evaluator.ts'
 import { systemClock } from '../../src/kernel/clock.ts'
 import type { Logger } from '../../src/kernel/logger.ts'
 import { sqlLogStore } from '../../src/stores/sql/log-store.ts'
 import { type CallTool, createCallTool } from '../../src/tools/runtime/call-tool.ts'
 import type { Catalog } from '../../src/tools/runtime/catalog.ts'
+import { createGuard } from '../../src/tools/runtime/guard.ts'
 import { createRateLimiter } from '../../src/tools/runtime/rate-limiter.ts'
 import { createStages } from '../../src/tools/runtime/stages.ts'
 import { createToolViews } from '../../src/tools/runtime/tool-views.ts'
@@ -23,7 +24,7 @@ export async function pipelineOf(app: TestApp, catalog: Catalog): Promise<{ call
       mode: 'FULL',
       rateLimiter: createRateLimiter({ clock, enabled: false }),
       limitOwner: false,
-      policies: createPolicyEvaluator({ clock: systemClock }),
+      guard: createGuard({ policies: createPolicyEvaluator({ clock: systemClock }) }),
     }),
     database: (await app.app.ready).database,
     log: sqlLogStore,

@@ -1,11 +1,11 @@
+import { runCastellanHere } from './castellan-here.ts'
 import type { RealServer } from './real-server.ts'
-import { runCastellan } from './run-castellan.ts'
 
 export type Row = Record<string, unknown>
 
 /** A command of the program on the state of a server, whose answer is read. */
 export async function castellanJson(server: Pick<RealServer, 'dataDir'>, args: readonly string[]): Promise<Row> {
-  const run = await runCastellan([...args, '--json', '--data-dir', server.dataDir], { home: server.dataDir })
+  const run = await runCastellanHere([...args, '--json', '--data-dir', server.dataDir], { home: server.dataDir })
   if (run.code !== 0) throw new Error(`castellan ${args.join(' ')}: ${run.stderr}`)
   return JSON.parse(run.stdout) as Row
 }
@@ -13,7 +13,11 @@ export async function castellanJson(server: Pick<RealServer, 'dataDir'>, args: r
 export const PASSWORD = 'correct horse battery staple'
 
 /** A user with a password, who has not signed in yet. */
-export async function newPerson(server: RealServer, email: string, flags: readonly string[] = []) {
+export async function newPerson(
+  server: Pick<RealServer, 'url' | 'dataDir'>,
+  email: string,
+  flags: readonly string[] = [],
+) {
   const { link } = await castellanJson(server, ['users', 'create', email, ...flags])
   const url = new URL(new URL(String(link)).pathname, server.url)
   const accepted = await postForm(url, { password: PASSWORD, again: PASSWORD })

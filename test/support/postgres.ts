@@ -156,7 +156,7 @@ function serverUser(): ServerUser {
   return { uid: idOf('-u'), gid: idOf('-g') }
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const probe = createServer().listen(0, '127.0.0.1')
   await once(probe, 'listening')
   const address = probe.address()

@@ -24,20 +24,26 @@ export function newDataDir(): string {
   return mkdtempSync(join(tmpdir(), 'castellan-e2e-'))
 }
 
+export type ServerOptions = Readonly<{
+  env?: Readonly<Record<string, string>>
+  args?: readonly string[]
+  dataDir?: string
+  /** One that is free, unless it is given. */
+  port?: number
+  /** The data directory, unless another is given. */
+  workingDirectory?: string
+}>
+
+export const serveArguments = (dataDir: string, { args = [], port = 0 }: ServerOptions): readonly string[] => [
+  ...['serve', '--port', String(port), '--json', '--data-dir', dataDir],
+  ...args,
+]
+
 /** The program as people start it, on a free port, and on a data directory of its own if none is given. */
-export async function startRealServer(
-  options: {
-    env?: Record<string, string>
-    args?: readonly string[]
-    dataDir?: string
-    /** The data directory, unless another is given. */
-    workingDirectory?: string
-  } = {},
-): Promise<RealServer> {
+export async function startRealServer(options: ServerOptions = {}): Promise<RealServer> {
   const dataDir = options.dataDir ?? newDataDir()
   if (options.dataDir === undefined) writeSkills(dataDir)
-  const args = ['serve', '--port', '0', '--json', '--data-dir', dataDir, ...(options.args ?? [])]
-  const child = spawn(castellan, args, {
+  const child = spawn(castellan, serveArguments(dataDir, options), {
     stdio: ['ignore', 'pipe', 'inherit'],
     cwd: options.workingDirectory ?? dataDir,
     env: { ...process.env, ...watchedEnvironment(), CASTELLAN_LOG_LEVEL: 'warn', ...options.env },

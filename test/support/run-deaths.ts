@@ -19,7 +19,7 @@ export type JournalRow = Readonly<{
 
 /** What is swept: a kind of run that is under way when the server begins which is to die. */
 export type DyingRun = Readonly<{
-  /** Answers the id of a run that has done nothing yet. Its server is killed, and it goes on with the next. */
+  /** Answers the id of a run that has done nothing yet. Its server ends, and it goes on with the next. */
   begin(client: CastellanClient, turn: string): Promise<string>
   /** Called for each death. `atDeath` has the journals of the run and of all below it as the death left them. */
   judge(client: CastellanClient, id: string, turn: string, atDeath: readonly JournalRow[]): Promise<void>
@@ -78,11 +78,11 @@ export async function sweepDeaths(stage: ModelStage, run: DyingRun, plans: reado
   for (const [index, plan] of plans.entries()) {
     const turn = `turn-${index + 1}`
     const id = await run.begin(client, turn)
-    await end(client)
-    const doomed = await stage.start({ CASTELLAN_FAULT: plan })
+    await client.leave()
+    const doomed = await stage.startProcess({ CASTELLAN_FAULT: plan })
     if ((await drive(doomed, id)) === 'ended') {
       unreached.push(plan)
-      await end(doomed)
+      await doomed.leave()
       client = await stage.start()
       continue
     }
@@ -95,11 +95,6 @@ export async function sweepDeaths(stage: ModelStage, run: DyingRun, plans: reado
     expect((await ask<{ workspaces: unknown[] }>(client, 'workspace_list')).workspaces, plan).toEqual([])
   }
   return unreached
-}
-
-async function end(client: CastellanClient): Promise<void> {
-  client.kill('SIGKILL')
-  await client.ended
 }
 
 /** What was recorded is there as it was, nothing is recorded twice, and the independent checker finds nothing. */

@@ -2,8 +2,8 @@ import type { Database } from '../../src/contract/database.ts'
 import { LOCAL_TENANT, localOwner } from '../../src/contract/principal.ts'
 import type { Timing } from '../../src/contract/timing.ts'
 import type { Schedule } from '../../src/domains/schedules/ports.ts'
-import { createScheduleRegistry } from '../../src/domains/schedules/schedule-registry.ts'
 import { createScheduler, type SchedulerDeps } from '../../src/domains/schedules/scheduler.ts'
+import { createScheduleService } from '../../src/domains/schedules/service.ts'
 import type { Run } from '../../src/engine/ports.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
 import { sqlScheduleStore } from '../../src/stores/sql/schedule-store.ts'
@@ -51,7 +51,7 @@ export function openServer(
     reconcileMs: 50,
     ...request.deps,
   })
-  const invoker = createScheduleRegistry({
+  const invoker = createScheduleService({
     store: sqlScheduleStore,
     kind: 'agent',
     field: 'spec.schedule',

@@ -1,61 +1,41 @@
+import { once } from 'node:events'
 import { rmSync } from 'node:fs'
-import { Readable, Writable } from 'node:stream'
-import { command } from '../../src/app/commands/serve.ts'
-import { parseCommand } from '../../src/cli/command.ts'
-import { createTerminal } from '../../src/cli/terminal.ts'
-import { systemClock } from '../../src/kernel/clock.ts'
+import { Readable } from 'node:stream'
+import { startProgramHere } from './castellan-here.ts'
 import { endSupervisor } from './end-supervisor.ts'
-import { castellan, newDataDir, type RealServer, writeSkills } from './real-server.ts'
+import { newDataDir, type RealServer, type ServerOptions, serveArguments, writeSkills } from './real-server.ts'
 
 export type ServerHere = Pick<RealServer, 'url' | 'dataDir' | 'stop'>
 
 /**
  * `castellan serve`, run in this process: the command itself with its configuration, its state and its port. For what a
- * setting changes, where the start and the end of a process are not what is tried.
+ * server does, where the start and the end of a process are not what is tried.
  */
-export async function startServerHere(
-  options: { env?: Record<string, string>; dataDir?: string } = {},
-): Promise<ServerHere> {
+export async function startServerHere(options: ServerOptions = {}): Promise<ServerHere> {
   const dataDir = options.dataDir ?? newDataDir()
   if (options.dataDir === undefined) writeSkills(dataDir)
-  const asked = Promise.withResolvers<NodeJS.Signals>()
-  const printed = Promise.withResolvers<{ url: string }>()
-  const discard = { write: () => true }
-  const args = ['--port', '0', '--json', '--data-dir', dataDir]
-  const running = command.run({
-    spec: command.spec,
-    parsed: parseCommand(command.spec, args),
-    terminal: createTerminal({
-      out: { write: (text: string) => printed.resolve(JSON.parse(text) as { url: string }) },
-      error: discard,
-      clock: systemClock,
-      noColor: true,
-    }),
-    json: true,
+  const program = startProgramHere(serveArguments(dataDir, options), {
     env: { ...process.env, CASTELLAN_LOG_LEVEL: 'error', ...options.env },
-    workingDirectory: dataDir,
-    version: '0.0.0-test',
-    program: castellan,
+    environment: options.env,
+    workingDirectory: options.workingDirectory ?? dataDir,
     stdin: Readable.from([]),
-    stdout: new Writable({ write: (_chunk, _encoding, done) => done() }),
-    ended: asked.promise,
   })
-  const failed = running.then(
-    (code): never => {
-      throw new Error(`castellan serve ended with ${code} before it said where it listens`)
-    },
-    (error: Error): never => {
-      throw new Error(`castellan serve ended: ${error.message}`)
-    },
-  )
+  let said = ''
+  program.stderr.on('data', (piece: Buffer) => {
+    said += piece.toString('utf8')
+  })
+  const failed = program.ended.then((code): never => {
+    throw new Error(`castellan serve ended with ${code} before it said where it listens: ${said}`)
+  })
   failed.catch(() => {})
-  const { url } = await Promise.race([printed.promise, failed])
+  const printed = once(program.stdout, 'data').then(([chunk]) => JSON.parse(String(chunk)) as { url: string })
+  const { url } = await Promise.race([printed, failed])
   return {
     url,
     dataDir,
     async stop() {
-      asked.resolve('SIGTERM')
-      await running
+      program.signal('SIGTERM')
+      await program.ended
       await endSupervisor(dataDir)
       if (options.dataDir === undefined) rmSync(dataDir, { recursive: true, force: true })
     },

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, statfsSync } from 'node:fs'
+import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -9,6 +9,8 @@ export type SmallDisk = Readonly<{
   freeBytes(): number
   /** Takes all room but so much; answers how to give it back. */
   fillBut(bytes: number): () => void
+  /** Takes what is left, to the last block. */
+  fillUp(): void
   remove(): void
 }>
 
@@ -34,6 +36,16 @@ export function makeSmallDisk(megabytes: number): SmallDisk {
       const ballast = join(mounted, 'ballast')
       execFileSync('fallocate', ['-l', String(freeBytes() - bytes), ballast])
       return () => rmSync(ballast)
+    },
+    fillUp() {
+      const rest = openSync(join(mounted, 'rest'), 'w')
+      try {
+        for (;;) writeSync(rest, Buffer.alloc(1024))
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
+      } finally {
+        closeSync(rest)
+      }
     },
     remove() {
       execFileSync('umount', ['-l', mounted])

@@ -27,6 +27,7 @@ const tableNames = [
   'seal_sessions',
   'users',
   'user_accounts',
+  'user_passkeys',
   'user_teams',
   'user_team_members',
   'invitations',
@@ -35,6 +36,8 @@ const tableNames = [
   'roles',
   'profiles',
   'tool_assignments',
+  'tool_policies',
+  'usage_limits',
   'oauth_clients',
   'service_clients',
   'secrets',
@@ -42,7 +45,7 @@ const tableNames = [
   'mcp_catalog_items',
   'mcp_deployments',
   'mcp_installation_requests',
-  'tool_assignments',
+  'mcp_sessions',
 ] as const
 
 /** The state of a SQLite file, beside whoever is using it. */

@@ -166,7 +166,7 @@ async function callAll(
 ): Promise<ToolAnswer[]> {
   for (;;) {
     const answers = await Promise.all(hosts.map((host) => host.call(caller, name, args)))
-    if (!answers.some(({ json }) => json.includes('did not answer: these are matches of words'))) return answers
+    if (!answers.some(({ json }) => json.includes('did not answer, so these are keyword matches'))) return answers
   }
 }
 

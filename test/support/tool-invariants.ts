@@ -39,6 +39,7 @@ const registryWrites: readonly string[] = [
 
 /** Parameters whose JSON Schema has alternatives, which some clients flatten or refuse; nested only, never at the root. */
 const parametersWithAlternatives: readonly string[] = [
+  'create_limit.model',
   'vault.value',
   'exec_parallel.commands',
   'edit_mcp_description.description',
@@ -68,10 +69,16 @@ const parametersWithAlternatives: readonly string[] = [
   'edit_agent.toolAssignments',
   'bulk_assign_tools_to_agents.assignments',
   'bulk_assign_tools_to_mcp_gateways.assignments',
+  'update_tool_invocation_policy.reason',
+  'update_trusted_data_policy.description',
   'create_mcp_gateway.description',
   'create_mcp_gateway.icon',
   'edit_mcp_gateway.description',
   'edit_mcp_gateway.icon',
+  'create_llm_proxy.description',
+  'create_llm_proxy.icon',
+  'edit_llm_proxy.description',
+  'edit_llm_proxy.icon',
 ]
 
 const effectsOfAction: Readonly<Record<string, readonly Effect[]>> = {
@@ -245,12 +252,17 @@ const parameterText: ToolCheck = (tool) =>
 
 /** Tools whose document writes its parameters in camelCase. */
 const writtenInCamelCase: readonly string[] = [
+  'create_tool_invocation_policy',
+  'update_tool_invocation_policy',
+  'create_trusted_data_policy',
+  'update_trusted_data_policy',
   'authorize_mcp_server',
   'create_mcp_server_installation_request',
   'create_agent',
   'edit_agent',
   'create_mcp_server',
   'deploy_mcp_server',
+  'install_mcp_server',
   'delete_mcp_server_deployment',
   'edit_mcp_config',
   'edit_mcp_description',
@@ -259,6 +271,8 @@ const writtenInCamelCase: readonly string[] = [
   'create_mcp_gateway',
   'edit_mcp_gateway',
   'unassign_tools_from_mcp_gateway',
+  'create_llm_proxy',
+  'edit_llm_proxy',
 ]
 
 const parameterName: ToolCheck = (tool) =>

@@ -59,6 +59,8 @@ const ledger: readonly TourStep[] = [
   step('log_consistency_proof', { old_size: 1, new_size: 2 }),
 ]
 
+const idIn = (seen: Parameters<typeof requestOf>[0], tool: string, field: string): unknown =>
+  (seen[tool]![field] as { id: unknown }).id
 const requestOf = (seen: Readonly<Record<string, Record<string, unknown>>>): string =>
   (seen['create_mcp_server_installation_request']!['request'] as { id: string }).id
 
@@ -97,6 +99,7 @@ const platform: readonly TourStep[] = [
   step('edit_mcp_description', { id: 'tour', description: 'Of the tour.' }),
   step('edit_mcp_config', { id: 'tour', transportType: 'stdio' }),
   step('deploy_mcp_server', { catalogId: 'tour' }),
+  step('install_mcp_server', { catalogId: 'tour' }),
   step('get_mcp_servers'),
   step('get_mcp_server_tools', { mcpServerId: 'tour' }),
   step('list_mcp_server_deployments'),
@@ -119,6 +122,41 @@ const platform: readonly TourStep[] = [
   step('unassign_tools_from_mcp_gateway', { mcpGatewayId: 'tour-gateway', toolIds: ['task_list'] }),
   step('edit_mcp_gateway', { id: 'tour-gateway', toolExposureMode: 'search_and_run_only' }),
   step('delete_mcp_gateway', { id: 'tour-gateway' }),
+  step('create_limit', {
+    entity_type: 'organization',
+    entity_id: 'local',
+    limit_type: 'token_cost',
+    limit_value: 5,
+    model: ['some-model'],
+  }),
+  step('get_limits'),
+  step('update_limit', (seen) => ({ id: idIn(seen, 'create_limit', 'limit'), limit_value: 6 })),
+  step('delete_limit', (seen) => ({ id: idIn(seen, 'create_limit', 'limit') })),
+  step('get_autonomy_policy_operators'),
+  step('create_tool_invocation_policy', { toolId: 'web.fetch', conditions: [], action: 'block_always' }),
+  step('get_tool_invocation_policies'),
+  step('get_tool_invocation_policy', (seen) => ({ id: idIn(seen, 'create_tool_invocation_policy', 'policy') })),
+  step('update_tool_invocation_policy', (seen) => ({
+    id: idIn(seen, 'create_tool_invocation_policy', 'policy'),
+    reason: 'For the tour.',
+  })),
+  step('policy_explain', { tool: 'web.fetch', arguments: { url: 'https://example.org' } }),
+  step('delete_tool_invocation_policy', (seen) => ({ id: idIn(seen, 'create_tool_invocation_policy', 'policy') })),
+  step('create_trusted_data_policy', { toolId: 'web.fetch', conditions: [], action: 'mark_as_trusted' }),
+  step('get_trusted_data_policies'),
+  step('get_trusted_data_policy', (seen) => ({ id: idIn(seen, 'create_trusted_data_policy', 'policy') })),
+  step('update_trusted_data_policy', (seen) => ({
+    id: idIn(seen, 'create_trusted_data_policy', 'policy'),
+    description: 'For the tour.',
+  })),
+  step('delete_trusted_data_policy', (seen) => ({ id: idIn(seen, 'create_trusted_data_policy', 'policy') })),
+  step('context_trust_get'),
+  step('context_trust_clear', { context: 'session:none' }, 'ERR_NOT_FOUND'),
+  step('create_llm_proxy', { name: 'Tour proxy', scope: 'personal' }),
+  step('list_llm_proxies'),
+  step('get_llm_proxy', { name: 'tour proxy' }),
+  step('edit_llm_proxy', { id: 'tour-proxy', description: 'For the tour.' }),
+  step('delete_llm_proxy', { id: 'tour-proxy' }),
   step('create_mcp_server_installation_request', { name: 'Wanted' }),
   step('list_mcp_server_installation_requests'),
   step('add_mcp_server_installation_request_note', (seen) => ({ id: requestOf(seen), note: 'Why?' })),

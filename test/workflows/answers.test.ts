@@ -46,7 +46,7 @@ C: { kind: System, command: update_blackboard, transitions: [] }`
     const states =
       'A: { kind: Human, prompt: q, default_response: perhaps, transitions: [{ condition: approved, target: B }] }\nB: { kind: System, command: ls, transitions: [] }'
     expect(await app.refusal('aegis.workflow.create', { manifest_yaml: workflowYaml('lost', states) })).toMatchObject({
-      message: expect.stringContaining('spec.states.A.default_response: leads nowhere'),
+      message: expect.stringContaining('spec.states.A.default_response: is not accepted by any transition'),
     })
   })
 })

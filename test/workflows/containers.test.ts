@@ -1,15 +1,21 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { TestApp } from '../support/app.ts'
 import { ended, eventsOf, register, runStates, start, workflowYaml } from '../support/workflows.ts'
 import { destroyAll, openWorkspaceApp, rowsFor } from '../support/workspaces.ts'
 
+const REGISTRY_LOGIN = 'robot:a-token-of-the-registry'
+
 let app: TestApp
 beforeAll(async () => {
-  app = await openWorkspaceApp({ config: { 'workflows.images': ['alpine=host'] } })
+  vi.stubEnv('REGISTRY_LOGIN', REGISTRY_LOGIN)
+  app = await openWorkspaceApp({
+    config: { 'workflows.images': ['alpine=host'], 'executions.secrets': ['ci/registry env:REGISTRY_LOGIN'] },
+  })
 })
 afterAll(async () => {
   await destroyAll(app)
   await app[Symbol.asyncDispose]()
+  vi.unstubAllEnvs()
 })
 
 describe('ContainerRun', () => {
@@ -35,6 +41,23 @@ B: { kind: ContainerRun, name: d, image: host, shell: true, command: ["echo", "$
       ({ event_type }) => event_type === 'container_image_substituted',
     )
     expect(substituted).toMatchObject([{ payload: { image: 'docker.io/library/alpine:3.20', used: 'host' } }])
+  })
+
+  it('takes credentials of a registry that are set, and shows them to nobody', async () => {
+    const step = (credentials: string) =>
+      `A: { kind: ContainerRun, name: a, image: host, command: [env], registry_credentials: "${credentials}", transitions: [] }`
+    for (const [name, credentials] of [
+      ['by-vault', 'vault:ci/registry'],
+      ['by-secret', 'secret:ci/registry'],
+      ['by-name', 'ci/registry'],
+    ] as const) {
+      const run = await runStates(app, name, step(credentials))
+      expect(run).toMatchObject({ status: 'completed', blackboard: { A: { exit_code: 0 } } })
+      expect(JSON.stringify([run, await eventsOf(app, run.execution_id)])).not.toContain(REGISTRY_LOGIN)
+    }
+    const other = await app.keyCaller({ tenant: 'acme', role: 'admin', tier: 'system' })
+    const manifest_yaml = workflowYaml('theirs', step('vault:ci/registry'))
+    expect((await app.refusal('aegis.workflow.create', { manifest_yaml }, other)).message).toContain('is not set')
   })
 
   it('runs on no other image than its own if it says so', async () => {

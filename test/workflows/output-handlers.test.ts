@@ -1,8 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { TestApp } from '../support/app.ts'
+import { addHostAddress } from '../support/network-bench.ts'
 import { answer, type Route, serveWeb } from '../support/web-server.ts'
 import { ended, eventsOf, register, runStates, start, workflowYaml } from '../support/workflows.ts'
 import { destroyAll, openWorkspaceApp, rowsFor } from '../support/workspaces.ts'
+
+/** A public address that this machine has for a while. */
+const OWN_ADDRESS = '203.0.113.63'
 
 let app: TestApp
 beforeAll(async () => {
@@ -47,7 +51,7 @@ function interruptHandlers(id: string): void {
 
 describe('a tool as output handler of a state', () => {
   it.each([
-    ['task_create', 'arguments: { project: made, title: "{{output.stdout}}" }', 'BAD', 'interrupted by a restart'],
+    ['task_create', 'arguments: { project: made, title: "{{output.stdout}}" }', 'BAD', 'restart interrupted'],
     ['task_list', 'arguments: { project: made }', 'GOOD', undefined],
   ])('that a death interrupted is called again only if that is harmless: %s', async (tool, args, end, told) => {
     const handler = `type: mcp_tool, tool_name: ${tool}, ${args}, required: true`
@@ -116,11 +120,17 @@ B: { kind: ContainerRun, name: b, image: host, command: [printf, x], output_hand
     expect(optional.blackboard['A']).toMatchObject({ output_handler_error: 'the address answered 404' })
   })
 
-  it('reaches no private address that is not allowed, and has secrets only for the own tenant', async () => {
+  it('reaches no private address that is not allowed, no public one of this machine, and has secrets only for the own tenant', async () => {
     const web = await serve({ '/': answer('in') }, '127.0.0.2')
     const closed = await runStates(app, 'closed', states(`type: webhook, url: "${web.at('/')}", required: true`))
     expect(closed.blackboard['A']!['error']).toContain('DomainNotAllowed')
     expect(web.requests).toEqual([])
+
+    onTestFinished(addHostAddress(OWN_ADDRESS))
+    const own = await serve({ '/': answer('in') }, OWN_ADDRESS)
+    const ours = await runStates(app, 'ours', states(`type: webhook, url: "${own.at('/')}", required: true`))
+    expect(ours.blackboard['A']!['error']).toContain('DomainNotAllowed')
+    expect(own.requests).toEqual([])
 
     const open = await serve({ '/': answer('in') })
     const eve = await app.keyCaller({ name: 'eve', tenant: 'evil', role: 'admin', tier: 'system' })
@@ -170,7 +180,7 @@ describe('a container as output handler of a state', { timeout: 60_000 }, () => 
     const handler = (command: string) => `type: container, image: host, command: [sh, -c, "${command}"]`
     const optional = await runStates(app, 'exit-optional', states(handler('exit 3')))
     expect(optional).toMatchObject({ current_state: 'GOOD', blackboard: { A: { output: { stdout: 'abc' } } } })
-    expect(optional.blackboard['A']!['output_handler_error']).toBe('the command ended with the exit code 3')
+    expect(optional.blackboard['A']!['output_handler_error']).toBe('the command exited with code 3')
     const required = await runStates(app, 'exit-required', states(`${handler('exit 3')}, required: true`))
     expect(required).toMatchObject({ current_state: 'BAD', blackboard: { A: { status: 'failed' } } })
     const long = handler('head -c 2000000 /dev/zero')

@@ -60,12 +60,12 @@ describe('the registry', () => {
     const { content } = await app.call('aegis.workflow.create', {
       manifest_yaml: workflowYaml('warned', 'A: { kind: system, command: update_blackboard }'),
     })
-    expect(JSON.stringify(content)).toContain('No judge looked at this workflow')
+    expect(JSON.stringify(content)).toContain('No judge reviewed this workflow')
     expect(JSON.stringify(content)).toContain('write System')
     const updated = await app.call('aegis.workflow.update', {
       manifest_yaml: workflowYaml('warned', state('two'), { version: '1.1.0' }),
     })
-    expect(JSON.stringify(updated.content)).toContain('No judge looked at this workflow')
+    expect(JSON.stringify(updated.content)).toContain('No judge reviewed this workflow')
   })
 
   it('says which workflows and agents it names are not there yet', async () => {
@@ -196,7 +196,7 @@ C: { kind: ContainerRun, name: c, image: host, command: [ls], output_handler: { 
     ]) {
       expect(refused).toMatchObject({
         code: 'ERR_PERMISSION_DENIED',
-        message: expect.stringContaining('is not of your tenant and cannot be changed here'),
+        message: expect.stringContaining('belongs to another tenant and cannot be changed here'),
       })
     }
     await register(app, workflowYaml('public', state('own')), {}, eve)

@@ -218,7 +218,10 @@ NO: { kind: System, command: update_blackboard, env: { answer: "{{A.feedback}}" 
     }
     expect(waiting_for).toEqual(expected)
     const waited = await app.ask('aegis.workflow.wait', { execution_id: below, timeout_seconds: 1 })
-    expect(waited).toMatchObject({ waiting_for: expected, message: expect.stringContaining('answer of a person') })
+    expect(waited).toMatchObject({
+      waiting_for: expected,
+      message: expect.stringContaining('waiting for a person to answer'),
+    })
     const got = await app.ask('aegis.workflow.executions.get', { execution_id: id })
     expect(got['waiting_for']).toEqual(expected)
     const { executions } = await app.ask<{ executions: Answer[] }>('aegis.workflow.executions.list', { limit: 2 })

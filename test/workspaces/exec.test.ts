@@ -77,6 +77,22 @@ describe('exec', () => {
     await app.ask('workspace_destroy', { workspace_id: 'small' })
   })
 
+  it('holds a fork bomb, tells of it, and everybody else goes on', async () => {
+    await app.ask('workspace_create', { name: 'bombed' })
+    const command = 'f() { f | f & }; f; sleep 2'
+    const exploding = app.ask('exec', { workspace_id: 'bombed', command, timeout_secs: 20 })
+    expect(await inW('echo alive')).toMatchObject({ stdout: 'alive\n', exit_code: 0 })
+    expect(await exploding).toMatchObject({ limits_hit: ['processes'] })
+    expect(await inW('echo alive')).toMatchObject({ stdout: 'alive\n', exit_code: 0 })
+    const after = await app.ask('exec', { workspace_id: 'bombed', command: 'echo again' })
+    expect(after).toMatchObject({ stdout: 'again\n', exit_code: 0 })
+    const info = await app.ask<{ process_refusals: number }>('workspace_info', { workspace_id: 'bombed' })
+    expect(info.process_refusals).toBeGreaterThan(0)
+    const logs = await app.ask('workspace_logs', { workspace_id: 'bombed' })
+    expect(logs['console']).toContain('processes')
+    await app.ask('workspace_destroy', { workspace_id: 'bombed' })
+  })
+
   it('reports a signal as a shell would', async () => {
     expect(await inW('kill -TERM $$')).toMatchObject({ exit_code: 143, signal: 'SIGTERM' })
   })

@@ -34,6 +34,19 @@ function compile(): string {
   }
 }
 
+/** A trust store of Java with that authority, in base64. */
+function trustStore(authorityFile: string): string {
+  const folder = mkdtempSync(join(tmpdir(), 'castellan-java-'))
+  const file = join(folder, 'trust.p12')
+  const into = ['-keystore', file, '-storepass', 'changeit', '-noprompt']
+  try {
+    execFileSync('keytool', ['-importcert', '-alias', 'a', '-file', authorityFile, ...into], { stdio: 'ignore' })
+    return readFileSync(file, 'base64')
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
 /** This needs root: nobody else can give the machine an address that stands for the internet. */
 describe.each([
   ['with root', '203.0.113.51', () => openNamespacesBackend({ storeGb: 0 })],
@@ -97,8 +110,14 @@ describe.each([
     const python = `import urllib.request; print(urllib.request.urlopen("${url}").read().decode())`
     expect(await unaware(`/usr/bin/python3 -c '${python}'`)).toBe(got)
     compiled ??= compile()
-    const unpack = `echo ${compiled} | base64 -d > /workspace/Get.class`
-    expect((await sh(app, 'w', `${unpack}; cd /workspace; ${UNAWARE} java -Xmx128m Get ${plainUrl}`)).stdout).toBe(got)
+    const store = trustStore(publicSide.authorityFile)
+    await sh(app, 'w', `cd /workspace; echo ${compiled} | base64 -d > Get.class; echo ${store} | base64 -d > trust.p12`)
+    const java = (args: string) => sh(app, 'w', `cd /workspace; ${UNAWARE} java -Xmx128m ${args}`)
+    expect((await java(`Get ${plainUrl}`)).stdout).toBe(got)
+    // Java knows only the authorities of its own list, so it has to be told of another.
+    expect((await java(`Get ${url}`)).stderr).toContain('unable to find valid certification path')
+    const trusting = '-Djavax.net.ssl.trustStore=trust.p12 -Djavax.net.ssl.trustStorePassword=changeit'
+    expect((await java(`${trusting} Get ${url}`)).stdout).toBe(got)
   })
 
   it('have the credentials of the operator put on, which never come into the workspace', async () => {
@@ -120,7 +139,7 @@ describe.each([
     expect(await curl(way('https://fronted.castellan.test/'))).toMatch(/alert|SSL/)
     expect(await curl(way('http://plain.castellan.test/'))).toContain('not among the allowed domains')
     expect(await curl(`-H 'Host: host.castellan.test' http://open.castellan.test/`)).toContain('not among the allowed')
-    expect(await curl(`-H 'Host: open.castellan.test:81' http://open.castellan.test/`)).toContain('another port')
+    expect(await curl(`-H 'Host: open.castellan.test:81' http://open.castellan.test/`)).toContain('a port other than')
     expect(await curl('-k https://127.99.0.1/')).toMatch(/alert|SSL/)
     for (const name of ['machine', 'private']) {
       expect(await curl(`http://${name}.castellan.test/`)).toContain('private or special address')

@@ -63,7 +63,7 @@ describe('workspace_prepare', () => {
     const commands = ['echo one', 'echo out; echo no such thing >&2; exit 3', 'echo never > /workspace/x']
     expect(await refusal({ setup_commands: commands })).toMatchObject({
       code: 'ERR_COMMAND_FAILED',
-      message: expect.stringContaining('setup_commands.1: the command ended with the exit code 3'),
+      message: expect.stringContaining('setup_commands.1: the command exited with code 3'),
       details: {
         field: 'setup_commands.1',
         exit_code: 3,

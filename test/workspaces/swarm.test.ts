@@ -157,7 +157,7 @@ describe('a swarm that cannot do all', () => {
     const ok = task('a', 'true')
     const code = async (args: object, caller?: ToolCaller) => (await refusal(args, caller)).code
     expect(await code({ tasks: [] })).toBe('ERR_INVALID_INPUT')
-    expect((await refusal({ tasks: [ok, ok] })).message).toMatch(/^tasks\.1\.name: 'a' is there twice/)
+    expect((await refusal({ tasks: [ok, ok] })).message).toMatch(/^tasks\.1\.name: 'a' occurs twice/)
     expect((await refusal({ tasks: [ok], env_vars: { PATH: 'x' } })).details).toMatchObject({ field: 'env_vars' })
     expect(await code({ tasks: [ok], snapshot_name: 'none' })).toBe('ERR_SNAPSHOT_NOT_FOUND')
     expect(await code({ tasks: [ok], golden_workspace: 'none' })).toBe('ERR_WORKSPACE_NOT_FOUND')

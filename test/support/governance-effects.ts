@@ -1,0 +1,199 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { createServer, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { expect } from 'vitest'
+import { startMcpUpstream } from './mcp-upstream.ts'
+import { newDataDir } from './real-server.ts'
+import { startScriptedModel } from './scripted-model.ts'
+import { type ServerHere, startServerHere } from './server-here.ts'
+
+type Setting = Readonly<Record<string, string>>
+type Answer = Record<string, unknown>
+
+/** A provider that answers when the test says so. */
+type Provider = Readonly<{ url: string; waiting: ServerResponse[]; close(): void }>
+
+async function startProvider(): Promise<Provider> {
+  const waiting: ServerResponse[] = []
+  const service: Server = createServer((request, response) => {
+    request.resume().on('end', () => waiting.push(response))
+  })
+  await new Promise<void>((resolve) => service.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(service.address() as AddressInfo).port}/v1`,
+    waiting,
+    close() {
+      service.closeAllConnections()
+      service.close()
+    },
+  }
+}
+
+const USAGE = { usage: { prompt_tokens: 10, completion_tokens: 10 } }
+const answerAll = ({ waiting }: Provider): void => {
+  for (const response of waiting.splice(0)) {
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ choices: [], ...USAGE }))
+  }
+}
+
+/** The real program with these settings, and a provider whose model costs 10 dollars for a million tokens written. */
+async function withProvider(
+  setting: Setting,
+  work: (server: ServerHere & { dataDir: string }, provider: Provider) => Promise<void>,
+): Promise<void> {
+  const provider = await startProvider()
+  const dataDir = newDataDir()
+  mkdirSync(dataDir, { recursive: true })
+  const models = [{ alias: 'default', model: 'm', input_cost_per_million: 0, output_cost_per_million: 10 }]
+  const providers = [{ name: 'peer', type: 'openai-compatible', endpoint: provider.url, models }]
+  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers } }))
+  const server = await startServerHere({ dataDir, env: setting })
+  try {
+    await work({ ...server, dataDir }, provider)
+  } finally {
+    await server.stop()
+    provider.close()
+  }
+}
+
+async function tool(server: Pick<ServerHere, 'url'>, name: string, args: object): Promise<Answer> {
+  const reply = await fetch(new URL(`/v1/tools/${name}`, server.url), {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(args),
+  })
+  return (await reply.json()) as Answer
+}
+const chat = (server: Pick<ServerHere, 'url'>, more: object = {}, headers: Setting = {}) =>
+  fetch(new URL('/v1/peer/chat/completions', server.url), {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify({ model: 'm', messages: [], ...more }),
+  })
+const budget = (server: Pick<ServerHere, 'url'>, limit_value: number, more: object = {}) =>
+  tool(server, 'create_limit', {
+    ...{ entity_type: 'organization', entity_id: 'local', limit_type: 'token_cost', limit_value },
+    ...more,
+  })
+const isWaiting = ({ waiting }: Provider, count: number) => expect.poll(() => waiting.length).toBe(count)
+
+/** Settings of limits, policies and the model proxy, each given to the real program. */
+export const governanceEffects: Readonly<Record<string, () => Promise<void>>> = {
+  async governance() {
+    for (const [governance, action] of [
+      ['permissive', 'allow'],
+      ['restrictive', 'deny'],
+    ] as const) {
+      await withProvider({ CASTELLAN_GOVERNANCE: governance }, async (server) => {
+        const asked = { tool: 'web.fetch', arguments: { url: 'https://example.org' }, untrusted: true }
+        expect(await tool(server, 'policy_explain', asked)).toMatchObject({ governance, call: { action } })
+      })
+    }
+  },
+  async 'limits.time_zone'() {
+    await withProvider({ CASTELLAN_LIMITS_TIME_ZONE: 'Asia/Kolkata' }, async (server) => {
+      const { limit } = await budget(server, 1, { cleanup_interval: 'calendar_day' })
+      expect((limit as Answer)['resetsAt']).toMatch(/T18:30:00\.000Z$/)
+    })
+  },
+  async 'limits.default_output_tokens'() {
+    await withProvider({ CASTELLAN_LIMITS_DEFAULT_OUTPUT_TOKENS: '100' }, async (server, provider) => {
+      await budget(server, 0.001)
+      const reply = chat(server)
+      await isWaiting(provider, 1)
+      answerAll(provider)
+      expect((await reply).status).toBe(200)
+      expect((await chat(server, { max_tokens: 101 })).status).toBe(402)
+    })
+  },
+  async 'limits.wait_ms'() {
+    for (const [waitMs, status] of [
+      ['0', 402],
+      ['60000', 200],
+    ] as const) {
+      await withProvider({ CASTELLAN_LIMITS_WAIT_MS: waitMs }, async (server, provider) => {
+        await budget(server, 0.001)
+        const first = chat(server, { max_tokens: 90 })
+        await isWaiting(provider, 1)
+        const second = chat(server, { max_tokens: 80 })
+        if (status === 402) expect((await second).status).toBe(status)
+        answerAll(provider)
+        await first
+        if (status === 402) return
+        await isWaiting(provider, 1)
+        answerAll(provider)
+        expect((await second).status).toBe(status)
+      })
+    }
+  },
+  async 'limits.fail_open'() {
+    for (const [failOpen, status] of [
+      ['false', 503],
+      ['true', 200],
+    ] as const) {
+      await withProvider({ CASTELLAN_LIMITS_FAIL_OPEN: failOpen }, async (server, provider) => {
+        await budget(server, 1)
+        const other = new DatabaseSync(join(server.dataDir, 'castellan.db'))
+        other.exec('BEGIN IMMEDIATE')
+        const reply = chat(server, { max_tokens: 1 })
+        if (status === 200) {
+          await isWaiting(provider, 1)
+          answerAll(provider)
+        }
+        expect((await reply).status).toBe(status)
+        other.close()
+      })
+    }
+  },
+  async 'sanitiser.rounds'() {
+    await using model = await startScriptedModel(({ messages }) => {
+      const system = String(messages[0]?.content)
+      if (system.includes('Choose the option')) return { text: '{"answer": 0}' }
+      return { text: 'QUESTION: Is it?\nOPTIONS:\n0: yes\n1: no' }
+    })
+    await using upstream = await startMcpUpstream()
+    const dataDir = newDataDir()
+    mkdirSync(dataDir, { recursive: true })
+    const models = [{ alias: 'default', model: 'm' }]
+    const providers = [{ name: 'mock', type: 'openai-compatible', endpoint: `${model.url}/v1`, models }]
+    const config = { models: { providers }, web: { allow_private_addresses: ['127.0.0.1'] } }
+    writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify(config))
+    const server = await startServerHere({ dataDir, env: { CASTELLAN_SANITISER_ROUNDS: '2' } })
+    try {
+      const item = await tool(server, 'create_mcp_server', { name: 'Up', serverUrl: upstream.url })
+      await tool(server, 'deploy_mcp_server', { catalogId: item['id'] })
+      const policy = { toolId: 'up__echo', conditions: [], action: 'sanitize_with_dual_llm' }
+      await tool(server, 'create_trusted_data_policy', policy)
+      await tool(server, 'up__echo', { text: 'x' })
+      expect(model.requests).toHaveLength(2 * 2 + 1)
+    } finally {
+      await server.stop()
+    }
+  },
+  async 'model_proxy.caller_keys'() {
+    await withProvider({ CASTELLAN_MODEL_PROXY_CALLER_KEYS: 'false' }, async (server) => {
+      expect((await chat(server, {}, { authorization: 'Bearer sk-of-mine' })).status).toBe(401)
+    })
+    await withProvider({ CASTELLAN_MODEL_PROXY_CALLER_KEYS: 'true' }, async (server, provider) => {
+      const reply = chat(server, {}, { authorization: 'Bearer sk-of-mine' })
+      await isWaiting(provider, 1)
+      answerAll(provider)
+      expect((await reply).status).toBe(200)
+    })
+  },
+  async 'model_proxy.answer_timeout_secs'() {
+    await withProvider({ CASTELLAN_MODEL_PROXY_ANSWER_TIMEOUT_SECS: '1' }, async (server) => {
+      expect((await chat(server)).status).toBe(504)
+    })
+  },
+  async 'model_proxy.idle_timeout_secs'() {
+    await withProvider({ CASTELLAN_MODEL_PROXY_IDLE_TIMEOUT_SECS: '1' }, async (server, provider) => {
+      const reply = chat(server, { stream: true })
+      await isWaiting(provider, 1)
+      provider.waiting[0]!.writeHead(200, { 'content-type': 'text/event-stream' }).write('data: {"choices":[]}\n\n')
+      await expect((await reply).text()).rejects.toThrow()
+    })
+  },
+}

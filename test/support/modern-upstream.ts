@@ -1,0 +1,92 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { json } from 'node:stream/consumers'
+import {
+  acceptedContent,
+  CLIENT_CAPABILITIES_META_KEY,
+  createMcpHandler,
+  type InputRequest,
+  inputRequired,
+  inputResponse,
+  McpServer,
+} from '@modelcontextprotocol/server'
+import { z } from 'zod'
+import { sendWebResponse, webRequestOf } from '../../src/mcp/web-bridge.ts'
+
+/** An MCP server of somebody else that speaks 2026-07-28 and nothing before it. */
+export type ModernUpstream = AsyncDisposable &
+  Readonly<{
+    url: string
+    /** The capabilities that clients declared with their calls, oldest first. */
+    declared: readonly unknown[]
+    /** Tells those who subscribed to it that it changed. */
+    update(uri: string): void
+  }>
+
+const text = (said: string) => ({ content: [{ type: 'text' as const, text: said }] })
+
+const question = (message: string, properties: Record<string, { type: string }>): InputRequest =>
+  ({
+    method: 'elicitation/create',
+    params: { message, requestedSchema: { type: 'object', properties, required: Object.keys(properties) } },
+  }) as InputRequest
+
+export const NOTE = 'note://today'
+
+export async function startModernUpstream(): Promise<ModernUpstream> {
+  const declared: unknown[] = []
+  const handler = createMcpHandler(
+    () => {
+      const server = new McpServer(
+        { name: 'modern', version: '1.0.0' },
+        { capabilities: { resources: { subscribe: true } } },
+      )
+      server.registerTool(
+        'echo',
+        { description: 'Say it again.', inputSchema: z.object({ text: z.string() }) },
+        ({ text: said }) => text(said),
+      )
+      server.registerTool('greet', { description: 'Asks for a name, then for a colour.' }, ({ mcpReq }) => {
+        const envelope = mcpReq.envelope as Record<string, unknown> | undefined
+        declared.push(envelope?.[CLIENT_CAPABILITIES_META_KEY])
+        const colour = acceptedContent(mcpReq.inputResponses, 'colour')?.['colour']
+        if (typeof colour === 'string') return text(`${mcpReq.requestState<string>()} likes ${colour}`)
+        const name = acceptedContent(mcpReq.inputResponses, 'name')?.['name']
+        if (typeof name === 'string') {
+          return inputRequired({
+            inputRequests: { colour: question('Which colour?', { colour: { type: 'string' } }) },
+            requestState: name,
+          })
+        }
+        return inputRequired({ inputRequests: { name: question('Who are you?', { name: { type: 'string' } }) } })
+      })
+      server.registerTool('think', { description: 'Asks the client for a completion.' }, ({ mcpReq }) => {
+        const thought = inputResponse(mcpReq.inputResponses, 'thought')
+        if (thought.kind === 'sampling') return text(JSON.stringify(thought.result.content))
+        const messages = [{ role: 'user' as const, content: { type: 'text' as const, text: 'Think.' } }]
+        return inputRequired({
+          inputRequests: { thought: { method: 'sampling/createMessage', params: { messages, maxTokens: 10 } } },
+        })
+      })
+      server.registerResource('today', NOTE, {}, async () => ({ contents: [{ uri: NOTE, text: 'A note.' }] }))
+      return server
+    },
+    { legacy: 'reject' },
+  )
+  const http = createServer(async (req, res) => {
+    const body = req.method === 'POST' ? await json(req) : undefined
+    const response = await handler.fetch(webRequestOf(req, res), body === undefined ? {} : { parsedBody: body })
+    await sendWebResponse(response, res)
+  })
+  await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`,
+    declared,
+    update: (uri) => handler.notify.resourceUpdated(uri),
+    async [Symbol.asyncDispose]() {
+      await handler.close()
+      http.closeAllConnections()
+      await new Promise((resolve) => http.close(resolve))
+    },
+  }
+}
