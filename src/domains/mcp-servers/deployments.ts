@@ -13,6 +13,7 @@ import type { SecretLinks } from '../secrets/links.ts'
 import { parseReference } from '../secrets/rules.ts'
 import type { SecretService } from '../secrets/service.ts'
 import type { Catalog, TeamDirectory } from './catalog.ts'
+import { createChangeFollower } from './change-follower.ts'
 import { invalid } from './config-rules.ts'
 import {
   alreadyDeployed,
@@ -76,7 +77,18 @@ export function createDeployments(deps: DeploymentDeps) {
   const { store, runtime } = deps
   const discovering = new Map<string, Promise<Deployment | undefined>>()
   deps.links.onValues(LINK_KIND, (call, subject, values) => takeValues(call, subject, values))
-  runtime.onToolsChanged((tenant, id) => void discover(tenant, id, new AbortController().signal))
+  const tenants = new Map<string, TenantId>()
+  const followChange = createChangeFollower(deps.clock, async (id) => {
+    const tenant = tenants.get(id)!
+    tenants.delete(id)
+    // A list that is on its way may be that of before.
+    await discovering.get(id)
+    await discover(tenant, id, new AbortController().signal)
+  })
+  runtime.onToolsChanged((tenant, id) => {
+    tenants.set(id, tenant)
+    followChange(id)
+  })
 
   /** `exchanged` makes the credentials of a single caller, who then has a connection of their own. */
   const addressOf = (
