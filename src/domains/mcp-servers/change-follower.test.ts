@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { limits } from '../../contract/limits.ts'
+import { tenantId } from '../../contract/principal.ts'
 import { createChangeFollower } from './change-follower.ts'
 
 beforeEach(() => vi.useFakeTimers())
@@ -9,8 +10,8 @@ function open() {
   const asked: [string, number][] = []
   const startMs = performance.now()
   const clock = { monotonicMs: () => performance.now() }
-  const follow = createChangeFollower(clock, async (key) => void asked.push([key, performance.now() - startMs]))
-  return { asked, follow }
+  const follow = createChangeFollower(clock, async (_, key) => void asked.push([key, performance.now() - startMs]))
+  return { asked, follow: (key: string) => follow(tenantId('local'), key) }
 }
 
 it('asks a server that always says that its tools changed less and less often', async () => {

@@ -1,4 +1,5 @@
 import { limits } from '../../contract/limits.ts'
+import type { TenantId } from '../../contract/principal.ts'
 import type { Clock } from '../../kernel/clock.ts'
 
 type Followed = { timer: NodeJS.Timeout | undefined; nextAtMs: number; pauseMs: number }
@@ -10,8 +11,8 @@ type Followed = { timer: NodeJS.Timeout | undefined; nextAtMs: number; pauseMs: 
  */
 export function createChangeFollower(
   clock: Pick<Clock, 'monotonicMs'>,
-  follow: (key: string) => Promise<unknown>,
-): (key: string) => void {
+  follow: (tenant: TenantId, key: string) => Promise<unknown>,
+): (tenant: TenantId, key: string) => void {
   const followed = new Map<string, Followed>()
 
   function forgetQuiet(nowMs: number): void {
@@ -20,7 +21,7 @@ export function createChangeFollower(
     }
   }
 
-  return (key) => {
+  return (tenant, key) => {
     const nowMs = clock.monotonicMs()
     forgetQuiet(nowMs)
     let known = followed.get(key)
@@ -35,7 +36,7 @@ export function createChangeFollower(
         one.timer = undefined
         one.nextAtMs = clock.monotonicMs() + one.pauseMs
         one.pauseMs = Math.min(one.pauseMs * 2, limits.mcpRelistMsMax)
-        void follow(key)
+        void follow(tenant, key)
       },
       Math.max(0, one.nextAtMs - nowMs),
     ).unref()

@@ -22,6 +22,7 @@ import {
   noDeployment,
   problemText,
   recordOf,
+  requireQuota,
   secretsOf,
 } from './deployment-texts.ts'
 import { storeToolList } from './discovery.ts'
@@ -77,18 +78,7 @@ export function createDeployments(deps: DeploymentDeps) {
   const { store, runtime } = deps
   const discovering = new Map<string, Promise<Deployment | undefined>>()
   deps.links.onValues(LINK_KIND, (call, subject, values) => takeValues(call, subject, values))
-  const tenants = new Map<string, TenantId>()
-  const followChange = createChangeFollower(deps.clock, async (id) => {
-    const tenant = tenants.get(id)!
-    tenants.delete(id)
-    // A list that is on its way may be that of before.
-    await discovering.get(id)
-    await discover(tenant, id, new AbortController().signal)
-  })
-  runtime.onToolsChanged((tenant, id) => {
-    tenants.set(id, tenant)
-    followChange(id)
-  })
+  runtime.onToolsChanged(createChangeFollower(deps.clock, rediscover))
 
   /** `exchanged` makes the credentials of a single caller, who then has a connection of their own. */
   const addressOf = (
@@ -214,7 +204,7 @@ export function createDeployments(deps: DeploymentDeps) {
         updatedAtMs: nowMs,
       }
       if (before === undefined) {
-        await requireQuota(store, tx, tenant)
+        requireQuota((await store.listDeployments(tx, tenant)).length)
         await store.insertDeployment(tx, tenant, deployment)
       } else await store.saveDeployment(tx, tenant, deployment)
       await deps.noteChange(tx, tenant)
@@ -285,6 +275,12 @@ export function createDeployments(deps: DeploymentDeps) {
   /** After what it connects with has changed. */
   async function reconnect(tenant: TenantId, id: string): Promise<void> {
     await runtime.stop(id)
+    await discover(tenant, id, new AbortController().signal)
+  }
+
+  /** A list that is on its way may be that of before. */
+  async function rediscover(tenant: TenantId, id: string): Promise<void> {
+    await discovering.get(id)
     await discover(tenant, id, new AbortController().signal)
   }
 
@@ -396,15 +392,6 @@ export function createDeployments(deps: DeploymentDeps) {
 
 /** What tells nothing of the server. */
 const broken: ReadonlySet<string> = new Set(['ERR_SHUTTING_DOWN', 'ERR_CANCELLED', 'ERR_BUSY'])
-
-async function requireQuota(store: McpServerStore, tx: WriteTx, tenant: TenantId): Promise<void> {
-  const count = (await store.listDeployments(tx, tenant)).length
-  if (count < limits.mcpDeploymentsMax) return
-  throw new AppError(
-    'ERR_QUOTA_EXCEEDED',
-    `There are ${count} deployments of MCP servers, which is the limit. Remove one that is not needed.`,
-  )
-}
 
 function requireNoReference(name: string, value: string): void {
   if (parseReference(value) !== undefined) throw invalid(name, 'enter the value itself, not a reference to it')

@@ -39,13 +39,13 @@ export async function storeToolList(
     if (before === undefined || !isSame(before, next)) changed.push(next)
   }
   const names = new Set(usable.map(({ name }) => name))
-  const gone = [...known.values()].filter(({ upstreamName }) => !names.has(upstreamName))
-  for (const tool of gone) if (tool.removedAtMs === null) changed.push({ ...tool, removedAtMs: nowMs })
+  const unlisted = [...known.values()].filter(({ upstreamName }) => !names.has(upstreamName))
+  for (const tool of unlisted) if (tool.removedAtMs === null) changed.push({ ...tool, removedAtMs: nowMs })
   if (changed.length === 0) return false
   // A server that lists others each time would fill the store.
-  const oldestFirst = gone.toSorted((one, other) => (one.removedAtMs ?? nowMs) - (other.removedAtMs ?? nowMs))
+  const oldestFirst = unlisted.toSorted((one, other) => (one.removedAtMs ?? nowMs) - (other.removedAtMs ?? nowMs))
   const forgotten = new Set(
-    oldestFirst.slice(0, Math.max(0, gone.length - limits.mcpRemovedToolsMax)).map(({ id }) => id),
+    oldestFirst.slice(0, Math.max(0, unlisted.length - limits.mcpRemovedToolsMax)).map(({ id }) => id),
   )
   const listVersion = await store.raiseVersion(tx, tenant)
   for (const tool of changed) {
