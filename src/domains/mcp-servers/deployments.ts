@@ -1,7 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { Database } from '../../contract/database.ts'
-import { limits } from '../../contract/limits.ts'
 import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
 import { canModify, canSee, requireShareable, type Scope, type Sharing } from '../../contract/sharing.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
