@@ -202,8 +202,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   #headersToClient(keepsLength: boolean): string[] {
     const returned = headersToClient(this.#headers!, keepsLength)
-    const withheld = this.#input.judged?.withheld ?? []
-    return withheld.length === 0 ? returned : [...returned, WITHHELD, withheld.join(', ')]
+    const removed = this.#input.judged?.removed ?? []
+    return removed.length === 0 ? returned : [...returned, REMOVED_TOOLS, removed.join(', ')]
   }
 
   /** Of an answer that the provider stores. It stands at the beginning. */
@@ -290,7 +290,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 }
 
-const WITHHELD = 'x-castellan-withheld-tools'
+const REMOVED_TOOLS = 'x-castellan-removed-tools'
 const WHOLE_ID = /^\s*\{\s*"id"\s*:\s*"([^"]{1,256})"/
 const STREAMED_ID = /"response"\s*:\s*\{\s*"id"\s*:\s*"([^"]{1,256})"/
 const ID_WITHIN_BYTES = 4_096

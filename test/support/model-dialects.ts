@@ -222,26 +222,3 @@ export const dialectProviders = (url: string) =>
     api_key: 'env:MODEL_KEY',
     models: [{ alias: `${type}-default`, model: 'm' }],
   }))
-
-/** An agent program: asks, runs the tools that it is told to, and goes on until nothing more is called. */
-export async function runAgent(
-  dialect: Dialect,
-  origin: string,
-  tools: Readonly<Record<string, (args: AskedCall['args']) => string | Promise<string>>>,
-  turns: Turn[],
-  options?: AskOptions,
-): Promise<string> {
-  for (let round = 0; round < 10; round++) {
-    const heard = await dialect.ask(origin, turns, Object.keys(tools), options)
-    const calls = heard.calls.map((call, index) => ({
-      ...call,
-      id: call.id === `${index}` ? `${round}.${index}` : call.id,
-    }))
-    turns.push({ text: heard.text, calls })
-    if (calls.length === 0) return heard.text
-    const results = []
-    for (const { id, name, args } of calls) results.push({ id, name, text: await tools[name]!(args) })
-    turns.push({ results })
-  }
-  throw new Error('the agent does not come to an end')
-}

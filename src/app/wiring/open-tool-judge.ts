@@ -23,7 +23,7 @@ type Parts = Readonly<{
 }>
 
 /** What a name stands for. Where two are possible, the more careful verdict counts. */
-type Meaning = Readonly<{ tools: readonly PolicyTool[]; args: unknown; isHere: boolean; shown: string }>
+type Meaning = Readonly<{ tools: readonly PolicyTool[]; args: unknown; isHere: boolean; displayed: string }>
 
 /** Judges calls and results that pass through the model proxy, by the one engine. */
 export function openToolJudge({ guardrails, views, database, clock, serverNames }: Parts): ToolJudge {
@@ -35,7 +35,7 @@ export function openToolJudge({ guardrails, views, database, clock, serverNames 
       const found = names.get(reading.name)
       if (found === undefined) continue
       if (found.definition.redirects === true && reading.kind !== 'loose') return redirected(view, found, name, args)
-      return { tools: readAs(found, reading, name), args, isHere: reading.kind === 'server', shown: found.name }
+      return { tools: readAs(found, reading, name), args, isHere: reading.kind === 'server', displayed: found.name }
     }
     return unknown(name, args)
   }
@@ -52,7 +52,7 @@ export function openToolJudge({ guardrails, views, database, clock, serverNames 
       })
       const found = names.get(target.name)
       if (found !== undefined)
-        return { tools: [policyToolOf(found)], args: target.args, isHere: true, shown: found.name }
+        return { tools: [policyToolOf(found)], args: target.args, isHere: true, displayed: found.name }
     } catch (error) {
       if (!(error instanceof AppError)) throw error
     }
@@ -79,7 +79,7 @@ export function openToolJudge({ guardrails, views, database, clock, serverNames 
         if (call.args === undefined) return unreadable(meaning)
         return worst(
           meaning.tools.map((tool) => engine.judgeCall(subject, tool, meaning.args)),
-          (verdict) => ({ ...approvable(verdict, meaning), tool: meaning.shown }),
+          (verdict) => ({ ...approvable(verdict, meaning), tool: meaning.displayed }),
           ({ action }) => (action === 'allow' ? 1 : 0),
         )
       }),
@@ -87,7 +87,7 @@ export function openToolJudge({ guardrails, views, database, clock, serverNames 
       within(subject.principal, call, (meaning): Judged<ResultVerdict> | Promise<Judged<ResultVerdict>> =>
         worst(
           meaning.tools.map((tool) => engine.judgeResult(subject, tool, value)),
-          (verdict) => ({ ...verdict, tool: meaning.shown }),
+          (verdict) => ({ ...verdict, tool: meaning.displayed }),
           ({ action }) => careful.indexOf(action),
         ),
       ),
@@ -131,16 +131,16 @@ function readAs(tool: CatalogTool, { kind }: NameReading, name: string): readonl
   const known = policyToolOf(tool)
   if (kind === 'server') return [known]
   const byName: PolicyTool = known.origin === 'platform' ? { id: known.id, name: known.name, origin: 'unknown' } : known
-  return kind === 'exact' ? [byName] : [byName, clientTool(shownName(name))]
+  return kind === 'exact' ? [byName] : [byName, clientTool(boundedName(name))]
 }
 
-const shownName = (name: string): string => name.slice(0, limits.judgedToolCharsMax).toWellFormed()
+const boundedName = (name: string): string => name.slice(0, limits.judgedToolCharsMax).toWellFormed()
 
 const unknown = (name: string, args: unknown): Meaning => ({
-  tools: [clientTool(shownName(name))],
+  tools: [clientTool(boundedName(name))],
   args,
   isHere: false,
-  shown: name === '' ? 'unknown' : shownName(name),
+  displayed: name === '' ? 'unknown' : boundedName(name),
 })
 
 /** Our own server asks for the approval when the call comes. Nobody asks for one where the program runs the tool itself. */
@@ -154,10 +154,10 @@ function approvable(verdict: InvocationVerdict, { isHere }: Meaning): Invocation
   }
 }
 
-function unreadable({ shown }: Meaning): Judged<InvocationVerdict> {
+function unreadable({ displayed }: Meaning): Judged<InvocationVerdict> {
   const reason = 'its arguments are not a JSON object, so they cannot be judged'
   const trace: Decision[] = [{ stage: 'invocation-policy', verdict: 'deny', reason: 'arguments' }]
-  return { action: 'deny', specificity: 'built-in', reason, becauseUntrusted: false, trace, tool: shown }
+  return { action: 'deny', specificity: 'built-in', reason, becauseUntrusted: false, trace, tool: displayed }
 }
 
 const indexes = new WeakMap<readonly CatalogTool[], ReadonlyMap<string, CatalogTool>>()

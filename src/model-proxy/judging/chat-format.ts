@@ -2,11 +2,11 @@ import { fieldsOf, textOf } from '../protocols/protocol.ts'
 import { answerOf, dataEvent, dataOf, inOrder, readArguments, whenKnown } from './events.ts'
 import type { CallJudge, EventJudge, Fields, HistoryResult, JudgedFormat, ModelCall, MutableFields } from './ports.ts'
 
-/** OpenAI's Chat Completions, and whoever speaks as they do. */
+/** OpenAI's Chat Completions, and servers that speak the same. */
 export const chatFormat: JudgedFormat = {
   offersTools: ({ tools, functions }) => isFilled(tools) || isFilled(functions),
   providerTools: (body) => (fieldsOf(body['web_search_options']) === undefined ? [] : [WEB_SEARCH]),
-  withhold(body, tools) {
+  removeTools(body, tools) {
     if (tools.has(WEB_SEARCH)) delete body['web_search_options']
   },
   results,
@@ -230,14 +230,14 @@ function rewritten(
       refusals.set(`${number}/${index}`, '')
     }
     if (delta !== undefined) {
-      const kept = listOf(delta['tool_calls']).flatMap((part, position) => {
+      const retained = listOf(delta['tool_calls']).flatMap((part, position) => {
         const index = indexOf(part, position)
         const renumbered = numbers.get(`${number}/${index}`)
         if (renumbered !== undefined) return [{ ...part, index: renumbered }]
         tell(index)
         return []
       })
-      if (kept.length > 0) delta['tool_calls'] = kept
+      if (retained.length > 0) delta['tool_calls'] = retained
       else delete delta['tool_calls']
       if (delta['function_call'] !== undefined && !numbers.has(`${number}/${OLD_CALL}`)) {
         delete delta['function_call']

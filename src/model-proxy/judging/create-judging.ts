@@ -92,13 +92,13 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
     const isChanged = await judgeResults(part, subject, wasUntrusted, decisions)
     const refused: { callId: string; text: string }[] = []
     const judge = judgeOf(part, subject, wasUntrusted, decisions, refused)
-    const withheld = offersTools && mayRefuse ? await withhold(part, judge) : []
+    const removed = offersTools && mayRefuse ? await removeTools(part, judge) : []
     const hasAnswered = answerRefused(body as MutableFields, link)
     const isJudged = offersTools && mayRefuse
     return {
-      isChanged: isChanged || withheld.length > 0 || hasAnswered,
+      isChanged: isChanged || removed.length > 0 || hasAnswered,
       decisions,
-      withheld,
+      removed,
       answer: isJudged ? createAnswerJudge(format, judge) : undefined,
       ...(isStored && { answered: (id) => chains.add(caller, id, { contexts, refused }) }),
     }
@@ -119,13 +119,13 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
       const verdict = answer instanceof Promise ? await answer : answer
       const { action, tool, policy } = verdict
       if (action === 'trusted') continue
-      const isShown = action === 'untrusted'
-      const replaced = isShown ? undefined : await replacement(caller.principal, signal, result, verdict, decisions)
+      const isDisplayed = action === 'untrusted'
+      const replaced = isDisplayed ? undefined : await replacement(caller.principal, signal, result, verdict, decisions)
       if (replaced !== undefined) {
         result.replace(replaced.text)
         isChanged = true
       }
-      if (!isUntrusted || !isShown) decisions.push(...verdict.trace.map((one) => ({ ...one, tool })))
+      if (!isUntrusted || !isDisplayed) decisions.push(...verdict.trace.map((one) => ({ ...one, tool })))
       if (replaced?.isTrusted === true || isUntrusted) continue
       await tools.taint(caller.principal.tenant, contexts, {
         kind: 'tool_result',
@@ -186,13 +186,13 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
   }
 
   /** Calls of tools that the provider runs cannot be held, so the model does not get a tool that it might not call. */
-  async function withhold({ format, body }: Part, judge: CallJudge): Promise<readonly string[]> {
-    const withheld = new Set<string>()
+  async function removeTools({ format, body }: Part, judge: CallJudge): Promise<readonly string[]> {
+    const removed = new Set<string>()
     for (const name of new Set(format.providerTools(body))) {
-      if ((await judge.refusalOf({ name, args: {} })) !== undefined) withheld.add(name)
+      if ((await judge.refusalOf({ name, args: {} })) !== undefined) removed.add(name)
     }
-    if (withheld.size > 0) format.withhold(body as MutableFields, withheld)
-    return [...withheld]
+    if (removed.size > 0) format.removeTools(body as MutableFields, removed)
+    return [...removed]
   }
 
   return { begin }

@@ -7,11 +7,11 @@ import type { CallJudge, EventJudge, Fields, HistoryResult, JudgedFormat, ModelC
 export const generateFormat: JudgedFormat = {
   offersTools: (body) => listOf(body['tools']).length > 0,
   providerTools: (body) => listOf(body['tools']).flatMap(providerToolsOf),
-  withhold(body, tools) {
-    const kept = listOf(body['tools'])
+  removeTools(body, tools) {
+    const retained = listOf(body['tools'])
       .map((tool) => Object.fromEntries(Object.entries(tool).filter(([key]) => !tools.has(snakeCase(key)))))
       .filter((tool) => Object.keys(tool).length > 0)
-    if (kept.length > 0) body['tools'] = kept
+    if (retained.length > 0) body['tools'] = retained
     else delete body['tools']
   },
   results,

@@ -10,10 +10,10 @@ export const messagesFormat: JudgedFormat = {
     ...listOf(body['tools']).flatMap((tool) => providerToolOf(tool) ?? []),
     ...(isFilled(body['mcp_servers']) ? [MCP] : []),
   ],
-  withhold(body, tools) {
+  removeTools(body, tools) {
     if (tools.has(MCP)) delete body['mcp_servers']
-    const kept = listOf(body['tools']).filter((tool) => !tools.has(providerToolOf(tool) ?? ''))
-    if (kept.length > 0) body['tools'] = kept
+    const retained = listOf(body['tools']).filter((tool) => !tools.has(providerToolOf(tool) ?? ''))
+    if (retained.length > 0) body['tools'] = retained
     else {
       delete body['tools']
       delete body['tool_choice']

@@ -74,7 +74,7 @@ export type JudgedFormat = Readonly<{
   /** Tools that the provider runs itself, by name. */
   providerTools(body: Fields): readonly string[]
   /** Takes those tools out of the parsed body. */
-  withhold(body: Record<string, unknown>, tools: ReadonlySet<string>): void
+  removeTools(body: Record<string, unknown>, tools: ReadonlySet<string>): void
   /** In the order in which the model reads them. */
   results(body: Fields): readonly HistoryResult[]
   /** What makes a conversation the same one: its messages up to the first answer. Undefined before there is one. */
@@ -106,7 +106,7 @@ export type JudgedRequest = Readonly<{
   /** Absent where no call could be refused. */
   answer: AnswerJudge | undefined
   /** Tools of the provider that the model was not given. */
-  withheld: readonly string[]
+  removed: readonly string[]
   /** To be told the id of an answer that the provider stores. */
   answered?(responseId: string): void
 }>

@@ -8,7 +8,7 @@ export const responsesFormat: JudgedFormat = {
   offersTools: ({ tools, prompt, previous_response_id: previous, conversation }) =>
     isFilled(tools) || [prompt, previous, conversation].some((value) => value !== undefined && value !== null),
   providerTools: (body) => listOf(body['tools']).flatMap((tool) => providerToolOf(tool['type']) ?? []),
-  withhold(body, tools) {
+  removeTools(body, tools) {
     body['tools'] = listOf(body['tools']).filter(({ type }) => !tools.has(providerToolOf(type) ?? ''))
   },
   results,
@@ -152,7 +152,7 @@ function responseEvents(judge: CallJudge): EventJudge {
         else {
           const replaced = messageEventsOf(index, refusal)
           const first = Number(data['sequence_number']) + shift
-          replaced.forEach((event, position) => out.push(numbered(event, first + position)))
+          out.push(...replaced.map((event, offset) => numbered(event, first + offset)))
           shift += replaced.length - 1
         }
       }
@@ -207,7 +207,7 @@ const numbered = (data: Fields, sequence: number): Buffer =>
 
 /** A message in the place of a call, as the provider would have sent it. */
 function messageEventsOf(index: unknown, { item, text }: Readonly<{ item: Fields; text: string }>): readonly Fields[] {
-  const place = { item_id: messageId(item), output_index: index, content_index: 0 }
+  const position = { item_id: messageId(item), output_index: index, content_index: 0 }
   const whole = messageItem(item, text)
   return [
     {
@@ -215,10 +215,10 @@ function messageEventsOf(index: unknown, { item, text }: Readonly<{ item: Fields
       output_index: index,
       item: { ...whole, status: 'in_progress', content: [] },
     },
-    { type: 'response.content_part.added', ...place, part: partOf('') },
-    { type: 'response.output_text.delta', ...place, delta: text, logprobs: [] },
-    { type: 'response.output_text.done', ...place, text, logprobs: [] },
-    { type: 'response.content_part.done', ...place, part: partOf(text) },
+    { type: 'response.content_part.added', ...position, part: partOf('') },
+    { type: 'response.output_text.delta', ...position, delta: text, logprobs: [] },
+    { type: 'response.output_text.done', ...position, text, logprobs: [] },
+    { type: 'response.content_part.done', ...position, part: partOf(text) },
     { type: 'response.output_item.done', output_index: index, item: whole },
   ]
 }

@@ -6,7 +6,7 @@ export type NameReading = Readonly<{
   name: string
   /**
    * `server`: it stands behind a name of our server. `exact`: it is all there is. `loose`: it stands behind something else, which may
-   * be our server under another name, or somebody else's with a tool of the same name.
+   * be our server under another name, or another server with a tool of the same name.
    */
   kind: 'server' | 'exact' | 'loose'
 }>
