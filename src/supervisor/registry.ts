@@ -184,9 +184,7 @@ export async function createRegistry(deps: RegistryDeps) {
       hasMemoryLimit: deps.hasMemoryLimits,
       memoryFile: join(deps.displayedFiles, `${spec.id}.meminfo`),
       log: logs.of(spec.id),
-      killProcesses: async () => {
-        if (initProcess !== undefined) await killProcesses(slot.group, initProcess.initPid)
-      },
+      killProcesses: async () => initProcess && killProcesses(slot.group, initProcess.initPid),
     })
     let initProcess: InitProcess | undefined
     try {
