@@ -34,11 +34,16 @@ export type Grants = ReturnType<typeof createGrants>
 export function createGrants(deps: GrantDeps) {
   const { store, database } = deps
   const renewing = new Map<string, Promise<Grant>>()
+  /**
+   * What was renewed and could not be saved, by the secret that it belongs into. The old refresh token is worth nothing any more, so
+   * this is all there is: it is used, and saved with the next use.
+   */
+  const unsaved = new Map<string, Grant>()
 
   /** Undefined where nobody allowed it, or for another address than the server has now. */
   async function find(tx: ReadTx, { tenant, grant }: Deployment, serverUrl: string): Promise<Grant | undefined> {
     if (grant === null) return undefined
-    const found = JSON.parse(await deps.secrets.resolve(tx, tenant, grant)) as Grant
+    const found = unsaved.get(grant) ?? (JSON.parse(await deps.secrets.resolve(tx, tenant, grant)) as Grant)
     return found.serverUrl === serverUrl ? found : undefined
   }
 
@@ -51,11 +56,14 @@ export function createGrants(deps: GrantDeps) {
 
   async function renew(tenant: TenantId, id: string, serverUrl: string, refused: string): Promise<Grant> {
     const [deployment, grant] = await current(tenant, id, serverUrl)
+    const late = unsaved.get(deployment.grant!)
+    if (late !== undefined) await save(deployment, late)
     if (grant.accessToken !== refused) return grant
     try {
       if (grant.refreshToken === undefined) throw ended(id, 'there is no refresh token')
       const tokens = await deps.oauth.refresh(grant, new AbortController().signal)
       const next = renewed(grant, tokens, deps.clock.nowMs())
+      unsaved.set(deployment.grant!, next)
       await save(deployment, next)
       return next
     } catch (error) {
@@ -78,6 +86,7 @@ export function createGrants(deps: GrantDeps) {
       await store.saveDeployment(tx, tenant, { ...deployment, status: 'success', error: null, updatedAtMs: nowMs })
       await deps.noteChange(tx, tenant)
     })
+    unsaved.delete(reference!)
   }
 
   async function noteFailure(tenant: TenantId, id: string, { code, message }: AppError): Promise<void> {

@@ -46,9 +46,17 @@ export const sourceFinder =
 export function createProviderTokens(deps: ProviderTokenDeps): ProviderTokens {
   const { secrets, database, clock } = deps
   const renewing = new Map<string, Promise<RetainedTokens>>()
+  /** What was renewed and could not be saved: the old refresh token is worth nothing any more, so this is all there is. */
+  const unsaved = new Map<string, RetainedTokens>()
 
   const open = async (tenant: TenantId, reference: string): Promise<RetainedTokens> =>
-    JSON.parse(await secrets.resolve(database.read, tenant, reference)) as RetainedTokens
+    unsaved.get(reference) ?? (JSON.parse(await secrets.resolve(database.read, tenant, reference)) as RetainedTokens)
+
+  async function save(tenant: TenantId, reference: string, tokens: RetainedTokens): Promise<void> {
+    const { name } = parseReference(reference)!
+    await database.write(tenant, (tx) => secrets.enter(tx, tenant, name, JSON.stringify(tokens), clock.nowMs()))
+    unsaved.delete(reference)
+  }
 
   async function renew(tenant: TenantId, reference: string, known: RetainedTokens): Promise<RetainedTokens> {
     try {
@@ -59,9 +67,8 @@ export function createProviderTokens(deps: ProviderTokenDeps): ProviderTokens {
         idToken: issued.idToken ?? known.idToken,
         refreshToken: issued.refreshToken ?? known.refreshToken,
       }
-      await database.write(tenant, (tx) =>
-        secrets.enter(tx, tenant, parseReference(reference)!.name, JSON.stringify(next), clock.nowMs()),
-      )
+      unsaved.set(reference, next)
+      await save(tenant, reference, next)
       return next
     } catch (error) {
       // Another process may have renewed it with the same refresh token.
@@ -72,6 +79,8 @@ export function createProviderTokens(deps: ProviderTokenDeps): ProviderTokens {
   }
 
   async function current(tenant: TenantId, reference: string): Promise<RetainedTokens> {
+    const late = unsaved.get(reference)
+    if (late !== undefined) await save(tenant, reference, late)
     const known = await open(tenant, reference)
     const { expiresAtMs, refreshToken } = known
     const isEnding = expiresAtMs !== null && expiresAtMs - limits.mcpTokenRenewalMs <= clock.nowMs()
