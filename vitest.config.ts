@@ -10,7 +10,7 @@ const ownProcess = [
   'test/repo/generated.test.ts',
 ]
 /** What one server takes of the machine, over time: one file at a time, after everything else. */
-const alone = ['test/faults/{full-disk,kill-under-load,workspace-leaks}.test.ts']
+const alone = ['test/faults/{full-disk,kill-under-load,mcp-server-lives,workspace-leaks}.test.ts']
 
 /** More than cores: the tests that start programs wait for them as much as they work. */
 const workers = 3
