@@ -21,9 +21,10 @@ export type Passkeys = Readonly<{
     response: unknown,
     headers: Headers,
   ): Promise<Readonly<{ cookies: readonly string[]; email: string }> | undefined>
-  add(origin: string, input: Readonly<{ response: unknown; name: string }>, headers: Headers): Promise<void>
+  /** This and `remove` answer the e-mail address of the person. */
+  add(origin: string, input: Readonly<{ response: unknown; name: string }>, headers: Headers): Promise<string>
   list(origin: string, headers: Headers): Promise<readonly PasskeyView[]>
-  remove(origin: string, id: string, headers: Headers): Promise<void>
+  remove(origin: string, id: string, headers: Headers): Promise<string>
 }>
 
 /**
@@ -61,6 +62,13 @@ export function createPasskeys(authOf: (origin: string) => Auth, call: Call): Pa
     return rows.map(({ id, name, createdAt }) => ({ id, name: name || 'Passkey', createdAt: createdAt ?? '' }))
   }
 
+  async function emailOf(origin: string, headers: Headers): Promise<string> {
+    const response = await call(origin, '/get-session', { method: 'GET', headers })
+    const session = response.ok ? ((await response.json()) as { user: { email: string } } | null) : null
+    if (session === null) throw notSignedIn()
+    return session.user.email
+  }
+
   return {
     list,
     async options(origin, ceremony, headers) {
@@ -85,13 +93,17 @@ export function createPasskeys(authOf: (origin: string) => Auth, call: Call): Pa
       return found === null ? undefined : { cookies: answer.headers.getSetCookie(), email: found.email }
     },
     async add(origin, body, headers) {
+      const email = await emailOf(origin, headers)
       const answer = await call(origin, '/passkey/verify-registration', { method: 'POST', headers, body })
       if (answer.status === 401 || answer.status === 403) throw tooOld()
       if (!answer.ok) throw unproved()
+      return email
     },
     async remove(origin, id, headers) {
+      const email = await emailOf(origin, headers)
       const answer = await call(origin, '/passkey/delete-passkey', { method: 'POST', headers, body: { id } })
       if (!answer.ok) throw new AppError('ERR_NOT_FOUND', 'You have no such passkey.')
+      return email
     },
   }
 }

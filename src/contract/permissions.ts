@@ -76,7 +76,7 @@ const matrix = {
   ac: readByEditors,
   userTeam: { read: everyone, create: admins, update: admins, delete: admins, admin: admins },
   identityProvider: readByEditors,
-  secret: { read: everyone, create: everyone, update: admins, admin: admins },
+  secret: { read: everyone, create: everyone, update: admins, delete: everyone, admin: admins },
   siteNotification: { read: everyone, create: admins, update: admins, delete: admins },
   chatAgentPicker: { enable: everyone },
   chatProviderSettings: { enable: everyone },

@@ -29,12 +29,10 @@ export type PeopleGate = Readonly<{
           ceremony: 'register' | 'sign-in',
           headers: Headers,
         ): Promise<Readonly<{ options: unknown; cookies: readonly string[] }>>
-        add(origin: string, input: Readonly<{ response: unknown; name: string }>, headers: Headers): Promise<void>
         list(
           origin: string,
           headers: Headers,
         ): Promise<readonly Readonly<{ id: string; name: string; createdAt: string }>[]>
-        remove(origin: string, id: string, headers: Headers): Promise<void>
       }>
       handle(origin: string, request: Request): Promise<Response>
       metadata(origin: string): Promise<Readonly<Record<string, unknown>>>
@@ -56,6 +54,13 @@ export type PeopleGate = Readonly<{
     response: unknown,
     from: Readonly<{ address: string; headers: Headers }>,
   ): Promise<readonly string[]>
+  /** Of the person who is signed in; recorded with the attempts to sign in. */
+  addPasskey(
+    origin: string,
+    input: Readonly<{ response: unknown; name: string }>,
+    from: Readonly<{ address: string; headers: Headers }>,
+  ): Promise<void>
+  removePasskey(origin: string, id: string, from: Readonly<{ address: string; headers: Headers }>): Promise<void>
   /** Identity providers that people can sign in with. */
   providers: readonly Readonly<{ id: string; name: string }>[]
   /** What a person came back with from a provider. Throws ERR_PERMISSION_DENIED for one who may not come in. */

@@ -19,12 +19,12 @@ import {
   type UpstreamRuntime,
 } from '../domains/mcp-servers/runtime.ts'
 import type { Clock } from '../kernel/clock.ts'
-import { createRedactor } from '../kernel/redactor.ts'
 import type { CheckedFetch, Fetch } from '../web-client/checked-fetch.ts'
 import { type AskedClients, createAskedClients } from './asked-clients.ts'
 import { startDeadline } from './call-deadline.ts'
 import { type Connection, connect } from './connect.ts'
 import { createInstance, type Instance } from './instance.ts'
+import { maskedLog } from './masked-log.ts'
 import { createOauthClient } from './oauth-client.ts'
 import { createOwnConnections } from './own-connections.ts'
 import type { PlainCall } from './plain-calls.ts'
@@ -114,13 +114,7 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
 
   async function open(at: UpstreamAddress, asked: AskedClients | undefined, signal: AbortSignal): Promise<Connection> {
     const { tenant, deploymentId } = at
-    const spec = await at.load()
-    const secrets =
-      spec.kind === 'local'
-        ? [...Object.values(spec.env), ...Object.values(spec.files)]
-        : [...Object.values(spec.headers), ...Object.values(spec.query), ...Object.values(spec.cookies)]
-    const redactor = createRedactor(secrets)
-    const write = (line: string): void => log.append(tenant, deploymentId, redactor?.text(line) ?? line)
+    const masked = maskedLog(await at.load(), (line) => log.append(tenant, deploymentId, line))
     const connection = await connect(
       {
         mode: eras.get(deploymentId) === 'legacy' ? 'legacy' : 'auto',
@@ -128,13 +122,13 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
         web: deps.web,
         localFetch: deps.localFetch,
         openWorkspace: (local, until) => workspaces.open(at, local, until),
-        log: write,
+        log: masked.log,
         asked,
         onToolsChanged: () => {
           for (const listener of listeners) listener(tenant, deploymentId)
         },
       },
-      spec,
+      masked.spec,
       signal,
     ).catch((error: unknown) => {
       eras.delete(deploymentId)

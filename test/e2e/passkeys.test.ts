@@ -46,6 +46,10 @@ const signOut = async () => {
   await page.getByRole('button', { name: 'Sign out' }).click()
   await page.waitForURL(at('/sign-in'))
 }
+const passkeysListed = async () =>
+  ((await castellanJson(server, ['users', 'sessions', email]))['sessions'] as Row[]).filter(
+    ({ kind }) => kind === 'passkey',
+  )
 const passkeyButton = () => page.getByRole('button', { name: 'Sign in with a passkey' })
 const problem = () => page.locator('form[data-passkey] [role=alert]').textContent()
 
@@ -71,6 +75,9 @@ it('is added by a person who signed in, and signs them in from then on', { timeo
   expect(await page.textContent('main')).toContain(email)
   const { attempts } = (await castellanJson(server, ['users', 'attempts'])) as { attempts: Row[] }
   expect(attempts[0]).toMatchObject({ email, outcome: 'signed_in' })
+  // Administrators see that it was added, and which there are.
+  expect(attempts.map(({ outcome }) => outcome)).toContain('passkey_added')
+  expect(await passkeysListed()).toMatchObject([{ name: 'Laptop', user: email }])
 
   // The answer of a device that did not verify the person is refused, though the key is right.
   await signOut()
@@ -91,6 +98,27 @@ it('is added by a person who signed in, and signs them in from then on', { timeo
   await page.getByRole('button', { name: 'Remove Laptop' }).click()
   await page.waitForLoadState()
   expect(await page.getByRole('button', { name: 'Remove Laptop' }).count()).toBe(0)
+  await signOut()
+  await passkeyButton().click()
+  await page.locator('form[data-passkey] [role=alert]:not([hidden])').waitFor()
+  expect(await problem()).toContain('not known here')
+  const after = (await castellanJson(server, ['users', 'attempts'])) as { attempts: Row[] }
+  expect(after.attempts.map(({ outcome }) => outcome)).toContain('passkey_removed')
+  expect(await passkeysListed()).toEqual([])
+})
+
+it('is removed by an administrator, and is worth nothing then', { timeout: 120_000 }, async () => {
+  await page.goto(at('/sign-in'))
+  await page.getByLabel('E-mail address').fill(email)
+  await page.getByLabel('Password').fill(PASSWORD)
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click()
+  await page.waitForURL(at('/account'))
+  await page.getByLabel('Name of a new passkey').fill('Phone')
+  await page.getByRole('button', { name: 'Add a passkey' }).click()
+  await page.getByRole('button', { name: 'Remove Phone' }).waitFor()
+  const [phone] = await passkeysListed()
+  await castellanJson(server, ['users', 'revoke', email, String(phone!['id'])])
+  expect(await passkeysListed()).toEqual([])
   await signOut()
   await passkeyButton().click()
   await page.locator('form[data-passkey] [role=alert]:not([hidden])').waitFor()

@@ -104,6 +104,11 @@ const enterSecret = async (app: TestApp, turn: number): Promise<SweptCall> => {
   return { tool: 'secret_link_submit', args: { token: url.split('/').at(-1)!, values: { value: `value ${turn}` } } }
 }
 
+const deleteSecret = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  const { reference } = await app.ask<{ reference: string }>('secret_link_create', { purpose: `deleted ${turn}` })
+  return { tool: 'secret_delete', args: { id: reference } }
+}
+
 const createServer = async (_: TestApp, turn: number): Promise<SweptCall> => ({
   tool: 'create_mcp_server',
   args: {
@@ -205,6 +210,7 @@ export const operations: readonly Operation[] = [
   { name: 'api_key_revoke', kind: 'write', prepare: alone(revokeKey) },
   { name: 'seal_session_create', kind: 'write', prepare: alone(attest) },
   { name: 'secret_link_submit', kind: 'write', prepare: alone(enterSecret) },
+  { name: 'secret_delete', kind: 'write', prepare: alone(deleteSecret) },
   { name: 'create_mcp_server', kind: 'write', prepare: alone(createServer) },
   { name: 'edit_mcp_description', kind: 'write', prepare: alone(renameServer) },
   { name: 'create_limit', kind: 'write', prepare: alone(createLimit) },

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { tenantId } from '../../src/contract/principal.ts'
+import { identityOf, tenantId } from '../../src/contract/principal.ts'
+import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import { ownerCaller, type TestApp } from '../support/app.ts'
 import { openWorkspaceApp, rowsFor, sh } from '../support/workspaces.ts'
 
@@ -151,5 +152,35 @@ describe('a local MCP server', () => {
     expect(textOf(await callTool('memory__read_graph', {}))).toContain('likes tea')
     const thought = { thought: 'first', nextThoughtNeeded: false, thoughtNumber: 1, totalThoughts: 1 }
     expect(textOf(await callTool('thinking__sequentialthinking', thought))).toContain('thoughtNumber')
+  })
+
+  it('of a team ends with its author, and the next who deploys it takes it over', async () => {
+    const { id: team } = await app.ask<{ id: string }>('user_team_create', { name: 'crew' })
+    const inTeam = async (name: string): Promise<ToolCaller> => {
+      const caller = await app.keyCaller({ name, role: 'editor' })
+      return { ...caller, principal: { ...caller.principal, teams: [team] } }
+    }
+    const [ann, ben] = [await inTeam('ann'), await inTeam('ben')]
+    const shared = { scope: 'team', teams: ['crew'] }
+    const environment = [{ key: 'TOKEN', type: 'secret', promptOnInstallation: true, required: true }]
+    const item = { name: 'Crewed', command: 'node', arguments: [entry('memory')], mounts, environment, ...shared }
+    await app.ask('create_mcp_server', item, ann)
+    const forTeam = { catalogId: 'Crewed', scope: 'team', teamId: 'crew' }
+    const { id, status } = await app.ask<Deployed>('deploy_mcp_server', { ...forTeam, values: { TOKEN: SECRET } }, ann)
+    expect(status).toBe('success')
+    const look = () => app.call('crewed__read_graph', {}, ben)
+    expect((await look()).isError).toBe(false)
+    await app.ask('api_key_revoke', { key: 'ann' })
+    await expect.poll(async () => (await workspaceOf(id))?.state).toBe('stopped')
+    // It does not come back behind the back of the one who is gone.
+    const { json, isError } = await look()
+    expect([isError, json]).toEqual([true, expect.stringContaining('Deploy it again with deploy_mcp_server')])
+    expect((await workspaceOf(id))?.state).toBe('stopped')
+    // What the author had entered is nobody else's: it is asked for anew.
+    expect(await app.ask('deploy_mcp_server', forTeam, ben)).toMatchObject({ id, status: 'pending' })
+    const again = await app.ask<Deployed>('deploy_mcp_server', { ...forTeam, values: { TOKEN: 'that-of-ben' } }, ben)
+    expect(again).toMatchObject({ id, status: 'success', error: null })
+    expect(await workspaceOf(id)).toMatchObject({ state: 'running', owner: identityOf(ben.principal) })
+    await app.ask('delete_mcp_server', { id: 'Crewed' })
   })
 })

@@ -90,3 +90,47 @@ describe('a value that no header can have', () => {
     for (const text of [JSON.stringify(deployed), json, log.json]) expect(text).not.toContain('of-a-secret')
   })
 })
+
+describe('a secret', () => {
+  const newSecret = async (caller?: ToolCaller): Promise<string> =>
+    (await app.ask<{ reference: string }>('secret_link_create', { purpose: 'a token' }, caller)).reference
+  const idsOf = async (caller?: ToolCaller) =>
+    (await app.ask<{ secrets: { id: string }[] }>('secret_list', {}, caller)).secrets.map(({ id }) => `secret:${id}`)
+
+  it('is not deleted while a server or a deployment refers to it, and the refusal says which', async () => {
+    const [inServer, inDeployment] = [await newSecret(editor), await newSecret(editor)]
+    const environment = [{ key: 'A', type: 'secret', value: inServer, promptOnInstallation: false }]
+    const local = { name: 'Local one', command: 'node', environment }
+    const { id } = await app.ask<{ id: string }>('create_mcp_server', local, editor)
+    await create({ userConfig: { a: { ...asked.a, sensitive: true } } }, editor)
+    const deployed = await deploy({ values: { a: inDeployment } }, editor)
+    expect(await app.refusal('secret_delete', { id: inServer }, editor)).toMatchObject({
+      code: 'ERR_SECRET_IN_USE',
+      message: "The secret is in use: the MCP server 'Local one'.",
+      details: { used_by: [{ kind: 'mcp_server', id, name: 'Local one' }] },
+    })
+    expect(await app.refusal('secret_delete', { id: inDeployment }, editor)).toMatchObject({
+      code: 'ERR_SECRET_IN_USE',
+      details: { used_by: [{ kind: 'mcp_deployment', id: deployed.id, name: 'Up' }] },
+    })
+    const other = await newSecret(editor)
+    await app.ask('edit_mcp_config', { id, environment: [{ ...environment[0], value: other }] }, editor)
+    // What the server had alone went with the change; a secret to which nothing refers can be deleted.
+    if ((await idsOf(editor)).includes(inServer)) await app.ask('secret_delete', { id: inServer }, editor)
+    expect(await idsOf(editor)).not.toContain(inServer)
+  })
+
+  it("is deleted by its owner or an administrator, and is nobody else's to know of", async () => {
+    const [mine, theirs] = [await newSecret(editor), await newSecret(editor)]
+    const stranger = await app.keyCaller({ role: 'editor' })
+    const refusals = await Promise.all(
+      [mine, 'sec_nowhere'].map((id) => app.refusal('secret_delete', { id }, stranger)),
+    )
+    expect(refusals[0]).toMatchObject({ code: 'ERR_NOT_FOUND' })
+    expect(refusals[0]!['message']).toBe(refusals[1]!['message'])
+    await app.ask('secret_delete', { id: mine }, editor)
+    await app.ask('secret_delete', { id: theirs.replace('secret:', '') })
+    expect(await idsOf()).toEqual([])
+    expect(await app.refusal('secret_delete', { id: mine }, editor)).toMatchObject({ code: 'ERR_NOT_FOUND' })
+  })
+})

@@ -27,6 +27,7 @@ describe.each(dialects)('what references stand for, in %s', (dialect) => {
       outside: { variable: (name) => outside.get(name), file: async (path) => outside.get(path) },
       database,
       tenants: async () => [LOCAL_TENANT],
+      usesOf: async () => [],
       random: systemRandom,
     })
   beforeEach(async () => {

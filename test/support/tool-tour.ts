@@ -87,6 +87,7 @@ const platform: readonly TourStep[] = [
     values: { value: 'token' },
   })),
   step('secret_list'),
+  step('secret_delete', (seen) => ({ id: seen['secret_link_create']!['reference'] })),
   step('secret_rotate'),
   step('create_mcp_server', {
     name: 'Tour',

@@ -6,30 +6,35 @@ import { type Command, type CommandContext, printJson } from './context.ts'
 
 const spec = {
   name: 'secrets',
-  positionals: 'list | rotate',
-  positionalsMax: 1,
-  summary: 'List the secrets, or rotate the key that encrypts them.',
-  description: 'list: show the secrets without their values. rotate: encrypt all secrets with a new key.',
+  positionals: 'list | delete ID | rotate',
+  positionalsMax: 2,
+  summary: 'List or delete secrets, or rotate the key that encrypts them.',
+  description:
+    'list: show the secrets without their values. delete: remove a secret to which nothing refers. rotate: encrypt all secrets with a new key.',
   flags: { ...clientFlags },
-  examples: ['castellan secrets list', 'castellan secrets rotate'],
+  examples: ['castellan secrets list', 'castellan secrets delete sec_…', 'castellan secrets rotate'],
 } as const
 
 export const command: Command = { spec, run }
 
 async function run(context: CommandContext): Promise<number> {
-  const action = requirePositional(context.parsed, 0, 'list|rotate', spec)
+  const action = requirePositional(context.parsed, 0, 'list|delete|rotate', spec)
   switch (action) {
     case 'list':
       return await list(context)
+    case 'delete':
+      return await remove(context)
     case 'rotate':
       return await rotate(context)
     default:
-      throw new AppError('ERR_INVALID_INPUT', `Unknown action '${action}'. Use list or rotate.`, { field: 'action' })
+      throw new AppError('ERR_INVALID_INPUT', `Unknown action '${action}'. Use list, delete or rotate.`, {
+        field: 'action',
+      })
   }
 }
 
-const ask = async (context: CommandContext, tool: string) =>
-  (await withClient(context, (client) => client.callTool(tool, {}))).answer
+const ask = async (context: CommandContext, tool: string, args: Record<string, unknown> = {}) =>
+  (await withClient(context, (client) => client.callTool(tool, args))).answer
 
 async function list(context: CommandContext): Promise<number> {
   const answer = await ask(context, 'secret_list')
@@ -41,6 +46,14 @@ async function list(context: CommandContext): Promise<number> {
   const columns = ['id', 'purpose', 'owner', 'entered', 'updated_at'] as const
   const rows = secrets.map((secret) => columns.map((column) => String(secret[column])))
   context.terminal.out(textTable([columns.map((column) => column.toUpperCase()), ...rows]))
+  return 0
+}
+
+async function remove(context: CommandContext): Promise<number> {
+  const id = requirePositional(context.parsed, 1, 'ID', spec)
+  const answer = await ask(context, 'secret_delete', { id })
+  if (context.json) printJson(context, answer)
+  else context.terminal.out(`The secret ${answer['id']} is deleted.\n`)
   return 0
 }
 

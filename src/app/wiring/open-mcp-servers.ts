@@ -4,6 +4,7 @@ import type { Call, EffectRecord } from '../../contract/call.ts'
 import type { Database } from '../../contract/database.ts'
 import type { GatewayDirectory } from '../../contract/gateway-directory.ts'
 import { limits } from '../../contract/limits.ts'
+import type { OwnerDirectory } from '../../contract/owner-directory.ts'
 import { canModify } from '../../contract/sharing.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import type { UpstreamContent } from '../../contract/upstream-content.ts'
@@ -52,6 +53,7 @@ export type McpServerParts = ServerWorkspaceParts &
     views: Pick<ToolViews, 'own'>
     sharing: ProfileService
     subjects: Subjects
+    owners: Pick<OwnerDirectory, 'isRevoked'>
   }>
 
 /** The MCP servers behind this one. What connects to them is loaded when the first is used. */
@@ -86,6 +88,7 @@ export async function openMcpServers(
     logger,
     announce: versions.refresh,
     agentTools: openAgentTools(assignments, parts.sharing),
+    isRevoked: parts.owners.isRevoked,
   })
   const authorizations = createAuthorizations({
     ...shared,

@@ -118,6 +118,14 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
         'This passkey is not known here, or it was not verified. Try another way.',
       )
     },
+    async addPasskey(origin, input, { address, headers }) {
+      const email = await (await accounts()).passkeys.add(origin, input, headers)
+      await guard.note({ email, address, nowMs: clock.nowMs() }, 'passkey_added')
+    },
+    async removePasskey(origin, id, { address, headers }) {
+      const email = await (await accounts()).passkeys.remove(origin, id, headers)
+      await guard.note({ email, address, nowMs: clock.nowMs() }, 'passkey_removed')
+    },
     providers,
     finishProviderSignIn,
     issueClientToken: createClientTokens({ clients, database, random }),

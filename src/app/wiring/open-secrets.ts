@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
 import type { OwnerDirectory } from '../../contract/owner-directory.ts'
+import { secretUses } from '../../domains/mcp-servers/unused-secrets.ts'
 import { createSecretLinks, type SecretLinks } from '../../domains/secrets/links.ts'
 import type { OutsideSecrets } from '../../domains/secrets/ports.ts'
 import { createSecretService, type SecretService } from '../../domains/secrets/service.ts'
@@ -10,6 +11,7 @@ import type { AuthorizationGate } from '../../http/pages/authorization-page.ts'
 import { createLinkListener } from '../../http/pages/link-listener.ts'
 import { createSecretKeyFile, secretKeysFrom } from '../../stores/files/secret-key-store.ts'
 import { sqlLogStore } from '../../stores/sql/log-store.ts'
+import { sqlMcpServerStore } from '../../stores/sql/mcp-server-store.ts'
 import { sqlSecretStore } from '../../stores/sql/secret-store.ts'
 import type { InFlightCalls } from '../../tools/runtime/in-flight-calls.ts'
 import type { ToolHost } from '../../tools/runtime/tool-host.ts'
@@ -44,6 +46,7 @@ export function openSecrets(
     outside: outsideSecrets,
     database,
     tenants: () => sqlLogStore.tenants(database.read),
+    usesOf: (tx, tenant, reference) => secretUses(sqlMcpServerStore, tx, tenant, reference),
     random,
   })
   const listener = createLinkListener({

@@ -70,7 +70,8 @@ export function createServerWorkspaces({
     const principal = actingFor(tenant, spec.owner)
     const before = await find(tenant, deploymentId)
     if (before !== undefined && !isAsWanted(before, spec)) {
-      await ask(principal, 'workspace_destroy', { workspace_id: before.id }, signal)
+      // It may be that of an author before.
+      await ask(actingFor(tenant, before.owner), 'workspace_destroy', { workspace_id: before.id }, signal)
     } else if (before !== undefined) {
       if (before.state === 'stopped') await ask(principal, 'workspace_start', { workspace_id: before.id }, signal)
       return (await find(tenant, deploymentId))!

@@ -26,6 +26,13 @@ export const noDeployment = (id: string): AppError =>
     },
   )
 
+export const orphaned = (id: string): AppError =>
+  new AppError(
+    'ERR_UPSTREAM_UNAVAILABLE',
+    'The MCP server has ended with the person or the key that deployed it, which was removed. Deploy it again with deploy_mcp_server to take it over.',
+    { deployment_id: id },
+  )
+
 export const problemText = (error: unknown): string =>
   error instanceof AppError ? `${error.code}: ${error.message}` : 'ERR_INTERNAL: The MCP server could not be queried.'
 

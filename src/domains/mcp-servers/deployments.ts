@@ -19,6 +19,7 @@ import {
   authorizePathOf,
   messageOf,
   noDeployment,
+  orphaned,
   problemText,
   recordOf,
   requireQuota,
@@ -37,6 +38,7 @@ type DeploymentDeps = Readonly<{
   store: McpServerStore
   catalog: Pick<Catalog, 'find'>
   secrets: Pick<SecretService, 'put' | 'remove' | 'resolve' | 'requireMayRefer'>
+  isRevoked(tx: ReadTx | WriteTx, tenant: TenantId, owner: string): Promise<boolean>
   links: Pick<SecretLinks, 'create' | 'originFor' | 'onValues'>
   runtime: UpstreamRuntime
   grants: Pick<Grants, 'authorizationOf'>
@@ -92,6 +94,9 @@ export function createDeployments(deps: DeploymentDeps) {
       const deployment = await store.findDeployment(read, tenant, id)
       const item = deployment && (await store.findItem(read, tenant, deployment.catalogId))
       if (deployment === undefined || item === undefined) throw noDeployment(id)
+      const { author } = deployment.sharing
+      // A local server runs in a workspace of its author, and so ends with the author.
+      if (item.serverType === 'local' && (await deps.isRevoked(read, tenant, author))) throw orphaned(id)
       const { serverUrl } = item.config
       const authorization =
         exchanged !== undefined
@@ -176,16 +181,12 @@ export function createDeployments(deps: DeploymentDeps) {
       const item = await deps.catalog.find(tx, principal, input.catalogId)
       const sharing = await sharingFor(tx, principal, input)
       const before = await existing(tx, item, sharing)
-      if (
-        before !== undefined &&
-        sharing.scope !== 'personal' &&
-        before.status === 'success' &&
-        input.values === undefined
-      ) {
-        throw alreadyDeployed(before)
-      }
+      const isOrphaned = before !== undefined && (await deps.isRevoked(tx, tenant, before.sharing.author))
+      const isKept = before?.status === 'success' && input.values === undefined && !isOrphaned
+      if (before !== undefined && sharing.scope !== 'personal' && isKept) throw alreadyDeployed(before)
       // Beside values of another person's choice, those of the author could be sent where that person likes.
-      const keepsValues = before !== undefined && (input.values === undefined || mayDirect(principal, before))
+      const isTheirs = before !== undefined && mayDirect(principal, before)
+      const keepsValues = isTheirs || (before !== undefined && input.values === undefined && !isOrphaned)
       const retained = keepsValues ? before.values : {}
       const values = { ...retained, ...(await storedValues(tx, call, item, input.values ?? {}, 'caller')) }
       const missing = missingFields(item.config, values)
@@ -194,11 +195,12 @@ export function createDeployments(deps: DeploymentDeps) {
         tenant,
         id: before?.id ?? uuidOf(deps.random.bytes(16)),
         catalogId: item.id,
-        sharing: before?.sharing ?? sharing,
+        // One that has lost its author is taken over.
+        sharing: before === undefined || isOrphaned ? sharing : before.sharing,
         status,
         error: null,
         values,
-        grant: before?.grant ?? null,
+        grant: isOrphaned && !isTheirs ? null : (before?.grant ?? null),
         createdAtMs: before?.createdAtMs ?? nowMs,
         updatedAtMs: nowMs,
       }
@@ -206,6 +208,7 @@ export function createDeployments(deps: DeploymentDeps) {
         requireQuota((await store.listDeployments(tx, tenant)).length)
         await store.insertDeployment(tx, tenant, deployment)
       } else await store.saveDeployment(tx, tenant, deployment)
+      if (isOrphaned) await removeUnusedSecrets(deps, tx, tenant, secretsOf(before))
       await deps.noteChange(tx, tenant)
       const link = missing.length === 0 ? undefined : await createLink(tx, call, origin, item, deployment)
       return { item, deployment, link, isNew: before === undefined }

@@ -81,7 +81,7 @@ export type McpServerStore = Readonly<{
   /** By name. */
   listItems(tx: ReadTx | WriteTx, tenant: TenantId): Promise<CatalogItem[]>
   insertDeployment(tx: WriteTx, tenant: TenantId, deployment: Deployment): Promise<void>
-  /** Writes status, error, values, grant and the time of the change. */
+  /** Writes author, status, error, values, grant and the time of the change. */
   saveDeployment(tx: WriteTx, tenant: TenantId, deployment: Deployment): Promise<void>
   deleteDeployment(tx: WriteTx, tenant: TenantId, id: string): Promise<boolean>
   findDeployment(tx: ReadTx | WriteTx, tenant: TenantId, id: string): Promise<Deployment | undefined>

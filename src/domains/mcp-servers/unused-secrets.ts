@@ -1,5 +1,6 @@
 import type { TenantId } from '../../contract/principal.ts'
-import type { WriteTx } from '../../contract/tx.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
+import type { SecretUse } from '../secrets/ports.ts'
 import type { SecretService } from '../secrets/service.ts'
 import { secretsIn } from './config-rules.ts'
 import { secretsOf } from './deployment-texts.ts'
@@ -9,6 +10,27 @@ export type UnusedSecretDeps = Readonly<{
   store: Pick<McpServerStore, 'listItems' | 'listDeployments'>
   secrets: Pick<SecretService, 'remove'>
 }>
+
+/** What of the tenant's servers and deployments refers to a secret. */
+export async function secretUses(
+  store: UnusedSecretDeps['store'],
+  tx: ReadTx | WriteTx,
+  tenant: TenantId,
+  reference: string,
+): Promise<readonly SecretUse[]> {
+  const uses: SecretUse[] = []
+  const names = new Map<string, string>()
+  for (const { id, name, config } of await store.listItems(tx, tenant)) {
+    names.set(id, name)
+    if (secretsIn(config).includes(reference)) uses.push({ kind: 'mcp_server', id, name })
+  }
+  for (const deployment of await store.listDeployments(tx, tenant)) {
+    const { id, catalogId } = deployment
+    if (secretsOf(deployment).includes(reference))
+      uses.push({ kind: 'mcp_deployment', id, name: names.get(catalogId) ?? id })
+  }
+  return uses
+}
 
 /**
  * Removes secrets with what referred to them, which is gone by now. One to which another server or deployment of the tenant refers

@@ -70,7 +70,11 @@ export type Invitation = Readonly<{
   cancelledAtMs: number | null
 }>
 
-export type SignInOutcome = 'signed_in' | 'refused' | 'slowed'
+/** Beside attempts, what a person changed of the ways to sign in without a password. */
+export const signInOutcomes = ['signed_in', 'refused', 'slowed', 'passkey_added', 'passkey_removed'] as const
+export type SignInOutcome = (typeof signInOutcomes)[number]
+
+export type UserPasskey = Readonly<{ id: string; name: string; createdAtMs: number }>
 export type SignInAttempt = Readonly<{
   atMs: number
   email: string
@@ -108,9 +112,11 @@ export type PeopleStore = Readonly<{
 
   listSessions(tx: ReadTx, userId: string, nowMs: number): Promise<UserSession[]>
   listGrants(tx: ReadTx, userId: string): Promise<UserGrant[]>
-  /** Both answer whether there was one. The tokens of a grant end with it. */
+  listPasskeys(tx: ReadTx, userId: string): Promise<UserPasskey[]>
+  /** These answer whether there was one. The tokens of a grant end with it. */
   deleteSession(tx: WriteTx, userId: string, id: string): Promise<boolean>
   deleteGrant(tx: WriteTx, userId: string, id: string): Promise<boolean>
+  deletePasskey(tx: WriteTx, userId: string, id: string): Promise<boolean>
   /** All sessions and passkeys of a user, and the tokens of all their clients. */
   deleteAllSessions(tx: WriteTx, userId: string): Promise<void>
   findSessionByToken(tx: ReadTx, token: string): Promise<UserSession | undefined>

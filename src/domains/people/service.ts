@@ -15,6 +15,7 @@ import {
   type AttemptView,
   attemptView,
   grantView,
+  passkeyView,
   type SessionView,
   sessionView,
   type UserView,
@@ -252,6 +253,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       const views = [
         ...sessions.map((session) => sessionView(session, user.email)),
         ...grants.map((grant) => grantView(grant, user.email)),
+        ...(await store.listPasskeys(read, user.id)).map((passkey) => passkeyView(passkey, user.email)),
       ]
       return { sessions: views }
     },
@@ -262,7 +264,8 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       checkPersonRights(call.principal, user)
       const revoked =
         (await store.deleteSession(call.write, user.id, input.session)) ||
-        (await store.deleteGrant(call.write, user.id, input.session))
+        (await store.deleteGrant(call.write, user.id, input.session)) ||
+        (await store.deletePasskey(call.write, user.id, input.session))
       if (!revoked) {
         const message = 'session: this user has no such session; user_session_list shows them'
         throw new AppError('ERR_NOT_FOUND', message, { session: input.session.slice(0, 128) })

@@ -1,6 +1,15 @@
 import type { BuiltInRole, TenantId, Tier } from '../../contract/principal.ts'
 import { isoTime } from '../../kernel/clock.ts'
-import type { Invitation, SignInAttempt, SignInOutcome, User, UserGrant, UserSession, UserTeam } from './ports.ts'
+import type {
+  Invitation,
+  SignInAttempt,
+  SignInOutcome,
+  User,
+  UserGrant,
+  UserPasskey,
+  UserSession,
+  UserTeam,
+} from './ports.ts'
 import { type InvitationStatus, invitationStatus } from './rules.ts'
 
 /** People as callers see them; times are ISO 8601. */
@@ -80,8 +89,8 @@ export const invitationView = (invitation: Invitation, nowMs: number): Invitatio
 export type SessionView = Readonly<{
   id: string
   user: string
-  /** A sign-in in a browser, or a client that the person allowed. */
-  kind: 'browser' | 'client'
+  /** A sign-in in a browser, a client that the person allowed, or a passkey to sign in with. */
+  kind: 'browser' | 'client' | 'passkey'
   name: string
   address: string | null
   created_at: string
@@ -105,6 +114,16 @@ export const grantView = (grant: UserGrant, email: string): SessionView => ({
   name: grant.clientName.slice(0, 200),
   address: null,
   created_at: isoTime(grant.createdAtMs),
+  expires_at: null,
+})
+
+export const passkeyView = (passkey: UserPasskey, email: string): SessionView => ({
+  id: passkey.id,
+  user: email,
+  kind: 'passkey',
+  name: passkey.name.slice(0, 200),
+  address: null,
+  created_at: isoTime(passkey.createdAtMs),
   expires_at: null,
 })
 

@@ -71,6 +71,9 @@ export type SecretStore = Readonly<{
   findLinkByToken(tx: ReadTx | WriteTx, tokenHash: string): Promise<SecretLink | undefined>
 }>
 
+/** Something that would not work any more without the secret, by what people call it. */
+export type SecretUse = Readonly<{ kind: 'mcp_server' | 'mcp_deployment'; id: string; name: string }>
+
 /** A key of 256 bits and the name that stored secrets know it by, which tells nothing of the key. */
 export type SecretKey = Readonly<{ id: string; bytes: Buffer }>
 

@@ -8,7 +8,7 @@ import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { open, seal } from './cipher.ts'
-import type { OutsideSecrets, SecretKey, SecretKeys, SecretStore, StoredSecret } from './ports.ts'
+import type { OutsideSecrets, SecretKey, SecretKeys, SecretStore, SecretUse, StoredSecret } from './ports.ts'
 import { aadOf, checkValue, parseReference, referenceTo } from './rules.ts'
 
 type SecretDeps = Readonly<{
@@ -17,6 +17,8 @@ type SecretDeps = Readonly<{
   outside: OutsideSecrets
   database: Pick<Database, 'read' | 'write'>
   tenants(): Promise<readonly TenantId[]>
+  /** What refers to a secret of the tenant. */
+  usesOf(tx: ReadTx | WriteTx, tenant: TenantId, reference: string): Promise<readonly SecretUse[]>
   random: Random
 }>
 
@@ -149,6 +151,31 @@ export function createSecretService(deps: SecretDeps) {
     return { secrets: displayed.map(viewOf), truncated: found.length > displayed.length }
   }
 
+  /** One's own, and for administrators that of anybody. Not while something refers to it. */
+  async function deleteOne(
+    { principal, write, record }: Pick<Call, 'principal' | 'write' | 'record'>,
+    { id }: Readonly<{ id: string }>,
+  ) {
+    const { tenant } = principal
+    const secret = await store.findSecret(write, tenant, parseReference(id)?.name ?? id)
+    const isTheirs = secret?.owner === identityOf(principal) || administers(principal, 'secret')
+    if (secret === undefined || !isTheirs || secret.sessionId !== undefined) {
+      throw new AppError('ERR_NOT_FOUND', 'id: you have no such secret. secret_list shows yours.', { field: 'id' })
+    }
+    const uses = await deps.usesOf(write, tenant, referenceTo(secret.id))
+    if (uses.length > 0) {
+      const named = uses.slice(0, USES_NAMED_MAX).map(({ kind, name }) => `${useNames[kind]} '${name}'`)
+      const more = uses.length > named.length ? ` and ${uses.length - named.length} more` : ''
+      throw new AppError('ERR_SECRET_IN_USE', `The secret is in use: ${named.join(', ')}${more}.`, {
+        id: secret.id,
+        used_by: uses.slice(0, USES_NAMED_MAX),
+      })
+    }
+    await store.deleteSecret(write, tenant, secret.id)
+    record({ kind: 'secret_deleted', body: { secret_id: secret.id, owner: secret.owner } })
+    return { id: secret.id, deleted: true as const }
+  }
+
   /** Encrypts every secret of every tenant with a new key, and forgets the old ones once nothing needs them. */
   async function rotate(call: Pick<Call, 'principal' | 'signal' | 'progress' | 'record' | 'warn'>) {
     if (!isPlatformOperator(call.principal)) {
@@ -173,7 +200,13 @@ export function createSecretService(deps: SecretDeps) {
     return body
   }
 
-  return { put, enter, requireMayRefer, resolve, ofSessions, sealText, openText, remove, list, rotate }
+  return { put, enter, requireMayRefer, resolve, ofSessions, sealText, openText, remove, list, deleteOne, rotate }
+}
+
+const USES_NAMED_MAX = 10
+const useNames: Readonly<Record<SecretUse['kind'], string>> = {
+  mcp_server: 'the MCP server',
+  mcp_deployment: 'a deployment of the MCP server',
 }
 
 /** Answers the last id that was looked at; undefined when there is none left. */

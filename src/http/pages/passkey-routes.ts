@@ -41,10 +41,9 @@ export function createPasskeyRoutes(
   }
 
   async function register(exchange: Exchange): Promise<void> {
-    const { origin, headers } = fromOf(exchange)
+    const { origin, ...from } = fromOf(exchange)
     const { response, name } = await bodyOf(exchange)
-    const { passkeys } = await (await gate()).accounts()
-    await passkeys.add(origin, { response, name }, headers)
+    await (await gate()).addPasskey(origin, { response, name }, from)
     sendJson(exchange.res, 200, JSON.stringify({ location: '/account' }))
   }
 

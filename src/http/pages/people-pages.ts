@@ -113,8 +113,7 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
 
   async function removePasskey(exchange: Exchange): Promise<void> {
     const form = await readForm(exchange.req)
-    const { passkeys } = await (await gate()).accounts()
-    await passkeys.remove(clients.originOf(exchange.req), form.get('id') ?? '', fromOf(exchange).headers)
+    await (await gate()).removePasskey(clients.originOf(exchange.req), form.get('id') ?? '', fromOf(exchange))
     redirect(exchange, '/account')
   }
 

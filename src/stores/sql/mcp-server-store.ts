@@ -82,6 +82,7 @@ const saveDeployment = statement<DeploymentRow>('mcp-server-store.saveDeployment
   db
     .updateTable('mcp_deployments')
     .set({
+      author: arg('author'),
       status: arg('status'),
       error: arg('error'),
       field_values: arg('field_values'),

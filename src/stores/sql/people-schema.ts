@@ -5,7 +5,7 @@ export type PeopleSchema = {
   users: UserTable
   user_sessions: UserSessionTable
   user_accounts: UserAccountTable
-  user_passkeys: { id: string; userId: string }
+  user_passkeys: { id: string; userId: string; name: string | null; createdAt: string | null }
   user_verifications: { id: string; value: string }
   user_teams: UserTeamTable
   user_team_members: UserTeamMemberTable

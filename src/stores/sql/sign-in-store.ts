@@ -17,6 +17,8 @@ type Access = Pick<
   | 'deleteSession'
   | 'deleteGrant'
   | 'deleteAllSessions'
+  | 'listPasskeys'
+  | 'deletePasskey'
   | 'findSessionByToken'
   | 'findAccessToken'
   | 'countClients'
@@ -71,6 +73,17 @@ const deleteSessions = statement<OfUser>('sign-in-store.deleteSessions')((db, ar
 )
 const deletePasskeys = statement<OfUser>('sign-in-store.deletePasskeys')((db, arg) =>
   db.deleteFrom('user_passkeys').where('userId', '=', arg('user')),
+)
+const listPasskeys = statement<OfUser>('sign-in-store.listPasskeys')((db, arg) =>
+  db
+    .selectFrom('user_passkeys')
+    .select(['id', 'name', 'createdAt'])
+    .where('userId', '=', arg('user'))
+    .orderBy('createdAt', 'desc')
+    .orderBy('id'),
+)
+const deletePasskey = statement<OfUser & { id: string }>('sign-in-store.deletePasskey')((db, arg) =>
+  db.deleteFrom('user_passkeys').where('userId', '=', arg('user')).where('id', '=', arg('id')),
 )
 const listGrants = statement<OfUser & { limit: number }>('sign-in-store.listGrants')((db, arg) =>
   db
@@ -231,6 +244,17 @@ export const sqlSignInStore: Access = {
     for (const { ofClient } of deleteGrant) await session.run(ofClient, { user: userId, client: found.clientId })
     await session.run(deleteCodes, codesOf(userId, found.clientId))
     return true
+  },
+  async listPasskeys(tx, userId) {
+    const rows = await sessionOf(tx).all(listPasskeys, { user: userId })
+    return rows.map(({ id, name, createdAt }) => ({
+      id,
+      name: name || 'Passkey',
+      createdAtMs: createdAt === null ? 0 : Date.parse(createdAt),
+    }))
+  },
+  async deletePasskey(tx, userId, id) {
+    return (await sharedWriterOf(tx).run(deletePasskey, { user: userId, id })) > 0
   },
   async deleteAllSessions(tx, userId) {
     const session = sharedWriterOf(tx)

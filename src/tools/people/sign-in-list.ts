@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { signInOutcomes } from '../../domains/people/ports.ts'
 import { fields } from '../params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 import { tenantOfPeople, truncated } from './people-fields.ts'
@@ -8,7 +9,7 @@ export default defineTool({
   toolset: 'people',
   title: 'List attempts to sign in',
   description:
-    'List the latest attempts to sign in, newest first: which e-mail address, from where, and whether it succeeded. After several failures further attempts are slowed.',
+    'List the latest attempts to sign in, newest first: which e-mail address, from where, and whether it succeeded. After several failures further attempts are slowed. That a person added or removed a passkey is listed too.',
   permission: 'member:read',
   tier: 'user',
   effect: 'read',
@@ -23,7 +24,7 @@ export default defineTool({
         at: fields.time,
         email: z.string(),
         address: z.string(),
-        outcome: z.enum(['signed_in', 'refused', 'slowed']),
+        outcome: z.enum(signInOutcomes),
       }),
     ),
     truncated,

@@ -66,7 +66,7 @@ export type Services = Readonly<{
   mcpServers: McpServerService
   mcpContent: McpContentService
   modelProxies: ModelProxyService
-  secrets: Pick<SecretService, 'list' | 'rotate'>
+  secrets: Pick<SecretService, 'list' | 'deleteOne' | 'rotate'>
   secretLinks: Pick<SecretLinks, 'createForValue' | 'submit'>
   skills: Pick<SkillService, 'list'>
   seal: Pick<SealService, 'attest' | 'listSessions' | 'revokeSession'>
