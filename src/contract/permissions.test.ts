@@ -42,7 +42,7 @@ invitation        r,c,cancel | r |
 ac                crud | r |
 userTeam          crud,admin | r | r
 identityProvider  crud | r |
-secret            r,u,c,admin | r,c | r,c
+secret            r,u,c,d,admin | r,c,d | r,c,d
 siteNotification  crud | r | r
 chatAgentPicker   enable | enable | enable
 chatProviderSettings enable | enable | enable

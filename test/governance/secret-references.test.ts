@@ -15,7 +15,7 @@ let editor: ToolCaller
 beforeEach(async () => {
   process.env[PLANTED] = VALUE
   upstream = await startMcpUpstream()
-  app = await openTestApp({ config: { 'web.allow_private_addresses': ['127.0.0.1'] } })
+  app = await openTestApp({ config: { 'web.allow_private_addresses': ['127.0.0.1'], 'rate_limits.enabled': false } })
   editor = await app.keyCaller({ role: 'editor' })
 })
 afterEach(async () => {

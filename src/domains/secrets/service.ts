@@ -152,10 +152,8 @@ export function createSecretService(deps: SecretDeps) {
   }
 
   /** One's own, and for administrators that of anybody. Not while something refers to it. */
-  async function deleteOne(
-    { principal, write, record }: Pick<Call, 'principal' | 'write' | 'record'>,
-    { id }: Readonly<{ id: string }>,
-  ) {
+  async function deleteOne(call: Pick<Call, 'principal' | 'write' | 'record'>, { id }: Readonly<{ id: string }>) {
+    const { principal, write } = call
     const { tenant } = principal
     const secret = await store.findSecret(write, tenant, parseReference(id)?.name ?? id)
     const isTheirs = secret?.owner === identityOf(principal) || administers(principal, 'secret')
@@ -172,7 +170,7 @@ export function createSecretService(deps: SecretDeps) {
       })
     }
     await store.deleteSecret(write, tenant, secret.id)
-    record({ kind: 'secret_deleted', body: { secret_id: secret.id, owner: secret.owner } })
+    call.record({ kind: 'secret_deleted', body: { secret_id: secret.id, owner: secret.owner } })
     return { id: secret.id, deleted: true as const }
   }
 
