@@ -434,6 +434,15 @@ CREATE TABLE context_trust (
   tenant TEXT NOT NULL, context TEXT NOT NULL, cause TEXT NOT NULL, since INTEGER NOT NULL,
   PRIMARY KEY (tenant, context));
 
+-- 33 virtual keys
+CREATE TABLE virtual_keys (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, prefix TEXT NOT NULL UNIQUE, hash TEXT NOT NULL, name TEXT NOT NULL,
+  scope TEXT NOT NULL, author TEXT NOT NULL, grants TEXT NOT NULL, created_at INTEGER NOT NULL,
+  created_by TEXT NOT NULL, rotated_at INTEGER, expires_at INTEGER, last_used_at INTEGER, revoked_at INTEGER,
+  PRIMARY KEY (tenant, id));
+CREATE INDEX virtual_keys_by_name ON virtual_keys (tenant, name);
+CREATE INDEX virtual_keys_by_author ON virtual_keys (tenant, author);
+
 -- postgres
 
 -- 1 log
@@ -824,3 +833,12 @@ CREATE TABLE tool_policy_versions (tenant TEXT PRIMARY KEY, version BIGINT NOT N
 CREATE TABLE context_trust (
   tenant TEXT NOT NULL, context TEXT NOT NULL, cause TEXT NOT NULL, since BIGINT NOT NULL,
   PRIMARY KEY (tenant, context));
+
+-- 33 virtual keys
+CREATE TABLE virtual_keys (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, prefix TEXT NOT NULL UNIQUE, hash TEXT NOT NULL, name TEXT NOT NULL,
+  scope TEXT NOT NULL, author TEXT NOT NULL, grants TEXT NOT NULL, created_at BIGINT NOT NULL,
+  created_by TEXT NOT NULL, rotated_at BIGINT, expires_at BIGINT, last_used_at BIGINT, revoked_at BIGINT,
+  PRIMARY KEY (tenant, id));
+CREATE INDEX virtual_keys_by_name ON virtual_keys (tenant, name);
+CREATE INDEX virtual_keys_by_author ON virtual_keys (tenant, author);

@@ -13,4 +13,8 @@ export const modelProxyLimits = {
   /** A proxy that is edited in another process is seen as before for at most this long. */
   modelProxyCacheMs: 1_000,
   modelProxyCacheMax: 1_000,
+  /** Keys for models that one author has at a time, how many are listed, and what one is for. */
+  virtualKeysOfAuthorMax: 500,
+  virtualKeyListMax: 1_000,
+  virtualKeyGrantsMax: 100,
 } as const

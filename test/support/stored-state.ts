@@ -38,6 +38,7 @@ const tableNames = [
   'tool_assignments',
   'tool_policies',
   'usage_limits',
+  'virtual_keys',
   'oauth_clients',
   'service_clients',
   'secrets',

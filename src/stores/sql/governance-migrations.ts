@@ -172,4 +172,16 @@ export const governanceMigrations: readonly Migration[] = [
         PRIMARY KEY (tenant, context))`,
     ],
   },
+  {
+    name: 'virtual keys',
+    statements: [
+      `CREATE TABLE virtual_keys (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, prefix TEXT NOT NULL UNIQUE, hash TEXT NOT NULL, name TEXT NOT NULL,
+        scope TEXT NOT NULL, author TEXT NOT NULL, grants TEXT NOT NULL, created_at $integer NOT NULL,
+        created_by TEXT NOT NULL, rotated_at $integer, expires_at $integer, last_used_at $integer, revoked_at $integer,
+        PRIMARY KEY (tenant, id))`,
+      'CREATE INDEX virtual_keys_by_name ON virtual_keys (tenant, name)',
+      'CREATE INDEX virtual_keys_by_author ON virtual_keys (tenant, author)',
+    ],
+  },
 ]

@@ -19,6 +19,7 @@ export type GovernanceSchema = PeopleSchema & {
   tool_policies: ToolPolicyTable
   tool_policy_versions: ToolPolicyVersionTable
   context_trust: ContextTrustTable
+  virtual_keys: VirtualKeyTable
 }
 
 export type SecretTable = {
@@ -202,3 +203,21 @@ export type ToolPolicyTable = {
 export type ToolPolicyVersionTable = { tenant: string; version: number }
 
 export type ContextTrustTable = { tenant: string; context: string; cause: string; since: number }
+
+/** `grants` is JSON; the teams of a key are in `shared_with_teams`. */
+export type VirtualKeyTable = {
+  tenant: string
+  id: string
+  prefix: string
+  hash: string
+  name: string
+  scope: string
+  author: string
+  grants: string
+  created_at: number
+  created_by: string
+  rotated_at: number | null
+  expires_at: number | null
+  last_used_at: number | null
+  revoked_at: number | null
+}
