@@ -13,6 +13,7 @@ import type { Config } from '../config.ts'
 import { createModelRequestRecords } from './model-request-records.ts'
 import { reservedProviderNames, upstreamsOf } from './model-upstreams.ts'
 import { providersOf } from './open-models.ts'
+import { openToolJudge } from './open-tool-judge.ts'
 
 type Parts = Readonly<{ app: App; config: Config; random: Random; logger: Logger }>
 
@@ -34,17 +35,23 @@ export function openModelProxy({
     isAddress: (url) => isProxyAddress(url, upstreams),
     close: () => close(),
     async open({ authenticate, claim, isOurs, sendError }) {
-      const [{ createModelProxy }, { createPrices }, ready] = await Promise.all([
+      const [{ createModelProxy }, { createJudging }, { createPrices }, ready] = await Promise.all([
         import('../../model-proxy/create-model-proxy.ts'),
+        import('../../model-proxy/judging/create-judging.ts'),
         import('../../model-proxy/prices.ts'),
         app.ready,
       ])
-      const { modelAccess, database, requireSoundLog, usageLimits } = ready
-      if (modelAccess === undefined || database === undefined || usageLimits === undefined) {
+      const { modelAccess, database, requireSoundLog, usageLimits, guardrails } = ready
+      if (
+        modelAccess === undefined ||
+        database === undefined ||
+        usageLimits === undefined ||
+        guardrails === undefined
+      ) {
         throw new AppError('ERR_ROUTE_NOT_FOUND', 'Models cannot be reached through this server in its present mode.')
       }
       const { directory: proxies, virtualKeys } = await modelAccess()
-      const { caller_keys, answer_timeout_secs, idle_timeout_secs } = config.model_proxy
+      const { caller_keys, answer_timeout_secs, idle_timeout_secs, mcp_server_names } = config.model_proxy
       const bootId = random.bytes(9).toString('base64url')
       let count = 0
       const records = createModelRequestRecords({
@@ -70,6 +77,16 @@ export function openModelProxy({
           return pending.then(() => requireSoundLog(principal.tenant)).then(() => proxies.find(principal, name))
         },
         finished: records.add,
+        judging: createJudging({
+          tools: openToolJudge({
+            guardrails,
+            views: app.views,
+            database,
+            clock: app.clock,
+            serverNames: mcp_server_names,
+          }),
+          random,
+        }),
         spending: {
           limits: usageLimits,
           prices: createPrices(),
