@@ -98,10 +98,10 @@ describe('the package openai', () => {
     ]
     const response_format = zodResponseFormat(z.object({ city: z.string() }), 'place')
     const request = { model: 'm', messages: [{ role: 'user' as const, content }], response_format }
-    const { data, response } = await openai().chat.completions.parse(request).withResponse()
+    const { data, response, request_id } = await openai().chat.completions.parse(request).withResponse()
     expect(data.choices[0]!.message.parsed).toEqual({ city: 'Rome' })
     expect(response.headers.get('x-ratelimit-remaining-tokens')).toBe('77')
-    expect(data._request_id).toBe('req_1')
+    expect(request_id).toBe('req_1')
     expect(seen[0]!.body).toMatchObject({ messages: [{ content }], response_format: { type: 'json_schema' } })
   })
 
