@@ -434,7 +434,10 @@ CREATE TABLE context_trust (
   tenant TEXT NOT NULL, context TEXT NOT NULL, cause TEXT NOT NULL, since INTEGER NOT NULL,
   PRIMARY KEY (tenant, context));
 
--- 33 virtual keys
+-- 33 tools of servers that answer by tasks
+ALTER TABLE mcp_tools ADD COLUMN task_support TEXT;
+
+-- 34 virtual keys
 CREATE TABLE virtual_keys (
   tenant TEXT NOT NULL, id TEXT NOT NULL, prefix TEXT NOT NULL UNIQUE, hash TEXT NOT NULL, name TEXT NOT NULL,
   scope TEXT NOT NULL, author TEXT NOT NULL, grants TEXT NOT NULL, created_at INTEGER NOT NULL,
@@ -834,7 +837,10 @@ CREATE TABLE context_trust (
   tenant TEXT NOT NULL, context TEXT NOT NULL, cause TEXT NOT NULL, since BIGINT NOT NULL,
   PRIMARY KEY (tenant, context));
 
--- 33 virtual keys
+-- 33 tools of servers that answer by tasks
+ALTER TABLE mcp_tools ADD COLUMN task_support TEXT;
+
+-- 34 virtual keys
 CREATE TABLE virtual_keys (
   tenant TEXT NOT NULL, id TEXT NOT NULL, prefix TEXT NOT NULL UNIQUE, hash TEXT NOT NULL, name TEXT NOT NULL,
   scope TEXT NOT NULL, author TEXT NOT NULL, grants TEXT NOT NULL, created_at BIGINT NOT NULL,
