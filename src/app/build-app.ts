@@ -7,6 +7,7 @@ import type { TenantId } from '../contract/principal.ts'
 import type { UpstreamContent } from '../contract/upstream-content.ts'
 import type { UpstreamTools } from '../contract/upstream-tools.ts'
 import type { UsageLimits } from '../contract/usage-limits.ts'
+import type { InteractionRecorder } from '../domains/interactions/recorder.ts'
 import { createRoleService } from '../domains/identity/roles.ts'
 import { createIdentityService, type IdentityService } from '../domains/identity/service.ts'
 import type { ModelProxyDirectory } from '../domains/model-proxies/directory.ts'
@@ -50,6 +51,7 @@ import { chooseStages } from './wiring/choose-stages.ts'
 import { describeServer } from './wiring/describe-server.ts'
 import { openDatabase } from './wiring/open-database.ts'
 import { openEmbedder } from './wiring/open-embedder.ts'
+import { openInteractions } from './wiring/open-interactions.ts'
 import { openModels } from './wiring/open-models.ts'
 import { type OwnerWatch, openOwnerWatch } from './wiring/open-owner-watch.ts'
 import { openPeople } from './wiring/open-people.ts'
@@ -101,9 +103,10 @@ type ReadyApp = Readonly<{
   verifierKey: string | undefined
   /** What is wrong with logs that are halted, for everybody who uses the state. */
   haltedLogs(): readonly string[]
-  /** Rejects with ERR_LOG_INVALID for a tenant whose log is halted. */
   /** Absent in mode MINIMAL. */
   usageLimits: UsageLimits | undefined
+  interactions: InteractionRecorder | undefined
+  /** Rejects with ERR_LOG_INVALID for a tenant whose log is halted. */
   requireSoundLog(tenant: TenantId): void | Promise<void>
   /** What server_health answers, for probes that are not calls. */
   health(): ReturnType<ServerService['health']>
@@ -202,6 +205,7 @@ async function openMinimal(deps: CoreDeps, { catalog, views, skills }: CoreParts
     verifierKey: undefined,
     haltedLogs: () => [],
     usageLimits: undefined,
+    interactions: undefined,
     requireSoundLog: () => {},
     health: () => server.health({ nowMs: clock.nowMs() }),
     presence: everPresent,
@@ -239,6 +243,8 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
   const disk = database.kind === 'sqlite' ? createDiskReserve({ ...deps, directory }) : undefined
   const policies = openPolicies(deps)
   const usage = openUsageLimits(deps, database)
+  const interactions = openInteractions(deps, database)
+  const { recorder } = interactions
   const guardrails = await openToolPolicies(deps, database, models)
   const notes = { noteExpired: time.noteExpired, noteRevoked: ownerWatch.sessionRevoked }
   const seal = await openSeal(deps, { ...store, database }, { identity, contexts: policies.contexts, ...notes })
@@ -265,7 +271,7 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
   const opened = { database, directory, ownerWatch, owners }
   const wings = await openWings(
     deps,
-    { ...parts, ...search, people, ...opened, disk, invoker, models, policies, server, accounting, guardrails },
+    { ...parts, ...search, people, ...opened, disk, invoker, models, policies, server, accounting, guardrails, recorder },
     (added) => Object.assign(services, added),
   )
   // What is wrong with a log is said at the start.
@@ -281,6 +287,7 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
     verifierKey: logIdentity.signer.verifierKey,
     haltedLogs: guard.problems,
     usageLimits: accounting,
+    interactions: recorder,
     requireSoundLog: guard.requireSound,
     health: () => server.health({ nowMs: clock.nowMs() }),
     presence: { watch: ownerWatch.watch, onRevoked: ownerWatch.onSignedOut },
@@ -289,6 +296,7 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
       guardrails.close()
       await wings.close()
       await usage.close()
+      await interactions.close()
       await search.embedder.close()
       await time.close()
       await database.flush()
