@@ -7,9 +7,9 @@ import type { TenantId } from '../contract/principal.ts'
 import type { UpstreamContent } from '../contract/upstream-content.ts'
 import type { UpstreamTools } from '../contract/upstream-tools.ts'
 import type { UsageLimits } from '../contract/usage-limits.ts'
-import type { InteractionRecorder } from '../domains/interactions/recorder.ts'
 import { createRoleService } from '../domains/identity/roles.ts'
 import { createIdentityService, type IdentityService } from '../domains/identity/service.ts'
+import type { InteractionRecorder } from '../domains/interactions/recorder.ts'
 import type { ModelProxyDirectory } from '../domains/model-proxies/directory.ts'
 import type { PasswordCost } from '../domains/people/ports.ts'
 import { createSealGate, type SealGate } from '../domains/seal/gate.ts'
@@ -51,7 +51,7 @@ import { chooseStages } from './wiring/choose-stages.ts'
 import { describeServer } from './wiring/describe-server.ts'
 import { openDatabase } from './wiring/open-database.ts'
 import { openEmbedder } from './wiring/open-embedder.ts'
-import { openInteractions } from './wiring/open-interactions.ts'
+import { openModelUsage } from './wiring/open-model-usage.ts'
 import { openModels } from './wiring/open-models.ts'
 import { type OwnerWatch, openOwnerWatch } from './wiring/open-owner-watch.ts'
 import { openPeople } from './wiring/open-people.ts'
@@ -61,7 +61,6 @@ import { openSeal } from './wiring/open-seal.ts'
 import type { CallParts } from './wiring/open-secrets.ts'
 import { createToolInvoker } from './wiring/open-tool-invoker.ts'
 import { type Guardrails, openToolPolicies } from './wiring/open-tool-policies.ts'
-import { openUsageLimits } from './wiring/open-usage-limits.ts'
 import { openWings } from './wiring/open-wings.ts'
 import { createOwnerDirectory } from './wiring/owner-directory.ts'
 import { presenceOnce } from './wiring/presence.ts'
@@ -242,9 +241,7 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
   // With a store elsewhere, what fills this disk keeps nobody from writing there.
   const disk = database.kind === 'sqlite' ? createDiskReserve({ ...deps, directory }) : undefined
   const policies = openPolicies(deps)
-  const usage = openUsageLimits(deps, database)
-  const interactions = openInteractions(deps, database)
-  const { recorder } = interactions
+  const usage = openModelUsage(deps, database)
   const guardrails = await openToolPolicies(deps, database, models)
   const notes = { noteExpired: time.noteExpired, noteRevoked: ownerWatch.sessionRevoked }
   const seal = await openSeal(deps, { ...store, database }, { identity, contexts: policies.contexts, ...notes })
@@ -264,14 +261,27 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
     searchTools: search.toolSearch.search,
   }
   const invoker = createToolInvoker(views, config.mode, (principal) => owners.present(database.read, principal))
-  const { accounting } = usage
+  const { accounting, recorder } = usage
   const inStore = { database, guard, disk, accounting, guardrails }
   const pipeline = createPipeline(deps, catalog, views, policies, services, inStore)
   invoker.connect(pipeline.callTool)
   const opened = { database, directory, ownerWatch, owners }
   const wings = await openWings(
     deps,
-    { ...parts, ...search, people, ...opened, disk, invoker, models, policies, server, accounting, guardrails, recorder },
+    {
+      ...parts,
+      ...search,
+      people,
+      ...opened,
+      disk,
+      invoker,
+      models,
+      policies,
+      server,
+      accounting,
+      guardrails,
+      recorder,
+    },
     (added) => Object.assign(services, added),
   )
   // What is wrong with a log is said at the start.
@@ -296,7 +306,6 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
       guardrails.close()
       await wings.close()
       await usage.close()
-      await interactions.close()
       await search.embedder.close()
       await time.close()
       await database.flush()

@@ -5,11 +5,11 @@ import { limits } from '../contract/limits.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { callerLabels, traceParentOf } from './caller-labels.ts'
 import type { Route } from './find-route.ts'
-import { KeptAnswer } from './kept-answer.ts'
 import { headersToClient } from './passed-headers.ts'
 import type { Caller, FinishedRequest, ProxyFacts, Tokens } from './ports.ts'
 import type { AnswerFormat, Endpoint, PartialTokens } from './protocols/protocol.ts'
 import type { PreparedRequest } from './request-body.ts'
+import { RetainedAnswer } from './retained-answer.ts'
 import type { AnswerTranslator } from './router/answer-translator.ts'
 import type { Spending } from './spending.ts'
 import { StreamTap } from './stream-tap.ts'
@@ -52,7 +52,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #headers: IncomingHttpHeaders | undefined
   #tap: StreamTap | undefined
   #whole: Buffer[] | undefined
-  readonly #kept: KeptAnswer | undefined
+  readonly #retained: RetainedAnswer | undefined
   #answerBytes = 0
   #firstByteMs: number | null = null
   #hasLeft = false
@@ -62,7 +62,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#parts = parts
     this.#input = input
     this.#format = input.route.upstream.protocol.formatOf(input.route.endpoint.operation)
-    this.#kept = parts.keepsBodies ? new KeptAnswer() : undefined
+    this.#retained = parts.keepsBodies ? new RetainedAnswer() : undefined
     input.res.on('close', this.#onClosed)
   }
 
@@ -113,7 +113,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (this.#isOver) return
     this.#firstByteMs ??= this.#parts.clock.monotonicMs() - this.#input.startedMs
     this.#answerBytes += chunk.length
-    this.#kept?.take(chunk)
+    this.#retained?.take(chunk)
     if (this.#whole !== undefined) {
       this.#whole.push(chunk)
       if (this.#answerBytes > limits.modelAnswerBytesMax) this.#tooLarge(controller)
@@ -213,7 +213,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
       decisions: [],
       requestBody: request.bytes,
       answerBytes: this.#answerBytes,
-      answerBody: this.#kept?.bytes,
+      answerBody: this.#retained?.bytes,
     })
   }
 

@@ -128,10 +128,7 @@ const anthropic: SpokenProtocol = {
       },
       'message_start',
     ),
-    event(
-      { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
-      'content_block_start',
-    ),
+    event({ type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } }, 'content_block_start'),
     ...PARTS.map((text) =>
       event({ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text } }, 'content_block_delta'),
     ),
@@ -150,9 +147,7 @@ const anthropic: SpokenProtocol = {
 }
 
 const geminiPart = (text: string, bill: Bill | undefined, isLast: boolean) => ({
-  candidates: [
-    { index: 0, content: { role: 'model', parts: [{ text }] }, ...(isLast && { finishReason: 'STOP' }) },
-  ],
+  candidates: [{ index: 0, content: { role: 'model', parts: [{ text }] }, ...(isLast && { finishReason: 'STOP' }) }],
   modelVersion: 'm-1',
   ...(bill !== undefined && {
     usageMetadata: {

@@ -30,6 +30,7 @@ export function openInteractions({ config, clock, random, logger }: AppDeps, dat
     store: sqlInteractionStore,
     database,
     clock,
+    logger,
     retentionMs: retention_days * DAY_MS,
     bodyRetentionMs: body_retention_days * DAY_MS,
   })

@@ -3,6 +3,7 @@ import { limits } from '../../contract/limits.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { WriteTx } from '../../contract/tx.ts'
 import type { Clock } from '../../kernel/clock.ts'
+import type { Logger } from '../../kernel/logger.ts'
 import type { InteractionStore } from './ports.ts'
 import { firstIdAt } from './rules.ts'
 
@@ -10,6 +11,7 @@ export type PruningDeps = Readonly<{
   store: Pick<InteractionStore, 'pruneInteractions' | 'pruneBodies' | 'tenants'>
   database: Pick<Database, 'read' | 'write'>
   clock: Clock
+  logger: Logger
   retentionMs: number
   bodyRetentionMs: number
 }>
@@ -17,9 +19,9 @@ export type PruningDeps = Readonly<{
 type Prune = (tx: WriteTx, tenant: TenantId, beforeId: string, limit: number) => Promise<number>
 
 /** Removes what is older than it is kept, in small transactions, so that others get their turn in between. */
-export function createPruning({ store, database, clock, retentionMs, bodyRetentionMs }: PruningDeps) {
-  async function pruneAll(tenant: TenantId, prune: Prune, keptMs: number): Promise<void> {
-    const beforeId = firstIdAt(clock.nowMs() - keptMs)
+export function createPruning({ store, database, clock, logger, retentionMs, bodyRetentionMs }: PruningDeps) {
+  async function pruneAll(tenant: TenantId, prune: Prune, retainedMs: number): Promise<void> {
+    const beforeId = firstIdAt(clock.nowMs() - retainedMs)
     const most = limits.interactionPruneMax
     for (;;) {
       const removed = await database.write(tenant, (tx) => prune(tx, tenant, beforeId, most))
@@ -30,8 +32,12 @@ export function createPruning({ store, database, clock, retentionMs, bodyRetenti
   return {
     async run(): Promise<void> {
       for (const tenant of await store.tenants(database.read)) {
-        await pruneAll(tenant, store.pruneBodies, Math.min(bodyRetentionMs, retentionMs))
-        await pruneAll(tenant, store.pruneInteractions, retentionMs)
+        try {
+          await pruneAll(tenant, store.pruneBodies, Math.min(bodyRetentionMs, retentionMs))
+          await pruneAll(tenant, store.pruneInteractions, retentionMs)
+        } catch (error) {
+          logger.warn('old interactions could not be removed', { tenant, cause: String(error) })
+        }
       }
     },
   }

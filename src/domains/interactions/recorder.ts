@@ -4,7 +4,7 @@ import { limits } from '../../contract/limits.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { InteractionStore, NewInteraction, StoredBodies, StoredInteraction } from './ports.ts'
-import { type BodySetting, interactionId, keptBodies } from './rules.ts'
+import { type BodySetting, interactionId, retainedBodies } from './rules.ts'
 
 export type RecorderDeps = Readonly<{
   store: Pick<InteractionStore, 'insertInteractions'>
@@ -55,17 +55,17 @@ export function createInteractionRecorder(deps: RecorderDeps): InteractionRecord
     const added = open.get(tenant)
     pendingCount++
     pendingChars += charsOf(made.bodies)
-    const hasRoom = (): boolean =>
+    const hasSpace = (): boolean =>
       pendingCount < limits.readRecordsPendingMax && pendingChars < limits.interactionBodiesPendingMax
     if (added === undefined) {
       const waits = gather(tenant, made)
-      return hasRoom() ? waits : database.flush()
+      return hasSpace() ? waits : database.flush()
     }
     const isFull = added.push(made) >= limits.readRecordsBatchMax
     if (isFull) open.delete(tenant)
-    if (!isFull && hasRoom()) return undefined
+    if (!isFull && hasSpace()) return undefined
     const written = database.flush()
-    return hasRoom() ? undefined : written
+    return hasSpace() ? undefined : written
   }
 
   return {
@@ -75,10 +75,10 @@ export function createInteractionRecorder(deps: RecorderDeps): InteractionRecord
       const { tenant } = interaction
       const stored = { ...interaction, id: interactionId(interaction.startedAtMs, deps.bootId, count++) }
       deps.noteTaken?.(stored)
-      const kept = keptBodies(bodies, deps.bodies, (text) => deps.redact(tenant, text))
-      const room = put(tenant, { interaction: stored, bodies: kept })
-      if (room === undefined) return
-      const settled: Promise<void> = room
+      const retained = retainedBodies(bodies, deps.bodies, (text) => deps.redact(tenant, text))
+      const space = put(tenant, { interaction: stored, bodies: retained })
+      if (space === undefined) return
+      const settled: Promise<void> = space
         .catch((error: unknown) => logger.error('a request to a model is not recorded', { cause: String(error) }))
         .then(() => {
           if (waiting === settled) waiting = undefined

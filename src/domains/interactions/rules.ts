@@ -25,7 +25,7 @@ export type BodySetting = (typeof bodySettings)[number]
 type Redact = (text: string) => string
 
 /** What is kept of the bodies. Redacting comes before cutting, so that half a secret is never left. */
-export function keptBodies(
+export function retainedBodies(
   { request, answer }: InteractionBodies,
   setting: BodySetting,
   redact: Redact,
@@ -33,17 +33,17 @@ export function keptBodies(
   if (setting === 'none') return undefined
   const isRedacted = setting === 'redacted'
   let isWhole = true
-  const kept = (body: Buffer | undefined): string | null => {
+  const retained = (body: Buffer | undefined): string | null => {
     if (body === undefined) return null
     // What is far too long is cut first, or redacting it would hold up the others.
     const text = body.subarray(0, limits.interactionBodyReadMax).toString('utf8')
-    const shown = isRedacted ? withoutCredentials(redact(text)) : text
+    const displayed = isRedacted ? withoutCredentials(redact(text)) : text
     const isCut = body.length > limits.interactionBodyReadMax
-    if (isCut || shown.length > limits.interactionBodyCharsMax) isWhole = false
+    if (isCut || displayed.length > limits.interactionBodyCharsMax) isWhole = false
     // PostgreSQL stores no character of the number 0.
-    return shown.slice(0, limits.interactionBodyCharsMax).replaceAll('\u0000', '\ufffd').toWellFormed()
+    return displayed.slice(0, limits.interactionBodyCharsMax).replaceAll('\u0000', '\ufffd').toWellFormed()
   }
-  return { request: kept(request), answer: kept(answer), isWhole, isRedacted }
+  return { request: retained(request), answer: retained(answer), isWhole, isRedacted }
 }
 
 const REDACTED = '***'

@@ -5,7 +5,13 @@ import { isPermitted } from '../../contract/permissions.ts'
 import { identityOf, type Principal } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
-import type { InteractionFilter, InteractionStore, InteractionTotals, StoredBodies, StoredInteraction } from './ports.ts'
+import type {
+  InteractionFilter,
+  InteractionStore,
+  InteractionTotals,
+  StoredBodies,
+  StoredInteraction,
+} from './ports.ts'
 import { firstIdAt } from './rules.ts'
 
 /** Agents and proxies by id or name, as the caller sees them; undefined for what is not there, or not for the caller to see. */
@@ -92,10 +98,10 @@ export function createInteractionService({ store, profiles, settled }: Interacti
       const isEarlier = cursor !== undefined && (filter.beforeId === undefined || cursor < filter.beforeId)
       const page = isEarlier ? { ...filter, beforeId: cursor } : filter
       const found = await store.listInteractions(call.read, tenant, page, query.limit + 1)
-      const shown = found.slice(0, query.limit)
+      const displayed = found.slice(0, query.limit)
       return {
-        interactions: shown.map(summaryOf),
-        next_cursor: found.length > query.limit ? shown.at(-1)!.id : null,
+        interactions: displayed.map(summaryOf),
+        next_cursor: found.length > query.limit ? displayed.at(-1)!.id : null,
         ...(query.totals && { totals: totalsView(await store.sumInteractions(call.read, tenant, filter)) }),
       }
     },

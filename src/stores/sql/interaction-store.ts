@@ -153,7 +153,10 @@ const list = statementFamily<Args, Row>(
         .limit(arg('most') as number),
   usualShapes,
 )
-type SumRow = Record<'count' | 'input' | 'output' | 'cacheRead' | 'cacheWrite' | 'reasoning' | 'cost' | 'priced', unknown>
+type SumRow = Record<
+  'count' | 'input' | 'output' | 'cacheRead' | 'cacheWrite' | 'reasoning' | 'cost' | 'priced',
+  unknown
+>
 const sum = statementFamily<Args, SumRow>(
   'interaction-store.sum',
   (shape): Builder<Args, SumRow> =>
@@ -271,8 +274,20 @@ type Facts = Omit<
 >
 
 function toRow(tenant: TenantId, interaction: StoredInteraction): Row {
-  const { id, owner, source, agentId, proxyId, runId, provider, outcome, tokens, costMicrodollars, startedAtMs, ...rest } =
-    interaction
+  const {
+    id,
+    owner,
+    source,
+    agentId,
+    proxyId,
+    runId,
+    provider,
+    outcome,
+    tokens,
+    costMicrodollars,
+    startedAtMs,
+    ...rest
+  } = interaction
   const { tenant: _, ...facts } = rest
   return {
     tenant,

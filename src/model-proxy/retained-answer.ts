@@ -1,7 +1,7 @@
 import { limits } from '../contract/limits.ts'
 
 /** The beginning of an answer, as it came: as much as is ever looked at. */
-export class KeptAnswer {
+export class RetainedAnswer {
   readonly #parts: Buffer[] = []
   #bytes = 0
 
