@@ -105,6 +105,7 @@ type ReadyApp = Readonly<{
   /** Absent in mode MINIMAL. */
   usageLimits: UsageLimits | undefined
   interactions: InteractionRecorder | undefined
+  guardrails: Guardrails | undefined
   /** Rejects with ERR_LOG_INVALID for a tenant whose log is halted. */
   requireSoundLog(tenant: TenantId): void | Promise<void>
   /** What server_health answers, for probes that are not calls. */
@@ -205,6 +206,7 @@ async function openMinimal(deps: CoreDeps, { catalog, views, skills }: CoreParts
     haltedLogs: () => [],
     usageLimits: undefined,
     interactions: undefined,
+    guardrails: undefined,
     requireSoundLog: () => {},
     health: () => server.health({ nowMs: clock.nowMs() }),
     presence: everPresent,
@@ -296,8 +298,7 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
     people: people.gate,
     verifierKey: logIdentity.signer.verifierKey,
     haltedLogs: guard.problems,
-    usageLimits: accounting,
-    interactions: recorder,
+    ...{ usageLimits: accounting, interactions: recorder, guardrails },
     requireSoundLog: guard.requireSound,
     health: () => server.health({ nowMs: clock.nowMs() }),
     presence: { watch: ownerWatch.watch, onRevoked: ownerWatch.onSignedOut },

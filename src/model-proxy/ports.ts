@@ -74,7 +74,7 @@ export type FinishedRequest = Readonly<{
   firstByteMs: number | null
   labels: InteractionLabels
   traceParent: TraceParent | undefined
-  /** What policies said about it. */
+  /** What rules said of the results in the request and of the calls in its answer. */
   decisions: readonly Decision[]
   /** As it was sent on; undefined where there is none. */
   requestBody: Buffer | undefined

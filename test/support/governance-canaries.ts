@@ -73,7 +73,14 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
     insert('context_trust', { tenant, context: 'session:canary-context', cause, since: 1 })
     const labels = JSON.stringify({ labels: { session: 'secret-label' }, decisions: [], teams: [] })
     insert('interactions', {
-      ...{ tenant, id: 'ixzcanary', started_at: 1, owner: 'key:secret-agent', source: 'proxy', session: 'secret-label' },
+      ...{
+        tenant,
+        id: 'ixzcanary',
+        started_at: 1,
+        owner: 'key:secret-agent',
+        source: 'proxy',
+        session: 'secret-label',
+      },
       ...{ provider: 'p', model: 'secret-model', outcome: 'ok', proxy_id: proxy.id, facts: labels },
     })
     insert('interaction_bodies', {

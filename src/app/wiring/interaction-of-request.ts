@@ -42,7 +42,7 @@ export function interactionOfRequest(request: FinishedRequest): Interaction {
     durationMs: request.durationMs,
     requestBytes: request.requestBody?.length ?? 0,
     answerBytes: request.answerBytes,
-    decisions: request.decisions,
+    decisions: request.decisions.slice(0, limits.interactionDecisionsMax),
     labels: request.labels,
     ...(traceParent !== undefined && { traceParent }),
   }

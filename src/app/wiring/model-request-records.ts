@@ -52,7 +52,7 @@ function entryOf(request: FinishedRequest, callId: string): CallEntry {
     inputDigest: isDigested ? `sha256:${sha256Hex(requestBody ?? '')}` : 'unread',
     outcome: outcomes[request.status],
     durationMs: request.durationMs,
-    decisions: request.decisions,
+    decisions: request.decisions.slice(0, limits.interactionDecisionsMax),
     effects: [],
     content: {
       input: {
