@@ -270,20 +270,7 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
   const opened = { database, directory, ownerWatch, owners }
   const wings = await openWings(
     deps,
-    {
-      ...parts,
-      ...search,
-      people,
-      ...opened,
-      disk,
-      invoker,
-      models,
-      policies,
-      server,
-      accounting,
-      guardrails,
-      recorder,
-    },
+    { ...parts, ...search, people, ...opened, ...usage, disk, invoker, models, policies, server, guardrails },
     (added) => Object.assign(services, added),
   )
   // What is wrong with a log is said at the start.
