@@ -434,7 +434,10 @@ CREATE TABLE context_trust (
   tenant TEXT NOT NULL, context TEXT NOT NULL, cause TEXT NOT NULL, since INTEGER NOT NULL,
   PRIMARY KEY (tenant, context));
 
--- 33 interactions with models
+-- 33 tools of servers that answer by tasks
+ALTER TABLE mcp_tools ADD COLUMN task_support TEXT;
+
+-- 34 interactions with models
 CREATE TABLE interactions (
   tenant TEXT NOT NULL, id TEXT NOT NULL, started_at INTEGER NOT NULL, owner TEXT NOT NULL, source TEXT NOT NULL,
   agent_id TEXT, proxy_id TEXT, run_id TEXT, session TEXT, provider TEXT NOT NULL, model TEXT, outcome TEXT NOT NULL,
@@ -840,7 +843,10 @@ CREATE TABLE context_trust (
   tenant TEXT NOT NULL, context TEXT NOT NULL, cause TEXT NOT NULL, since BIGINT NOT NULL,
   PRIMARY KEY (tenant, context));
 
--- 33 interactions with models
+-- 33 tools of servers that answer by tasks
+ALTER TABLE mcp_tools ADD COLUMN task_support TEXT;
+
+-- 34 interactions with models
 CREATE TABLE interactions (
   tenant TEXT NOT NULL, id TEXT NOT NULL, started_at BIGINT NOT NULL, owner TEXT NOT NULL, source TEXT NOT NULL,
   agent_id TEXT, proxy_id TEXT, run_id TEXT, session TEXT, provider TEXT NOT NULL, model TEXT, outcome TEXT NOT NULL,

@@ -1,5 +1,5 @@
 import { fieldsOf, textOf } from '../protocols/protocol.ts'
-import { answerOf, dataEvent, dataOf, inOrder, readArguments, whenKnown } from './events.ts'
+import { answerOf, dataEvent, inOrder, readArguments, whenKnown } from './events.ts'
 import type { CallJudge, EventJudge, Fields, HistoryResult, JudgedFormat, ModelCall, MutableFields } from './ports.ts'
 
 /** OpenAI's Chat Completions, and servers that speak the same. */
@@ -139,8 +139,8 @@ function chatEvents(judge: CallJudge): EventJudge {
     return judged instanceof Promise ? judged.then(flush) : flush()
   }
 
-  function take(bytes: Buffer, out: Buffer[]): void | Promise<void> {
-    const data = fieldsOf(dataOf(bytes))
+  function take(bytes: Buffer, event: unknown, out: Buffer[]): void | Promise<void> {
+    const data = fieldsOf(event)
     if (data === undefined) {
       // The last line of a stream has no data: what was not finished until then never will be.
       const pending = held.length === 0 ? undefined : settle(out)
@@ -165,7 +165,6 @@ function chatEvents(judge: CallJudge): EventJudge {
 
   return {
     take,
-    finish: (out) => (held.length === 0 ? undefined : settle(out)),
     get isActive() {
       return held.length > 0
     },
