@@ -14,6 +14,7 @@ import { engine } from './rows/engine.ts'
 import { gatewayHop } from './rows/gateway-hop.ts'
 import { httpPing } from './rows/http-ping.ts'
 import { ledgerProofs } from './rows/ledger-proofs.ts'
+import { modelProxy } from './rows/model-proxy.ts'
 import { ping } from './rows/ping.ts'
 import { pingUnderLoad } from './rows/ping-under-load.ts'
 import { idleMemory, memoryGrowth, startUp } from './rows/process-cost.ts'
@@ -42,6 +43,7 @@ const sections: readonly Section[] = [
   engine,
   toolSearch,
   gatewayHop,
+  modelProxy,
 ]
 const temporaryFilesystem = 0x01021994
 
