@@ -17,6 +17,7 @@ import { ledgerProofs } from './rows/ledger-proofs.ts'
 import { modelProxy } from './rows/model-proxy.ts'
 import { ping } from './rows/ping.ts'
 import { pingUnderLoad } from './rows/ping-under-load.ts'
+import { policyEvaluation } from './rows/policies.ts'
 import { idleMemory, memoryGrowth, startUp } from './rows/process-cost.ts'
 import { sdkPath } from './rows/sdk-path.ts'
 import { taskList } from './rows/task-list.ts'
@@ -44,6 +45,7 @@ const sections: readonly Section[] = [
   toolSearch,
   gatewayHop,
   modelProxy,
+  policyEvaluation,
 ]
 const temporaryFilesystem = 0x01021994
 

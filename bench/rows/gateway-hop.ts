@@ -158,7 +158,13 @@ export const gatewayHop: Section = {
   async run(bench) {
     const contenders: Contender[] = []
     try {
-      for (const open of [async () => startOurs(await newDirectory(bench)), direct, () => mcpHub(bench), mcpProxy, supergateway]) {
+      for (const open of [
+        async () => startOurs(await newDirectory(bench)),
+        direct,
+        () => mcpHub(bench),
+        mcpProxy,
+        supergateway,
+      ]) {
         contenders.push(await open())
       }
       const [first, ...peers] = contenders as [Contender, ...Contender[]]

@@ -145,7 +145,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
         if (this.#isOver) return
         res.writeHead(this.#status, this.#headersToClient(translator === undefined && judged === bytes))
         this.#over(this.#status < 400 ? 'ok' : 'failed', bytes)
-        res.end(translator === undefined ? judged : translator.whole(this.#status, judged))
+        endWith(res, translator === undefined ? judged : translator.whole(this.#status, judged))
       }),
     )
   }
@@ -294,6 +294,13 @@ const REMOVED_TOOLS = 'x-castellan-removed-tools'
 const WHOLE_ID = /^\s*\{\s*"id"\s*:\s*"([^"]{1,256})"/
 const STREAMED_ID = /"response"\s*:\s*\{\s*"id"\s*:\s*"([^"]{1,256})"/
 const ID_WITHIN_BYTES = 4_096
+/** As a text, whose encoding keeps every byte, a short answer goes out in one write with its head. */
+function endWith(res: ServerResponse, answer: Buffer | string): void {
+  if (typeof answer === 'string' || answer.length > ONE_WRITE_BYTES_MAX) res.end(answer)
+  else res.end(answer.toString('latin1'), 'latin1')
+}
+const ONE_WRITE_BYTES_MAX = 16 * 1024
+
 const BYTES_PER_TOKEN = 4
 const SESSION_LABEL_CHARS_MAX = 128
 
