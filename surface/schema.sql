@@ -434,6 +434,9 @@ CREATE TABLE context_trust (
   tenant TEXT NOT NULL, context TEXT NOT NULL, cause TEXT NOT NULL, since INTEGER NOT NULL,
   PRIMARY KEY (tenant, context));
 
+-- 33 tools of servers that answer by tasks
+ALTER TABLE mcp_tools ADD COLUMN task_support TEXT;
+
 -- postgres
 
 -- 1 log
@@ -824,3 +827,6 @@ CREATE TABLE tool_policy_versions (tenant TEXT PRIMARY KEY, version BIGINT NOT N
 CREATE TABLE context_trust (
   tenant TEXT NOT NULL, context TEXT NOT NULL, cause TEXT NOT NULL, since BIGINT NOT NULL,
   PRIMARY KEY (tenant, context));
+
+-- 33 tools of servers that answer by tasks
+ALTER TABLE mcp_tools ADD COLUMN task_support TEXT;

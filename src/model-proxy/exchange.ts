@@ -94,12 +94,16 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (this.#hasLeft) controller.abort(clientClosed)
   }
 
-  onResponseStart(_: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
     if (status < 200 || this.#isOver) return
     this.#status = status
     this.#headers = headers
     const isTranslated = this.#input.translator !== undefined
     if (status < 300) this.#judge = this.#input.judged?.answer
+    if (this.#judge !== undefined && isEncoded(headers)) {
+      this.#fail(controller, notReadable(this.#input.route.upstream.name))
+      return
+    }
     if ((status < 300 && this.#format !== undefined) || isTranslated) {
       if (this.#format !== undefined && isEventStream(headers))
         this.#tap = new StreamTap(this.#format, this.#input.request.hidesUsage)
@@ -306,6 +310,19 @@ const SESSION_LABEL_CHARS_MAX = 128
 
 const complete = (said: PartialTokens | undefined): Tokens | undefined =>
   said === undefined ? undefined : { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, reasoning: 0, ...said }
+
+/** It was asked for as it is. */
+const isEncoded = (headers: IncomingHttpHeaders): boolean =>
+  (headers['content-encoding'] ?? 'identity').toLowerCase() !== 'identity'
+
+const notReadable = (provider: string): AppError =>
+  new AppError(
+    'ERR_MODEL_FAILED',
+    `The provider '${provider}' encoded its answer, so its calls of tools cannot be judged.`,
+    {
+      provider,
+    },
+  )
 
 const isEventStream = (headers: IncomingHttpHeaders): boolean =>
   String(headers['content-type']).startsWith('text/event-stream')

@@ -172,4 +172,8 @@ export const governanceMigrations: readonly Migration[] = [
         PRIMARY KEY (tenant, context))`,
     ],
   },
+  {
+    name: 'tools of servers that answer by tasks',
+    statements: ['ALTER TABLE mcp_tools ADD COLUMN task_support TEXT'],
+  },
 ]
