@@ -192,7 +192,10 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
       return
     }
     const closing = new AbortController()
-    res.once('close', () => closing.abort(new Error('the client went away')))
+    // After a whole answer nothing waits any more, and to abort costs more than all of the routing.
+    res.once('close', () => {
+      if (!res.writableFinished) closing.abort(new Error('the client went away'))
+    })
     const { signal } = closing
     const { body: parsed } = routed.request
     const { operation } = endpoint

@@ -99,12 +99,16 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (this.#hasLeft) controller.abort(clientClosed)
   }
 
-  onResponseStart(_: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
     if (status < 200 || this.#isOver) return
     this.#status = status
     this.#headers = headers
     const isTranslated = this.#input.translator !== undefined
     if (status < 300) this.#judge = this.#input.judged?.answer
+    if (this.#judge !== undefined && isEncoded(headers)) {
+      this.#fail(controller, notReadable(this.#input.route.upstream.name))
+      return
+    }
     if ((status < 300 && this.#format !== undefined) || isTranslated) {
       if (this.#format !== undefined && isEventStream(headers))
         this.#tap = new StreamTap(this.#format, this.#input.request.hidesUsage)
@@ -151,7 +155,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
         if (this.#isOver) return
         res.writeHead(this.#status, this.#headersToClient(translator === undefined && judged === bytes))
         this.#over(this.#status < 400 ? 'ok' : 'failed', bytes)
-        res.end(translator === undefined ? judged : translator.whole(this.#status, judged))
+        endWith(res, translator === undefined ? judged : translator.whole(this.#status, judged))
       }),
     )
   }
@@ -308,10 +312,30 @@ const REMOVED_TOOLS = 'x-castellan-removed-tools'
 const WHOLE_ID = /^\s*\{\s*"id"\s*:\s*"([^"]{1,256})"/
 const STREAMED_ID = /"response"\s*:\s*\{\s*"id"\s*:\s*"([^"]{1,256})"/
 const ID_WITHIN_BYTES = 4_096
+/** As a text, whose encoding keeps every byte, a short answer goes out in one write with its head. */
+function endWith(res: ServerResponse, answer: Buffer | string): void {
+  if (typeof answer === 'string' || answer.length > ONE_WRITE_BYTES_MAX) res.end(answer)
+  else res.end(answer.toString('latin1'), 'latin1')
+}
+const ONE_WRITE_BYTES_MAX = 16 * 1024
+
 const BYTES_PER_TOKEN = 4
 
 const complete = (said: PartialTokens | undefined): Tokens | undefined =>
   said === undefined ? undefined : { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, reasoning: 0, ...said }
+
+/** It was asked for as it is. */
+const isEncoded = (headers: IncomingHttpHeaders): boolean =>
+  (headers['content-encoding'] ?? 'identity').toLowerCase() !== 'identity'
+
+const notReadable = (provider: string): AppError =>
+  new AppError(
+    'ERR_MODEL_FAILED',
+    `The provider '${provider}' encoded its answer, so its calls of tools cannot be judged.`,
+    {
+      provider,
+    },
+  )
 
 const isEventStream = (headers: IncomingHttpHeaders): boolean =>
   String(headers['content-type']).startsWith('text/event-stream')
