@@ -5,11 +5,12 @@ import type { ModelAddresses } from '../../http/create-http-transport.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
 import { isProxyAddress } from '../../model-proxy/find-route.ts'
-import type { AuthMethod, Caller } from '../../model-proxy/ports.ts'
+import type { AuthMethod, Caller, FinishedRequest } from '../../model-proxy/ports.ts'
 import { sqlLogStore } from '../../stores/sql/log-store.ts'
 import { createReadRecords } from '../../tools/runtime/read-records.ts'
 import type { App } from '../build-app.ts'
 import type { Config } from '../config.ts'
+import { interactionOfRequest } from './interaction-of-request.ts'
 import { createModelRequestRecords } from './model-request-records.ts'
 import { reservedProviderNames, upstreamsOf } from './model-upstreams.ts'
 import { providersOf } from './open-models.ts'
@@ -41,13 +42,8 @@ export function openModelProxy({
         import('../../model-proxy/prices.ts'),
         app.ready,
       ])
-      const { modelAccess, database, requireSoundLog, usageLimits, guardrails } = ready
-      if (
-        modelAccess === undefined ||
-        database === undefined ||
-        usageLimits === undefined ||
-        guardrails === undefined
-      ) {
+      const { modelAccess, database, requireSoundLog, usageLimits, guardrails, interactions } = ready
+      if (!modelAccess || !database || !usageLimits || !guardrails || !interactions) {
         throw new AppError('ERR_ROUTE_NOT_FOUND', 'Models cannot be reached through this server in its present mode.')
       }
       const { directory: proxies, virtualKeys } = await modelAccess()
@@ -72,11 +68,16 @@ export function openModelProxy({
           return principal instanceof Promise ? principal.then(callerOf) : callerOf(principal)
         },
         findProxy({ principal }, name) {
-          const pending = records.space() ?? requireSoundLog(principal.tenant)
+          const pending = records.space() ?? interactions.space() ?? requireSoundLog(principal.tenant)
           if (pending === undefined) return proxies.find(principal, name)
           return pending.then(() => requireSoundLog(principal.tenant)).then(() => proxies.find(principal, name))
         },
-        finished: records.add,
+        finished(request) {
+          records.add(request)
+          const bodies = { request: request.requestBody, answer: request.answerBody }
+          if (isOfModel(request)) interactions.add(interactionOfRequest(request), bodies)
+        },
+        keepsBodies: interactions.keepsBodies,
         judging: createJudging({
           tools: openToolJudge({
             guardrails,
@@ -108,6 +109,9 @@ export function openModelProxy({
     },
   }
 }
+
+/** Lists of models and counts of tokens ask no model. */
+const isOfModel = ({ operation }: FinishedRequest): boolean => operation !== 'models' && operation !== 'count_tokens'
 
 const methods: Readonly<Record<Principal['kind'], AuthMethod>> = {
   owner: 'local_owner',
