@@ -434,6 +434,10 @@ CREATE TABLE context_trust (
   tenant TEXT NOT NULL, context TEXT NOT NULL, cause TEXT NOT NULL, since INTEGER NOT NULL,
   PRIMARY KEY (tenant, context));
 
+-- 33 keys of users
+ALTER TABLE api_keys ADD COLUMN user_id TEXT;
+CREATE INDEX api_keys_by_user ON api_keys (tenant, user_id) WHERE user_id IS NOT NULL;
+
 -- postgres
 
 -- 1 log
@@ -824,3 +828,7 @@ CREATE TABLE tool_policy_versions (tenant TEXT PRIMARY KEY, version BIGINT NOT N
 CREATE TABLE context_trust (
   tenant TEXT NOT NULL, context TEXT NOT NULL, cause TEXT NOT NULL, since BIGINT NOT NULL,
   PRIMARY KEY (tenant, context));
+
+-- 33 keys of users
+ALTER TABLE api_keys ADD COLUMN user_id TEXT;
+CREATE INDEX api_keys_by_user ON api_keys (tenant, user_id) WHERE user_id IS NOT NULL;

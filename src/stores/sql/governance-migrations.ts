@@ -172,4 +172,11 @@ export const governanceMigrations: readonly Migration[] = [
         PRIMARY KEY (tenant, context))`,
     ],
   },
+  {
+    name: 'keys of users',
+    statements: [
+      'ALTER TABLE api_keys ADD COLUMN user_id TEXT',
+      'CREATE INDEX api_keys_by_user ON api_keys (tenant, user_id) WHERE user_id IS NOT NULL',
+    ],
+  },
 ]
