@@ -4,7 +4,6 @@ import { limits } from '../../contract/limits.ts'
 import { type Permission, rightsFrom } from '../../contract/permissions.ts'
 import {
   identityOf,
-  keyIdOf,
   type Principal,
   type Role,
   type TenantId,
@@ -75,8 +74,8 @@ export type IdentityService = Readonly<{
   /** `key` is an id, or the name of a live key. Revoking again changes nothing. */
   revokeKey(context: KeyWriting, input: Readonly<{ key: string; tenant?: string | undefined }>): Promise<KeyView>
   /**
-   * Ends the keys that a user created, or of them only those that could do more than the user still may. Answers their names. Whoever
-   * may take the rights of the user may do this.
+   * Ends the keys that a user created, or of them only those that could do more than the user still may. Answers their names.
+   * It asks for no permission: the caller is one that may take the rights of the user.
    */
   endKeysOfUser(
     context: KeyWriting,
@@ -128,9 +127,9 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
       const name = checkKeyName(input.name)
       const rights = checkRights(principal, input, await grantedBy(deps.roles, read, tenant, input.role))
       const expiresAtMs = checkExpiry(input, nowMs)
-      const creatorId = creatorKeyOf(principal)
-      const creator = creatorId === undefined ? undefined : await store.findKey(read, principal.tenant, creatorId)
-      if (creatorId !== undefined) checkCreatorKey(creator, expiresAtMs, nowMs)
+      const { keyId } = principal
+      const creator = keyId === undefined ? undefined : await store.findKey(read, principal.tenant, keyId)
+      if (keyId !== undefined) checkCreatorKey(creator, expiresAtMs, nowMs)
       if ((await store.findLiveKeyByName(read, tenant, name, nowMs)) !== undefined) {
         throw new AppError('ERR_ALREADY_EXISTS', 'name: a live key has this name; revoke it or choose another', {
           name,
@@ -202,10 +201,6 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
     },
   }
 }
-
-/** The key behind a caller. An agent that a key set going acts for that key. */
-const creatorKeyOf = (principal: Principal): string | undefined =>
-  principal.keyId ?? (principal.kind === 'agent' ? keyIdOf(identityOf(principal)) : undefined)
 
 function isLive({ noteExpired }: Pick<IdentityDeps, 'noteExpired'>, key: ApiKey, nowMs: number): boolean {
   const status = keyStatus(key, nowMs)

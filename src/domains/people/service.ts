@@ -185,7 +185,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
     return invited.filter((id) => known.has(id))
   }
 
-  /** The other links for the same person are of no use any more, and whoever finds one must not get in with it. */
+  /** The other links for the same person are of no use any more, and a finder of one must not get in with it. */
   async function noteAccepted(call: PeopleWriting, invitation: Invitation, userId: string): Promise<void> {
     const { tenant, email } = invitation
     call.record(invitationEffect('invitation_accepted', invitation, { user_id: userId }))
