@@ -434,7 +434,10 @@ CREATE TABLE context_trust (
   tenant TEXT NOT NULL, context TEXT NOT NULL, cause TEXT NOT NULL, since INTEGER NOT NULL,
   PRIMARY KEY (tenant, context));
 
--- 33 keys of users
+-- 33 tools of servers that answer by tasks
+ALTER TABLE mcp_tools ADD COLUMN task_support TEXT;
+
+-- 34 keys of users
 ALTER TABLE api_keys ADD COLUMN user_id TEXT;
 CREATE INDEX api_keys_by_user ON api_keys (tenant, user_id) WHERE user_id IS NOT NULL;
 
@@ -829,6 +832,9 @@ CREATE TABLE context_trust (
   tenant TEXT NOT NULL, context TEXT NOT NULL, cause TEXT NOT NULL, since BIGINT NOT NULL,
   PRIMARY KEY (tenant, context));
 
--- 33 keys of users
+-- 33 tools of servers that answer by tasks
+ALTER TABLE mcp_tools ADD COLUMN task_support TEXT;
+
+-- 34 keys of users
 ALTER TABLE api_keys ADD COLUMN user_id TEXT;
 CREATE INDEX api_keys_by_user ON api_keys (tenant, user_id) WHERE user_id IS NOT NULL;

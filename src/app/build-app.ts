@@ -101,9 +101,11 @@ type ReadyApp = Readonly<{
   verifierKey: string | undefined
   /** What is wrong with logs that are halted, for everybody who uses the state. */
   haltedLogs(): readonly string[]
-  /** Rejects with ERR_LOG_INVALID for a tenant whose log is halted. */
   /** Absent in mode MINIMAL. */
   usageLimits: UsageLimits | undefined
+  /** Absent in mode MINIMAL. */
+  guardrails: Guardrails | undefined
+  /** Rejects with ERR_LOG_INVALID for a tenant whose log is halted. */
   requireSoundLog(tenant: TenantId): void | Promise<void>
   /** What server_health answers, for probes that are not calls. */
   health(): ReturnType<ServerService['health']>
@@ -202,6 +204,7 @@ async function openMinimal(deps: CoreDeps, { catalog, views, skills }: CoreParts
     verifierKey: undefined,
     haltedLogs: () => [],
     usageLimits: undefined,
+    guardrails: undefined,
     requireSoundLog: () => {},
     health: () => server.health({ nowMs: clock.nowMs() }),
     presence: everPresent,
@@ -280,7 +283,7 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
     people: people.gate,
     verifierKey: logIdentity.signer.verifierKey,
     haltedLogs: guard.problems,
-    usageLimits: accounting,
+    ...{ usageLimits: accounting, guardrails },
     requireSoundLog: guard.requireSound,
     health: () => server.health({ nowMs: clock.nowMs() }),
     presence: { watch: ownerWatch.watch, onRevoked: ownerWatch.onSignedOut },

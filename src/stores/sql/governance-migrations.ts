@@ -173,6 +173,10 @@ export const governanceMigrations: readonly Migration[] = [
     ],
   },
   {
+    name: 'tools of servers that answer by tasks',
+    statements: ['ALTER TABLE mcp_tools ADD COLUMN task_support TEXT'],
+  },
+  {
     name: 'keys of users',
     statements: [
       'ALTER TABLE api_keys ADD COLUMN user_id TEXT',

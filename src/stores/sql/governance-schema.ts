@@ -139,6 +139,7 @@ export type McpToolTable = {
   input_schema: string
   output_schema: string | null
   annotations: string | null
+  task_support: string | null
   list_version: number
   removed_at: number | null
 }
