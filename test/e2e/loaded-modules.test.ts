@@ -32,7 +32,9 @@ async function loadedByCall(...args: readonly string[]): Promise<ReadonlySet<str
   })
   expect(run.stderr).toBe('')
   expect(run.code).toBe(0)
-  const parts = readFileSync(join(home, 'modules'), 'utf8').matchAll(/src\/.+\.(?:ts|json)|node_modules\/[^/]+|node:\w+/g)
+  const parts = readFileSync(join(home, 'modules'), 'utf8').matchAll(
+    /src\/.+\.(?:ts|json)|node_modules\/[^/]+|node:\w+/g,
+  )
   return new Set([...parts].map(([part]) => part))
 }
 
@@ -70,7 +72,8 @@ test('a call of a server that runs here loads what its socket takes', async () =
   await server.stop()
   expect(here).toContain('src/app/ownership/connect-owner.ts')
   // The list of all tools and the functions of crypto each take a fifth of what Node itself takes to start.
-  const costly = /^(node_modules|node:crypto|src\/(domains|stores|accounts|tools\/(?!runtime\/)|tools\/runtime\/prepared-tools\.json))/
+  const costly =
+    /^(node_modules|node:crypto|src\/(domains|stores|accounts|tools\/(?!runtime\/)|tools\/runtime\/prepared-tools\.json))/
   expect(here.filter((part) => costly.test(part))).toEqual([])
   expect(here.length).toBeLessThan(70)
 })
