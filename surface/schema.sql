@@ -452,6 +452,10 @@ CREATE TABLE token_usage (
   tenant TEXT NOT NULL, profile_id TEXT NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
   PRIMARY KEY (tenant, profile_id));
 
+-- 35 keys of users
+ALTER TABLE api_keys ADD COLUMN user_id TEXT;
+CREATE INDEX api_keys_by_user ON api_keys (tenant, user_id) WHERE user_id IS NOT NULL;
+
 -- postgres
 
 -- 1 log
@@ -860,3 +864,7 @@ CREATE TABLE interaction_bodies (
 CREATE TABLE token_usage (
   tenant TEXT NOT NULL, profile_id TEXT NOT NULL, input_tokens BIGINT NOT NULL, output_tokens BIGINT NOT NULL,
   PRIMARY KEY (tenant, profile_id));
+
+-- 35 keys of users
+ALTER TABLE api_keys ADD COLUMN user_id TEXT;
+CREATE INDEX api_keys_by_user ON api_keys (tenant, user_id) WHERE user_id IS NOT NULL;

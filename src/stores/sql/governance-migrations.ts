@@ -192,6 +192,7 @@ export const governanceMigrations: readonly Migration[] = [
       `CREATE TABLE token_usage (
         tenant TEXT NOT NULL, profile_id TEXT NOT NULL, input_tokens $integer NOT NULL, output_tokens $integer NOT NULL,
         PRIMARY KEY (tenant, profile_id))`,
+    ],
   },
   {
     name: 'keys of users',
