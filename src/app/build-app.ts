@@ -235,7 +235,7 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
   const ownerWatch = openOwnerWatch(deps, database, owners)
   const identity = openIdentity(deps, database, ownerWatch, time)
   const people = openPeople(deps, {
-    ...{ database, ownerWatch, logIdentity },
+    ...{ database, ownerWatch, logIdentity, identity },
     host: () => parts.transports().host,
     providerTokens: () => wings.providerTokens(),
   })

@@ -2,7 +2,15 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call, EffectRecord } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { type Permission, rightsFrom } from '../../contract/permissions.ts'
-import { type Principal, type Role, type TenantId, type Tier, tierAllows } from '../../contract/principal.ts'
+import {
+  identityOf,
+  type Principal,
+  type Role,
+  type TenantId,
+  type Tier,
+  tierAllows,
+  userIdOf,
+} from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
@@ -14,6 +22,7 @@ import {
   checkExpiry,
   checkKeyName,
   checkRights,
+  hasRightsOf,
   type KeyStatus,
   keyStatus,
   keyTenant,
@@ -64,6 +73,14 @@ export type IdentityService = Readonly<{
   ): Promise<Readonly<{ keys: readonly KeyView[]; truncated: boolean }>>
   /** `key` is an id, or the name of a live key. Revoking again changes nothing. */
   revokeKey(context: KeyWriting, input: Readonly<{ key: string; tenant?: string | undefined }>): Promise<KeyView>
+  /**
+   * Ends the keys that a user created, or of them only those that could do more than the user still may. Answers their names.
+   * It asks for no permission: the caller is one that may take the rights of the user.
+   */
+  endKeysOfUser(
+    context: KeyWriting,
+    input: Readonly<{ tenant: TenantId; userId: string; remaining?: Principal }>,
+  ): Promise<readonly string[]>
   /** Rejects with ERR_UNAUTHENTICATED, in the same words whatever is wrong with the token. */
   authenticate(token: string, nowMs: number): Promise<Principal>
   /** For what outlives the request in which a key was shown: its principal and its end, while it is live. */
@@ -98,6 +115,16 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
     noteUse: ({ tenant, id }, atMs) => deps.noteUse(tenant, id, atMs),
   })
 
+  async function end(call: KeyWriting, key: ApiKey): Promise<ApiKey> {
+    const { nowMs, write } = call
+    const isRevokedNow = await store.revokeKey(write, key.tenant, key.id, nowMs)
+    authenticator.forget(key.id, nowMs)
+    deps.noteRevoked(key.tenant, key.id)
+    if (!isRevokedNow) return key
+    call.record(revocationOf(key, call.principal))
+    return { ...key, revokedAtMs: nowMs }
+  }
+
   return {
     async createKey(call, input) {
       const { principal, nowMs, read, write } = call
@@ -106,9 +133,9 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
       const name = checkKeyName(input.name)
       const rights = checkRights(principal, input, await grantedBy(deps.roles, read, tenant, input.role))
       const expiresAtMs = checkExpiry(input, nowMs)
-      if (principal.keyId !== undefined) {
-        checkCreatorKey(await store.findKey(read, principal.tenant, principal.keyId), expiresAtMs, nowMs)
-      }
+      const { keyId } = principal
+      const creator = keyId === undefined ? undefined : await store.findKey(read, principal.tenant, keyId)
+      if (keyId !== undefined) checkCreatorKey(creator, expiresAtMs, nowMs)
       if ((await store.findLiveKeyByName(read, tenant, name, nowMs)) !== undefined) {
         throw new AppError('ERR_ALREADY_EXISTS', 'name: a live key has this name; revoke it or choose another', {
           name,
@@ -128,6 +155,8 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
         expiresAtMs,
         lastUsedAtMs: null,
         revokedAtMs: null,
+        // A key for another organisation is that organisation's, and not of the operator who made it.
+        userId: tenant === principal.tenant ? (userIdOf(identityOf(principal)) ?? creator?.userId ?? null) : null,
       }
       await store.insertKey(write, tenant, key)
       call.record(creationOf(key))
@@ -143,7 +172,7 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
     },
 
     async revokeKey(call, input) {
-      const { principal, nowMs, read, write } = call
+      const { principal, nowMs, read } = call
       requirePermission(principal, 'apiKey:delete')
       const tenant = keyTenant(principal, input.tenant)
       const key =
@@ -155,11 +184,18 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
           key: key.id,
         })
       }
-      const isRevokedNow = await store.revokeKey(write, tenant, key.id, nowMs)
-      authenticator.forget(key.id, nowMs)
-      deps.noteRevoked(tenant, key.id)
-      if (isRevokedNow) call.record(revocationOf(key, principal))
-      return viewOf(isRevokedNow ? { ...key, revokedAtMs: nowMs } : key, nowMs)
+      return viewOf(await end(call, key), nowMs)
+    },
+
+    async endKeysOfUser(call, { tenant, userId, remaining }) {
+      const ended: string[] = []
+      for (const key of await store.listKeysOfUser(call.read, tenant, userId)) {
+        const granted = await grantedBy(deps.roles, call.read, tenant, key.role)
+        if (remaining !== undefined && hasRightsOf(remaining, key, granted)) continue
+        await end(call, key)
+        ended.push(key.name)
+      }
+      return ended
     },
 
     async authenticate(token, nowMs) {
@@ -233,6 +269,7 @@ const creationOf = (key: ApiKey): EffectRecord => ({
     scopes: key.scopes,
     expires_at: time(key.expiresAtMs),
     created_by: key.createdBy,
+    ...(key.userId !== null && { user_id: key.userId }),
   },
 })
 

@@ -195,6 +195,13 @@ export const governanceMigrations: readonly Migration[] = [
     ],
   },
   {
+    name: 'keys of users',
+    statements: [
+      'ALTER TABLE api_keys ADD COLUMN user_id TEXT',
+      'CREATE INDEX api_keys_by_user ON api_keys (tenant, user_id) WHERE user_id IS NOT NULL',
+    ],
+  },
+  {
     name: 'virtual keys',
     statements: [
       `CREATE TABLE virtual_keys (
