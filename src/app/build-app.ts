@@ -140,14 +140,21 @@ export function buildApp(deps: AppDeps): App {
   const views = createToolViews({ catalog, clock })
   const open = config.mode === 'MINIMAL' ? openMinimal : openCore
   const opened = open({ ...deps, clock }, { catalog, views, skills, transports: () => ({ host, inFlight }) })
+  let core: Core | undefined
   // A failed start is told to everyone who waits; nobody waiting must not end the process.
-  opened.catch(() => {})
+  opened.then(
+    (made) => {
+      core = made
+    },
+    () => {},
+  )
   const presence = presenceOnce(opened.then((core) => core.presence))
   const inFlight = createInFlightCalls(presence)
   const host = createToolHost({
     views,
     mode: config.mode,
     callTool: opened.then((core) => core.callTool),
+    mayAskPerson: (tenant) => core?.mayAskPerson(tenant) === true,
   })
   let closing: Promise<void> | undefined
   return {
@@ -172,6 +179,8 @@ export function buildApp(deps: AppDeps): App {
 type Core = ReadyApp &
   Readonly<{
     callTool: CallTool
+    /** Whether a policy of the tenant may have a person approve a call. */
+    mayAskPerson(tenant: TenantId): boolean
     presence: Presence
     /** Resolves when the services are there that the toolset calls. */
     openFor(toolset: Toolset): Promise<void>
@@ -204,6 +213,7 @@ async function openMinimal(deps: CoreDeps, { catalog, views, skills }: CoreParts
     usageLimits: undefined,
     requireSoundLog: () => {},
     health: () => server.health({ nowMs: clock.nowMs() }),
+    mayAskPerson: () => false,
     presence: everPresent,
     openFor: async () => {},
     close: async () => {},
@@ -258,14 +268,13 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
     searchTools: search.toolSearch.search,
   }
   const invoker = createToolInvoker(views, config.mode, (principal) => owners.present(database.read, principal))
-  const { accounting } = usage
-  const inStore = { database, guard, disk, accounting, guardrails }
+  const inStore = { database, guard, disk, accounting: usage.accounting, guardrails }
   const pipeline = createPipeline(deps, catalog, views, policies, services, inStore)
   invoker.connect(pipeline.callTool)
   const opened = { database, directory, ownerWatch, owners }
   const wings = await openWings(
     deps,
-    { ...parts, ...search, people, ...opened, disk, invoker, models, policies, server, accounting, guardrails },
+    { ...parts, ...search, people, ...opened, ...inStore, invoker, models, policies, server },
     (added) => Object.assign(services, added),
   )
   // What is wrong with a log is said at the start.
@@ -280,9 +289,10 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
     people: people.gate,
     verifierKey: logIdentity.signer.verifierKey,
     haltedLogs: guard.problems,
-    usageLimits: accounting,
+    usageLimits: usage.accounting,
     requireSoundLog: guard.requireSound,
     health: () => server.health({ nowMs: clock.nowMs() }),
+    mayAskPerson: guardrails.engine.mayRequireApproval,
     presence: { watch: ownerWatch.watch, onRevoked: ownerWatch.onSignedOut },
     async close() {
       ownerWatch.close()

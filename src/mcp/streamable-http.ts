@@ -29,7 +29,7 @@ import {
   plainToolCall,
   tooMuch,
 } from './call-request.ts'
-import { envelopeAbilities, mayAsk } from './calling-client.ts'
+import { envelopeAbilities } from './calling-client.ts'
 import { exposureOfUrl } from './exposure.ts'
 import { serveHttpCall } from './http-call.ts'
 import { type HttpCaller, originOf, type ResolvedCaller, toolCaller } from './http-caller.ts'
@@ -252,7 +252,7 @@ export class StreamableHttp {
     if (headers['mcp-name'] !== call.name || call.name.startsWith('=?base64?')) return false
     if (!this.#deps.isModernEnvelope(body, call.meta)) return false
     if (declaresTasks(call.meta) && this.#deps.durationOf(call.name, call.args) !== 'short') return false
-    if (mayAsk(call.name) && envelopeAbilities(call.meta) !== undefined) return false
+    if (this.#deps.mayAsk(caller.principal, call.name) && envelopeAbilities(call.meta) !== undefined) return false
     const request = {
       call,
       caller: this.#statelessCaller(req, caller, envelopeClientName(call.meta)),
@@ -276,7 +276,7 @@ export class StreamableHttp {
     const session = this.#sessions.find(sessionId, caller.principal)
     const revision = session?.server.getNegotiatedProtocolVersion()
     if (session === undefined || revision === undefined) return false
-    if (mayAsk(call.name) && isInterested(session)) return false
+    if (this.#deps.mayAsk(caller.principal, call.name) && isInterested(session)) return false
     useCaller(session, caller)
     const { callsById, calls } = session
     const era = 'legacy' as const

@@ -19,6 +19,7 @@ export type GovernanceSchema = PeopleSchema & {
   tool_policies: ToolPolicyTable
   tool_policy_versions: ToolPolicyVersionTable
   context_trust: ContextTrustTable
+  approvals: ApprovalTable
 }
 
 export type SecretTable = {
@@ -202,3 +203,29 @@ export type ToolPolicyTable = {
 export type ToolPolicyVersionTable = { tenant: string; version: number }
 
 export type ContextTrustTable = { tenant: string; context: string; cause: string; since: number }
+
+export type ApprovalTable = {
+  tenant: string
+  id: string
+  tool_id: string
+  tool: string
+  arguments: string
+  is_masked: number
+  arguments_digest: string
+  reason: string
+  policy: string | null
+  requester: string
+  requested_by: string
+  context: string
+  started_from: string | null
+  call_id: string
+  run_id: string | null
+  wait_key: string | null
+  status: string
+  created_at: number
+  expires_at: number
+  answered_at: number | null
+  answered_by: string | null
+  note: string | null
+  used_at: number | null
+}
