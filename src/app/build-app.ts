@@ -101,9 +101,11 @@ type ReadyApp = Readonly<{
   verifierKey: string | undefined
   /** What is wrong with logs that are halted, for everybody who uses the state. */
   haltedLogs(): readonly string[]
-  /** Rejects with ERR_LOG_INVALID for a tenant whose log is halted. */
   /** Absent in mode MINIMAL. */
   usageLimits: UsageLimits | undefined
+  /** Absent in mode MINIMAL. */
+  guardrails: Guardrails | undefined
+  /** Rejects with ERR_LOG_INVALID for a tenant whose log is halted. */
   requireSoundLog(tenant: TenantId): void | Promise<void>
   /** What server_health answers, for probes that are not calls. */
   health(): ReturnType<ServerService['health']>
@@ -154,7 +156,7 @@ export function buildApp(deps: AppDeps): App {
     views,
     mode: config.mode,
     callTool: opened.then((core) => core.callTool),
-    mayAskPerson: (tenant) => core?.mayAskPerson(tenant) === true,
+    mayAskPerson: (tenant) => core?.guardrails?.engine.mayRequireApproval(tenant) === true,
   })
   let closing: Promise<void> | undefined
   return {
@@ -179,8 +181,6 @@ export function buildApp(deps: AppDeps): App {
 type Core = ReadyApp &
   Readonly<{
     callTool: CallTool
-    /** Whether a policy of the tenant may have a person approve a call. */
-    mayAskPerson(tenant: TenantId): boolean
     presence: Presence
     /** Resolves when the services are there that the toolset calls. */
     openFor(toolset: Toolset): Promise<void>
@@ -211,9 +211,9 @@ async function openMinimal(deps: CoreDeps, { catalog, views, skills }: CoreParts
     verifierKey: undefined,
     haltedLogs: () => [],
     usageLimits: undefined,
+    guardrails: undefined,
     requireSoundLog: () => {},
     health: () => server.health({ nowMs: clock.nowMs() }),
-    mayAskPerson: () => false,
     presence: everPresent,
     openFor: async () => {},
     close: async () => {},
@@ -289,10 +289,9 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
     people: people.gate,
     verifierKey: logIdentity.signer.verifierKey,
     haltedLogs: guard.problems,
-    usageLimits: usage.accounting,
+    ...{ usageLimits: usage.accounting, guardrails },
     requireSoundLog: guard.requireSound,
     health: () => server.health({ nowMs: clock.nowMs() }),
-    mayAskPerson: guardrails.engine.mayRequireApproval,
     presence: { watch: ownerWatch.watch, onRevoked: ownerWatch.onSignedOut },
     async close() {
       ownerWatch.close()

@@ -3,9 +3,15 @@ export const modelProxyLimits = {
   modelRequestBytesMax: 32 * 1024 * 1024,
   modelRequestDepthMax: 128,
   modelRequestValuesMax: 1_000_000,
-  /** An answer that comes as a whole, and one event of a stream. */
+  /** An answer that comes as a whole, and one event of a stream or what is held of it until a call is judged. */
   modelAnswerBytesMax: 64 * 1024 * 1024,
   modelEventBytesMax: 8 * 1024 * 1024,
+  /** What of the beginning of a conversation it is known by. */
+  conversationBeginningCharsMax: 32 * 1024,
+  /** Stored answers to which later requests may refer. */
+  responseChainsMax: 10_000,
+  /** The name of a tool in a decision, as a model wrote it. */
+  judgedToolCharsMax: 128,
   /** Connections to one upstream. More requests wait. */
   modelConnectionsMax: 512,
   modelConnectMs: 10_000,

@@ -11,8 +11,8 @@ export type BuiltInTrust = Readonly<{
 }>
 
 /**
- * A tool as policies see it. `id` is what a policy names: the id of a tool of another server, the name of one of ours. A tool
- * that a client brought along has none.
+ * A tool as policies see it. `id` is what a policy names: the id of a tool of another server, the name of one of ours, or
+ * `client:` and the name of one that a program brought along.
  */
 export type PolicyTool = Readonly<{
   id?: string

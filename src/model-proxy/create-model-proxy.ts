@@ -12,6 +12,9 @@ import { type Random, randomId } from '../kernel/random.ts'
 import type { InFlightCalls } from '../tools/runtime/in-flight-calls.ts'
 import { Exchange, type ExchangeInput } from './exchange.ts'
 import { findRoute, MODEL_ROUTER, type Route } from './find-route.ts'
+import type { Judging } from './judging/create-judging.ts'
+import { whenKnown } from './judging/events.ts'
+import type { JudgedRequest } from './judging/ports.ts'
 import { headersToUpstream } from './passed-headers.ts'
 import type { Caller, ModelProxyDeps, PresentedKeys, ProxyFacts, Upstream } from './ports.ts'
 import { presentedKeys } from './presented-keys.ts'
@@ -41,6 +44,8 @@ export type ModelProxyParts = ModelProxyDeps &
       res: ServerResponse,
       error: Readonly<{ status: number; headers: Readonly<Record<string, string>>; json: string }>,
     ): void
+    /** What rules say of tools in requests and answers. */
+    judging: Judging
     /** What requests cost, and may cost. */
     spending: SpendingDeps
     /** What the address over all providers lists, as `provider:model`. */
@@ -165,24 +170,39 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     const routed = prepared(asked, caller, body)
     const { upstream, endpoint } = routed.route
     const key = keyFor(upstream, presented)
-    const begin = (spending: Spending | undefined): void => {
+    const format = upstream.protocol.formatOf(endpoint.operation)
+    const begin = (
+      spending: Spending | undefined,
+      judged?: JudgedRequest | undefined,
+      request = routed.request,
+    ): void => {
       try {
         if (res.destroyed) throw new AppError('ERR_CANCELLED', 'The client went away.')
-        dispatch({ req, res, caller, proxy, startedMs, spending, ...routed }, routed.headers, key)
+        dispatch({ req, res, caller, proxy, startedMs, spending, ...routed, request, judged }, routed.headers, key)
       } catch (error) {
         spending?.settle(null, undefined)
         throw error
       }
     }
-    if (upstream.protocol.formatOf(endpoint.operation) === undefined) {
+    if (format === undefined) {
       begin(undefined)
       return
     }
     const closing = new AbortController()
     res.once('close', () => closing.abort(new Error('the client went away')))
-    const spending = reserveFor(deps.spending, upstream, { caller, proxy }, routed.request, closing.signal)
-    if (!(spending instanceof Promise)) begin(spending)
-    else spending.then(begin).catch((error: unknown) => refuse(req, res, asked, error))
+    const { signal } = closing
+    const { body: parsed } = routed.request
+    const { operation } = endpoint
+    const judging = deps.judging.begin({ caller, proxy, operation, headers: req.headers, body: parsed, signal })
+    const done = whenKnown(judging, (judged) => {
+      const request =
+        judged?.isChanged === true
+          ? prepareRequest(Buffer.from(JSON.stringify(parsed)), endpoint, format)
+          : routed.request
+      const spending = reserveFor(deps.spending, upstream, { caller, proxy }, request, signal)
+      return whenKnown(spending, (reserved) => begin(reserved, judged, request))
+    })
+    if (done instanceof Promise) done.catch((error: unknown) => refuse(req, res, asked, error))
   }
 
   function dispatch(input: Omit<ExchangeInput, 'startedAtMs'>, added: readonly string[], key: string | null): void {

@@ -4,6 +4,8 @@ import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Route } from './find-route.ts'
+import { whenKnown } from './judging/events.ts'
+import type { AnswerJudge, JudgedRequest } from './judging/ports.ts'
 import { headersToClient } from './passed-headers.ts'
 import type { Caller, FinishedRequest, ProxyFacts, Tokens } from './ports.ts'
 import type { AnswerFormat, Endpoint, PartialTokens } from './protocols/protocol.ts'
@@ -28,6 +30,8 @@ export type ExchangeInput = Readonly<{
   request: PreparedRequest
   /** Where the answer is to be in another format than that of the upstream. */
   translator?: AnswerTranslator | undefined
+  /** What rules said of the request, and what judges its answer. Absent where there is nothing to judge. */
+  judged?: JudgedRequest | undefined
   /** Known before the request is sent. */
   spending?: Spending | undefined
   startedAtMs: number
@@ -38,7 +42,8 @@ export type ExchangeInput = Readonly<{
  * One request under way to an upstream, and its answer on the way back.
  * 1. The status and headers of the upstream are those of the answer. Nothing is sent before they are there.
  * 2. A refusal of the upstream passes unchanged.
- * 3. A client that leaves ends the request upstream. What passed until then is accounted for.
+ * 3. Calls of tools in an answer wait until they are judged. Everything else passes at once.
+ * 4. A client that leaves ends the request upstream. What passed until then is accounted for.
  */
 export class Exchange implements Dispatcher.DispatchHandler {
   readonly #parts: ExchangeParts
@@ -49,6 +54,10 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #headers: IncomingHttpHeaders | undefined
   #tap: StreamTap | undefined
   #whole: Buffer[] | undefined
+  #judge: AnswerJudge | undefined
+  /** While something is being judged, what comes after it waits. */
+  #judging: Promise<void> | undefined
+  #responseId: string | undefined
   #answerBytes = 0
   #firstByteMs: number | null = null
   #hasLeft = false
@@ -90,6 +99,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#status = status
     this.#headers = headers
     const isTranslated = this.#input.translator !== undefined
+    if (status < 300) this.#judge = this.#input.judged?.answer
     if ((status < 300 && this.#format !== undefined) || isTranslated) {
       if (this.#format !== undefined && isEventStream(headers))
         this.#tap = new StreamTap(this.#format, this.#input.request.hidesUsage)
@@ -99,7 +109,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
       }
     }
     this.#input.res.on('drain', this.#onDrain)
-    this.#input.res.writeHead(status, headersToClient(headers, this.#tap === undefined))
+    this.#input.res.writeHead(status, this.#headersToClient(this.#tap === undefined))
     // The client sees at once that the answer has begun.
     if (this.#tap !== undefined) this.#input.res.flushHeaders()
   }
@@ -114,34 +124,93 @@ export class Exchange implements Dispatcher.DispatchHandler {
       return
     }
     const tap = this.#tap
+    if (tap !== undefined) this.#findId(chunk, STREAMED_ID)
     const passed = tap === undefined ? chunk : tap.take(chunk)
-    const { translator } = this.#input
-    const displayed = passed === undefined || translator === undefined ? passed : translator.take(passed)
-    if (tap !== undefined && tap.heldBytes > limits.modelEventBytesMax) {
-      this.#tooLarge(controller)
-      return
-    }
-    if (displayed !== undefined && !this.#input.res.write(displayed)) controller.pause()
+    if (passed !== undefined) this.#inTurn(controller, () => this.#forward(controller, passed))
+    const heldBytes = tap === undefined ? 0 : tap.heldBytes + (this.#judge?.heldBytes ?? 0)
+    if (heldBytes > limits.modelEventBytesMax) this.#tooLarge(controller)
   }
 
-  onResponseEnd(): void {
+  onResponseEnd(controller: Dispatcher.DispatchController): void {
     if (this.#isOver) return
-    const { res, translator } = this.#input
-    if (this.#whole !== undefined) {
-      const bytes = this.#whole.length === 1 ? this.#whole[0]! : Buffer.concat(this.#whole)
-      res.writeHead(this.#status, headersToClient(this.#headers!, translator === undefined))
-      this.#over(this.#status < 400 ? 'ok' : 'failed', bytes)
-      res.end(translator === undefined ? bytes : translator.whole(this.#status, bytes))
+    if (this.#whole === undefined) {
+      this.#inTurn(controller, () => this.#endStream(controller))
       return
     }
+    const { res, translator } = this.#input
+    const bytes = this.#whole.length === 1 ? this.#whole[0]! : Buffer.concat(this.#whole)
+    this.#findId(bytes, WHOLE_ID)
+    this.#inTurn(controller, () =>
+      whenKnown(this.#judge === undefined ? bytes : this.#judge.whole(bytes), (judged) => {
+        if (this.#isOver) return
+        res.writeHead(this.#status, this.#headersToClient(translator === undefined && judged === bytes))
+        this.#over(this.#status < 400 ? 'ok' : 'failed', bytes)
+        res.end(translator === undefined ? judged : translator.whole(this.#status, judged))
+      }),
+    )
+  }
+
+  #endStream(controller: Dispatcher.DispatchController): void | Promise<void> {
     const rest = this.#tap?.finish()
-    this.#over(this.#status < 400 ? 'ok' : 'failed')
-    if (translator !== undefined) {
-      const last = rest === undefined ? undefined : translator.take(rest)
-      if (last !== undefined) res.write(last)
-      res.end(translator.finish())
-    } else if (rest === undefined) res.end()
-    else res.end(rest)
+    const forwarded = rest === undefined ? undefined : this.#forward(controller, rest)
+    const finished = forwarded instanceof Promise ? forwarded.then(() => this.#judge?.finish()) : this.#judge?.finish()
+    return whenKnown(finished, (last) => {
+      if (this.#isOver) return
+      const { res, translator } = this.#input
+      if (last !== undefined) this.#write(controller, last)
+      this.#over(this.#status < 400 ? 'ok' : 'failed')
+      res.end(translator?.finish())
+    })
+  }
+
+  /** What passes of what came, once it is judged. */
+  #forward(controller: Dispatcher.DispatchController, bytes: Buffer): void | Promise<void> {
+    return whenKnown(this.#judge === undefined ? bytes : this.#judge.take(bytes), (judged) => {
+      if (judged !== undefined && !this.#isOver) this.#write(controller, judged)
+    })
+  }
+
+  #write(controller: Dispatcher.DispatchController, bytes: Buffer): void {
+    const { res, translator } = this.#input
+    const displayed = translator === undefined ? bytes : translator.take(bytes)
+    if (displayed !== undefined && !res.write(displayed)) controller.pause()
+  }
+
+  /** One after the other. The upstream pauses while something is waited for. */
+  #inTurn(controller: Dispatcher.DispatchController, work: () => void | Promise<void>): void {
+    const started = this.#judging === undefined ? work() : this.#judging.then(() => (this.#isOver ? undefined : work()))
+    if (!(started instanceof Promise)) return
+    controller.pause()
+    const settled: Promise<void> = started
+      .catch((error: unknown) => this.#fail(controller, error))
+      .then(() => {
+        if (this.#judging !== settled) return
+        this.#judging = undefined
+        if (!this.#input.res.writableNeedDrain) controller.resume()
+      })
+    this.#judging = settled
+  }
+
+  /** What cannot be judged does not pass. */
+  #fail(controller: Dispatcher.DispatchController, error: unknown): void {
+    if (this.#isOver) return
+    const { req, res, route } = this.#input
+    this.#over('cut_off')
+    controller.abort(error instanceof Error ? error : new Error(String(error)))
+    this.#parts.refuse(req, res, route, error)
+  }
+
+  #headersToClient(keepsLength: boolean): string[] {
+    const returned = headersToClient(this.#headers!, keepsLength)
+    const removed = this.#input.judged?.removed ?? []
+    return removed.length === 0 ? returned : [...returned, REMOVED_TOOLS, removed.join(', ')]
+  }
+
+  /** Of an answer that the provider stores. It stands at the beginning. */
+  #findId(bytes: Buffer, pattern: RegExp): void {
+    if (this.#responseId !== undefined || this.#input.judged?.answered === undefined) return
+    if (this.#answerBytes - bytes.length > ID_WITHIN_BYTES) return
+    this.#responseId = pattern.exec(bytes.toString('latin1', 0, ID_WITHIN_BYTES))?.[1]
   }
 
   onResponseError(_: Dispatcher.DispatchController | undefined, error: Error): void {
@@ -172,6 +241,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   #over(status: FinishedRequest['status'], answer?: Buffer): void {
     this.#isOver = true
+    if (this.#responseId !== undefined) this.#input.judged?.answered?.(this.#responseId)
     const { res, route, caller, proxy, request, req, startedAtMs, startedMs } = this.#input
     res.off('close', this.#onClosed)
     res.off('drain', this.#onDrain)
@@ -198,6 +268,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
       durationMs: this.#parts.clock.monotonicMs() - startedMs,
       firstByteMs: this.#firstByteMs,
       sessionLabel: labelOf(req.headers['x-castellan-session-id'] ?? req.headers['x-archestra-session-id']),
+      decisions: this.#input.judged?.decisions ?? [],
       requestBody: request.bytes,
       answerBytes: this.#answerBytes,
     })
@@ -219,6 +290,10 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 }
 
+const REMOVED_TOOLS = 'x-castellan-removed-tools'
+const WHOLE_ID = /^\s*\{\s*"id"\s*:\s*"([^"]{1,256})"/
+const STREAMED_ID = /"response"\s*:\s*\{\s*"id"\s*:\s*"([^"]{1,256})"/
+const ID_WITHIN_BYTES = 4_096
 const BYTES_PER_TOKEN = 4
 const SESSION_LABEL_CHARS_MAX = 128
 

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import type { Decision } from '../contract/decision.ts'
 import type { Principal, TenantId } from '../contract/principal.ts'
 import type { Protocol } from './protocols/protocol.ts'
 
@@ -73,6 +74,8 @@ export type FinishedRequest = Readonly<{
   durationMs: number
   firstByteMs: number | null
   sessionLabel: string | null
+  /** What rules said of the results in the request and of the calls in its answer. */
+  decisions: readonly Decision[]
   /** As it was sent on; undefined where there is none. */
   requestBody: Buffer | undefined
   answerBytes: number

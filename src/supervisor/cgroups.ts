@@ -25,6 +25,8 @@ export type ControlGroup = Readonly<{
   cpuThrottledCount(): Promise<number | null>
   /** How often a limit has stopped something in it. */
   hits(): LimitHits
+  /** Processes and threads in it; 0 where they are not counted. */
+  processCount(): number
   /** Stops every process in it where it is; answers false when there is no freezer. */
   freeze(): Promise<boolean>
   thaw(): Promise<void>
@@ -84,6 +86,7 @@ async function openVersion1(folders: ReadonlyMap<string, string>, name: string):
       memory: readCount(at.get('memory'), 'memory.oom_control', 'oom_kill'),
       processes: readCount(at.get('pids'), 'pids.events', 'max'),
     }),
+    processCount: () => readProcessCount(at.get('pids')),
     async freeze() {
       if (freezer === undefined) return false
       const state = join(freezer, 'freezer.state')
@@ -121,6 +124,7 @@ async function openVersion2(parent: string, name: string): Promise<ControlGroup>
       memory: readCount(folder, 'memory.events', 'oom_kill'),
       processes: readCount(folder, 'pids.events', 'max'),
     }),
+    processCount: () => readProcessCount(folder),
     async freeze() {
       await writeFile(join(folder, 'cgroup.freeze'), '1')
       await frozenOrThawed(
@@ -184,6 +188,15 @@ function readCount(folder: string | undefined, name: string, word: string): numb
   if (folder === undefined) return 0
   try {
     return Number(new RegExp(`^${word} (\\d+)$`, 'm').exec(readFileSync(join(folder, name), 'utf8'))?.[1] ?? 0)
+  } catch {
+    return 0
+  }
+}
+
+function readProcessCount(folder: string | undefined): number {
+  if (folder === undefined) return 0
+  try {
+    return Number(readFileSync(join(folder, 'pids.current'), 'utf8'))
   } catch {
     return 0
   }

@@ -2,6 +2,7 @@ import { systemClock } from '../kernel/clock.ts'
 import { type ControlGroup, cannotFreeze, FREEZE_MS_MAX } from './cgroups.ts'
 import { processesOf, signalProcess } from './processes.ts'
 
+const SIGKILL = 9
 const SIGSTOP = 19
 const SIGCONT = 18
 
@@ -29,4 +30,11 @@ export async function freezeProcesses(group: ControlGroup, initPid: number): Pro
     }
     await new Promise((resolve) => setImmediate(resolve))
   }
+}
+
+/** Ends everything in a workspace but its first process, however fast it multiplies: what is frozen makes no more of itself. */
+export async function killProcesses(group: ControlGroup, initPid: number): Promise<void> {
+  const thaw = await freezeProcesses(group, initPid)
+  for (const { pid } of processesOf(initPid)) signalProcess(pid, SIGKILL)
+  await thaw()
 }

@@ -23,11 +23,18 @@ type LimitWatchDeps = Readonly<{
   hasMemoryLimit: boolean
   memoryFile: string
   log: WorkspaceLog
+  /** Kills every process that a command of the workspace has started. */
+  killProcesses(): Promise<void>
 }>
 
 const REFRESH_MS = 1_000
+/** A program that lacks processes gives up long before; what is refused this often between two refreshes is a fork bomb. */
+const BOMB_REFUSALS = 1_000
 
-/** Memory use is told anew while commands run; the kernel shows a workspace only the whole machine's. */
+/**
+ * Memory use is told anew while commands run; the kernel shows a workspace only the whole machine's. A fork bomb is ended,
+ * because its attempts alone, each of which the kernel refuses, keep the machine from everybody else.
+ */
 export function createLimitWatch(deps: LimitWatchDeps): LimitWatch {
   const { group, log } = deps
   let { resources } = deps
@@ -36,10 +43,20 @@ export function createLimitWatch(deps: LimitWatchDeps): LimitWatch {
   let told: LimitHits = group.hits()
   let underWay = 0
   let timer: NodeJS.Timeout | undefined
+  /** How many processes there are without any command. */
+  let idleCount = 0
   if (memoryFile !== undefined) writeFileSync(memoryFile, memoryText(limitBytes(), 0), { mode: 0o644 })
 
   async function refresh(): Promise<void> {
-    tell()
+    const refusedBefore = told.processes
+    const refused = tell().processes - refusedBefore
+    if (refused >= BOMB_REFUSALS) {
+      log.error('processes: a fork bomb; everything that runs in the workspace is killed')
+      await deps.killProcesses()
+    } else if (underWay === 0 && group.processCount() <= idleCount) {
+      clearInterval(timer)
+      timer = undefined
+    }
     if (memoryFile === undefined) return
     const used = (await group.memoryUsedBytes()) ?? 0
     // In place and of one length: a process that reads meanwhile reads a whole one.
@@ -66,16 +83,15 @@ export function createLimitWatch(deps: LimitWatchDeps): LimitWatch {
     hits: tell,
     begin() {
       const before = tell()
+      if (timer === undefined) {
+        idleCount = group.processCount()
+        timer = setInterval(soon, REFRESH_MS)
+      }
       underWay += 1
       soon()
-      timer ??= setInterval(soon, REFRESH_MS)
       return () => {
         underWay -= 1
-        if (underWay === 0) {
-          clearInterval(timer)
-          timer = undefined
-          soon()
-        }
+        if (underWay === 0) soon()
         const after = tell()
         return (['memory', 'processes'] as const).filter((name) => after[name] > before[name])
       }

@@ -22,7 +22,7 @@ import { openCutWrites } from './cut-writes.ts'
 import type { EgressBroker } from './egress-broker.ts'
 import { createEntryGate, type EntryGate } from './entry-gate.ts'
 import type { Fifos } from './fifos.ts'
-import { freezeProcesses } from './freeze.ts'
+import { freezeProcesses, killProcesses } from './freeze.ts'
 import { hostMount } from './host-mounts.ts'
 import { createImageUses } from './image-uses.ts'
 import type { Images } from './images/index.ts'
@@ -77,7 +77,7 @@ type Live = Readonly<{
   resize(resources: Resources): void
 }>
 
-const PROCESSES_MAX = 2_048
+const PROCESSES_MAX = 1_024
 const FILES_MAX = 65_536
 const O_PATH = 0o10000000
 
@@ -184,6 +184,7 @@ export async function createRegistry(deps: RegistryDeps) {
       hasMemoryLimit: deps.hasMemoryLimits,
       memoryFile: join(deps.displayedFiles, `${spec.id}.meminfo`),
       log: logs.of(spec.id),
+      killProcesses: async () => initProcess && killProcesses(slot.group, initProcess.initPid),
     })
     let initProcess: InitProcess | undefined
     try {

@@ -88,8 +88,11 @@ describe('exec', () => {
     expect(after).toMatchObject({ stdout: 'again\n', exit_code: 0 })
     const info = await app.ask<{ process_refusals: number }>('workspace_info', { workspace_id: 'bombed' })
     expect(info.process_refusals).toBeGreaterThan(0)
-    const logs = await app.ask('workspace_logs', { workspace_id: 'bombed' })
-    expect(logs['console']).toContain('processes')
+    const logs = async () => (await app.ask('workspace_logs', { workspace_id: 'bombed' }))['console']
+    await expect.poll(logs, { timeout: 60_000 }).toContain('processes: a fork bomb')
+    const left = async () =>
+      (await app.ask('exec', { workspace_id: 'bombed', command: 'ls -d /proc/[0-9]* | wc -l' }))['stdout']
+    await expect.poll(async () => Number(await left()), { timeout: 60_000 }).toBeLessThan(20)
     await app.ask('workspace_destroy', { workspace_id: 'bombed' })
   })
 

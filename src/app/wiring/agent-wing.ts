@@ -76,14 +76,7 @@ export function openAgentWing(deps: AppDeps, parts: AgentWingParts): AgentWing {
   const { registry } = agents
   const imageOf = agents.runtimes.resolve
   const executions = openExecutions(deps, {
-    engine,
-    database,
-    agents: registry,
-    models,
-    imageOf,
-    invoker,
-    approvals,
-    policies,
+    ...{ engine, database, agents: registry, models, imageOf, invoker, approvals, policies },
     workspaces: opened.service,
     snapshots: opened.service,
   })

@@ -50,7 +50,7 @@ function entryOf(request: FinishedRequest, callId: string): CallEntry {
     inputDigest: isDigested ? `sha256:${sha256Hex(requestBody ?? '')}` : 'unread',
     outcome: outcomes[request.status],
     durationMs: request.durationMs,
-    decisions: [],
+    decisions: request.decisions.slice(0, DECISIONS_MAX),
     effects: [],
     content: {
       input: {
@@ -85,5 +85,7 @@ function entryOf(request: FinishedRequest, callId: string): CallEntry {
   }
 }
 
+/** A history of many results has one each, and the first tell why. */
+const DECISIONS_MAX = 100
 const MODEL_CHARS_MAX = 256
 const bounded = (name: string | null): string | null => name?.slice(0, MODEL_CHARS_MAX).toWellFormed() ?? null

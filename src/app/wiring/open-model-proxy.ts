@@ -16,6 +16,7 @@ import type { App } from '../build-app.ts'
 import type { Config } from '../config.ts'
 import { createModelRequestRecords } from './model-request-records.ts'
 import { providersOf } from './open-models.ts'
+import { openToolJudge } from './open-tool-judge.ts'
 
 type Parts = Readonly<{ app: App; config: Config; random: Random; logger: Logger }>
 
@@ -37,17 +38,23 @@ export function openModelProxy({
     isAddress: (url) => isProxyAddress(url, upstreams),
     close: () => close(),
     async open({ authenticate, isOurs, sendError }) {
-      const [{ createModelProxy }, { createPrices }, ready] = await Promise.all([
+      const [{ createModelProxy }, { createJudging }, { createPrices }, ready] = await Promise.all([
         import('../../model-proxy/create-model-proxy.ts'),
+        import('../../model-proxy/judging/create-judging.ts'),
         import('../../model-proxy/prices.ts'),
         app.ready,
       ])
-      const { modelProxies, database, requireSoundLog, usageLimits } = ready
-      if (modelProxies === undefined || database === undefined || usageLimits === undefined) {
+      const { modelProxies, database, requireSoundLog, usageLimits, guardrails } = ready
+      if (
+        modelProxies === undefined ||
+        database === undefined ||
+        usageLimits === undefined ||
+        guardrails === undefined
+      ) {
         throw new AppError('ERR_ROUTE_NOT_FOUND', 'Models cannot be reached through this server in its present mode.')
       }
       const proxies = await modelProxies()
-      const { caller_keys, answer_timeout_secs, idle_timeout_secs } = config.model_proxy
+      const { caller_keys, answer_timeout_secs, idle_timeout_secs, mcp_server_names } = config.model_proxy
       const bootId = random.bytes(9).toString('base64url')
       let count = 0
       const records = createModelRequestRecords({
@@ -67,6 +74,16 @@ export function openModelProxy({
           return pending.then(() => requireSoundLog(principal.tenant)).then(() => proxies.find(principal, name))
         },
         finished: records.add,
+        judging: createJudging({
+          tools: openToolJudge({
+            guardrails,
+            views: app.views,
+            database,
+            clock: app.clock,
+            serverNames: mcp_server_names,
+          }),
+          random,
+        }),
         spending: {
           limits: usageLimits,
           prices: createPrices(),

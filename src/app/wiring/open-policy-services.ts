@@ -1,4 +1,5 @@
 import type { ToolAssignments } from '../../domains/gateways/assignments.ts'
+import { readClientTool } from '../../domains/policies/rules.ts'
 import { createPolicyService } from '../../domains/policies/service.ts'
 import { createTrustContexts } from '../../domains/trust/contexts.ts'
 import { sqlPolicyStore } from '../../stores/sql/policy-store.ts'
@@ -28,6 +29,8 @@ export function openPolicyServices({ random }: AppDeps, { guardrails, views, ass
       trust,
       random,
       async findTool(call, toolId) {
+        const client = readClientTool(toolId)
+        if (client !== undefined) return client
         const found = await assignments.resolve(call, toolId)
         const own = found && views.own.find(found.id)
         return own === undefined ? found && { ...found, origin: 'upstream' as const } : policyToolOf(own)

@@ -28,8 +28,8 @@ const reasons = {
  *    untrusted context; in a trusted one it counts as a match that allows.
  * 2. If one matched, the call is allowed. A person must approve it if only policies that require that matched.
  * 3. If none matched, the defaults of the tool decide in the same way.
- * 4. Without any, a tool of another server, and one of ours that sends data out, is blocked in an untrusted context if the
- *    governance is restrictive.
+ * 4. Without any, a tool of another server, one that a program runs itself, and one of ours that sends data out, is blocked in an
+ *    untrusted context if the governance is restrictive.
  */
 export function judgeCall(
   policies: PolicySet,
@@ -87,7 +87,7 @@ function withoutPolicy(governance: Governance, { isUntrusted }: PolicySubject, t
     const trace: Decision[] = [{ stage: CALL, verdict: 'deny', reason: 'governance: restrictive' }]
     return { action: 'deny', specificity: 'governance', reason: reasons.restrictive, becauseUntrusted: true, trace }
   }
-  const reason = isGoverned ? `governance: ${governance}` : tool.origin === 'platform' ? 'built-in' : 'unknown tool'
+  const reason = isGoverned ? `governance: ${governance}` : 'built-in'
   // What is allowed for want of any rule is traced only where a rule could have said otherwise.
   const trace: Decision[] = isGoverned && isUntrusted ? [{ stage: CALL, verdict: 'allow', reason }] : []
   return {
@@ -99,9 +99,9 @@ function withoutPolicy(governance: Governance, { isUntrusted }: PolicySubject, t
   }
 }
 
-/** Whether trust decides about a tool for which nobody wrote a policy. A tool that a client brought along is the client's. */
+/** Whether trust decides about a tool for which nobody wrote a policy: of any tool but ours nobody knows what it does. */
 export const isGovernedWithoutPolicy = ({ origin, builtIn }: PolicyTool): boolean =>
-  origin === 'upstream' || (origin === 'platform' && builtIn?.sends === true)
+  origin !== 'platform' || builtIn?.sends === true
 
 /** Whether the trust of the context can change what is said of a call. */
 export function needsTrust(policies: PolicySet, governance: Governance, tool: PolicyTool): boolean {

@@ -1,5 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
 import { type Operator, operators } from '../../contract/policy-conditions.ts'
+import type { PolicyTool } from '../../contract/tool-policies.ts'
 
 export const operatorLabels: Readonly<Record<Operator, string>> = {
   equal: 'Equal',
@@ -29,3 +31,19 @@ export const invalid = (field: string, rule: string): AppError =>
 
 export const policyNotFound = (tool: string): AppError =>
   new AppError('ERR_NOT_FOUND', `id: there is no such policy; ${tool} lists those that there are.`, { field: 'id' })
+
+const CLIENT = 'client:'
+
+/** A tool that a program brought along and runs itself. Policies name it by the name that the model sees. */
+export const clientTool = (name: string): PolicyTool & Readonly<{ id: string }> => ({
+  id: `${CLIENT}${name}`,
+  name,
+  origin: 'unknown',
+})
+
+/** The tool of a program that an id stands for; undefined for an id of another kind. */
+export function readClientTool(toolId: string): (PolicyTool & Readonly<{ id: string }>) | undefined {
+  if (!toolId.startsWith(CLIENT)) return undefined
+  const name = toolId.slice(CLIENT.length)
+  return name !== '' && name.length <= limits.judgedToolCharsMax ? clientTool(name) : undefined
+}

@@ -61,7 +61,7 @@ const hitText: Readonly<Record<LimitName, (workspace: Workspace) => string>> = {
   memory: ({ memoryMb }) =>
     `The kernel killed a process because the workspace ran out of memory: its limit is ${memoryMb} MiB. Use less at once, or raise the limit with workspace_resize.`,
   processes: () =>
-    'The workspace reached its limit of processes and could not start another one. End some; see workspace_info.',
+    'The workspace reached its limit of processes and could not start another one. End some; see workspace_info. What goes on trying without end is killed; see workspace_logs.',
 }
 
 export function createExec(core: Core, { resolve, runner }: Readonly<{ resolve: Resolve; runner: Runner }>) {

@@ -1,0 +1,178 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Database } from '../../contract/database.ts'
+import type { Decision } from '../../contract/decision.ts'
+import { limits } from '../../contract/limits.ts'
+import type { Principal } from '../../contract/principal.ts'
+import type { InvocationVerdict, PolicyTool, ResultVerdict } from '../../contract/tool-policies.ts'
+import { clientTool } from '../../domains/policies/rules.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import type { Judged, ModelCall, ToolJudge } from '../../model-proxy/judging/ports.ts'
+import { type NameReading, readingsOf } from '../../model-proxy/judging/tool-names.ts'
+import type { CatalogTool } from '../../tools/runtime/catalog.ts'
+import { policyToolOf } from '../../tools/runtime/guard.ts'
+import type { ToolView, ToolViews } from '../../tools/runtime/tool-views.ts'
+import type { Guardrails } from './open-tool-policies.ts'
+
+type Parts = Readonly<{
+  guardrails: Guardrails
+  views: Pick<ToolViews, 'viewFor'>
+  database: Pick<Database, 'write'>
+  clock: Clock
+  /** Under which programs have this server in their settings. */
+  serverNames: readonly string[]
+}>
+
+/** What a name stands for. Where two are possible, the more careful verdict counts. */
+type Meaning = Readonly<{ tools: readonly PolicyTool[]; args: unknown; isHere: boolean; displayed: string }>
+
+/** Judges calls and results that pass through the model proxy, by the one engine. */
+export function openToolJudge({ guardrails, views, database, clock, serverNames }: Parts): ToolJudge {
+  const { engine, trust, sanitiser } = guardrails
+
+  function meaningOf(view: ToolView, { name, args }: ModelCall): Meaning | Promise<Meaning> {
+    const names = namesOf(view)
+    for (const reading of readingsOf(name, serverNames)) {
+      const found = names.get(reading.name)
+      if (found === undefined) continue
+      if (found.definition.redirects === true && reading.kind !== 'loose') return redirected(view, found, name, args)
+      return { tools: readAs(found, reading, name), args, isHere: reading.kind === 'server', displayed: found.name }
+    }
+    return unknown(name, args)
+  }
+
+  /** A tool that hands its call on is judged as the one that runs. */
+  async function redirected(view: ToolView, tool: CatalogTool, name: string, args: unknown): Promise<Meaning> {
+    const { redirect } = await tool.load()
+    const names = namesOf(view)
+    try {
+      const target = redirect!(args, {
+        names: view.names,
+        documentedNameOf: (spelling) => names.get(spelling)?.name,
+        inputSchemaOf: (documented) => names.get(documented)?.listed.inputSchema,
+      })
+      const found = names.get(target.name)
+      if (found !== undefined)
+        return { tools: [policyToolOf(found)], args: target.args, isHere: true, displayed: found.name }
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error
+    }
+    return unknown(name, args)
+  }
+
+  const within = <Out>(
+    principal: Principal,
+    call: ModelCall | undefined,
+    judge: (meaning: Meaning) => Out | Promise<Out>,
+  ): Out | Promise<Out> => {
+    if (call === undefined) return judge(unknown('', undefined))
+    const view = views.viewFor(principal)
+    if (view instanceof Promise) return view.then((made) => meaningOf(made, call)).then(judge)
+    const meaning = meaningOf(view, call)
+    return meaning instanceof Promise ? meaning.then(judge) : judge(meaning)
+  }
+
+  return {
+    isRestrictive: engine.governance === 'restrictive',
+    hasPolicies: (tenant) => engine.versionOf(tenant) > 0,
+    call: (subject, call) =>
+      within(subject.principal, call, (meaning): Judged<InvocationVerdict> | Promise<Judged<InvocationVerdict>> => {
+        if (call.args === undefined) return unreadable(meaning)
+        return worst(
+          meaning.tools.map((tool) => engine.judgeCall(subject, tool, meaning.args)),
+          (verdict) => ({ ...approvable(verdict, meaning), tool: meaning.displayed }),
+          ({ action }) => (action === 'allow' ? 1 : 0),
+        )
+      }),
+    result: (subject, call, value) =>
+      within(subject.principal, call, (meaning): Judged<ResultVerdict> | Promise<Judged<ResultVerdict>> =>
+        worst(
+          meaning.tools.map((tool) => engine.judgeResult(subject, tool, value)),
+          (verdict) => ({ ...verdict, tool: meaning.displayed }),
+          ({ action }) => careful.indexOf(action),
+        ),
+      ),
+    isUntrusted(tenant, contexts) {
+      const answers = contexts.map((context) => trust.isTainted(tenant, context))
+      if (answers.includes(true)) return true
+      const pending = answers.filter((answer) => answer instanceof Promise)
+      return pending.length > 0 && Promise.all(pending).then((all) => all.includes(true))
+    },
+    async taint(tenant, contexts, cause) {
+      await database.write(tenant, async (tx) => {
+        for (const context of contexts) await trust.taint(tx, tenant, context, cause, clock.nowMs())
+      })
+    },
+    async sanitise({ tenant }, policy, result, signal) {
+      const decision = `${tenant}/${policy}@${engine.versionOf(tenant)}`
+      return (await sanitiser.sanitise({ decision, result, purpose: null, signal })).text
+    },
+  }
+}
+
+/** From the most to the least careful. */
+const careful: readonly ResultVerdict['action'][] = ['block', 'untrusted', 'sanitise', 'trusted']
+
+function worst<Verdict, Out>(
+  verdicts: readonly (Verdict | Promise<Verdict>)[],
+  show: (verdict: Verdict) => Out,
+  rank: (verdict: Verdict) => number,
+): Out | Promise<Out> {
+  const choose = (all: readonly Verdict[]): Out => show(all.toSorted((one, other) => rank(one) - rank(other))[0]!)
+  return verdicts.some((verdict) => verdict instanceof Promise)
+    ? Promise.all(verdicts).then(choose)
+    : choose(verdicts as Verdict[])
+}
+
+/**
+ * Policies for a tool hold for whatever has its name. What is built in, such as that our own answers are trusted, holds only behind
+ * the name of our server: anybody can call a tool as we call ours.
+ */
+function readAs(tool: CatalogTool, { kind }: NameReading, name: string): readonly PolicyTool[] {
+  const known = policyToolOf(tool)
+  if (kind === 'server') return [known]
+  const byName: PolicyTool = known.origin === 'platform' ? { id: known.id, name: known.name, origin: 'unknown' } : known
+  return kind === 'exact' ? [byName] : [byName, clientTool(boundedName(name))]
+}
+
+const boundedName = (name: string): string => name.slice(0, limits.judgedToolCharsMax).toWellFormed()
+
+const unknown = (name: string, args: unknown): Meaning => ({
+  tools: [clientTool(boundedName(name))],
+  args,
+  isHere: false,
+  displayed: name === '' ? 'unknown' : boundedName(name),
+})
+
+/** Our own server asks for the approval when the call comes. Nobody asks for one where the program runs the tool itself. */
+function approvable(verdict: InvocationVerdict, { isHere }: Meaning): InvocationVerdict {
+  if (verdict.action !== 'require_approval') return verdict
+  if (isHere) return { ...verdict, action: 'allow' }
+  return {
+    ...verdict,
+    action: 'deny',
+    reason: 'it needs an approval, which nobody can give for a call outside this server',
+  }
+}
+
+function unreadable({ displayed }: Meaning): Judged<InvocationVerdict> {
+  const reason = 'its arguments are not a JSON object, so they cannot be judged'
+  const trace: Decision[] = [{ stage: 'invocation-policy', verdict: 'deny', reason: 'arguments' }]
+  return { action: 'deny', specificity: 'built-in', reason, becauseUntrusted: false, trace, tool: displayed }
+}
+
+const indexes = new WeakMap<readonly CatalogTool[], ReadonlyMap<string, CatalogTool>>()
+
+/** All tools of the tenant by every name that they have, also those that the caller may not use. */
+function namesOf({ corpus }: ToolView): ReadonlyMap<string, CatalogTool> {
+  const known = indexes.get(corpus)
+  if (known !== undefined) return known
+  const names = new Map<string, CatalogTool>()
+  const add = (name: string, tool: CatalogTool) => void (names.has(name) || names.set(name, tool))
+  for (const tool of corpus) add(tool.name, tool)
+  for (const tool of corpus) {
+    add(tool.safeName, tool)
+    for (const alias of tool.upstream?.aliases ?? []) add(alias, tool)
+  }
+  indexes.set(corpus, names)
+  return names
+}

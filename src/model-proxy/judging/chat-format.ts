@@ -1,0 +1,258 @@
+import { fieldsOf, textOf } from '../protocols/protocol.ts'
+import { answerOf, dataEvent, dataOf, inOrder, readArguments, whenKnown } from './events.ts'
+import type { CallJudge, EventJudge, Fields, HistoryResult, JudgedFormat, ModelCall, MutableFields } from './ports.ts'
+
+/** OpenAI's Chat Completions, and servers that speak the same. */
+export const chatFormat: JudgedFormat = {
+  offersTools: ({ tools, functions }) => isFilled(tools) || isFilled(functions),
+  providerTools: (body) => (fieldsOf(body['web_search_options']) === undefined ? [] : [WEB_SEARCH]),
+  removeTools(body, tools) {
+    if (tools.has(WEB_SEARCH)) delete body['web_search_options']
+  },
+  results,
+  beginning(body) {
+    const messages = listOf(body['messages'])
+    const first = messages.findIndex(({ role }) => role === 'assistant')
+    return first === -1 ? undefined : spoken(messages.slice(0, first + 1))
+  },
+  marks: ['"tool_calls"', '"function_call"'],
+  whole: (answer, judge) => judgeWhole(answer, judge),
+  events: (judge) => chatEvents(judge),
+}
+
+const WEB_SEARCH = 'web_search'
+
+export const isFilled = (value: unknown): boolean => Array.isArray(value) && value.length > 0
+
+export const listOf = (value: unknown): readonly MutableFields[] =>
+  Array.isArray(value) ? value.filter((item): item is MutableFields => fieldsOf(item) !== undefined) : []
+
+/** Instructions change from request to request, with the date for one. */
+const spoken = (messages: readonly Fields[]): readonly Fields[] =>
+  messages.filter(({ role }) => role !== 'system' && role !== 'developer')
+
+function callOf(value: unknown): ModelCall | undefined {
+  const call = fieldsOf(value)
+  const custom = fieldsOf(call?.['custom'])
+  const called = custom ?? fieldsOf(call?.['function']) ?? call
+  const name = textOf(called?.['name'])
+  if (name === undefined) return undefined
+  const args = custom === undefined ? readArguments(called?.['arguments']) : { input: custom['input'] }
+  return { id: textOf(call?.['id']), name, args }
+}
+
+function results(body: Fields): readonly HistoryResult[] {
+  const found: HistoryResult[] = []
+  let calls: Map<string, ModelCall> | undefined
+  const messages = listOf(body['messages'])
+  for (const message of messages) {
+    const { role } = message
+    if (role !== 'tool' && role !== 'function') continue
+    calls ??= callsIn(messages)
+    const name = textOf(message['name'])
+    const known = calls.get(textOf(message['tool_call_id']) ?? '')
+    found.push({
+      call: known ?? (role === 'function' && name !== undefined ? { name, args: {} } : undefined),
+      value: answerOf(message['content']),
+      replace(text) {
+        message['content'] = text
+      },
+    })
+  }
+  return found
+}
+
+const callsIn = (messages: readonly Fields[]): Map<string, ModelCall> =>
+  new Map(
+    messages
+      .flatMap((message) => listOf(message['tool_calls']))
+      .flatMap((one) => {
+        const call = callOf(one)
+        return call?.id === undefined ? [] : [[call.id, call]]
+      }),
+  )
+
+async function judgeWhole(answer: unknown, judge: CallJudge): Promise<boolean> {
+  let isChanged = false
+  for (const choice of listOf(fieldsOf(answer)?.['choices'])) {
+    const message = fieldsOf(choice['message']) as MutableFields | undefined
+    if (message === undefined) continue
+    const refusals: string[] = []
+    const allowed: unknown[] = []
+    const calls = listOf(message['tool_calls'])
+    for (const one of calls) {
+      const refusal = await judge.refusalOf(callOf(one) ?? unreadable)
+      if (refusal === undefined) allowed.push(one)
+      else refusals.push(refusal)
+    }
+    const old = fieldsOf(message['function_call'])
+    const refusal = old === undefined ? undefined : await judge.refusalOf(callOf(old) ?? unreadable)
+    if (refusal !== undefined) {
+      refusals.push(refusal)
+      delete message['function_call']
+    }
+    if (refusals.length === 0) continue
+    isChanged = true
+    if (allowed.length === 0) delete message['tool_calls']
+    else message['tool_calls'] = allowed
+    const before = textOf(message['content'])
+    message['content'] = [...(before ? [before] : []), ...refusals].join('\n\n')
+    if (allowed.length === 0) choice['finish_reason'] = endReason(choice['finish_reason'])
+  }
+  return isChanged
+}
+
+export const unreadable: ModelCall = { name: '', args: undefined }
+
+const endReason = (reason: unknown): unknown =>
+  reason === 'tool_calls' || reason === 'function_call' ? 'stop' : reason
+
+type StreamedCall = { id?: string | undefined; name: string; text: string; isCustom: boolean }
+/** The number of the call in the old form, of which there is one. */
+const OLD_CALL = -1
+
+/** Calls come in parts that may alternate. They are held until the choice that they belong to is finished. */
+function chatEvents(judge: CallJudge): EventJudge {
+  const held: Readonly<{ bytes: Buffer; data: Fields }>[] = []
+  const calls = new Map<number, Map<number, StreamedCall>>()
+  const finished = new Set<number>()
+  let heldBytes = 0
+  let hasText = false
+
+  function settle(out: Buffer[]): void | Promise<void> {
+    const events = held.splice(0)
+    heldBytes = 0
+    const all = [...calls].flatMap(([choice, own]) => [...own].map(([index, call]) => ({ choice, index, call })))
+    const refusals = new Map<string, string>()
+    const judged = inOrder(all, ({ choice, index, call }) => {
+      const { id, name, text, isCustom } = call
+      const args = isCustom ? { input: text } : readArguments(text)
+      const refusal = judge.refusalOf({ id, name, args })
+      return whenKnown(refusal, (said) => void (said !== undefined && refusals.set(`${choice}/${index}`, said)))
+    })
+    const flush = (): void => {
+      if (refusals.size === 0) out.push(...events.map(({ bytes }) => bytes))
+      else out.push(...rewritten(events, calls, refusals, hasText))
+      calls.clear()
+      finished.clear()
+    }
+    return judged instanceof Promise ? judged.then(flush) : flush()
+  }
+
+  function take(bytes: Buffer, out: Buffer[]): void | Promise<void> {
+    const data = fieldsOf(dataOf(bytes))
+    if (data === undefined) {
+      // The last line of a stream has no data: what was not finished until then never will be.
+      const pending = held.length === 0 ? undefined : settle(out)
+      return pending instanceof Promise ? pending.then(() => void out.push(bytes)) : void out.push(bytes)
+    }
+    let isHeld = false
+    for (const choice of listOf(data['choices'])) {
+      const index = typeof choice['index'] === 'number' ? choice['index'] : 0
+      const delta = fieldsOf(choice['delta'])
+      if (delta !== undefined && gather(delta, index, calls)) isHeld = true
+      else if (textOf(delta?.['content'])) hasText = true
+      if (textOf(choice['finish_reason']) !== undefined && calls.has(index)) {
+        finished.add(index)
+        isHeld = true
+      }
+    }
+    if (!isHeld) return void out.push(bytes)
+    held.push({ bytes, data })
+    heldBytes += bytes.length
+    if (finished.size === calls.size) return settle(out)
+  }
+
+  return {
+    take,
+    finish: (out) => (held.length === 0 ? undefined : settle(out)),
+    get isActive() {
+      return held.length > 0
+    },
+    get heldBytes() {
+      return heldBytes
+    },
+  }
+}
+
+/** Adds the parts of calls that a delta has; answers whether it has some. */
+function gather(delta: Fields, choice: number, calls: Map<number, Map<number, StreamedCall>>): boolean {
+  const old = fieldsOf(delta['function_call'])
+  const parts = [
+    ...listOf(delta['tool_calls']).map((part, position) => ({ index: indexOf(part, position), part })),
+    ...(old === undefined ? [] : [{ index: OLD_CALL, part: { function: old } as Fields }]),
+  ]
+  if (parts.length === 0) return false
+  const own = calls.get(choice) ?? new Map<number, StreamedCall>()
+  calls.set(choice, own)
+  for (const { index, part } of parts) {
+    const custom = fieldsOf(part['custom'])
+    const called = custom ?? fieldsOf(part['function'])
+    const call = own.get(index) ?? { name: '', text: '', isCustom: custom !== undefined }
+    own.set(index, call)
+    call.id ??= textOf(part['id'])
+    call.name += textOf(called?.['name']) ?? ''
+    call.text += textOf(called?.[call.isCustom ? 'input' : 'arguments']) ?? ''
+  }
+  return true
+}
+
+const indexOf = (part: Fields, position: number): number =>
+  typeof part['index'] === 'number' ? part['index'] : position
+
+/** Those that are allowed keep their parts and are numbered anew; for each of the others there is a text. */
+function rewritten(
+  events: readonly Readonly<{ data: Fields }>[],
+  calls: ReadonlyMap<number, ReadonlyMap<number, StreamedCall>>,
+  refusals: Map<string, string>,
+  hasText: boolean,
+): Buffer[] {
+  const numbers = new Map<string, number>()
+  const allowed = new Map<number, number>()
+  for (const [choice, own] of calls) {
+    let next = 0
+    for (const index of own.keys()) {
+      if (refusals.has(`${choice}/${index}`)) continue
+      numbers.set(`${choice}/${index}`, index === OLD_CALL ? OLD_CALL : next++)
+      allowed.set(choice, (allowed.get(choice) ?? 0) + 1)
+    }
+  }
+  let separator = hasText ? '\n\n' : ''
+  const rewrite = (choice: MutableFields): void => {
+    const number = typeof choice['index'] === 'number' ? choice['index'] : 0
+    const delta = fieldsOf(choice['delta']) as MutableFields | undefined
+    const said: string[] = []
+    const tell = (index: number): void => {
+      const text = refusals.get(`${number}/${index}`)
+      if (text === undefined || text === '') return
+      said.push(`${separator}${text}`)
+      separator = '\n\n'
+      refusals.set(`${number}/${index}`, '')
+    }
+    if (delta !== undefined) {
+      const retained = listOf(delta['tool_calls']).flatMap((part, position) => {
+        const index = indexOf(part, position)
+        const renumbered = numbers.get(`${number}/${index}`)
+        if (renumbered !== undefined) return [{ ...part, index: renumbered }]
+        tell(index)
+        return []
+      })
+      if (retained.length > 0) delta['tool_calls'] = retained
+      else delete delta['tool_calls']
+      if (delta['function_call'] !== undefined && !numbers.has(`${number}/${OLD_CALL}`)) {
+        delete delta['function_call']
+        tell(OLD_CALL)
+      }
+      if (said.length > 0) delta['content'] = (textOf(delta['content']) ?? '') + said.join('')
+    }
+    if (!allowed.has(number)) choice['finish_reason'] = endReason(choice['finish_reason'])
+  }
+  return events.flatMap(({ data }) => {
+    const choices = listOf(data['choices'])
+    choices.forEach(rewrite)
+    const isEmpty = choices.every(
+      ({ delta, finish_reason: reason }) => Object.keys(fieldsOf(delta) ?? {}).length === 0 && !reason,
+    )
+    return isEmpty && data['usage'] === undefined ? [] : [dataEvent(data)]
+  })
+}

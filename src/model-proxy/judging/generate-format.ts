@@ -1,0 +1,132 @@
+import { fieldsOf, textOf } from '../protocols/protocol.ts'
+import { listOf, unreadable } from './chat-format.ts'
+import { answerOf, dataEvent, dataOf, readArguments } from './events.ts'
+import type { CallJudge, EventJudge, Fields, HistoryResult, JudgedFormat, ModelCall, MutableFields } from './ports.ts'
+
+/** Gemini's generateContent and its stream. Both spellings of a member mean the same there. */
+export const generateFormat: JudgedFormat = {
+  offersTools: (body) => listOf(body['tools']).length > 0,
+  providerTools: (body) => listOf(body['tools']).flatMap(providerToolsOf),
+  removeTools(body, tools) {
+    const retained = listOf(body['tools'])
+      .map((tool) => Object.fromEntries(Object.entries(tool).filter(([key]) => !tools.has(snakeCase(key)))))
+      .filter((tool) => Object.keys(tool).length > 0)
+    if (retained.length > 0) body['tools'] = retained
+    else delete body['tools']
+  },
+  results,
+  beginning(body) {
+    const contents = listOf(body['contents'])
+    const first = contents.findIndex(({ role }) => role === 'model')
+    return first === -1 ? undefined : contents.slice(0, first + 1)
+  },
+  marks: ['"functionCall"', '"codeExecutionResult"', '"groundingMetadata"', '"urlContextMetadata"'],
+  async whole(answer, judge) {
+    let isChanged = false
+    for (const one of Array.isArray(answer) ? answer : [answer]) isChanged = (await judgeParts(one, judge)) || isChanged
+    return isChanged
+  },
+  events: generateEvents,
+}
+
+const snakeCase = (key: string): string => key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+
+const providerToolsOf = (tool: Fields): string[] =>
+  Object.keys(tool)
+    .map(snakeCase)
+    .filter((key) => key !== 'function_declarations' && key !== 'computer_use')
+
+const partsOf = (content: unknown): readonly MutableFields[] => listOf(fieldsOf(content)?.['parts'])
+
+function callOf(value: unknown): ModelCall | undefined {
+  const call = fieldsOf(value)
+  const name = textOf(call?.['name'])
+  if (call === undefined || name === undefined) return undefined
+  // Arguments that come in parts are not there yet when the call is judged.
+  const isPartial = call['partialArgs'] !== undefined || call['willContinue'] === true
+  return { id: textOf(call['id']), name, args: isPartial ? undefined : readArguments(call['args']) }
+}
+
+function results(body: Fields): readonly HistoryResult[] {
+  const found: HistoryResult[] = []
+  const contents = listOf(body['contents'])
+  let calls: readonly ModelCall[] | undefined
+  for (const content of contents) {
+    for (const part of partsOf(content)) {
+      const answered = fieldsOf(part['functionResponse'] ?? part['function_response']) as MutableFields | undefined
+      const ran = fieldsOf(part['codeExecutionResult'] ?? part['code_execution_result'])
+      if (ran !== undefined) {
+        found.push({
+          call: { name: 'code_execution', args: {} },
+          value: answerOf(textOf(ran['output']) ?? ''),
+          replace(text) {
+            for (const key of Object.keys(part)) delete part[key]
+            part['text'] = text
+          },
+        })
+      }
+      if (answered === undefined) continue
+      calls ??= contents.flatMap(partsOf).flatMap((one) => callOf(one['functionCall'] ?? one['function_call']) ?? [])
+      found.push({
+        call: callFor(answered, calls),
+        value: insideOf(answered['response']),
+        replace(text) {
+          answered['response'] = { output: text }
+          delete answered['parts']
+        },
+      })
+    }
+  }
+  return found
+}
+
+/** Calls of Gemini need no id; those of the same name are then taken for the last of them. */
+function callFor(answered: Fields, calls: readonly ModelCall[]): ModelCall | undefined {
+  const id = textOf(answered['id'])
+  const name = textOf(answered['name'])
+  const known =
+    (id === undefined ? undefined : calls.findLast((call) => call.id === id)) ??
+    calls.findLast((call) => call.name === name)
+  return known ?? (name === undefined ? undefined : { name, args: {} })
+}
+
+/** What a program wraps a text in, so that it is an object. */
+function insideOf(response: unknown): unknown {
+  const fields = fieldsOf(response)
+  const text = textOf(fields?.['output']) ?? textOf(fields?.['result']) ?? textOf(fields?.['content'])
+  const isAlone = fields !== undefined && Object.keys(fields).every((key) => key === 'name' || wrappers.has(key))
+  return text !== undefined && isAlone ? answerOf(text) : response
+}
+const wrappers: ReadonlySet<string> = new Set(['output', 'result', 'content'])
+
+/** Changes one answer, or one event, in place. */
+async function judgeParts(answer: unknown, judge: CallJudge): Promise<boolean> {
+  let isChanged = false
+  for (const candidate of listOf(fieldsOf(answer)?.['candidates'])) {
+    if (candidate['groundingMetadata'] !== undefined) judge.providerRan('google_search')
+    if (candidate['urlContextMetadata'] !== undefined) judge.providerRan('url_context')
+    for (const part of partsOf(candidate['content'])) {
+      if (part['codeExecutionResult'] !== undefined) judge.providerRan('code_execution')
+      if (part['functionCall'] === undefined) continue
+      const refusal = await judge.refusalOf(callOf(part['functionCall']) ?? unreadable)
+      if (refusal === undefined) continue
+      isChanged = true
+      for (const key of Object.keys(part)) delete part[key]
+      part['text'] = refusal
+    }
+  }
+  return isChanged
+}
+
+/** A call is in one event, whole. */
+function generateEvents(judge: CallJudge): EventJudge {
+  return {
+    async take(bytes, out) {
+      const data = dataOf(bytes)
+      out.push((await judgeParts(data, judge)) ? dataEvent(data) : bytes)
+    },
+    finish() {},
+    isActive: false,
+    heldBytes: 0,
+  }
+}

@@ -1,0 +1,189 @@
+import { fieldsOf, textOf } from '../protocols/protocol.ts'
+import { isFilled, listOf, unreadable } from './chat-format.ts'
+import { answerOf, dataOf, namedEvent, readArguments, whenKnown } from './events.ts'
+import type { CallJudge, EventJudge, Fields, HistoryResult, JudgedFormat, ModelCall, MutableFields } from './ports.ts'
+
+/** Anthropic's Messages. */
+export const messagesFormat: JudgedFormat = {
+  offersTools: ({ tools, mcp_servers: servers }) => isFilled(tools) || isFilled(servers),
+  providerTools: (body) => [
+    ...listOf(body['tools']).flatMap((tool) => providerToolOf(tool) ?? []),
+    ...(isFilled(body['mcp_servers']) ? [MCP] : []),
+  ],
+  removeTools(body, tools) {
+    if (tools.has(MCP)) delete body['mcp_servers']
+    const retained = listOf(body['tools']).filter((tool) => !tools.has(providerToolOf(tool) ?? ''))
+    if (retained.length > 0) body['tools'] = retained
+    else {
+      delete body['tools']
+      delete body['tool_choice']
+    }
+  },
+  results,
+  beginning(body) {
+    const messages = listOf(body['messages'])
+    const first = messages.findIndex(({ role }) => role === 'assistant')
+    return first === -1 ? undefined : messages.slice(0, first + 1).map(withoutCacheMarks)
+  },
+  marks: ['"tool_use"', '_tool_result"'],
+  whole: judgeWhole,
+  events: messageEvents,
+}
+
+const MCP = 'mcp'
+/** Of those that Anthropic runs; the type has a date at its end. */
+const PROVIDER_TOOL = /^(web_search|web_fetch|code_execution)_\d+$/
+const PROVIDER_RESULT = /^(.+)_tool_result$/
+
+function providerToolOf({ type }: Fields): string | undefined {
+  if (type === 'mcp_toolset') return MCP
+  return typeof type === 'string' ? PROVIDER_TOOL.exec(type)?.[1] : undefined
+}
+
+/** Where a cache begins moves on from request to request. */
+const withoutCacheMarks = ({ role, content }: Fields): unknown => [
+  role,
+  typeof content === 'string' ? content : listOf(content).map(({ cache_control: _, ...block }) => block),
+]
+
+function results(body: Fields): readonly HistoryResult[] {
+  const found: HistoryResult[] = []
+  let calls: Map<string, ModelCall> | undefined
+  const messages = listOf(body['messages'])
+  for (const { content } of messages) {
+    if (!Array.isArray(content)) continue
+    for (const block of listOf(content)) {
+      const type = textOf(block['type']) ?? ''
+      const isOwn = type === 'tool_result'
+      const provider = isOwn ? undefined : PROVIDER_RESULT.exec(type)?.[1]
+      if (!isOwn && provider === undefined) continue
+      // It tells names of tools that the request itself has.
+      if (provider === 'tool_search') continue
+      calls ??= callsIn(messages)
+      found.push({
+        call: provider === undefined ? calls.get(textOf(block['tool_use_id']) ?? '') : { name: provider, args: {} },
+        value: answerOf(block['content']),
+        replace(text) {
+          if (isOwn) block['content'] = text
+          else for (const key of Object.keys(block)) delete block[key]
+          if (!isOwn) Object.assign(block, { type: 'text', text })
+        },
+      })
+    }
+  }
+  return found
+}
+
+const callsIn = (messages: readonly Fields[]): Map<string, ModelCall> =>
+  new Map(
+    messages
+      .flatMap(({ content }) => listOf(content))
+      .flatMap((block) => {
+        const call = block['type'] === 'tool_use' ? callOf(block) : undefined
+        return call?.id === undefined ? [] : [[call.id, call]]
+      }),
+  )
+
+function callOf(block: Fields): ModelCall | undefined {
+  const name = textOf(block['name'])
+  return name === undefined ? undefined : { id: textOf(block['id']), name, args: readArguments(block['input']) }
+}
+
+function ranBy(block: Fields, judge: CallJudge): void {
+  const provider = PROVIDER_RESULT.exec(textOf(block['type']) ?? '')?.[1]
+  if (provider !== undefined && provider !== 'tool_search') judge.providerRan(provider)
+}
+
+async function judgeWhole(answer: unknown, judge: CallJudge): Promise<boolean> {
+  const message = fieldsOf(answer) as MutableFields | undefined
+  const content = message?.['content']
+  if (message === undefined || !Array.isArray(content)) return false
+  let allowed = 0
+  let denied = 0
+  for (const [index, block] of content.entries()) {
+    const fields = fieldsOf(block)
+    if (fields === undefined) continue
+    ranBy(fields, judge)
+    if (fields['type'] !== 'tool_use') continue
+    const refusal = await judge.refusalOf(callOf(fields) ?? unreadable)
+    if (refusal === undefined) allowed++
+    else {
+      denied++
+      content[index] = { type: 'text', text: refusal }
+    }
+  }
+  if (denied > 0 && allowed === 0 && message['stop_reason'] === 'tool_use') message['stop_reason'] = 'end_turn'
+  return denied > 0
+}
+
+/** The blocks of a message come one after the other. That of a call is held until it is complete. */
+function messageEvents(judge: CallJudge): EventJudge {
+  let held: Buffer[] | undefined
+  let heldBytes = 0
+  let call: { id: string | undefined; name: string; input: unknown; text: string } | undefined
+  let heldIndex: unknown
+  let allowed = 0
+  let denied = 0
+
+  function settle(out: Buffer[]): void | Promise<void> {
+    const events = held!
+    const { id, name, input, text } = call!
+    held = undefined
+    heldBytes = 0
+    const args = text === '' ? readArguments(input) : readArguments(text)
+    return whenKnown(judge.refusalOf({ id, name, args }), (refusal) => {
+      if (refusal === undefined) {
+        allowed++
+        out.push(...events)
+        return
+      }
+      denied++
+      const index = heldIndex
+      out.push(
+        namedEvent({ type: 'content_block_start', index, content_block: { type: 'text', text: '' } } as Named),
+        namedEvent({ type: 'content_block_delta', index, delta: { type: 'text_delta', text: refusal } } as Named),
+        namedEvent({ type: 'content_block_stop', index } as Named),
+      )
+    })
+  }
+
+  function begin(data: Fields): void {
+    const block = fieldsOf(data['content_block']) ?? {}
+    held = []
+    heldIndex = data['index']
+    call = { id: textOf(block['id']), name: textOf(block['name']) ?? '', input: block['input'], text: '' }
+  }
+
+  return {
+    take(bytes, out) {
+      const data = fieldsOf(dataOf(bytes))
+      const type = data?.['type']
+      if (type === 'content_block_start') {
+        const block = fieldsOf(data!['content_block']) ?? {}
+        ranBy(block, judge)
+        if (block['type'] === 'tool_use') begin(data!)
+      }
+      if (held !== undefined && data?.['index'] === heldIndex && String(type).startsWith('content_block_')) {
+        held.push(bytes)
+        heldBytes += bytes.length
+        call!.text += textOf(fieldsOf(data!['delta'])?.['partial_json']) ?? ''
+        return type === 'content_block_stop' ? settle(out) : undefined
+      }
+      const delta = fieldsOf(data?.['delta']) as MutableFields | undefined
+      if (type === 'message_delta' && denied > 0 && allowed === 0 && delta?.['stop_reason'] === 'tool_use') {
+        delta['stop_reason'] = 'end_turn'
+        out.push(namedEvent(data as Named))
+      } else out.push(bytes)
+    },
+    // A block that does not end is no call.
+    finish() {},
+    get isActive() {
+      return held !== undefined || denied > 0
+    },
+    get heldBytes() {
+      return heldBytes
+    },
+  }
+}
+
+type Named = Readonly<{ type: string }>

@@ -1,0 +1,29 @@
+/**
+ * What a name means that a model sees. Programs put the name that a person gave our server before the names of its tools, each in
+ * its own way: `mcp__castellan__x`, `mcp_castellan_x`, `castellan__x`, `castellan_x`, `castellan-x`.
+ */
+export type NameReading = Readonly<{
+  name: string
+  /**
+   * `server`: it stands behind a name of our server. `exact`: it is all there is. `loose`: it stands behind something else, which may
+   * be our server under another name, or another server with a tool of the same name.
+   */
+  kind: 'server' | 'exact' | 'loose'
+}>
+
+/** In the order in which they are tried. */
+export function readingsOf(name: string, serverNames: readonly string[]): readonly NameReading[] {
+  const readings: NameReading[] = []
+  for (const server of serverNames) {
+    for (const prefix of [`mcp__${server}__`, `mcp_${server}_`, `${server}__`, `${server}_`, `${server}-`]) {
+      if (name.startsWith(prefix)) readings.push({ name: name.slice(prefix.length), kind: 'server' })
+    }
+  }
+  readings.push({ name, kind: 'exact' })
+  const unwrapped = name.startsWith('mcp__') ? name.slice('mcp__'.length) : name
+  for (const separator of ['__', '_', '-', '.']) {
+    const at = unwrapped.indexOf(separator)
+    if (at > 0) readings.push({ name: unwrapped.slice(at + separator.length), kind: 'loose' })
+  }
+  return readings
+}
