@@ -16,6 +16,8 @@ export const governanceWords = [
   'reason',
   'cause',
   'argument',
+  'prompt',
+  'label',
 ]
 
 /** An MCP server of a tenant with all that belongs to one, and a secret. Answers the ids of what others may name. */
@@ -87,6 +89,22 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
       },
       ...{ context: 'session:canary-context', call_id: 'c', status: 'pending', created_at: 1, expires_at: 2 ** 52 },
     })
+    const labels = JSON.stringify({ labels: { session: 'secret-label' }, decisions: [], teams: [] })
+    insert('interactions', {
+      ...{
+        tenant,
+        id: 'ixzcanary',
+        started_at: 1,
+        owner: 'key:secret-agent',
+        source: 'proxy',
+        session: 'secret-label',
+      },
+      ...{ provider: 'p', model: 'secret-model', outcome: 'ok', proxy_id: proxy.id, facts: labels },
+    })
+    insert('interaction_bodies', {
+      ...{ tenant, id: 'ixzcanary', request: 'secret-prompt', answer: 'secret-prompt', is_whole: 1, is_redacted: 0 },
+    })
+    insert('token_usage', { tenant, profile_id: proxy.id, input_tokens: 1, output_tokens: 1 })
     const made = { created_at: 1, updated_at: 1 }
     const author = 'key:secret-agent'
     insert('secrets', {
@@ -131,6 +149,7 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
     item.id,
     gateway.id,
     proxy.id,
+    'ixzcanary',
     'canary-proxy',
     client.id,
     reference,
