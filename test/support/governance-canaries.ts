@@ -18,6 +18,7 @@ export const governanceWords = [
   'argument',
   'prompt',
   'label',
+  'virtual',
 ]
 
 const approvalOf = (tenant: string) => ({
@@ -73,6 +74,7 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
     { name: 'canary-proxy', description: 'secret-proxy', scope: 'personal' },
     a,
   )
+  const virtualKey = await app.ask<{ id: string }>('virtual_key_create', { name: 'secret-virtual', scope: 'org' }, a)
   const client = await app.ask<{ id: string }>(
     'oauth_client_create',
     { name: 'secret-client', gateways: ['canary-gateway'] },
@@ -153,6 +155,7 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
     proxy.id,
     'ixzcanary',
     'canary-proxy',
+    virtualKey.id,
     client.id,
     reference,
     'canary-server',
