@@ -437,6 +437,21 @@ CREATE TABLE context_trust (
 -- 33 tools of servers that answer by tasks
 ALTER TABLE mcp_tools ADD COLUMN task_support TEXT;
 
+-- 34 interactions with models
+CREATE TABLE interactions (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, started_at INTEGER NOT NULL, owner TEXT NOT NULL, source TEXT NOT NULL,
+  agent_id TEXT, proxy_id TEXT, run_id TEXT, session TEXT, provider TEXT NOT NULL, model TEXT, outcome TEXT NOT NULL,
+  input_tokens INTEGER, output_tokens INTEGER, cache_read_tokens INTEGER, cache_write_tokens INTEGER,
+  reasoning_tokens INTEGER, cost INTEGER, facts TEXT NOT NULL, PRIMARY KEY (tenant, id));
+CREATE INDEX interactions_by_owner ON interactions (tenant, owner, id);
+CREATE INDEX interactions_by_run ON interactions (tenant, run_id, id) WHERE run_id IS NOT NULL;
+CREATE TABLE interaction_bodies (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, request TEXT, answer TEXT, is_whole INTEGER NOT NULL,
+  is_redacted INTEGER NOT NULL, PRIMARY KEY (tenant, id));
+CREATE TABLE token_usage (
+  tenant TEXT NOT NULL, profile_id TEXT NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
+  PRIMARY KEY (tenant, profile_id));
+
 -- postgres
 
 -- 1 log
@@ -830,3 +845,18 @@ CREATE TABLE context_trust (
 
 -- 33 tools of servers that answer by tasks
 ALTER TABLE mcp_tools ADD COLUMN task_support TEXT;
+
+-- 34 interactions with models
+CREATE TABLE interactions (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, started_at BIGINT NOT NULL, owner TEXT NOT NULL, source TEXT NOT NULL,
+  agent_id TEXT, proxy_id TEXT, run_id TEXT, session TEXT, provider TEXT NOT NULL, model TEXT, outcome TEXT NOT NULL,
+  input_tokens BIGINT, output_tokens BIGINT, cache_read_tokens BIGINT, cache_write_tokens BIGINT,
+  reasoning_tokens BIGINT, cost BIGINT, facts TEXT NOT NULL, PRIMARY KEY (tenant, id));
+CREATE INDEX interactions_by_owner ON interactions (tenant, owner, id);
+CREATE INDEX interactions_by_run ON interactions (tenant, run_id, id) WHERE run_id IS NOT NULL;
+CREATE TABLE interaction_bodies (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, request TEXT, answer TEXT, is_whole BIGINT NOT NULL,
+  is_redacted BIGINT NOT NULL, PRIMARY KEY (tenant, id));
+CREATE TABLE token_usage (
+  tenant TEXT NOT NULL, profile_id TEXT NOT NULL, input_tokens BIGINT NOT NULL, output_tokens BIGINT NOT NULL,
+  PRIMARY KEY (tenant, profile_id));

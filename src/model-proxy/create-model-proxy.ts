@@ -19,6 +19,7 @@ import { headersToUpstream } from './passed-headers.ts'
 import type { Caller, ModelProxyDeps, PresentedKeys, ProxyFacts, Upstream } from './ports.ts'
 import { presentedKeys } from './presented-keys.ts'
 import type { Endpoint } from './protocols/protocol.ts'
+import { refusedRequest } from './refused-request.ts'
 import { prepareRequest } from './request-body.ts'
 import { type RoutedRequest, routeRequest } from './router/route-request.ts'
 import { reserveFor, type Spending, type SpendingDeps } from './spending.ts'
@@ -50,6 +51,8 @@ export type ModelProxyParts = ModelProxyDeps &
     spending: SpendingDeps
     /** What the address over all providers lists, as `provider:model`. */
     routedModels: readonly string[]
+    /** Whether the texts of answers are wanted. */
+    keepsBodies: boolean
     /** Callers may bring keys of their own. */
     allowsCallerKeys: boolean
     /** How long an upstream may take to begin its answer, and between two parts of it. */
@@ -69,7 +72,7 @@ type Ready = Readonly<{
 export function createModelProxy(deps: ModelProxyParts): ModelProxy {
   const { clock, inFlight } = deps
   const pools = new Map<string, Pool>()
-  const parts = { clock, finished: deps.finished, refuse }
+  const parts = { clock, finished: deps.finished, keepsBodies: deps.keepsBodies, refuse }
 
   function poolOf({ origin }: Upstream): Pool {
     const known = pools.get(origin)
@@ -189,7 +192,10 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
       return
     }
     const closing = new AbortController()
-    res.once('close', () => closing.abort(new Error('the client went away')))
+    // After a whole answer nothing waits any more, and to abort costs more than all of the routing.
+    res.once('close', () => {
+      if (!res.writableFinished) closing.abort(new Error('the client went away'))
+    })
     const { signal } = closing
     const { body: parsed } = routed.request
     const { operation } = endpoint
@@ -202,7 +208,13 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
       const spending = reserveFor(deps.spending, upstream, { caller, proxy }, request, signal)
       return whenKnown(spending, (reserved) => begin(reserved, judged, request))
     })
-    if (done instanceof Promise) done.catch((error: unknown) => refuse(req, res, asked, error))
+    if (!(done instanceof Promise)) return
+    done.catch((error: unknown) => {
+      const input = { req, res, caller, proxy, startedMs, startedAtMs: clock.nowMs(), ...routed }
+      const refusal = refusedRequest(input, error, clock.monotonicMs() - startedMs)
+      if (refusal !== undefined) deps.finished(refusal)
+      refuse(req, res, asked, error)
+    })
   }
 
   function dispatch(input: Omit<ExchangeInput, 'startedAtMs'>, added: readonly string[], key: string | null): void {

@@ -53,6 +53,12 @@ export const layerRows: readonly LayerRow[] = [
     reason: 'Gives out the log and its proofs; the mathematics is in audit.',
   },
   {
+    folder: 'domains/interactions',
+    folders: ['kernel', 'contract'],
+    packages: [],
+    reason: 'Keeps what was asked of models; who asked, and what it cost, it is told.',
+  },
+  {
     folder: 'domains/limits',
     folders: ['kernel', 'contract'],
     packages: [],

@@ -15,6 +15,8 @@ export const governanceWords = [
   'session',
   'reason',
   'cause',
+  'prompt',
+  'label',
 ]
 
 /** An MCP server of a tenant with all that belongs to one, and a secret. Answers the ids of what others may name. */
@@ -69,6 +71,22 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
     insert('mcp_sessions', { tenant, id_hash: 'canary', identity: 'canary', initialize, used_at: 1 })
     const cause = JSON.stringify({ kind: 'tool_result', tool: 'secret-cause', callId: 'c' })
     insert('context_trust', { tenant, context: 'session:canary-context', cause, since: 1 })
+    const labels = JSON.stringify({ labels: { session: 'secret-label' }, decisions: [], teams: [] })
+    insert('interactions', {
+      ...{
+        tenant,
+        id: 'ixzcanary',
+        started_at: 1,
+        owner: 'key:secret-agent',
+        source: 'proxy',
+        session: 'secret-label',
+      },
+      ...{ provider: 'p', model: 'secret-model', outcome: 'ok', proxy_id: proxy.id, facts: labels },
+    })
+    insert('interaction_bodies', {
+      ...{ tenant, id: 'ixzcanary', request: 'secret-prompt', answer: 'secret-prompt', is_whole: 1, is_redacted: 0 },
+    })
+    insert('token_usage', { tenant, profile_id: proxy.id, input_tokens: 1, output_tokens: 1 })
     const made = { created_at: 1, updated_at: 1 }
     const author = 'key:secret-agent'
     insert('secrets', {
@@ -112,6 +130,7 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
     item.id,
     gateway.id,
     proxy.id,
+    'ixzcanary',
     'canary-proxy',
     client.id,
     reference,

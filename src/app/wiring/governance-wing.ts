@@ -4,6 +4,7 @@ import type { UpstreamTools } from '../../contract/upstream-tools.ts'
 import type { AssignmentDeps } from '../../domains/gateways/assignments.ts'
 import { createGatewayDirectory, type DirectoryDeps } from '../../domains/gateways/directory.ts'
 import { createGatewayService } from '../../domains/gateways/service.ts'
+import type { InteractionRecorder } from '../../domains/interactions/recorder.ts'
 import type { Authorizations } from '../../domains/mcp-servers/authorizations.ts'
 import { createMcpContentService } from '../../domains/mcp-servers/upstream-content.ts'
 import { createModelProxyDirectory, type ModelProxyDirectory } from '../../domains/model-proxies/directory.ts'
@@ -17,6 +18,7 @@ import { sqlProfileStore } from '../../stores/sql/profile-store.ts'
 import type { Services } from '../../tools/runtime/services.ts'
 import type { ToolViews } from '../../tools/runtime/tool-views.ts'
 import type { AppDeps } from '../build-app.ts'
+import { openInteractionService } from './open-interactions.ts'
 import { type LimitParts, openLimits } from './open-limits.ts'
 import { type McpServerParts, type OpenedMcpServers, openMcpServers } from './open-mcp-servers.ts'
 import type { OpenedPeople } from './open-people.ts'
@@ -28,7 +30,7 @@ import { tokenSourcesOf } from './provider-sign-in.ts'
 export type GovernanceWing = Readonly<{
   services: Pick<
     Services,
-    'secrets' | 'secretLinks' | 'mcpServers' | 'gateways' | 'mcpContent' | 'modelProxies' | 'limits'
+    'secrets' | 'secretLinks' | 'mcpServers' | 'gateways' | 'mcpContent' | 'modelProxies' | 'limits' | 'interactions'
   > &
     PolicyServices
   links: SecretLinks
@@ -51,6 +53,7 @@ export type GovernanceWingParts = Omit<SecretParts, 'authorizations'> &
     manifestTools: DirectoryDeps['manifestTools']
     subAgents: DirectoryDeps['subAgents']
     guardrails: Guardrails
+    recorder: Pick<InteractionRecorder, 'settled'>
   }>
 
 /** Who may use what of others: secrets, and the servers, gateways and people that need them. */
@@ -90,6 +93,7 @@ export async function openGovernanceWing(deps: AppDeps, parts: GovernanceWingPar
       mcpServers: opened.service,
       gateways,
       limits: openLimits(deps, { ...parts, sharing }),
+      interactions: openInteractionService(parts.recorder, sharing),
       modelProxies: createModelProxyService({ profiles: sqlProfileStore, sharing, noteChange: modelProxies.forget }),
       ...openPolicyServices(deps, { ...parts, assignments }),
     },

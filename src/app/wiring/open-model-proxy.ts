@@ -4,7 +4,7 @@ import type { ModelAddresses } from '../../http/create-http-transport.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
 import { isProxyAddress, MODEL_ROUTER } from '../../model-proxy/find-route.ts'
-import type { AuthMethod, Caller, Upstream } from '../../model-proxy/ports.ts'
+import type { AuthMethod, Caller, FinishedRequest, Upstream } from '../../model-proxy/ports.ts'
 import { anthropic } from '../../model-proxy/protocols/anthropic.ts'
 import { gemini } from '../../model-proxy/protocols/gemini.ts'
 import { openai } from '../../model-proxy/protocols/openai.ts'
@@ -14,6 +14,7 @@ import { sqlLogStore } from '../../stores/sql/log-store.ts'
 import { createReadRecords } from '../../tools/runtime/read-records.ts'
 import type { App } from '../build-app.ts'
 import type { Config } from '../config.ts'
+import { interactionOfRequest } from './interaction-of-request.ts'
 import { createModelRequestRecords } from './model-request-records.ts'
 import { providersOf } from './open-models.ts'
 import { openToolJudge } from './open-tool-judge.ts'
@@ -44,13 +45,8 @@ export function openModelProxy({
         import('../../model-proxy/prices.ts'),
         app.ready,
       ])
-      const { modelProxies, database, requireSoundLog, usageLimits, guardrails } = ready
-      if (
-        modelProxies === undefined ||
-        database === undefined ||
-        usageLimits === undefined ||
-        guardrails === undefined
-      ) {
+      const { modelProxies, database, requireSoundLog, usageLimits, guardrails, interactions } = ready
+      if (!modelProxies || !database || !usageLimits || !guardrails || !interactions) {
         throw new AppError('ERR_ROUTE_NOT_FOUND', 'Models cannot be reached through this server in its present mode.')
       }
       const proxies = await modelProxies()
@@ -69,11 +65,16 @@ export function openModelProxy({
           return principal instanceof Promise ? principal.then(callerOf) : callerOf(principal)
         },
         findProxy({ principal }, name) {
-          const pending = records.space() ?? requireSoundLog(principal.tenant)
+          const pending = records.space() ?? interactions.space() ?? requireSoundLog(principal.tenant)
           if (pending === undefined) return proxies.find(principal, name)
           return pending.then(() => requireSoundLog(principal.tenant)).then(() => proxies.find(principal, name))
         },
-        finished: records.add,
+        finished(request) {
+          records.add(request)
+          const bodies = { request: request.requestBody, answer: request.answerBody }
+          if (isOfModel(request)) interactions.add(interactionOfRequest(request), bodies)
+        },
+        keepsBodies: interactions.keepsBodies,
         judging: createJudging({
           tools: openToolJudge({
             guardrails,
@@ -105,6 +106,9 @@ export function openModelProxy({
     },
   }
 }
+
+/** Lists of models and counts of tokens ask no model. */
+const isOfModel = ({ operation }: FinishedRequest): boolean => operation !== 'models' && operation !== 'count_tokens'
 
 const methods: Readonly<Record<Principal['kind'], AuthMethod>> = {
   owner: 'local_owner',

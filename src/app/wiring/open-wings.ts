@@ -37,6 +37,7 @@ const wings: Readonly<Record<Toolset, 'core' | 'workspaces' | 'agents' | 'govern
   intents: 'agents',
   platform: 'agents',
   limits: 'governance',
+  interactions: 'governance',
   secrets: 'governance',
   'mcp-servers': 'governance',
   gateways: 'governance',

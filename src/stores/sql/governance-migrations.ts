@@ -176,4 +176,22 @@ export const governanceMigrations: readonly Migration[] = [
     name: 'tools of servers that answer by tasks',
     statements: ['ALTER TABLE mcp_tools ADD COLUMN task_support TEXT'],
   },
+  {
+    name: 'interactions with models',
+    statements: [
+      `CREATE TABLE interactions (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, started_at $integer NOT NULL, owner TEXT NOT NULL, source TEXT NOT NULL,
+        agent_id TEXT, proxy_id TEXT, run_id TEXT, session TEXT, provider TEXT NOT NULL, model TEXT, outcome TEXT NOT NULL,
+        input_tokens $integer, output_tokens $integer, cache_read_tokens $integer, cache_write_tokens $integer,
+        reasoning_tokens $integer, cost $integer, facts TEXT NOT NULL, PRIMARY KEY (tenant, id))`,
+      'CREATE INDEX interactions_by_owner ON interactions (tenant, owner, id)',
+      'CREATE INDEX interactions_by_run ON interactions (tenant, run_id, id) WHERE run_id IS NOT NULL',
+      `CREATE TABLE interaction_bodies (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, request TEXT, answer TEXT, is_whole $integer NOT NULL,
+        is_redacted $integer NOT NULL, PRIMARY KEY (tenant, id))`,
+      `CREATE TABLE token_usage (
+        tenant TEXT NOT NULL, profile_id TEXT NOT NULL, input_tokens $integer NOT NULL, output_tokens $integer NOT NULL,
+        PRIMARY KEY (tenant, profile_id))`,
+    ],
+  },
 ]

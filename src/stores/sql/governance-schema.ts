@@ -19,6 +19,9 @@ export type GovernanceSchema = PeopleSchema & {
   tool_policies: ToolPolicyTable
   tool_policy_versions: ToolPolicyVersionTable
   context_trust: ContextTrustTable
+  interactions: InteractionTable
+  interaction_bodies: InteractionBodiesTable
+  token_usage: TokenUsageTable
 }
 
 export type SecretTable = {
@@ -203,3 +206,39 @@ export type ToolPolicyTable = {
 export type ToolPolicyVersionTable = { tenant: string; version: number }
 
 export type ContextTrustTable = { tenant: string; context: string; cause: string; since: number }
+
+/** One request to a language model; `model` is the one that answered, or that was asked for. `cost` is in millionths of a dollar. */
+export type InteractionTable = {
+  tenant: string
+  id: string
+  started_at: number
+  owner: string
+  source: string
+  agent_id: string | null
+  proxy_id: string | null
+  run_id: string | null
+  session: string | null
+  provider: string
+  model: string | null
+  outcome: string
+  input_tokens: number | null
+  output_tokens: number | null
+  cache_read_tokens: number | null
+  cache_write_tokens: number | null
+  reasoning_tokens: number | null
+  cost: number | null
+  /** What nobody searches by, as JSON. */
+  facts: string
+}
+
+export type InteractionBodiesTable = {
+  tenant: string
+  id: string
+  request: string | null
+  answer: string | null
+  is_whole: number
+  is_redacted: number
+}
+
+/** What went through an agent or a proxy, since it was made. */
+export type TokenUsageTable = { tenant: string; profile_id: string; input_tokens: number; output_tokens: number }

@@ -9,6 +9,7 @@ import type { RoleService } from '../../domains/identity/roles.ts'
 import type { IdentityService } from '../../domains/identity/service.ts'
 import type { AuthoringService } from '../../domains/intents/authoring.ts'
 import type { IntentService } from '../../domains/intents/service.ts'
+import type { InteractionService } from '../../domains/interactions/service.ts'
 import type { LimitService } from '../../domains/limits/service.ts'
 import type { LogRecoveryService } from '../../domains/log/log-recovery.ts'
 import type { LogService } from '../../domains/log/service.ts'
@@ -55,6 +56,7 @@ export type Services = Readonly<{
   git: GitService
   tasks: TaskService
   trail: TrailService
+  interactions: InteractionService
   limits: LimitService
   log: LogService & LogRecoveryService
   clock: Pick<ClockKeeper, 'reset'>
