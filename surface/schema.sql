@@ -452,6 +452,19 @@ CREATE TABLE token_usage (
   tenant TEXT NOT NULL, profile_id TEXT NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
   PRIMARY KEY (tenant, profile_id));
 
+-- 35 keys of users
+ALTER TABLE api_keys ADD COLUMN user_id TEXT;
+CREATE INDEX api_keys_by_user ON api_keys (tenant, user_id) WHERE user_id IS NOT NULL;
+
+-- 36 virtual keys
+CREATE TABLE virtual_keys (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, prefix TEXT NOT NULL UNIQUE, hash TEXT NOT NULL, name TEXT NOT NULL,
+  scope TEXT NOT NULL, author TEXT NOT NULL, grants TEXT NOT NULL, created_at INTEGER NOT NULL,
+  created_by TEXT NOT NULL, rotated_at INTEGER, expires_at INTEGER, last_used_at INTEGER, revoked_at INTEGER,
+  PRIMARY KEY (tenant, id));
+CREATE INDEX virtual_keys_by_name ON virtual_keys (tenant, name);
+CREATE INDEX virtual_keys_by_author ON virtual_keys (tenant, author);
+
 -- postgres
 
 -- 1 log
@@ -860,3 +873,16 @@ CREATE TABLE interaction_bodies (
 CREATE TABLE token_usage (
   tenant TEXT NOT NULL, profile_id TEXT NOT NULL, input_tokens BIGINT NOT NULL, output_tokens BIGINT NOT NULL,
   PRIMARY KEY (tenant, profile_id));
+
+-- 35 keys of users
+ALTER TABLE api_keys ADD COLUMN user_id TEXT;
+CREATE INDEX api_keys_by_user ON api_keys (tenant, user_id) WHERE user_id IS NOT NULL;
+
+-- 36 virtual keys
+CREATE TABLE virtual_keys (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, prefix TEXT NOT NULL UNIQUE, hash TEXT NOT NULL, name TEXT NOT NULL,
+  scope TEXT NOT NULL, author TEXT NOT NULL, grants TEXT NOT NULL, created_at BIGINT NOT NULL,
+  created_by TEXT NOT NULL, rotated_at BIGINT, expires_at BIGINT, last_used_at BIGINT, revoked_at BIGINT,
+  PRIMARY KEY (tenant, id));
+CREATE INDEX virtual_keys_by_name ON virtual_keys (tenant, name);
+CREATE INDEX virtual_keys_by_author ON virtual_keys (tenant, author);

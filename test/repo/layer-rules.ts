@@ -209,7 +209,7 @@ export const layerRows: readonly LayerRow[] = [
   },
   {
     folder: 'domains/model-proxies',
-    folders: ['kernel', 'contract', 'domains/profiles'],
+    folders: ['kernel', 'contract', 'domains/identity', 'domains/profiles'],
     packages: [],
     reason:
       'Model proxies are profiles; who may use which, and with which keys. What passes through them is a transport.',

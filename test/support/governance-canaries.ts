@@ -17,6 +17,7 @@ export const governanceWords = [
   'cause',
   'prompt',
   'label',
+  'virtual',
 ]
 
 /** An MCP server of a tenant with all that belongs to one, and a secret. Answers the ids of what others may name. */
@@ -54,6 +55,7 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
     { name: 'canary-proxy', description: 'secret-proxy', scope: 'personal' },
     a,
   )
+  const virtualKey = await app.ask<{ id: string }>('virtual_key_create', { name: 'secret-virtual', scope: 'org' }, a)
   const client = await app.ask<{ id: string }>(
     'oauth_client_create',
     { name: 'secret-client', gateways: ['canary-gateway'] },
@@ -132,6 +134,7 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
     proxy.id,
     'ixzcanary',
     'canary-proxy',
+    virtualKey.id,
     client.id,
     reference,
     'canary-server',

@@ -41,6 +41,7 @@ const tableNames = [
   'interactions',
   'interaction_bodies',
   'token_usage',
+  'virtual_keys',
   'oauth_clients',
   'service_clients',
   'secrets',

@@ -194,4 +194,23 @@ export const governanceMigrations: readonly Migration[] = [
         PRIMARY KEY (tenant, profile_id))`,
     ],
   },
+  {
+    name: 'keys of users',
+    statements: [
+      'ALTER TABLE api_keys ADD COLUMN user_id TEXT',
+      'CREATE INDEX api_keys_by_user ON api_keys (tenant, user_id) WHERE user_id IS NOT NULL',
+    ],
+  },
+  {
+    name: 'virtual keys',
+    statements: [
+      `CREATE TABLE virtual_keys (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, prefix TEXT NOT NULL UNIQUE, hash TEXT NOT NULL, name TEXT NOT NULL,
+        scope TEXT NOT NULL, author TEXT NOT NULL, grants TEXT NOT NULL, created_at $integer NOT NULL,
+        created_by TEXT NOT NULL, rotated_at $integer, expires_at $integer, last_used_at $integer, revoked_at $integer,
+        PRIMARY KEY (tenant, id))`,
+      'CREATE INDEX virtual_keys_by_name ON virtual_keys (tenant, name)',
+      'CREATE INDEX virtual_keys_by_author ON virtual_keys (tenant, author)',
+    ],
+  },
 ]

@@ -22,6 +22,7 @@ export type GovernanceSchema = PeopleSchema & {
   interactions: InteractionTable
   interaction_bodies: InteractionBodiesTable
   token_usage: TokenUsageTable
+  virtual_keys: VirtualKeyTable
 }
 
 export type SecretTable = {
@@ -242,3 +243,21 @@ export type InteractionBodiesTable = {
 
 /** What went through an agent or a proxy, since it was made. */
 export type TokenUsageTable = { tenant: string; profile_id: string; input_tokens: number; output_tokens: number }
+
+/** `grants` is JSON; the teams of a key are in `shared_with_teams`. */
+export type VirtualKeyTable = {
+  tenant: string
+  id: string
+  prefix: string
+  hash: string
+  name: string
+  scope: string
+  author: string
+  grants: string
+  created_at: number
+  created_by: string
+  rotated_at: number | null
+  expires_at: number | null
+  last_used_at: number | null
+  revoked_at: number | null
+}

@@ -16,6 +16,7 @@ import type { LogService } from '../../domains/log/service.ts'
 import type { McpServerService } from '../../domains/mcp-servers/service.ts'
 import type { McpContentService } from '../../domains/mcp-servers/upstream-content.ts'
 import type { ModelProxyService } from '../../domains/model-proxies/service.ts'
+import type { VirtualKeyService } from '../../domains/model-proxies/virtual-keys.ts'
 import type { PeopleService } from '../../domains/people/service.ts'
 import type { PlatformService } from '../../domains/platform/service.ts'
 import type { PolicyService } from '../../domains/policies/service.ts'
@@ -68,6 +69,7 @@ export type Services = Readonly<{
   mcpServers: McpServerService
   mcpContent: McpContentService
   modelProxies: ModelProxyService
+  virtualKeys: Pick<VirtualKeyService, 'create' | 'list' | 'get' | 'rotate' | 'revoke'>
   secrets: Pick<SecretService, 'list' | 'rotate'>
   secretLinks: Pick<SecretLinks, 'createForValue' | 'submit'>
   skills: Pick<SkillService, 'list'>
