@@ -14,7 +14,7 @@ import {
 import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
-import { createKeyCache, type KnownKey } from './key-cache.ts'
+import { createKeyAuthenticator } from './key-authenticator.ts'
 import type { ApiKey, ApiKeyStore, RoleStore } from './ports.ts'
 import { grantedBy } from './roles.ts'
 import {
@@ -29,7 +29,7 @@ import {
   quoted,
   requirePermission,
 } from './rules.ts'
-import { hashMatches, hashToken, newPrefix, newToken, tokenPrefix } from './token.ts'
+import { hashToken, newPrefix, newToken, tokenPrefix } from './token.ts'
 
 /** Who manages keys and when. What is recorded of a key names it, and never carries its secret or its hash. */
 type KeyReading = Pick<Call, 'principal' | 'nowMs' | 'read'>
@@ -107,7 +107,13 @@ export type IdentityDeps = Readonly<{
 
 export function createIdentityService(deps: IdentityDeps): IdentityService {
   const { store, random } = deps
-  const authenticator = createAuthenticator(deps)
+  const authenticator = createKeyAuthenticator<ApiKey, Principal>({
+    prefixOf: tokenPrefix,
+    findByPrefix: (prefix) => store.findKeyByPrefix(deps.read, prefix),
+    isLive: (key, nowMs) => isLive(deps, key, nowMs),
+    holderOf: (key) => principalOf(deps, key),
+    noteUse: ({ tenant, id }, atMs) => deps.noteUse(tenant, id, atMs),
+  })
 
   async function end(call: KeyWriting, key: ApiKey): Promise<ApiKey> {
     const { nowMs, write } = call
@@ -192,7 +198,11 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
       return ended
     },
 
-    authenticate: authenticator.authenticate,
+    async authenticate(token, nowMs) {
+      const principal = await authenticator.authenticate(token, nowMs)
+      if (principal === undefined) throw unauthenticated()
+      return principal
+    },
 
     async livePrincipal(tenant, keyId, nowMs) {
       const key = await store.findKey(deps.read, tenant, keyId)
@@ -206,63 +216,6 @@ function isLive({ noteExpired }: Pick<IdentityDeps, 'noteExpired'>, key: ApiKey,
   const status = keyStatus(key, nowMs)
   if (status === 'expired') noteExpired?.(key.expiresAtMs!)
   return status === 'live'
-}
-
-function createAuthenticator(deps: IdentityDeps) {
-  const { store, read, noteUse } = deps
-  const cache = createKeyCache()
-  const lookups = new Map<string, Promise<KnownKey | undefined>>()
-  const notedAtMs = new Map<string, number>()
-
-  const lookUp = async (
-    prefix: string,
-    hash: Buffer,
-    hashHex: string,
-    nowMs: number,
-  ): Promise<KnownKey | undefined> => {
-    const key = await store.findKeyByPrefix(read, prefix)
-    if (key === undefined || !hashMatches(key.hash, hash) || !isLive(deps, key, nowMs)) return undefined
-    const known = { key, principal: await principalOf(deps, key) }
-    cache.put(hashHex, known, nowMs)
-    return known
-  }
-
-  const noteOnceAMinute = ({ tenant, id, lastUsedAtMs }: ApiKey, nowMs: number): void => {
-    const latestMs = Math.max(lastUsedAtMs ?? Number.NEGATIVE_INFINITY, notedAtMs.get(id) ?? Number.NEGATIVE_INFINITY)
-    if (nowMs - latestMs < limits.apiKeyTouchMs) return
-    notedAtMs.delete(id)
-    if (notedAtMs.size >= limits.apiKeyCacheMax) notedAtMs.delete(notedAtMs.keys().next().value!)
-    notedAtMs.set(id, nowMs)
-    noteUse(tenant, id, nowMs)
-  }
-
-  return {
-    async authenticate(token: string, nowMs: number): Promise<Principal> {
-      const prefix = tokenPrefix(token)
-      if (prefix === undefined) throw unauthenticated()
-      const hash = hashToken(token)
-      const hashHex = hash.toString('hex')
-      let known = cache.get(hashHex, nowMs)
-      if (known === undefined) {
-        // Callers that arrive together with one key share one look-up.
-        let lookup = lookups.get(hashHex)
-        if (lookup === undefined) {
-          lookup = lookUp(prefix, hash, hashHex, nowMs).finally(() => {
-            if (lookups.get(hashHex) === lookup) lookups.delete(hashHex)
-          })
-          lookups.set(hashHex, lookup)
-        }
-        known = await lookup
-      }
-      if (known === undefined || !isLive(deps, known.key, nowMs)) throw unauthenticated()
-      noteOnceAMinute(known.key, nowMs)
-      return known.principal
-    },
-    forget(keyId: string, nowMs: number): void {
-      cache.forget(keyId, nowMs)
-      lookups.clear()
-    },
-  }
 }
 
 const unauthenticated = (): AppError =>
