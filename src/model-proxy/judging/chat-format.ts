@@ -107,7 +107,14 @@ export const unreadable: ModelCall = { name: '', args: undefined }
 const endReason = (reason: unknown): unknown =>
   reason === 'tool_calls' || reason === 'function_call' ? 'stop' : reason
 
-type StreamedCall = { id?: string | undefined; name: string; text: string; isCustom: boolean }
+type StreamedCall = {
+  id?: string | undefined
+  name: string
+  text: string
+  isCustom: boolean
+  /** Its parts have different names, of which one program takes the last and another puts all together. */
+  isAmbiguous: boolean
+}
 /** The number of the call in the old form, of which there is one. */
 const OLD_CALL = -1
 
@@ -125,8 +132,8 @@ function chatEvents(judge: CallJudge): EventJudge {
     const all = [...calls].flatMap(([choice, own]) => [...own].map(([index, call]) => ({ choice, index, call })))
     const refusals = new Map<string, string>()
     const judged = inOrder(all, ({ choice, index, call }) => {
-      const { id, name, text, isCustom } = call
-      const args = isCustom ? { input: text } : readArguments(text)
+      const { id, name, text, isCustom, isAmbiguous } = call
+      const args = isAmbiguous ? undefined : isCustom ? { input: text } : readArguments(text)
       const refusal = judge.refusalOf({ id, name, args })
       return whenKnown(refusal, (said) => void (said !== undefined && refusals.set(`${choice}/${index}`, said)))
     })
@@ -187,10 +194,12 @@ function gather(delta: Fields, choice: number, calls: Map<number, Map<number, St
   for (const { index, part } of parts) {
     const custom = fieldsOf(part['custom'])
     const called = custom ?? fieldsOf(part['function'])
-    const call = own.get(index) ?? { name: '', text: '', isCustom: custom !== undefined }
+    const call = own.get(index) ?? { name: '', text: '', isCustom: custom !== undefined, isAmbiguous: false }
     own.set(index, call)
     call.id ??= textOf(part['id'])
-    call.name += textOf(called?.['name']) ?? ''
+    const name = textOf(called?.['name']) ?? ''
+    if (call.name === '') call.name = name
+    else if (name !== '' && name !== call.name) call.isAmbiguous = true
     call.text += textOf(called?.[call.isCustom ? 'input' : 'arguments']) ?? ''
   }
   return true

@@ -8,7 +8,7 @@ export type ModelCall = Readonly<{
   /** By which the program answers it. */
   id?: string | undefined
   name: string
-  /** Undefined where they cannot be read as JSON. */
+  /** Undefined where the call cannot be read, and so not be judged. */
   args: unknown
 }>
 
