@@ -163,18 +163,33 @@ describe('a local MCP server', () => {
     const [ann, ben] = [await inTeam('ann'), await inTeam('ben')]
     const shared = { scope: 'team', teams: ['crew'] }
     const environment = [{ key: 'TOKEN', type: 'secret', promptOnInstallation: true, required: true }]
-    const item = { name: 'Crewed', command: 'node', arguments: [entry('memory')], mounts, environment, ...shared }
+    // A mount would be the operator's to allow.
+    const script = `
+      const answers = {
+        initialize: ({ protocolVersion }) => ({ protocolVersion, capabilities: { tools: {} }, serverInfo: { name: 's', version: '1' } }),
+        'tools/list': () => ({ tools: [{ name: 'look', inputSchema: { type: 'object' } }] }),
+        'tools/call': () => ({ content: [{ type: 'text', text: 'here' }] }),
+      }
+      require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+        const { id, method, params } = JSON.parse(line)
+        if (id === undefined) return
+        const body = answers[method] ? { result: answers[method](params) } : { error: { code: -32601, message: 'no' } }
+        console.log(JSON.stringify({ jsonrpc: '2.0', id, ...body }))
+      })`
+    const item = { name: 'Crewed', command: 'node', arguments: ['-e', script], environment, ...shared }
     await app.ask('create_mcp_server', item, ann)
     const forTeam = { catalogId: 'Crewed', scope: 'team', teamId: 'crew' }
     const { id, status } = await app.ask<Deployed>('deploy_mcp_server', { ...forTeam, values: { TOKEN: SECRET } }, ann)
     expect(status).toBe('success')
-    const look = () => app.call('crewed__read_graph', {}, ben)
+    const look = () => app.call('crewed__look', {}, ben)
     expect((await look()).isError).toBe(false)
     await app.ask('api_key_revoke', { key: 'ann' })
     await expect.poll(async () => (await workspaceOf(id))?.state).toBe('stopped')
     // It does not come back behind the back of the one who is gone.
-    const { json, isError } = await look()
-    expect([isError, json]).toEqual([true, expect.stringContaining('Deploy it again with deploy_mcp_server')])
+    // For a moment the server rests, because it has ended.
+    await expect
+      .poll(async () => (await look()).json, { timeout: 20_000 })
+      .toContain('Deploy it again with deploy_mcp_server')
     expect((await workspaceOf(id))?.state).toBe('stopped')
     // What the author had entered is nobody else's: it is asked for anew.
     expect(await app.ask('deploy_mcp_server', forTeam, ben)).toMatchObject({ id, status: 'pending' })

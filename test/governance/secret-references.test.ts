@@ -122,10 +122,8 @@ describe('a secret', () => {
 
   it("is deleted by its owner or an administrator, and is nobody else's to know of", async () => {
     const [mine, theirs] = [await newSecret(editor), await newSecret(editor)]
-    const stranger = await app.keyCaller({ role: 'editor' })
-    const refusals = await Promise.all(
-      [mine, 'sec_nowhere'].map((id) => app.refusal('secret_delete', { id }, stranger)),
-    )
+    const other = await app.keyCaller({ role: 'editor' })
+    const refusals = await Promise.all([mine, 'sec_nowhere'].map((id) => app.refusal('secret_delete', { id }, other)))
     expect(refusals[0]).toMatchObject({ code: 'ERR_NOT_FOUND' })
     expect(refusals[0]!['message']).toBe(refusals[1]!['message'])
     await app.ask('secret_delete', { id: mine }, editor)

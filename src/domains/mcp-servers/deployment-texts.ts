@@ -1,5 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
+import { parseReference } from '../secrets/rules.ts'
+import { invalid } from './config-rules.ts'
 import type { CatalogItem, Deployment } from './ports.ts'
 
 /** The page on which a person who is signed in begins to authorise a deployment. */
@@ -59,4 +61,8 @@ export function requireQuota(count: number): void {
     'ERR_QUOTA_EXCEEDED',
     `There are ${count} deployments of MCP servers, which is the limit. Remove one that is not needed.`,
   )
+}
+
+export function requireNoReference(name: string, value: string): void {
+  if (parseReference(value) !== undefined) throw invalid(name, 'enter the value itself, not a reference to it')
 }

@@ -22,6 +22,7 @@ import {
   orphaned,
   problemText,
   recordOf,
+  requireNoReference,
   requireQuota,
   secretsOf,
 } from './deployment-texts.ts'
@@ -81,6 +82,10 @@ export function createDeployments(deps: DeploymentDeps) {
   deps.links.onValues(LINK_KIND, (call, subject, values) => takeValues(call, subject, values))
   runtime.onToolsChanged(createChangeFollower(deps.clock, rediscover))
 
+  /** A local server runs in a workspace of its author, and so ends with the author. */
+  const isWithoutAuthor = async (tx: ReadTx | WriteTx, { serverType }: CatalogItem, { tenant, sharing }: Deployment) =>
+    serverType === 'local' && (await deps.isRevoked(tx, tenant, sharing.author))
+
   /** `exchanged` makes the credentials of a single caller, who then has a connection of their own. */
   const addressOf = (
     { tenant, id }: Pick<Deployment, 'tenant' | 'id'>,
@@ -94,9 +99,7 @@ export function createDeployments(deps: DeploymentDeps) {
       const deployment = await store.findDeployment(read, tenant, id)
       const item = deployment && (await store.findItem(read, tenant, deployment.catalogId))
       if (deployment === undefined || item === undefined) throw noDeployment(id)
-      const { author } = deployment.sharing
-      // A local server runs in a workspace of its author, and so ends with the author.
-      if (item.serverType === 'local' && (await deps.isRevoked(read, tenant, author))) throw orphaned(id)
+      if (await isWithoutAuthor(read, item, deployment)) throw orphaned(id)
       const { serverUrl } = item.config
       const authorization =
         exchanged !== undefined
@@ -181,9 +184,9 @@ export function createDeployments(deps: DeploymentDeps) {
       const item = await deps.catalog.find(tx, principal, input.catalogId)
       const sharing = await sharingFor(tx, principal, input)
       const before = await existing(tx, item, sharing)
-      const isOrphaned = before !== undefined && (await deps.isRevoked(tx, tenant, before.sharing.author))
-      const isKept = before?.status === 'success' && input.values === undefined && !isOrphaned
-      if (before !== undefined && sharing.scope !== 'personal' && isKept) throw alreadyDeployed(before)
+      const isOrphaned = before !== undefined && (await isWithoutAuthor(tx, item, before))
+      const isRetained = before?.status === 'success' && input.values === undefined && !isOrphaned
+      if (before !== undefined && sharing.scope !== 'personal' && isRetained) throw alreadyDeployed(before)
       // Beside values of another person's choice, those of the author could be sent where that person likes.
       const isTheirs = before !== undefined && mayDirect(principal, before)
       const keepsValues = isTheirs || (before !== undefined && input.values === undefined && !isOrphaned)
@@ -394,7 +397,3 @@ export function createDeployments(deps: DeploymentDeps) {
 
 /** What tells nothing of the server. */
 const broken: ReadonlySet<string> = new Set(['ERR_SHUTTING_DOWN', 'ERR_CANCELLED', 'ERR_BUSY'])
-
-function requireNoReference(name: string, value: string): void {
-  if (parseReference(value) !== undefined) throw invalid(name, 'enter the value itself, not a reference to it')
-}

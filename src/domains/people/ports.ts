@@ -71,8 +71,7 @@ export type Invitation = Readonly<{
 }>
 
 /** Beside attempts, what a person changed of the ways to sign in without a password. */
-export const signInOutcomes = ['signed_in', 'refused', 'slowed', 'passkey_added', 'passkey_removed'] as const
-export type SignInOutcome = (typeof signInOutcomes)[number]
+export type SignInOutcome = 'signed_in' | 'refused' | 'slowed' | 'passkey_added' | 'passkey_removed'
 
 export type UserPasskey = Readonly<{ id: string; name: string; createdAtMs: number }>
 export type SignInAttempt = Readonly<{

@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import { signInOutcomes } from '../../domains/people/ports.ts'
 import { fields } from '../params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 import { tenantOfPeople, truncated } from './people-fields.ts'
@@ -24,7 +23,7 @@ export default defineTool({
         at: fields.time,
         email: z.string(),
         address: z.string(),
-        outcome: z.enum(signInOutcomes),
+        outcome: z.enum(['signed_in', 'refused', 'slowed', 'passkey_added', 'passkey_removed']),
       }),
     ),
     truncated,
