@@ -5,10 +5,6 @@ import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
 import { isProxyAddress, MODEL_ROUTER } from '../../model-proxy/find-route.ts'
 import type { AuthMethod, Caller, FinishedRequest, Upstream } from '../../model-proxy/ports.ts'
-import { anthropic } from '../../model-proxy/protocols/anthropic.ts'
-import { gemini } from '../../model-proxy/protocols/gemini.ts'
-import { openai } from '../../model-proxy/protocols/openai.ts'
-import type { Protocol } from '../../model-proxy/protocols/protocol.ts'
 import { compatibleUrl, type ProviderSettings, type ProviderType } from '../../models/ports.ts'
 import { sqlLogStore } from '../../stores/sql/log-store.ts'
 import { createReadRecords } from '../../tools/runtime/read-records.ts'
@@ -18,6 +14,7 @@ import { interactionOfRequest } from './interaction-of-request.ts'
 import { createModelRequestRecords } from './model-request-records.ts'
 import { providersOf } from './open-models.ts'
 import { openToolJudge } from './open-tool-judge.ts'
+import { configuredPricesOf, protocols } from './priced-providers.ts'
 
 type Parts = Readonly<{ app: App; config: Config; random: Random; logger: Logger }>
 
@@ -124,13 +121,6 @@ function callerOf(principal: Principal): Caller {
   return known
 }
 
-const protocols: Readonly<Record<ProviderType, Protocol>> = {
-  openai,
-  anthropic,
-  gemini,
-  ollama: openai,
-  'openai-compatible': openai,
-}
 /** Where a provider is that the configuration does not name. Callers bring their own keys for it. */
 const publicEndpoints = {
   openai: 'https://api.openai.com/v1',
@@ -183,10 +173,6 @@ function upstreamOf(
     basePath,
     apiKey: settings?.apiKey ?? null,
     isPublic: type in publicEndpoints,
-    configuredPrices: new Map(
-      (settings?.models ?? [])
-        .filter(({ inputCost, outputCost }) => inputCost !== null || outputCost !== null)
-        .map(({ model, inputCost, outputCost }) => [model, { input: inputCost ?? 0, output: outputCost ?? 0 }]),
-    ),
+    configuredPrices: configuredPricesOf(settings),
   }
 }
