@@ -149,12 +149,11 @@ function toTryFailure(sdk: Sdk, error: unknown): TryFailure {
 function toStreamFailure(sdk: Sdk, { cause, hasStarted }: StreamError): TryFailure {
   const status = (cause as { statusCode?: unknown } | null | undefined)?.statusCode
   if (!(cause instanceof Error) && typeof status === 'number' && status >= 400)
-    return new TryFailure(classOf(status), status, null, cause, hasStarted)
+    return new TryFailure(classOf(status), status, null, cause)
   if (sdk.JSONParseError.isInstance(cause) || sdk.TypeValidationError.isInstance(cause))
-    return new TryFailure('provider', null, null, cause, hasStarted)
+    return new TryFailure('provider', null, null, cause)
   const hasStopped = sdk.NoOutputGeneratedError.isInstance(cause) || sdk.InvalidResponseDataError.isInstance(cause)
-  if (!hasStarted && !hasStopped) return toTryFailure(sdk, cause)
-  return new TryFailure('network', null, null, cause, hasStarted)
+  return hasStarted || hasStopped ? new TryFailure('network', null, null, cause) : toTryFailure(sdk, cause)
 }
 
 const isOfNetwork = (error: unknown): boolean =>

@@ -56,8 +56,7 @@ export function createModels(
       const isLate = timeout.aborted && !request.signal.aborted
       const failure = isLate ? new TryFailure('timeout', null, null, error) : error
       const errorClass = failure instanceof TryFailure ? failure.errorClass : null
-      const hasBroken = failure instanceof TryFailure && failure.hasStarted
-      paid.end(signal.aborted || hasBroken ? 'cut_off' : 'failed', errorClass)
+      paid.end(signal.aborted ? 'cut_off' : 'failed', errorClass)
       throw failure
     }
   }

@@ -66,7 +66,7 @@ export type ModelAccounting = Readonly<{
   ): Promise<
     Readonly<{
       fetch: typeof globalThis.fetch
-      /** Settles once, however the try ended. `cut_off`: we ended it, or the answer broke off. */
+      /** Settles once, however the try ended. `cut_off`: we ended it. */
       end(outcome: 'ok' | 'failed' | 'cut_off', errorClass: ModelErrorClass | null): TryCost
     }>
   >
@@ -80,18 +80,8 @@ export class TryFailure extends Error {
   /** When the provider says that another try makes sense. */
   readonly retryAfterMs: number | null
 
-  /** Whether something of the answer had come. */
-  readonly hasStarted: boolean
-
-  constructor(
-    errorClass: ModelErrorClass,
-    status: number | null,
-    retryAfterMs: number | null,
-    cause?: unknown,
-    hasStarted = false,
-  ) {
+  constructor(errorClass: ModelErrorClass, status: number | null, retryAfterMs: number | null, cause?: unknown) {
     super(errorClass, { cause })
-    this.hasStarted = hasStarted
     this.errorClass = errorClass
     this.status = status
     this.retryAfterMs = retryAfterMs

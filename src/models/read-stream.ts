@@ -35,7 +35,7 @@ export async function readStream(stream: AsyncIterable<TextStreamPart<ToolSet>>)
     if (part.type === 'tool-call') toolCalls.push(part)
     if (part.type === 'finish') end = part
   }
-  if (end === undefined || !isComplete(end)) throw new TryFailure('network', null, null, undefined, hasStarted)
+  if (end === undefined || !isComplete(end)) throw new TryFailure('network', null, null)
   return { text, toolCalls, usage: end.totalUsage, finishReason: end.finishReason }
 }
 

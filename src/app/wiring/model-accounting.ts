@@ -68,7 +68,9 @@ export function createModelAccounting({
       let hasEnded = false
       return {
         fetch: measuring.fetch,
-        end(outcome, errorClass) {
+        end(ending, errorClass) {
+          const hasBroken = ending === 'failed' && errorClass === 'network' && measuring.hasBegun()
+          const outcome = hasBroken ? 'cut_off' : ending
           const measured = measuring.measured(outcome === 'cut_off')
           const { tokens, usedModel } = measured
           const paid = spending.settle(usedModel, tokens)
