@@ -452,6 +452,30 @@ CREATE TABLE token_usage (
   tenant TEXT NOT NULL, profile_id TEXT NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
   PRIMARY KEY (tenant, profile_id));
 
+-- 35 keys of users
+ALTER TABLE api_keys ADD COLUMN user_id TEXT;
+CREATE INDEX api_keys_by_user ON api_keys (tenant, user_id) WHERE user_id IS NOT NULL;
+
+-- 36 virtual keys
+CREATE TABLE virtual_keys (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, prefix TEXT NOT NULL UNIQUE, hash TEXT NOT NULL, name TEXT NOT NULL,
+  scope TEXT NOT NULL, author TEXT NOT NULL, grants TEXT NOT NULL, created_at INTEGER NOT NULL,
+  created_by TEXT NOT NULL, rotated_at INTEGER, expires_at INTEGER, last_used_at INTEGER, revoked_at INTEGER,
+  PRIMARY KEY (tenant, id));
+CREATE INDEX virtual_keys_by_name ON virtual_keys (tenant, name);
+CREATE INDEX virtual_keys_by_author ON virtual_keys (tenant, author);
+
+-- 37 approvals of tool calls
+CREATE TABLE approvals (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, tool_id TEXT NOT NULL, tool TEXT NOT NULL, arguments TEXT NOT NULL,
+  is_masked INTEGER NOT NULL, arguments_digest TEXT NOT NULL, reason TEXT NOT NULL, policy TEXT, requester TEXT NOT NULL,
+  requested_by TEXT NOT NULL, context TEXT NOT NULL, started_from TEXT, call_id TEXT NOT NULL, run_id TEXT, wait_key TEXT,
+  status TEXT NOT NULL, created_at INTEGER NOT NULL, expires_at INTEGER NOT NULL, answered_at INTEGER, answered_by TEXT,
+  note TEXT, used_at INTEGER, PRIMARY KEY (tenant, id));
+CREATE INDEX approvals_of_call ON approvals (tenant, requester, arguments_digest);
+CREATE INDEX approvals_newest ON approvals (tenant, created_at);
+CREATE INDEX approvals_over ON approvals (tenant, expires_at);
+
 -- postgres
 
 -- 1 log
@@ -860,3 +884,27 @@ CREATE TABLE interaction_bodies (
 CREATE TABLE token_usage (
   tenant TEXT NOT NULL, profile_id TEXT NOT NULL, input_tokens BIGINT NOT NULL, output_tokens BIGINT NOT NULL,
   PRIMARY KEY (tenant, profile_id));
+
+-- 35 keys of users
+ALTER TABLE api_keys ADD COLUMN user_id TEXT;
+CREATE INDEX api_keys_by_user ON api_keys (tenant, user_id) WHERE user_id IS NOT NULL;
+
+-- 36 virtual keys
+CREATE TABLE virtual_keys (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, prefix TEXT NOT NULL UNIQUE, hash TEXT NOT NULL, name TEXT NOT NULL,
+  scope TEXT NOT NULL, author TEXT NOT NULL, grants TEXT NOT NULL, created_at BIGINT NOT NULL,
+  created_by TEXT NOT NULL, rotated_at BIGINT, expires_at BIGINT, last_used_at BIGINT, revoked_at BIGINT,
+  PRIMARY KEY (tenant, id));
+CREATE INDEX virtual_keys_by_name ON virtual_keys (tenant, name);
+CREATE INDEX virtual_keys_by_author ON virtual_keys (tenant, author);
+
+-- 37 approvals of tool calls
+CREATE TABLE approvals (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, tool_id TEXT NOT NULL, tool TEXT NOT NULL, arguments TEXT NOT NULL,
+  is_masked BIGINT NOT NULL, arguments_digest TEXT NOT NULL, reason TEXT NOT NULL, policy TEXT, requester TEXT NOT NULL,
+  requested_by TEXT NOT NULL, context TEXT NOT NULL, started_from TEXT, call_id TEXT NOT NULL, run_id TEXT, wait_key TEXT,
+  status TEXT NOT NULL, created_at BIGINT NOT NULL, expires_at BIGINT NOT NULL, answered_at BIGINT, answered_by TEXT,
+  note TEXT, used_at BIGINT, PRIMARY KEY (tenant, id));
+CREATE INDEX approvals_of_call ON approvals (tenant, requester, arguments_digest);
+CREATE INDEX approvals_newest ON approvals (tenant, created_at);
+CREATE INDEX approvals_over ON approvals (tenant, expires_at);

@@ -10,7 +10,6 @@ import type { UsageLimits } from '../contract/usage-limits.ts'
 import { createRoleService } from '../domains/identity/roles.ts'
 import { createIdentityService, type IdentityService } from '../domains/identity/service.ts'
 import type { InteractionRecorder } from '../domains/interactions/recorder.ts'
-import type { ModelProxyDirectory } from '../domains/model-proxies/directory.ts'
 import type { PasswordCost } from '../domains/people/ports.ts'
 import { createSealGate, type SealGate } from '../domains/seal/gate.ts'
 import { type ClockKeeper, openClockKeeper } from '../domains/server/clock-keeper.ts'
@@ -49,6 +48,7 @@ import type { Config } from './config.ts'
 import { unsetVariables } from './unset-variables.ts'
 import { chooseStages } from './wiring/choose-stages.ts'
 import { describeServer } from './wiring/describe-server.ts'
+import type { ModelAccess } from './wiring/governance-wing.ts'
 import { openDatabase } from './wiring/open-database.ts'
 import { openEmbedder } from './wiring/open-embedder.ts'
 import { openModelUsage } from './wiring/open-model-usage.ts'
@@ -91,7 +91,7 @@ type ReadyApp = Readonly<{
   secretLinks: SecretLinkGate | undefined
   authorizations: AuthorizationGate | undefined
   gateways: Pick<GatewayDirectory, 'find'> | undefined
-  modelProxies: (() => Promise<Pick<ModelProxyDirectory, 'find'>>) | undefined
+  modelAccess: (() => Promise<ModelAccess>) | undefined
   /** What those servers offer beside tools. */
   upstreamContent: (() => Promise<UpstreamContent>) | undefined
   mcpSessions: McpSessionMemory | undefined
@@ -143,14 +143,21 @@ export function buildApp(deps: AppDeps): App {
   const views = createToolViews({ catalog, clock })
   const open = config.mode === 'MINIMAL' ? openMinimal : openCore
   const opened = open({ ...deps, clock }, { catalog, views, skills, transports: () => ({ host, inFlight }) })
+  let core: Core | undefined
   // A failed start is told to everyone who waits; nobody waiting must not end the process.
-  opened.catch(() => {})
+  opened.then(
+    (made) => {
+      core = made
+    },
+    () => {},
+  )
   const presence = presenceOnce(opened.then((core) => core.presence))
   const inFlight = createInFlightCalls(presence)
   const host = createToolHost({
     views,
     mode: config.mode,
     callTool: opened.then((core) => core.callTool),
+    mayAskPerson: (tenant) => core?.guardrails?.engine.mayRequireApproval(tenant) === true,
   })
   let closing: Promise<void> | undefined
   return {
@@ -197,7 +204,7 @@ async function openMinimal(deps: CoreDeps, { catalog, views, skills }: CoreParts
     secretLinks: undefined,
     authorizations: undefined,
     gateways: undefined,
-    modelProxies: undefined,
+    modelAccess: undefined,
     upstreamContent: undefined,
     mcpSessions: undefined,
     upstreamTools: undefined,
@@ -235,7 +242,7 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
   const ownerWatch = openOwnerWatch(deps, database, owners)
   const identity = openIdentity(deps, database, ownerWatch, time)
   const people = openPeople(deps, {
-    ...{ database, ownerWatch, logIdentity },
+    ...{ database, ownerWatch, logIdentity, identity },
     host: () => parts.transports().host,
     providerTokens: () => wings.providerTokens(),
   })
@@ -267,7 +274,7 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
   const inStore = { database, guard, disk, accounting, guardrails }
   const pipeline = createPipeline(deps, catalog, views, policies, services, inStore)
   invoker.connect(pipeline.callTool)
-  const opened = { database, directory, ownerWatch, owners }
+  const opened = { database, directory, identity, ownerWatch, owners }
   const wings = await openWings(
     deps,
     { ...parts, ...search, people, ...opened, ...usage, disk, invoker, models, policies, server, guardrails },

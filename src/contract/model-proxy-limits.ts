@@ -31,4 +31,8 @@ export const modelProxyLimits = {
   /** How often old interactions are looked for, and how many are removed in one transaction. */
   interactionPruneMs: 600_000,
   interactionPruneMax: 1_000,
+  /** Keys for models that one author has at a time, how many are listed, and what one is for. */
+  virtualKeysOfAuthorMax: 500,
+  virtualKeyListMax: 1_000,
+  virtualKeyGrantsMax: 100,
 } as const

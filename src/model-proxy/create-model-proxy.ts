@@ -3,7 +3,6 @@ import { Pool } from 'undici'
 import { AppError } from '../contract/app-error.ts'
 import { errorCodes } from '../contract/error-codes.ts'
 import { limits } from '../contract/limits.ts'
-import { isPermitted } from '../contract/permissions.ts'
 import { type BodyProblem, readBody } from '../http/exchange/read-body.ts'
 import { sendJson } from '../http/exchange/send-text.ts'
 import type { Clock } from '../kernel/clock.ts'
@@ -12,6 +11,7 @@ import { type Random, randomId } from '../kernel/random.ts'
 import type { InFlightCalls } from '../tools/runtime/in-flight-calls.ts'
 import { Exchange, type ExchangeInput } from './exchange.ts'
 import { findRoute, MODEL_ROUTER, type Route } from './find-route.ts'
+import { isGranted, requireModel, requirePermitted, requireProxy } from './grants.ts'
 import type { Judging } from './judging/create-judging.ts'
 import { whenKnown } from './judging/events.ts'
 import type { JudgedRequest } from './judging/ports.ts'
@@ -113,16 +113,16 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     presented: PresentedKeys,
     startedMs: number,
   ): void {
-    requirePermitted(caller, route)
+    requirePermitted(caller, route.upstream)
     const { endpoint } = route
     if (endpoint === undefined) throw notPassedOn(route)
     if (route.upstream.name !== MODEL_ROUTER) keyFor(route.upstream, presented)
     const proxy = deps.findProxy(caller, route.proxy)
     const go = (found: ProxyFacts | undefined): void => {
-      requireGranted(caller, route, found)
+      requireProxy(caller, found)
       if (route.upstream.name === MODEL_ROUTER && endpoint.operation === 'models') {
         if (endpoint.path !== 'models') throw notPassedOn(route)
-        sendJson(res, 200, modelList(deps.routedModels))
+        sendJson(res, 200, modelList(deps.routedModels.filter((id) => mayAsk(caller, id))))
         return
       }
       readBody(req, limits.modelRequestBytesMax, (body) => {
@@ -156,7 +156,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
       return { route: asked, request, headers: [] }
     }
     const routed = routeRequest(asked, body, deps.upstreams, { random: deps.random, nowMs: clock.nowMs() })
-    requirePermitted(caller, routed.route)
+    requirePermitted(caller, routed.route.upstream)
     return routed
   }
 
@@ -172,6 +172,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     if (body === 'too-large') throw tooLarge()
     const routed = prepared(asked, caller, body)
     const { upstream, endpoint } = routed.route
+    if (endpoint.method !== 'GET') requireModel(caller, upstream.name, routed.request.model)
     const key = keyFor(upstream, presented)
     const format = upstream.protocol.formatOf(endpoint.operation)
     const begin = (
@@ -268,23 +269,10 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
   }
 }
 
-function requirePermitted({ principal, grants }: Caller, { upstream }: Route): void {
-  if (!isPermitted(principal, 'llmProxy:read')) {
-    const message = "Reaching models through this server needs the permission 'llmProxy:read'."
-    throw new AppError('ERR_PERMISSION_DENIED', message, { permission: 'llmProxy:read' })
-  }
-  const providers = grants?.providers ?? null
-  if (upstream.name !== MODEL_ROUTER && providers !== null && !providers.includes(upstream.name)) {
-    throw new AppError('ERR_PERMISSION_DENIED', `This key is not for the provider '${upstream.name}'.`, {
-      provider: upstream.name,
-    })
-  }
-}
-
-function requireGranted({ grants }: Caller, _: Route, proxy: ProxyFacts | undefined): void {
-  const proxies = grants?.proxies ?? null
-  if (proxies === null || (proxy !== undefined && proxies.includes(proxy.id))) return
-  throw new AppError('ERR_PERMISSION_DENIED', 'This key is for other model proxies than the one at this address.')
+/** The model as `provider:model`. */
+function mayAsk(caller: Caller, id: string): boolean {
+  const colon = id.indexOf(':')
+  return isGranted(caller, id.slice(0, colon), id.slice(colon + 1))
 }
 
 const modelList = (ids: readonly string[]): string =>

@@ -40,8 +40,14 @@ export type Caller = Readonly<{
   method: AuthMethod
   /** Id of the virtual key with which the caller came. */
   virtualKey?: string
-  /** Proxies and providers that the credential is for; absent for one that is for all. */
-  grants?: Readonly<{ proxies: readonly string[] | null; providers: readonly string[] | null }>
+  /** What the credential is for, null for everything of a kind; absent for one that is for all. */
+  grants?: Readonly<{
+    /** Ids. */
+    proxies: readonly string[] | null
+    providers: readonly string[] | null
+    /** Names; one that ends in `*` stands for all that begin so. */
+    models: readonly string[] | null
+  }>
 }>
 
 /** What a request shows: one of our credentials, and perhaps a key of the provider that the caller has itself. */

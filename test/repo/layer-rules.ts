@@ -209,7 +209,7 @@ export const layerRows: readonly LayerRow[] = [
   },
   {
     folder: 'domains/model-proxies',
-    folders: ['kernel', 'contract', 'domains/profiles'],
+    folders: ['kernel', 'contract', 'domains/identity', 'domains/profiles'],
     packages: [],
     reason:
       'Model proxies are profiles; who may use which, and with which keys. What passes through them is a transport.',
@@ -220,6 +220,12 @@ export const layerRows: readonly LayerRow[] = [
     packages: ['re2js'],
     reason:
       'Rules for calls of tools and for what they answer. Patterns of callers need a matcher that cannot be made to hang.',
+  },
+  {
+    folder: 'domains/approvals',
+    folders: ['kernel', 'contract', 'engine'],
+    packages: [],
+    reason: 'Calls that a person must approve. An answer goes to the run that waits for it, which the engine knows.',
   },
   {
     folder: 'domains/trust',

@@ -19,9 +19,11 @@ export type GovernanceSchema = PeopleSchema & {
   tool_policies: ToolPolicyTable
   tool_policy_versions: ToolPolicyVersionTable
   context_trust: ContextTrustTable
+  approvals: ApprovalTable
   interactions: InteractionTable
   interaction_bodies: InteractionBodiesTable
   token_usage: TokenUsageTable
+  virtual_keys: VirtualKeyTable
 }
 
 export type SecretTable = {
@@ -242,3 +244,47 @@ export type InteractionBodiesTable = {
 
 /** What went through an agent or a proxy, since it was made. */
 export type TokenUsageTable = { tenant: string; profile_id: string; input_tokens: number; output_tokens: number }
+
+/** `grants` is JSON; the teams of a key are in `shared_with_teams`. */
+export type VirtualKeyTable = {
+  tenant: string
+  id: string
+  prefix: string
+  hash: string
+  name: string
+  scope: string
+  author: string
+  grants: string
+  created_at: number
+  created_by: string
+  rotated_at: number | null
+  expires_at: number | null
+  last_used_at: number | null
+  revoked_at: number | null
+}
+
+export type ApprovalTable = {
+  tenant: string
+  id: string
+  tool_id: string
+  tool: string
+  arguments: string
+  is_masked: number
+  arguments_digest: string
+  reason: string
+  policy: string | null
+  requester: string
+  requested_by: string
+  context: string
+  started_from: string | null
+  call_id: string
+  run_id: string | null
+  wait_key: string | null
+  status: string
+  created_at: number
+  expires_at: number
+  answered_at: number | null
+  answered_by: string | null
+  note: string | null
+  used_at: number | null
+}
