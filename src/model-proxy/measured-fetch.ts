@@ -21,7 +21,7 @@ export type Measured = Readonly<{
 export type MeasuredFetch = Readonly<{
   fetch: typeof globalThis.fetch
   /** Whether something of an answer has come. */
-  hasBegun(): boolean
+  hasStarted(): boolean
   /** `isCutOff`: the answer is not complete, and what the provider bills is reckoned from what passed. */
   measured(isCutOff: boolean): Measured
 }>
@@ -83,7 +83,7 @@ export function createMeasuredFetch(
       )
       return new Response(passed, { headers, status, statusText })
     },
-    hasBegun: () => answerBytes > 0,
+    hasStarted: () => answerBytes > 0,
     measured(isCutOff) {
       const { tokens, model } = said()
       const isRefused = httpStatus >= 400 || (httpStatus === 0 && !isCutOff)

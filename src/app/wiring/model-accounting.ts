@@ -69,7 +69,7 @@ export function createModelAccounting({
       return {
         fetch: measuring.fetch,
         end(ending, errorClass) {
-          const hasBroken = ending === 'failed' && errorClass === 'network' && measuring.hasBegun()
+          const hasBroken = ending === 'failed' && errorClass === 'network' && measuring.hasStarted()
           const outcome = hasBroken ? 'cut_off' : ending
           const measured = measuring.measured(outcome === 'cut_off')
           const { tokens, usedModel } = measured
