@@ -13,6 +13,8 @@ export type PolicyEngine = ToolPolicies &
     governance: Governance
     /** The policies of the tenant as they hold now. */
     policiesOf(tenant: TenantId): PolicySet | Promise<PolicySet>
+    /** Whether a person may have to approve a call; answered at once, and carefully where memory does not know. */
+    mayRequireApproval(tenant: TenantId): boolean
     /** In the transaction that changes a policy. What is judged after its commit is judged by what it left. */
     noteChange(tx: WriteTx, tenant: TenantId): Promise<void>
     /** Finds out what other processes changed. */
@@ -84,6 +86,12 @@ export async function openPolicyEngine(deps: PolicyEngineDeps): Promise<PolicyEn
     governance,
     policiesOf,
     noteChange,
+    mayRequireApproval(tenant) {
+      const policies = policiesOf(tenant)
+      if (!(policies instanceof Promise)) return policies.requiresApproval
+      policies.catch(() => {})
+      return true
+    },
     versionOf: (tenant) => versions.get(tenant) ?? 0,
     async refresh() {
       versions = await store.versions(database.read)
