@@ -1,16 +1,19 @@
 /**
  * `node bench/flame.ts WORK IN_FLIGHT FILE.svg [SECONDS]`: a flame graph of the main thread that does the work, start-up left
- * out. WORK is a call over stdio (ping, task_create, thought_record, task_list, audit_verify_chain), http_ping, or verify, which
- * checks an export offline and ignores IN_FLIGHT and SECONDS.
+ * out. WORK is a call over stdio (ping, task_create, thought_record, task_list, audit_verify_chain), http_ping, hop (a call of a
+ * server behind), model_request or model_stream (through the model proxy), or verify, which checks an export offline and ignores
+ * IN_FLIGHT and SECONDS. FILE.cpuprofile gets the profile itself.
  */
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createTasks, pingBody, taskCreateBody, taskListBody, thoughtRecordBody } from './calls.ts'
 import { type Connection, callBody, drive } from './client.ts'
 import { flameGraph } from './flame-graph.ts'
 import { castellan, endChildren, freePort, openStdio, startHttp } from './launch.ts'
+import { startOurs as startOurGateway } from './rows/gateway-hop.ts'
+import { startMock, startOurs as startOurProxy } from './rows/model-proxy.ts'
 
 type Body = (n: number) => string
 
@@ -33,20 +36,43 @@ const bodies: Readonly<Record<string, (connection: Connection) => Promise<Body>>
   http_ping: async () => pingBody,
 }
 
-const works = [...Object.keys(bodies), 'verify']
+const works = [...Object.keys(bodies), 'hop', 'model_request', 'model_stream', 'verify']
 const [work = '', inFlightText = '', file = '', secondsText = '10'] = process.argv.slice(2)
 const [inFlight, seconds] = [Number(inFlightText), Number(secondsText)]
-if (!works.includes(work) || !(inFlight > 0) || !file.endsWith('.svg') || !(seconds > 0)) {
+if (!works.includes(work) || !(inFlight > 0) || !/\.(?:svg|cpuprofile)$/.test(file) || !(seconds > 0)) {
   console.error(`node bench/flame.ts ${works.join('|')} IN_FLIGHT FILE.svg [SECONDS]`)
   process.exit(2)
 }
 
 type Profiled = Readonly<{ title: string; fromMicros: number }>
 
-async function openConnection(
-  data: string,
-  environment: Record<string, string>,
-): Promise<Readonly<{ connection: Connection; close(): Promise<void> }>> {
+type Subject = Readonly<{ connection: Connection; body: Body; close(): Promise<void> }>
+
+/** The model that answers is no part of what is profiled. */
+async function openModelProxy(data: string, environment: Record<string, string>): Promise<Subject> {
+  const mockPort = await freePort()
+  const mock = await startMock(mockPort)
+  const { connection, body, streamBody, stop } = await startOurProxy(data, mockPort, environment)
+  const close = async (): Promise<void> => {
+    await connection.close()
+    await stop()
+    await mock.stop()
+  }
+  return { connection, body: work === 'model_stream' ? () => streamBody : body, close }
+}
+
+async function openSubject(data: string, environment: Record<string, string>): Promise<Subject> {
+  mkdirSync(data, { recursive: true, mode: 0o700 })
+  if (work.startsWith('model_')) return openModelProxy(data, environment)
+  if (work === 'hop') {
+    const { connection, body, stop } = await startOurGateway(data, environment)
+    return { connection, body, close: stop }
+  }
+  const opened = await openConnection(data, environment)
+  return { ...opened, body: await bodies[work]!(opened.connection) }
+}
+
+async function openConnection(data: string, environment: Record<string, string>): Promise<Omit<Subject, 'body'>> {
   if (work !== 'http_ping') {
     const connection = await openStdio({ ...castellan.stdio(data), environment })
     return { connection, close: () => connection.close() }
@@ -62,13 +88,14 @@ async function openConnection(
 }
 
 async function profileServer(data: string, environment: Record<string, string>): Promise<Profiled> {
-  const { connection, close } = await openConnection(data, environment)
-  const load = { inFlight, body: await bodies[work]!(connection), callsMax: Number.MAX_SAFE_INTEGER }
+  const { connection, body, close } = await openSubject(data, environment)
+  const load = { inFlight, body, callsMax: Number.MAX_SAFE_INTEGER }
   await drive(connection, { ...load, timeMaxMs: 2_000 })
   const fromMicros = Number(process.hrtime.bigint() / 1000n)
   const { perSecond } = await drive(connection, { ...load, timeMaxMs: seconds * 1000 })
   await close()
-  const [call, over] = work === 'http_ping' ? ['ping', 'HTTP'] : [work, 'stdio']
+  const isHttp = work === 'http_ping' || work === 'hop' || work.startsWith('model_')
+  const [call, over] = [work === 'http_ping' ? 'ping' : work, isHttp ? 'HTTP' : 'stdio']
   return {
     title: `${call}, ${inFlight} in flight over ${over}: ${Math.round(perSecond)} calls a second while profiled`,
     fromMicros,
@@ -101,7 +128,8 @@ try {
     .filter((name) => name.endsWith('.cpuprofile'))
     .map((name) => readFileSync(join(profiles, name), 'utf8'))
     .sort((one, other) => other.length - one.length)
-  writeFileSync(file, flameGraph(JSON.parse(profile!), profiled))
+  if (file.endsWith('.svg')) writeFileSync(file, flameGraph(JSON.parse(profile!), profiled))
+  else writeFileSync(file, JSON.stringify({ ...(JSON.parse(profile!) as object), fromMicros: profiled.fromMicros }))
 } finally {
   endChildren()
   rmSync(directory, { recursive: true, force: true })

@@ -10,6 +10,10 @@ export type HttpTarget = Readonly<{
   path: string
   headers: Readonly<Record<string, string>>
   pid: number
+  /** Bodies go out as they are, without the envelope of JSON-RPC. */
+  isBare?: boolean
+  /** Told when the first part of a body is there that comes in several. */
+  onFirstChunk?(): void
 }>
 
 type Response = Readonly<{ body: Buffer; head: string; end: number }>
@@ -58,11 +62,17 @@ export const openHttpConnection = (target: HttpTarget): Connection => {
   const open = (): Socket => {
     const socket = connect({ port: target.port, host: '127.0.0.1', noDelay: true })
     let rest: Buffer = Buffer.alloc(0)
+    let isWaiting = target.onFirstChunk !== undefined
     socket.on('data', (chunk: Buffer) => {
       rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
+      if (isWaiting && rest.includes('\ndata:')) {
+        isWaiting = false
+        target.onFirstChunk?.()
+      }
       const response = readResponse(rest)
       if (response === null) return
       rest = rest.subarray(response.end)
+      isWaiting = target.onFirstChunk !== undefined
       const session = /\r\nmcp-session-id: *([^\r\n]+)/i.exec(response.head)?.[1]
       if (session !== undefined) headers['Mcp-Session-Id'] = session
       idle.push(socket)
@@ -90,7 +100,7 @@ export const openHttpConnection = (target: HttpTarget): Connection => {
 
   return {
     pid: target.pid,
-    send: (body, done) => post(`{"jsonrpc":"2.0","id":${nextId++},${body}}`, done),
+    send: (body, done) => post(target.isBare ? body : `{"jsonrpc":"2.0","id":${nextId++},${body}}`, done),
     notify: (body) => post(`{"jsonrpc":"2.0",${body}}`, () => {}),
     async close() {
       for (const socket of all) socket.destroy()

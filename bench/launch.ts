@@ -99,10 +99,23 @@ const accepts = (port: number): Promise<boolean> =>
   })
 
 export type HttpServerProcess = Readonly<{
+  pid: number
   open(headers?: Readonly<Record<string, string>>): Connection
   openLegacy(): Promise<Connection>
   stop(): Promise<void>
 }>
+
+/** One call of a tool of ours by REST, to set something up. */
+export async function postTool(port: number, tool: string, args: object): Promise<Record<string, unknown>> {
+  const response = await fetch(`http://127.0.0.1:${port}/v1/tools/${tool}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(args),
+  })
+  const answer = (await response.json()) as Record<string, unknown>
+  if (!response.ok) throw new Error(`${tool}: ${JSON.stringify(answer)}`)
+  return answer
+}
 
 /** Starts an HTTP server and waits until its port accepts. */
 export const startHttp = async (launch: Launch, port: number, path: string): Promise<HttpServerProcess> => {
@@ -123,6 +136,7 @@ export const startHttp = async (launch: Launch, port: number, path: string): Pro
   const open = (headers: Readonly<Record<string, string>> = {}): Connection =>
     openHttpConnection({ ...target, headers: { ...common, ...headers } })
   return {
+    pid: target.pid,
     open,
     openLegacy: () => initialize(open({ 'MCP-Protocol-Version': legacyRevision })),
     async stop() {

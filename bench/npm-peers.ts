@@ -5,15 +5,20 @@ import { join } from 'node:path'
 
 const cache = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'castellan', 'bench')
 
-/** The program of a package from npm, installed once into the user's cache: a peer is no dependency of ours. */
-export function npmPeer(name: string, version: string): string {
-  const folder = join(cache, `${name}-${version}`)
-  const path = join(folder, 'node_modules', '.bin', name)
-  if (existsSync(path)) return path
+/** A folder of the user's cache with these packages from npm, installed once: a peer is no dependency of ours. */
+export function npmFolder(name: string, packages: readonly string[]): string {
+  const folder = join(cache, name)
+  const done = join(folder, 'installed')
+  if (existsSync(done)) return folder
   mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, 'package.json'), '{"private":true}\n')
-  const options = ['install', '--no-audit', '--no-fund', '--ignore-scripts', `${name}@${version}`]
+  const options = ['install', '--no-audit', '--no-fund', '--ignore-scripts', ...packages]
   const { status } = spawnSync('npm', options, { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'] })
-  if (status !== 0 || !existsSync(path)) throw new Error(`npm could not install ${name}@${version}`)
-  return path
+  if (status !== 0) throw new Error(`npm could not install ${packages.join(' ')}`)
+  writeFileSync(done, '')
+  return folder
 }
+
+/** The program of a package from npm. */
+export const npmPeer = (name: string, version: string): string =>
+  join(npmFolder(`${name}-${version}`, [`${name}@${version}`]), 'node_modules', '.bin', name)

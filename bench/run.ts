@@ -14,8 +14,10 @@ import { engine } from './rows/engine.ts'
 import { gatewayHop } from './rows/gateway-hop.ts'
 import { httpPing } from './rows/http-ping.ts'
 import { ledgerProofs } from './rows/ledger-proofs.ts'
+import { modelProxy } from './rows/model-proxy.ts'
 import { ping } from './rows/ping.ts'
 import { pingUnderLoad } from './rows/ping-under-load.ts'
+import { policyEvaluation } from './rows/policies.ts'
 import { idleMemory, memoryGrowth, startUp } from './rows/process-cost.ts'
 import { sdkPath } from './rows/sdk-path.ts'
 import { taskList } from './rows/task-list.ts'
@@ -42,6 +44,8 @@ const sections: readonly Section[] = [
   engine,
   toolSearch,
   gatewayHop,
+  modelProxy,
+  policyEvaluation,
 ]
 const temporaryFilesystem = 0x01021994
 

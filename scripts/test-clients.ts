@@ -2,24 +2,31 @@ import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { homedir, tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
-import { type AgentProgram, agentPrograms, type Server } from '../test/clients/agent-programs.ts'
+import { type AgentProgram, agentPrograms, type ModelAddresses, type Server } from '../test/clients/agent-programs.ts'
 import { readRecording, recordHttp } from '../test/clients/recording.ts'
 import { openModelStage } from '../test/clients/scripted-models.ts'
-import { startRealServer } from '../test/support/real-server.ts'
+import { type RealServer, startRealServer } from '../test/support/real-server.ts'
 
 /**
- * Runs real agent programs against the real server, offline: npm run test:clients [-- NAME…] [--record].
+ * Runs real agent programs against the real server, offline: npm run test:clients [-- NAME…] [--record] [--proxied].
  * Each is installed once, from npm, into the user's cache. Over standard streams and HTTP, with the small and the full list, it
  * must show its model the tools under names that models take, call one, and hand the answer back. With --record, what
- * the programs sent is written to test/clients/recordings, which npm test replays.
+ * the programs sent is written to test/clients/recordings, which npm test replays. Then it does so with its model behind the model
+ * proxy of the same server, and once more with a policy against the tool: the program must end in order, with the refusal as its text.
  */
 const WANTED = { tool: 'search_tools', args: { query: 'create a task' } }
 const MARK = 'matchCount'
+const REASON = 'not during this test'
 const RUN_TIMEOUT_MS = 180_000
 const cache = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'castellan', 'clients')
 const recordings = resolve('test/clients/recordings')
 
-type Case = Readonly<{ program: AgentProgram; transport: 'stdio' | 'http'; tools: 'default' | 'full' }>
+type Case = Readonly<{
+  program: AgentProgram
+  /** `proxy` is HTTP, with the models behind the same server; in `denied` a policy is against the call. */
+  transport: 'stdio' | 'http' | 'proxy' | 'denied'
+  tools: 'default' | 'full'
+}>
 
 function installed({ name, package: from, version, bin }: AgentProgram): string {
   const folder = join(process.env['CASTELLAN_TEST_CLIENTS'] ?? cache, `${name}-${version}`)
@@ -40,7 +47,7 @@ async function run({ program, transport, tools }: Case, isRecording: boolean): P
   const messages = join(home, 'messages.jsonl')
   writeFileSync(messages, '')
   const model = await openModelStage(WANTED)
-  const http = transport === 'http' ? await startRealServer() : undefined
+  const http = transport === 'stdio' ? undefined : await startServer(home, transport, model.origin)
   const proxy = http && (await recordHttp(messages, `${http.url}?tools=${tools}`))
   try {
     const server: Server =
@@ -55,15 +62,20 @@ async function run({ program, transport, tools }: Case, isRecording: boolean): P
             ],
           }
         : { url: proxy.url }
-    const { env, args, files } = program.launch({ home, model: model.origin, server })
+    const isProxied = http !== undefined && transport !== 'http'
+    const models = isProxied ? modelsOf(new URL(http.url).origin) : directly(model.origin)
+    const { env, args, files } = program.launch({ home, models, server })
     for (const [path, text] of Object.entries(files)) {
       mkdirSync(dirname(join(home, path)), { recursive: true })
       writeFileSync(join(home, path), text)
     }
     const printed = await runProgram(bin, args, { ...env, HOME: home, XDG_CONFIG_HOME: join(home, '.config') }, home)
-    const faults = faultsOf(model.displayedTools(), model.toolAnswer(), tools)
+    const faults =
+      transport === 'denied'
+        ? faultsOfDenied(printed, model.toolAnswer())
+        : faultsOf(model.displayedTools(), model.toolAnswer(), tools)
     if (faults.length > 0) faults.push(`it printed: ${printed.slice(-2_000)}`)
-    else if (isRecording) {
+    else if (isRecording && !isProxied) {
       const file = join(recordings, `${program.name}.${transport}.json`)
       mkdirSync(recordings, { recursive: true })
       writeFileSync(file, `${JSON.stringify(readRecording(messages), null, 2)}\n`)
@@ -75,6 +87,43 @@ async function run({ program, transport, tools }: Case, isRecording: boolean): P
     await http?.stop()
     rmSync(home, { recursive: true, force: true })
   }
+}
+
+const directly = (origin: string): ModelAddresses => ({ anthropic: origin, openai: `${origin}/v1`, gemini: origin })
+const modelsOf = (origin: string): ModelAddresses => ({
+  anthropic: `${origin}/v1/anthropic`,
+  openai: `${origin}/v1/openai`,
+  gemini: `${origin}/v1/gemini`,
+})
+
+/** With the models of the case behind it, and a policy where the case has one. */
+async function startServer(home: string, transport: Case['transport'], model: string): Promise<RealServer> {
+  const dataDir = join(home, 'served')
+  mkdirSync(dataDir)
+  const endpoints = { anthropic: `${model}/v1`, openai: `${model}/v1`, gemini: `${model}/v1beta` }
+  const providers = Object.entries(endpoints).map(([type, endpoint]) => ({
+    name: type,
+    type,
+    endpoint,
+    models: [{ alias: type, model: 'mock-model' }],
+  }))
+  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers } }))
+  const server = await startRealServer({ dataDir })
+  if (transport !== 'denied') return server
+  const response = await fetch(`${new URL(server.url).origin}/v1/tools/create_tool_invocation_policy`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ toolId: WANTED.tool, conditions: [], action: 'block_always', reason: REASON }),
+  })
+  if (!response.ok) throw new Error(`the policy could not be made: ${await response.text()}`)
+  return server
+}
+
+function faultsOfDenied(printed: string, answer: string | undefined): string[] {
+  return [
+    ...(printed.includes(REASON) ? [] : ['it did not say why the call was denied']),
+    ...(answer === undefined ? [] : ['a call that was denied was made']),
+  ]
 }
 
 function faultsOf(displayed: readonly string[], answer: string | undefined, tools: Case['tools']): string[] {
@@ -119,11 +168,15 @@ function runProgram(bin: string, args: readonly string[], env: Record<string, st
 
 const words = process.argv.slice(2)
 const names = words.filter((word) => !word.startsWith('--'))
+/** With --proxied only what concerns the model proxy. */
+const transports: readonly Case['transport'][] = words.includes('--proxied')
+  ? ['proxy', 'denied']
+  : ['stdio', 'http', 'proxy', 'denied']
 const unknown = names.filter((name) => !agentPrograms.some((program) => program.name === name))
 if (unknown.length > 0) throw new Error(`no such client: ${unknown.join(', ')}`)
 let failures = 0
 for (const program of agentPrograms.filter(({ name }) => names.length === 0 || names.includes(name))) {
-  for (const transport of ['stdio', 'http'] as const) {
+  for (const transport of transports) {
     for (const tools of ['default', 'full'] as const) {
       const faults = await run({ program, transport, tools }, words.includes('--record') && tools === 'full')
       failures += faults.length === 0 ? 0 : 1

@@ -9,7 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { type Bench, newDirectory, roundsOf, type Section, warmUp } from '../bench-context.ts'
 import { type Connection, callBody, drive, request } from '../client.ts'
 import { comparisonNote, interleave, type Turn } from '../interleave.ts'
-import { castellan, freePort, type Launch, openStdio, startHttp } from '../launch.ts'
+import { castellan, freePort, type Launch, openStdio, postTool, startHttp } from '../launch.ts'
 import { npmPeer } from '../npm-peers.ts'
 import { hopUpstream } from '../peers/hop-upstream.ts'
 import { processesNow, processesSince, processorTimeMs } from '../processor-time.ts'
@@ -61,20 +61,11 @@ async function ready(connection: Connection, body: string): Promise<Turn> {
   }
 }
 
-async function ours(bench: Bench): Promise<Contender> {
+/** Starts us with a gateway that has one tool of the server behind. */
+export async function startOurs(directory: string, environment: Record<string, string> = {}): Promise<Contender> {
   const port = await freePort()
-  const directory = await newDirectory(bench)
-  const launch = castellan.http!(directory, port)
-  const post = async (tool: string, args: object): Promise<Record<string, unknown>> => {
-    const response = await fetch(`http://127.0.0.1:${port}/v1/tools/${tool}`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(args),
-    })
-    const answer = (await response.json()) as Record<string, unknown>
-    if (!response.ok) throw new Error(`${tool}: ${JSON.stringify(answer)}`)
-    return answer
-  }
+  const launch = { ...castellan.http!(directory, port), environment }
+  const post = (tool: string, args: object) => postTool(port, tool, args)
   return opened(
     launch,
     port,
@@ -167,7 +158,13 @@ export const gatewayHop: Section = {
   async run(bench) {
     const contenders: Contender[] = []
     try {
-      for (const open of [() => ours(bench), direct, () => mcpHub(bench), mcpProxy, supergateway]) {
+      for (const open of [
+        async () => startOurs(await newDirectory(bench)),
+        direct,
+        () => mcpHub(bench),
+        mcpProxy,
+        supergateway,
+      ]) {
         contenders.push(await open())
       }
       const [first, ...peers] = contenders as [Contender, ...Contender[]]

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { zaruModes } from '../tools/runtime/zaru-modes.ts'
 import { executionsSection, judgingSection, modelsSection, workflowsSection } from './config-executions.ts'
 import { limitsSection, sanitiserSection } from './config-governance.ts'
+import { interactionsSection } from './config-interactions.ts'
 import { listeningFields, webPageFields } from './config-listening.ts'
 import { modelProxySection } from './config-model-proxy.ts'
 import { bucket, flag, group, listOf, rule, secret, wholeNumber } from './config-parts.ts'
@@ -100,6 +101,7 @@ export const configSchema = z
       ),
       limits: limitsSection,
       sanitiser: sanitiserSection,
+      interactions: interactionsSection,
       ledger: group(
         {
           strict_projects: flag(

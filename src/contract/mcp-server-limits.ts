@@ -5,6 +5,11 @@ export const mcpServerLimits = {
   mcpDeploymentsMax: 2_000,
   mcpToolsPerServerMax: 1_000,
   mcpToolAliasesMax: 8,
+  /** Tools that a server does not list any more: so many are kept, in case they come back. */
+  mcpRemovedToolsMax: 1_000,
+  /** The first pause of a server that says again and again that its tools have changed; it doubles each time. */
+  mcpRelistMs: 1_000,
+  mcpRelistMsMax: 5 * 60_000,
   /** Pages of a server's list of tools, and the definition of one tool as JSON. */
   mcpToolPagesMax: 20,
   mcpToolBytesMax: 128 * 1024,
@@ -37,6 +42,10 @@ export const mcpServerLimits = {
   /** Connections to servers that one client has for itself without a session, and all clients of one caller together. */
   mcpConnectionsPerClientMax: 4,
   mcpConnectionsPerCallerMax: 16,
+  /** How long a task of a server may take, and how often it is looked at: what the server wishes lies in between. */
+  mcpUpstreamTaskMs: 60 * 60_000,
+  mcpTaskPollMsMin: 50,
+  mcpTaskPollMsMax: 10_000,
   /** What a client says of itself, if its session is to outlive the process. */
   mcpInitializeCharsMax: 16 * 1024,
   /** Resources of which one client is told. */

@@ -49,7 +49,7 @@ const matrix = {
   agentTrigger: byEditors,
   scheduledTask: { ...owned, admin: admins },
   llmProviderApiKey: { ...readByAll, admin: admins },
-  llmVirtualKey: { read: everyone, create: everyone, update: editors, delete: editors, admin: admins },
+  llmVirtualKey: { read: everyone, create: everyone, update: editors, delete: everyone, admin: admins },
   llmOauthClient: { ...readByAll, admin: admins },
   mcpOauthClient: { ...readByAll, admin: admins },
   llmModel: { read: everyone, update: editors },

@@ -2,6 +2,7 @@ import type { Progress } from './call.ts'
 import type { CallingClient } from './calling-client.ts'
 import type { Principal, TenantId } from './principal.ts'
 import type { RawAnswer } from './raw-answer.ts'
+import type { UnreachableServer } from './upstream-content.ts'
 
 /** A JSON object as another server sent it. */
 type ForeignObject = Readonly<Record<string, unknown>>
@@ -23,6 +24,8 @@ export type UpstreamTool = Readonly<{
   inputSchema: ForeignObject
   outputSchema?: ForeignObject
   annotations?: ForeignObject
+  /** The server may answer a call by a task. */
+  takesTasks?: true
 }>
 
 /**
@@ -69,6 +72,8 @@ export type UpstreamCallOptions = Readonly<{
   onProgress?: ((update: Progress) => void) | undefined
   /** Who can be asked what the server asks back; nobody if it is absent. */
   client?: CallingClient | undefined
+  /** The server said that the tool can be called as a task. */
+  asTask?: boolean
 }>
 
 /** The tools of the MCP servers behind this one, for the catalogue. */
@@ -82,6 +87,11 @@ export type UpstreamTools = Readonly<{
   list(tenant: TenantId): Promise<readonly UpstreamTool[]>
   /** The catalogue items of which a deployment serves the principal: its own, that of a team of its, or that of everybody. */
   visibleTo(principal: Principal): Promise<ReadonlySet<string>>
+  /**
+   * The servers that are deployed for the principal and cannot be used at the moment, of these catalogue items or of all: what it
+   * finds of their tools may be old, or nothing.
+   */
+  unreachableFor(principal: Principal, items?: ReadonlySet<string>): Promise<readonly UnreachableServer[]>
   /** Told after `version` has grown. Answers how to stop listening. */
   onChanged(listener: (tenant: TenantId) => void): () => void
   /**

@@ -1,15 +1,22 @@
 import { type CallToolResult, type ContentBlock, ProtocolError } from '@modelcontextprotocol/server'
+import type { CallingClient } from '../contract/calling-client.ts'
 import { limits } from '../contract/limits.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Counted } from '../tools/runtime/in-flight-calls.ts'
 import type { CallDuration, ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
 import { callOutcome } from './call-outcome.ts'
-import { MODERN_REVISION } from './server-facts.ts'
 import type { StartCall } from './start-call.ts'
 import type { TaskHandle } from './task-store.ts'
 import type { CallOutcome } from './wire.ts'
 
-type TaskCall = Readonly<{ name: string; args: Readonly<Record<string, unknown>>; duration: CallDuration }>
+type TaskCall = Readonly<{
+  name: string
+  args: Readonly<Record<string, unknown>>
+  duration: CallDuration
+  /** Who is asked what a server asks meanwhile. */
+  client: CallingClient | undefined
+  revision: string | undefined
+}>
 type Deps = Readonly<{ startCall: StartCall; clock: Clock }>
 
 /** A call as the work of a task. What it says of its progress is the status of the task. */
@@ -20,9 +27,9 @@ export async function callInTask(
   request: TaskCall,
   handle: TaskHandle,
 ): Promise<CallToolResult> {
-  const once = (args: unknown) => callOnce(deps.startCall, calls, caller, request.name, args, handle)
+  const once = (args: unknown) => callOnce(deps.startCall, calls, caller, { ...request, args }, handle)
   const answer = request.duration === 'waits' ? await callAgain(deps, request, handle, once) : await once(request.args)
-  const outcome = callOutcome(caller, answer, MODERN_REVISION)
+  const outcome = callOutcome(caller, answer, request.revision)
   if (outcome.kind === 'error') throw new ProtocolError(outcome.code, outcome.message, outcome.data)
   return resultObject(outcome)
 }
@@ -53,15 +60,14 @@ function callOnce(
   startCall: StartCall,
   calls: Counted | undefined,
   caller: ToolCaller,
-  name: string,
-  args: unknown,
+  { name, args, client }: Readonly<{ name: string; args: unknown; client: CallingClient | undefined }>,
   { signal, say }: TaskHandle,
 ): Promise<ToolAnswer> {
   return new Promise((resolve) => {
     const progress = ({ message }: { message?: string }): void => {
       if (message !== undefined) say(message)
     }
-    const call = startCall(calls, caller, name, args, progress, resolve)
+    const call = startCall(calls, caller, name, args, progress, resolve, client)
     if (call === undefined) return
     signal.addEventListener('abort', () => call.cancel(signal.reason), { once: true })
     if (signal.aborted) call.cancel(signal.reason)

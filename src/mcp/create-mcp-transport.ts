@@ -93,7 +93,7 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
     isModernEnvelope: createEnvelopeCheck(),
     tasks,
     waiting,
-    durationOf: (tool, args) => host.durationOf?.(tool, args) ?? 'short',
+    durationOf: (caller, tool, args) => host.durationOf?.(caller, tool, args) ?? 'short',
     clock,
     random,
     presence,

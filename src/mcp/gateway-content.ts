@@ -15,7 +15,16 @@ import type { ToolAnswer } from '../tools/runtime/tool-host.ts'
 import { sessionClient } from './calling-client.ts'
 import type { ProtocolConnection } from './protocol-server.ts'
 
-export const contentCapabilities = { resources: { subscribe: true }, prompts: {}, completions: {}, logging: {} }
+/** Tasks as 2025-11-25 has them; those of the newer revision are an extension, which is declared everywhere. */
+const olderTasks = { list: {}, cancel: {}, requests: { tools: { call: {} } } }
+
+export const contentCapabilities = {
+  resources: { subscribe: true },
+  prompts: {},
+  completions: {},
+  logging: {},
+  tasks: olderTasks,
+}
 
 /**
  * What the servers behind a gateway offer beside tools. What is read passes the pipeline as a call of a tool, and so is in the log.

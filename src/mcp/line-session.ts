@@ -201,7 +201,7 @@ export class LineConnection {
 
   #isHot(message: unknown, call: PlainToolCall, era: Era): boolean {
     if (this.#deps.extensionToolNames.has(call.name)) return false
-    if (declaresTasks(call.meta) && this.#deps.durationOf(call.name, call.args) !== 'short') return false
+    if (declaresTasks(call.meta) && this.#deps.durationOf(this.#caller, call.name, call.args) !== 'short') return false
     if (mayAsk(call.name) && this.#canBeAsked(call, era)) return false
     return era === 'modern' ? this.#deps.isModernEnvelope(message, call.meta) : isLegacyCall(call)
   }

@@ -42,8 +42,8 @@ import type { SkillCatalog } from './skill-catalog.ts'
 import { installSkills, skillResources } from './skill-methods.ts'
 import type { StartCall } from './start-call.ts'
 import type { Subscriptions } from './subscriptions.ts'
-import { installTasks } from './task-methods.ts'
-import { declaresTasks, type TaskStore, type TaskWork } from './task-store.ts'
+import { clientOfTask, installTasks, noTaskFor, olderAnswer, taskKindOf, tooManyTasks } from './task-methods.ts'
+import type { TaskStore, TaskWork } from './task-store.ts'
 import { isSameList, type ToolLists, type WholeList } from './tool-list.ts'
 import type { WaitingCalls } from './waiting-calls.ts'
 import type { ServerIdentity } from './wire.ts'
@@ -65,7 +65,7 @@ export type ProtocolDeps = Readonly<{
   tasks: TaskStore
   waiting: WaitingCalls
   /** What may take long is answered as a task to clients that know tasks. */
-  durationOf(tool: string, args: unknown): CallDuration
+  durationOf(caller: ToolCaller, tool: string, args: unknown): CallDuration | Promise<CallDuration>
   clock: Clock
   changed(kind: ListKind): void
 }>
@@ -112,7 +112,7 @@ export function createProtocolServer(deps: ProtocolDeps, connection: ProtocolCon
   })
   server.onerror = (error) => deps.logger.debug('MCP connection reported an error', { error: error.message })
   installTools(server, deps, connection)
-  installTasks(server, deps.tasks, connection.caller)
+  installTasks(server, deps.tasks, connection)
   if (skills !== undefined) installSkills(server, skills, () => connection.caller().principal)
   const providers: ResourceProvider[] = []
   if (extension?.resources !== undefined) providers.push(extension.resources)
@@ -135,11 +135,12 @@ function installTools(server: Server, deps: ProtocolDeps, connection: ProtocolCo
         'cursor: was not issued by this list. List again from the start.',
       )
     }
-    const { nextCursor, whole } = page
+    const { nextCursor, whole, _meta } = page
+    const meta = _meta && { _meta: { ..._meta } }
     connection.seen = whole
     const tools = listFor(server.getNegotiatedProtocolVersion(), page.tools)
-    if (nextCursor !== undefined) return { tools: [...tools] as Tool[], nextCursor }
-    return { tools: [...tools, ...(extension?.tools ?? [])] as Tool[] }
+    if (nextCursor !== undefined) return { tools: [...tools] as Tool[], nextCursor, ...meta }
+    return { tools: [...tools, ...(extension?.tools ?? [])] as Tool[], ...meta }
   })
 
   server.setRequestHandler('tools/call', async ({ params }, context) => {
@@ -150,12 +151,17 @@ function installTools(server: Server, deps: ProtocolDeps, connection: ProtocolCo
       return (await extension.callTool(params.name, params.arguments ?? {}, call)) as CallToolResult
     }
     const request = { name: params.name, args: params.arguments ?? {} }
-    const duration = deps.durationOf(request.name, request.args)
-    if (duration !== 'short' && declaresTasks(context.mcpReq.envelope)) {
-      const created = deps.tasks.create(caller.principal, (handle) =>
-        callInTask(deps, connection.calls, caller, { ...request, duration }, handle),
-      )
-      if (created !== undefined) return created as unknown as CallToolResult
+    const kind = taskKindOf(server, connection, params, context)
+    const duration = kind === undefined ? 'short' : await deps.durationOf(caller, request.name, request.args)
+    if (kind === 'older' && duration === 'short') throw noTaskFor(request.name)
+    if (kind !== undefined && duration !== 'short') {
+      const created = deps.tasks.create(caller.principal, (handle) => {
+        const client = clientOfTask(server, connection.session, caller.principal, context, handle)
+        const called = { ...request, duration, client, revision: server.getNegotiatedProtocolVersion() }
+        return callInTask(deps, connection.calls, caller, called, handle)
+      })
+      if (created !== undefined) return (kind === 'older' ? olderAnswer(created) : created) as unknown as CallToolResult
+      if (kind === 'older') throw tooManyTasks()
     }
     const answer = await callAsking(server, deps, connection, request, context)
     if (isInputRequiredResult(answer)) return answer

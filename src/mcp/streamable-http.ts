@@ -251,18 +251,12 @@ export class StreamableHttp {
     if (headers['mcp-protocol-version'] !== MODERN_REVISION || headers['mcp-method'] !== 'tools/call') return false
     if (headers['mcp-name'] !== call.name || call.name.startsWith('=?base64?')) return false
     if (!this.#deps.isModernEnvelope(body, call.meta)) return false
-    if (declaresTasks(call.meta) && this.#deps.durationOf(call.name, call.args) !== 'short') return false
     if (mayAsk(call.name) && envelopeAbilities(call.meta) !== undefined) return false
-    const request = {
-      call,
-      caller: this.#statelessCaller(req, caller, envelopeClientName(call.meta)),
-      calls: undefined,
-      era: 'modern' as const,
-      sessionId: undefined,
-      revision: undefined,
-      acceptsEvents: headers.accept?.includes('text/event-stream') === true,
-    }
-    serveHttpCall(this.#deps, res, request)
+    const made = this.#statelessCaller(req, caller, envelopeClientName(call.meta))
+    if (declaresTasks(call.meta) && this.#deps.durationOf(made, call.name, call.args) !== 'short') return false
+    const acceptsEvents = headers.accept?.includes('text/event-stream') === true
+    const stateless = { calls: undefined, era: 'modern' as const, sessionId: undefined, revision: undefined }
+    serveHttpCall(this.#deps, res, { call, caller: made, ...stateless, acceptsEvents })
     return true
   }
 

@@ -157,7 +157,7 @@ describe('a waiting call in a task', () => {
     }
     const { signal } = new AbortController()
     const handle = { signal, say: (text: string) => said.push(text), ask: () => Promise.reject(new Error('no')) }
-    const request = { name: 'x.wait', args, duration }
+    const request = { name: 'x.wait', args, duration, client: undefined, revision: '2026-07-28' }
     const result = await callInTask(deps, { inFlight: 0 }, ownerCaller, request, handle)
     return { result, said }
   }

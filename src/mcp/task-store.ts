@@ -44,6 +44,7 @@ type Task = {
   pending: Record<string, unknown>
   answers: Record<string, unknown>
   onAnswered: ((answers: InputResponses) => void) | undefined
+  readonly listeners: Set<() => void>
 }
 
 /**
@@ -54,6 +55,10 @@ export type TaskStore = Readonly<{
   /** The answer to the call; undefined when too many are kept, so that the call has to be answered otherwise. */
   create(principal: Principal, work: TaskWork): Readonly<Record<string, unknown>> | undefined
   get(identity: string, id: string): Readonly<Record<string, unknown>> | undefined
+  /** Those that the caller has, newest first. */
+  list(identity: string): readonly Readonly<Record<string, unknown>>[]
+  /** Resolves when the task is not as it was; rejects when the signal is aborted. */
+  changed(identity: string, id: string, signal: AbortSignal): Promise<void>
   /** Answers for keys that nobody asked for are ignored. False when there is no such task. */
   answer(identity: string, id: string, responses: Readonly<Record<string, unknown>>): boolean
   /** A task that ended stays as it is. False when there is no such task. */
@@ -70,6 +75,13 @@ export function createTaskStore({ clock, random }: Readonly<{ clock: Clock; rand
     if (hasEnded(task)) return
     Object.assign(task, next)
     task.changedAtMs = clock.nowMs()
+    tell(task)
+  }
+
+  function tell({ listeners }: Task): void {
+    const told = [...listeners]
+    listeners.clear()
+    for (const listener of told) listener()
   }
 
   function forgetOld(): void {
@@ -122,6 +134,7 @@ export function createTaskStore({ clock, random }: Readonly<{ clock: Clock; rand
         pending: {},
         answers: {},
         onAnswered: undefined,
+        listeners: new Set(),
       }
       tasks.set(task.id, task)
       const created = { resultType: 'task', ...viewOf(task) }
@@ -136,6 +149,28 @@ export function createTaskStore({ clock, random }: Readonly<{ clock: Clock; rand
     get(identity, id) {
       const task = find(identity, id)
       return task === undefined ? undefined : { ...viewOf(task), ...outcomeOf(task) }
+    },
+    list(identity) {
+      forgetOld()
+      const own = [...tasks.values()].filter((task) => task.identity === identity)
+      return own.reverse().map(viewOf)
+    },
+    changed(identity, id, signal) {
+      const task = find(identity, id)
+      return new Promise((resolve, reject) => {
+        signal.throwIfAborted()
+        if (task === undefined) return resolve()
+        const stop = (): void => {
+          task.listeners.delete(done)
+          reject(signal.reason)
+        }
+        const done = (): void => {
+          signal.removeEventListener('abort', stop)
+          resolve()
+        }
+        signal.addEventListener('abort', stop, { once: true })
+        task.listeners.add(done)
+      })
     },
     answer(identity, id, responses) {
       const task = find(identity, id)
@@ -163,11 +198,16 @@ export function createTaskStore({ clock, random }: Readonly<{ clock: Clock; rand
         if (!isMeant(task.principal)) continue
         tasks.delete(id)
         task.controller.abort()
+        tell(task)
       }
     },
     close() {
-      for (const task of tasks.values()) task.controller.abort()
+      const left = [...tasks.values()]
       tasks.clear()
+      for (const task of left) {
+        task.controller.abort()
+        tell(task)
+      }
     },
   }
 }

@@ -1,10 +1,13 @@
 import { limits } from '../contract/limits.ts'
+import type { UnreachableServer } from '../contract/upstream-content.ts'
 import type { ListedTool, ToolCaller, ToolHost } from '../tools/runtime/tool-host.ts'
 
 /** The tools that callers see, in pages. The host decides who sees which, and keeps the lists. */
 type ToolPage = Readonly<{
   tools: readonly ListedTool[]
   nextCursor?: string
+  /** On the first page: the servers that could not be asked, so that a list that is short for that reason says so. */
+  _meta?: Readonly<Record<string, unknown>>
   /** The list that the page is of. */
   whole: WholeList
 }>
@@ -42,12 +45,17 @@ export function createToolLists(host: ToolHost): ToolLists {
         start = last + 1
       }
       const end = start + limits.toolListPageSize
-      if (start === 0 && end >= whole.length) return { tools: whole, whole }
+      const meta = start === 0 ? metaOf(await host.unreachable?.(caller)) : undefined
+      if (start === 0 && end >= whole.length) return { tools: whole, whole, ...meta }
       const tools = whole.slice(start, end)
-      return end < whole.length ? { tools, whole, nextCursor: encodeCursor(tools.at(-1)!.name) } : { tools, whole }
+      const nextCursor = end < whole.length ? { nextCursor: encodeCursor(tools.at(-1)!.name) } : {}
+      return { tools, whole, ...nextCursor, ...meta }
     },
   }
 }
+
+const metaOf = (unreachable: readonly UnreachableServer[] = []): Pick<ToolPage, '_meta'> =>
+  unreachable.length === 0 ? {} : { _meta: { 'castellan/unreachable': unreachable } }
 
 /** Tools that did not change are the same objects in both. */
 export const isSameList = (one: WholeList, other: WholeList): boolean =>

@@ -3,7 +3,6 @@ import { Pool } from 'undici'
 import { AppError } from '../contract/app-error.ts'
 import { errorCodes } from '../contract/error-codes.ts'
 import { limits } from '../contract/limits.ts'
-import { isPermitted } from '../contract/permissions.ts'
 import { type BodyProblem, readBody } from '../http/exchange/read-body.ts'
 import { sendJson } from '../http/exchange/send-text.ts'
 import type { Clock } from '../kernel/clock.ts'
@@ -12,6 +11,7 @@ import { type Random, randomId } from '../kernel/random.ts'
 import type { InFlightCalls } from '../tools/runtime/in-flight-calls.ts'
 import { Exchange, type ExchangeInput } from './exchange.ts'
 import { findRoute, MODEL_ROUTER, type Route } from './find-route.ts'
+import { isGranted, requireModel, requirePermitted, requireProxy } from './grants.ts'
 import type { Judging } from './judging/create-judging.ts'
 import { whenKnown } from './judging/events.ts'
 import type { JudgedRequest } from './judging/ports.ts'
@@ -19,6 +19,7 @@ import { headersToUpstream } from './passed-headers.ts'
 import type { Caller, ModelProxyDeps, PresentedKeys, ProxyFacts, Upstream } from './ports.ts'
 import { presentedKeys } from './presented-keys.ts'
 import type { Endpoint } from './protocols/protocol.ts'
+import { refusedRequest } from './refused-request.ts'
 import { prepareRequest } from './request-body.ts'
 import { type RoutedRequest, routeRequest } from './router/route-request.ts'
 import { reserveFor, type Spending, type SpendingDeps } from './spending.ts'
@@ -50,6 +51,8 @@ export type ModelProxyParts = ModelProxyDeps &
     spending: SpendingDeps
     /** What the address over all providers lists, as `provider:model`. */
     routedModels: readonly string[]
+    /** Whether the texts of answers are wanted. */
+    keepsBodies: boolean
     /** Callers may bring keys of their own. */
     allowsCallerKeys: boolean
     /** How long an upstream may take to begin its answer, and between two parts of it. */
@@ -69,7 +72,7 @@ type Ready = Readonly<{
 export function createModelProxy(deps: ModelProxyParts): ModelProxy {
   const { clock, inFlight } = deps
   const pools = new Map<string, Pool>()
-  const parts = { clock, finished: deps.finished, refuse }
+  const parts = { clock, finished: deps.finished, keepsBodies: deps.keepsBodies, refuse }
 
   function poolOf({ origin }: Upstream): Pool {
     const known = pools.get(origin)
@@ -110,16 +113,16 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     presented: PresentedKeys,
     startedMs: number,
   ): void {
-    requirePermitted(caller, route)
+    requirePermitted(caller, route.upstream)
     const { endpoint } = route
     if (endpoint === undefined) throw notPassedOn(route)
     if (route.upstream.name !== MODEL_ROUTER) keyFor(route.upstream, presented)
     const proxy = deps.findProxy(caller, route.proxy)
     const go = (found: ProxyFacts | undefined): void => {
-      requireGranted(caller, route, found)
+      requireProxy(caller, found)
       if (route.upstream.name === MODEL_ROUTER && endpoint.operation === 'models') {
         if (endpoint.path !== 'models') throw notPassedOn(route)
-        sendJson(res, 200, modelList(deps.routedModels))
+        sendJson(res, 200, modelList(deps.routedModels.filter((id) => mayAsk(caller, id))))
         return
       }
       readBody(req, limits.modelRequestBytesMax, (body) => {
@@ -153,7 +156,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
       return { route: asked, request, headers: [] }
     }
     const routed = routeRequest(asked, body, deps.upstreams, { random: deps.random, nowMs: clock.nowMs() })
-    requirePermitted(caller, routed.route)
+    requirePermitted(caller, routed.route.upstream)
     return routed
   }
 
@@ -169,6 +172,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     if (body === 'too-large') throw tooLarge()
     const routed = prepared(asked, caller, body)
     const { upstream, endpoint } = routed.route
+    if (endpoint.method !== 'GET') requireModel(caller, upstream.name, routed.request.model)
     const key = keyFor(upstream, presented)
     const format = upstream.protocol.formatOf(endpoint.operation)
     const begin = (
@@ -189,7 +193,10 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
       return
     }
     const closing = new AbortController()
-    res.once('close', () => closing.abort(new Error('the client went away')))
+    // After a whole answer nothing waits any more, and to abort costs more than all of the routing.
+    res.once('close', () => {
+      if (!res.writableFinished) closing.abort(new Error('the client went away'))
+    })
     const { signal } = closing
     const { body: parsed } = routed.request
     const { operation } = endpoint
@@ -202,7 +209,13 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
       const spending = reserveFor(deps.spending, upstream, { caller, proxy }, request, signal)
       return whenKnown(spending, (reserved) => begin(reserved, judged, request))
     })
-    if (done instanceof Promise) done.catch((error: unknown) => refuse(req, res, asked, error))
+    if (!(done instanceof Promise)) return
+    done.catch((error: unknown) => {
+      const input = { req, res, caller, proxy, startedMs, startedAtMs: clock.nowMs(), ...routed }
+      const refusal = refusedRequest(input, error, clock.monotonicMs() - startedMs)
+      if (refusal !== undefined) deps.finished(refusal)
+      refuse(req, res, asked, error)
+    })
   }
 
   function dispatch(input: Omit<ExchangeInput, 'startedAtMs'>, added: readonly string[], key: string | null): void {
@@ -256,23 +269,10 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
   }
 }
 
-function requirePermitted({ principal, grants }: Caller, { upstream }: Route): void {
-  if (!isPermitted(principal, 'llmProxy:read')) {
-    const message = "Reaching models through this server needs the permission 'llmProxy:read'."
-    throw new AppError('ERR_PERMISSION_DENIED', message, { permission: 'llmProxy:read' })
-  }
-  const providers = grants?.providers ?? null
-  if (upstream.name !== MODEL_ROUTER && providers !== null && !providers.includes(upstream.name)) {
-    throw new AppError('ERR_PERMISSION_DENIED', `This key is not for the provider '${upstream.name}'.`, {
-      provider: upstream.name,
-    })
-  }
-}
-
-function requireGranted({ grants }: Caller, _: Route, proxy: ProxyFacts | undefined): void {
-  const proxies = grants?.proxies ?? null
-  if (proxies === null || (proxy !== undefined && proxies.includes(proxy.id))) return
-  throw new AppError('ERR_PERMISSION_DENIED', 'This key is for other model proxies than the one at this address.')
+/** The model as `provider:model`. */
+function mayAsk(caller: Caller, id: string): boolean {
+  const colon = id.indexOf(':')
+  return isGranted(caller, id.slice(0, colon), id.slice(colon + 1))
 }
 
 const modelList = (ids: readonly string[]): string =>

@@ -23,6 +23,7 @@ const toolsetLoaders: Readonly<Record<Toolset, () => Promise<readonly ToolDefini
   fs: async () => (await import('./files/index.ts')).fileTools,
   gateways: async () => (await import('./gateways/index.ts')).gatewayTools,
   'model-proxies': async () => (await import('./model-proxies/index.ts')).modelProxyTools,
+  interactions: async () => (await import('./interactions/index.ts')).interactionTools,
   limits: async () => (await import('./limits/index.ts')).limitTools,
   modes: async () => (await import('./modes/index.ts')).modeTools,
   intents: async () => (await import('./intents/index.ts')).intentTools,

@@ -1,10 +1,13 @@
 import {
+  CLIENT_CAPABILITIES_META_KEY,
+  CLIENT_INFO_META_KEY,
   Client,
   type ClientCapabilities,
   type ClientOptions,
   type CreateMessageResult,
   type ElicitResult,
   type ListRootsResult,
+  PROTOCOL_VERSION_META_KEY,
   SdkError,
   SdkErrorCode,
   SdkHttpError,
@@ -15,12 +18,14 @@ import {
 import { AppError } from '../contract/app-error.ts'
 import type { ClientAbilities, ClientQuestion } from '../contract/calling-client.ts'
 import { limits } from '../contract/limits.ts'
-import type { RemoteSpec, UpstreamAuthorization, UpstreamSpec } from '../domains/mcp-servers/runtime.ts'
+import type { RemoteSpec, UpstreamSpec } from '../domains/mcp-servers/runtime.ts'
 import { sha256Hex } from '../kernel/hash.ts'
 import type { CheckedFetch, Fetch } from '../web-client/checked-fetch.ts'
 import type { AskedClients } from './asked-clients.ts'
+import { authorizing } from './authorizing-fetch.ts'
 import { type PlainCall, withPlainCalls } from './plain-calls.ts'
 import type { ServerWorkspace } from './ports.ts'
+import { addRawRequests, type RawRequest } from './raw-requests.ts'
 import type { SharedWorkspace } from './shared-workspaces.ts'
 import { createStdioTransport } from './stdio-transport.ts'
 
@@ -29,9 +34,18 @@ export type Connection = Readonly<{
   client: Client
   /** Calls a tool for less than the client does; where there is no such way, the client does. */
   plainCall?: PlainCall
+  /** For methods that the client does not know. */
+  request: DeclaringRequest
   closed: Promise<void>
   close(): Promise<void>
 }>
+
+/** The capabilities are declared where each request declares them. */
+type DeclaringRequest = (
+  method: string,
+  params: Readonly<Record<string, unknown>>,
+  options: Parameters<RawRequest>[2] & Readonly<{ capabilities?: ClientCapabilities }>,
+) => ReturnType<RawRequest>
 
 type ConnectDeps = Readonly<{
   version: string
@@ -244,42 +258,6 @@ async function connectRemote(
   }
 }
 
-/** Many requests may be refused with the same token, and the first of them has it renewed for all. */
-function authorizing({ authorization }: RemoteSpec, send: Fetch) {
-  if (authorization === undefined) return {}
-  if (authorization.header !== undefined) return { fetch: sendingIn(authorization.header, authorization, send) }
-  const refused = new WeakMap<Response, string>()
-  return {
-    async fetch(input: string | URL, init: RequestInit = {}) {
-      const response = await send(input, init)
-      const token = /^Bearer (.*)$/.exec(new Headers(init.headers).get('authorization') ?? '')?.[1]
-      if (response.status === 401 && token !== undefined) refused.set(response, token)
-      return response
-    },
-    authProvider: {
-      token: authorization.token,
-      onUnauthorized: ({ response }: Readonly<{ response: Response }>) => authorization.renew(refused.get(response)),
-    },
-  }
-}
-
-/** The SDK knows bearer tokens; another header is set here, and renewed once when the server refuses it. */
-const sendingIn =
-  (header: string, authorization: UpstreamAuthorization, send: Fetch): Fetch =>
-  async (input, init = {}) => {
-    const attempt = async (token: string): Promise<Response> => {
-      const headers = new Headers(init.headers)
-      headers.set(header, token)
-      return await send(input, { ...init, headers })
-    }
-    const token = await authorization.token()
-    const response = await attempt(token)
-    if (response.status !== 401) return response
-    await response.body?.cancel()
-    await authorization.renew(token)
-    return await attempt(await authorization.token())
-  }
-
 const isOldTransport = (error: unknown): boolean =>
   SdkHttpError.isInstance(error) && [400, 404, 405, 406, 415].includes(error.status)
 
@@ -290,7 +268,8 @@ async function handshake(
   signal: AbortSignal,
   ended?: Promise<void>,
 ): Promise<Connection> {
-  const client = new Client({ name: 'castellan', version: deps.version }, clientOptions(deps, mode))
+  const identity = { name: 'castellan', version: deps.version }
+  const client = new Client(identity, clientOptions(deps, mode))
   if (deps.asked !== undefined) answerQuestions(client, deps.asked)
   const closed = Promise.withResolvers<void>()
   client.onclose = () => closed.resolve()
@@ -305,8 +284,18 @@ async function handshake(
     deps.log(`${params.level}: ${typeof params.data === 'string' ? params.data : JSON.stringify(params.data)}`)
     deps.asked?.tell({ method: 'notifications/message', params })
   })
+  const send = addRawRequests(transport)
   return {
     client,
+    request(method, params, { capabilities = {}, ...options }) {
+      if (client.getProtocolEra() !== 'modern') return send(method, params, options)
+      const _meta = {
+        [PROTOCOL_VERSION_META_KEY]: client.getNegotiatedProtocolVersion(),
+        [CLIENT_INFO_META_KEY]: identity,
+        [CLIENT_CAPABILITIES_META_KEY]: capabilities,
+      }
+      return send(method, { ...params, _meta }, options)
+    },
     closed: closed.promise.then(() => ended),
     async close() {
       await terminate(transport)

@@ -23,7 +23,7 @@ import { createRedactor } from '../kernel/redactor.ts'
 import type { CheckedFetch, Fetch } from '../web-client/checked-fetch.ts'
 import { type AskedClients, createAskedClients } from './asked-clients.ts'
 import { startDeadline } from './call-deadline.ts'
-import { type Connection, connect, declared } from './connect.ts'
+import { type Connection, connect } from './connect.ts'
 import { createInstance, type Instance } from './instance.ts'
 import { createOauthClient } from './oauth-client.ts'
 import { createOwnConnections } from './own-connections.ts'
@@ -32,6 +32,7 @@ import type { ServerLog, ServerWorkspaces } from './ports.ts'
 import { sendInRounds } from './send-in-rounds.ts'
 import { createSharedWorkspaces } from './shared-workspaces.ts'
 import { subscribe } from './subscribe.ts'
+import { callAsTask, declaredTo, finished, offersTasks, taskSupportOf } from './upstream-tasks.ts'
 
 export type UpstreamDeps = Readonly<{
   web: CheckedFetch
@@ -170,9 +171,12 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
     params: Params,
     request: (params: Params, options: RequestOptions) => Promise<Result>,
   ): Promise<Result> {
+    const isModern = client.getProtocolEra() === 'modern'
+    const mustDeclare = isModern && (asked !== undefined || offersTasks(client))
+    const meta = mustDeclare && { _meta: { [CLIENT_CAPABILITIES_META_KEY]: declaredTo(client, asked?.abilities) } }
     if (asked === undefined) {
       const options = { signal, timeout: settings.callMs, resetTimeoutOnProgress: true, ...progressTo(onProgress) }
-      return await sendInRounds(params, options, request, undefined)
+      return await sendInRounds({ ...params, ...meta }, options, request, undefined)
     }
     using deadline = startDeadline(clock, settings.callMs)
     const stopListening = asked.onAsking(deadline.pause)
@@ -181,8 +185,6 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
       onProgress?.(update)
     })
     const until = AbortSignal.any([signal, deadline.signal])
-    const isModern = client.getProtocolEra() === 'modern'
-    const meta = isModern && { _meta: { [CLIENT_CAPABILITIES_META_KEY]: declared(asked.abilities) } }
     try {
       const options = { signal: until, timeout: NO_TIMEOUT_MS, ...progress }
       return await sendInRounds({ ...params, ...meta }, options, request, (questions) => asked.ask(questions, until))
@@ -210,13 +212,19 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
       listingInstanceOf(at).use(at, async ({ client }) => {
         if (client.getServerCapabilities()?.tools === undefined) return []
         const { tools } = await client.listTools(undefined, { signal, timeout: settings.startMs, cacheMode: 'refresh' })
-        return usable(tools as readonly ListedTool[], (line) => log.append(at.tenant, at.deploymentId, line))
+        const listed = (tools as readonly ListedTool[]).map((tool) => ({
+          ...tool,
+          taskSupport: taskSupportOf(client, tool),
+        }))
+        return usable(listed, (line) => log.append(at.tenant, at.deploymentId, line))
       }),
 
     callTool: (at, name, args, options) =>
       use(at, options, async (connection, asked): Promise<RawAnswer> => {
         const { plainCall } = connection
         try {
+          const found = await callAsTask(connection, asked, name, args, options, settings.callMs)
+          if (found !== undefined) return rawAnswerOf(found)
           if (plainCall !== undefined && asked === undefined) {
             const { signal, onProgress } = options
             return rawAnswerOf(await plainCall(name, args, { signal, timeoutMs: settings.callMs, onProgress }))
@@ -227,7 +235,7 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
               ? connection.client.callTool(sent as typeof params, limited)
               : plainCall(name, args, plainOptions(limited)).then(rawAnswerOf),
           )
-          return rawAnswerOf(answer as Record<string, unknown>)
+          return rawAnswerOf(await finished(connection, asked, answer as Record<string, unknown>, options))
         } catch (error) {
           if (options.signal.aborted) throw new AppError('ERR_CANCELLED', 'The call was cancelled.')
           if (!ProtocolError.isInstance(error)) throw error

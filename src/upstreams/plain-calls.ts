@@ -143,7 +143,7 @@ export function withPlainCalls<Inner extends Transport>(
 }
 
 /** The common answer is recognised; any other is checked by the SDK's schema. */
-async function resultOf(result: unknown): Promise<Readonly<Record<string, unknown>>> {
+export async function resultOf(result: unknown): Promise<Readonly<Record<string, unknown>>> {
   if (isObject(result) && isPlainResult(result)) return result
   const checked = await specTypeSchemas.CallToolResult['~standard'].validate(result)
   const value = checked.issues === undefined ? (checked.value as Readonly<Record<string, unknown>>) : undefined

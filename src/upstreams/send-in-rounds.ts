@@ -33,7 +33,7 @@ export async function sendInRounds<Result>(
   }
 }
 
-function questionsIn({ inputRequests = {} }: InputRequiredResult): ClientQuestions {
+export function questionsIn({ inputRequests = {} }: InputRequiredResult): ClientQuestions {
   const entries = Object.entries(inputRequests as Readonly<Record<string, { method: string; params?: object }>>)
   return Object.fromEntries(
     entries.map(([key, { method, params }]): [string, ClientQuestion] => {
@@ -47,7 +47,7 @@ function questionsIn({ inputRequests = {} }: InputRequiredResult): ClientQuestio
 const isKnown = (method: string): method is ClientQuestion['method'] =>
   (clientQuestions as readonly string[]).includes(method)
 
-const cannotAsk = (): AppError =>
+export const cannotAsk = (): AppError =>
   new AppError('ERR_UPSTREAM_UNAVAILABLE', 'The MCP server asks something that the client of this call cannot answer.')
 const tooManyRounds = (): AppError =>
   new AppError('ERR_UPSTREAM_UNAVAILABLE', `The MCP server asked ${limits.mcpRoundsMax} times and wants to know more.`)

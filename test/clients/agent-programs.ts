@@ -5,7 +5,9 @@ import { join } from 'node:path'
  * `npm run test:clients` asks for them, and are no dependency.
  */
 export type Server = Readonly<{ url: string }> | Readonly<{ command: string; args: readonly string[] }>
-export type Setup = Readonly<{ home: string; model: string; server: Server }>
+/** Where the program finds its models, by the protocol that it speaks. */
+export type ModelAddresses = Readonly<{ anthropic: string; openai: string; gemini: string }>
+export type Setup = Readonly<{ home: string; models: ModelAddresses; server: Server }>
 export type Launch = Readonly<{
   env: Readonly<Record<string, string>>
   args: readonly string[]
@@ -30,9 +32,9 @@ const claudeCode: AgentProgram = {
   package: '@anthropic-ai/claude-code',
   version: '2.1.325',
   bin: 'claude',
-  launch: ({ home, model, server }) => ({
+  launch: ({ home, models, server }) => ({
     env: {
-      ANTHROPIC_BASE_URL: model,
+      ANTHROPIC_BASE_URL: models.anthropic,
       ANTHROPIC_API_KEY: 'x',
       CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
       DISABLE_AUTOUPDATER: '1',
@@ -52,7 +54,7 @@ const codex: AgentProgram = {
   package: '@openai/codex',
   version: '0.166.0',
   bin: 'codex',
-  launch: ({ home, model, server }) => ({
+  launch: ({ home, models, server }) => ({
     env: { CODEX_HOME: join(home, '.codex'), MOCK_KEY: 'x' },
     args: ['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', '--json', PROMPT],
     files: {
@@ -61,7 +63,7 @@ const codex: AgentProgram = {
         'model_provider = "mock"',
         '[model_providers.mock]',
         'name = "mock"',
-        `base_url = "${model}/v1"`,
+        `base_url = "${models.openai}"`,
         'wire_api = "responses"',
         'env_key = "MOCK_KEY"',
         '[mcp_servers.castellan]',
@@ -81,8 +83,8 @@ const geminiCli: AgentProgram = {
   package: '@google/gemini-cli',
   version: '0.61.0',
   bin: 'gemini',
-  launch: ({ model, server }) => ({
-    env: { GEMINI_API_KEY: 'x', GOOGLE_GEMINI_BASE_URL: model, GEMINI_CLI_TRUST_WORKSPACE: 'true' },
+  launch: ({ models, server }) => ({
+    env: { GEMINI_API_KEY: 'x', GOOGLE_GEMINI_BASE_URL: models.gemini, GEMINI_CLI_TRUST_WORKSPACE: 'true' },
     args: ['--yolo', '-m', 'gemini-2.5-flash', '-p', PROMPT],
     files: {
       '.gemini/settings.json': json({
@@ -98,11 +100,11 @@ const copilot: AgentProgram = {
   package: '@github/copilot',
   version: '1.0.102',
   bin: 'copilot',
-  launch: ({ model, server }) => ({
+  launch: ({ models, server }) => ({
     env: {
       COPILOT_OFFLINE: 'true',
       COPILOT_AUTO_UPDATE: 'false',
-      COPILOT_PROVIDER_BASE_URL: `${model}/v1`,
+      COPILOT_PROVIDER_BASE_URL: models.openai,
       COPILOT_PROVIDER_API_KEY: 'x',
       COPILOT_MODEL: 'mock-model',
     },
@@ -120,7 +122,7 @@ const opencode: AgentProgram = {
   package: 'opencode-ai',
   version: '1.18.33',
   bin: 'opencode',
-  launch: ({ home, model, server }) => ({
+  launch: ({ home, models, server }) => ({
     env: {
       OPENCODE_CONFIG: join(home, 'opencode.json'),
       OPENCODE_DISABLE_MODELS_FETCH: '1',
@@ -133,7 +135,7 @@ const opencode: AgentProgram = {
           mock: {
             npm: '@ai-sdk/openai-compatible',
             name: 'mock',
-            options: { baseURL: `${model}/v1`, apiKey: 'x' },
+            options: { baseURL: models.openai, apiKey: 'x' },
             models: { 'mock-model': { name: 'mock-model', tool_call: true } },
           },
         },
@@ -152,7 +154,7 @@ const continueCli: AgentProgram = {
   package: '@continuedev/cli',
   version: '1.5.47',
   bin: 'cn',
-  launch: ({ home, model, server }) => ({
+  launch: ({ home, models, server }) => ({
     env: { CONTINUE_TELEMETRY_ENABLED: '0' },
     args: ['-p', PROMPT, '--config', join(home, 'config.yaml'), '--auto'],
     files: {
@@ -166,7 +168,7 @@ const continueCli: AgentProgram = {
             provider: 'openai',
             model: 'mock-model',
             apiKey: 'x',
-            apiBase: `${model}/v1`,
+            apiBase: models.openai,
             roles: ['chat'],
             capabilities: ['tool_use'],
           },

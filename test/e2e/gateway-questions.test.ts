@@ -210,7 +210,7 @@ it('a client that declares nothing is asked nothing', async () => {
   await client.connect(new StreamableHTTPClientTransport(new URL(path, server.url)))
   const refused = await client.callTool({ name: 'modern__greet', arguments: {} })
   expect(refused.isError).toBe(true)
-  expect(upstream.declared.slice(before)).toEqual([{}])
+  expect(upstream.declared.slice(before)).toEqual([{ extensions: { 'io.modelcontextprotocol/tasks': {} } }])
   const echo = await client.callTool({ name: 'everything__echo', arguments: { message: 'hi' } })
   expect(textOf(echo)).toBe('Echo: hi')
   await client.close()

@@ -6,6 +6,7 @@ import { StreamableHTTPClientTransport as OlderTransport } from '@modelcontextpr
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openChromium } from '../support/chromium.ts'
 import { type OauthPerson, openOauthPerson, type Person } from '../support/oauth-person.ts'
+import { oauthProgram, type Saved } from '../support/oauth-program.ts'
 import { castellanJson, newPerson, type Row } from '../support/people.ts'
 import { newDataDir } from '../support/real-server.ts'
 import { type ServerHere, startServerHere } from '../support/server-here.ts'
@@ -31,38 +32,8 @@ afterAll(async () => {
   rmSync(server.dataDir, { recursive: true, force: true })
 })
 
-type Saved = {
-  information?: unknown
-  tokens?: { access_token: string; refresh_token?: string } | undefined
-  verifier?: string
-  opened?: URL
-}
-
-/** What a program on somebody's machine keeps; the SDK asks it. */
-function programOf(saved: Saved, clientMetadata: object) {
-  return {
-    redirectUrl: person.redirectUrl,
-    clientMetadata: { redirect_uris: [person.redirectUrl], client_name: 'A test program', ...clientMetadata },
-    clientInformation: () => saved.information,
-    saveClientInformation(information: unknown) {
-      saved.information = information
-    },
-    tokens: () => saved.tokens,
-    saveTokens(tokens: Saved['tokens']) {
-      saved.tokens = tokens
-    },
-    redirectToAuthorization(url: URL) {
-      saved.opened = url
-    },
-    saveCodeVerifier(verifier: string) {
-      saved.verifier = verifier
-    },
-    codeVerifier: () => saved.verifier!,
-  } as never
-}
-
 async function connected(saved: Saved = {}) {
-  const provider = programOf(saved, { token_endpoint_auth_method: 'none' })
+  const provider = oauthProgram(saved, person.redirectUrl, { token_endpoint_auth_method: 'none' })
   const first = new StreamableHTTPClientTransport(new URL(server.url), { authProvider: provider })
   await expect(new Client({ name: 'a', version: '1' }).connect(first)).rejects.toBeInstanceOf(UnauthorizedError)
   const answered = await person.answer(saved.opened!)
@@ -99,7 +70,7 @@ describe('a client of the SDK', () => {
 
   it('of version 1 does so too', async () => {
     const saved: Saved = {}
-    const provider = programOf(saved, {})
+    const provider = oauthProgram(saved, person.redirectUrl)
     const first = new OlderTransport(new URL(server.url), { authProvider: provider })
     await expect(new OlderClient({ name: 'a', version: '1' }).connect(first)).rejects.toBeInstanceOf(
       OlderUnauthorizedError,
@@ -169,7 +140,9 @@ describe('what a client was given', () => {
 describe('a person who does not allow it', () => {
   it('gives the client nothing', async () => {
     const saved: Saved = {}
-    const transport = new StreamableHTTPClientTransport(new URL(server.url), { authProvider: programOf(saved, {}) })
+    const transport = new StreamableHTTPClientTransport(new URL(server.url), {
+      authProvider: oauthProgram(saved, person.redirectUrl),
+    })
     await expect(new Client({ name: 'a', version: '1' }).connect(transport)).rejects.toBeInstanceOf(UnauthorizedError)
     const answered = await person.answer(saved.opened!, 'Do not allow')
     expect(answered.get('error')).toBe('access_denied')

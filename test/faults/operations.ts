@@ -139,6 +139,21 @@ const createProxy = async (_: TestApp, turn: number): Promise<SweptCall> => ({
   args: { name: `proxy ${turn}` },
 })
 
+const createVirtualKey = async (_: TestApp, turn: number): Promise<SweptCall> => ({
+  tool: 'virtual_key_create',
+  args: { name: `virtual-${turn}`, models: ['m'] },
+})
+
+const rotateVirtualKey = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  const { id } = await app.ask<{ id: string }>('virtual_key_create', { name: `rotated-${turn}` })
+  return { tool: 'virtual_key_rotate', args: { key: id } }
+}
+
+const revokeVirtualKey = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  const { id } = await app.ask<{ id: string }>('virtual_key_create', { name: `revoked-${turn}` })
+  return { tool: 'virtual_key_revoke', args: { key: id } }
+}
+
 const assignTools = async (app: TestApp, turn: number): Promise<SweptCall> => {
   const { id } = await app.ask<{ id: string }>('create_mcp_gateway', { name: `assigned ${turn}` })
   const assignments = ['task_list', 'task_get'].map((toolId) => ({ mcpGatewayId: id, toolId }))
@@ -210,6 +225,9 @@ export const operations: readonly Operation[] = [
   { name: 'create_limit', kind: 'write', prepare: alone(createLimit) },
   { name: 'create_mcp_gateway', kind: 'write', prepare: alone(createGateway) },
   { name: 'create_llm_proxy', kind: 'write', prepare: alone(createProxy) },
+  { name: 'virtual_key_create', kind: 'write', prepare: alone(createVirtualKey) },
+  { name: 'virtual_key_rotate', kind: 'write', prepare: alone(rotateVirtualKey) },
+  { name: 'virtual_key_revoke', kind: 'write', prepare: alone(revokeVirtualKey) },
   { name: 'bulk_assign_tools_to_mcp_gateways', kind: 'write', prepare: alone(assignTools) },
   { name: 'user_create', kind: 'write', prepare: alone(createUser) },
   { name: 'invitation_accept', kind: 'write', prepare: alone(acceptInvitation) },

@@ -2,7 +2,9 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import { openTestApp, type TestApp } from '../support/app.ts'
+import { createLinePeer } from '../support/line-peer.ts'
 
 type Asked = { id?: number; method: string; params?: { cursor?: string } }
 type Deployed = { id: string; status: string; error: string | null; toolCount: number }
@@ -63,6 +65,26 @@ describe('a hostile MCP server', () => {
     const { id: serverId } = await app.ask<Deployed>('deploy_mcp_server', { catalogId: id })
     const refusal = await app.refusal('authorize_mcp_server', { serverId })
     expect(refusal).toMatchObject({ code: 'ERR_UPSTREAM_UNAUTHORIZED', message: expect.stringContaining('http') })
+  })
+
+  it('does not make a list short without a word', async () => {
+    const server = await startLister(() => ({ tools: [tool('a')] }))
+    await server[Symbol.asyncDispose]()
+    expect(await deployed(server.url)).toMatchObject({ status: 'error' })
+    const listOf = async (caller: Partial<ToolCaller>) => {
+      const peer = createLinePeer({ host: app.app.host, caller })
+      const { result } = await peer.request('tools/list', {})
+      peer.endInput()
+      await peer.session.closed
+      return result!['_meta']
+    }
+    const told = [{ server: 'hostile', code: 'ERR_UPSTREAM_UNAVAILABLE', message: expect.any(String) }]
+    expect(await listOf({ exposure: 'full' })).toEqual({ 'castellan/unreachable': told })
+    // Nobody else is told of a server that is deployed for one person.
+    const { principal } = await app.keyCaller({ role: 'editor' })
+    expect(await listOf({ exposure: 'full', principal })).toBeUndefined()
+    // Where no tools of other servers are listed, none is missing.
+    expect(await listOf({ exposure: ['ledger'] })).toBeUndefined()
   })
 
   it('does not list for ever', async () => {

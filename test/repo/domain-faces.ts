@@ -11,7 +11,7 @@ const faces: Readonly<Record<string, readonly string[]>> = {
   agents: ['manifest.ts', 'named-judges.ts', 'normalised-manifest.ts', 'search.ts'],
   executions: ['agent-principal.ts', 'judges.ts', 'model.ts', 'workspace.ts'],
   git: ['merge.ts'],
-  identity: ['roles.ts'],
+  identity: ['key-authenticator.ts', 'roles.ts', 'token.ts'],
   intents: ['authoring.ts'],
   log: ['log-recovery.ts'],
   'mcp-servers': ['runtime.ts', 'oauth.ts', 'upstream-content.ts'],
@@ -36,7 +36,7 @@ const faces: Readonly<Record<string, readonly string[]>> = {
   policies: ['engine.ts'],
   trust: ['contexts.ts'],
   'security-contexts': ['policy-evaluator.ts', 'read-access-request.ts'],
-  'model-proxies': ['directory.ts'],
+  'model-proxies': ['directory.ts', 'virtual-keys.ts'],
   profiles: ['access.ts'],
   runs: [
     'consensus.ts',

@@ -1,8 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Database } from '../../src/contract/database.ts'
+import { limits } from '../../src/contract/limits.ts'
 import { type TenantId, tenantId } from '../../src/contract/principal.ts'
 import type { Sharing } from '../../src/contract/sharing.ts'
+import { storeToolList } from '../../src/domains/mcp-servers/discovery.ts'
 import type { CatalogItem, Deployment, StoredTool } from '../../src/domains/mcp-servers/ports.ts'
+import { systemClock } from '../../src/kernel/clock.ts'
+import { systemRandom } from '../../src/kernel/random.ts'
 import { sqlMcpServerStore as store } from '../../src/stores/sql/mcp-server-store.ts'
 import { dialects, openEmpty } from '../support/databases.ts'
 
@@ -56,6 +60,7 @@ const toolOf = (tenant: TenantId, id: string, more: Partial<StoredTool> = {}): S
   inputSchema: { type: 'object', properties: { a: { type: 'string' } } },
   outputSchema: null,
   annotations: { readOnlyHint: true },
+  taskSupport: 'optional',
   listVersion: 1,
   removedAtMs: null,
   ...more,
@@ -90,6 +95,26 @@ describe.each(dialects)('MCP servers in %s', (dialect) => {
     }
     await database.write(ACME, (tx) => store.saveItem(tx, ACME, changed))
     expect(await store.findItem(database.read, ACME, 'one')).toEqual(changed)
+  })
+
+  it('forget tools that are gone, oldest first, where a server lists others all the time', async () => {
+    const item = itemOf(ACME, 'one')
+    await insert(item)
+    const half = limits.mcpRemovedToolsMax / 2
+    const deps = { store, random: systemRandom, clock: systemClock }
+    const relist = (names: readonly string[], nowMs: number) =>
+      database.write(ACME, (tx) => {
+        const listed = names.map((name) => ({ name, inputSchema: {} }))
+        return storeToolList(deps, tx, item, listed, nowMs)
+      })
+    const namesOf = (round: number) => Array.from({ length: half }, (_, index) => `r${round}-${index}`)
+    for (const round of [1, 2, 3, 4]) await relist([...namesOf(round), 'steady'], NOW + round)
+    const kept = await store.listTools(database.read, ACME, 'one')
+    const rounds = Map.groupBy(kept, ({ upstreamName }) => upstreamName.split('-')[0])
+    expect([...rounds].map(([round, tools]) => [round, tools.length]).toSorted()).toEqual([
+      ...[2, 3, 4].map((round) => [`r${round}`, half]),
+      ['steady', 1],
+    ])
   })
 
   it('have one deployment of each author, of each team and of the organisation', async () => {

@@ -13,8 +13,8 @@ export type McpUpstream = AsyncDisposable &
     url: string
     /** Headers and address of every request, oldest first. */
     requests: readonly Readonly<{ method: string; url: string; headers: IncomingMessage['headers'] }>[]
-    /** Adds a tool to every session that is open, and tells them. */
-    addTool(name: string): void
+    /** Adds a tool to every session that is open, and tells them. It answers its name, or the text. */
+    addTool(name: string, text?: string): void
     removeTool(name: string): void
     /** Ends all sessions: a client finds its own unknown. */
     forgetSessions(): void
@@ -37,7 +37,7 @@ export async function startMcpUpstream(
   const sessions = new Map<string, StreamableHTTPServerTransport | SSEServerTransport>()
   const servers = new Set<McpServer>()
   const added = new Map<string, RegisteredTool[]>()
-  const names = new Set<string>()
+  const names = new Map<string, string>()
   let failure: number | undefined
 
   function make(): McpServer {
@@ -70,12 +70,14 @@ export async function startMcpUpstream(
       }
       return { content: [{ type: 'text', text: 'done' }] }
     })
-    for (const name of names) added.get(name)!.push(register(server, name))
+    for (const name of names.keys()) added.get(name)!.push(register(server, name))
     servers.add(server)
     return server
   }
   const register = (server: McpServer, name: string): RegisteredTool =>
-    server.registerTool(name, { description: 'Came later.' }, async () => ({ content: [{ type: 'text', text: name }] }))
+    server.registerTool(name, { description: 'Came later.' }, async () => ({
+      content: [{ type: 'text', text: names.get(name) ?? name }],
+    }))
 
   async function handle(
     req: IncomingMessage,
@@ -149,8 +151,8 @@ export async function startMcpUpstream(
   return {
     url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/${kind === 'sse' ? 'sse' : 'mcp'}`,
     requests,
-    addTool(name) {
-      names.add(name)
+    addTool(name, text = name) {
+      names.set(name, text)
       added.set(
         name,
         [...servers].map((server) => register(server, name)),

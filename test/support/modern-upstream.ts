@@ -19,6 +19,8 @@ export type ModernUpstream = AsyncDisposable &
     url: string
     /** The capabilities that clients declared with their calls, oldest first. */
     declared: readonly unknown[]
+    /** The tasks that it made, by what they are called as, with what became of them. */
+    tasks: ReadonlyMap<string, Readonly<{ tool: string; status: string }>>
     /** Tells those who subscribed to it that it changed. */
     update(uri: string): void
   }>
@@ -33,14 +35,72 @@ const question = (message: string, properties: Record<string, { type: string }>)
 
 export const NOTE = 'note://today'
 
+type UpstreamTask = { tool: string; status: string; statusMessage?: string; looks: number; answer?: string }
+
+/** Work of some steps, of a step that asks, and without an end. */
+const taskTools = ['bake', 'choose', 'brood'] as const
+const TASKS = 'io.modelcontextprotocol/tasks'
+
+const viewOfTask = (taskId: string, { status, statusMessage }: UpstreamTask) => ({
+  taskId,
+  status,
+  ...(statusMessage !== undefined && { statusMessage }),
+  createdAt: new Date(0).toISOString(),
+  lastUpdatedAt: new Date(0).toISOString(),
+  ttlMs: 60_000,
+  pollIntervalMs: 50,
+})
+
+function installTasks({ server }: McpServer, tasks: Map<string, UpstreamTask>): void {
+  const params = z.looseObject({ taskId: z.string() })
+  server.setRequestHandler('tasks/get', { params }, ({ taskId }) => {
+    const task = tasks.get(taskId)!
+    task.looks++
+    if (task.status === 'working' && task.tool !== 'brood') {
+      task.statusMessage = `step ${task.looks}`
+      if (task.looks === 3)
+        task.status = task.tool === 'choose' && task.answer === undefined ? 'input_required' : 'completed'
+    }
+    if (task.status === 'completed')
+      return { ...viewOfTask(taskId, task), result: text(`${task.tool} ${task.answer ?? 'done'}`) }
+    if (task.status !== 'input_required') return viewOfTask(taskId, task)
+    return {
+      ...viewOfTask(taskId, task),
+      inputRequests: { filling: question('Which filling?', { filling: { type: 'string' } }) },
+    }
+  })
+  server.setRequestHandler('tasks/update', { params }, ({ taskId }, { mcpReq }) => {
+    const task = tasks.get(taskId)!
+    task.answer = String(acceptedContent(mcpReq.inputResponses, 'filling')?.['filling'])
+    task.status = 'completed'
+    return {}
+  })
+  server.setRequestHandler('tasks/cancel', { params }, ({ taskId }) => {
+    tasks.get(taskId)!.status = 'cancelled'
+    return {}
+  })
+}
+
 export async function startModernUpstream(): Promise<ModernUpstream> {
   const declared: unknown[] = []
+  const tasks = new Map<string, UpstreamTask>()
   const handler = createMcpHandler(
     () => {
       const server = new McpServer(
         { name: 'modern', version: '1.0.0' },
-        { capabilities: { resources: { subscribe: true } } },
+        { capabilities: { resources: { subscribe: true }, extensions: { [TASKS]: {} } } },
       )
+      for (const tool of taskTools) {
+        server.registerTool(tool, { description: 'Takes a while.' }, ({ mcpReq }) => {
+          const envelope = mcpReq.envelope as Record<string, { extensions?: Record<string, unknown> }> | undefined
+          if (envelope?.[CLIENT_CAPABILITIES_META_KEY]?.extensions?.[TASKS] === undefined)
+            return text(`${tool} at once`)
+          const taskId = `task-${tasks.size}`
+          tasks.set(taskId, { tool, status: 'working', looks: 0 })
+          return { resultType: 'task', ...viewOfTask(taskId, tasks.get(taskId)!) } as never
+        })
+      }
+      installTasks(server, tasks)
       server.registerTool(
         'echo',
         { description: 'Say it again.', inputSchema: z.object({ text: z.string() }) },
@@ -82,6 +142,7 @@ export async function startModernUpstream(): Promise<ModernUpstream> {
   return {
     url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`,
     declared,
+    tasks,
     update: (uri) => handler.notify.resourceUpdated(uri),
     async [Symbol.asyncDispose]() {
       await handler.close()

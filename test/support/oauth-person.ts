@@ -1,6 +1,6 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { BrowserContext } from 'playwright-core'
+import type { BrowserContext, Page } from 'playwright-core'
 
 export type Person = Readonly<{ email: string; password: string }>
 
@@ -12,8 +12,23 @@ export type OauthPerson = AsyncDisposable &
   Readonly<{
     redirectUrl: string
     /** Goes to the address that the program opens, signs in if asked to, and answers. Resolves with what the program is sent. */
-    answer(authorizationUrl: URL, decision?: 'Allow' | 'Do not allow'): Promise<URLSearchParams>
+    answer(authorizationUrl: URL, decision?: Decision): Promise<URLSearchParams>
   }>
+
+type Decision = 'Allow' | 'Do not allow'
+
+/** On a page that a program led to: signs in if asked to, and answers if asked to. */
+export async function letIn(page: Page, person: Person, decision: Decision = 'Allow'): Promise<void> {
+  if ((await page.title()).startsWith('Sign in')) {
+    await page.getByLabel('E-mail address').fill(person.email)
+    await page.getByLabel('Password').fill(person.password)
+    await page.getByRole('button', { name: 'Sign in', exact: true }).click()
+    await page.waitForLoadState()
+  }
+  if ((await page.title()).startsWith('Allow access?')) {
+    await page.getByRole('button', { name: decision, exact: true }).click()
+  }
+}
 
 export async function openOauthPerson(browser: BrowserContext, person: Person): Promise<OauthPerson> {
   let received = Promise.withResolvers<URLSearchParams>()
@@ -32,15 +47,7 @@ export async function openOauthPerson(browser: BrowserContext, person: Person): 
       const page = await browser.newPage()
       await page.setViewportSize({ width: 390, height: 800 })
       await page.goto(authorizationUrl.href)
-      if ((await page.title()).startsWith('Sign in')) {
-        await page.getByLabel('E-mail address').fill(person.email)
-        await page.getByLabel('Password').fill(person.password)
-        await page.getByRole('button', { name: 'Sign in', exact: true }).click()
-        await page.waitForLoadState()
-      }
-      if ((await page.title()).startsWith('Allow access?')) {
-        await page.getByRole('button', { name: decision, exact: true }).click()
-      }
+      await letIn(page, person, decision)
       const answered = await received.promise
       await page.close()
       return answered

@@ -43,7 +43,9 @@ export async function startScriptedModel(
     }))
     const tokens = 'text' in line && line.tokens !== undefined ? { usage: usageOf(line.tokens) } : {}
     if (toolCalls === undefined) return { content: 'text' in line ? line.text : '', ...tokens }
-    return 'text' in line ? { content: line.text, toolCalls } : { toolCalls }
+    // Gemini says that it stopped, also where it calls tools. The package says something that Gemini never does.
+    const ended = model.startsWith('gemini') ? { finishReason: 'stop' } : {}
+    return 'text' in line ? { content: line.text, toolCalls, ...ended } : { toolCalls, ...ended }
   })
   await mock.start()
   const stop = () => mock.stop()

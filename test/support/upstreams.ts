@@ -72,6 +72,7 @@ export function createTestUpstreams(): TestUpstreams {
           .filter(({ isVisible }) => isVisible?.(principal) ?? true)
           .map(({ name }) => name),
       ),
+    unreachableFor: async () => [],
     onChanged(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)

@@ -155,7 +155,7 @@ function approvable(verdict: InvocationVerdict, { isHere }: Meaning): Invocation
 }
 
 function unreadable({ displayed }: Meaning): Judged<InvocationVerdict> {
-  const reason = 'its arguments are not a JSON object, so they cannot be judged'
+  const reason = 'its name or its arguments cannot be read, so it cannot be judged'
   const trace: Decision[] = [{ stage: 'invocation-policy', verdict: 'deny', reason: 'arguments' }]
   return { action: 'deny', specificity: 'built-in', reason, becauseUntrusted: false, trace, tool: displayed }
 }

@@ -1,4 +1,5 @@
 import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
 import type { CatalogItem, Deployment } from './ports.ts'
 
 /** The page on which a person who is signed in begins to authorise a deployment. */
@@ -43,4 +44,12 @@ export function messageOf(item: CatalogItem, { status, error }: Deployment, hasL
   if (status === 'success')
     return `${item.name} is deployed and has ${tools} tools, whose names begin with ${item.slug}__.`
   return `${item.name} is deployed, but cannot be used yet: ${error ?? 'it is being connected'}`
+}
+
+export function requireQuota(count: number): void {
+  if (count < limits.mcpDeploymentsMax) return
+  throw new AppError(
+    'ERR_QUOTA_EXCEEDED',
+    `There are ${count} deployments of MCP servers, which is the limit. Remove one that is not needed.`,
+  )
 }

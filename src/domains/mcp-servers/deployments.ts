@@ -1,7 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { Database } from '../../contract/database.ts'
-import { limits } from '../../contract/limits.ts'
 import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
 import { canModify, canSee, requireShareable, type Scope, type Sharing } from '../../contract/sharing.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
@@ -13,6 +12,7 @@ import type { SecretLinks } from '../secrets/links.ts'
 import { parseReference } from '../secrets/rules.ts'
 import type { SecretService } from '../secrets/service.ts'
 import type { Catalog, TeamDirectory } from './catalog.ts'
+import { createChangeFollower } from './change-follower.ts'
 import { invalid } from './config-rules.ts'
 import {
   alreadyDeployed,
@@ -21,6 +21,7 @@ import {
   noDeployment,
   problemText,
   recordOf,
+  requireQuota,
   secretsOf,
 } from './deployment-texts.ts'
 import { storeToolList } from './discovery.ts'
@@ -76,7 +77,7 @@ export function createDeployments(deps: DeploymentDeps) {
   const { store, runtime } = deps
   const discovering = new Map<string, Promise<Deployment | undefined>>()
   deps.links.onValues(LINK_KIND, (call, subject, values) => takeValues(call, subject, values))
-  runtime.onToolsChanged((tenant, id) => void discover(tenant, id, new AbortController().signal))
+  runtime.onToolsChanged(createChangeFollower(deps.clock, rediscover))
 
   /** `exchanged` makes the credentials of a single caller, who then has a connection of their own. */
   const addressOf = (
@@ -202,7 +203,7 @@ export function createDeployments(deps: DeploymentDeps) {
         updatedAtMs: nowMs,
       }
       if (before === undefined) {
-        await requireQuota(store, tx, tenant)
+        requireQuota((await store.listDeployments(tx, tenant)).length)
         await store.insertDeployment(tx, tenant, deployment)
       } else await store.saveDeployment(tx, tenant, deployment)
       await deps.noteChange(tx, tenant)
@@ -273,6 +274,12 @@ export function createDeployments(deps: DeploymentDeps) {
   /** After what it connects with has changed. */
   async function reconnect(tenant: TenantId, id: string): Promise<void> {
     await runtime.stop(id)
+    await discover(tenant, id, new AbortController().signal)
+  }
+
+  /** A list that is on its way may be that of before. */
+  async function rediscover(tenant: TenantId, id: string): Promise<void> {
+    await discovering.get(id)
     await discover(tenant, id, new AbortController().signal)
   }
 
@@ -384,15 +391,6 @@ export function createDeployments(deps: DeploymentDeps) {
 
 /** What tells nothing of the server. */
 const broken: ReadonlySet<string> = new Set(['ERR_SHUTTING_DOWN', 'ERR_CANCELLED', 'ERR_BUSY'])
-
-async function requireQuota(store: McpServerStore, tx: WriteTx, tenant: TenantId): Promise<void> {
-  const count = (await store.listDeployments(tx, tenant)).length
-  if (count < limits.mcpDeploymentsMax) return
-  throw new AppError(
-    'ERR_QUOTA_EXCEEDED',
-    `There are ${count} deployments of MCP servers, which is the limit. Remove one that is not needed.`,
-  )
-}
 
 function requireNoReference(name: string, value: string): void {
   if (parseReference(value) !== undefined) throw invalid(name, 'enter the value itself, not a reference to it')

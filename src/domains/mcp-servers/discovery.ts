@@ -39,16 +39,21 @@ export async function storeToolList(
     if (before === undefined || !isSame(before, next)) changed.push(next)
   }
   const names = new Set(usable.map(({ name }) => name))
-  for (const tool of known.values()) {
-    if (tool.removedAtMs === null && !names.has(tool.upstreamName)) changed.push({ ...tool, removedAtMs: nowMs })
-  }
+  const unlisted = [...known.values()].filter(({ upstreamName }) => !names.has(upstreamName))
+  for (const tool of unlisted) if (tool.removedAtMs === null) changed.push({ ...tool, removedAtMs: nowMs })
   if (changed.length === 0) return false
+  // A server that lists others each time would fill the store.
+  const oldestFirst = unlisted.toSorted((one, other) => (one.removedAtMs ?? nowMs) - (other.removedAtMs ?? nowMs))
+  const forgotten = new Set(
+    oldestFirst.slice(0, Math.max(0, unlisted.length - limits.mcpRemovedToolsMax)).map(({ id }) => id),
+  )
   const listVersion = await store.raiseVersion(tx, tenant)
   for (const tool of changed) {
     const pause = slicer.pause()
     if (pause !== undefined) await pause
-    await store.putTool(tx, tenant, { ...tool, listVersion })
+    if (!forgotten.has(tool.id)) await store.putTool(tx, tenant, { ...tool, listVersion })
   }
+  for (const id of forgotten) await store.deleteTool(tx, tenant, id)
   return true
 }
 
@@ -76,6 +81,7 @@ function merged(
     inputSchema: tool.inputSchema,
     outputSchema: tool.outputSchema ?? null,
     annotations: tool.annotations ?? null,
+    taskSupport: tool.taskSupport ?? null,
     listVersion: before?.listVersion ?? 0,
     removedAtMs: null,
   }

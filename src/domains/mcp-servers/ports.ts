@@ -2,6 +2,7 @@ import type { TenantId } from '../../contract/principal.ts'
 import type { Sharing } from '../../contract/sharing.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { ServerConfig } from './rules.ts'
+import type { TaskSupport } from './runtime.ts'
 
 const serverTypes = ['local', 'remote', 'builtin'] as const
 export type ServerType = (typeof serverTypes)[number]
@@ -61,6 +62,7 @@ export type StoredTool = Readonly<{
   inputSchema: Readonly<Record<string, unknown>>
   outputSchema: Readonly<Record<string, unknown>> | null
   annotations: Readonly<Record<string, unknown>> | null
+  taskSupport: TaskSupport | null
   /** The version of the tenant's tools in which it was last changed. */
   listVersion: number
   removedAtMs: number | null
@@ -86,6 +88,8 @@ export type McpServerStore = Readonly<{
   /** Oldest first; of one catalogue item, or of all. */
   listDeployments(tx: ReadTx | WriteTx, tenant: TenantId, catalogId?: string): Promise<Deployment[]>
   putTool(tx: WriteTx, tenant: TenantId, tool: StoredTool): Promise<void>
+  /** With its assignments. */
+  deleteTool(tx: WriteTx, tenant: TenantId, id: string): Promise<void>
   findTool(tx: ReadTx | WriteTx, tenant: TenantId, id: string): Promise<StoredTool | undefined>
   /** By name, removed ones included; of one catalogue item, or of all. */
   listTools(tx: ReadTx | WriteTx, tenant: TenantId, catalogId?: string): Promise<StoredTool[]>

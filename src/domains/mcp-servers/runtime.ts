@@ -62,7 +62,11 @@ export type ListedTool = Readonly<{
   inputSchema: Readonly<Record<string, unknown>>
   outputSchema?: Readonly<Record<string, unknown>>
   annotations?: Readonly<Record<string, unknown>>
+  /** Whether the server answers calls of it by tasks, if asked to or by itself. */
+  taskSupport?: TaskSupport | undefined
 }>
+
+export type TaskSupport = 'optional' | 'required'
 
 const contentMethods = [
   'resources/list',

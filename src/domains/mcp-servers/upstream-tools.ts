@@ -4,16 +4,17 @@ import { isPermitted } from '../../contract/permissions.ts'
 import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
 import { sharingScopes } from '../../contract/sharing.ts'
 import { createStoreMemo } from '../../contract/store-memo.ts'
+import type { UnreachableServer } from '../../contract/upstream-content.ts'
 import type { UpstreamCredential, UpstreamTarget, UpstreamTool, UpstreamTools } from '../../contract/upstream-tools.ts'
 import type { Deployments } from './deployments.ts'
 import type { CredentialExchange } from './exchanged-credentials.ts'
 import type { CatalogItem, Deployment, McpServerStore, StoredTool } from './ports.ts'
-import type { UpstreamAddress, UpstreamRuntime } from './runtime.ts'
+import type { InstanceState, UpstreamAddress, UpstreamRuntime } from './runtime.ts'
 
 type UpstreamToolDeps = Readonly<{
   store: McpServerStore
   database: Pick<Database, 'read' | 'dataVersion'>
-  runtime: Pick<UpstreamRuntime, 'callTool'>
+  runtime: Pick<UpstreamRuntime, 'callTool' | 'stateOf'>
   deployments: Pick<Deployments, 'addressOf'>
   versions: ToolVersions
   /** What an agent was assigned the tool with, if it was. */
@@ -57,6 +58,21 @@ export async function openToolVersions({
   }
 }
 
+type Serving = Readonly<{ slug: string; deployment: Deployment }>
+
+/** What the deployment tells, else why it cannot be connected now. */
+function problemOf(
+  server: string,
+  { status, error }: Deployment,
+  { state, problem }: InstanceState,
+): UnreachableServer[] {
+  if (status === 'pending')
+    return [{ server, code: 'ERR_CREDENTIAL_REQUIRED', message: error ?? 'Values that it needs are missing.' }]
+  const isResting = state === 'backing-off' && problem !== undefined
+  if (status !== 'error' && !isResting) return []
+  return [{ server, code: 'ERR_UPSTREAM_UNAVAILABLE', message: error ?? problem ?? 'It cannot be connected.' }]
+}
+
 /** Where a call of one principal goes; without an address if the call itself decides. */
 type Route = Readonly<{ tool: StoredTool; credential: UpstreamCredential; address?: UpstreamAddress }>
 
@@ -73,6 +89,18 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools &
   const { store, versions } = deps
   const { read } = deps.database
   const routes = createStoreMemo<Route>(deps.database)
+  const serving = createStoreMemo<readonly Serving[]>(deps.database)
+
+  /** The deployment of each item that the principal uses if nothing else is assigned. */
+  async function servingNow(principal: Principal): Promise<readonly Serving[]> {
+    const { tenant } = principal
+    const deployments = Map.groupBy(await store.listDeployments(read, tenant), ({ catalogId }) => catalogId)
+    const items = await store.listItems(read, tenant)
+    return items.flatMap(({ id, slug }) => {
+      const deployment = nearest(principal, deployments.get(id) ?? [])
+      return deployment === undefined ? [] : { slug, deployment }
+    })
+  }
 
   /** What an agent was assigned the tool with goes before what is found for its owner. */
   async function credentialFor(
@@ -148,13 +176,19 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools &
       const deployments = await store.listDeployments(read, tenant)
       return new Set(deployments.filter((one) => serves(one, principal)).map(({ catalogId }) => catalogId))
     },
+    async unreachableFor(principal, items) {
+      const known = await serving(principal, 'serving', () => servingNow(principal))
+      const meant = known.filter(({ deployment }) => items?.has(deployment.catalogId) !== false)
+      return meant.flatMap(({ slug, deployment }) => problemOf(slug, deployment, deps.runtime.stateOf(deployment.id)))
+    },
     async call(target, args, options) {
       const { toolId, principal, credential } = target
       const key = `${toolId} ${credential.mode} ${credential.deploymentId ?? ''}`
       const known = routes(principal, key, () => routeOf(target))
       const route = known instanceof Promise ? await known : known
       const address = route.address ?? (await addressFor(route.tool, target, route.credential))
-      return await deps.runtime.callTool(address, route.tool.upstreamName, args, options)
+      const { upstreamName, taskSupport } = route.tool
+      return await deps.runtime.callTool(address, upstreamName, args, { ...options, asTask: taskSupport !== null })
     },
   }
 }
@@ -185,6 +219,7 @@ const toolOf = (tool: StoredTool, item: CatalogItem): UpstreamTool => ({
   inputSchema: tool.inputSchema,
   ...(tool.outputSchema === null ? {} : { outputSchema: tool.outputSchema }),
   ...(tool.annotations === null ? {} : { annotations: tool.annotations }),
+  ...(tool.taskSupport !== null && { takesTasks: true }),
 })
 
 /** With the call that helps. The name of the server is part of the name of the tool. */

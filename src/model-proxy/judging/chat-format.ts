@@ -1,5 +1,5 @@
 import { fieldsOf, textOf } from '../protocols/protocol.ts'
-import { answerOf, dataEvent, dataOf, inOrder, readArguments, whenKnown } from './events.ts'
+import { answerOf, dataEvent, inOrder, readArguments, whenKnown } from './events.ts'
 import type { CallJudge, EventJudge, Fields, HistoryResult, JudgedFormat, ModelCall, MutableFields } from './ports.ts'
 
 /** OpenAI's Chat Completions, and servers that speak the same. */
@@ -107,7 +107,14 @@ export const unreadable: ModelCall = { name: '', args: undefined }
 const endReason = (reason: unknown): unknown =>
   reason === 'tool_calls' || reason === 'function_call' ? 'stop' : reason
 
-type StreamedCall = { id?: string | undefined; name: string; text: string; isCustom: boolean }
+type StreamedCall = {
+  id?: string | undefined
+  name: string
+  text: string
+  isCustom: boolean
+  /** Its parts have different names, of which one program takes the last and another puts all together. */
+  isAmbiguous: boolean
+}
 /** The number of the call in the old form, of which there is one. */
 const OLD_CALL = -1
 
@@ -125,8 +132,8 @@ function chatEvents(judge: CallJudge): EventJudge {
     const all = [...calls].flatMap(([choice, own]) => [...own].map(([index, call]) => ({ choice, index, call })))
     const refusals = new Map<string, string>()
     const judged = inOrder(all, ({ choice, index, call }) => {
-      const { id, name, text, isCustom } = call
-      const args = isCustom ? { input: text } : readArguments(text)
+      const { id, name, text, isCustom, isAmbiguous } = call
+      const args = isAmbiguous ? undefined : isCustom ? { input: text } : readArguments(text)
       const refusal = judge.refusalOf({ id, name, args })
       return whenKnown(refusal, (said) => void (said !== undefined && refusals.set(`${choice}/${index}`, said)))
     })
@@ -139,8 +146,8 @@ function chatEvents(judge: CallJudge): EventJudge {
     return judged instanceof Promise ? judged.then(flush) : flush()
   }
 
-  function take(bytes: Buffer, out: Buffer[]): void | Promise<void> {
-    const data = fieldsOf(dataOf(bytes))
+  function take(bytes: Buffer, event: unknown, out: Buffer[]): void | Promise<void> {
+    const data = fieldsOf(event)
     if (data === undefined) {
       // The last line of a stream has no data: what was not finished until then never will be.
       const pending = held.length === 0 ? undefined : settle(out)
@@ -165,7 +172,6 @@ function chatEvents(judge: CallJudge): EventJudge {
 
   return {
     take,
-    finish: (out) => (held.length === 0 ? undefined : settle(out)),
     get isActive() {
       return held.length > 0
     },
@@ -188,10 +194,12 @@ function gather(delta: Fields, choice: number, calls: Map<number, Map<number, St
   for (const { index, part } of parts) {
     const custom = fieldsOf(part['custom'])
     const called = custom ?? fieldsOf(part['function'])
-    const call = own.get(index) ?? { name: '', text: '', isCustom: custom !== undefined }
+    const call = own.get(index) ?? { name: '', text: '', isCustom: custom !== undefined, isAmbiguous: false }
     own.set(index, call)
     call.id ??= textOf(part['id'])
-    call.name += textOf(called?.['name']) ?? ''
+    const name = textOf(called?.['name']) ?? ''
+    if (call.name === '') call.name = name
+    else if (name !== '' && name !== call.name) call.isAmbiguous = true
     call.text += textOf(called?.[call.isCustom ? 'input' : 'arguments']) ?? ''
   }
   return true

@@ -7,9 +7,15 @@ export function createAnswerJudge(format: JudgedFormat, judge: CallJudge): Answe
   let events: EventJudge | undefined
   let rest: Buffer | undefined
 
+  /** What should be looked at and cannot be read does not pass. */
+  function takeOne(event: Buffer, out: Buffer[]): void | Promise<void> {
+    const data = dataOf(event)
+    return data === undefined && isMarked(event) ? undefined : events!.take(event, data, out)
+  }
+
   function run(parts: readonly Buffer[], from: number, out: Buffer[]): void | Promise<void> {
     for (let index = from; index < parts.length; index++) {
-      const pending = events!.take(parts[index]!, out)
+      const pending = takeOne(parts[index]!, out)
       if (pending instanceof Promise) return pending.then(() => run(parts, index + 1, out))
     }
   }
@@ -29,11 +35,9 @@ export function createAnswerJudge(format: JudgedFormat, judge: CallJudge): Answe
     },
     finish() {
       const out: Buffer[] = []
-      const last = rest
+      const pending = rest === undefined || events === undefined ? undefined : takeOne(rest, out)
       rest = undefined
-      const pending = last === undefined || events === undefined ? undefined : events.take(last, out)
-      const finishing = pending instanceof Promise ? pending.then(() => events!.finish(out)) : events?.finish(out)
-      return finishing instanceof Promise ? finishing.then(() => joined(out)) : joined(out)
+      return pending instanceof Promise ? pending.then(() => joined(out)) : joined(out)
     },
     whole(bytes) {
       if (!isMarked(bytes)) return bytes
@@ -85,7 +89,7 @@ function splitEvents(bytes: Buffer): Buffer[] {
 }
 
 /** The JSON of an event; undefined if it is none. */
-export function dataOf(event: Buffer): unknown {
+function dataOf(event: Buffer): unknown {
   const lines = event.toString('utf8').split(/\r\n|\n|\r/)
   const data = lines.filter((line) => line.startsWith('data:')).map((line) => line.slice('data:'.length))
   try {

@@ -1,6 +1,6 @@
 import { fieldsOf, textOf } from '../protocols/protocol.ts'
 import { listOf, unreadable } from './chat-format.ts'
-import { answerOf, dataEvent, dataOf, readArguments } from './events.ts'
+import { answerOf, dataEvent, readArguments } from './events.ts'
 import type { CallJudge, EventJudge, Fields, HistoryResult, JudgedFormat, ModelCall, MutableFields } from './ports.ts'
 
 /** Gemini's generateContent and its stream. Both spellings of a member mean the same there. */
@@ -121,11 +121,9 @@ async function judgeParts(answer: unknown, judge: CallJudge): Promise<boolean> {
 /** A call is in one event, whole. */
 function generateEvents(judge: CallJudge): EventJudge {
   return {
-    async take(bytes, out) {
-      const data = dataOf(bytes)
+    async take(bytes, data, out) {
       out.push((await judgeParts(data, judge)) ? dataEvent(data) : bytes)
     },
-    finish() {},
     isActive: false,
     heldBytes: 0,
   }

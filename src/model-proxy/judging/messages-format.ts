@@ -1,6 +1,6 @@
 import { fieldsOf, textOf } from '../protocols/protocol.ts'
 import { isFilled, listOf, unreadable } from './chat-format.ts'
-import { answerOf, dataOf, namedEvent, readArguments, whenKnown } from './events.ts'
+import { answerOf, namedEvent, readArguments, whenKnown } from './events.ts'
 import type { CallJudge, EventJudge, Fields, HistoryResult, JudgedFormat, ModelCall, MutableFields } from './ports.ts'
 
 /** Anthropic's Messages. */
@@ -155,8 +155,8 @@ function messageEvents(judge: CallJudge): EventJudge {
   }
 
   return {
-    take(bytes, out) {
-      const data = fieldsOf(dataOf(bytes))
+    take(bytes, event, out) {
+      const data = fieldsOf(event)
       const type = data?.['type']
       if (type === 'content_block_start') {
         const block = fieldsOf(data!['content_block']) ?? {}
@@ -175,8 +175,6 @@ function messageEvents(judge: CallJudge): EventJudge {
         out.push(namedEvent(data as Named))
       } else out.push(bytes)
     },
-    // A block that does not end is no call.
-    finish() {},
     get isActive() {
       return held !== undefined || denied > 0
     },

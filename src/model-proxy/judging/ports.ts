@@ -8,7 +8,7 @@ export type ModelCall = Readonly<{
   /** By which the program answers it. */
   id?: string | undefined
   name: string
-  /** Undefined where they cannot be read as JSON. */
+  /** Undefined where the call cannot be read, and so not be judged. */
   args: unknown
 }>
 
@@ -56,12 +56,10 @@ export type CallJudge = Readonly<{
   providerRan(tool: string): void
 }>
 
-/** The events of one answer. Only whole events are handed in. */
+/** The events of one answer. Only whole events are handed in. What is held when the answer ends was never complete, and is lost. */
 export type EventJudge = Readonly<{
-  /** What passes of an event goes to `out`; what is held waits for a later one. */
-  take(event: Buffer, out: Buffer[]): void | Promise<void>
-  /** The answer ended: what is complete is judged, and the rest is dropped. */
-  finish(out: Buffer[]): void | Promise<void>
+  /** What passes of an event goes to `out`; what is held waits for a later one. `data` is undefined where it is no JSON. */
+  take(event: Buffer, data: unknown, out: Buffer[]): void | Promise<void>
   /** Whether every event has to be looked at, also those without a mark. */
   readonly isActive: boolean
   readonly heldBytes: number

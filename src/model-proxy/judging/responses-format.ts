@@ -1,6 +1,6 @@
 import { fieldsOf, textOf } from '../protocols/protocol.ts'
 import { isFilled, listOf } from './chat-format.ts'
-import { answerOf, dataOf, inOrder, namedEvent, readArguments, whenKnown } from './events.ts'
+import { answerOf, inOrder, namedEvent, readArguments, whenKnown } from './events.ts'
 import type { CallJudge, EventJudge, Fields, HistoryResult, JudgedFormat, ModelCall, MutableFields } from './ports.ts'
 
 /** OpenAI's Responses. What is stored at the provider may have tools of its own. */
@@ -169,8 +169,8 @@ function responseEvents(judge: CallJudge): EventJudge {
   }
 
   return {
-    take(bytes, out) {
-      const data = fieldsOf(dataOf(bytes))
+    take(bytes, event, out) {
+      const data = fieldsOf(event)
       const type = data?.['type']
       const item = fieldsOf(data?.['item'])
       if (type === 'response.output_item.added' && isCallType(item?.['type'])) open.add(data!['output_index'])
@@ -189,7 +189,6 @@ function responseEvents(judge: CallJudge): EventJudge {
       if (data !== undefined && ENDS.has(type)) return end(bytes, data, out)
       pass(bytes, data, out)
     },
-    finish() {},
     get isActive() {
       return held.length > 0 || shift !== 0
     },

@@ -6,6 +6,8 @@ const operations: Readonly<Record<string, Operation>> = {
   generateContent: 'generate',
   streamGenerateContent: 'generate',
   countTokens: 'count_tokens',
+  embedContent: 'embeddings',
+  batchEmbedContents: 'embeddings',
 }
 
 /** A stream without events is a list of answers. */
@@ -52,7 +54,7 @@ export const gemini: Protocol = {
     return { operation, method, path, model, isStream: verb === 'streamGenerateContent' }
   },
   keyHeaders: (key) => ['x-goog-api-key', key],
-  formatOf: (operation) => (operation === 'generate' ? generate : undefined),
+  formatOf: (operation) => (operation === 'generate' || operation === 'embeddings' ? generate : undefined),
   refusalText: ({ status, code, message }) =>
     JSON.stringify({
       error: {

@@ -13,6 +13,7 @@ const endpoints: ReadonlyMap<string, Endpoint> = new Map(
     [
       { operation: 'chat', method: 'POST', path: 'chat/completions' },
       { operation: 'responses', method: 'POST', path: 'responses' },
+      { operation: 'count_tokens', method: 'POST', path: 'responses/input_tokens' },
       { operation: 'embeddings', method: 'POST', path: 'embeddings' },
       { operation: 'models', method: 'GET', path: 'models' },
     ] as const

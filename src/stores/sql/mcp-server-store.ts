@@ -163,6 +163,7 @@ export const sqlMcpServerStore: McpServerStore = {
     return rows.map((row) => fromDeploymentRow(row, teams.get(row.id) ?? []))
   },
   putTool: mcpTools.put,
+  deleteTool: mcpTools.remove,
   findTool: mcpTools.find,
   listTools: mcpTools.list,
   listToolNames: mcpTools.listNames,

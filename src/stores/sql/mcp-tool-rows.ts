@@ -23,6 +23,7 @@ const putTool = statement<ToolRow>('mcp-tool-rows.putTool')((db, arg) =>
       input_schema: arg('input_schema'),
       output_schema: arg('output_schema'),
       annotations: arg('annotations'),
+      task_support: arg('task_support'),
       list_version: arg('list_version'),
       removed_at: arg('removed_at'),
     })
@@ -35,6 +36,7 @@ const putTool = statement<ToolRow>('mcp-tool-rows.putTool')((db, arg) =>
         input_schema: arg('input_schema'),
         output_schema: arg('output_schema'),
         annotations: arg('annotations'),
+        task_support: arg('task_support'),
         list_version: arg('list_version'),
         removed_at: arg('removed_at'),
       }),
@@ -79,6 +81,12 @@ const deleteAssignmentsOf = statement<OfItem>('mcp-tool-rows.deleteAssignmentsOf
         .where('mcp_tools.catalog_id', '=', arg('catalog_id')),
     ),
 )
+const deleteTool = statement<{ tenant: string; id: string }>('mcp-tool-rows.deleteTool')((db, arg) =>
+  db.deleteFrom('mcp_tools').where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+const deleteToolAssignments = statement<{ tenant: string; id: string }>('mcp-tool-rows.deleteToolAssignments')(
+  (db, arg) => db.deleteFrom('tool_assignments').where('tenant', '=', arg('tenant')).where('tool_id', '=', arg('id')),
+)
 const raiseVersion = statement<{ tenant: string }>('mcp-tool-rows.raiseVersion')((db, arg) =>
   db
     .insertInto('mcp_tool_versions')
@@ -121,6 +129,11 @@ export const mcpTools = {
       aliases: namesIn(aliases),
     }))
   },
+  async remove(tx: WriteTx, tenant: TenantId, id: string): Promise<void> {
+    const session = writerOf(tx, tenant)
+    await session.run(deleteToolAssignments, { tenant, id })
+    await session.run(deleteTool, { tenant, id })
+  },
   async removeOf(tx: WriteTx, tenant: TenantId, catalogId: string): Promise<void> {
     const session = writerOf(tx, tenant)
     await session.run(deleteAssignmentsOf, { tenant, catalog_id: catalogId })
@@ -148,6 +161,7 @@ const toRow = (tenant: string, tool: StoredTool): ToolRow => ({
   input_schema: JSON.stringify(tool.inputSchema),
   output_schema: tool.outputSchema && JSON.stringify(tool.outputSchema),
   annotations: tool.annotations && JSON.stringify(tool.annotations),
+  task_support: tool.taskSupport,
   list_version: tool.listVersion,
   removed_at: tool.removedAtMs,
 })
@@ -167,6 +181,7 @@ const fromRow = (row: ToolRow): StoredTool => ({
   inputSchema: JSON.parse(row.input_schema) as StoredTool['inputSchema'],
   outputSchema: row.output_schema === null ? null : (JSON.parse(row.output_schema) as StoredTool['inputSchema']),
   annotations: row.annotations === null ? null : (JSON.parse(row.annotations) as StoredTool['inputSchema']),
+  taskSupport: row.task_support as StoredTool['taskSupport'],
   listVersion: row.list_version,
   removedAtMs: row.removed_at,
 })

@@ -61,20 +61,27 @@ export function createToolHost(deps: ToolHostDeps): ToolHost {
       const view = views.viewFor(caller.principal)
       return view instanceof Promise ? view.then((made) => listIn(caller, made)) : listIn(caller, view)
     },
+    async unreachable({ principal, exposure }) {
+      const isListed = principal.gateway !== undefined || mayExposeUpstream(exposure)
+      return isListed && ready !== undefined ? await views.unreachableFor(principal) : []
+    },
     call(caller, name, args, options) {
       if (ready !== undefined) return ready(caller, name, args, options)
       return deps.callTool.then((callTool) => callTool(caller, name, args, options), failedStart)
     },
-    durationOf: (name, args) => durationOf(views.own, name, args),
+    durationOf({ principal }, name, args) {
+      const view = views.viewFor(principal)
+      return view instanceof Promise ? view.then((made) => durationOf(made, name, args)) : durationOf(view, name, args)
+    },
     onListChanged: views.onChanged,
   }
 }
 
-function durationOf(own: ToolView, name: string, args: unknown): CallDuration {
-  const definition = own.find(name)?.definition
+function durationOf(view: ToolView, name: string, args: unknown): CallDuration {
+  const definition = view.find(name)?.definition
   if (definition?.redirects === true) {
     const target = (args as { tool_name?: unknown } | undefined)?.tool_name
-    const isLong = typeof target === 'string' && target !== name && durationOf(own, target, {}) !== 'short'
+    const isLong = typeof target === 'string' && target !== name && durationOf(view, target, {}) !== 'short'
     return isLong ? 'long' : 'short'
   }
   if (definition?.waits === true) return 'waits'

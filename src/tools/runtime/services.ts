@@ -9,12 +9,14 @@ import type { RoleService } from '../../domains/identity/roles.ts'
 import type { IdentityService } from '../../domains/identity/service.ts'
 import type { AuthoringService } from '../../domains/intents/authoring.ts'
 import type { IntentService } from '../../domains/intents/service.ts'
+import type { InteractionService } from '../../domains/interactions/service.ts'
 import type { LimitService } from '../../domains/limits/service.ts'
 import type { LogRecoveryService } from '../../domains/log/log-recovery.ts'
 import type { LogService } from '../../domains/log/service.ts'
 import type { McpServerService } from '../../domains/mcp-servers/service.ts'
 import type { McpContentService } from '../../domains/mcp-servers/upstream-content.ts'
 import type { ModelProxyService } from '../../domains/model-proxies/service.ts'
+import type { VirtualKeyService } from '../../domains/model-proxies/virtual-keys.ts'
 import type { PeopleService } from '../../domains/people/service.ts'
 import type { PlatformService } from '../../domains/platform/service.ts'
 import type { PolicyService } from '../../domains/policies/service.ts'
@@ -55,6 +57,7 @@ export type Services = Readonly<{
   git: GitService
   tasks: TaskService
   trail: TrailService
+  interactions: InteractionService
   limits: LimitService
   log: LogService & LogRecoveryService
   clock: Pick<ClockKeeper, 'reset'>
@@ -66,6 +69,7 @@ export type Services = Readonly<{
   mcpServers: McpServerService
   mcpContent: McpContentService
   modelProxies: ModelProxyService
+  virtualKeys: Pick<VirtualKeyService, 'create' | 'list' | 'get' | 'rotate' | 'revoke'>
   secrets: Pick<SecretService, 'list' | 'rotate'>
   secretLinks: Pick<SecretLinks, 'createForValue' | 'submit'>
   skills: Pick<SkillService, 'list'>

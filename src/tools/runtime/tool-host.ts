@@ -3,6 +3,7 @@ import type { Progress, Transport } from '../../contract/call.ts'
 import type { CallingClient } from '../../contract/calling-client.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import type { Principal, TenantId } from '../../contract/principal.ts'
+import type { UnreachableServer } from '../../contract/upstream-content.ts'
 import type { ZaruMode } from './zaru-modes.ts'
 
 /**
@@ -42,6 +43,8 @@ export type ListedTool = Readonly<{
     idempotentHint: boolean
     openWorldHint: boolean
   }>
+  /** For clients of 2025-11-25, at the address of a gateway. */
+  execution?: Readonly<{ taskSupport: 'optional' }>
 }>
 
 export type ToolFailure = Readonly<{ code: ErrorCode; message: string; details: ErrorDetails }>
@@ -87,10 +90,12 @@ export type ToolHost = Readonly<{
    * promise only when something may have changed.
    */
   list(caller: ToolCaller): readonly ListedTool[] | Promise<readonly ListedTool[]>
+  /** The servers whose tools may be missing in the caller's list, or be old. */
+  unreachable?(caller: ToolCaller): Promise<readonly UnreachableServer[]>
   /** Never rejects: every failure is an answer. An unknown name is an answer with ERR_UNKNOWN_TOOL. */
   call(caller: ToolCaller, name: string, args: unknown, options?: CallOptions): Promise<ToolAnswer>
   /** How long a call may take, and so whether it is better answered as a task. */
-  durationOf?(name: string, args: unknown): CallDuration
+  durationOf?(caller: ToolCaller, name: string, args: unknown): CallDuration | Promise<CallDuration>
   /** Called when the lists that callers of the tenant see may have changed. Returns an unsubscribe function. */
   onListChanged(listener: (tenant: TenantId) => void): () => void
 }>

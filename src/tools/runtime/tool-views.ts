@@ -2,6 +2,7 @@ import type { GatewayDirectory, OfferedTools } from '../../contract/gateway-dire
 import { permissionsKey } from '../../contract/permissions.ts'
 import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
 import { beginningOf } from '../../contract/tool-pattern.ts'
+import type { UnreachableServer } from '../../contract/upstream-content.ts'
 import type { UpstreamTool, UpstreamTools } from '../../contract/upstream-tools.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
@@ -41,6 +42,8 @@ export type ToolViews = Readonly<{
   viewFor(principal: Principal): ToolView | Promise<ToolView>
   /** What it could find when it was last asked. */
   latest(principal: Principal): ToolView
+  /** The servers behind us that the principal would use, and that cannot be used at the moment; at a gateway those of its tools. */
+  unreachableFor(principal: Principal): Promise<readonly UnreachableServer[]>
   /** Told of a tenant in which callers may find something else than before. Answers how to stop listening. */
   onChanged(listener: (tenant: TenantId) => void): () => void
   /** From here on there are upstream tools; until then callers find ours. */
@@ -188,6 +191,15 @@ export function createToolViews({ catalog, clock }: Readonly<{ catalog: Catalog;
       return current?.version === version && current.isCurrent ? current.view : bringUpToDate(upstreams, principal, key)
     },
     latest: (principal) => known.get(viewerKey(principal))?.view ?? (principal.gateway === undefined ? own : nothing),
+    async unreachableFor(principal) {
+      if (upstreams === undefined || upstreams.version(principal.tenant) === 0) return []
+      if (principal.gateway === undefined) return await upstreams.unreachableFor(principal)
+      const { tools } = known.get(viewerKey(principal))?.view ?? nothing
+      return await upstreams.unreachableFor(
+        principal,
+        new Set(tools.flatMap(({ upstream }) => upstream?.catalogId ?? [])),
+      )
+    },
     onChanged(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)

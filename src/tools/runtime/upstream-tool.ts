@@ -80,6 +80,7 @@ const declarationOf = (tool: UpstreamTool, name: string): ToolDeclaration => ({
   audit: 'digest',
   arguments: 'schema',
   raw: true,
+  ...(tool.takesTasks && { long: true }),
 })
 
 const titleOf = ({ title, annotations, name }: UpstreamTool): string => {
@@ -107,6 +108,8 @@ function listedOf(tool: UpstreamTool, name: string): ListedTool {
       idempotentHint: hint('idempotentHint', false),
       openWorldHint: hint('openWorldHint', true),
     },
+    // A caller without a task waits for the answer, also where the server itself insists on one.
+    ...(tool.takesTasks && { execution: { taskSupport: 'optional' } }),
   }
 }
 
