@@ -465,6 +465,17 @@ CREATE TABLE virtual_keys (
 CREATE INDEX virtual_keys_by_name ON virtual_keys (tenant, name);
 CREATE INDEX virtual_keys_by_author ON virtual_keys (tenant, author);
 
+-- 37 approvals of tool calls
+CREATE TABLE approvals (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, tool_id TEXT NOT NULL, tool TEXT NOT NULL, arguments TEXT NOT NULL,
+  is_masked INTEGER NOT NULL, arguments_digest TEXT NOT NULL, reason TEXT NOT NULL, policy TEXT, requester TEXT NOT NULL,
+  requested_by TEXT NOT NULL, context TEXT NOT NULL, started_from TEXT, call_id TEXT NOT NULL, run_id TEXT, wait_key TEXT,
+  status TEXT NOT NULL, created_at INTEGER NOT NULL, expires_at INTEGER NOT NULL, answered_at INTEGER, answered_by TEXT,
+  note TEXT, used_at INTEGER, PRIMARY KEY (tenant, id));
+CREATE INDEX approvals_of_call ON approvals (tenant, requester, arguments_digest);
+CREATE INDEX approvals_newest ON approvals (tenant, created_at);
+CREATE INDEX approvals_over ON approvals (tenant, expires_at);
+
 -- postgres
 
 -- 1 log
@@ -886,3 +897,14 @@ CREATE TABLE virtual_keys (
   PRIMARY KEY (tenant, id));
 CREATE INDEX virtual_keys_by_name ON virtual_keys (tenant, name);
 CREATE INDEX virtual_keys_by_author ON virtual_keys (tenant, author);
+
+-- 37 approvals of tool calls
+CREATE TABLE approvals (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, tool_id TEXT NOT NULL, tool TEXT NOT NULL, arguments TEXT NOT NULL,
+  is_masked BIGINT NOT NULL, arguments_digest TEXT NOT NULL, reason TEXT NOT NULL, policy TEXT, requester TEXT NOT NULL,
+  requested_by TEXT NOT NULL, context TEXT NOT NULL, started_from TEXT, call_id TEXT NOT NULL, run_id TEXT, wait_key TEXT,
+  status TEXT NOT NULL, created_at BIGINT NOT NULL, expires_at BIGINT NOT NULL, answered_at BIGINT, answered_by TEXT,
+  note TEXT, used_at BIGINT, PRIMARY KEY (tenant, id));
+CREATE INDEX approvals_of_call ON approvals (tenant, requester, arguments_digest);
+CREATE INDEX approvals_newest ON approvals (tenant, created_at);
+CREATE INDEX approvals_over ON approvals (tenant, expires_at);

@@ -143,14 +143,21 @@ export function buildApp(deps: AppDeps): App {
   const views = createToolViews({ catalog, clock })
   const open = config.mode === 'MINIMAL' ? openMinimal : openCore
   const opened = open({ ...deps, clock }, { catalog, views, skills, transports: () => ({ host, inFlight }) })
+  let core: Core | undefined
   // A failed start is told to everyone who waits; nobody waiting must not end the process.
-  opened.catch(() => {})
+  opened.then(
+    (made) => {
+      core = made
+    },
+    () => {},
+  )
   const presence = presenceOnce(opened.then((core) => core.presence))
   const inFlight = createInFlightCalls(presence)
   const host = createToolHost({
     views,
     mode: config.mode,
     callTool: opened.then((core) => core.callTool),
+    mayAskPerson: (tenant) => core?.guardrails?.engine.mayRequireApproval(tenant) === true,
   })
   let closing: Promise<void> | undefined
   return {

@@ -57,6 +57,7 @@ const matrix = {
   optimizationRule: byEditors,
   llmCost: { read: editors },
   toolPolicy: readByAll,
+  approval: { read: everyone, update: everyone, admin: editors },
   mcpRegistry: { ...readByAll, 'team-admin': editors },
   mcpServerInstallation: { read: everyone, create: everyone, update: editors, delete: everyone, admin: admins },
   mcpServerInstallationRequest: { read: everyone, create: everyone, update: everyone, delete: editors, admin: admins },

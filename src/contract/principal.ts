@@ -33,6 +33,8 @@ export type Principal = Readonly<{
   scopes?: readonly Permission[]
   keyId?: string
   user?: string
+  /** The program that a person allowed to act for them; absent for a person who is signed in themselves. */
+  oauthClient?: string
   agent?: string
   /** All of them must allow a call. */
   securityContexts?: readonly SecurityContext[]

@@ -33,7 +33,10 @@ const toolsetLoaders: Readonly<Record<Toolset, () => Promise<readonly ToolDefini
   'mcp-servers': async () => (await import('./mcp-servers/index.ts')).mcpServerTools,
   secrets: async () => (await import('./secrets/index.ts')).secretTools,
   web: async () => (await import('./web/index.ts')).webTools,
-  workflows: async () => (await import('./workflows/index.ts')).workflowTools,
+  workflows: async () => [
+    ...(await import('./workflows/index.ts')).workflowTools,
+    ...(await import('./approvals/index.ts')).approvalTools,
+  ],
 }
 
 export const loadToolset = (toolset: Toolset): Promise<readonly ToolDefinition[]> => toolsetLoaders[toolset]()

@@ -263,6 +263,17 @@ export function describeEscapes(
       expect((await opened.backend.inventory()).stored).not.toContain(doomed)
     })
 
+    it('cannot stop the first process of the workspace, which waits for all that are orphaned', async () => {
+      const stopped = await start()
+      const trace = `perl -e 'print syscall(101, 16, 1, 0, 0) == 0 ? "did" : "refused"'`
+      const zombies = '$(cat /proc/[0-9]*/status 2>/dev/null | grep -c "^State:.Z")'
+      const orphans = `i=0; while [ $i -lt 50 ]; do (sleep 0 &); i=$((i + 1)); done`
+      const wait = `i=0; while [ ${zombies} != 0 ] && [ $i -lt 50 ]; do sleep 0.1; i=$((i + 1)); done; echo ${zombies}`
+      const result = await shell(`${trace}; kill -STOP 1; ${orphans}; ${wait}`, stopped, 30_000)
+      expect(textOf(result)).toBe('refused0\n')
+      await opened.backend.destroy(stopped)
+    })
+
     it('leaves the canary as it was', () => {
       expect(existsSync(canary) && readFileSync(canary, 'utf8')).toBe(SECRET)
     })

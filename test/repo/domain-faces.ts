@@ -39,6 +39,7 @@ const faces: Readonly<Record<string, readonly string[]>> = {
   'model-proxies': ['directory.ts', 'virtual-keys.ts'],
   profiles: ['access.ts'],
   runs: [
+    'approvals.ts',
     'consensus.ts',
     'handler-effects.ts',
     'manifest-values.ts',

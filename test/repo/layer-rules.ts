@@ -222,6 +222,12 @@ export const layerRows: readonly LayerRow[] = [
       'Rules for calls of tools and for what they answer. Patterns of callers need a matcher that cannot be made to hang.',
   },
   {
+    folder: 'domains/approvals',
+    folders: ['kernel', 'contract', 'engine'],
+    packages: [],
+    reason: 'Calls that a person must approve. An answer goes to the run that waits for it, which the engine knows.',
+  },
+  {
     folder: 'domains/trust',
     folders: ['kernel', 'contract'],
     packages: [],

@@ -29,8 +29,8 @@ describe.each(dialects)('over %s', (dialect) => {
     /** Lets the last run end. */
     const release = async () => {
       const { id } = (await server.runs()).at(-1)!
-      await server.engine.until(id, ({ waitingFor }) => waitingFor !== null)
-      await server.engine.call((call) => server.engine.signal(call, id, null))
+      const { waitingFor } = await server.engine.until(id, (run) => run.waitingFor !== null)
+      await server.engine.call((call) => server.engine.signal(call, id, null, waitingFor!))
       await server.engine.end(id)
     }
     return { ...server, database, clock, goOn, release }

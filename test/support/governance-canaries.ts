@@ -15,10 +15,29 @@ export const governanceWords = [
   'session',
   'reason',
   'cause',
+  'argument',
   'prompt',
   'label',
   'virtual',
 ]
+
+const approvalOf = (tenant: string) => ({
+  ...{
+    tenant,
+    id: 'canary-approval',
+    tool_id: 'web.fetch',
+    tool: 'web.fetch',
+    is_masked: 0,
+    reason: 'secret-reason',
+  },
+  ...{
+    arguments: '{"url":"secret-argument"}',
+    arguments_digest: 'd',
+    requester: 'key:canary',
+    requested_by: 'canary',
+  },
+  ...{ context: 'session:canary-context', call_id: 'c', status: 'pending', created_at: 1, expires_at: 2 ** 52 },
+})
 
 /** An MCP server of a tenant with all that belongs to one, and a secret. Answers the ids of what others may name. */
 export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: string): Promise<readonly string[]> {
@@ -73,6 +92,7 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
     insert('mcp_sessions', { tenant, id_hash: 'canary', identity: 'canary', initialize, used_at: 1 })
     const cause = JSON.stringify({ kind: 'tool_result', tool: 'secret-cause', callId: 'c' })
     insert('context_trust', { tenant, context: 'session:canary-context', cause, since: 1 })
+    insert('approvals', approvalOf(tenant))
     const labels = JSON.stringify({ labels: { session: 'secret-label' }, decisions: [], teams: [] })
     insert('interactions', {
       ...{
@@ -129,6 +149,7 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
     limit.id,
     policy.id,
     'session:canary-context',
+    'canary-approval',
     item.id,
     gateway.id,
     proxy.id,

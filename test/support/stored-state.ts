@@ -37,6 +37,7 @@ const tableNames = [
   'profiles',
   'tool_assignments',
   'tool_policies',
+  'approvals',
   'usage_limits',
   'interactions',
   'interaction_bodies',

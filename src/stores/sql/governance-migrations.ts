@@ -213,4 +213,18 @@ export const governanceMigrations: readonly Migration[] = [
       'CREATE INDEX virtual_keys_by_author ON virtual_keys (tenant, author)',
     ],
   },
+  {
+    name: 'approvals of tool calls',
+    statements: [
+      `CREATE TABLE approvals (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, tool_id TEXT NOT NULL, tool TEXT NOT NULL, arguments TEXT NOT NULL,
+        is_masked $integer NOT NULL, arguments_digest TEXT NOT NULL, reason TEXT NOT NULL, policy TEXT, requester TEXT NOT NULL,
+        requested_by TEXT NOT NULL, context TEXT NOT NULL, started_from TEXT, call_id TEXT NOT NULL, run_id TEXT, wait_key TEXT,
+        status TEXT NOT NULL, created_at $integer NOT NULL, expires_at $integer NOT NULL, answered_at $integer, answered_by TEXT,
+        note TEXT, used_at $integer, PRIMARY KEY (tenant, id))`,
+      'CREATE INDEX approvals_of_call ON approvals (tenant, requester, arguments_digest)',
+      'CREATE INDEX approvals_newest ON approvals (tenant, created_at)',
+      'CREATE INDEX approvals_over ON approvals (tenant, expires_at)',
+    ],
+  },
 ]

@@ -19,6 +19,7 @@ export type GovernanceSchema = PeopleSchema & {
   tool_policies: ToolPolicyTable
   tool_policy_versions: ToolPolicyVersionTable
   context_trust: ContextTrustTable
+  approvals: ApprovalTable
   interactions: InteractionTable
   interaction_bodies: InteractionBodiesTable
   token_usage: TokenUsageTable
@@ -260,4 +261,30 @@ export type VirtualKeyTable = {
   expires_at: number | null
   last_used_at: number | null
   revoked_at: number | null
+}
+
+export type ApprovalTable = {
+  tenant: string
+  id: string
+  tool_id: string
+  tool: string
+  arguments: string
+  is_masked: number
+  arguments_digest: string
+  reason: string
+  policy: string | null
+  requester: string
+  requested_by: string
+  context: string
+  started_from: string | null
+  call_id: string
+  run_id: string | null
+  wait_key: string | null
+  status: string
+  created_at: number
+  expires_at: number
+  answered_at: number | null
+  answered_by: string | null
+  note: string | null
+  used_at: number | null
 }

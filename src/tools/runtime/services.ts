@@ -1,5 +1,6 @@
 import type { Principal } from '../../contract/principal.ts'
 import type { AgentService } from '../../domains/agents/service.ts'
+import type { ApprovalService } from '../../domains/approvals/service.ts'
 import type { CommandService } from '../../domains/commands/service.ts'
 import type { ExecutionService } from '../../domains/executions/service.ts'
 import type { FileService } from '../../domains/files/service.ts'
@@ -49,6 +50,7 @@ export type ToolSearch = (
 export type Services = Readonly<{
   executions: ExecutionService
   agents: AgentService
+  approvals: ApprovalService
   authoring: AuthoringService
   intents: IntentService
   commands: CommandService
