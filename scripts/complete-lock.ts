@@ -1,9 +1,13 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 
 /**
- * Adds to the lock file the optional packages that npm left out because the registry in use does not offer them: native
- * parts for other systems. `npm ci` refuses a lock without them, and skips each of them on a system it is not made for.
- * Run it after every change of dependencies: node scripts/complete-lock.ts
+ * Puts the lock file right after every change of dependencies: node scripts/complete-lock.ts
+ *
+ * 1. It adds the optional packages that npm left out because the registry in use does not offer them: native parts for other
+ *    systems. `npm ci` refuses a lock without them, and skips each of them on a system it is not made for.
+ * 2. It removes what packages say about the Node that they need (`engines`). npm would compare that with the Node that npm
+ *    runs on, which is not the one that runs Castellan: it would warn of every package, and leave out optional ones.
+ *    `test/repo/dependencies.test.ts` compares the packages with the pinned Node instead.
  */
 type LockEntry = Record<string, unknown> & { optionalDependencies?: Record<string, string>; dev?: boolean }
 type Lock = { packages: Record<string, LockEntry> }
@@ -40,6 +44,7 @@ function entryFor(name: string, version: string, dev: boolean): LockEntry {
 
 let added = 0
 for (const [where, entry] of Object.entries(lock.packages)) {
+  delete entry['engines']
   for (const [name, version] of Object.entries(entry.optionalDependencies ?? {})) {
     if (isLocked(where, name)) continue
     lock.packages[`node_modules/${name}`] = entryFor(name, version, entry.dev === true)

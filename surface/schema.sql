@@ -437,6 +437,45 @@ CREATE TABLE context_trust (
 -- 33 tools of servers that answer by tasks
 ALTER TABLE mcp_tools ADD COLUMN task_support TEXT;
 
+-- 34 interactions with models
+CREATE TABLE interactions (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, started_at INTEGER NOT NULL, owner TEXT NOT NULL, source TEXT NOT NULL,
+  agent_id TEXT, proxy_id TEXT, run_id TEXT, session TEXT, provider TEXT NOT NULL, model TEXT, outcome TEXT NOT NULL,
+  input_tokens INTEGER, output_tokens INTEGER, cache_read_tokens INTEGER, cache_write_tokens INTEGER,
+  reasoning_tokens INTEGER, cost INTEGER, facts TEXT NOT NULL, PRIMARY KEY (tenant, id));
+CREATE INDEX interactions_by_owner ON interactions (tenant, owner, id);
+CREATE INDEX interactions_by_run ON interactions (tenant, run_id, id) WHERE run_id IS NOT NULL;
+CREATE TABLE interaction_bodies (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, request TEXT, answer TEXT, is_whole INTEGER NOT NULL,
+  is_redacted INTEGER NOT NULL, PRIMARY KEY (tenant, id));
+CREATE TABLE token_usage (
+  tenant TEXT NOT NULL, profile_id TEXT NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
+  PRIMARY KEY (tenant, profile_id));
+
+-- 35 keys of users
+ALTER TABLE api_keys ADD COLUMN user_id TEXT;
+CREATE INDEX api_keys_by_user ON api_keys (tenant, user_id) WHERE user_id IS NOT NULL;
+
+-- 36 virtual keys
+CREATE TABLE virtual_keys (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, prefix TEXT NOT NULL UNIQUE, hash TEXT NOT NULL, name TEXT NOT NULL,
+  scope TEXT NOT NULL, author TEXT NOT NULL, grants TEXT NOT NULL, created_at INTEGER NOT NULL,
+  created_by TEXT NOT NULL, rotated_at INTEGER, expires_at INTEGER, last_used_at INTEGER, revoked_at INTEGER,
+  PRIMARY KEY (tenant, id));
+CREATE INDEX virtual_keys_by_name ON virtual_keys (tenant, name);
+CREATE INDEX virtual_keys_by_author ON virtual_keys (tenant, author);
+
+-- 37 approvals of tool calls
+CREATE TABLE approvals (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, tool_id TEXT NOT NULL, tool TEXT NOT NULL, arguments TEXT NOT NULL,
+  is_masked INTEGER NOT NULL, arguments_digest TEXT NOT NULL, reason TEXT NOT NULL, policy TEXT, requester TEXT NOT NULL,
+  requested_by TEXT NOT NULL, context TEXT NOT NULL, started_from TEXT, call_id TEXT NOT NULL, run_id TEXT, wait_key TEXT,
+  status TEXT NOT NULL, created_at INTEGER NOT NULL, expires_at INTEGER NOT NULL, answered_at INTEGER, answered_by TEXT,
+  note TEXT, used_at INTEGER, PRIMARY KEY (tenant, id));
+CREATE INDEX approvals_of_call ON approvals (tenant, requester, arguments_digest);
+CREATE INDEX approvals_newest ON approvals (tenant, created_at);
+CREATE INDEX approvals_over ON approvals (tenant, expires_at);
+
 -- postgres
 
 -- 1 log
@@ -830,3 +869,42 @@ CREATE TABLE context_trust (
 
 -- 33 tools of servers that answer by tasks
 ALTER TABLE mcp_tools ADD COLUMN task_support TEXT;
+
+-- 34 interactions with models
+CREATE TABLE interactions (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, started_at BIGINT NOT NULL, owner TEXT NOT NULL, source TEXT NOT NULL,
+  agent_id TEXT, proxy_id TEXT, run_id TEXT, session TEXT, provider TEXT NOT NULL, model TEXT, outcome TEXT NOT NULL,
+  input_tokens BIGINT, output_tokens BIGINT, cache_read_tokens BIGINT, cache_write_tokens BIGINT,
+  reasoning_tokens BIGINT, cost BIGINT, facts TEXT NOT NULL, PRIMARY KEY (tenant, id));
+CREATE INDEX interactions_by_owner ON interactions (tenant, owner, id);
+CREATE INDEX interactions_by_run ON interactions (tenant, run_id, id) WHERE run_id IS NOT NULL;
+CREATE TABLE interaction_bodies (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, request TEXT, answer TEXT, is_whole BIGINT NOT NULL,
+  is_redacted BIGINT NOT NULL, PRIMARY KEY (tenant, id));
+CREATE TABLE token_usage (
+  tenant TEXT NOT NULL, profile_id TEXT NOT NULL, input_tokens BIGINT NOT NULL, output_tokens BIGINT NOT NULL,
+  PRIMARY KEY (tenant, profile_id));
+
+-- 35 keys of users
+ALTER TABLE api_keys ADD COLUMN user_id TEXT;
+CREATE INDEX api_keys_by_user ON api_keys (tenant, user_id) WHERE user_id IS NOT NULL;
+
+-- 36 virtual keys
+CREATE TABLE virtual_keys (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, prefix TEXT NOT NULL UNIQUE, hash TEXT NOT NULL, name TEXT NOT NULL,
+  scope TEXT NOT NULL, author TEXT NOT NULL, grants TEXT NOT NULL, created_at BIGINT NOT NULL,
+  created_by TEXT NOT NULL, rotated_at BIGINT, expires_at BIGINT, last_used_at BIGINT, revoked_at BIGINT,
+  PRIMARY KEY (tenant, id));
+CREATE INDEX virtual_keys_by_name ON virtual_keys (tenant, name);
+CREATE INDEX virtual_keys_by_author ON virtual_keys (tenant, author);
+
+-- 37 approvals of tool calls
+CREATE TABLE approvals (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, tool_id TEXT NOT NULL, tool TEXT NOT NULL, arguments TEXT NOT NULL,
+  is_masked BIGINT NOT NULL, arguments_digest TEXT NOT NULL, reason TEXT NOT NULL, policy TEXT, requester TEXT NOT NULL,
+  requested_by TEXT NOT NULL, context TEXT NOT NULL, started_from TEXT, call_id TEXT NOT NULL, run_id TEXT, wait_key TEXT,
+  status TEXT NOT NULL, created_at BIGINT NOT NULL, expires_at BIGINT NOT NULL, answered_at BIGINT, answered_by TEXT,
+  note TEXT, used_at BIGINT, PRIMARY KEY (tenant, id));
+CREATE INDEX approvals_of_call ON approvals (tenant, requester, arguments_digest);
+CREATE INDEX approvals_newest ON approvals (tenant, created_at);
+CREATE INDEX approvals_over ON approvals (tenant, expires_at);

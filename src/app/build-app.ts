@@ -9,7 +9,7 @@ import type { UpstreamTools } from '../contract/upstream-tools.ts'
 import type { UsageLimits } from '../contract/usage-limits.ts'
 import { createRoleService } from '../domains/identity/roles.ts'
 import { createIdentityService, type IdentityService } from '../domains/identity/service.ts'
-import type { ModelProxyDirectory } from '../domains/model-proxies/directory.ts'
+import type { InteractionRecorder } from '../domains/interactions/recorder.ts'
 import type { PasswordCost } from '../domains/people/ports.ts'
 import { createSealGate, type SealGate } from '../domains/seal/gate.ts'
 import { type ClockKeeper, openClockKeeper } from '../domains/server/clock-keeper.ts'
@@ -48,8 +48,10 @@ import type { Config } from './config.ts'
 import { unsetVariables } from './unset-variables.ts'
 import { chooseStages } from './wiring/choose-stages.ts'
 import { describeServer } from './wiring/describe-server.ts'
+import type { ModelAccess } from './wiring/governance-wing.ts'
 import { openDatabase } from './wiring/open-database.ts'
 import { openEmbedder } from './wiring/open-embedder.ts'
+import { openModelUsage } from './wiring/open-model-usage.ts'
 import { openModels } from './wiring/open-models.ts'
 import { type OwnerWatch, openOwnerWatch } from './wiring/open-owner-watch.ts'
 import { openPeople } from './wiring/open-people.ts'
@@ -59,7 +61,6 @@ import { openSeal } from './wiring/open-seal.ts'
 import type { CallParts } from './wiring/open-secrets.ts'
 import { createToolInvoker } from './wiring/open-tool-invoker.ts'
 import { type Guardrails, openToolPolicies } from './wiring/open-tool-policies.ts'
-import { openUsageLimits } from './wiring/open-usage-limits.ts'
 import { openWings } from './wiring/open-wings.ts'
 import { createOwnerDirectory } from './wiring/owner-directory.ts'
 import { presenceOnce } from './wiring/presence.ts'
@@ -90,7 +91,7 @@ type ReadyApp = Readonly<{
   secretLinks: SecretLinkGate | undefined
   authorizations: AuthorizationGate | undefined
   gateways: Pick<GatewayDirectory, 'find'> | undefined
-  modelProxies: (() => Promise<Pick<ModelProxyDirectory, 'find'>>) | undefined
+  modelAccess: (() => Promise<ModelAccess>) | undefined
   /** What those servers offer beside tools. */
   upstreamContent: (() => Promise<UpstreamContent>) | undefined
   mcpSessions: McpSessionMemory | undefined
@@ -103,7 +104,7 @@ type ReadyApp = Readonly<{
   haltedLogs(): readonly string[]
   /** Absent in mode MINIMAL. */
   usageLimits: UsageLimits | undefined
-  /** Absent in mode MINIMAL. */
+  interactions: InteractionRecorder | undefined
   guardrails: Guardrails | undefined
   /** Rejects with ERR_LOG_INVALID for a tenant whose log is halted. */
   requireSoundLog(tenant: TenantId): void | Promise<void>
@@ -142,14 +143,21 @@ export function buildApp(deps: AppDeps): App {
   const views = createToolViews({ catalog, clock })
   const open = config.mode === 'MINIMAL' ? openMinimal : openCore
   const opened = open({ ...deps, clock }, { catalog, views, skills, transports: () => ({ host, inFlight }) })
+  let core: Core | undefined
   // A failed start is told to everyone who waits; nobody waiting must not end the process.
-  opened.catch(() => {})
+  opened.then(
+    (made) => {
+      core = made
+    },
+    () => {},
+  )
   const presence = presenceOnce(opened.then((core) => core.presence))
   const inFlight = createInFlightCalls(presence)
   const host = createToolHost({
     views,
     mode: config.mode,
     callTool: opened.then((core) => core.callTool),
+    mayAskPerson: (tenant) => core?.guardrails?.engine.mayRequireApproval(tenant) === true,
   })
   let closing: Promise<void> | undefined
   return {
@@ -196,7 +204,7 @@ async function openMinimal(deps: CoreDeps, { catalog, views, skills }: CoreParts
     secretLinks: undefined,
     authorizations: undefined,
     gateways: undefined,
-    modelProxies: undefined,
+    modelAccess: undefined,
     upstreamContent: undefined,
     mcpSessions: undefined,
     upstreamTools: undefined,
@@ -204,6 +212,7 @@ async function openMinimal(deps: CoreDeps, { catalog, views, skills }: CoreParts
     verifierKey: undefined,
     haltedLogs: () => [],
     usageLimits: undefined,
+    interactions: undefined,
     guardrails: undefined,
     requireSoundLog: () => {},
     health: () => server.health({ nowMs: clock.nowMs() }),
@@ -233,7 +242,7 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
   const ownerWatch = openOwnerWatch(deps, database, owners)
   const identity = openIdentity(deps, database, ownerWatch, time)
   const people = openPeople(deps, {
-    ...{ database, ownerWatch, logIdentity },
+    ...{ database, ownerWatch, logIdentity, identity },
     host: () => parts.transports().host,
     providerTokens: () => wings.providerTokens(),
   })
@@ -241,7 +250,7 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
   // With a store elsewhere, what fills this disk keeps nobody from writing there.
   const disk = database.kind === 'sqlite' ? createDiskReserve({ ...deps, directory }) : undefined
   const policies = openPolicies(deps)
-  const usage = openUsageLimits(deps, database)
+  const usage = openModelUsage(deps, database)
   const guardrails = await openToolPolicies(deps, database, models)
   const notes = { noteExpired: time.noteExpired, noteRevoked: ownerWatch.sessionRevoked }
   const seal = await openSeal(deps, { ...store, database }, { identity, contexts: policies.contexts, ...notes })
@@ -261,14 +270,14 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
     searchTools: search.toolSearch.search,
   }
   const invoker = createToolInvoker(views, config.mode, (principal) => owners.present(database.read, principal))
-  const { accounting } = usage
+  const { accounting, recorder } = usage
   const inStore = { database, guard, disk, accounting, guardrails }
   const pipeline = createPipeline(deps, catalog, views, policies, services, inStore)
   invoker.connect(pipeline.callTool)
-  const opened = { database, directory, ownerWatch, owners }
+  const opened = { database, directory, identity, ownerWatch, owners }
   const wings = await openWings(
     deps,
-    { ...parts, ...search, people, ...opened, disk, invoker, models, policies, server, accounting, guardrails },
+    { ...parts, ...search, people, ...opened, ...usage, disk, invoker, models, policies, server, guardrails },
     (added) => Object.assign(services, added),
   )
   // What is wrong with a log is said at the start.
@@ -283,7 +292,7 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
     people: people.gate,
     verifierKey: logIdentity.signer.verifierKey,
     haltedLogs: guard.problems,
-    ...{ usageLimits: accounting, guardrails },
+    ...{ usageLimits: accounting, interactions: recorder, guardrails },
     requireSoundLog: guard.requireSound,
     health: () => server.health({ nowMs: clock.nowMs() }),
     presence: { watch: ownerWatch.watch, onRevoked: ownerWatch.onSignedOut },

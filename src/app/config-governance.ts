@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { approvalsInRuns } from '../contract/approvals.ts'
 import { flag, group, rule, wholeNumber } from './config-parts.ts'
 
 const zoneRule = rule('a time zone such as Europe/Rome or UTC')
@@ -42,4 +43,27 @@ export const limitsSection = group(
 export const sanitiserSection = group(
   { rounds: wholeNumber(5, 1, 20, 'Questions that are asked about one result, at most.') },
   'Results that a policy has sanitised: a model that does not see the result asks questions, and another answers by choosing. They are the aliases `dual-llm-main` and `dual-llm-quarantine`, or `default`.',
+)
+
+export const approvalsSection = group(
+  {
+    in_runs: z
+      .enum(approvalsInRuns, rule(`one of ${approvalsInRuns.join(', ')}`))
+      .default('wait')
+      .describe(
+        'What becomes of a call in a run that a person must approve: `wait` waits, also through restarts; `deny` denies the call at once; `fall_back` refuses it for now and the run goes on, and the same call can be made once it is approved.',
+      ),
+    open_hours: wholeNumber(
+      24,
+      1,
+      8_760,
+      'Hours for which a request can be answered. A run that waits takes that as a denial.',
+    ),
+    use_minutes: wholeNumber(60, 1, 43_200, 'Minutes within which a call can be made after it was approved, once.'),
+    ask_client: flag(
+      true,
+      'Whether the person at an MCP client is asked at once, if the client offers that (elicitation) and the person may answer approvals.',
+    ),
+  },
+  'Calls that a policy lets through only with the approval of a person (`require_approval`).',
 )

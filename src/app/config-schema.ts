@@ -1,7 +1,8 @@
 import { z } from 'zod'
 import { zaruModes } from '../tools/runtime/zaru-modes.ts'
 import { executionsSection, judgingSection, modelsSection, workflowsSection } from './config-executions.ts'
-import { limitsSection, sanitiserSection } from './config-governance.ts'
+import { approvalsSection, limitsSection, sanitiserSection } from './config-governance.ts'
+import { interactionsSection } from './config-interactions.ts'
 import { listeningFields, webPageFields } from './config-listening.ts'
 import { modelProxySection } from './config-model-proxy.ts'
 import { bucket, flag, group, listOf, rule, secret, wholeNumber } from './config-parts.ts'
@@ -84,6 +85,7 @@ export const configSchema = z
         .default('info')
         .describe('Minimum level of the messages on standard error.'),
       governance: governanceField,
+      approvals: approvalsSection,
       rate_limits: group(
         {
           enabled: flag(true, 'Whether calls are rate limited at all.'),
@@ -100,6 +102,7 @@ export const configSchema = z
       ),
       limits: limitsSection,
       sanitiser: sanitiserSection,
+      interactions: interactionsSection,
       ledger: group(
         {
           strict_projects: flag(

@@ -121,6 +121,7 @@ function principalText(principal: Principal): string {
       conversation_id: principal.conversationId,
       execution_id: principal.executionId,
       seal_session: principal.sealSessionId,
+      virtual_key: principal.virtualKeyId,
     })
     principalTexts.set(principal, text)
   }

@@ -128,6 +128,13 @@ export const errorCodes = {
     'after-fix',
     'Go on without this call, or ask whoever writes the policies; policy_explain says what decides.',
   ),
+  ERR_APPROVAL_REQUIRED: entry(
+    'denied',
+    403,
+    'after-fix',
+    'Tell the person who answers approvals, go on with something else, and make the same call again once it is approved.',
+  ),
+  ERR_APPROVAL_ANSWERED: entry('conflict', 409, 'never', 'Read what was answered with approval_get.'),
   ERR_RESULT_SANITISED: entry(
     'denied',
     403,

@@ -19,4 +19,20 @@ export const modelProxyLimits = {
   /** A proxy that is edited in another process is seen as before for at most this long. */
   modelProxyCacheMs: 1_000,
   modelProxyCacheMax: 1_000,
+  /** Of a body that is kept: what is looked at, what is stored of it, and how much of all of them may wait to be written. */
+  interactionBodyReadMax: 1024 * 1024,
+  interactionBodyCharsMax: 256 * 1024,
+  interactionBodiesPendingMax: 32 * 1024 * 1024,
+  /** What callers say of themselves, and names of models. */
+  interactionLabelCharsMax: 128,
+  interactionModelCharsMax: 256,
+  /** What rules said of one: a history of many results has one each, and the first tell why. */
+  interactionDecisionsMax: 100,
+  /** How often old interactions are looked for, and how many are removed in one transaction. */
+  interactionPruneMs: 600_000,
+  interactionPruneMax: 1_000,
+  /** Keys for models that one author has at a time, how many are listed, and what one is for. */
+  virtualKeysOfAuthorMax: 500,
+  virtualKeyListMax: 1_000,
+  virtualKeyGrantsMax: 100,
 } as const

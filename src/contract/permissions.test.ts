@@ -14,7 +14,7 @@ sandbox           execute | execute | execute
 agentTrigger      crud | crud |
 scheduledTask     crud,admin | crud | crud
 llmProviderApiKey crud,admin | crud | r
-llmVirtualKey     crud,admin | crud | c,r
+llmVirtualKey     crud,admin | crud | c,r,d
 llmOauthClient    crud,admin | crud | r
 mcpOauthClient    crud,admin | crud | r
 llmModel          r,u | r,u | r

@@ -19,4 +19,17 @@ export const policyLimits = {
   trustCacheMax: 50_000,
   /** Arguments that a refusal repeats, as JSON. */
   deniedInputBytesMax: 4_096,
+  /** Approvals that one caller may have pending, and what of the arguments of a call is shown to whom answers. */
+  approvalsPendingMax: 200,
+  approvalArgumentsCharsMax: 16_384,
+  approvalTextCharsMax: 4_096,
+  approvalMembersMax: 200,
+  approvalDepthMax: 12,
+  approvalNoteCharsMax: 2_000,
+  /** How long an approval is kept after it is over. */
+  approvalRetentionMs: 30 * 24 * 60 * 60 * 1_000,
+  /** How long the person at the client is waited for. */
+  approvalAskMs: 5 * 60 * 1_000,
+  /** How often one step of a run may ask anew, after a crash used what was approved. */
+  approvalRoundsMax: 4,
 } as const

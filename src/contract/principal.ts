@@ -33,6 +33,8 @@ export type Principal = Readonly<{
   scopes?: readonly Permission[]
   keyId?: string
   user?: string
+  /** The program that a person allowed to act for them; absent for a person who is signed in themselves. */
+  oauthClient?: string
   agent?: string
   /** All of them must allow a call. */
   securityContexts?: readonly SecurityContext[]
@@ -44,6 +46,8 @@ export type Principal = Readonly<{
   mcpSessionId?: string
   /** The session in which a signed call came. */
   sealSessionId?: string
+  /** The virtual key with which the caller came, where the caller is its owner: it ends with either. */
+  virtualKeyId?: string
   /** Whose an agent's things are: the identity of the caller that started it. */
   onBehalfOf?: string
   /** The tier of the caller that set an agent going, where it is above the agent's own. */
@@ -120,6 +124,13 @@ export const userIdentity = (userId: string): string => `${USER}${userId}`
 /** The user behind an identity, if it is one of a user. */
 export const userIdOf = (identity: string): string | undefined =>
   identity.startsWith(USER) ? identity.slice(USER.length) : undefined
+
+/** All that the caller stands on: when one of them is gone, so is the caller. */
+export function standsOn(principal: Principal): readonly string[] {
+  const { virtualKeyId } = principal
+  const owner = identityOf(principal)
+  return virtualKeyId === undefined ? [owner] : [owner, keyIdentity(virtualKeyId)]
+}
 
 /** Whether the identity can be taken away; the local person stays. */
 export const canBeRevoked = (identity: string): boolean =>

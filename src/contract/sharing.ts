@@ -23,6 +23,7 @@ const gates = {
   agent: { admin: 'agent:admin', ofOwnTeam: 'agent:team-admin', hidesPersonal: true },
   mcpGateway: { admin: 'mcpGateway:admin', ofOwnTeam: 'mcpGateway:team-admin' },
   llmProxy: { admin: 'llmProxy:admin', ofOwnTeam: 'llmProxy:team-admin' },
+  llmVirtualKey: { admin: 'llmVirtualKey:admin', ofOwnTeam: 'llmVirtualKey:update' },
   skill: { admin: 'skill:admin', ofOwnTeam: 'skill:team-admin' },
   app: { admin: 'app:admin', ofOwnTeam: 'app:team-admin' },
   mcpRegistry: { admin: 'mcpServerInstallation:admin', ofOwnTeam: 'mcpRegistry:team-admin' },

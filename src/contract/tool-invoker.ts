@@ -31,6 +31,8 @@ export type ToolInvoker = Readonly<{
       progress?: (update: Progress) => void
       /** What commands of the caller find in their environment, besides that of the workspace. */
       environment?: () => Readonly<Record<string, string>>
+      /** The caller waits for people itself: a call that one must approve is refused with what is to be asked, and nothing is stored. */
+      waitsForApproval?: boolean
     }>,
   ): Promise<InvocationResult>
   /** Why a call would be refused for its arguments or by the principal's contexts; undefined when it would not. Nothing is recorded. */

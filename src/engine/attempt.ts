@@ -36,6 +36,8 @@ type AttemptDeps = JournalDeps &
     newId(): string
     outcomeOf(tenant: TenantId, id: string, signal: AbortSignal): Promise<RunOutcome>
     changed(run: Run): void
+    /** The run waits inside a step, until its time at the latest. */
+    slept(run: Run): void
   }>
 
 type Recorded = Readonly<{ type: string; payload: Json; atMs: number }>
@@ -156,6 +158,18 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
     }
   }
 
+  /** A wait inside a step cannot be left and taken up again, but gives its slot back meanwhile. */
+  async function idling<T>(waiting: Promise<T>): Promise<T> {
+    childWaits++
+    if (busy === 1) onIdle(true)
+    try {
+      return await waiting
+    } finally {
+      childWaits--
+      onIdle(false)
+    }
+  }
+
   /** Looks again a moment later: the client that got an answer just now may be about to take the next step. */
   function considerParking(): void {
     if (waits.size === 0) return
@@ -228,16 +242,13 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
         }
       }
       const { run_id: id } = recorded.get(linkKey)!.payload as { run_id: string }
-      childWaits++
-      if (busy === 1) onIdle(true)
-      try {
-        const outcome = await deps.outcomeOf(from.tenant, id, signal)
-        requireGoingOn()
-        await commit([{ type: childEvents[start.kind].ended, key, payload: outcome }], {})
-      } finally {
-        childWaits--
-        onIdle(false)
-      }
+      await idling(
+        (async () => {
+          const outcome = await deps.outcomeOf(from.tenant, id, signal)
+          requireGoingOn()
+          await commit([{ type: childEvents[start.kind].ended, key, payload: outcome }], {})
+        })(),
+      )
       return answer<RunOutcome & Json>(recorded.get(key)!)
     }
 
@@ -274,7 +285,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
           ...(state !== undefined && { state }),
         }
       },
-      async wait(key, { untilMs, details }) {
+      async wait(key, { untilMs, details, alongside }) {
         type Answer = Awaited<ReturnType<Steps['wait']>> & Json
         const found = recorded.get(key)
         if (found !== undefined) return answer<Answer>(found)
@@ -284,7 +295,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
           await occupied(async () => {
             await requireOwner()
             const row = { type: 'wait_began', key: opened, payload: { step: key, details, until_ms: untilMs ?? null } }
-            await commit([row], { waitingFor: key, wakeAtMs: untilMs ?? null })
+            await commit([row], { waitingFor: key, wakeAtMs: untilMs ?? null }, alongside)
           })
         }
         requireGoingOn()
@@ -296,7 +307,9 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
         await refresh()
         requireGoingOn()
         considerParking()
-        return answer<Answer>(await promise)
+        if (busy === 0) return answer<Answer>(await promise)
+        deps.slept(run)
+        return answer<Answer>(await idling(promise))
       },
       async child(key, start) {
         const found = recorded.get(key)

@@ -52,6 +52,7 @@ export function createEngine(deps: EngineDeps): Engine {
     newId: deps.newId,
     outcomeOf: watchers.outcomeOf,
     changed: watchers.changed,
+    slept: (run: Run) => schedule.sleep(run),
   }
 
   const requests = createRequests(deps, scheduleReconcile)
@@ -102,6 +103,8 @@ export function createEngine(deps: EngineDeps): Engine {
     await database.write(tenant, async (tx) => {
       const run = await store.findRun(tx, tenant, id)
       if (run === undefined || isEnded(run) || run.waitingFor === null || run.wakeAtMs === null) return
+      // An earlier wait was answered, and this one is another.
+      if (run.wakeAtMs > clock.nowMs()) return schedule.sleep(run)
       const row = { type: 'wait_timed_out', key: run.waitingFor, payload: { kind: 'timeout' } }
       await appendToRun(deps, tx, run, clock.nowMs(), [row], { waitingFor: null, wakeAtMs: null })
     })

@@ -144,10 +144,13 @@ export type Steps = Readonly<{
   tell(): Promise<void>
   /** Where the run is, for the caller; committed with the next step. */
   setPosition(at: Readonly<{ iteration?: number; state?: string | null }>): void
-  /** Until a signal, or until the time. Meanwhile the run uses no memory and no slot. One wait at a time. */
+  /**
+   * Until a signal for this key, or until the time. Meanwhile the run uses no slot, and unless it waits inside a step no memory. One wait
+   * at a time. `alongside` is written in the transaction in which the wait begins.
+   */
   wait(
     key: string,
-    options: Readonly<{ untilMs?: number; details: Json }>,
+    options: Readonly<{ untilMs?: number; details: Json; alongside?: (tx: WriteTx, run: Run) => Promise<void> }>,
   ): Promise<Signal | Readonly<{ kind: 'timeout' }>>
   /** A run of its own, cancelled with this one; resolves at its end. */
   child(key: string, start: NewRun): Promise<RunOutcome>
@@ -172,8 +175,8 @@ export type Engine = Readonly<{
   start(call: StartingCall, run: NewRun): Promise<Run>
   /** Answers false for a run that has ended. Its child runs are cancelled too. */
   cancel(call: ChangingCall, id: string): Promise<boolean>
-  /** Answers false when the run waits for nothing. */
-  signal(call: SignallingCall, id: string, payload: Json): Promise<boolean>
+  /** Answers false when the run does not wait with that key: an answer reaches the wait that it was given for, or none. */
+  signal(call: SignallingCall, id: string, payload: Json, key: string): Promise<boolean>
   find(tx: ReadTx, tenant: TenantId, id: string): Promise<Run | undefined>
   list(tx: ReadTx, tenant: TenantId, filter: RunFilter): Promise<Run[]>
   count(tx: ReadTx, tenant: TenantId, filter: Omit<RunFilter, 'limit' | 'offset'>): Promise<number>

@@ -31,17 +31,17 @@ export function createRequests(deps: EngineDeps, scheduleReconcile: (tenant: Ten
     return found
   }
 
-  async function signal(call: SignallingCall, id: string, payload: Json): Promise<boolean> {
+  async function signal(call: SignallingCall, id: string, payload: Json, key: string): Promise<boolean> {
     const { principal, transport } = call
     const { tenant } = principal
     const run = await store.findRun(call.write, tenant, id)
-    if (run === undefined || isEnded(run) || run.waitingFor === null) return false
+    if (run === undefined || isEnded(run) || run.waitingFor !== key) return false
     const actor: SignalActor = {
       name: principal.actor,
       identity: identityOf(principal),
       ...(transport && { door: transport }),
     }
-    const row = { type: 'signal_received', key: run.waitingFor, payload: { kind: 'signal', payload, actor } }
+    const row = { type: 'signal_received', key, payload: { kind: 'signal', payload, actor } }
     await appendToRun(deps, call.write, run, call.nowMs, [row], { waitingFor: null, wakeAtMs: null })
     call.record({ kind: 'run_signalled', body: { run_id: id } })
     scheduleReconcile(tenant, id)

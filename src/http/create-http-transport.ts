@@ -79,6 +79,8 @@ export type ModelAddresses = Readonly<{
 }>
 export type ModelAddressParts = Readonly<{
   authenticate: Authenticate
+  /** Told whose a connection is, by who finds that out; throws when those are too many. */
+  claim(socket: Socket, principal: Principal): void
   isOurs(credential: string): boolean
   sendError(req: IncomingMessage, res: ServerResponse, error: HttpError): void
 }>
@@ -168,7 +170,7 @@ export function createHttpTransport(input: HttpTransportDeps): HttpTransport {
       modelProxy.handle(req, res, url)
       return
     }
-    openedModels ??= models.open({ authenticate, isOurs: isOurCredential, sendError })
+    openedModels ??= models.open({ authenticate, claim: connections.claim, isOurs: isOurCredential, sendError })
     openedModels
       .then((opened) => {
         modelProxy = opened

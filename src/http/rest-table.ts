@@ -292,13 +292,42 @@ function answering(response: string, feedback: string | undefined, by: string | 
   return feedback === undefined && by === undefined ? response : JSON.stringify({ response, feedback, by })
 }
 
-/** A waiting Human state is an approval; both answers are signals to its run. */
+/** Everything that people are asked, of both kinds. */
 const approvalRows: readonly RestRow[] = [
+  {
+    method: 'GET',
+    path: '/v1/approvals',
+    tool: 'approval_list',
+    args: ({ query }) => ({ ...numbers(query, 'limit'), ...texts(query, 'kind'), ...flags(query, 'answered') }),
+    shape: ({ approvals }) => approvals,
+  },
+  {
+    method: 'GET',
+    path: '/v1/approvals/{id}',
+    tool: 'approval_get',
+    args: ({ params }) => ({ id: params['id'] }),
+    shape: ({ approval }) => approval,
+  },
+  ...(['approve', 'deny'] as const).map(
+    (decision): RestRow => ({
+      method: 'POST',
+      path: `/v1/approvals/{id}/${decision}`,
+      tool: 'approval_answer',
+      args: ({ params, body }) => {
+        fieldsOf(body, 'note')
+        return { id: params['id'], decision, note: textOf(body, 'note') }
+      },
+    }),
+  ),
+]
+
+/** Waiting Human states, under the addresses that clients of workflows know; both answers are signals to the run. */
+const humanApprovalRows: readonly RestRow[] = [
   {
     method: 'GET',
     path: '/v1/human-approvals',
     tool: 'approval_list',
-    args: ({ query }) => numbers(query, 'limit'),
+    args: ({ query }) => ({ ...numbers(query, 'limit'), kind: 'human_state' }),
     shape: ({ approvals }) => approvals,
   },
   {
@@ -340,6 +369,7 @@ export const restRows: readonly RestRow[] = [
   ...workflowRows,
   ...workflowRunRows,
   ...approvalRows,
+  ...humanApprovalRows,
   ...registryRows,
 ]
 

@@ -36,7 +36,7 @@ export function envelopeAbilities(
 }
 
 /** Whether a call of this name may reach another server, which may ask something. */
-export const mayAsk = (tool: string): boolean => isUpstreamName(tool) || tool === 'run_tool'
+export const mayReachServer = (tool: string): boolean => isUpstreamName(tool) || tool === 'run_tool'
 
 type SessionState = Readonly<{ logLevel?: LoggingLevel; subscriptions?: Pick<Subscriptions, 'has'> }>
 

@@ -9,6 +9,7 @@ import { createInFlightCalls, type InFlightCalls } from '../tools/runtime/in-fli
 import { everPresent, type Presence } from '../tools/runtime/presence.ts'
 import type { ToolHost } from '../tools/runtime/tool-host.ts'
 import { createEnvelopeCheck } from './call-request.ts'
+import { mayReachServer } from './calling-client.ts'
 import type { HttpCaller } from './http-caller.ts'
 import { type LineCaller, LineConnection, type LineSession } from './line-session.ts'
 import type { LineTransport } from './line-transport.ts'
@@ -94,6 +95,7 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
     tasks,
     waiting,
     durationOf: (caller, tool, args) => host.durationOf?.(caller, tool, args) ?? 'short',
+    mayAsk: ({ tenant }, tool) => mayReachServer(tool) || host.mayAskPerson?.(tenant) === true,
     clock,
     random,
     presence,

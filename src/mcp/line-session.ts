@@ -27,7 +27,7 @@ import {
   plainToolCall,
   tooMuch,
 } from './call-request.ts'
-import { envelopeAbilities, mayAsk } from './calling-client.ts'
+import { envelopeAbilities } from './calling-client.ts'
 import { type AskedSpelling, spellingFor, traitsOf } from './client-names.ts'
 import { initializeProblem } from './initialize-problem.ts'
 import type { OversizedLine } from './line-splitter.ts'
@@ -202,7 +202,7 @@ export class LineConnection {
   #isHot(message: unknown, call: PlainToolCall, era: Era): boolean {
     if (this.#deps.extensionToolNames.has(call.name)) return false
     if (declaresTasks(call.meta) && this.#deps.durationOf(this.#caller, call.name, call.args) !== 'short') return false
-    if (mayAsk(call.name) && this.#canBeAsked(call, era)) return false
+    if (this.#deps.mayAsk(this.#caller.principal, call.name) && this.#canBeAsked(call, era)) return false
     return era === 'modern' ? this.#deps.isModernEnvelope(message, call.meta) : isLegacyCall(call)
   }
 

@@ -17,6 +17,7 @@ import {
 } from '@modelcontextprotocol/server'
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/server/validators/ajv'
 import type { Progress } from '../contract/call.ts'
+import type { Principal } from '../contract/principal.ts'
 import type { UpstreamContent } from '../contract/upstream-content.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { sha256Hex } from '../kernel/hash.ts'
@@ -30,7 +31,6 @@ import {
   clientOfRequest,
   clientOfSession,
   envelopeAbilities,
-  mayAsk,
   noSuchState,
   tellIn,
 } from './calling-client.ts'
@@ -66,6 +66,8 @@ export type ProtocolDeps = Readonly<{
   waiting: WaitingCalls
   /** What may take long is answered as a task to clients that know tasks. */
   durationOf(caller: ToolCaller, tool: string, args: unknown): CallDuration | Promise<CallDuration>
+  /** Whether the client may be asked something during a call of this tool. */
+  mayAsk(principal: Principal, tool: string): boolean
   clock: Clock
   changed(kind: ListKind): void
 }>
@@ -179,7 +181,7 @@ type NamedCall = Readonly<{ name: string; args: Readonly<Record<string, unknown>
  */
 async function callAsking(
   server: Server,
-  deps: Pick<ProtocolDeps, 'startCall' | 'waiting'>,
+  deps: Pick<ProtocolDeps, 'startCall' | 'waiting' | 'mayAsk'>,
   connection: ProtocolConnection,
   { name, args }: NamedCall,
   context: ServerContext,
@@ -206,7 +208,7 @@ async function callAsking(
     }
   }
   const state = mcpReq.requestState()
-  const canAsk = envelopeAbilities(mcpReq.envelope) !== undefined && mayAsk(name)
+  const canAsk = envelopeAbilities(mcpReq.envelope) !== undefined && deps.mayAsk(principal, name)
   if (!canAsk && state === undefined) return await call({ signal, ...(progress && { progress }) })
   const leg = { signal, progress, tell: tellIn(context) }
   const subject = sha256Hex(JSON.stringify([name, args]))

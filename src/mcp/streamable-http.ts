@@ -29,7 +29,7 @@ import {
   plainToolCall,
   tooMuch,
 } from './call-request.ts'
-import { envelopeAbilities, mayAsk } from './calling-client.ts'
+import { envelopeAbilities } from './calling-client.ts'
 import { exposureOfUrl } from './exposure.ts'
 import { serveHttpCall } from './http-call.ts'
 import { type HttpCaller, originOf, type ResolvedCaller, toolCaller } from './http-caller.ts'
@@ -251,7 +251,7 @@ export class StreamableHttp {
     if (headers['mcp-protocol-version'] !== MODERN_REVISION || headers['mcp-method'] !== 'tools/call') return false
     if (headers['mcp-name'] !== call.name || call.name.startsWith('=?base64?')) return false
     if (!this.#deps.isModernEnvelope(body, call.meta)) return false
-    if (mayAsk(call.name) && envelopeAbilities(call.meta) !== undefined) return false
+    if (this.#deps.mayAsk(caller.principal, call.name) && envelopeAbilities(call.meta) !== undefined) return false
     const made = this.#statelessCaller(req, caller, envelopeClientName(call.meta))
     if (declaresTasks(call.meta) && this.#deps.durationOf(made, call.name, call.args) !== 'short') return false
     const acceptsEvents = headers.accept?.includes('text/event-stream') === true
@@ -270,7 +270,7 @@ export class StreamableHttp {
     const session = this.#sessions.find(sessionId, caller.principal)
     const revision = session?.server.getNegotiatedProtocolVersion()
     if (session === undefined || revision === undefined) return false
-    if (mayAsk(call.name) && isInterested(session)) return false
+    if (this.#deps.mayAsk(caller.principal, call.name) && isInterested(session)) return false
     useCaller(session, caller)
     const { callsById, calls } = session
     const era = 'legacy' as const

@@ -3,7 +3,6 @@ import { Pool } from 'undici'
 import { AppError } from '../contract/app-error.ts'
 import { errorCodes } from '../contract/error-codes.ts'
 import { limits } from '../contract/limits.ts'
-import { isPermitted } from '../contract/permissions.ts'
 import { type BodyProblem, readBody } from '../http/exchange/read-body.ts'
 import { sendJson } from '../http/exchange/send-text.ts'
 import type { Clock } from '../kernel/clock.ts'
@@ -12,6 +11,7 @@ import { type Random, randomId } from '../kernel/random.ts'
 import type { InFlightCalls } from '../tools/runtime/in-flight-calls.ts'
 import { Exchange, type ExchangeInput } from './exchange.ts'
 import { findRoute, MODEL_ROUTER, type Route } from './find-route.ts'
+import { isGranted, requireModel, requirePermitted, requireProxy } from './grants.ts'
 import type { Judging } from './judging/create-judging.ts'
 import { whenKnown } from './judging/events.ts'
 import type { JudgedRequest } from './judging/ports.ts'
@@ -19,8 +19,11 @@ import { headersToUpstream } from './passed-headers.ts'
 import type { Caller, ModelProxyDeps, PresentedKeys, ProxyFacts, Upstream } from './ports.ts'
 import { presentedKeys } from './presented-keys.ts'
 import type { Endpoint } from './protocols/protocol.ts'
+import { refusedRequest } from './refused-request.ts'
 import { prepareRequest } from './request-body.ts'
 import { type RoutedRequest, routeRequest } from './router/route-request.ts'
+import { askOtherModel } from './rules/ask-other-model.ts'
+import { type ModelRule, modelsFor } from './rules/model-rules.ts'
 import { reserveFor, type Spending, type SpendingDeps } from './spending.ts'
 
 /**
@@ -50,11 +53,16 @@ export type ModelProxyParts = ModelProxyDeps &
     spending: SpendingDeps
     /** What the address over all providers lists, as `provider:model`. */
     routedModels: readonly string[]
+    /** Whether the texts of answers are wanted. */
+    keepsBodies: boolean
     /** Callers may bring keys of their own. */
     allowsCallerKeys: boolean
     /** How long an upstream may take to begin its answer, and between two parts of it. */
     answerTimeoutMs: number
     idleTimeoutMs: number
+    /** Which models are asked in place of others. */
+    rules: readonly ModelRule[]
+    minuteOfDay(nowMs: number): number
     clock: Clock
     random: Random
     logger: Logger
@@ -66,10 +74,22 @@ type Ready = Readonly<{
   proxy: ProxyFacts | undefined
 }>
 
+/** A request that is admitted. */
+type Admitted = Omit<Ready, 'route'> &
+  Readonly<{
+    req: IncomingMessage
+    res: ServerResponse
+    asked: Ready['route']
+    presented: PresentedKeys
+    startedMs: number
+  }>
+/** One model that may be asked. */
+type Attempt = Readonly<{ routed: RoutedRequest; replaced?: ExchangeInput['replaced'] }>
+
 export function createModelProxy(deps: ModelProxyParts): ModelProxy {
   const { clock, inFlight } = deps
   const pools = new Map<string, Pool>()
-  const parts = { clock, finished: deps.finished, refuse }
+  const parts = { clock, finished: deps.finished, keepsBodies: deps.keepsBodies, refuse }
 
   function poolOf({ origin }: Upstream): Pool {
     const known = pools.get(origin)
@@ -110,16 +130,16 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     presented: PresentedKeys,
     startedMs: number,
   ): void {
-    requirePermitted(caller, route)
+    requirePermitted(caller, route.upstream)
     const { endpoint } = route
     if (endpoint === undefined) throw notPassedOn(route)
     if (route.upstream.name !== MODEL_ROUTER) keyFor(route.upstream, presented)
     const proxy = deps.findProxy(caller, route.proxy)
     const go = (found: ProxyFacts | undefined): void => {
-      requireGranted(caller, route, found)
+      requireProxy(caller, found)
       if (route.upstream.name === MODEL_ROUTER && endpoint.operation === 'models') {
         if (endpoint.path !== 'models') throw notPassedOn(route)
-        sendJson(res, 200, modelList(deps.routedModels))
+        sendJson(res, 200, modelList(deps.routedModels.filter((id) => mayAsk(caller, id))))
         return
       }
       readBody(req, limits.modelRequestBytesMax, (body) => {
@@ -153,7 +173,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
       return { route: asked, request, headers: [] }
     }
     const routed = routeRequest(asked, body, deps.upstreams, { random: deps.random, nowMs: clock.nowMs() })
-    requirePermitted(caller, routed.route)
+    requirePermitted(caller, routed.route.upstream)
     return routed
   }
 
@@ -169,7 +189,46 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     if (body === 'too-large') throw tooLarge()
     const routed = prepared(asked, caller, body)
     const { upstream, endpoint } = routed.route
+    if (endpoint.method !== 'GET') requireModel(caller, upstream.name, routed.request.model)
+    const admitted = { req, res, asked, caller, proxy, presented, startedMs }
+    const isModelAsked = upstream.protocol.formatOf(endpoint.operation) !== undefined
+    if (deps.rules.length === 0 || !isModelAsked) attempt(admitted, [{ routed }])
+    else attempt(admitted, attempts(admitted, routed, body))
+  }
+
+  /** What is asked, one after the other while providers fail. A model that a rule names and that is not possible here is left out. */
+  function attempts(
+    { req, asked, caller, presented }: Admitted,
+    routed: RoutedRequest,
+    body: Buffer,
+  ): readonly Attempt[] {
+    const { request } = routed
+    const { name: provider } = routed.route.upstream
+    const nowMs = clock.nowMs()
+    const models = modelsFor(deps.rules, {
+      ...{ provider, request, headers: req.headers },
+      minuteOfDay: deps.minuteOfDay(nowMs),
+    })
+    const hasOwnKey = presented.providers !== null
+    const found = models.map((replacement): Attempt | undefined => {
+      if (replacement === undefined) return { routed }
+      const { target, rule } = replacement
+      if (target.provider === provider && target.model === request.model) return undefined
+      const parts = { random: deps.random, nowMs }
+      const other = askOtherModel({ route: asked, request, body, caller, hasOwnKey }, target, deps.upstreams, parts)
+      return other && { routed: other, replaced: { asked: request.model, rule } }
+    })
+    const [first = { routed }, ...others] = found
+    return [first, ...others.filter((other) => other !== undefined)]
+  }
+
+  function attempt(admitted: Admitted, all: readonly Attempt[]): void {
+    const [first, ...others] = all
+    const { routed, replaced } = first!
+    const { req, res, asked, caller, proxy, presented, startedMs } = admitted
+    const { upstream, endpoint } = routed.route
     const key = keyFor(upstream, presented)
+    const fallBack = others.length === 0 ? undefined : () => retry(admitted, others)
     const format = upstream.protocol.formatOf(endpoint.operation)
     const begin = (
       spending: Spending | undefined,
@@ -178,7 +237,8 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     ): void => {
       try {
         if (res.destroyed) throw new AppError('ERR_CANCELLED', 'The client went away.')
-        dispatch({ req, res, caller, proxy, startedMs, spending, ...routed, request, judged }, routed.headers, key)
+        const input = { req, res, caller, proxy, startedMs, spending, ...routed, request, judged, replaced, fallBack }
+        dispatch(input, routed.headers, key)
       } catch (error) {
         spending?.settle(null, undefined)
         throw error
@@ -205,14 +265,35 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
       const spending = reserveFor(deps.spending, upstream, { caller, proxy }, request, signal)
       return whenKnown(spending, (reserved) => begin(reserved, judged, request))
     })
-    if (done instanceof Promise) done.catch((error: unknown) => refuse(req, res, asked, error))
+    if (!(done instanceof Promise)) return
+    done.catch((error: unknown) => {
+      const input = { req, res, caller, proxy, startedMs, startedAtMs: clock.nowMs(), ...routed, replaced }
+      const refusal = refusedRequest(input, error, clock.monotonicMs() - startedMs)
+      if (refusal !== undefined) deps.finished(refusal)
+      refuse(req, res, asked, error)
+    })
+  }
+
+  function retry(admitted: Admitted, others: readonly Attempt[]): void {
+    const { req, res, asked } = admitted
+    try {
+      if (!res.destroyed) attempt(admitted, others)
+    } catch (error) {
+      refuse(req, res, asked, error)
+    }
   }
 
   function dispatch(input: Omit<ExchangeInput, 'startedAtMs'>, added: readonly string[], key: string | null): void {
     const { req, res, caller, route, request } = input
     const { upstream, endpoint } = route
     const { protocol } = upstream
-    const exchange = new Exchange(parts, { ...input, startedAtMs: clock.nowMs() })
+    const fallBack =
+      input.fallBack &&
+      ((): void => {
+        call.end()
+        input.fallBack!()
+      })
+    const exchange = new Exchange(parts, { ...input, fallBack, startedAtMs: clock.nowMs() })
     const call = inFlight.begin(() => exchange.end(new AppError('ERR_SHUTTING_DOWN', 'The server is shutting down.')))
     res.once('close', () => call.end())
     if (!call.admit(caller.principal)) {
@@ -259,23 +340,10 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
   }
 }
 
-function requirePermitted({ principal, grants }: Caller, { upstream }: Route): void {
-  if (!isPermitted(principal, 'llmProxy:read')) {
-    const message = "Reaching models through this server needs the permission 'llmProxy:read'."
-    throw new AppError('ERR_PERMISSION_DENIED', message, { permission: 'llmProxy:read' })
-  }
-  const providers = grants?.providers ?? null
-  if (upstream.name !== MODEL_ROUTER && providers !== null && !providers.includes(upstream.name)) {
-    throw new AppError('ERR_PERMISSION_DENIED', `This key is not for the provider '${upstream.name}'.`, {
-      provider: upstream.name,
-    })
-  }
-}
-
-function requireGranted({ grants }: Caller, _: Route, proxy: ProxyFacts | undefined): void {
-  const proxies = grants?.proxies ?? null
-  if (proxies === null || (proxy !== undefined && proxies.includes(proxy.id))) return
-  throw new AppError('ERR_PERMISSION_DENIED', 'This key is for other model proxies than the one at this address.')
+/** The model as `provider:model`. */
+function mayAsk(caller: Caller, id: string): boolean {
+  const colon = id.indexOf(':')
+  return isGranted(caller, id.slice(0, colon), id.slice(colon + 1))
 }
 
 const modelList = (ids: readonly string[]): string =>

@@ -3,6 +3,7 @@ import type { Dispatcher } from 'undici'
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
 import type { Clock } from '../kernel/clock.ts'
+import { callerLabels, traceParentOf } from './caller-labels.ts'
 import type { Route } from './find-route.ts'
 import { whenKnown } from './judging/events.ts'
 import type { AnswerJudge, JudgedRequest } from './judging/ports.ts'
@@ -10,6 +11,7 @@ import { headersToClient } from './passed-headers.ts'
 import type { Caller, FinishedRequest, ProxyFacts, Tokens } from './ports.ts'
 import type { AnswerFormat, Endpoint, PartialTokens } from './protocols/protocol.ts'
 import type { PreparedRequest } from './request-body.ts'
+import { RetainedAnswer } from './retained-answer.ts'
 import type { AnswerTranslator } from './router/answer-translator.ts'
 import type { Spending } from './spending.ts'
 import { StreamTap } from './stream-tap.ts'
@@ -17,6 +19,7 @@ import { StreamTap } from './stream-tap.ts'
 export type ExchangeParts = Readonly<{
   clock: Clock
   finished(request: FinishedRequest): void
+  keepsBodies: boolean
   /** Answers in the provider's own form. */
   refuse(req: IncomingMessage, res: ServerResponse, route: Route, error: unknown): void
 }>
@@ -32,6 +35,10 @@ export type ExchangeInput = Readonly<{
   translator?: AnswerTranslator | undefined
   /** What rules said of the request, and what judges its answer. Absent where there is nothing to judge. */
   judged?: JudgedRequest | undefined
+  /** The model is another than the one that was asked for. */
+  replaced?: Readonly<{ asked: string | null; rule: string }> | undefined
+  /** Called where the provider fails before it answers, and another model is to be asked. */
+  fallBack?: (() => void) | undefined
   /** Known before the request is sent. */
   spending?: Spending | undefined
   startedAtMs: number
@@ -54,6 +61,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #headers: IncomingHttpHeaders | undefined
   #tap: StreamTap | undefined
   #whole: Buffer[] | undefined
+  readonly #retained: RetainedAnswer | undefined
   #judge: AnswerJudge | undefined
   /** While something is being judged, what comes after it waits. */
   #judging: Promise<void> | undefined
@@ -67,6 +75,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#parts = parts
     this.#input = input
     this.#format = input.route.upstream.protocol.formatOf(input.route.endpoint.operation)
+    this.#retained = parts.keepsBodies ? new RetainedAnswer() : undefined
     input.res.on('close', this.#onClosed)
   }
 
@@ -97,6 +106,12 @@ export class Exchange implements Dispatcher.DispatchHandler {
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
     if (status < 200 || this.#isOver) return
     this.#status = status
+    if (this.#input.fallBack !== undefined && fallsBack.has(status)) {
+      this.#over('failed')
+      controller.abort(answeredElsewhere)
+      this.#input.fallBack()
+      return
+    }
     this.#headers = headers
     const isTranslated = this.#input.translator !== undefined
     if (status < 300) this.#judge = this.#input.judged?.answer
@@ -122,6 +137,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (this.#isOver) return
     this.#firstByteMs ??= this.#parts.clock.monotonicMs() - this.#input.startedMs
     this.#answerBytes += chunk.length
+    this.#retained?.take(chunk)
     if (this.#whole !== undefined) {
       this.#whole.push(chunk)
       if (this.#answerBytes > limits.modelAnswerBytesMax) this.#tooLarge(controller)
@@ -206,7 +222,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   #headersToClient(keepsLength: boolean): string[] {
     const returned = headersToClient(this.#headers!, keepsLength)
-    const removed = this.#input.judged?.removed ?? []
+    const { judged, replaced, route, request } = this.#input
+    if (replaced !== undefined) {
+      returned.push(USED_MODEL, `${route.upstream.name}:${request.model}`, MODEL_RULE, replaced.rule)
+    }
+    const removed = judged?.removed ?? []
     return removed.length === 0 ? returned : [...returned, REMOVED_TOOLS, removed.join(', ')]
   }
 
@@ -222,8 +242,12 @@ export class Exchange implements Dispatcher.DispatchHandler {
     const { req, res, route } = this.#input
     if (this.#status === 0 || this.#whole !== undefined) {
       this.#status = 0
-      this.#over('failed')
-      this.#parts.refuse(req, res, route, notAnswered(error, route.upstream.name))
+      const failure = notAnswered(error, route.upstream.name)
+      const { fallBack } = this.#input
+      const isBefore = fallBack !== undefined && this.#whole === undefined
+      this.#over('failed', undefined, failure.code)
+      if (isBefore) fallBack()
+      else this.#parts.refuse(req, res, route, failure)
       return
     }
     this.#over('cut_off')
@@ -243,7 +267,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     else this.#parts.refuse(req, res, route, error)
   }
 
-  #over(status: FinishedRequest['status'], answer?: Buffer): void {
+  #over(status: FinishedRequest['status'], answer?: Buffer, errorCode: string | null = null): void {
     this.#isOver = true
     if (this.#responseId !== undefined) this.#input.judged?.answered?.(this.#responseId)
     const { res, route, caller, proxy, request, req, startedAtMs, startedMs } = this.#input
@@ -251,30 +275,38 @@ export class Exchange implements Dispatcher.DispatchHandler {
     res.off('drain', this.#onDrain)
     const read = answer === undefined ? undefined : this.#read(answer)
     const said = read?.tokens ?? this.#tap?.tokens
-    const isEstimated = status !== 'failed' && said?.output === undefined && this.#format !== undefined
+    // What a stream says before its end is not all of it.
+    const isUnsaid = said?.output === undefined || status === 'cut_off'
+    const isEstimated = status !== 'failed' && isUnsaid && this.#format !== undefined
     const tokens = isEstimated ? this.#estimate(said) : complete(said)
-    const usedModel = read?.model ?? this.#tap?.model ?? null
+    const { replaced } = this.#input
+    const usedModel = read?.model ?? this.#tap?.model ?? (replaced === undefined ? null : request.model)
     this.#parts.finished({
       tenant: caller.principal.tenant,
       caller,
       proxy,
       provider: route.upstream.name,
+      protocol: route.upstream.protocol.name,
       operation: route.endpoint.operation,
-      requestedModel: request.model,
+      requestedModel: replaced === undefined ? request.model : replaced.asked,
+      rule: replaced?.rule ?? null,
       usedModel,
       isStream: request.isStream,
       status,
       httpStatus: this.#status,
+      errorCode,
       tokens,
       costMicrodollars: this.#input.spending?.settle(usedModel, tokens) ?? null,
       isEstimated,
       startedAtMs,
       durationMs: this.#parts.clock.monotonicMs() - startedMs,
       firstByteMs: this.#firstByteMs,
-      sessionLabel: labelOf(req.headers['x-castellan-session-id'] ?? req.headers['x-archestra-session-id']),
+      labels: callerLabels(req.headers),
+      traceParent: traceParentOf(req.headers),
       decisions: this.#input.judged?.decisions ?? [],
       requestBody: request.bytes,
       answerBytes: this.#answerBytes,
+      answerBody: this.#retained?.bytes,
     })
   }
 
@@ -290,11 +322,17 @@ export class Exchange implements Dispatcher.DispatchHandler {
   /** A provider bills what it read and wrote, also where it does not say so. Most events of a stream are one token. */
   #estimate(said: PartialTokens | undefined): Tokens {
     const input = said?.input ?? Math.ceil((this.#input.request.bytes?.length ?? 0) / BYTES_PER_TOKEN)
-    return complete({ ...said, input, output: this.#tap?.events ?? Math.ceil(this.#answerBytes / BYTES_PER_TOKEN) })!
+    const passed = this.#tap?.events ?? Math.ceil(this.#answerBytes / BYTES_PER_TOKEN)
+    return complete({ ...said, input, output: Math.max(passed, said?.output ?? 0) })!
   }
 }
 
 const REMOVED_TOOLS = 'x-castellan-removed-tools'
+const USED_MODEL = 'x-castellan-model'
+const MODEL_RULE = 'x-castellan-model-rule'
+/** What another model may be spared: the provider is too busy, or fails. */
+const fallsBack: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 529])
+const answeredElsewhere = new Error('another model is asked')
 const WHOLE_ID = /^\s*\{\s*"id"\s*:\s*"([^"]{1,256})"/
 const STREAMED_ID = /"response"\s*:\s*\{\s*"id"\s*:\s*"([^"]{1,256})"/
 const ID_WITHIN_BYTES = 4_096
@@ -306,7 +344,6 @@ function endWith(res: ServerResponse, answer: Buffer | string): void {
 const ONE_WRITE_BYTES_MAX = 16 * 1024
 
 const BYTES_PER_TOKEN = 4
-const SESSION_LABEL_CHARS_MAX = 128
 
 const complete = (said: PartialTokens | undefined): Tokens | undefined =>
   said === undefined ? undefined : { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, reasoning: 0, ...said }
@@ -326,10 +363,6 @@ const notReadable = (provider: string): AppError =>
 
 const isEventStream = (headers: IncomingHttpHeaders): boolean =>
   String(headers['content-type']).startsWith('text/event-stream')
-
-/** A label of the caller's own: it proves nothing. */
-const labelOf = (header: string | string[] | undefined): string | null =>
-  typeof header === 'string' && header !== '' ? header.slice(0, SESSION_LABEL_CHARS_MAX).toWellFormed() : null
 
 const clientClosed = new Error('the client went away')
 

@@ -1,5 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Decision } from '../contract/decision.ts'
+import type { InteractionLabels, TraceParent } from '../contract/interaction.ts'
+import type { ModelTokens } from '../contract/model-tokens.ts'
 import type { Principal, TenantId } from '../contract/principal.ts'
 import type { Protocol } from './protocols/protocol.ts'
 
@@ -28,8 +30,14 @@ export type Caller = Readonly<{
   method: AuthMethod
   /** Id of the virtual key with which the caller came. */
   virtualKey?: string
-  /** Proxies and providers that the credential is for; absent for one that is for all. */
-  grants?: Readonly<{ proxies: readonly string[] | null; providers: readonly string[] | null }>
+  /** What the credential is for, null for everything of a kind; absent for one that is for all. */
+  grants?: Readonly<{
+    /** Ids. */
+    proxies: readonly string[] | null
+    providers: readonly string[] | null
+    /** Names; one that ends in `*` stands for all that begin so. */
+    models: readonly string[] | null
+  }>
 }>
 
 /** What a request shows: one of our credentials, and perhaps a key of the provider that the caller has itself. */
@@ -41,15 +49,7 @@ export type AuthenticateCaller = (req: IncomingMessage, ours: string | null) => 
 /** The proxy at whose address a request came. */
 export type ProxyFacts = Readonly<{ id: string; name: string; isUntrusted: boolean }>
 
-export type Tokens = Readonly<{
-  /** All that was read, what came from the cache or went into it included. */
-  input: number
-  output: number
-  cacheRead: number
-  cacheWrite: number
-  /** A part of `output`. */
-  reasoning: number
-}>
+export type Tokens = ModelTokens
 
 /** One request to a model, as it ended. */
 export type FinishedRequest = Readonly<{
@@ -57,13 +57,20 @@ export type FinishedRequest = Readonly<{
   caller: Caller
   proxy: ProxyFacts | undefined
   provider: string
+  protocol: Protocol['name']
   operation: string
   requestedModel: string | null
+  /** The rule by which another model was asked than the requested one. */
+  rule: string | null
   /** The model that answered, as the provider names it. */
   usedModel: string | null
   isStream: boolean
-  status: 'ok' | 'failed' | 'cut_off'
+  /** `refused`: a limit kept it from being sent on. */
+  status: 'ok' | 'failed' | 'cut_off' | 'refused'
+  /** Of the provider; 0 if it did not answer. */
   httpStatus: number
+  /** Ours, where we refused it, or the provider did not answer. */
+  errorCode: string | null
   /** Undefined where nobody knows. */
   tokens: Tokens | undefined
   /** In millionths of a dollar; null where nobody knows. */
@@ -73,12 +80,15 @@ export type FinishedRequest = Readonly<{
   startedAtMs: number
   durationMs: number
   firstByteMs: number | null
-  sessionLabel: string | null
+  labels: InteractionLabels
+  traceParent: TraceParent | undefined
   /** What rules said of the results in the request and of the calls in its answer. */
   decisions: readonly Decision[]
   /** As it was sent on; undefined where there is none. */
   requestBody: Buffer | undefined
   answerBytes: number
+  /** The beginning of it; undefined unless bodies are kept. */
+  answerBody: Buffer | undefined
 }>
 
 export type ModelProxyDeps = Readonly<{
@@ -86,6 +96,6 @@ export type ModelProxyDeps = Readonly<{
   authenticate: AuthenticateCaller
   /** Throws ERR_NOT_FOUND for one that the caller does not see. Without a name it is the proxy `default`, if there is one. */
   findProxy(caller: Caller, name: string | undefined): ProxyFacts | undefined | Promise<ProxyFacts | undefined>
-  /** Told of every request that was sent on, once, when it is over. */
+  /** Told of every request that was sent on, once, when it is over, and of those that a limit refused. */
   finished(request: FinishedRequest): void
 }>

@@ -20,6 +20,8 @@ type Rates = Readonly<{
 /** By what the register of prices calls the provider; a compatible server is none of them. */
 const providers = { openai: 'openai', anthropic: 'anthropic', gemini: 'google' } as const
 const MICRODOLLARS = 1_000_000
+/** Products of fractions are a little more or less than they should be, which is no further millionth. */
+const INEXACT = 1e-6
 const MANY = 1_000
 /** Some models cost more by the token for long requests; those are looked up each time. */
 const LONG_TOKENS = 100_000
@@ -48,7 +50,7 @@ export function createPrices(): Prices {
       if (rates === undefined) return undefined
       const isLong = tokens.input > LONG_TOKENS && configured(upstream, model) === undefined
       const dollars = isLong ? (priceOf(upstream, model, tokens)?.total_price ?? 0) : linear(rates, tokens)
-      return Math.ceil(dollars * MICRODOLLARS)
+      return Math.max(0, Math.ceil(dollars * MICRODOLLARS - INEXACT))
     },
   }
 }

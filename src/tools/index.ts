@@ -23,6 +23,7 @@ const toolsetLoaders: Readonly<Record<Toolset, () => Promise<readonly ToolDefini
   fs: async () => (await import('./files/index.ts')).fileTools,
   gateways: async () => (await import('./gateways/index.ts')).gatewayTools,
   'model-proxies': async () => (await import('./model-proxies/index.ts')).modelProxyTools,
+  interactions: async () => (await import('./interactions/index.ts')).interactionTools,
   limits: async () => (await import('./limits/index.ts')).limitTools,
   modes: async () => (await import('./modes/index.ts')).modeTools,
   intents: async () => (await import('./intents/index.ts')).intentTools,
@@ -32,7 +33,10 @@ const toolsetLoaders: Readonly<Record<Toolset, () => Promise<readonly ToolDefini
   'mcp-servers': async () => (await import('./mcp-servers/index.ts')).mcpServerTools,
   secrets: async () => (await import('./secrets/index.ts')).secretTools,
   web: async () => (await import('./web/index.ts')).webTools,
-  workflows: async () => (await import('./workflows/index.ts')).workflowTools,
+  workflows: async () => [
+    ...(await import('./workflows/index.ts')).workflowTools,
+    ...(await import('./approvals/index.ts')).approvalTools,
+  ],
 }
 
 export const loadToolset = (toolset: Toolset): Promise<readonly ToolDefinition[]> => toolsetLoaders[toolset]()

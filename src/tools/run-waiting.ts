@@ -18,9 +18,16 @@ export const waitingFields = z
     requested_at: fields.time,
     expires_at: fields.time.nullable(),
     answer_with: z.strictObject({
-      tool: z.literal('aegis.workflow.signal'),
-      arguments: z.strictObject({ execution_id: z.string(), response: z.string() }),
-      http: z.string().describe('The same over HTTP; the body is {response}.'),
+      tool: z
+        .enum(['aegis.workflow.signal', 'approval_answer'])
+        .describe('approval_answer for a call that must be approved.'),
+      arguments: z.strictObject({
+        execution_id: z.string().optional(),
+        response: z.string().optional(),
+        id: z.string().optional(),
+        decision: z.string().optional(),
+      }),
+      http: z.string().describe('The same over HTTP; the body is {response}, or may be left out for an approval.'),
     }),
   })
   .nullable()

@@ -129,6 +129,9 @@ const candidate = (part: Json): Json => ({
   usageMetadata: { promptTokenCount: 1, candidatesTokenCount: 1, totalTokenCount: 2 },
 })
 
+/** A name may be in two namespaces. */
+const fullName = ({ name, namespace }: Wanted): string => (namespace === undefined ? name : `${namespace}__${name}`)
+
 function protocolOf(path: string): Protocol | undefined {
   if (path.endsWith('/chat/completions')) return chat
   if (path.endsWith('/messages')) return anthropic
@@ -153,7 +156,7 @@ export async function openModelStage(wanted: Readonly<{ tool: string; args: Json
     const found = tools.find(({ name }) => name.endsWith(wanted.tool))
     if (answers.length > 0) answer = JSON.stringify(answers)
     const isCall = answers.length === 0 && found !== undefined
-    if (isCall) displayed = tools.map(({ name }) => name)
+    if (isCall) displayed = tools.map(fullName)
     const events = isCall ? protocol.call(found, wanted.args) : protocol.end('All done.')
     res.writeHead(200, { 'content-type': 'text/event-stream' })
     for (const event of events) {

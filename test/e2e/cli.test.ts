@@ -157,6 +157,7 @@ describe('JSON', () => {
       doctor: [['doctor', '--data-dir', dataDir]],
       image: [['image', 'list', '--data-dir', dataDir]],
       clients: [['clients', 'list', '--data-dir', dataDir]],
+      approvals: [['approvals', 'list', '--data-dir', dataDir]],
       secrets: [['secrets', 'list', '--data-dir', dataDir]],
       import: [['import', file, '--dry-run']],
       completion: [['completion', 'bash']],

@@ -20,7 +20,7 @@ registerHooks({ load(url, context, next) { appendFileSync(${JSON.stringify(join(
 })
 afterEach(() => rmSync(home, { recursive: true, force: true }))
 
-/** What a call without a running server loads: files of our own source, and packages. */
+/** What a call without a running server loads: files of our own source, modules of Node, and packages. */
 const loadedBy = (tool: string, ...args: readonly string[]): Promise<ReadonlySet<string>> =>
   loadedByCall(tool, ...args, '--data-dir', join(home, 'data'))
 
@@ -32,7 +32,9 @@ async function loadedByCall(...args: readonly string[]): Promise<ReadonlySet<str
   })
   expect(run.stderr).toBe('')
   expect(run.code).toBe(0)
-  const parts = readFileSync(join(home, 'modules'), 'utf8').matchAll(/src\/.+\.ts|node_modules\/[^/]+/g)
+  const parts = readFileSync(join(home, 'modules'), 'utf8').matchAll(
+    /src\/.+\.(?:ts|json)|node_modules\/[^/]+|node:\w+/g,
+  )
   return new Set([...parts].map(([part]) => part))
 }
 
@@ -62,6 +64,18 @@ test('a call of a server elsewhere loads what speaks to it, and nothing of a ser
   expect(parts.filter((part) => /^src\/(domains|stores|tools\/(?!runtime\/)|accounts)/.test(part))).toEqual([])
   expect(parts).not.toContain('src/app/config.ts')
   expect([...(await loadedBy('server_ping'))].filter((part) => REMOTE.test(part))).toEqual([])
+})
+
+test('a call of a server that runs here loads what its socket takes', async () => {
+  const server = await startRealServer()
+  const here = [...(await loadedByCall('task_list', 'project=p', '--data-dir', server.dataDir))]
+  await server.stop()
+  expect(here).toContain('src/app/ownership/connect-owner.ts')
+  // The list of all tools and the functions of crypto each take a fifth of what Node itself takes to start.
+  const costly =
+    /^(node_modules|node:crypto|src\/(domains|stores|accounts|tools\/(?!runtime\/)|tools\/runtime\/prepared-tools\.json))/
+  expect(here.filter((part) => costly.test(part))).toEqual([])
+  expect(here.length).toBeLessThan(70)
 })
 
 test('a start loads what the store has work for', async () => {

@@ -91,9 +91,10 @@ describe.each(dialects)('over %s', (dialect) => {
     // The only place is free while the first run waits.
     const second = await engine.run()
     await engine.until(second.id, (run) => run.waitingFor === 'approval')
-    expect(await engine.call((call) => engine.signal(call, id, { yes: true }))).toBe(true)
+    expect(await engine.call((call) => engine.signal(call, id, { yes: true }, 'another'))).toBe(false)
+    expect(await engine.call((call) => engine.signal(call, id, { yes: true }, 'approval'))).toBe(true)
     expect(await engine.end(id)).toMatchObject({ output: { kind: 'signal', payload: { yes: true } } })
-    expect(await engine.call((call) => engine.signal(call, id, {}))).toBe(false)
+    expect(await engine.call((call) => engine.signal(call, id, {}, 'approval'))).toBe(false)
     expect(passes).toBeLessThanOrEqual(3)
     expect((await engine.find(database.read, LOCAL_TENANT, second.id))?.status).toBe('running')
   })
@@ -298,7 +299,7 @@ describe.each(dialects)('over %s', (dialect) => {
     const seen: number[] = []
     for await (const event of engine.subscribe(LOCAL_TENANT, id, { fromSequence: 1, signal })) {
       seen.push(event.sequence)
-      if (event.type === 'wait_began') await engine.call((call) => engine.signal(call, id, null))
+      if (event.type === 'wait_began') await engine.call((call) => engine.signal(call, id, null, 'w'))
     }
     expect(seen).toEqual([2, 3, 4, 5])
   })
@@ -315,7 +316,7 @@ describe.each(dialects)('over %s', (dialect) => {
     const child = ((await engine.journal(link.id))[1]!.payload as { run_id: string }).run_id
     await engine.until(child, (run) => run.waitingFor !== null)
     expect(await engine.call((call) => engine.remove(call, id))).toBe(false)
-    await engine.call((call) => engine.signal(call, child, null))
+    await engine.call((call) => engine.signal(call, child, null, 'w'))
     await engine.end(id)
     expect(await engine.call((call) => engine.remove(call, id))).toBe(true)
     expect(await engine.find(database.read, LOCAL_TENANT, child)).toBeUndefined()

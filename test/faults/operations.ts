@@ -1,4 +1,5 @@
-import type { Answer, TestApp, TestAppOptions } from '../support/app.ts'
+import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
+import { type Answer, ownerCaller, type TestApp, type TestAppOptions } from '../support/app.ts'
 import { isLongRun } from '../support/long-run.ts'
 import { newSigner } from '../support/seal.ts'
 
@@ -9,8 +10,13 @@ export type SweptCall = Readonly<{ tool: string; args: Answer }>
 export type Operation = Readonly<{
   name: string
   config?: TestAppOptions['config']
-  /** `refused`: the calls are refused by a rule when nothing fails. `read`: they change nothing but the log. */
-  kind: 'write' | 'refused' | 'read'
+  /**
+   * `refused`: the calls are refused by a rule when nothing fails. `asking`: they are refused, and leave a request behind. `read`: they
+   * change nothing but the log.
+   */
+  kind: 'write' | 'refused' | 'asking' | 'read'
+  /** The local owner if absent. */
+  caller?: ToolCaller
   prepare(app: TestApp, turn: number): Promise<readonly SweptCall[]>
   /** Part of every run over every store. */
   isBrief?: boolean
@@ -18,6 +24,9 @@ export type Operation = Readonly<{
 
 const newTask = async (app: TestApp, title: string, rest: Answer = {}): Promise<string> =>
   (await app.ask<{ task_id: string }>('task_create', { title, project: 'ground', ...rest })).task_id
+
+/** A person at the terminal, who is outside every context. */
+const byPerson: ToolCaller = { ...ownerCaller, transport: 'cli' }
 
 /** One prepared ground for all turns. */
 const once = (make: (app: TestApp) => Promise<string>) => {
@@ -139,6 +148,21 @@ const createProxy = async (_: TestApp, turn: number): Promise<SweptCall> => ({
   args: { name: `proxy ${turn}` },
 })
 
+const createVirtualKey = async (_: TestApp, turn: number): Promise<SweptCall> => ({
+  tool: 'virtual_key_create',
+  args: { name: `virtual-${turn}`, models: ['m'] },
+})
+
+const rotateVirtualKey = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  const { id } = await app.ask<{ id: string }>('virtual_key_create', { name: `rotated-${turn}` })
+  return { tool: 'virtual_key_rotate', args: { key: id } }
+}
+
+const revokeVirtualKey = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  const { id } = await app.ask<{ id: string }>('virtual_key_create', { name: `revoked-${turn}` })
+  return { tool: 'virtual_key_revoke', args: { key: id } }
+}
+
 const assignTools = async (app: TestApp, turn: number): Promise<SweptCall> => {
   const { id } = await app.ask<{ id: string }>('create_mcp_gateway', { name: `assigned ${turn}` })
   const assignments = ['task_list', 'task_get'].map((toolId) => ({ mcpGatewayId: id, toolId }))
@@ -169,6 +193,45 @@ const createClient = async (_: TestApp, turn: number): Promise<SweptCall> => ({
 const deleteClient = async (app: TestApp, turn: number): Promise<SweptCall> => {
   await app.ask('oauth_client_create', { name: `before ${turn}`, gateways: ['reports'] })
   return { tool: 'oauth_client_delete', args: { client: `before ${turn}` } }
+}
+
+const createPolicy = async (_: TestApp, turn: number): Promise<SweptCall> => ({
+  tool: 'create_tool_invocation_policy',
+  args: {
+    toolId: 'task_list',
+    conditions: [{ key: 'project', operator: 'equal', value: `swept-${turn}` }],
+    action: 'block_always',
+  },
+})
+const deletePolicy = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  const { tool, args } = await createPolicy(app, turn)
+  const { policy } = await app.ask<{ policy: { id: string } }>(tool, args)
+  return { tool: 'delete_tool_invocation_policy', args: { id: policy.id } }
+}
+
+/** Projects whose names begin so are made only with an approval. */
+const guarded = once(async (app) => {
+  const conditions = [{ key: 'project', operator: 'startsWith', value: 'guarded' }]
+  const args = { toolId: 'project_create', conditions, action: 'require_approval' }
+  return (await app.ask<{ policy: { id: string } }>('create_tool_invocation_policy', args)).policy.id
+})
+const held = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  await guarded(app)
+  return { tool: 'project_create', args: { project: `guarded-${turn}` } }
+}
+const requested = async (app: TestApp, turn: number): Promise<Readonly<{ call: SweptCall; id: string }>> => {
+  const call = await held(app, turn)
+  const { details } = await app.refusal(call.tool, call.args)
+  return { call, id: String(details['approval_id']) }
+}
+const answerApproval = async (app: TestApp, turn: number): Promise<SweptCall> => ({
+  tool: 'approval_answer',
+  args: { id: (await requested(app, turn)).id, decision: 'approve' },
+})
+const useApproval = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  const { call, id } = await requested(app, turn)
+  await app.ask('approval_answer', { id, decision: 'approve' }, byPerson)
+  return call
 }
 
 const refused = async (app: TestApp): Promise<SweptCall> => ({
@@ -210,6 +273,9 @@ export const operations: readonly Operation[] = [
   { name: 'create_limit', kind: 'write', prepare: alone(createLimit) },
   { name: 'create_mcp_gateway', kind: 'write', prepare: alone(createGateway) },
   { name: 'create_llm_proxy', kind: 'write', prepare: alone(createProxy) },
+  { name: 'virtual_key_create', kind: 'write', prepare: alone(createVirtualKey) },
+  { name: 'virtual_key_rotate', kind: 'write', prepare: alone(rotateVirtualKey) },
+  { name: 'virtual_key_revoke', kind: 'write', prepare: alone(revokeVirtualKey) },
   { name: 'bulk_assign_tools_to_mcp_gateways', kind: 'write', prepare: alone(assignTools) },
   { name: 'user_create', kind: 'write', prepare: alone(createUser) },
   { name: 'invitation_accept', kind: 'write', prepare: alone(acceptInvitation) },
@@ -221,6 +287,11 @@ export const operations: readonly Operation[] = [
   },
   { name: 'oauth_client_create', kind: 'write', prepare: alone(createClient) },
   { name: 'oauth_client_delete', kind: 'write', prepare: alone(deleteClient) },
+  { name: 'create_tool_invocation_policy', kind: 'write', prepare: alone(createPolicy) },
+  { name: 'delete_tool_invocation_policy', kind: 'write', prepare: alone(deletePolicy) },
+  { name: 'a call that asks for an approval', kind: 'asking', prepare: alone(held) },
+  { name: 'approval_answer', kind: 'write', caller: byPerson, prepare: alone(answerApproval) },
+  { name: 'a call that was approved', kind: 'write', prepare: alone(useApproval) },
   { name: 'a refused call', kind: 'refused', prepare: alone(refused), isBrief: true },
   { name: 'a batch of reads', kind: 'read', prepare: together(read, read, read, read, read), isBrief: true },
   { name: 'a batch of strict reads', kind: 'read', config: strict, prepare: together(read, read, read) },

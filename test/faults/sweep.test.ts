@@ -59,10 +59,11 @@ type Turn = Readonly<{
 
 const failureOf = (answer: ToolAnswer): ToolFailure | undefined =>
   answer.isError ? (JSON.parse(answer.json) as { error: ToolFailure }).error : undefined
+const isRefused = ({ kind }: Operation): boolean => kind === 'refused' || kind === 'asking'
 const isUnknown = (answer: ToolAnswer): boolean => failureOf(answer)?.details['outcome'] === 'unknown'
 
-async function makeCalls(app: TestApp, calls: readonly SweptCall[]): Promise<ToolAnswer[]> {
-  const answers = await Promise.all(calls.map(({ tool, args }) => app.call(tool, args)))
+async function makeCalls(app: TestApp, calls: readonly SweptCall[], { caller }: Operation): Promise<ToolAnswer[]> {
+  const answers = await Promise.all(calls.map(({ tool, args }) => app.call(tool, args, caller)))
   await (await app.app.ready).database!.flush()
   return answers
 }
@@ -76,7 +77,7 @@ function faultsOf(turn: Turn): string[] {
     faults.push('the log changed')
   for (const [index, answer] of answers.entries()) {
     const code = failureOf(answer)?.code
-    const isExpected = code === undefined || code === 'ERR_STORE_UNAVAILABLE' || turn.operation.kind === 'refused'
+    const isExpected = code === undefined || code === 'ERR_STORE_UNAVAILABLE' || isRefused(turn.operation)
     if (!isExpected || code === 'ERR_INTERNAL') faults.push(`call ${index} was answered ${answer.json}`)
     if (isUnknown(answer) && !(turn.point === 'store.commit.after' && turn.kind === 'lasting')) {
       faults.push(`call ${index} need not have an unknown outcome`)
@@ -97,7 +98,12 @@ function effectFaults({ operation, kind, before, after, answers }: Turn, added: 
   if (unrecorded.length > 0 && !mayBeLost) faults.push(`${unrecorded.length} calls were done and are not recorded so`)
   if (done.length > answers.filter(isUnknown).length) faults.push('a call that failed is recorded as done')
   const changed = JSON.stringify(before.tables) !== JSON.stringify(after.tables)
-  if (changed && operation.kind !== 'write') faults.push('a call without effect changed a table')
+  if (operation.kind === 'asking') {
+    const wasAsked = added.some(({ effects = [] }) => effects.some((effect) => effect.kind === 'approval_requested'))
+    const isTold = answers.some((answer) => failureOf(answer)?.code === 'ERR_APPROVAL_REQUIRED')
+    if (changed !== wasAsked) faults.push('a request is there without its record, or a record without its request')
+    if (isTold && !wasAsked) faults.push('a request was told that is not there')
+  } else if (changed && operation.kind !== 'write') faults.push('a call without effect changed a table')
   const wasDone = answered.length + done.length > 0
   if (operation.kind === 'write' && changed !== wasDone) {
     faults.push(changed ? 'a failed call left something' : 'a call that was done left nothing')
@@ -117,11 +123,11 @@ async function sweep(app: TestApp, operation: Operation, kind: Kind): Promise<Fa
     const calls = await operation.prepare(app, count + (kind === 'lasting' ? TURNS_MAX : 0))
     const before = await settled(app)
     const hit = failAt(count, kind)
-    const answers = await makeCalls(app, calls)
+    const answers = await makeCalls(app, calls, operation)
     installFaultPlan(undefined)
     const { point } = hit
     if (point === undefined) {
-      for (const answer of answers) expect(answer.isError).toBe(operation.kind === 'refused')
+      for (const answer of answers) expect(answer.isError).toBe(isRefused(operation))
       return points
     }
     points.push(point)

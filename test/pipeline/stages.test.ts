@@ -106,6 +106,8 @@ const invocationOf = (name: string, args: unknown = {}, principal: Principal = m
   warnings: [],
   decisions: [],
   taints: [],
+  approval: undefined,
+  asks: undefined,
   entered: new Set(),
   blocked: undefined,
   release: undefined,

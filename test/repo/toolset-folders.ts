@@ -9,6 +9,7 @@ const otherFolders: Readonly<Partial<Record<Toolset, readonly string[]>>> = {
   fs: ['files'],
   identity: ['identity', 'seal'],
   ledger: ['tasks', 'trail', 'skills'],
+  workflows: ['workflows', 'approvals'],
 }
 
 export const foldersOf = (toolset: Toolset): readonly string[] => otherFolders[toolset] ?? [toolset]

@@ -28,6 +28,7 @@ const keyOf = (tenant: TenantId, more: Partial<ApiKey> = {}): ApiKey => {
     expiresAtMs: null,
     lastUsedAtMs: null,
     revokedAtMs: null,
+    userId: null,
     ...more,
   }
 }
@@ -62,6 +63,13 @@ export function apiKeyStoreSuite(name: string, open: () => Promise<Database>): v
       const live = keyOf(ACME, { name: 'ann', expiresAtMs: NOW + 1 })
       await insert(live)
       expect(await store.findLiveKeyByName(database.read, ACME, 'ann', NOW)).toEqual(live)
+    })
+
+    it('lists the keys of a user that are not revoked, oldest first', async () => {
+      const [first, second] = [keyOf(ACME, { userId: 'ann' }), keyOf(ACME, { userId: 'ann', expiresAtMs: NOW })]
+      const others = [keyOf(ACME, { userId: 'ann', revokedAtMs: NOW }), keyOf(ACME, { userId: 'bob' })]
+      for (const key of [second, first, ...others, keyOf(OTHER, { userId: 'ann' }), keyOf(ACME)]) await insert(key)
+      expect(await store.listKeysOfUser(database.read, ACME, 'ann')).toEqual([first, second])
     })
 
     it('revokes once and moves the last use only forward', async () => {

@@ -74,6 +74,7 @@ export async function openLoop(app: TestApp, request: LoopRequest): Promise<Loop
         })),
     },
     invoker,
+    approvals: { request: async (_tx, _tenant, request) => request },
     models: modelsOf(request.model),
     http: {
       async send({ url, body, headers }) {

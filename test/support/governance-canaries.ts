@@ -15,7 +15,29 @@ export const governanceWords = [
   'session',
   'reason',
   'cause',
+  'argument',
+  'prompt',
+  'label',
+  'virtual',
 ]
+
+const approvalOf = (tenant: string) => ({
+  ...{
+    tenant,
+    id: 'canary-approval',
+    tool_id: 'web.fetch',
+    tool: 'web.fetch',
+    is_masked: 0,
+    reason: 'secret-reason',
+  },
+  ...{
+    arguments: '{"url":"secret-argument"}',
+    arguments_digest: 'd',
+    requester: 'key:canary',
+    requested_by: 'canary',
+  },
+  ...{ context: 'session:canary-context', call_id: 'c', status: 'pending', created_at: 1, expires_at: 2 ** 52 },
+})
 
 /** An MCP server of a tenant with all that belongs to one, and a secret. Answers the ids of what others may name. */
 export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: string): Promise<readonly string[]> {
@@ -52,6 +74,7 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
     { name: 'canary-proxy', description: 'secret-proxy', scope: 'personal' },
     a,
   )
+  const virtualKey = await app.ask<{ id: string }>('virtual_key_create', { name: 'secret-virtual', scope: 'org' }, a)
   const client = await app.ask<{ id: string }>(
     'oauth_client_create',
     { name: 'secret-client', gateways: ['canary-gateway'] },
@@ -69,6 +92,23 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
     insert('mcp_sessions', { tenant, id_hash: 'canary', identity: 'canary', initialize, used_at: 1 })
     const cause = JSON.stringify({ kind: 'tool_result', tool: 'secret-cause', callId: 'c' })
     insert('context_trust', { tenant, context: 'session:canary-context', cause, since: 1 })
+    insert('approvals', approvalOf(tenant))
+    const labels = JSON.stringify({ labels: { session: 'secret-label' }, decisions: [], teams: [] })
+    insert('interactions', {
+      ...{
+        tenant,
+        id: 'ixzcanary',
+        started_at: 1,
+        owner: 'key:secret-agent',
+        source: 'proxy',
+        session: 'secret-label',
+      },
+      ...{ provider: 'p', model: 'secret-model', outcome: 'ok', proxy_id: proxy.id, facts: labels },
+    })
+    insert('interaction_bodies', {
+      ...{ tenant, id: 'ixzcanary', request: 'secret-prompt', answer: 'secret-prompt', is_whole: 1, is_redacted: 0 },
+    })
+    insert('token_usage', { tenant, profile_id: proxy.id, input_tokens: 1, output_tokens: 1 })
     const made = { created_at: 1, updated_at: 1 }
     const author = 'key:secret-agent'
     insert('secrets', {
@@ -109,10 +149,13 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
     limit.id,
     policy.id,
     'session:canary-context',
+    'canary-approval',
     item.id,
     gateway.id,
     proxy.id,
+    'ixzcanary',
     'canary-proxy',
+    virtualKey.id,
     client.id,
     reference,
     'canary-server',

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect } from 'vitest'
+import { firstIdAt } from '../../src/domains/interactions/rules.ts'
 import { startMcpUpstream } from './mcp-upstream.ts'
 import { newDataDir } from './real-server.ts'
 import { startScriptedModel } from './scripted-model.ts'
@@ -42,13 +43,14 @@ const answerAll = ({ waiting }: Provider): void => {
 async function withProvider(
   setting: Setting,
   work: (server: ServerHere & { dataDir: string }, provider: Provider) => Promise<void>,
+  more: object = {},
 ): Promise<void> {
   const provider = await startProvider()
   const dataDir = newDataDir()
   mkdirSync(dataDir, { recursive: true })
   const models = [{ alias: 'default', model: 'm', input_cost_per_million: 0, output_cost_per_million: 10 }]
   const providers = [{ name: 'peer', type: 'openai-compatible', endpoint: provider.url, models }]
-  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers } }))
+  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers }, ...more }))
   const server = await startServerHere({ dataDir, env: setting })
   try {
     await work({ ...server, dataDir }, provider)
@@ -78,6 +80,31 @@ const budget = (server: Pick<ServerHere, 'url'>, limit_value: number, more: obje
     ...more,
   })
 const isWaiting = ({ waiting }: Provider, count: number) => expect.poll(() => waiting.length).toBe(count)
+
+const A_KEY = `sk-${'k9'.repeat(12)}`
+
+/** A server that starts removes what is two days old where one day is asked for: the bodies, or all of it. */
+async function isPruned(setting: string, left: number): Promise<void> {
+  const dataDir = newDataDir()
+  mkdirSync(dataDir, { recursive: true })
+  await (await startServerHere({ dataDir })).stop()
+  const count = (table: string): number => {
+    const file = new DatabaseSync(join(dataDir, 'castellan.db'))
+    const [row] = file.prepare(`SELECT count(*) AS count FROM ${table}`).all()
+    file.close()
+    return Number(row!['count'])
+  }
+  const file = new DatabaseSync(join(dataDir, 'castellan.db'))
+  const id = firstIdAt(Date.now() - 2 * 86_400_000)
+  file.exec(`INSERT INTO interactions (tenant, id, started_at, owner, source, provider, outcome, facts)
+    VALUES ('local', '${id}', 1, 'owner', 'proxy', 'p', 'ok', '{}')`)
+  file.exec(`INSERT INTO interaction_bodies (tenant, id, is_whole, is_redacted) VALUES ('local', '${id}', 1, 1)`)
+  file.close()
+  const server = await startServerHere({ dataDir, env: { [setting]: '1' } })
+  await expect.poll(() => count('interaction_bodies')).toBe(0)
+  await expect.poll(() => count('interactions')).toBe(left)
+  await server.stop()
+}
 
 /** Settings of limits, policies and the model proxy, each given to the real program. */
 export const governanceEffects: Readonly<Record<string, () => Promise<void>>> = {
@@ -147,6 +174,28 @@ export const governanceEffects: Readonly<Record<string, () => Promise<void>>> = 
       })
     }
   },
+  async 'interactions.bodies'() {
+    for (const [bodies, expected] of [
+      ['none', null],
+      ['redacted', { redacted: true, request: expect.stringContaining('Say ***') }],
+      ['full', { redacted: false, request: expect.stringContaining(A_KEY) }],
+    ] as const) {
+      await withProvider({ CASTELLAN_INTERACTIONS_BODIES: bodies }, async (server, provider) => {
+        const reply = chat(server, { messages: [{ role: 'user', content: `Say ${A_KEY}` }] })
+        await isWaiting(provider, 1)
+        answerAll(provider)
+        await (await reply).text()
+        const { interactions } = await tool(server, 'interaction_list', {})
+        const [{ id }] = interactions as [{ id: string }]
+        const { interaction } = await tool(server, 'interaction_get', { id })
+        const found = (interaction as Answer)['bodies']
+        if (expected === null) expect(found).toBeNull()
+        else expect(found).toMatchObject(expected)
+      })
+    }
+  },
+  'interactions.retention_days': () => isPruned('CASTELLAN_INTERACTIONS_RETENTION_DAYS', 0),
+  'interactions.body_retention_days': () => isPruned('CASTELLAN_INTERACTIONS_BODY_RETENTION_DAYS', 1),
   async 'sanitiser.rounds'() {
     await using model = await startScriptedModel(({ messages }) => {
       const system = String(messages[0]?.content)
@@ -182,6 +231,15 @@ export const governanceEffects: Readonly<Record<string, () => Promise<void>>> = 
       answerAll(provider)
       expect((await reply).status).toBe(200)
     })
+  },
+  async 'model_proxy.rules'() {
+    const asked = async (server: ServerHere, provider: Provider): Promise<void> => {
+      const reply = chat(server, { model: 'other' })
+      await isWaiting(provider, 1)
+      answerAll(provider)
+      expect((await reply).headers.get('x-castellan-model')).toBe('peer:m')
+    }
+    await withProvider({}, asked, { model_proxy: { rules: [{ name: 'all', use: 'peer:m' }] } })
   },
   async 'model_proxy.answer_timeout_secs'() {
     await withProvider({ CASTELLAN_MODEL_PROXY_ANSWER_TIMEOUT_SECS: '1' }, async (server) => {

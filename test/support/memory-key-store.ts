@@ -22,6 +22,8 @@ export function createMemoryKeyStore() {
         .filter((row) => row.tenant === tenant)
         .reverse()
         .slice(0, limit),
+    listKeysOfUser: async (_, tenant, userId) =>
+      rows.filter((row) => row.tenant === tenant && row.userId === userId && row.revokedAtMs === null),
     async revokeKey(_, tenant, id, atMs) {
       const isLive = (row: ApiKey) => row.tenant === tenant && row.id === id && row.revokedAtMs === null
       const did = rows.some(isLive)

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
 import { AppError } from '../../contract/app-error.ts'
-import { preparedTools } from '../../tools/runtime/prepared-tools.ts'
 import type { CommandContext } from './context.ts'
+import { preparedTool } from './prepared-tool.ts'
 
 type Arguments = Record<string, unknown>
 type FieldSchema = Readonly<{ type?: unknown; items?: Readonly<{ type?: unknown }> }>
@@ -47,7 +47,7 @@ export async function readArguments(
 
 /** The fields of a tool of this program; undefined for one that it does not know, such as that of an MCP server. */
 export const knownFields = (tool: string): FieldSchemas | undefined => {
-  const listed = preparedTools().find(tool)?.listed
+  const listed = preparedTool(tool)?.listed
   return listed && fieldsIn(listed.inputSchema)
 }
 

@@ -4,10 +4,10 @@ import type { McpClient } from '../../cli/mcp-client.ts'
 import { printError, signalExitCode } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { pause } from '../../kernel/pause.ts'
-import { preparedTools } from '../../tools/runtime/prepared-tools.ts'
 import { type FieldSchemas, fieldsIn, knownFields, readArguments } from './call-arguments.ts'
 import { type ClientState, withClient } from './client.ts'
 import { type Command, type CommandContext, printJson } from './context.ts'
+import { preparedTool } from './prepared-tool.ts'
 
 const spec = {
   name: 'call',
@@ -42,6 +42,7 @@ async function help({ parsed, terminal }: Parameters<NonNullable<Command['help']
   const name = parsed.positionals[0]
   if (name === undefined) return undefined
   const { toolHelp } = await import('./tools.ts')
+  const { preparedTools } = await import('../../tools/runtime/prepared-tools.ts')
   return `${toolHelp({ terminal }, preparedTools(), name)}\nHow to pass arguments, and the flags: castellan call --help\n`
 }
 
@@ -69,13 +70,13 @@ async function callTool(context: CommandContext, asked: Promise<never>, signal: 
   const name = requirePositional(context.parsed, 0, 'NAME', spec)
   const known = knownFields(name)
   const isWaiting = context.parsed.isSet('wait')
-  if (isWaiting && (await beginsOf(name)) === undefined) throw beginsNothing(name)
+  if (isWaiting && beginsOf(name) === undefined) throw beginsNothing(name)
   const read = (fieldsOf: () => Promise<FieldSchemas>) => Promise.race([readArguments(context, fieldsOf), asked])
   const early = known && (await read(async () => known))
   const answer = await withClient(context, async (client, state) => {
     const args = early ?? (await read(() => listedFields(client, name)))
     const first = await client.callTool(name, args, signal)
-    const started = await runStartedBy(name, first.answer)
+    const started = runStartedBy(name, first.answer)
     if (started === undefined || !isWaiting) {
       tell(context, first.warnings)
       // The process that owns the state runs what is in it, and this process ends now.
@@ -106,14 +107,14 @@ function printAnswer(context: CommandContext, answer: Record<string, unknown>): 
 
 type StartedRun = Readonly<{ id: string; waitTool: string }>
 
-/** Only an answer that names something sends for the definitions. */
-async function runStartedBy(tool: string, answer: Record<string, unknown>): Promise<StartedRun | undefined> {
+/** Only for an answer that names something the definition is looked up. */
+function runStartedBy(tool: string, answer: Record<string, unknown>): StartedRun | undefined {
   if (answer['execution_id'] === undefined && answer['pipeline_execution_id'] === undefined) return undefined
-  const begins = await beginsOf(tool)
+  const begins = beginsOf(tool)
   return begins && { id: String(answer[begins.field]), waitTool: begins.waitTool }
 }
 
-const beginsOf = async (tool: string) => preparedTools().find(tool)?.definition.begins
+const beginsOf = (tool: string) => preparedTool(tool)?.definition.begins
 
 /** One call waits for less than a minute; what a run does meanwhile is shown as progress. */
 async function waitFor(

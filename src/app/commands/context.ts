@@ -4,7 +4,6 @@ import type { CommandSpec, ParsedCommand } from '../../cli/command.ts'
 import { harmlessJson, type Terminal } from '../../cli/terminal.ts'
 import { systemClock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
-import { systemRandom } from '../../kernel/random.ts'
 import { isZaruMode } from '../../tools/runtime/zaru-modes.ts'
 import type { LoadedConfig } from '../config.ts'
 import type { Environment } from '../config-paths.ts'
@@ -97,6 +96,7 @@ export async function openCommandState(context: CommandContext, leastLogLevel?: 
   for (const warning of loaded.warnings) logger.warn(warning)
   const failed = Promise.withResolvers<never>()
   failed.promise.catch(() => {})
+  const { systemRandom } = await import('../../kernel/random.ts')
   const { openState } = await import('../state.ts')
   const state = await openState({
     config: loaded.config,

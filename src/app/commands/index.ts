@@ -17,6 +17,10 @@ export const commands: Readonly<Record<string, Readonly<{ summary: string; load(
       summary: 'Manage OAuth clients of programs that act for themselves.',
       load: () => import('./clients.ts'),
     },
+    approvals: {
+      summary: 'See what waits for your approval, and answer it.',
+      load: () => import('./approvals.ts'),
+    },
     secrets: {
       summary: 'List the secrets, or rotate the key that encrypts them.',
       load: () => import('./secrets.ts'),

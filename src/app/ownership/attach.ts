@@ -9,16 +9,10 @@ import type { FlowLines } from '../../mcp/line-transport.ts'
 import { type Connected, connectToOwner, ownerLines } from './connect-owner.ts'
 import type { Hello } from './hello.ts'
 import { createLinePair } from './line-pair.ts'
-import {
-  newSocketPath,
-  prepareDataDir,
-  readOwnerRecord,
-  removeOwnerRecord,
-  removeStaleSocket,
-  writeOwnerRecord,
-} from './owner-files.ts'
+import { readOwnerRecord, removeOwnerRecord, removeStaleSocket, writeOwnerRecord } from './owner-files.ts'
 import { type OwnerLock, tryOwnerLock } from './owner-lock.ts'
 import { listenAsOwner, type Owner, type OwnerServer } from './owner-server.ts'
+import { newSocketPath, prepareDataDir } from './private-directory.ts'
 
 export type AttachOptions = Readonly<{
   dataDir: string

@@ -14,6 +14,7 @@ import type { ToolViews } from '../../tools/runtime/tool-views.ts'
 import type { AppDeps } from '../build-app.ts'
 import { activityOf } from './agent-activity.ts'
 import { openAgents } from './open-agents.ts'
+import { openApprovals } from './open-approvals.ts'
 import { openEngine, openExecutions } from './open-executions.ts'
 import { openIntents } from './open-intents.ts'
 import type { OwnerWatch } from './open-owner-watch.ts'
@@ -26,7 +27,7 @@ import { openWorkflows } from './open-workflows.ts'
 import type { WorkspaceWing } from './workspace-wing.ts'
 
 export type AgentWing = Readonly<{
-  services: Pick<Services, 'agents' | 'executions' | 'workflows' | 'authoring' | 'intents' | 'platform'>
+  services: Pick<Services, 'agents' | 'approvals' | 'executions' | 'workflows' | 'authoring' | 'intents' | 'platform'>
   runs: RunFeed
   close(): Promise<void>
 }>
@@ -45,15 +46,16 @@ export type AgentWingParts = Readonly<{
   toolSearch: ToolSearches
   noteToolChange: AssignmentDeps['noteChange']
   people: Pick<OpenedPeople, 'providers'>
-  guardrails: Pick<Guardrails, 'trust'>
+  guardrails: Pick<Guardrails, 'trust' | 'approvals'>
 }>
 
 /** Agents and workflows, and the engine that runs them. Runs go on from where they were, and schedules come due. */
 export function openAgentWing(deps: AppDeps, parts: AgentWingParts): AgentWing {
   const { database, ownerWatch, models, policies, catalog, views, invoker } = parts
+  const { approvals, trust } = parts.guardrails
   const { opened, imageFolder } = parts.workspaceWing
   const { backendDeps } = opened
-  const engine = openEngine(deps, { database, workspaces: opened, ownerWatch, ...parts.guardrails })
+  const engine = openEngine(deps, { database, workspaces: opened, ownerWatch, trust })
   const schedules = openSchedules(deps, { database, engine, backendDeps, tools: invoker })
   const agents = openAgents(deps, {
     embedder: parts.embedder,
@@ -74,13 +76,7 @@ export function openAgentWing(deps: AppDeps, parts: AgentWingParts): AgentWing {
   const { registry } = agents
   const imageOf = agents.runtimes.resolve
   const executions = openExecutions(deps, {
-    engine,
-    database,
-    agents: registry,
-    models,
-    imageOf,
-    invoker,
-    policies,
+    ...{ engine, database, agents: registry, models, imageOf, invoker, approvals, policies },
     workspaces: opened.service,
     snapshots: opened.service,
   })
@@ -90,6 +86,7 @@ export function openAgentWing(deps: AppDeps, parts: AgentWingParts): AgentWing {
     agents: registry,
     search: agents.search,
     invoker,
+    approvals,
     images: backendDeps.backend.images,
     schedules: schedules.registries.workflow,
   })
@@ -113,6 +110,7 @@ export function openAgentWing(deps: AppDeps, parts: AgentWingParts): AgentWing {
       agents: registry,
       executions: executions.service,
       workflows,
+      approvals: openApprovals(deps, { trust, engine, workflows }),
       authoring,
       intents,
       platform: agents.platform,

@@ -36,6 +36,7 @@ export function chooseStages(
       policies: policies.evaluator,
       toolPolicies: store?.guardrails.engine,
       trust: store?.guardrails.trust,
+      approvals: store?.guardrails.approvals,
       sanitiser: store?.guardrails.sanitiser,
     }),
     disk: store?.disk,

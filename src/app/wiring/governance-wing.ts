@@ -4,10 +4,12 @@ import type { UpstreamTools } from '../../contract/upstream-tools.ts'
 import type { AssignmentDeps } from '../../domains/gateways/assignments.ts'
 import { createGatewayDirectory, type DirectoryDeps } from '../../domains/gateways/directory.ts'
 import { createGatewayService } from '../../domains/gateways/service.ts'
+import type { InteractionRecorder } from '../../domains/interactions/recorder.ts'
 import type { Authorizations } from '../../domains/mcp-servers/authorizations.ts'
 import { createMcpContentService } from '../../domains/mcp-servers/upstream-content.ts'
 import { createModelProxyDirectory, type ModelProxyDirectory } from '../../domains/model-proxies/directory.ts'
 import { createModelProxyService } from '../../domains/model-proxies/service.ts'
+import type { VirtualKeyService } from '../../domains/model-proxies/virtual-keys.ts'
 import { createProviderTokens, type ProviderTokens } from '../../domains/people/provider-tokens.ts'
 import { createProfileService } from '../../domains/profiles/service.ts'
 import type { SecretLinks } from '../../domains/secrets/links.ts'
@@ -17,25 +19,41 @@ import { sqlProfileStore } from '../../stores/sql/profile-store.ts'
 import type { Services } from '../../tools/runtime/services.ts'
 import type { ToolViews } from '../../tools/runtime/tool-views.ts'
 import type { AppDeps } from '../build-app.ts'
+import { openInteractionService } from './open-interactions.ts'
 import { type LimitParts, openLimits } from './open-limits.ts'
 import { type McpServerParts, type OpenedMcpServers, openMcpServers } from './open-mcp-servers.ts'
 import type { OpenedPeople } from './open-people.ts'
 import { openPolicyServices, type PolicyServices } from './open-policy-services.ts'
 import { openSecrets, type SecretParts } from './open-secrets.ts'
 import type { Guardrails } from './open-tool-policies.ts'
+import { openVirtualKeys, type VirtualKeyParts } from './open-virtual-keys.ts'
 import { tokenSourcesOf } from './provider-sign-in.ts'
+
+/** What requests to models are admitted by. */
+export type ModelAccess = Readonly<{
+  directory: Pick<ModelProxyDirectory, 'find'>
+  virtualKeys: Pick<VirtualKeyService, 'authenticate'>
+}>
 
 export type GovernanceWing = Readonly<{
   services: Pick<
     Services,
-    'secrets' | 'secretLinks' | 'mcpServers' | 'gateways' | 'mcpContent' | 'modelProxies' | 'limits'
+    | 'secrets'
+    | 'secretLinks'
+    | 'mcpServers'
+    | 'gateways'
+    | 'mcpContent'
+    | 'modelProxies'
+    | 'virtualKeys'
+    | 'limits'
+    | 'interactions'
   > &
     PolicyServices
   links: SecretLinks
   authorizations: Pick<Authorizations, 'open'>
   upstreamTools: UpstreamTools
   directory: GatewayDirectory
-  modelProxies: Pick<ModelProxyDirectory, 'find'>
+  modelAccess: ModelAccess
   upstreamContent: UpstreamContent
   noteToolChange: AssignmentDeps['noteChange']
   providerTokens: ProviderTokens
@@ -45,12 +63,14 @@ export type GovernanceWing = Readonly<{
 export type GovernanceWingParts = Omit<SecretParts, 'authorizations'> &
   Omit<McpServerParts, 'sharing' | 'subjects'> &
   Pick<LimitParts, 'accounting'> &
+  VirtualKeyParts &
   Readonly<{
     people: Pick<OpenedPeople, 'accounts' | 'providers'>
     views: Pick<ToolViews, 'connect' | 'own'>
     manifestTools: DirectoryDeps['manifestTools']
     subAgents: DirectoryDeps['subAgents']
     guardrails: Guardrails
+    recorder: Pick<InteractionRecorder, 'settled'>
   }>
 
 /** Who may use what of others: secrets, and the servers, gateways and people that need them. */
@@ -80,6 +100,7 @@ export async function openGovernanceWing(deps: AppDeps, parts: GovernanceWingPar
   })
   parts.views.connect(opened.tools, directory)
   const modelProxies = createModelProxyDirectory({ read: parts.database.read, sharing, clock: deps.clock })
+  const virtualKeys = openVirtualKeys(deps, { ...parts, sharing })
   const content = opened.contentOf(directory)
   return {
     upstreamContent: content,
@@ -89,7 +110,9 @@ export async function openGovernanceWing(deps: AppDeps, parts: GovernanceWingPar
       secretLinks: secrets.links,
       mcpServers: opened.service,
       gateways,
-      limits: openLimits(deps, { ...parts, sharing }),
+      virtualKeys: virtualKeys.service,
+      limits: openLimits(deps, { ...parts, sharing, virtualKeys: virtualKeys.service }),
+      interactions: openInteractionService(parts.recorder, sharing),
       modelProxies: createModelProxyService({ profiles: sqlProfileStore, sharing, noteChange: modelProxies.forget }),
       ...openPolicyServices(deps, { ...parts, assignments }),
     },
@@ -97,10 +120,11 @@ export async function openGovernanceWing(deps: AppDeps, parts: GovernanceWingPar
     authorizations: opened.authorizations,
     upstreamTools: opened.tools,
     directory,
-    modelProxies,
+    modelAccess: { directory: modelProxies, virtualKeys: virtualKeys.service },
     noteToolChange: noteChange,
     providerTokens,
     async close() {
+      virtualKeys.close()
       await opened.close()
       await secrets.close()
     },

@@ -1,4 +1,5 @@
 import type { CallEntry, CallOutcome } from '../../audit/call-entry.ts'
+import { limits } from '../../contract/limits.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { FinishedRequest } from '../../model-proxy/ports.ts'
@@ -34,6 +35,7 @@ const outcomes: Readonly<Record<FinishedRequest['status'], CallOutcome>> = {
   ok: 'ok',
   failed: 'failed',
   cut_off: 'cancelled',
+  refused: 'refused',
 }
 /** What is larger is recorded without a digest, which would hold up the others. */
 const DIGESTED_BYTES_MAX = 1024 * 1024
@@ -50,7 +52,7 @@ function entryOf(request: FinishedRequest, callId: string): CallEntry {
     inputDigest: isDigested ? `sha256:${sha256Hex(requestBody ?? '')}` : 'unread',
     outcome: outcomes[request.status],
     durationMs: request.durationMs,
-    decisions: request.decisions.slice(0, DECISIONS_MAX),
+    decisions: request.decisions.slice(0, limits.interactionDecisionsMax),
     effects: [],
     content: {
       input: {
@@ -58,9 +60,10 @@ function entryOf(request: FinishedRequest, callId: string): CallEntry {
         operation: request.operation,
         proxy: proxy?.id ?? null,
         model: bounded(request.requestedModel),
+        ...(request.rule !== null && { rule: request.rule }),
         stream: request.isStream,
         authenticated_by: caller.method,
-        session: request.sessionLabel,
+        session: request.labels.session ?? null,
         bytes: requestBody?.length ?? 0,
       },
       output: {
@@ -85,7 +88,5 @@ function entryOf(request: FinishedRequest, callId: string): CallEntry {
   }
 }
 
-/** A history of many results has one each, and the first tell why. */
-const DECISIONS_MAX = 100
-const MODEL_CHARS_MAX = 256
-const bounded = (name: string | null): string | null => name?.slice(0, MODEL_CHARS_MAX).toWellFormed() ?? null
+const bounded = (name: string | null): string | null =>
+  name?.slice(0, limits.interactionModelCharsMax).toWellFormed() ?? null

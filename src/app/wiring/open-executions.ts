@@ -1,4 +1,5 @@
 import { AppError } from '../../contract/app-error.ts'
+import type { Approvals } from '../../contract/approvals.ts'
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
 import type { ToolInvoker } from '../../contract/tool-invoker.ts'
@@ -73,6 +74,7 @@ export function openExecutions(
     agents: AgentDirectory
     models: Models
     invoker: ToolInvoker
+    approvals: Approvals
     policies: OpenedPolicies
     workspaces: WorkspaceAccess
     imageOf: ExecutionDeps['imageOf']
@@ -88,6 +90,7 @@ export function openExecutions(
       ...reach,
       engine,
       agents,
+      approvals: parts.approvals,
       values: valuesOf(config),
       contexts: policies.contexts,
       imageOf: parts.imageOf,

@@ -3,6 +3,7 @@ import { OWN_SERVER } from '../../contract/usage-limits.ts'
 import { createLimitService, type LimitedThings, type LimitService } from '../../domains/limits/service.ts'
 import type { UsageAccounting } from '../../domains/limits/usage-limits.ts'
 import type { CatalogItem } from '../../domains/mcp-servers/ports.ts'
+import type { VirtualKeyService } from '../../domains/model-proxies/virtual-keys.ts'
 import { nearestFirst } from '../../domains/profiles/rules.ts'
 import type { ProfileService } from '../../domains/profiles/service.ts'
 import { nameKey } from '../../kernel/name-key.ts'
@@ -16,15 +17,16 @@ export type LimitParts = Readonly<{
   accounting: UsageAccounting
   sharing: ProfileService
   views: Pick<ToolViews, 'own'>
+  virtualKeys: Pick<VirtualKeyService, 'idOf'>
 }>
 
 /** The limits themselves, for those who set them. */
-export const openLimits = ({ random }: AppDeps, { accounting, sharing, views }: LimitParts): LimitService =>
-  createLimitService({ store: sqlLimitStore, accounting, random, things: limitedThings(sharing, views) })
+export const openLimits = ({ random }: AppDeps, { accounting, ...parts }: LimitParts): LimitService =>
+  createLimitService({ store: sqlLimitStore, accounting, random, things: limitedThings(parts) })
 
 const limitedKinds = ['agent', 'mcp_gateway', 'llm_proxy', 'profile'] as const
 
-function limitedThings(sharing: ProfileService, views: Pick<ToolViews, 'own'>): LimitedThings {
+function limitedThings({ sharing, views, virtualKeys }: Omit<LimitParts, 'accounting'>): LimitedThings {
   return {
     async entity(read, principal, type, reference) {
       const { tenant } = principal
@@ -46,8 +48,7 @@ function limitedThings(sharing: ProfileService, views: Pick<ToolViews, 'own'>): 
           }
           return undefined
         case 'virtual_key':
-          // There are none as yet.
-          return undefined
+          return await virtualKeys.idOf(read, principal, reference)
       }
     },
     async server(read, principal, name) {

@@ -1,20 +1,20 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Principal } from '../../contract/principal.ts'
+import type { VirtualKeyHolder } from '../../domains/model-proxies/virtual-keys.ts'
 import type { ModelAddresses } from '../../http/create-http-transport.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
-import { isProxyAddress, MODEL_ROUTER } from '../../model-proxy/find-route.ts'
-import type { AuthMethod, Caller, Upstream } from '../../model-proxy/ports.ts'
-import { anthropic } from '../../model-proxy/protocols/anthropic.ts'
-import { gemini } from '../../model-proxy/protocols/gemini.ts'
-import { openai } from '../../model-proxy/protocols/openai.ts'
-import type { Protocol } from '../../model-proxy/protocols/protocol.ts'
-import { compatibleUrl, type ProviderSettings, type ProviderType } from '../../models/ports.ts'
+import { isProxyAddress } from '../../model-proxy/find-route.ts'
+import type { AuthMethod, Caller, FinishedRequest } from '../../model-proxy/ports.ts'
+import { minuteOfDayIn } from '../../model-proxy/rules/model-rules.ts'
 import { sqlLogStore } from '../../stores/sql/log-store.ts'
 import { createReadRecords } from '../../tools/runtime/read-records.ts'
 import type { App } from '../build-app.ts'
 import type { Config } from '../config.ts'
+import { interactionOfRequest } from './interaction-of-request.ts'
 import { createModelRequestRecords } from './model-request-records.ts'
+import { modelRulesOf } from './model-rules-of.ts'
+import { reservedProviderNames, upstreamsOf } from './model-upstreams.ts'
 import { providersOf } from './open-models.ts'
 import { openToolJudge } from './open-tool-judge.ts'
 
@@ -28,8 +28,10 @@ export function openModelProxy({
   logger,
 }: Parts): ModelAddresses & Readonly<{ close(): Promise<void> }> {
   const upstreams = upstreamsOf(providersOf(config))
+  // A wrong rule is told at the start.
+  const rules = modelRulesOf(config)
   for (const { name } of config.models.providers) {
-    if (reserved.has(name)) {
+    if (reservedProviderNames.has(name)) {
       logger.warn(`models.providers: '${name}' has no address of its own: /v1/${name} is something else; rename it.`)
     }
   }
@@ -37,23 +39,18 @@ export function openModelProxy({
   return {
     isAddress: (url) => isProxyAddress(url, upstreams),
     close: () => close(),
-    async open({ authenticate, isOurs, sendError }) {
+    async open({ authenticate, claim, isOurs, sendError }) {
       const [{ createModelProxy }, { createJudging }, { createPrices }, ready] = await Promise.all([
         import('../../model-proxy/create-model-proxy.ts'),
         import('../../model-proxy/judging/create-judging.ts'),
         import('../../model-proxy/prices.ts'),
         app.ready,
       ])
-      const { modelProxies, database, requireSoundLog, usageLimits, guardrails } = ready
-      if (
-        modelProxies === undefined ||
-        database === undefined ||
-        usageLimits === undefined ||
-        guardrails === undefined
-      ) {
+      const { modelAccess, database, requireSoundLog, usageLimits, guardrails, interactions } = ready
+      if (!modelAccess || !database || !usageLimits || !guardrails || !interactions) {
         throw new AppError('ERR_ROUTE_NOT_FOUND', 'Models cannot be reached through this server in its present mode.')
       }
-      const proxies = await modelProxies()
+      const { directory: proxies, virtualKeys } = await modelAccess()
       const { caller_keys, answer_timeout_secs, idle_timeout_secs, mcp_server_names } = config.model_proxy
       const bootId = random.bytes(9).toString('base64url')
       let count = 0
@@ -65,15 +62,26 @@ export function openModelProxy({
       const proxy = createModelProxy({
         upstreams,
         authenticate(req, ours) {
+          if (ours !== null && isVirtualKey(ours)) {
+            return virtualKeys.authenticate(ours, app.clock.nowMs()).then((holder) => {
+              claim(req.socket, holder.principal)
+              return virtualCallerOf(holder)
+            })
+          }
           const principal = authenticate(req, ours)
           return principal instanceof Promise ? principal.then(callerOf) : callerOf(principal)
         },
         findProxy({ principal }, name) {
-          const pending = records.space() ?? requireSoundLog(principal.tenant)
+          const pending = records.space() ?? interactions.space() ?? requireSoundLog(principal.tenant)
           if (pending === undefined) return proxies.find(principal, name)
           return pending.then(() => requireSoundLog(principal.tenant)).then(() => proxies.find(principal, name))
         },
-        finished: records.add,
+        finished(request) {
+          records.add(request)
+          const bodies = { request: request.requestBody, answer: request.answerBody }
+          if (isOfModel(request)) interactions.add(interactionOfRequest(request), bodies)
+        },
+        keepsBodies: interactions.keepsBodies,
         judging: createJudging({
           tools: openToolJudge({
             guardrails,
@@ -93,6 +101,8 @@ export function openModelProxy({
         isOurs,
         sendError,
         allowsCallerKeys: caller_keys,
+        rules,
+        minuteOfDay: minuteOfDayIn(config.limits.time_zone),
         answerTimeoutMs: answer_timeout_secs * 1_000,
         idleTimeoutMs: idle_timeout_secs * 1_000,
         inFlight: app.inFlight,
@@ -106,11 +116,22 @@ export function openModelProxy({
   }
 }
 
+/** Lists of models and counts of tokens ask no model. */
+const isOfModel = ({ operation }: FinishedRequest): boolean => operation !== 'models' && operation !== 'count_tokens'
+
 const methods: Readonly<Record<Principal['kind'], AuthMethod>> = {
   owner: 'local_owner',
   key: 'api_key',
   user: 'oauth',
   agent: 'api_key',
+}
+const isVirtualKey = (credential: string): boolean => credential.startsWith('cvk_')
+/** One object for each time that a key was looked up. */
+const virtualCallers = new WeakMap<VirtualKeyHolder, Caller>()
+function virtualCallerOf(holder: VirtualKeyHolder): Caller {
+  const known = virtualCallers.get(holder) ?? { ...holder, method: 'virtual_key' }
+  virtualCallers.set(holder, known)
+  return known
 }
 /** One object for each principal. */
 const callers = new WeakMap<Principal, Caller>()
@@ -118,71 +139,4 @@ function callerOf(principal: Principal): Caller {
   const known = callers.get(principal) ?? { principal, method: methods[principal.kind] }
   callers.set(principal, known)
   return known
-}
-
-const protocols: Readonly<Record<ProviderType, Protocol>> = {
-  openai,
-  anthropic,
-  gemini,
-  ollama: openai,
-  'openai-compatible': openai,
-}
-/** Where a provider is that the configuration does not name. Callers bring their own keys for it. */
-const publicEndpoints = {
-  openai: 'https://api.openai.com/v1',
-  anthropic: 'https://api.anthropic.com/v1',
-  gemini: 'https://generativelanguage.googleapis.com/v1beta',
-} as const
-/** First words of addresses that are something else. */
-const reserved: ReadonlySet<string> = new Set([
-  'agents',
-  'executions',
-  'human-approvals',
-  MODEL_ROUTER,
-  'seal',
-  'tools',
-  'workflows',
-])
-
-/** By name; the three providers are there too by the names of their protocols, as the first of their type. */
-function upstreamsOf(providers: readonly ProviderSettings[]): ReadonlyMap<string, Upstream> {
-  const found = new Map<string, Upstream>()
-  for (const [name, endpoint] of Object.entries(publicEndpoints)) {
-    const settings = providers.find(({ type }) => type === name)
-    const type = name as keyof typeof publicEndpoints
-    found.set(name, upstreamOf(name, type, settings?.endpoint ?? endpoint, settings))
-  }
-  for (const settings of providers) {
-    const { name, type } = settings
-    if (reserved.has(name)) continue
-    const isNative = type === 'openai' || type === 'anthropic' || type === 'gemini'
-    const endpoint = isNative ? (settings.endpoint ?? publicEndpoints[type]) : compatibleUrl(settings)
-    found.set(name, upstreamOf(name, type, endpoint, settings))
-  }
-  return found
-}
-
-/** Paths of Gemini begin with the version of its protocol, so the endpoint ends before it. */
-function upstreamOf(
-  name: string,
-  type: ProviderType,
-  endpoint: string,
-  settings: ProviderSettings | undefined,
-): Upstream {
-  const url = new URL(endpoint)
-  const path = url.pathname.replace(/\/+$/, '')
-  const basePath = type === 'gemini' ? path.replace(/\/v1(?:beta)?$/, '') : path
-  return {
-    name,
-    protocol: protocols[type],
-    origin: url.origin,
-    basePath,
-    apiKey: settings?.apiKey ?? null,
-    isPublic: type in publicEndpoints,
-    configuredPrices: new Map(
-      (settings?.models ?? [])
-        .filter(({ inputCost, outputCost }) => inputCost !== null || outputCost !== null)
-        .map(({ model, inputCost, outputCost }) => [model, { input: inputCost ?? 0, output: outputCost ?? 0 }]),
-    ),
-  }
 }

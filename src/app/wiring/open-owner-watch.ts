@@ -3,9 +3,9 @@ import { limits } from '../../contract/limits.ts'
 import type { OwnerDirectory } from '../../contract/owner-directory.ts'
 import {
   canBeRevoked,
-  identityOf,
   keyIdentity,
   type Principal,
+  standsOn,
   type TenantId,
   userIdentity,
 } from '../../contract/principal.ts'
@@ -38,6 +38,8 @@ export type OwnerWatch = Readonly<{
   watch(principal: Principal): () => void
   close(): void
 }>
+
+const keyOf = (tenant: TenantId, owner: string): string => `${tenant} ${owner}`
 
 export function openOwnerWatch(
   { logger }: Pick<AppDeps, 'logger'>,
@@ -115,19 +117,24 @@ export function openOwnerWatch(
     },
     watch(principal) {
       const { tenant } = principal
-      const owner = identityOf(principal)
-      if (!canBeRevoked(owner)) return () => {}
-      const key = `${tenant} ${owner}`
-      const entry = watched.get(key) ?? { tenant, owner, count: 0 }
-      watched.set(key, entry)
-      entry.count++
+      const entries = standsOn(principal)
+        .filter(canBeRevoked)
+        .map((owner) => {
+          const key = keyOf(tenant, owner)
+          const entry = watched.get(key) ?? { tenant, owner, count: 0 }
+          watched.set(key, entry)
+          entry.count++
+          return entry
+        })
       scheduleReconcile()
       let isOver = false
       return () => {
         if (isOver) return
         isOver = true
-        entry.count--
-        if (entry.count === 0) watched.delete(key)
+        for (const entry of entries) {
+          entry.count--
+          if (entry.count === 0) watched.delete(keyOf(tenant, entry.owner))
+        }
       }
     },
     close() {

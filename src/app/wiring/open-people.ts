@@ -5,6 +5,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
 import { LOCAL_TENANT } from '../../contract/principal.ts'
+import type { IdentityService } from '../../domains/identity/service.ts'
 import type { LogIdentity } from '../../domains/log/ports.ts'
 import { createPasswords } from '../../domains/people/password.ts'
 import type { Mailer } from '../../domains/people/ports.ts'
@@ -37,6 +38,7 @@ type PeopleParts = Readonly<{
   database: Database
   ownerWatch: OwnerWatch
   logIdentity: LogIdentity
+  identity: Pick<IdentityService, 'endKeysOfUser'>
   host(): ToolHost
   /** There once the secrets are open. */
   providerTokens(): Promise<ProviderTokens>
@@ -60,6 +62,7 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
     providers: providers.map(({ rules }) => rules),
     linkOrigin: linkOrigin(config),
     noteRevoked: ownerWatch.userChanged,
+    endKeys: parts.identity.endKeysOfUser,
     mailer: mailerOf(deps),
     clients,
     noteClientRevoked: ownerWatch.keyRevoked,

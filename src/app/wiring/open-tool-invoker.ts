@@ -31,7 +31,7 @@ export function createToolInvoker(
     connect(callTool) {
       connected = callTool
     },
-    async call(asked, name, args, { transport, signal, progress, environment }) {
+    async call(asked, name, args, { transport, signal, progress, environment, waitsForApproval }) {
       if (connected === undefined) throw new Error('a tool was called before the pipeline was ready')
       const toolset = views.own.find(name)?.definition.toolset
       if (toolset !== undefined && hiddenToolsets.has(toolset)) return refused(name)
@@ -50,6 +50,7 @@ export function createToolInvoker(
         signal,
         ...(progress && { progress }),
         ...(environment && { environment }),
+        ...(waitsForApproval && { waitsForApproval }),
       })
       const { failure } = answer
       const text = answer.content?.map(textOf).join('\n') ?? answer.json

@@ -1,21 +1,33 @@
+import type { Approvals } from '../../contract/approvals.ts'
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
 import { SYSTEM_TENANT } from '../../contract/principal.ts'
 import type { Sanitiser } from '../../contract/sanitiser.ts'
+import { createApprovalKeeper } from '../../domains/approvals/keeper.ts'
 import type { Models } from '../../domains/executions/model.ts'
 import { openPolicyEngine, type PolicyEngine } from '../../domains/policies/engine.ts'
 import { createSanitiser } from '../../domains/sanitising/service.ts'
 import { openTrust, type TrustKeeper } from '../../domains/trust/service.ts'
+import { sqlApprovalStore } from '../../stores/sql/approval-store.ts'
 import { sqlPolicyStore } from '../../stores/sql/policy-store.ts'
 import { sqlProfileStore } from '../../stores/sql/profile-store.ts'
 import { sqlTrustStore } from '../../stores/sql/trust-store.ts'
 import type { AppDeps } from '../build-app.ts'
+import { redactedValuesOf } from '../redacted-values.ts'
 
-export type Guardrails = Readonly<{ engine: PolicyEngine; trust: TrustKeeper; sanitiser: Sanitiser; close(): void }>
+const HOUR_MS = 60 * 60 * 1_000
+
+export type Guardrails = Readonly<{
+  engine: PolicyEngine
+  trust: TrustKeeper
+  approvals: Approvals
+  sanitiser: Sanitiser
+  close(): void
+}>
 
 /** What judges every call by the policies of its tenant, and knows which contexts are untrusted. */
 export async function openToolPolicies(
-  { config, logger }: Pick<AppDeps, 'config' | 'logger'>,
+  { config, logger, random }: Pick<AppDeps, 'config' | 'logger' | 'random'>,
   database: Database,
   models: Models,
 ): Promise<Guardrails> {
@@ -36,5 +48,13 @@ export async function openToolPolicies(
     ? setInterval(() => void engine.refresh().catch(() => {}), limits.policyVersionPollMs).unref()
     : undefined
   const sanitiser = createSanitiser({ models, roundsMax: config.sanitiser.rounds })
-  return { engine, trust, sanitiser, close: () => clearInterval(polling) }
+  const redacted = redactedValuesOf(config)
+  const approvals = createApprovalKeeper({
+    ...{ store: sqlApprovalStore, database, trust, random },
+    inRuns: config.approvals.in_runs,
+    asksClients: config.approvals.ask_client,
+    pendingMs: config.approvals.open_hours * HOUR_MS,
+    redactorFor: (tenant) => redacted({ tenant }),
+  })
+  return { engine, trust, approvals, sanitiser, close: () => clearInterval(polling) }
 }

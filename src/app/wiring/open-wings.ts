@@ -2,7 +2,6 @@ import type { GatewayDirectory } from '../../contract/gateway-directory.ts'
 import type { UpstreamContent } from '../../contract/upstream-content.ts'
 import type { UpstreamTools } from '../../contract/upstream-tools.ts'
 import type { Authorizations } from '../../domains/mcp-servers/authorizations.ts'
-import type { ModelProxyDirectory } from '../../domains/model-proxies/directory.ts'
 import type { ProviderTokens } from '../../domains/people/provider-tokens.ts'
 import type { SecretLinks } from '../../domains/secrets/links.ts'
 import type { RunFeed } from '../../http/rest-routes.ts'
@@ -11,7 +10,7 @@ import type { Toolset } from '../../tools/runtime/define-tool.ts'
 import type { Services } from '../../tools/runtime/services.ts'
 import type { AppDeps } from '../build-app.ts'
 import type { AgentWing, AgentWingParts } from './agent-wing.ts'
-import type { GovernanceWing, GovernanceWingParts } from './governance-wing.ts'
+import type { GovernanceWing, GovernanceWingParts, ModelAccess } from './governance-wing.ts'
 import { once } from './once.ts'
 import type { SharedEmbedder } from './open-embedder.ts'
 import type { WorkspaceWing, WorkspaceWingParts } from './workspace-wing.ts'
@@ -37,6 +36,7 @@ const wings: Readonly<Record<Toolset, 'core' | 'workspaces' | 'agents' | 'govern
   intents: 'agents',
   platform: 'agents',
   limits: 'governance',
+  interactions: 'governance',
   secrets: 'governance',
   'mcp-servers': 'governance',
   gateways: 'governance',
@@ -52,7 +52,7 @@ type Wings = Readonly<{
   authorizations: Pick<Authorizations, 'open'>
   upstreamTools(): Promise<UpstreamTools>
   gateways: Pick<GatewayDirectory, 'find'>
-  modelProxies(): Promise<Pick<ModelProxyDirectory, 'find'>>
+  modelAccess(): Promise<ModelAccess>
   upstreamContent(): Promise<UpstreamContent>
   providerTokens(): Promise<ProviderTokens>
   close(): Promise<void>
@@ -131,7 +131,7 @@ export async function openWings(
     upstreamTools: async () => (await governance()).upstreamTools,
     upstreamContent: async () => (await governance()).upstreamContent,
     providerTokens: async () => (await governance()).providerTokens,
-    modelProxies: async () => (await governance()).modelProxies,
+    modelAccess: async () => (await governance()).modelAccess,
     gateways: { find: async (...args) => (await governance()).directory.find(...args) },
     secretLinks: { open: async (...args) => (await governance()).links.open(...args) },
     authorizations: { open: async (...args) => (await governance()).authorizations.open(...args) },

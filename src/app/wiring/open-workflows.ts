@@ -1,4 +1,5 @@
 import { AppError } from '../../contract/app-error.ts'
+import type { Approvals } from '../../contract/approvals.ts'
 import type { Database } from '../../contract/database.ts'
 import type { ToolInvoker } from '../../contract/tool-invoker.ts'
 import { requireJudges } from '../../domains/agents/named-judges.ts'
@@ -24,6 +25,7 @@ type Parts = Readonly<{
   agents: AgentDirectory
   search: AgentSearch
   invoker: ToolInvoker
+  approvals: Approvals
   images: WorkspaceBackend['images']
   schedules: RegistryDeps['schedules']
 }>
@@ -40,6 +42,7 @@ export function openWorkflows({ config, clock, random }: AppDeps, parts: Parts):
   }
   const deps: RunDeps = {
     invoker,
+    approvals: parts.approvals,
     registry,
     clock,
     read: database.read,

@@ -21,6 +21,7 @@ const key = (id: string, more: Partial<ApiKey> = {}): ApiKey => ({
   expiresAtMs: null,
   lastUsedAtMs: null,
   revokedAtMs: null,
+  userId: null,
   ...more,
 })
 

@@ -4,6 +4,7 @@ import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { ApiKey } from '../../domains/identity/ports.ts'
 import { grantedBy } from '../../domains/identity/roles.ts'
 import { hasRightsOf, keyStatus } from '../../domains/identity/rules.ts'
+import { VIRTUAL_KEY_PREFIX } from '../../domains/model-proxies/rules.ts'
 import { principalOfUser } from '../../domains/people/rules.ts'
 import { SERVICE_CLIENT_PREFIX } from '../../domains/people/service-clients.ts'
 import type { Clock } from '../../kernel/clock.ts'
@@ -11,6 +12,7 @@ import { sqlApiKeyStore } from '../../stores/sql/api-key-store.ts'
 import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
 import { sqlRoleStore } from '../../stores/sql/role-store.ts'
 import { sqlServiceClientStore } from '../../stores/sql/service-client-store.ts'
+import { sqlVirtualKeyStore } from '../../stores/sql/virtual-key-store.ts'
 
 /** The owners of a state: the person at this machine, who stays, the keys, the clients of programs and the users. */
 export function createOwnerDirectory(clock: Pick<Clock, 'nowMs'>): OwnerDirectory {
@@ -21,6 +23,12 @@ export function createOwnerDirectory(clock: Pick<Clock, 'nowMs'>): OwnerDirector
     const keyId = keyIdOf(owner)
     if (keyId?.startsWith(SERVICE_CLIENT_PREFIX)) {
       return (await sqlServiceClientStore.findClient(tx as ReadTx, tenant, keyId)) === undefined
+    }
+    if (keyId?.startsWith(VIRTUAL_KEY_PREFIX)) {
+      const virtual = await sqlVirtualKeyStore.findKey(tx, tenant, keyId)
+      if (virtual === undefined || keyStatus(virtual, clock.nowMs()) !== 'live') return true
+      const { scope, author, teams } = virtual.sharing
+      return scope === 'personal' ? await isRevoked(tx, tenant, author) : scope === 'team' && teams.length === 0
     }
     const key = await findKey(tx, tenant, owner)
     return key === undefined || keyStatus(key, clock.nowMs()) !== 'live'

@@ -23,7 +23,7 @@ export function agentPrincipal(
   workspaceId: string | null,
 ): Principal {
   const { manifest } = input
-  const { tenant, role, permissions, tier, teams, scopes, user, runRootId } = run.principal
+  const { tenant, role, permissions, tier, teams, scopes, user, runRootId, mcpSessionId } = run.principal
   const named = namedContext(deps, manifest)
   const ownTier = manifest.securityContext === SYSTEM_CONTEXT && tierAllows(tier, 'system') ? 'system' : 'user'
   const ownerTier = run.principal.ownerTier ?? tier
@@ -41,6 +41,7 @@ export function agentPrincipal(
     agent: input.agent.id,
     executionId: run.id,
     ...(runRootId && { runRootId }),
+    ...(mcpSessionId && { mcpSessionId }),
     onBehalfOf: run.owner,
     ...(workspaceId !== null && { workspaceId }),
   }

@@ -7,7 +7,24 @@ import type { ExecutionInput } from './ports.ts'
  * A time by which work must be done. Decisions look at recorded times only; work under way is ended by the clock, and how it
  * ended is then recorded.
  */
-export type Deadline = Readonly<{ untilMs: number; what: string; field: string }>
+export type Deadline = {
+  untilMs: number
+  readonly what: string
+  readonly field: string
+  /** Waiting for a person does not count, but it is postponed no further than to this time; absent if it cannot be postponed. */
+  readonly latestMs?: number
+}
+
+/** How long a person can be waited for. */
+export const waitableUntil = (deadlines: readonly Deadline[]): number =>
+  Math.min(...deadlines.map(({ untilMs, latestMs }) => latestMs ?? untilMs))
+
+/** Gives back the time that a wait for a person took. */
+export function postpone(deadlines: readonly Deadline[], byMs: number): void {
+  for (const deadline of deadlines) {
+    if (deadline.latestMs !== undefined) deadline.untilMs = Math.min(deadline.untilMs + byMs, deadline.latestMs)
+  }
+}
 
 export const timedOut = ({ what, field }: Deadline): AppError =>
   new AppError(
@@ -22,6 +39,7 @@ export function wholeTime({ startedAtMs }: Pick<Run, 'startedAtMs'>, { manifest,
     untilMs: startedAtMs + manifest.resources.timeoutMs,
     what: 'the whole execution',
     field: 'spec.security.resources.timeout',
+    latestMs: untilMs ?? Number.POSITIVE_INFINITY,
   }
   if (untilMs === null || untilMs >= own.untilMs) return own
   return {

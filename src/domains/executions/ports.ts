@@ -1,3 +1,4 @@
+import type { Approvals } from '../../contract/approvals.ts'
 import type { Call } from '../../contract/call.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import type { Principal, TenantId } from '../../contract/principal.ts'
@@ -41,6 +42,7 @@ export type ExecutionDeps = Readonly<{
   engine: Engine
   agents: AgentDirectory
   invoker: ToolInvoker
+  approvals: Pick<Approvals, 'request'>
   models: Models
   http: HttpSender
   values: SecretResolver

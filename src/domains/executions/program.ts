@@ -191,6 +191,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
         untilMs: steps.nowMs() + execution.iterationTimeoutMs,
         what: `iteration ${iteration}`,
         field: 'spec.execution.iteration_timeout',
+        latestMs: Number.POSITIVE_INFINITY,
       }
       const end = await iterate(
         iteration,

@@ -1,13 +1,15 @@
+import type { ApprovalRequest } from '../../contract/approvals.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { DescribedTool, InvocationResult } from '../../contract/tool-invoker.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { askedBy, unapproved, waitForApproval } from '../runs/approvals.ts'
 import { isPassed } from '../runs/verdicts.ts'
 import { whyNotOffered } from './agent-principal.ts'
 import { auditHistory, summarised, type TrailStep } from './audit-trail.ts'
-import { type Deadline, within } from './deadline.ts'
+import { type Deadline, postpone, waitableUntil, within } from './deadline.ts'
 import type { Delegations } from './delegation.ts'
 import type { Judges } from './judges.ts'
 import type { ModelToolCall } from './model.ts'
@@ -38,6 +40,7 @@ type Verdict = Readonly<{
 type Decision = Readonly<{ refusal: Refused } | { verdict: Verdict | null }>
 
 const FAILED = 'tool_invocation_failed'
+const ASKED = 'tool_approval_requested'
 
 /** Failures that no other arguments would avoid: the call is not for this agent. */
 const policyCodes: ReadonlySet<ErrorCode> = new Set([
@@ -143,14 +146,35 @@ export function createToolCaller(
     return { verdict: { by: 'judges', allowed: true, judges: supplied } }
   }
 
+  /** A call that a person must approve is made again when one has: each time under a key of its own. */
   async function dispatch(
     context: ToolCallContext,
     tool: DescribedTool | undefined,
     verdict: Verdict | null,
   ): Promise<CallResult> {
+    const { call, deadlines } = context
+    let answer = await attempt(context, tool, verdict)
+    for (let round = 1; answer.asked !== undefined; round++) {
+      const beganMs = steps.nowMs()
+      const waiting = { approvals: deps.approvals, run, steps }
+      const { isApproved, text } = await waitForApproval(waiting, answer.asked, waitableUntil(deadlines))
+      postpone(deadlines, steps.nowMs() - beganMs)
+      if (!isApproved) return told(call, toRecorded(call, unapproved(answer.asked, text)))
+      answer = await attempt({ ...context, key: `${context.key}/approved-${round}` }, tool, null, round)
+    }
+    return told(call, answer)
+  }
+
+  async function attempt(
+    context: ToolCallContext,
+    tool: DescribedTool | undefined,
+    verdict: Verdict | null,
+    rounds = 0,
+  ): Promise<RecordedAnswer> {
     const { key, call, deadlines } = context
+    const waitsForApproval = rounds < limits.approvalRoundsMax
     const environment = () => agent.environment(context.iteration)
-    const answer = await steps.once<RecordedAnswer>(
+    return await steps.once<RecordedAnswer & Json>(
       key,
       async ({ interrupted }) => {
         if (interrupted && !mayRepeat(input, tool)) return { result: interruptedAnswer(call), type: FAILED }
@@ -159,11 +183,13 @@ export function createToolCaller(
             signal,
             transport: 'agent',
             environment,
+            waitsForApproval,
           })
           if (answer.code === 'ERR_CANCELLED') signal.throwIfAborted()
           return answer
         })
-        return { result: toRecorded(call, supplied), ...(supplied.isError && { type: FAILED }) }
+        const result = toRecorded(call, supplied)
+        return { result, ...(supplied.isError && { type: result.asked === undefined ? FAILED : ASKED }) }
       },
       {
         type: 'tool_invocation_completed',
@@ -174,7 +200,6 @@ export function createToolCaller(
         },
       },
     )
-    return told(call, answer)
   }
 
   async function delegate({ key, call, deadlines }: ToolCallContext): Promise<CallResult> {
@@ -205,7 +230,14 @@ export const mayRepeat = (
   return tool?.isReadOnly === true || tool?.isIdempotent === true
 }
 
-type RecordedAnswer = Readonly<{ tool: string; is_error: boolean; code: string | null; text: string }>
+type RecordedAnswer = Readonly<{
+  tool: string
+  is_error: boolean
+  code: string | null
+  text: string
+  /** What a person is to be asked before the call is made. */
+  asked?: ApprovalRequest & Json
+}>
 
 const interruptedAnswer = ({ name }: ModelToolCall): RecordedAnswer => ({
   tool: name,
@@ -214,12 +246,17 @@ const interruptedAnswer = ({ name }: ModelToolCall): RecordedAnswer => ({
   text: 'A restart interrupted the call, which may or may not have taken effect. Check before you call it again.',
 })
 
-const toRecorded = (call: ModelToolCall, { isError, text, code }: InvocationResult): RecordedAnswer => ({
-  tool: call.name,
-  is_error: isError,
-  code: code ?? null,
-  text: shortened(text, 2 * limits.toolAnswerCharsMax),
-})
+function toRecorded(call: ModelToolCall, answer: InvocationResult): RecordedAnswer & Json {
+  const { isError, text, code } = answer
+  const asked = askedBy(answer) as (ApprovalRequest & Json) | undefined
+  return {
+    tool: call.name,
+    is_error: isError,
+    code: code ?? null,
+    text: shortened(text, 2 * limits.toolAnswerCharsMax),
+    ...(asked !== undefined && { asked }),
+  }
+}
 
 const refused = (call: ModelToolCall, { kind, reason }: Refused): CallResult => ({
   text:

@@ -41,7 +41,8 @@ export function firstDeadline(whole: Deadline, { startedAtMs }: Run, input: Exec
           },
         ],
   )
-  return own.reduce((first, one) => (one.untilMs < first.untilMs ? one : first), whole)
+  const latestMs = Math.min(whole.latestMs ?? whole.untilMs, ...own.map(({ untilMs }) => untilMs))
+  return own.reduce((first, one) => (one.untilMs < first.untilMs ? one : first), { ...whole, latestMs })
 }
 
 type CallContext = Readonly<{

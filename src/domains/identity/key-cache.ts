@@ -1,8 +1,6 @@
 import { limits } from '../../contract/limits.ts'
-import type { Principal } from '../../contract/principal.ts'
-import type { ApiKey } from './ports.ts'
 
-export type KnownKey = Readonly<{ key: ApiKey; principal: Principal }>
+export type KnownKey<Key, Holder> = Readonly<{ key: Key; holder: Holder }>
 
 /**
  * Keys that authenticated a moment ago, so that a busy caller does not cost a look-up per request.
@@ -12,16 +10,17 @@ export type KnownKey = Readonly<{ key: ApiKey; principal: Principal }>
  * 3. A key that is being revoked here is not kept for a while: its transaction may still be open, and until it is
  *    committed every look-up would find the key alive.
  */
-type KeyCache = Readonly<{
-  get(hash: string, nowMs: number): KnownKey | undefined
-  put(hash: string, known: KnownKey, nowMs: number): void
+type KeyCache<Key, Holder> = Readonly<{
+  get(hash: string, nowMs: number): KnownKey<Key, Holder> | undefined
+  put(hash: string, known: KnownKey<Key, Holder>, nowMs: number): void
   forget(keyId: string, nowMs: number): void
+  clear(): void
 }>
 
 const UNSETTLED_MS = 10_000
 
-export function createKeyCache(): KeyCache {
-  const entries = new Map<string, { known: KnownKey; atMs: number }>()
+export function createKeyCache<Key extends Readonly<{ id: string }>, Holder>(): KeyCache<Key, Holder> {
+  const entries = new Map<string, { known: KnownKey<Key, Holder>; atMs: number }>()
   const unsettled = new Map<string, number>()
 
   return {
@@ -48,5 +47,6 @@ export function createKeyCache(): KeyCache {
       unsettled.set(keyId, nowMs)
       for (const [hash, entry] of entries) if (entry.known.key.id === keyId) entries.delete(hash)
     },
+    clear: () => entries.clear(),
   }
 }

@@ -20,6 +20,8 @@ export type ApiKey = Readonly<{
   expiresAtMs: number | null
   lastUsedAtMs: number | null
   revokedAtMs: number | null
+  /** The user who created it, also by another key of theirs: it ends with them. */
+  userId: string | null
 }>
 
 /**
@@ -34,6 +36,8 @@ export type ApiKeyStore = Readonly<{
   findLiveKeyByName(tx: ReadTx, tenant: TenantId, name: string, nowMs: number): Promise<ApiKey | undefined>
   /** Newest first, revoked and expired ones included. */
   listKeys(tx: ReadTx, tenant: TenantId, limit: number): Promise<ApiKey[]>
+  /** Those that are not revoked, oldest first. */
+  listKeysOfUser(tx: ReadTx, tenant: TenantId, userId: string): Promise<ApiKey[]>
   /** Sets `revokedAtMs` unless it is set; answers whether this call did it. */
   revokeKey(tx: WriteTx, tenant: TenantId, id: string, atMs: number): Promise<boolean>
   /** Moves `lastUsedAtMs` forward to `atMs`, never back. */

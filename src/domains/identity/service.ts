@@ -2,11 +2,19 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call, EffectRecord } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { type Permission, rightsFrom } from '../../contract/permissions.ts'
-import { type Principal, type Role, type TenantId, type Tier, tierAllows } from '../../contract/principal.ts'
+import {
+  identityOf,
+  type Principal,
+  type Role,
+  type TenantId,
+  type Tier,
+  tierAllows,
+  userIdOf,
+} from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
-import { createKeyCache, type KnownKey } from './key-cache.ts'
+import { createKeyAuthenticator } from './key-authenticator.ts'
 import type { ApiKey, ApiKeyStore, RoleStore } from './ports.ts'
 import { grantedBy } from './roles.ts'
 import {
@@ -14,13 +22,14 @@ import {
   checkExpiry,
   checkKeyName,
   checkRights,
+  hasRightsOf,
   type KeyStatus,
   keyStatus,
   keyTenant,
   quoted,
   requirePermission,
 } from './rules.ts'
-import { hashMatches, hashToken, newPrefix, newToken, tokenPrefix } from './token.ts'
+import { hashToken, newPrefix, newToken, tokenPrefix } from './token.ts'
 
 /** Who manages keys and when. What is recorded of a key names it, and never carries its secret or its hash. */
 type KeyReading = Pick<Call, 'principal' | 'nowMs' | 'read'>
@@ -64,6 +73,14 @@ export type IdentityService = Readonly<{
   ): Promise<Readonly<{ keys: readonly KeyView[]; truncated: boolean }>>
   /** `key` is an id, or the name of a live key. Revoking again changes nothing. */
   revokeKey(context: KeyWriting, input: Readonly<{ key: string; tenant?: string | undefined }>): Promise<KeyView>
+  /**
+   * Ends the keys that a user created, or of them only those that could do more than the user still may. Answers their names.
+   * It asks for no permission: the caller is one that may take the rights of the user.
+   */
+  endKeysOfUser(
+    context: KeyWriting,
+    input: Readonly<{ tenant: TenantId; userId: string; remaining?: Principal }>,
+  ): Promise<readonly string[]>
   /** Rejects with ERR_UNAUTHENTICATED, in the same words whatever is wrong with the token. */
   authenticate(token: string, nowMs: number): Promise<Principal>
   /** For what outlives the request in which a key was shown: its principal and its end, while it is live. */
@@ -90,7 +107,23 @@ export type IdentityDeps = Readonly<{
 
 export function createIdentityService(deps: IdentityDeps): IdentityService {
   const { store, random } = deps
-  const authenticator = createAuthenticator(deps)
+  const authenticator = createKeyAuthenticator<ApiKey, Principal>({
+    prefixOf: tokenPrefix,
+    findByPrefix: (prefix) => store.findKeyByPrefix(deps.read, prefix),
+    isLive: (key, nowMs) => isLive(deps, key, nowMs),
+    holderOf: (key) => principalOf(deps, key),
+    noteUse: ({ tenant, id }, atMs) => deps.noteUse(tenant, id, atMs),
+  })
+
+  async function end(call: KeyWriting, key: ApiKey): Promise<ApiKey> {
+    const { nowMs, write } = call
+    const isRevokedNow = await store.revokeKey(write, key.tenant, key.id, nowMs)
+    authenticator.forget(key.id, nowMs)
+    deps.noteRevoked(key.tenant, key.id)
+    if (!isRevokedNow) return key
+    call.record(revocationOf(key, call.principal))
+    return { ...key, revokedAtMs: nowMs }
+  }
 
   return {
     async createKey(call, input) {
@@ -100,9 +133,9 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
       const name = checkKeyName(input.name)
       const rights = checkRights(principal, input, await grantedBy(deps.roles, read, tenant, input.role))
       const expiresAtMs = checkExpiry(input, nowMs)
-      if (principal.keyId !== undefined) {
-        checkCreatorKey(await store.findKey(read, principal.tenant, principal.keyId), expiresAtMs, nowMs)
-      }
+      const { keyId } = principal
+      const creator = keyId === undefined ? undefined : await store.findKey(read, principal.tenant, keyId)
+      if (keyId !== undefined) checkCreatorKey(creator, expiresAtMs, nowMs)
       if ((await store.findLiveKeyByName(read, tenant, name, nowMs)) !== undefined) {
         throw new AppError('ERR_ALREADY_EXISTS', 'name: a live key has this name; revoke it or choose another', {
           name,
@@ -122,6 +155,8 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
         expiresAtMs,
         lastUsedAtMs: null,
         revokedAtMs: null,
+        // A key for another organisation is that organisation's, and not of the operator who made it.
+        userId: tenant === principal.tenant ? (userIdOf(identityOf(principal)) ?? creator?.userId ?? null) : null,
       }
       await store.insertKey(write, tenant, key)
       call.record(creationOf(key))
@@ -137,7 +172,7 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
     },
 
     async revokeKey(call, input) {
-      const { principal, nowMs, read, write } = call
+      const { principal, nowMs, read } = call
       requirePermission(principal, 'apiKey:delete')
       const tenant = keyTenant(principal, input.tenant)
       const key =
@@ -149,14 +184,25 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
           key: key.id,
         })
       }
-      const isRevokedNow = await store.revokeKey(write, tenant, key.id, nowMs)
-      authenticator.forget(key.id, nowMs)
-      deps.noteRevoked(tenant, key.id)
-      if (isRevokedNow) call.record(revocationOf(key, principal))
-      return viewOf(isRevokedNow ? { ...key, revokedAtMs: nowMs } : key, nowMs)
+      return viewOf(await end(call, key), nowMs)
     },
 
-    authenticate: authenticator.authenticate,
+    async endKeysOfUser(call, { tenant, userId, remaining }) {
+      const ended: string[] = []
+      for (const key of await store.listKeysOfUser(call.read, tenant, userId)) {
+        const granted = await grantedBy(deps.roles, call.read, tenant, key.role)
+        if (remaining !== undefined && hasRightsOf(remaining, key, granted)) continue
+        await end(call, key)
+        ended.push(key.name)
+      }
+      return ended
+    },
+
+    async authenticate(token, nowMs) {
+      const principal = await authenticator.authenticate(token, nowMs)
+      if (principal === undefined) throw unauthenticated()
+      return principal
+    },
 
     async livePrincipal(tenant, keyId, nowMs) {
       const key = await store.findKey(deps.read, tenant, keyId)
@@ -170,63 +216,6 @@ function isLive({ noteExpired }: Pick<IdentityDeps, 'noteExpired'>, key: ApiKey,
   const status = keyStatus(key, nowMs)
   if (status === 'expired') noteExpired?.(key.expiresAtMs!)
   return status === 'live'
-}
-
-function createAuthenticator(deps: IdentityDeps) {
-  const { store, read, noteUse } = deps
-  const cache = createKeyCache()
-  const lookups = new Map<string, Promise<KnownKey | undefined>>()
-  const notedAtMs = new Map<string, number>()
-
-  const lookUp = async (
-    prefix: string,
-    hash: Buffer,
-    hashHex: string,
-    nowMs: number,
-  ): Promise<KnownKey | undefined> => {
-    const key = await store.findKeyByPrefix(read, prefix)
-    if (key === undefined || !hashMatches(key.hash, hash) || !isLive(deps, key, nowMs)) return undefined
-    const known = { key, principal: await principalOf(deps, key) }
-    cache.put(hashHex, known, nowMs)
-    return known
-  }
-
-  const noteOnceAMinute = ({ tenant, id, lastUsedAtMs }: ApiKey, nowMs: number): void => {
-    const latestMs = Math.max(lastUsedAtMs ?? Number.NEGATIVE_INFINITY, notedAtMs.get(id) ?? Number.NEGATIVE_INFINITY)
-    if (nowMs - latestMs < limits.apiKeyTouchMs) return
-    notedAtMs.delete(id)
-    if (notedAtMs.size >= limits.apiKeyCacheMax) notedAtMs.delete(notedAtMs.keys().next().value!)
-    notedAtMs.set(id, nowMs)
-    noteUse(tenant, id, nowMs)
-  }
-
-  return {
-    async authenticate(token: string, nowMs: number): Promise<Principal> {
-      const prefix = tokenPrefix(token)
-      if (prefix === undefined) throw unauthenticated()
-      const hash = hashToken(token)
-      const hashHex = hash.toString('hex')
-      let known = cache.get(hashHex, nowMs)
-      if (known === undefined) {
-        // Callers that arrive together with one key share one look-up.
-        let lookup = lookups.get(hashHex)
-        if (lookup === undefined) {
-          lookup = lookUp(prefix, hash, hashHex, nowMs).finally(() => {
-            if (lookups.get(hashHex) === lookup) lookups.delete(hashHex)
-          })
-          lookups.set(hashHex, lookup)
-        }
-        known = await lookup
-      }
-      if (known === undefined || !isLive(deps, known.key, nowMs)) throw unauthenticated()
-      noteOnceAMinute(known.key, nowMs)
-      return known.principal
-    },
-    forget(keyId: string, nowMs: number): void {
-      cache.forget(keyId, nowMs)
-      lookups.clear()
-    },
-  }
 }
 
 const unauthenticated = (): AppError =>
@@ -280,6 +269,7 @@ const creationOf = (key: ApiKey): EffectRecord => ({
     scopes: key.scopes,
     expires_at: time(key.expiresAtMs),
     created_by: key.createdBy,
+    ...(key.userId !== null && { user_id: key.userId }),
   },
 })
 

@@ -31,7 +31,7 @@ type Helpers = Readonly<{
   insertUser(call: PeopleWriting, user: User, teamIds: readonly string[]): Promise<void>
   /** Of the teams of an invitation, those that are still there. */
   knownTeams(call: PeopleWriting, invitation: Invitation): Promise<readonly string[]>
-  noteAccepted(call: PeopleWriting, invitation: Invitation, userId: string): void
+  noteAccepted(call: PeopleWriting, invitation: Invitation, userId: string): Promise<void>
 }>
 
 /**
@@ -71,7 +71,7 @@ export function createAdmission({ store, random, providers }: PeopleDeps, helper
       await helpers.insertUser(call, user, teamIds)
       if (invitation !== undefined) {
         await store.acceptInvitation(write, tenant, invitation.id, nowMs)
-        helpers.noteAccepted(call, invitation, user.id)
+        await helpers.noteAccepted(call, invitation, user.id)
       }
       return userView(user, teamIds)
     },

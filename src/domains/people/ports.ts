@@ -140,6 +140,8 @@ export type PeopleStore = Readonly<{
   findInvitationByHash(tx: ReadTx, tokenHash: string): Promise<Invitation | undefined>
   /** The newest by which a person with the address could still become a user. */
   findOpenInvitation(tx: ReadTx, tenant: TenantId, email: string, nowMs: number): Promise<Invitation | undefined>
+  /** All that can still be used with this address, whether the user is there or not. */
+  listOpenInvitations(tx: ReadTx, tenant: TenantId, email: string, nowMs: number): Promise<Invitation[]>
   listInvitations(tx: ReadTx, tenant: TenantId, limit: number): Promise<Invitation[]>
   /** Both answer whether this call did it: an invitation ends once. */
   acceptInvitation(tx: WriteTx, tenant: TenantId, id: string, atMs: number): Promise<boolean>

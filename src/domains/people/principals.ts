@@ -73,7 +73,8 @@ export function createPeoplePrincipals(
     const found = await store.findAccessToken(read, hashOfToken(token.slice(ACCESS_TOKEN_PREFIX.length)))
     const principal = found && (found.userId === null ? await clientOf(found) : await principalOf(found.userId))
     if (principal === undefined) return undefined
-    return { principal, expiresAtMs: found!.expiresAtMs, isLocal: false, resources: found!.resources }
+    const { clientId: oauthClient, expiresAtMs, resources } = found!
+    return { principal: Object.freeze({ ...principal, oauthClient }), expiresAtMs, isLocal: false, resources }
   }
 
   return {

@@ -1,14 +1,22 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call, EffectRecord } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
-import type { BuiltInRole, TenantId, Tier } from '../../contract/principal.ts'
+import type { BuiltInRole, Principal, TenantId, Tier } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { type AdmissionMethods, createAdmission, type ProviderRules } from './admission.ts'
 import { createInvitations, hashOfLink, type InvitationMethods, invitationEffect } from './invitations.ts'
 import type { Invitation, Mailer, Passwords, PeopleStore, User } from './ports.ts'
-import { checkEmail, checkPersonRights, invitationStatus, losesRights, peopleTenant, tenantTaken } from './rules.ts'
+import {
+  checkEmail,
+  checkPersonRights,
+  invitationStatus,
+  losesRights,
+  peopleTenant,
+  principalOfUser,
+  tenantTaken,
+} from './rules.ts'
 import { createServiceClients, type ServiceClientDeps, type ServiceClientMethods } from './service-clients.ts'
 import { createTeamMethods, type TeamMethods } from './teams.ts'
 import {
@@ -32,6 +40,9 @@ export type NewPerson = InTenant &
     tier?: Tier | undefined
     teams?: readonly string[] | undefined
   }>
+
+/** Names of the keys of the user that ended, where there were any. */
+type RevokedKeys = Readonly<{ revoked_keys?: readonly string[] }>
 
 /** Whom an installation knows, in which organisation and teams, and the links that let them in. */
 export type PeopleService = TeamMethods &
@@ -58,8 +69,8 @@ export type PeopleService = TeamMethods &
           tier?: Tier | undefined
           new_link?: boolean | undefined
         }>,
-    ): Promise<UserView & Readonly<{ link?: string; link_expires_at?: string }>>
-    deleteUser(call: PeopleWriting, input: InTenant & Readonly<{ user: string }>): Promise<UserView>
+    ): Promise<UserView & RevokedKeys & Readonly<{ link?: string; link_expires_at?: string }>>
+    deleteUser(call: PeopleWriting, input: InTenant & Readonly<{ user: string }>): Promise<UserView & RevokedKeys>
     listSessions(
       call: PeopleReading,
       input: InTenant & Readonly<{ user: string }>,
@@ -96,6 +107,11 @@ export type PeopleDeps = ServiceClientDeps &
     providers: readonly ProviderRules[]
     /** Told within the transaction that takes rights from a user, or the user away. */
     noteRevoked(tenant: TenantId, userId: string): void
+    /** Ends the keys that a user created: all of them, or those that could do more than is left to the user. Answers their names. */
+    endKeys(
+      call: PeopleWriting,
+      input: Readonly<{ tenant: TenantId; userId: string; remaining?: Principal }>,
+    ): Promise<readonly string[]>
   }>
 
 const LINK_TOKEN = /^[A-Za-z0-9_-]{43}$/
@@ -169,8 +185,21 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
     return invited.filter((id) => known.has(id))
   }
 
-  const noteAccepted = (call: PeopleWriting, invitation: Invitation, userId: string): void =>
+  /** The other links for the same person are of no use any more, and a finder of one must not get in with it. */
+  async function noteAccepted(call: PeopleWriting, invitation: Invitation, userId: string): Promise<void> {
+    const { tenant, email } = invitation
     call.record(invitationEffect('invitation_accepted', invitation, { user_id: userId }))
+    for (const other of await store.listOpenInvitations(call.read, tenant, email, call.nowMs)) {
+      if (!(await store.cancelInvitation(call.write, tenant, other.id, call.nowMs))) continue
+      call.record(invitationEffect('invitation_cancelled', other))
+    }
+  }
+
+  /** What of the user's keys ends when the user may do no more than this, or nothing at all. */
+  async function endKeys(call: PeopleWriting, user: User, remaining?: Principal): Promise<RevokedKeys> {
+    const ended = await deps.endKeys(call, { tenant: user.tenant, userId: user.id, ...(remaining && { remaining }) })
+    return ended.length === 0 ? {} : { revoked_keys: ended }
+  }
 
   return {
     ...teams,
@@ -226,8 +255,11 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       const after: User = { ...before, name: input.name ?? before.name, ...rights }
       await store.updateUser(call.write, after, call.nowMs)
       call.record(userEffect('user_updated', after))
-      if (losesRights(before, after)) deps.noteRevoked(tenant, after.id)
-      const view = userView(after, await teamsOf(call.read, after))
+      const teamIds = await teamsOf(call.read, after)
+      const isLess = losesRights(before, after)
+      if (isLess) deps.noteRevoked(tenant, after.id)
+      const ended = isLess ? await endKeys(call, after, principalOfUser(after, teamIds)) : {}
+      const view = { ...userView(after, teamIds), ...ended }
       if (input.new_link !== true) return view
       const person = { tenant, email: after.email, ...rights, teams: [], userId: after.id }
       const { link, invitation } = await newLink(call, person, limits.invitationMs)
@@ -239,10 +271,11 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       const user = await requireUser(call.read, tenant, input.user)
       checkPersonRights(call.principal, user)
       const view = userView(user, await teamsOf(call.read, user))
+      const ended = await endKeys(call, user)
       await store.deleteUser(call.write, tenant, user.id)
       call.record(userEffect('user_deleted', user))
       deps.noteRevoked(tenant, user.id)
-      return view
+      return { ...view, ...ended }
     },
 
     async listSessions({ principal, read, nowMs }, input) {
@@ -303,7 +336,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       // The old password, every session and every passkey is worth nothing any more: a thief of the password may have added one.
       await store.deleteAllSessions(write, user.id)
       deps.noteRevoked(tenant, user.id)
-      noteAccepted(call, invitation, user.id)
+      await noteAccepted(call, invitation, user.id)
       return userView(user, await teamsOf(read, user))
     },
   }

@@ -37,16 +37,22 @@ export type CompiledTool<Kind extends PolicyKind = PolicyKind> = Readonly<{
 export type PolicySet = Readonly<{
   invocation: ReadonlyMap<string, CompiledTool<'invocation'>>
   trustedData: ReadonlyMap<string, CompiledTool<'trusted_data'>>
+  /** Whether any policy has a person approve calls. */
+  requiresApproval: boolean
 }>
 
-export const noPolicies: PolicySet = { invocation: new Map(), trustedData: new Map() }
+export const noPolicies: PolicySet = { invocation: new Map(), trustedData: new Map(), requiresApproval: false }
 
 export function compilePolicies(policies: readonly StoredPolicy[]): PolicySet {
   const ofKind = <Kind extends PolicyKind>(kind: Kind): ReadonlyMap<string, CompiledTool<Kind>> => {
     const own = policies.filter((policy): policy is StoredPolicy<Kind> => policy.kind === kind)
     return new Map([...Map.groupBy(own, ({ toolId }) => toolId)].map(([id, all]) => [id, compileTool(all)]))
   }
-  return { invocation: ofKind('invocation'), trustedData: ofKind('trusted_data') }
+  return {
+    invocation: ofKind('invocation'),
+    trustedData: ofKind('trusted_data'),
+    requiresApproval: policies.some(({ action }) => action === 'require_approval'),
+  }
 }
 
 function compileTool<Kind extends PolicyKind>(policies: readonly StoredPolicy<Kind>[]): CompiledTool<Kind> {

@@ -13,6 +13,8 @@ export type PolicyEngine = ToolPolicies &
     governance: Governance
     /** The policies of the tenant as they hold now. */
     policiesOf(tenant: TenantId): PolicySet | Promise<PolicySet>
+    /** Whether a person may have to approve a call; answered at once, and carefully where memory does not know. */
+    mayRequireApproval(tenant: TenantId): boolean
     /** In the transaction that changes a policy. What is judged after its commit is judged by what it left. */
     noteChange(tx: WriteTx, tenant: TenantId): Promise<void>
     /** Finds out what other processes changed. */
@@ -84,6 +86,12 @@ export async function openPolicyEngine(deps: PolicyEngineDeps): Promise<PolicyEn
     governance,
     policiesOf,
     noteChange,
+    mayRequireApproval(tenant) {
+      const policies = policiesOf(tenant)
+      if (!(policies instanceof Promise)) return policies.requiresApproval
+      policies.catch(() => {})
+      return true
+    },
     versionOf: (tenant) => versions.get(tenant) ?? 0,
     async refresh() {
       versions = await store.versions(database.read)
@@ -92,6 +100,10 @@ export async function openPolicyEngine(deps: PolicyEngineDeps): Promise<PolicyEn
     judgeCall: (subject, tool, args) =>
       using(subject.principal.tenant, (policies) => judgeCall(policies, governance, subject, tool, args)),
     judgeResult: (subject, tool, result) =>
-      using(subject.principal.tenant, (policies) => judgeResult(policies, subject, tool, viewsOf(result))),
+      using(subject.principal.tenant, (policies) => {
+        // Nobody looks into a result for which there is no policy, and it may be long.
+        const isRead = tool.id !== undefined && policies.trustedData.has(tool.id)
+        return judgeResult(policies, subject, tool, isRead ? viewsOf(result) : [undefined])
+      }),
   }
 }

@@ -1,4 +1,5 @@
 import { AppError } from '../../contract/app-error.ts'
+import { APPROVAL_WAIT } from '../../contract/approvals.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { administers } from '../../contract/permissions.ts'
@@ -30,7 +31,7 @@ export function createApprovals({ engine }: Readonly<{ engine: Engine }>) {
       if (input.execution_id !== undefined) {
         const run = await engine.find(read, principal.tenant, input.execution_id.toLowerCase())
         const isVisible = administers(principal, 'execution') || run?.owner === identityOf(principal)
-        if (run === undefined || !isVisible || run.kind !== 'workflow' || run.waitingFor === null) {
+        if (run === undefined || !isVisible || run.kind !== 'workflow' || !asksPerson(run)) {
           throw notWaiting(input.execution_id)
         }
         return { approvals: [await view(call, run)] }
@@ -42,7 +43,7 @@ export function createApprovals({ engine }: Readonly<{ engine: Engine }>) {
           limit: limits.runListMax,
           offset,
         })
-        waiting.push(...page.filter(({ waitingFor }) => waitingFor !== null))
+        waiting.push(...page.filter(asksPerson))
         if (page.length < limits.runListMax) break
         offset += page.length
       }
@@ -52,6 +53,9 @@ export function createApprovals({ engine }: Readonly<{ engine: Engine }>) {
     },
   }
 }
+
+/** A call that waits for an approval is another question, which its own record has. */
+const asksPerson = ({ waitingFor }: Run): boolean => waitingFor !== null && !waitingFor.startsWith(APPROVAL_WAIT)
 
 const notWaiting = (id: string): AppError =>
   new AppError(

@@ -1,4 +1,5 @@
 import { AppError } from '../../contract/app-error.ts'
+import { APPROVAL_WAIT } from '../../contract/approvals.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { requireOwnTenant } from '../../contract/own-tenant.ts'
@@ -215,7 +216,10 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     const parsed = input.response.trimStart().startsWith('{') ? parsedJson(input.response) : undefined
     const isPair = typeof parsed === 'object' && parsed !== null && 'response' in parsed
     const payload = isPair ? (parsed as JsonObject) : { response: input.response }
-    const signalled = await engine.signal(call, id, { ...payload, ...(await understood(call, run, payload)) } as Json)
+    const { waitingFor: key } = run
+    if (key?.startsWith(APPROVAL_WAIT)) throw waitsForApproval(key.slice(APPROVAL_WAIT.length))
+    const understoodPayload = { ...payload, ...(await understood(call, run, payload)) } as Json
+    const signalled = key !== null && (await engine.signal(call, id, understoodPayload, key))
     const error = signalled ? {} : { error: 'execution is not in a waiting state' }
     return { tool: 'aegis.workflow.signal' as const, signalled, execution_id: id, ...error }
   }
@@ -243,6 +247,13 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
 
   return { run, begin, wait, get, list, logs, cancel, signal, remove, status }
 }
+
+const waitsForApproval = (id: string): AppError =>
+  new AppError(
+    'ERR_INVALID_INPUT',
+    `execution_id: the run waits for the approval ${id} of a call; answer that with approval_answer.`,
+    { field: 'execution_id', approval_id: id },
+  )
 
 /** What a Human state is there for is lost if what it holds up can let itself pass. */
 function requirePerson({ principal, transport }: Pick<Call, 'principal' | 'transport'>): void {

@@ -276,6 +276,14 @@ const impossible: readonly [string, string][] = [
     '{kind: System, command: ls, transitions: [{condition: score_abov, threshold: 0.5, target: A}]}',
     'did you mean score_above?',
   ],
+  [
+    '{kind: System, command: ls, transitions: [{condition: exit_code0, target: A}]}',
+    "condition: 'exit_code0' is not a condition; did you mean exit_code?",
+  ],
+  [
+    '{kind: System, command: ls, transitions: [{conditon: on_failure, target: A}]}',
+    'conditon: is not a field; did you mean condition?',
+  ],
   ['{kind: System, command: ls, transitions: [{condition: score_above, target: A}]}', 'threshold: is required'],
   [
     '{kind: System, command: ls, transitions: [{condition: custom, expression: "a ==", target: A}]}',

@@ -1,3 +1,4 @@
+import { APPROVAL_WAIT } from '../../contract/approvals.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { type Engine, isEnded, type Run } from '../../engine/ports.ts'
 import { isoTime } from '../../kernel/clock.ts'
@@ -42,8 +43,20 @@ export async function questionOf(engine: Reading, read: ReadTx, run: Run) {
 export async function waitingFor(engine: Reading, read: ReadTx, run: Run) {
   const asking = await askingRun(engine, read, run, LEVELS_MAX)
   if (asking === undefined) return null
+  const question = await questionOf(engine, read, asking)
+  const approval = asking.waitingFor?.startsWith(APPROVAL_WAIT) && asking.waitingFor.slice(APPROVAL_WAIT.length)
+  if (approval) {
+    return {
+      ...question,
+      answer_with: {
+        tool: 'approval_answer' as const,
+        arguments: { id: approval, decision: 'approve' },
+        http: `POST /v1/approvals/${approval}/approve`,
+      },
+    }
+  }
   return {
-    ...(await questionOf(engine, read, asking)),
+    ...question,
     answer_with: {
       tool: 'aegis.workflow.signal' as const,
       arguments: { execution_id: asking.id, response: '<answer>' },
@@ -58,8 +71,13 @@ export function questionText({
   state,
   prompt,
   accepted_answers: answers,
-}: Awaited<ReturnType<typeof questionOf>>): string {
+  answer_with: { arguments: how },
+}: NonNullable<Awaited<ReturnType<typeof waitingFor>>>): string {
   const displayed = (prompt ?? '').slice(0, PROMPT_CHARS_MAX).toWellFormed()
+  if ('id' in how) {
+    return `waits for an approval in state ${state ?? 'none yet'}, run ${id}: ${displayed}
+Answer with: castellan approvals approve ${how.id}`
+  }
   const choice = answers === null ? 'ANSWER' : answers.map((answer) => shellWord(answer.slice(0, 64))).join('|')
   return `waits for the answer of a person in state ${state ?? 'none yet'}, run ${id}: ${displayed}
 Answer with: castellan call aegis.workflow.signal execution_id=${id} response=${choice}`

@@ -1,3 +1,4 @@
+import type { Approvals } from '../../contract/approvals.ts'
 import type { Principal, TenantId } from '../../contract/principal.ts'
 import type { ToolInvoker } from '../../contract/tool-invoker.ts'
 import type { ReadTx } from '../../contract/tx.ts'
@@ -32,6 +33,7 @@ export type AgentRequest = Readonly<{
 /** What running workflows is built on. */
 export type RunDeps = Readonly<{
   invoker: ToolInvoker
+  approvals: Pick<Approvals, 'request'>
   registry: Pick<WorkflowRegistry, 'resolve'>
   clock: Clock
   read: ReadTx

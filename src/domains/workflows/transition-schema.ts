@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { nearestName } from '../../kernel/nearest-name.ts'
 import { quoted } from '../manifests/findings.ts'
 import { loosely, type Notes } from '../manifests/present-spelling.ts'
-import type { YamlFields } from '../manifests/read-yaml.ts'
+import { isFields, type YamlFields } from '../manifests/read-yaml.ts'
 import { filled, group, number, oneOf, rule, template } from '../manifests/schema-keywords.ts'
 import { parseExpression } from './expressions.ts'
 import { issue, TEXT_MAX } from './schema-words.ts'
@@ -110,6 +110,7 @@ const written = loosely(
       expr: 'expression',
       when: 'condition',
     },
+    read: refuseMisspelt,
     complete: readCondition,
   },
 )
@@ -154,6 +155,16 @@ function conditionOf(fields: Written, refuse: (key: string, problem: string) => 
     default:
       return { type }
   }
+}
+
+/** A transition without a condition is always taken, which nobody means who misspelt the word. */
+function refuseMisspelt(value: unknown, { error }: Notes): unknown {
+  if (!isFields(value)) return value
+  const keys = Object.keys(value)
+  if (keys.some((key) => key === 'when' || key.toLowerCase() === 'condition')) return value
+  const misspelt = keys.find((key) => nearestName(key, ['condition']) !== undefined)
+  if (misspelt !== undefined) error('is not a field; did you mean condition?', misspelt)
+  return value
 }
 
 function readCondition(fields: YamlFields, notes: Notes): void {

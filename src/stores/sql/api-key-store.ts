@@ -24,6 +24,7 @@ const insertKey = statement<KeyRow>('api-key-store.insertKey')((db, arg) =>
     expires_at: arg('expires_at'),
     last_used_at: arg('last_used_at'),
     revoked_at: arg('revoked_at'),
+    user_id: arg('user_id'),
   }),
 )
 const findKey = statement<KeyId>('api-key-store.findKey')((db, arg) =>
@@ -49,6 +50,16 @@ const listKeys = statement<{ tenant: string; limit: number }>('api-key-store.lis
     .orderBy('created_at', 'desc')
     .orderBy('id')
     .limit(arg('limit')),
+)
+const listKeysOfUser = statement<{ tenant: string; user: string }>('api-key-store.listKeysOfUser')((db, arg) =>
+  db
+    .selectFrom('api_keys')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where('user_id', '=', arg('user'))
+    .where('revoked_at', 'is', null)
+    .orderBy('created_at')
+    .orderBy('id'),
 )
 const revokeKey = statement<KeyId & { at: number }>('api-key-store.revokeKey')((db, arg) =>
   db
@@ -85,6 +96,9 @@ export const sqlApiKeyStore: ApiKeyStore = {
   async listKeys(tx, tenant, limit) {
     return (await sessionOf(tx).all(listKeys, { tenant, limit })).map((row) => fromRow(row)!)
   },
+  async listKeysOfUser(tx, tenant, user) {
+    return (await sessionOf(tx).all(listKeysOfUser, { tenant, user })).map((row) => fromRow(row)!)
+  },
   async revokeKey(tx, tenant, id, atMs) {
     return (await sessionOf(tx).run(revokeKey, { tenant, id, at: atMs })) > 0
   },
@@ -111,6 +125,7 @@ function toRow(tenant: string, key: ApiKey): KeyRow {
     expires_at: key.expiresAtMs,
     last_used_at: key.lastUsedAtMs,
     revoked_at: key.revokedAtMs,
+    user_id: key.userId,
   }
 }
 
@@ -130,5 +145,6 @@ function fromRow(row: KeyRow | undefined): ApiKey | undefined {
     expiresAtMs: row.expires_at,
     lastUsedAtMs: row.last_used_at,
     revokedAtMs: row.revoked_at,
+    userId: row.user_id,
   }
 }

@@ -176,4 +176,55 @@ export const governanceMigrations: readonly Migration[] = [
     name: 'tools of servers that answer by tasks',
     statements: ['ALTER TABLE mcp_tools ADD COLUMN task_support TEXT'],
   },
+  {
+    name: 'interactions with models',
+    statements: [
+      `CREATE TABLE interactions (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, started_at $integer NOT NULL, owner TEXT NOT NULL, source TEXT NOT NULL,
+        agent_id TEXT, proxy_id TEXT, run_id TEXT, session TEXT, provider TEXT NOT NULL, model TEXT, outcome TEXT NOT NULL,
+        input_tokens $integer, output_tokens $integer, cache_read_tokens $integer, cache_write_tokens $integer,
+        reasoning_tokens $integer, cost $integer, facts TEXT NOT NULL, PRIMARY KEY (tenant, id))`,
+      'CREATE INDEX interactions_by_owner ON interactions (tenant, owner, id)',
+      'CREATE INDEX interactions_by_run ON interactions (tenant, run_id, id) WHERE run_id IS NOT NULL',
+      `CREATE TABLE interaction_bodies (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, request TEXT, answer TEXT, is_whole $integer NOT NULL,
+        is_redacted $integer NOT NULL, PRIMARY KEY (tenant, id))`,
+      `CREATE TABLE token_usage (
+        tenant TEXT NOT NULL, profile_id TEXT NOT NULL, input_tokens $integer NOT NULL, output_tokens $integer NOT NULL,
+        PRIMARY KEY (tenant, profile_id))`,
+    ],
+  },
+  {
+    name: 'keys of users',
+    statements: [
+      'ALTER TABLE api_keys ADD COLUMN user_id TEXT',
+      'CREATE INDEX api_keys_by_user ON api_keys (tenant, user_id) WHERE user_id IS NOT NULL',
+    ],
+  },
+  {
+    name: 'virtual keys',
+    statements: [
+      `CREATE TABLE virtual_keys (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, prefix TEXT NOT NULL UNIQUE, hash TEXT NOT NULL, name TEXT NOT NULL,
+        scope TEXT NOT NULL, author TEXT NOT NULL, grants TEXT NOT NULL, created_at $integer NOT NULL,
+        created_by TEXT NOT NULL, rotated_at $integer, expires_at $integer, last_used_at $integer, revoked_at $integer,
+        PRIMARY KEY (tenant, id))`,
+      'CREATE INDEX virtual_keys_by_name ON virtual_keys (tenant, name)',
+      'CREATE INDEX virtual_keys_by_author ON virtual_keys (tenant, author)',
+    ],
+  },
+  {
+    name: 'approvals of tool calls',
+    statements: [
+      `CREATE TABLE approvals (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, tool_id TEXT NOT NULL, tool TEXT NOT NULL, arguments TEXT NOT NULL,
+        is_masked $integer NOT NULL, arguments_digest TEXT NOT NULL, reason TEXT NOT NULL, policy TEXT, requester TEXT NOT NULL,
+        requested_by TEXT NOT NULL, context TEXT NOT NULL, started_from TEXT, call_id TEXT NOT NULL, run_id TEXT, wait_key TEXT,
+        status TEXT NOT NULL, created_at $integer NOT NULL, expires_at $integer NOT NULL, answered_at $integer, answered_by TEXT,
+        note TEXT, used_at $integer, PRIMARY KEY (tenant, id))`,
+      'CREATE INDEX approvals_of_call ON approvals (tenant, requester, arguments_digest)',
+      'CREATE INDEX approvals_newest ON approvals (tenant, created_at)',
+      'CREATE INDEX approvals_over ON approvals (tenant, expires_at)',
+    ],
+  },
 ]

@@ -19,6 +19,11 @@ export type GovernanceSchema = PeopleSchema & {
   tool_policies: ToolPolicyTable
   tool_policy_versions: ToolPolicyVersionTable
   context_trust: ContextTrustTable
+  approvals: ApprovalTable
+  interactions: InteractionTable
+  interaction_bodies: InteractionBodiesTable
+  token_usage: TokenUsageTable
+  virtual_keys: VirtualKeyTable
 }
 
 export type SecretTable = {
@@ -203,3 +208,83 @@ export type ToolPolicyTable = {
 export type ToolPolicyVersionTable = { tenant: string; version: number }
 
 export type ContextTrustTable = { tenant: string; context: string; cause: string; since: number }
+
+/** One request to a language model; `model` is the one that answered, or that was asked for. `cost` is in millionths of a dollar. */
+export type InteractionTable = {
+  tenant: string
+  id: string
+  started_at: number
+  owner: string
+  source: string
+  agent_id: string | null
+  proxy_id: string | null
+  run_id: string | null
+  session: string | null
+  provider: string
+  model: string | null
+  outcome: string
+  input_tokens: number | null
+  output_tokens: number | null
+  cache_read_tokens: number | null
+  cache_write_tokens: number | null
+  reasoning_tokens: number | null
+  cost: number | null
+  /** What nobody searches by, as JSON. */
+  facts: string
+}
+
+export type InteractionBodiesTable = {
+  tenant: string
+  id: string
+  request: string | null
+  answer: string | null
+  is_whole: number
+  is_redacted: number
+}
+
+/** What went through an agent or a proxy, since it was made. */
+export type TokenUsageTable = { tenant: string; profile_id: string; input_tokens: number; output_tokens: number }
+
+/** `grants` is JSON; the teams of a key are in `shared_with_teams`. */
+export type VirtualKeyTable = {
+  tenant: string
+  id: string
+  prefix: string
+  hash: string
+  name: string
+  scope: string
+  author: string
+  grants: string
+  created_at: number
+  created_by: string
+  rotated_at: number | null
+  expires_at: number | null
+  last_used_at: number | null
+  revoked_at: number | null
+}
+
+export type ApprovalTable = {
+  tenant: string
+  id: string
+  tool_id: string
+  tool: string
+  arguments: string
+  is_masked: number
+  arguments_digest: string
+  reason: string
+  policy: string | null
+  requester: string
+  requested_by: string
+  context: string
+  started_from: string | null
+  call_id: string
+  run_id: string | null
+  wait_key: string | null
+  status: string
+  created_at: number
+  expires_at: number
+  answered_at: number | null
+  answered_by: string | null
+  note: string | null
+  used_at: number | null
+}

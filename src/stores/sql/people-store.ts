@@ -159,6 +159,20 @@ const findOpenInvitation = statement<{ tenant: string; email: string; now: numbe
       .orderBy('id')
       .limit(1),
 )
+const listOpenInvitations = statement<{ tenant: string; email: string; now: number }>(
+  'people-store.listOpenInvitations',
+)((db, arg) =>
+  db
+    .selectFrom('invitations')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where('email', '=', arg('email'))
+    .where('accepted_at', 'is', null)
+    .where('cancelled_at', 'is', null)
+    .where('expires_at', '>', arg('now'))
+    .orderBy('created_at')
+    .orderBy('id'),
+)
 const endInvitation = (column: 'accepted_at' | 'cancelled_at') =>
   statement<Of & { at: number }>(`people-store.endInvitation.${column}`)((db, arg) =>
     db
@@ -274,6 +288,9 @@ export const sqlPeopleStore: PeopleStore = {
   },
   async findOpenInvitation(tx, tenant, email, now) {
     return toInvitation(await sessionOf(tx).get(findOpenInvitation, { tenant, email, now }))
+  },
+  async listOpenInvitations(tx, tenant, email, now) {
+    return (await sessionOf(tx).all(listOpenInvitations, { tenant, email, now })).map((row) => toInvitation(row)!)
   },
   async listInvitations(tx, tenant, limit) {
     return (await sessionOf(tx).all(listInvitations, { tenant, limit })).map((row) => toInvitation(row)!)

@@ -77,6 +77,7 @@ export type ApiKeyTable = {
   expires_at: number | null
   last_used_at: number | null
   revoked_at: number | null
+  user_id: string | null
 }
 
 export type ProjectTable = {

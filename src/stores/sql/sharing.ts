@@ -7,7 +7,7 @@ import { type Kit, rawStatement, statement } from './statements.ts'
 import { sessionOf, sharedWriterOf, writerOf } from './tx.ts'
 
 /** What is shared: the kind says in which table the id is. */
-type SharedKind = 'profile' | 'mcp_catalog_item' | 'mcp_deployment' | 'skill' | 'app'
+type SharedKind = 'profile' | 'mcp_catalog_item' | 'mcp_deployment' | 'skill' | 'app' | 'virtual_key'
 
 /** The arguments that `isVisible` asks for; part of those of the statement. */
 export type ViewerArgs = { viewer: string; viewer_teams: string; sees_every_team: number; sees_every_personal: number }

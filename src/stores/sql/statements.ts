@@ -115,9 +115,11 @@ const texts: Record<Dialect, Map<string, Statement<readonly Value[], Record<stri
 const isReading = (sql: string): boolean =>
   /^\s*(select|with)\b/i.test(sql) && !/\b(insert into|update|delete from)\b/i.test(sql)
 
-/** The log, its heads and its index: what is kept of other tables stays true when these grow. */
+/** The log, its heads and its index, and what is written beside it: what is kept of other tables stays true when these grow. */
 const isOfLog = (sql: string): boolean =>
-  /^\s*(insert into|insert or ignore into|update) "?(log_entries|log_heads|trail_entries)"?\s/i.test(sql)
+  /^\s*(insert into|insert or ignore into|update) "?(log_entries|log_heads|trail_entries|interactions|interaction_bodies|token_usage)"?\s/i.test(
+    sql,
+  )
 
 const TEXTS_MAX = 2_000
 

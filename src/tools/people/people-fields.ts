@@ -39,6 +39,10 @@ export const userView = z.strictObject({
   created_at: fields.time,
   created_by: z.string(),
 })
+export const revokedKeys = z
+  .array(z.string())
+  .optional()
+  .describe('Names of API keys of the user that were revoked with this.')
 export const link = z
   .string()
   .describe('Address where the person chooses a password. It works once and is not shown again.')

@@ -1,13 +1,13 @@
 import { z } from 'zod'
 import { defineTool } from '../runtime/define-tool.ts'
-import { tenantOfPeople, user, userView } from './people-fields.ts'
+import { revokedKeys, tenantOfPeople, user, userView } from './people-fields.ts'
 
 export default defineTool({
   name: 'user_delete',
   toolset: 'people',
   title: 'Remove a user',
   description:
-    'Remove a user for good. Their sessions, tokens and calls end at once, their runs fail and their workspaces stop; what they made stays.',
+    'Remove a user for good. Their sessions, tokens, API keys and calls end at once, their runs fail and their workspaces stop; what they made stays.',
   permission: 'member:delete',
   tier: 'user',
   effect: 'delete',
@@ -16,6 +16,6 @@ export default defineTool({
   skipJudge: false,
   audit: 'digest',
   input: z.strictObject({ user, tenant: tenantOfPeople }),
-  output: userView,
+  output: userView.extend({ revoked_keys: revokedKeys }),
   run: (input, { people, call }) => people.deleteUser(call, input),
 })

@@ -45,7 +45,9 @@ export const policyParams = {
     .string()
     .min(1)
     .max(256)
-    .describe('Id or name of the tool: one of this server, or one of an MCP server behind it.'),
+    .describe(
+      'Id or name of the tool: one of this server, one of an MCP server behind it, or client:NAME for one of a program that uses the model proxy.',
+    ),
   invocationConditions: conditionsOf(
     'Path into the arguments, such as url or to[*].address; or context.teamIds, context.externalAgentId, context.userId, context.agentId, context.gatewayId, context.origin.',
   ),

@@ -86,6 +86,8 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       warnings: [],
       decisions: [],
       taints: [],
+      approval: undefined,
+      asks: undefined,
       entered: new Set(),
       blocked: undefined,
       release: undefined,
@@ -119,6 +121,9 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     const { effect } = invocation.rules!
     if (database === undefined)
       return toAnswer(invocation, await handle(invocation, tool, undefined, noTx), deps.spelling)
+    // What is done elsewhere cannot be taken back: an approval is used up before.
+    if (invocation.approval !== undefined && (effect === 'read' || effect === 'external'))
+      await write(invocation, (tx) => deps.stages.guard.useApproval(tx, invocation))
     if (effect === 'read') {
       const handled = await handle(invocation, tool, undefined, database.read)
       const answer = toAnswer(invocation, handled, deps.spelling)
@@ -148,6 +153,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       invocation.warnings.length = warningCount
       invocation.decisions.length = decisionCount
       invocation.taints.length = 0
+      if (invocation.approval !== undefined) await deps.stages.guard.useApproval(tx, invocation)
       const handled = await handle(invocation, tool, tx, tx as unknown as ReadTx)
       const answer = toAnswer(invocation, handled, deps.spelling)
       await submitEntry(tx, invocation, okEntry(invocation, tool, handled), answer)
@@ -215,8 +221,10 @@ export function createCallTool(deps: CallToolDeps): CallTool {
         if (submittedEntry !== undefined && (await isLogged(deps.log, tx, tenant, callId, submittedEntry.seq)))
           return submittedEntry.answer
         const isUnknown = failure.details['outcome'] === 'unknown'
-        const answer = toFailureAnswer(invocation, isUnknown ? { ...failure, ...turnedOutUndone } : failure)
-        await submitEntry(tx, invocation, failedEntry(invocation, failure), answer)
+        const asked = isSecond ? undefined : await deps.stages.guard.requestApproval(tx, invocation)
+        const told = asked === undefined ? failure : asCallerSpells(invocation, asked.failure)
+        const answer = toFailureAnswer(invocation, isUnknown ? { ...told, ...turnedOutUndone } : told)
+        await submitEntry(tx, invocation, failedEntry(invocation, told, asked?.effects), answer)
         return answer
       })
     } catch (cause) {
@@ -284,12 +292,12 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     }
   }
 
-  function failedEntry(invocation: Invocation, failure: ToolFailure): CallEntry {
+  function failedEntry(invocation: Invocation, failure: ToolFailure, effects: readonly EffectRecord[] = []): CallEntry {
     const outcome = outcomes[failure.code] ?? 'refused'
     const name = invocation.tool?.name ?? invocation.requestedName.toWellFormed().slice(0, 128)
     if (invocation.inputDigest === unreadDigest)
       invocation.inputDigest = digestOfRefused(invocation.args) ?? unreadDigest
-    return { ...baseEntry(invocation, name), outcome, code: failure.code, effects: [] }
+    return { ...baseEntry(invocation, name), outcome, code: failure.code, effects }
   }
 }
 

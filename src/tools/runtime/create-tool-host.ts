@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import { permissionsKey } from '../../contract/permissions.ts'
+import type { TenantId } from '../../contract/principal.ts'
 import type { CallTool } from './call-tool.ts'
 import { isExposed, isNotRepeated, mayExposeUpstream } from './exposure.ts'
 import { failedAnswer } from './failed-answer.ts'
@@ -7,7 +8,12 @@ import { isVisible, type Mode } from './stages.ts'
 import type { CallDuration, ListedTool, ToolAnswer, ToolCaller, ToolHost } from './tool-host.ts'
 import type { ToolView, ToolViews } from './tool-views.ts'
 
-type ToolHostDeps = Readonly<{ views: ToolViews; mode: Mode; callTool: Promise<CallTool> }>
+type ToolHostDeps = Readonly<{
+  views: ToolViews
+  mode: Mode
+  callTool: Promise<CallTool>
+  mayAskPerson?: (tenant: TenantId) => boolean
+}>
 
 /**
  * The tools as transports see them. `callTool` may still be on its way: calling waits for it, and so does a list that can have
@@ -69,6 +75,7 @@ export function createToolHost(deps: ToolHostDeps): ToolHost {
       if (ready !== undefined) return ready(caller, name, args, options)
       return deps.callTool.then((callTool) => callTool(caller, name, args, options), failedStart)
     },
+    ...(deps.mayAskPerson && { mayAskPerson: deps.mayAskPerson }),
     durationOf({ principal }, name, args) {
       const view = views.viewFor(principal)
       return view instanceof Promise ? view.then((made) => durationOf(made, name, args)) : durationOf(view, name, args)

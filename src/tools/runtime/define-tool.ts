@@ -28,6 +28,7 @@ export const toolsets = [
   'gateways',
   'identity',
   'intents',
+  'interactions',
   'ledger',
   'limits',
   'log',

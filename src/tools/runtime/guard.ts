@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
+import type { Approvals } from '../../contract/approvals.ts'
 import type { Decision } from '../../contract/decision.ts'
-import { limits } from '../../contract/limits.ts'
 import type { RawAnswer } from '../../contract/raw-answer.ts'
 import type { Sanitiser } from '../../contract/sanitiser.ts'
 import type {
@@ -13,8 +13,10 @@ import type {
 import type { ContextKey, TaintCause, Trust } from '../../contract/trust.ts'
 import type { PolicyEvaluator } from '../../domains/security-contexts/policy-evaluator.ts'
 import type { Governed } from '../../domains/security-contexts/read-access-request.ts'
+import { createApprovalGate } from './approval-gate.ts'
 import type { CatalogTool } from './catalog.ts'
 import type { CallRules, ToolDeclaration } from './define-tool.ts'
+import { denied, type KnownTool } from './denied-call.ts'
 import type { Invocation } from './stages.ts'
 
 /** A context that the call makes untrusted; written with the entry of the call. */
@@ -26,6 +28,7 @@ export type GuardDeps = Readonly<{
   /** Absent where nothing is stored. */
   toolPolicies?: ToolPolicies | undefined
   trust?: Trust | undefined
+  approvals?: Approvals | undefined
   sanitiser?: Pick<Sanitiser, 'sanitise'> | undefined
 }>
 
@@ -34,7 +37,9 @@ export type GuardDeps = Readonly<{
  * Of several refusals the most special one is told: a policy with conditions, then a security context, then the default policy of
  * the tool, then the governance.
  */
-export function createGuard({ policies, toolPolicies, trust, sanitiser }: GuardDeps) {
+export function createGuard({ policies, toolPolicies, trust, approvals, sanitiser }: GuardDeps) {
+  const gate = createApprovalGate(approvals)
+
   function judge(invocation: Invocation, tool: PolicyTool): InvocationVerdict | Promise<InvocationVerdict> {
     const { principal } = invocation.caller
     const judged = (isUntrusted: boolean) =>
@@ -63,12 +68,14 @@ export function createGuard({ policies, toolPolicies, trust, sanitiser }: GuardD
     }
   }
 
-  function enforce(invocation: Invocation, tool: PolicyTool, verdict: InvocationVerdict): void {
+  function enforce(invocation: Invocation, tool: KnownTool, verdict: InvocationVerdict): void | Promise<void> {
     invocation.decisions.push(...verdict.trace)
-    const isDenied = verdict.action !== 'allow'
+    const isDenied = verdict.action === 'deny'
     if (isDenied && verdict.specificity === 'conditions') throw denied(invocation, tool, verdict)
     admit(invocation)
     if (isDenied) throw denied(invocation, tool, verdict)
+    // Nobody is asked about a call that is refused anyway.
+    if (verdict.action === 'require_approval') return gate.seek(invocation, tool, verdict)
   }
 
   /** A result that is not trusted makes the context of the caller untrusted; one that is blocked is not shown either. */
@@ -116,6 +123,9 @@ export function createGuard({ policies, toolPolicies, trust, sanitiser }: GuardD
     async taint(...args: Parameters<Trust['taint']>): Promise<void> {
       await trust?.taint(...args)
     },
+
+    useApproval: gate.use,
+    requestApproval: gate.request,
 
     beforeCall(invocation: Invocation): void | Promise<void> {
       if (toolPolicies === undefined) return admit(invocation)
@@ -167,7 +177,6 @@ export function createGuard({ policies, toolPolicies, trust, sanitiser }: GuardD
 
 export type Guard = ReturnType<typeof createGuard>
 
-type KnownTool = PolicyTool & Readonly<{ id: string }>
 const policyTools = new WeakMap<CatalogTool, KnownTool>()
 
 /** A tool as policies know it: by its own id if it is of another server, else by its name. */
@@ -204,32 +213,6 @@ function denial({ code, details }: AppError): Decision {
   }
 }
 
-function denied({ input }: Invocation, { name }: PolicyTool, verdict: InvocationVerdict): AppError {
-  const { policy, reason, becauseUntrusted, specificity } = verdict
-  const by = policy === undefined ? 'by the governance of this server' : `by the policy ${policy}`
-  const allowed = becauseUntrusted
-    ? 'The same call in a context that has read nothing untrusted; a person can look at this one with context_trust_get and clear it with context_trust_clear.'
-    : specificity === 'conditions'
-      ? 'A call with arguments that the policy does not match; get_tool_invocation_policy shows its conditions.'
-      : 'Nothing of this tool, unless a policy with conditions allows the call.'
-  const said = `'${name}' is denied ${by}. Its reason: ${reason}.`
-  return new AppError('ERR_POLICY_DENIED', `${said} Go on without this call.`, {
-    tool: name,
-    ...(policy !== undefined && { policy }),
-    reason,
-    context: becauseUntrusted ? 'untrusted' : 'any',
-    allowed,
-    archestraError: {
-      type: 'policy_denied',
-      message: said,
-      toolName: name,
-      ...(isSmall(input) && { input: input as Record<string, unknown> }),
-      reason,
-      reasonType: becauseUntrusted ? 'sensitive_context' : 'generic',
-    },
-  } as ConstructorParameters<typeof AppError>[2])
-}
-
 /** A tool that promises a structure cannot keep the promise with a sentence, so that is said as a failure. */
 function show(invocation: Invocation, { name }: PolicyTool, text: string): void {
   const summary = `The result of '${name}' is not shown, because a policy has it sanitised. A summary, in words of a model that did not see it: ${text}`
@@ -248,8 +231,6 @@ function resultText(output: unknown): string {
   const texts = content.map((block) => (typeof block['text'] === 'string' ? block['text'] : JSON.stringify(block)))
   return [...texts, ...(structuredContent === undefined ? [] : [JSON.stringify(structuredContent)])].join('\n')
 }
-
-const isSmall = (input: unknown): boolean => (JSON.stringify(input)?.length ?? 0) <= limits.deniedInputBytesMax
 
 const blocked = ({ name }: PolicyTool, { policy, reason }: ResultVerdict) => ({
   code: 'ERR_POLICY_DENIED' as const,

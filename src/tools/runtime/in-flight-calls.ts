@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
-import { callerKey, canBeRevoked, identityOf, type Principal } from '../../contract/principal.ts'
+import { callerKey, canBeRevoked, keyIdentity, type Principal, standsOn } from '../../contract/principal.ts'
 import type { Presence } from './presence.ts'
 
 /**
@@ -52,6 +52,8 @@ class Call implements InFlightCall {
   readonly #controller = new AbortController()
   /** Of a signed call, once it is admitted. */
   sealSessionId: string | undefined
+  /** As an identity, of a caller that came with one and is counted as its owner. */
+  virtualKey: string | undefined
   #counted: Counted | undefined
   #callerKey: string | undefined
   #stopWatching: (() => void) | undefined
@@ -76,7 +78,7 @@ class Call implements InFlightCall {
   }
 
   admit(principal: Principal, connection?: Counted): boolean {
-    const isRevocable = canBeRevoked(identityOf(principal))
+    const isRevocable = standsOn(principal).some(canBeRevoked)
     const key = connection === undefined || isRevocable ? callerKey(principal) : undefined
     const caller =
       key === undefined ? undefined : (this.#registry.callers.get(key) ?? { inFlight: 0, calls: new Set() })
@@ -85,6 +87,8 @@ class Call implements InFlightCall {
     counted.inFlight++
     this.#counted = counted
     this.sealSessionId = principal.sealSessionId
+    const { virtualKeyId } = principal
+    if (virtualKeyId !== undefined) this.virtualKey = keyIdentity(virtualKeyId)
     if (key !== undefined) {
       this.#callerKey = key
       this.#registry.callers.set(key, caller!)
@@ -136,7 +140,10 @@ export function createInFlightCalls(presence: Presence): InFlightCalls {
   }
   presence.onRevoked((tenant, owner) => {
     for (const call of callers.get(`${tenant}/${owner}`)?.calls ?? []) call.abort(revokedMeanwhile())
-    for (const call of calls) if (call.sealSessionId === owner) call.abort(sessionRevokedMeanwhile())
+    for (const call of calls) {
+      if (call.sealSessionId === owner) call.abort(sessionRevokedMeanwhile())
+      else if (call.virtualKey === owner) call.abort(revokedMeanwhile())
+    }
   })
 
   function interruptAll(): void {

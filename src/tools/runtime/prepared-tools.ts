@@ -1,4 +1,3 @@
-import type { Catalog, CatalogTool } from './catalog.ts'
 import type { OwnDeclaration } from './define-tool.ts'
 import { findByName, indexByName } from './name-index.ts'
 import rows from './prepared-tools.json' with { type: 'json' }
@@ -29,15 +28,3 @@ export function preparedTools(): PreparedTools {
   const byName = indexByName(tools)
   return { tools, names: tools.map(({ name }) => name), find: (name) => findByName(byName, name) }
 }
-
-/** One tool a line, so that a difference shows which tool changed. */
-export const preparedText = ({ tools }: Catalog): string =>
-  `[\n${tools.map((tool) => JSON.stringify(prepared(tool))).join(',\n')}\n]\n`
-
-const prepared = ({ name, safeName, definition, listed, nullable }: CatalogTool): PreparedTool => ({
-  name,
-  safeName,
-  definition: definition as OwnDeclaration,
-  listed,
-  nullable: [...nullable],
-})

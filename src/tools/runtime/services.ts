@@ -1,5 +1,6 @@
 import type { Principal } from '../../contract/principal.ts'
 import type { AgentService } from '../../domains/agents/service.ts'
+import type { ApprovalService } from '../../domains/approvals/service.ts'
 import type { CommandService } from '../../domains/commands/service.ts'
 import type { ExecutionService } from '../../domains/executions/service.ts'
 import type { FileService } from '../../domains/files/service.ts'
@@ -9,12 +10,14 @@ import type { RoleService } from '../../domains/identity/roles.ts'
 import type { IdentityService } from '../../domains/identity/service.ts'
 import type { AuthoringService } from '../../domains/intents/authoring.ts'
 import type { IntentService } from '../../domains/intents/service.ts'
+import type { InteractionService } from '../../domains/interactions/service.ts'
 import type { LimitService } from '../../domains/limits/service.ts'
 import type { LogRecoveryService } from '../../domains/log/log-recovery.ts'
 import type { LogService } from '../../domains/log/service.ts'
 import type { McpServerService } from '../../domains/mcp-servers/service.ts'
 import type { McpContentService } from '../../domains/mcp-servers/upstream-content.ts'
 import type { ModelProxyService } from '../../domains/model-proxies/service.ts'
+import type { VirtualKeyService } from '../../domains/model-proxies/virtual-keys.ts'
 import type { PeopleService } from '../../domains/people/service.ts'
 import type { PlatformService } from '../../domains/platform/service.ts'
 import type { PolicyService } from '../../domains/policies/service.ts'
@@ -47,6 +50,7 @@ export type ToolSearch = (
 export type Services = Readonly<{
   executions: ExecutionService
   agents: AgentService
+  approvals: ApprovalService
   authoring: AuthoringService
   intents: IntentService
   commands: CommandService
@@ -55,6 +59,7 @@ export type Services = Readonly<{
   git: GitService
   tasks: TaskService
   trail: TrailService
+  interactions: InteractionService
   limits: LimitService
   log: LogService & LogRecoveryService
   clock: Pick<ClockKeeper, 'reset'>
@@ -66,6 +71,7 @@ export type Services = Readonly<{
   mcpServers: McpServerService
   mcpContent: McpContentService
   modelProxies: ModelProxyService
+  virtualKeys: Pick<VirtualKeyService, 'create' | 'list' | 'get' | 'rotate' | 'revoke'>
   secrets: Pick<SecretService, 'list' | 'rotate'>
   secretLinks: Pick<SecretLinks, 'createForValue' | 'submit'>
   skills: Pick<SkillService, 'list'>

@@ -1,5 +1,6 @@
 import { digest } from '../../audit/call-entry.ts'
 import { AppError } from '../../contract/app-error.ts'
+import type { ApprovalRequest } from '../../contract/approvals.ts'
 import type { Decision } from '../../contract/decision.ts'
 import type { DiskWatch } from '../../contract/disk-watch.ts'
 import { callerKey, type Principal, tierAllows } from '../../contract/principal.ts'
@@ -62,6 +63,10 @@ export type Invocation = {
   readonly decisions: Decision[]
   /** Contexts that it makes untrusted, for the commit of its entry. */
   readonly taints: Taint[]
+  /** The approval by which it is made; used up in the commit of what it does, or before it does something elsewhere. */
+  approval: string | undefined
+  /** What a person is asked before it can be made; stored with its entry. */
+  asks: ApprovalRequest | undefined
   /** Workspaces in which it works. */
   readonly entered: Set<string>
   /** Said in place of an answer that may not be shown; the call itself was made. */

@@ -79,6 +79,8 @@ export type CallOptions = Readonly<{
   client?: CallingClient
   /** For callers that are agents: what their commands find in the environment. */
   environment?: () => Readonly<Record<string, string>>
+  /** A run that waits for people itself. */
+  waitsForApproval?: boolean
 }>
 
 /** `waits` is long too, and its answer may say to call again. */
@@ -94,6 +96,8 @@ export type ToolHost = Readonly<{
   unreachable?(caller: ToolCaller): Promise<readonly UnreachableServer[]>
   /** Never rejects: every failure is an answer. An unknown name is an answer with ERR_UNKNOWN_TOOL. */
   call(caller: ToolCaller, name: string, args: unknown, options?: CallOptions): Promise<ToolAnswer>
+  /** Whether a person may have to approve calls of the tenant, so that clients should be ready to be asked. */
+  mayAskPerson?(tenant: TenantId): boolean
   /** How long a call may take, and so whether it is better answered as a task. */
   durationOf?(caller: ToolCaller, name: string, args: unknown): CallDuration | Promise<CallDuration>
   /** Called when the lists that callers of the tenant see may have changed. Returns an unsubscribe function. */

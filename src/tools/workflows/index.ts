@@ -18,7 +18,6 @@ import statusWorkflow from './aegis-workflow-status.ts'
 import updateWorkflow from './aegis-workflow-update.ts'
 import validateWorkflow from './aegis-workflow-validate.ts'
 import waitWorkflow from './aegis-workflow-wait.ts'
-import approvalList from './approval-list.ts'
 import workflowInfo from './workflow-info.ts'
 
 export const workflowTools: readonly ToolDefinition[] = [
@@ -41,6 +40,5 @@ export const workflowTools: readonly ToolDefinition[] = [
   executionsGetWorkflow,
   statusWorkflow,
   searchWorkflow,
-  approvalList,
   workflowInfo,
 ]

@@ -1,0 +1,19 @@
+import { createApprovalService } from '../../domains/approvals/service.ts'
+import type { TrustKeeper } from '../../domains/trust/service.ts'
+import type { WorkflowService } from '../../domains/workflows/service.ts'
+import type { Engine } from '../../engine/ports.ts'
+import { sqlApprovalStore } from '../../stores/sql/approval-store.ts'
+import type { AppDeps } from '../build-app.ts'
+
+const MINUTE_MS = 60_000
+
+/** What people are asked and answer. */
+export const openApprovals = (
+  { config }: AppDeps,
+  { trust, engine, workflows }: Readonly<{ trust: TrustKeeper; engine: Engine; workflows: WorkflowService }>,
+) =>
+  createApprovalService({
+    ...{ store: sqlApprovalStore, trust, engine },
+    humanStates: { list: workflows.approvals.list, answer: workflows.executions.signal },
+    usableMs: config.approvals.use_minutes * MINUTE_MS,
+  })

@@ -1,0 +1,73 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import { REDACTED, type Redactor } from '../../kernel/redactor.ts'
+import type { StoredApproval } from './ports.ts'
+
+/** Fields whose values nobody needs to see, by a part of their name. */
+const SECRET_NAME =
+  /pass(?:word|wd|phrase|code)|secret|token|credential|authori[sz]ation|cookie|api[-_ ]?key|private[-_ ]?key|access[-_ ]?key|^pin$|^otp$/i
+const URL_PASSWORD = /(\b[a-z][a-z0-9+.-]*:\/\/[^\s/:@]*):[^\s/@]+@/gi
+const BEARER = /\b(Bearer|Basic)\s+[\w.~+/=-]{8,}/gi
+
+export type DisplayedArguments = Readonly<{ arguments: Json; isMasked: boolean }>
+
+/**
+ * Arguments for the eyes of people. Values of fields that are named like a secret, credentials in URLs and headers, and the secrets of the
+ * configuration are masked. Long texts and lists are cut, so that the whole has a bound.
+ */
+export function displayedArguments(args: unknown, redactor: Redactor | undefined): DisplayedArguments {
+  let isMasked = false
+  const changed = <T>(value: T): T => {
+    isMasked = true
+    return value
+  }
+  const text = (value: string, charsMax: number): string => {
+    const plain = value.replaceAll(URL_PASSWORD, `$1:${REDACTED}@`).replaceAll(BEARER, `$1 ${REDACTED}`)
+    const clean = redactor?.text(plain) ?? plain
+    if (clean !== value) isMasked = true
+    if (clean.length <= charsMax) return clean.toWellFormed()
+    return changed(`${clean.slice(0, charsMax).toWellFormed()}… (${clean.length - charsMax} more characters)`)
+  }
+  const view = (value: unknown, name: string, charsMax: number, depth: number): Json => {
+    if (SECRET_NAME.test(name) && value !== null && typeof value !== 'boolean' && value !== '') return changed(REDACTED)
+    if (typeof value === 'string') return text(value, charsMax)
+    if (typeof value !== 'object' || value === null) return (value ?? null) as Json
+    if (depth === 0) return changed('…')
+    const entries = Object.entries(value)
+    const members = entries.slice(0, limits.approvalMembersMax)
+    if (members.length < entries.length) isMasked = true
+    if (Array.isArray(value)) return members.map(([, member]) => view(member, '', charsMax, depth - 1))
+    return Object.fromEntries(members.map(([key, member]) => [text(key, 128), view(member, key, charsMax, depth - 1)]))
+  }
+  for (let charsMax: number = limits.approvalTextCharsMax; charsMax >= 32; charsMax = Math.floor(charsMax / 8)) {
+    const displayed = view(args, '', charsMax, limits.approvalDepthMax)
+    if (JSON.stringify(displayed).length <= limits.approvalArgumentsCharsMax) return { arguments: displayed, isMasked }
+  }
+  return { arguments: `… (${JSON.stringify(args)?.length ?? 0} characters of JSON)`, isMasked: true }
+}
+
+/** What it is at the time, for people. */
+export function statusAt({ status, expiresAtMs }: StoredApproval, nowMs: number): StoredApproval['status'] | 'expired' {
+  return (status === 'pending' || status === 'approved') && expiresAtMs <= nowMs ? 'expired' : status
+}
+
+export const approvalNotFound = (): AppError =>
+  new AppError('ERR_NOT_FOUND', 'id: there is no such approval; approval_list shows those that wait for a person.', {
+    field: 'id',
+  })
+
+export const notPending = (status: string): AppError =>
+  new AppError(
+    'ERR_APPROVAL_ANSWERED',
+    `id: the approval is ${status} already and takes no more answers; approval_get shows who answered.`,
+    { field: 'id', status },
+  )
+
+/** What an approval is there for is lost if what it holds up can let itself pass. */
+export const notForYou = (): AppError =>
+  new AppError(
+    'ERR_PERMISSION_DENIED',
+    'id: a person must answer, from outside the context that asks: signed in at the web address of the server, with castellan approvals, or from a connection that has read nothing untrusted. Agents, runs and keys may not.',
+    { field: 'id' },
+  )

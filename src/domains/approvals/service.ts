@@ -1,0 +1,251 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import { administers, isPermitted } from '../../contract/permissions.ts'
+import { identityOf } from '../../contract/principal.ts'
+import type { Trust } from '../../contract/trust.ts'
+import type { Engine } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import { isoTime } from '../../kernel/clock.ts'
+import type { ApprovalStore, StoredApproval } from './ports.ts'
+import { approvalNotFound, notForYou, notPending, statusAt } from './rules.ts'
+
+type Reading = Pick<Call, 'principal' | 'read' | 'nowMs'>
+
+/** A Human state that waits, as the workflows show it. Its id is that of its run. */
+export type HumanQuestion = Readonly<{
+  id: string
+  execution_id: string
+  workflow_id: string
+  workflow_name: string
+  state: string | null
+  prompt: string | null
+  default_response: string | null
+  accepted_answers: readonly string[] | null
+  requested_at: string
+  expires_at: string | null
+}>
+
+export type ApprovalDeps = Readonly<{
+  store: ApprovalStore
+  trust: Pick<Trust, 'contextOf' | 'isUntrusted'>
+  engine: Pick<Engine, 'find' | 'signal'>
+  /** The other thing that people are asked: Human states of workflows. */
+  humanStates: Readonly<{
+    list(
+      call: Reading,
+      input: Readonly<{ limit: number; execution_id?: string | undefined }>,
+    ): Promise<{
+      approvals: readonly HumanQuestion[]
+    }>
+    answer(call: Call, input: Readonly<{ execution_id: string; response: string }>): Promise<{ signalled: boolean }>
+  }>
+  /** How long a call can be made after it was approved. */
+  usableMs: number
+}>
+
+export type ApprovalService = ReturnType<typeof createApprovalService>
+
+/** What people are asked, and how they answer: calls that a policy holds up, and Human states of workflows. */
+export function createApprovalService(deps: ApprovalDeps) {
+  const { store, engine, trust, humanStates } = deps
+
+  /** Not theirs and not there are the same. */
+  async function find(call: Reading, id: string): Promise<StoredApproval | undefined> {
+    const { principal, read } = call
+    const found = await store.findApproval(read, principal.tenant, id.toLowerCase())
+    const isVisible = administers(principal, 'approval') || found?.requester === identityOf(principal)
+    return isVisible ? found : undefined
+  }
+
+  /** A run that was cancelled, or failed meanwhile, asks nothing any more. */
+  async function isAsked(call: Reading, { runId, waitKey }: StoredApproval): Promise<boolean> {
+    if (runId === null) return true
+    return (await engine.find(call.read, call.principal.tenant, runId))?.waitingFor === waitKey
+  }
+
+  async function view(call: Reading, approval: StoredApproval) {
+    const status = statusAt(approval, call.nowMs)
+    return {
+      ...blankHuman,
+      kind: 'tool_call' as const,
+      id: approval.id,
+      status: status === 'pending' && !(await isAsked(call, approval)) ? ('withdrawn' as const) : status,
+      execution_id: approval.runId,
+      tool: approval.tool,
+      arguments: approval.arguments,
+      arguments_masked: approval.isMasked,
+      arguments_digest: approval.argumentsDigest,
+      reason: approval.reason,
+      policy: approval.policy,
+      requested_by: approval.requestedBy,
+      context: approval.context,
+      call_id: approval.callId,
+      requested_at: isoTime(approval.createdAtMs),
+      expires_at: isoTime(approval.expiresAtMs),
+      answered_by: approval.answeredBy,
+      answered_at: approval.answeredAtMs === null ? null : isoTime(approval.answeredAtMs),
+      note: approval.note,
+    }
+  }
+
+  async function list(
+    call: Reading,
+    input: Readonly<{
+      limit: number
+      execution_id?: string | undefined
+      kind?: 'tool_call' | 'human_state' | undefined
+      answered?: boolean | undefined
+    }>,
+  ) {
+    const { principal, read, nowMs } = call
+    if (input.execution_id !== undefined && input.kind !== 'tool_call') {
+      const { approvals } = await humanStates.list(call, { limit: 1, execution_id: input.execution_id })
+      return { approvals: approvals.map(humanView) }
+    }
+    const humans = input.kind === 'tool_call' ? [] : (await humanStates.list(call, { limit: input.limit })).approvals
+    const seesCalls = input.kind !== 'human_state' && isPermitted(principal, 'approval:read')
+    const calls = seesCalls
+      ? await store.listApprovals(read, principal.tenant, {
+          limit: input.limit,
+          ...(!administers(principal, 'approval') && { requester: identityOf(principal) }),
+          ...(input.answered !== true && { pendingAtMs: nowMs }),
+        })
+      : []
+    const views = []
+    for (const one of calls) {
+      if (input.execution_id === undefined || one.runId === input.execution_id) views.push(await view(call, one))
+    }
+    const asked = views.filter(({ status }) => input.answered === true || status === 'pending')
+    const all = [...humans.map(humanView), ...asked]
+    return { approvals: all.toSorted(newestFirst).slice(0, input.limit) }
+  }
+
+  async function get(call: Reading, { id }: Readonly<{ id: string }>) {
+    const found = await find(call, id)
+    if (found !== undefined) return { approval: await view(call, found) }
+    return { approval: humanView(await humanQuestion(call, id)) }
+  }
+
+  async function humanQuestion(call: Reading, id: string): Promise<HumanQuestion> {
+    try {
+      if (!isPermitted(call.principal, 'execution:read')) throw approvalNotFound()
+      return (await humanStates.list(call, { limit: 1, execution_id: id })).approvals[0]!
+    } catch (error) {
+      if (error instanceof AppError && error.code === 'ERR_EXECUTION_NOT_FOUND') throw approvalNotFound()
+      throw error
+    }
+  }
+
+  /**
+   * One of two answers at once wins, and the other is told. What is approved can be called once, exactly as it was asked; a run that
+   * waits gets the answer in the same transaction.
+   */
+  async function answer(
+    call: Call,
+    input: Readonly<{ id: string; decision: 'approve' | 'deny'; note?: string | undefined }>,
+  ) {
+    const found = await find(call, input.id)
+    if (found === undefined) return await answerHuman(call, input)
+    await requirePerson(call, found)
+    const { principal, nowMs } = call
+    const isOver = statusAt(found, nowMs)
+    if (isOver !== 'pending') throw notPending(isOver)
+    const isApproved = input.decision === 'approve'
+    const answered: StoredApproval = {
+      ...found,
+      status: (await isAsked(call, found)) ? (isApproved ? 'approved' : 'denied') : 'withdrawn',
+      answeredAtMs: nowMs,
+      answeredBy: principal.actor,
+      note: input.note ?? null,
+      expiresAtMs: isApproved ? nowMs + deps.usableMs : found.expiresAtMs,
+    }
+    if (!(await store.moveApproval(call.write, principal.tenant, answered, 'pending'))) throw notPending('answered')
+    const { id, runId, waitKey, status } = answered
+    if (runId !== null && waitKey !== null && status !== 'withdrawn') {
+      const payload: Json = { approval_id: id, decision: input.decision, note: answered.note }
+      await engine.signal(call, runId, payload, waitKey)
+    }
+    call.record({
+      kind: 'approval_answered',
+      body: {
+        approval_id: id,
+        status,
+        tool: found.tool,
+        policy: found.policy,
+        arguments_digest: found.argumentsDigest,
+        requested_by: found.requestedBy,
+        call_id: found.callId,
+        by: principal.actor,
+        note: answered.note,
+      },
+    })
+    return { id, kind: 'tool_call' as const, status, message: outcomes[status] }
+  }
+
+  async function answerHuman(call: Call, { id, decision, note }: Parameters<typeof answer>[1]) {
+    const { id: execution_id } = await humanQuestion(call, id)
+    if (!isPermitted(call.principal, 'execution:signal')) throw notForYou()
+    const word = decision === 'approve' ? 'approved' : 'rejected'
+    const response = note === undefined ? word : JSON.stringify({ response: word, feedback: note })
+    const { signalled } = await humanStates.answer(call, { execution_id, response })
+    if (!signalled) throw notPending('answered')
+    const status = decision === 'approve' ? ('approved' as const) : ('denied' as const)
+    return { id: execution_id, kind: 'human_state' as const, status, message: 'The run goes on with this answer.' }
+  }
+
+  async function requirePerson({ principal, transport }: Call, asked: StoredApproval): Promise<void> {
+    const { kind, executionId, runRootId, agent, gateway, sealSessionId, oauthClient } = principal
+    const isPerson = kind === 'owner' || kind === 'user'
+    const isOfRun = [executionId, runRootId, agent, gateway, sealSessionId].some((one) => one !== undefined)
+    if (!isPerson || isOfRun || transport === 'agent' || transport === 'engine') throw notForYou()
+    const isAtConsole = transport === 'cli' || (transport === 'rest' && kind === 'user' && oauthClient === undefined)
+    if (isAtConsole) return
+    const own = trust.contextOf(principal)
+    const isOrigin = own === asked.startedFrom && !own.startsWith('caller:')
+    if (own === asked.context || isOrigin || (await trust.isUntrusted(principal))) throw notForYou()
+  }
+
+  return { list, get, answer }
+}
+
+const outcomes: Readonly<Record<StoredApproval['status'], string>> = {
+  approved: 'The call can be made once, exactly as it was asked; a run that waits for it goes on.',
+  denied: 'The call is denied for as long as the request would have been open.',
+  withdrawn: 'The run that asked waits no more, so that the answer leads nowhere.',
+  pending: '',
+  used: '',
+}
+
+const blankHuman = {
+  workflow_id: null,
+  workflow_name: null,
+  state: null,
+  prompt: null,
+  default_response: null,
+  accepted_answers: null,
+} as const
+
+const blankCall = {
+  tool: null,
+  arguments: null,
+  arguments_masked: false,
+  arguments_digest: null,
+  reason: null,
+  policy: null,
+  requested_by: null,
+  context: null,
+  call_id: null,
+  answered_by: null,
+  answered_at: null,
+  note: null,
+} as const
+
+const humanView = (question: HumanQuestion) => ({
+  ...blankCall,
+  kind: 'human_state' as const,
+  status: 'pending' as const,
+  ...question,
+})
+
+const newestFirst = (a: Readonly<{ requested_at: string }>, b: Readonly<{ requested_at: string }>): number =>
+  a.requested_at < b.requested_at ? 1 : a.requested_at > b.requested_at ? -1 : 0

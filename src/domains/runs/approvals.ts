@@ -1,0 +1,51 @@
+import { APPROVAL_WAIT, type ApprovalRequest, type Approvals } from '../../contract/approvals.ts'
+import type { InvocationResult } from '../../contract/tool-invoker.ts'
+import type { Run, Steps } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import { isoTime } from '../../kernel/clock.ts'
+
+export type ApprovalAnswer = Readonly<{ isApproved: boolean; text: string }>
+
+type Waiting = Readonly<{ approvals: Pick<Approvals, 'request'>; run: Run; steps: Steps }>
+
+/** What a person is to be asked before the call is made; undefined for every other answer. */
+export function askedBy({ code, value }: InvocationResult): ApprovalRequest | undefined {
+  if (code !== 'ERR_APPROVAL_REQUIRED') return undefined
+  const { error } = value as unknown as { error?: { details?: { request?: ApprovalRequest } } }
+  return error?.details?.request
+}
+
+/**
+ * Waits until a person has answered, or it is too late for that. The request is there for people in the same commit as the wait, whose key
+ * is its own: an answer reaches this wait, also after the server died, and no other one.
+ */
+export async function waitForApproval(
+  { approvals, run, steps }: Waiting,
+  asked: ApprovalRequest,
+  untilMs = asked.expiresAtMs,
+): Promise<ApprovalAnswer> {
+  const key = `${APPROVAL_WAIT}${asked.id}`
+  const expiresAtMs = Math.min(asked.expiresAtMs, untilMs)
+  const answer = await steps.wait(key, {
+    untilMs: expiresAtMs,
+    details: {
+      approval_id: asked.id,
+      tool: asked.tool,
+      prompt: `May '${asked.tool}' be called with ${JSON.stringify(asked.arguments)}? A policy asks: ${asked.reason}`,
+      until_ms: expiresAtMs,
+    },
+    alongside: async (tx) =>
+      void (await approvals.request(tx, run.tenant, { ...asked, runId: run.id, waitKey: key, expiresAtMs })),
+  })
+  if (answer.kind === 'timeout') return { isApproved: false, text: `nobody answered by ${isoTime(expiresAtMs)}` }
+  const { decision, note } = answer.payload as { decision: string; note: string | null }
+  if (decision === 'approve') return { isApproved: true, text: '' }
+  return { isApproved: false, text: note === null ? 'a person denied it' : `a person denied it and says: ${note}` }
+}
+
+/** The answer to a call that nobody approved. */
+export function unapproved({ tool, policy, id }: ApprovalRequest, text: string): InvocationResult {
+  const message = `'${tool}' is denied: it needs an approval (${id}), and ${text}. Go on without this call.`
+  const value: Json = { error: { code: 'ERR_POLICY_DENIED', message, details: { tool, policy, approval_id: id } } }
+  return { isError: true, value, text: `ERR_POLICY_DENIED: ${message}`, code: 'ERR_POLICY_DENIED' }
+}

@@ -1,0 +1,45 @@
+import { AppError } from '../contract/app-error.ts'
+import { isPermitted } from '../contract/permissions.ts'
+import { MODEL_ROUTER } from './find-route.ts'
+import type { Caller, ProxyFacts, Upstream } from './ports.ts'
+
+/** Whether the caller may reach models, and those of the provider. */
+export function requirePermitted({ principal, grants }: Caller, upstream: Upstream): void {
+  if (!isPermitted(principal, 'llmProxy:read')) {
+    const message = "Reaching models through this server needs the permission 'llmProxy:read'."
+    throw new AppError('ERR_PERMISSION_DENIED', message, { permission: 'llmProxy:read' })
+  }
+  if (upstream.name === MODEL_ROUTER || isForProvider(grants, upstream.name)) return
+  const message = `This key is not for the provider '${upstream.name}'.`
+  throw new AppError('ERR_PERMISSION_DENIED', message, { provider: upstream.name })
+}
+
+export function requireProxy({ grants }: Caller, proxy: ProxyFacts | undefined): void {
+  const proxies = grants?.proxies ?? null
+  if (proxies === null || (proxy !== undefined && proxies.includes(proxy.id))) return
+  throw new AppError('ERR_PERMISSION_DENIED', 'This key is for other model proxies than the one at this address.')
+}
+
+/** `model` is null for a request that names none. */
+export function requireModel({ grants }: Caller, provider: string, model: string | null): void {
+  if (isForModel(grants, provider, model)) return
+  throw new AppError('ERR_PERMISSION_DENIED', 'model: this key is for other models.', { field: 'model', provider })
+}
+
+const isForProvider = (grants: Caller['grants'], provider: string): boolean =>
+  grants === undefined || grants.providers === null || grants.providers.includes(provider)
+
+/** By the name alone, or as `provider:model`. */
+function isForModel(grants: Caller['grants'], provider: string, model: string | null): boolean {
+  const models = grants?.models ?? null
+  if (models === null) return true
+  if (model === null) return false
+  const names = [model, `${provider}:${model}`]
+  return models.some((granted) =>
+    granted.endsWith('*') ? names.some((name) => name.startsWith(granted.slice(0, -1))) : names.includes(granted),
+  )
+}
+
+/** Whether the key is for the model at the provider. */
+export const isGranted = ({ grants }: Caller, provider: string, model: string | null): boolean =>
+  isForProvider(grants, provider) && isForModel(grants, provider, model)

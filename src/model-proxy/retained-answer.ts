@@ -1,0 +1,17 @@
+import { limits } from '../contract/limits.ts'
+
+/** The beginning of an answer, as it came: as much as is ever looked at. */
+export class RetainedAnswer {
+  readonly #parts: Buffer[] = []
+  #bytes = 0
+
+  take(chunk: Buffer): void {
+    if (this.#bytes > limits.interactionBodyReadMax) return
+    this.#parts.push(chunk)
+    this.#bytes += chunk.length
+  }
+
+  get bytes(): Buffer {
+    return Buffer.concat(this.#parts)
+  }
+}

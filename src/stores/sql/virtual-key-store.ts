@@ -1,0 +1,171 @@
+import type { Selectable } from 'kysely'
+import { type TenantId, tenantId } from '../../contract/principal.ts'
+import type { Scope } from '../../contract/sharing.ts'
+import type { ReadTx } from '../../contract/tx.ts'
+import type { VirtualKey, VirtualKeyStore } from '../../domains/model-proxies/ports.ts'
+import type { VirtualKeyTable } from './governance-schema.ts'
+import { isVisible, sharedTeams, type ViewerArgs, viewerArgs } from './sharing.ts'
+import { statement } from './statements.ts'
+import { sessionOf, writerOf } from './tx.ts'
+
+type Row = Selectable<VirtualKeyTable>
+const KIND = 'virtual_key'
+type RowId = { tenant: string; id: string }
+
+const insertKey = statement<Row>('virtual-key-store.insertKey')((db, arg) =>
+  db.insertInto('virtual_keys').values({
+    tenant: arg('tenant'),
+    id: arg('id'),
+    prefix: arg('prefix'),
+    hash: arg('hash'),
+    name: arg('name'),
+    scope: arg('scope'),
+    author: arg('author'),
+    grants: arg('grants'),
+    created_at: arg('created_at'),
+    created_by: arg('created_by'),
+    rotated_at: arg('rotated_at'),
+    expires_at: arg('expires_at'),
+    last_used_at: arg('last_used_at'),
+    revoked_at: arg('revoked_at'),
+  }),
+)
+const replaceSecret = statement<RowId & { prefix: string; hash: string; at: number }>(
+  'virtual-key-store.replaceSecret',
+)((db, arg) =>
+  db
+    .updateTable('virtual_keys')
+    .set({ prefix: arg('prefix'), hash: arg('hash'), rotated_at: arg('at') })
+    .where('tenant', '=', arg('tenant'))
+    .where('id', '=', arg('id'))
+    .where('revoked_at', 'is', null),
+)
+const revokeKey = statement<RowId & { at: number }>('virtual-key-store.revokeKey')((db, arg) =>
+  db
+    .updateTable('virtual_keys')
+    .set({ revoked_at: arg('at') })
+    .where('tenant', '=', arg('tenant'))
+    .where('id', '=', arg('id'))
+    .where('revoked_at', 'is', null),
+)
+const touchKey = statement<RowId & { at: number }>('virtual-key-store.touchKey')((db, arg) =>
+  db
+    .updateTable('virtual_keys')
+    .set({ last_used_at: arg('at') })
+    .where('tenant', '=', arg('tenant'))
+    .where('id', '=', arg('id'))
+    .where((expression) =>
+      expression.or([expression('last_used_at', 'is', null), expression('last_used_at', '<', arg('at'))]),
+    ),
+)
+const findKey = statement<RowId>('virtual-key-store.findKey')((db, arg) =>
+  db.selectFrom('virtual_keys').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+const findNamed = statement<{ tenant: string; name: string }>('virtual-key-store.findNamed')((db, arg) =>
+  db
+    .selectFrom('virtual_keys')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where('name', '=', arg('name'))
+    .where('revoked_at', 'is', null)
+    .orderBy('created_at', 'desc')
+    .orderBy('id'),
+)
+const listKeys = statement<ViewerArgs & { tenant: string; limit: number }>('virtual-key-store.listKeys')(
+  (db, arg, kit) =>
+    db
+      .selectFrom('virtual_keys')
+      .selectAll()
+      .where('tenant', '=', arg('tenant'))
+      .where(isVisible(arg, kit, 'virtual_keys', KIND))
+      .orderBy('created_at', 'desc')
+      .orderBy('id')
+      .limit(arg('limit')),
+)
+const countOf = statement<{ tenant: string; author: string }>('virtual-key-store.countOf')((db, arg) =>
+  db
+    .selectFrom('virtual_keys')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('tenant', '=', arg('tenant'))
+    .where('author', '=', arg('author'))
+    .where('revoked_at', 'is', null),
+)
+const findByPrefix = statement<{ prefix: string }>('virtual-key-store.findByPrefix')((db, arg) =>
+  db.selectFrom('virtual_keys').selectAll().where('prefix', '=', arg('prefix')),
+)
+
+export const sqlVirtualKeyStore: VirtualKeyStore = {
+  async insertKey(tx, tenant, key) {
+    await writerOf(tx, tenant).run(insertKey, toRow(tenant, key))
+    await sharedTeams.replace(tx, tenant, KIND, key.id, key.sharing.teams)
+  },
+  async replaceSecret(tx, tenant, id, { prefix, hash, atMs }) {
+    return (await writerOf(tx, tenant).run(replaceSecret, { tenant, id, prefix, hash, at: atMs })) > 0
+  },
+  async revokeKey(tx, tenant, id, atMs) {
+    return (await writerOf(tx, tenant).run(revokeKey, { tenant, id, at: atMs })) > 0
+  },
+  async touchKey(tx, tenant, id, atMs) {
+    await writerOf(tx, tenant).run(touchKey, { tenant, id, at: atMs })
+  },
+  async findKey(tx, tenant, id) {
+    return await withTeams(tx as ReadTx, await sessionOf(tx).get(findKey, { tenant, id }))
+  },
+  async findNamed(tx, tenant, name) {
+    return await allWithTeams(tx, tenant, await sessionOf(tx).all(findNamed, { tenant, name }))
+  },
+  async listKeys(tx, tenant, viewer, limit) {
+    const rows = await sessionOf(tx).all(listKeys, { tenant, limit, ...viewerArgs(viewer) })
+    return await allWithTeams(tx, tenant, rows)
+  },
+  async countOf(tx, tenant, author) {
+    return Number((await sessionOf(tx).get(countOf, { tenant, author }))!.count)
+  },
+  async findByPrefix(tx, prefix) {
+    return await withTeams(tx, await sessionOf(tx).get(findByPrefix, { prefix }))
+  },
+}
+
+async function withTeams(tx: ReadTx, row: Row | undefined): Promise<VirtualKey | undefined> {
+  if (row === undefined) return undefined
+  return fromRow(row, await sharedTeams.of(tx, tenantId(row.tenant), KIND, row.id))
+}
+
+async function allWithTeams(tx: ReadTx, tenant: TenantId, rows: readonly Row[]): Promise<VirtualKey[]> {
+  const shared = rows.filter(({ scope }) => scope === 'team').map(({ id }) => id)
+  const teams = shared.length === 0 ? undefined : await sharedTeams.ofMany(tx, tenant, KIND, shared)
+  return rows.map((row) => fromRow(row, teams?.get(row.id) ?? []))
+}
+
+const toRow = (tenant: string, key: VirtualKey): Row => ({
+  tenant,
+  id: key.id,
+  prefix: key.prefix,
+  hash: key.hash,
+  name: key.name,
+  scope: key.sharing.scope,
+  author: key.sharing.author,
+  grants: JSON.stringify(key.grants),
+  created_at: key.createdAtMs,
+  created_by: key.createdBy,
+  rotated_at: key.rotatedAtMs,
+  expires_at: key.expiresAtMs,
+  last_used_at: key.lastUsedAtMs,
+  revoked_at: key.revokedAtMs,
+})
+
+const fromRow = (row: Row, teams: readonly string[]): VirtualKey => ({
+  tenant: tenantId(row.tenant),
+  id: row.id,
+  prefix: row.prefix,
+  hash: row.hash,
+  name: row.name,
+  sharing: { scope: row.scope as Scope, author: row.author, teams },
+  grants: JSON.parse(row.grants) as VirtualKey['grants'],
+  createdAtMs: row.created_at,
+  createdBy: row.created_by,
+  rotatedAtMs: row.rotated_at,
+  expiresAtMs: row.expires_at,
+  lastUsedAtMs: row.last_used_at,
+  revokedAtMs: row.revoked_at,
+})

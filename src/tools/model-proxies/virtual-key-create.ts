@@ -1,0 +1,47 @@
+import { z } from 'zod'
+import { limits } from '../../contract/limits.ts'
+import { params } from '../params.ts'
+import { profileParams } from '../profile-params.ts'
+import { defineTool } from '../runtime/define-tool.ts'
+import { virtualKeyFields } from './virtual-key-fields.ts'
+
+const names = (description: string) =>
+  z.array(profileParams.idOrName(description)).min(1).max(limits.virtualKeyGrantsMax)
+
+export default defineTool({
+  name: 'virtual_key_create',
+  toolset: 'model-proxies',
+  title: 'Create a virtual key',
+  description:
+    'Create a virtual key: a key of this server with which a program reaches language models, and nothing else, so that nobody hands out the key of a provider. The answer holds the secret, which is shown this once. Use create_limit to give it a budget, api_key_create for a key that can use tools.',
+  permission: 'llmVirtualKey:create',
+  tier: 'user',
+  effect: 'create',
+  idempotent: false,
+  rate: 'create',
+  skipJudge: false,
+  audit: 'digest',
+  input: z.strictObject({
+    name: z.string().min(1).max(64).describe('What uses the key, such as "ci-summaries".'),
+    scope: profileParams.scope
+      .optional()
+      .describe('Whose it is. personal, unless you name teams: it then acts as you and ends with you.'),
+    teams: profileParams.teams.optional(),
+    proxies: names('Id or name of a model proxy.').optional().describe('Only at these model proxies.'),
+    providers: names('Name of a provider, such as "anthropic".').optional().describe('Only for these providers.'),
+    models: names('Name of a model, or its beginning with "*" at the end.')
+      .optional()
+      .describe('Only for these models, such as "gpt-5-mini", "claude-haiku-*" or "openai:*".'),
+    expires_in: z
+      .string()
+      .min(1)
+      .max(16)
+      .optional()
+      .describe('Lifetime in seconds, or with s, m, h or d, such as "90d".'),
+    expires_at: params.isoTime
+      .optional()
+      .describe('Instant with its zone, such as 2030-01-31T12:00:00Z, instead of expires_in. Neither: no expiry.'),
+  }),
+  output: virtualKeyFields.view.extend({ secret: virtualKeyFields.secret }),
+  run: (input, { virtualKeys, call }) => virtualKeys.create(call, input),
+})

@@ -1,0 +1,35 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import type { InvocationVerdict, PolicyTool } from '../../contract/tool-policies.ts'
+import type { Invocation } from './stages.ts'
+
+export type KnownTool = PolicyTool & Readonly<{ id: string }>
+
+/** The answer to one call that a policy denies: which policy, why, and what would be allowed. */
+export function denied({ input }: Invocation, { name }: PolicyTool, verdict: InvocationVerdict): AppError {
+  const { policy, reason, becauseUntrusted, specificity } = verdict
+  const by = policy === undefined ? 'by the governance of this server' : `by the policy ${policy}`
+  const allowed = becauseUntrusted
+    ? 'The same call in a context that has read nothing untrusted; a person can look at this one with context_trust_get and clear it with context_trust_clear.'
+    : specificity === 'conditions'
+      ? 'A call with arguments that the policy does not match; get_tool_invocation_policy shows its conditions.'
+      : 'Nothing of this tool, unless a policy with conditions allows the call.'
+  const said = `'${name}' is denied ${by}. Its reason: ${reason}.`
+  return new AppError('ERR_POLICY_DENIED', `${said} Go on without this call.`, {
+    tool: name,
+    ...(policy !== undefined && { policy }),
+    reason,
+    context: becauseUntrusted ? 'untrusted' : 'any',
+    allowed,
+    archestraError: {
+      type: 'policy_denied',
+      message: said,
+      toolName: name,
+      ...(isSmall(input) && { input: input as Record<string, unknown> }),
+      reason,
+      reasonType: becauseUntrusted ? 'sensitive_context' : 'generic',
+    },
+  } as ConstructorParameters<typeof AppError>[2])
+}
+
+const isSmall = (input: unknown): boolean => (JSON.stringify(input)?.length ?? 0) <= limits.deniedInputBytesMax
