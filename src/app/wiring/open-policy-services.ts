@@ -49,9 +49,14 @@ export function openPolicyServices({ random }: AppDeps, { guardrails, views, ass
   }
 }
 
+type Recorded = Omit<RecordedCall, 'seq' | 'transport'> & Readonly<Record<typeof TRANSPORT, string>>
+
+/** The name under which the log has had the transport of a call from its beginning. */
+const TRANSPORT = 'door'
+
 /** The calls of one entry: its own, or those of a list of reads. */
 function callsIn({ seq, record }: LogEntry): readonly RecordedCall[] {
-  const { kind, calls, ...own } = JSON.parse(record) as RecordedCall & { kind: string; calls?: readonly RecordedCall[] }
-  if (kind === 'call') return [{ ...own, seq }]
-  return kind === 'reads' ? (calls ?? []).map((call) => ({ ...call, seq })) : []
+  const entry = JSON.parse(record) as Recorded & Readonly<{ kind: string; calls?: readonly Recorded[] }>
+  const calls = entry.kind === 'call' ? [entry] : entry.kind === 'reads' ? (entry.calls ?? []) : []
+  return calls.map((call) => ({ ...call, seq, transport: call[TRANSPORT] }))
 }

@@ -39,7 +39,7 @@ export type RecordedCall = Readonly<{
   call_id: string
   at: string
   tool: string
-  door: string
+  transport: string
   code?: string
   principal: Readonly<Record<string, string>>
 }>
@@ -305,7 +305,7 @@ type Simulation = Readonly<{
 /** The caller of a recorded call, as far as policies can ask and the log says. */
 function recordedSubject(
   principal: Principal,
-  { principal: who, door }: RecordedCall,
+  { principal: who, transport }: RecordedCall,
 ): Omit<PolicySubject, 'isUntrusted'> {
   const { user, agent, gateway } = who
   const { tenant, permissions, role, tier } = principal
@@ -316,7 +316,7 @@ function recordedSubject(
       ...(agent !== undefined && { agent }),
       ...(gateway !== undefined && { gateway }),
     },
-    origin: door as Transport,
+    origin: transport as Transport,
   }
 }
 
