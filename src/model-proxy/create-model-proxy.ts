@@ -22,6 +22,8 @@ import type { Endpoint } from './protocols/protocol.ts'
 import { refusedRequest } from './refused-request.ts'
 import { prepareRequest } from './request-body.ts'
 import { type RoutedRequest, routeRequest } from './router/route-request.ts'
+import { askOtherModel } from './rules/ask-other-model.ts'
+import { type ModelRule, modelsFor } from './rules/model-rules.ts'
 import { reserveFor, type Spending, type SpendingDeps } from './spending.ts'
 
 /**
@@ -58,6 +60,9 @@ export type ModelProxyParts = ModelProxyDeps &
     /** How long an upstream may take to begin its answer, and between two parts of it. */
     answerTimeoutMs: number
     idleTimeoutMs: number
+    /** Which models are asked in place of others. */
+    rules: readonly ModelRule[]
+    minuteOfDay(nowMs: number): number
     clock: Clock
     random: Random
     logger: Logger
@@ -68,6 +73,18 @@ type Ready = Readonly<{
   caller: Caller
   proxy: ProxyFacts | undefined
 }>
+
+/** A request that is admitted. */
+type Admitted = Omit<Ready, 'route'> &
+  Readonly<{
+    req: IncomingMessage
+    res: ServerResponse
+    asked: Ready['route']
+    presented: PresentedKeys
+    startedMs: number
+  }>
+/** One model that may be asked. */
+type Attempt = Readonly<{ routed: RoutedRequest; replaced?: ExchangeInput['replaced'] }>
 
 export function createModelProxy(deps: ModelProxyParts): ModelProxy {
   const { clock, inFlight } = deps
@@ -173,7 +190,45 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     const routed = prepared(asked, caller, body)
     const { upstream, endpoint } = routed.route
     if (endpoint.method !== 'GET') requireModel(caller, upstream.name, routed.request.model)
+    const admitted = { req, res, asked, caller, proxy, presented, startedMs }
+    const isModelAsked = upstream.protocol.formatOf(endpoint.operation) !== undefined
+    if (deps.rules.length === 0 || !isModelAsked) attempt(admitted, [{ routed }])
+    else attempt(admitted, attempts(admitted, routed, body))
+  }
+
+  /** What is asked, one after the other while providers fail. A model that a rule names and that is not possible here is left out. */
+  function attempts(
+    { req, asked, caller, presented }: Admitted,
+    routed: RoutedRequest,
+    body: Buffer,
+  ): readonly Attempt[] {
+    const { request } = routed
+    const { name: provider } = routed.route.upstream
+    const nowMs = clock.nowMs()
+    const models = modelsFor(deps.rules, {
+      ...{ provider, request, headers: req.headers },
+      minuteOfDay: deps.minuteOfDay(nowMs),
+    })
+    const hasOwnKey = presented.providers !== null
+    const found = models.map((replacement): Attempt | undefined => {
+      if (replacement === undefined) return { routed }
+      const { target, rule } = replacement
+      if (target.provider === provider && target.model === request.model) return undefined
+      const parts = { random: deps.random, nowMs }
+      const other = askOtherModel({ route: asked, request, body, caller, hasOwnKey }, target, deps.upstreams, parts)
+      return other && { routed: other, replaced: { asked: request.model, rule } }
+    })
+    const [first = { routed }, ...others] = found
+    return [first, ...others.filter((other) => other !== undefined)]
+  }
+
+  function attempt(admitted: Admitted, all: readonly Attempt[]): void {
+    const [first, ...others] = all
+    const { routed, replaced } = first!
+    const { req, res, asked, caller, proxy, presented, startedMs } = admitted
+    const { upstream, endpoint } = routed.route
     const key = keyFor(upstream, presented)
+    const fallBack = others.length === 0 ? undefined : () => retry(admitted, others)
     const format = upstream.protocol.formatOf(endpoint.operation)
     const begin = (
       spending: Spending | undefined,
@@ -182,7 +237,8 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     ): void => {
       try {
         if (res.destroyed) throw new AppError('ERR_CANCELLED', 'The client went away.')
-        dispatch({ req, res, caller, proxy, startedMs, spending, ...routed, request, judged }, routed.headers, key)
+        const input = { req, res, caller, proxy, startedMs, spending, ...routed, request, judged, replaced, fallBack }
+        dispatch(input, routed.headers, key)
       } catch (error) {
         spending?.settle(null, undefined)
         throw error
@@ -211,18 +267,33 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     })
     if (!(done instanceof Promise)) return
     done.catch((error: unknown) => {
-      const input = { req, res, caller, proxy, startedMs, startedAtMs: clock.nowMs(), ...routed }
+      const input = { req, res, caller, proxy, startedMs, startedAtMs: clock.nowMs(), ...routed, replaced }
       const refusal = refusedRequest(input, error, clock.monotonicMs() - startedMs)
       if (refusal !== undefined) deps.finished(refusal)
       refuse(req, res, asked, error)
     })
   }
 
+  function retry(admitted: Admitted, others: readonly Attempt[]): void {
+    const { req, res, asked } = admitted
+    try {
+      if (!res.destroyed) attempt(admitted, others)
+    } catch (error) {
+      refuse(req, res, asked, error)
+    }
+  }
+
   function dispatch(input: Omit<ExchangeInput, 'startedAtMs'>, added: readonly string[], key: string | null): void {
     const { req, res, caller, route, request } = input
     const { upstream, endpoint } = route
     const { protocol } = upstream
-    const exchange = new Exchange(parts, { ...input, startedAtMs: clock.nowMs() })
+    const fallBack =
+      input.fallBack &&
+      ((): void => {
+        call.end()
+        input.fallBack!()
+      })
+    const exchange = new Exchange(parts, { ...input, fallBack, startedAtMs: clock.nowMs() })
     const call = inFlight.begin(() => exchange.end(new AppError('ERR_SHUTTING_DOWN', 'The server is shutting down.')))
     res.once('close', () => call.end())
     if (!call.admit(caller.principal)) {

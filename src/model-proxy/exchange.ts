@@ -35,6 +35,10 @@ export type ExchangeInput = Readonly<{
   translator?: AnswerTranslator | undefined
   /** What rules said of the request, and what judges its answer. Absent where there is nothing to judge. */
   judged?: JudgedRequest | undefined
+  /** The model is another than the one that was asked for. */
+  replaced?: Readonly<{ asked: string | null; rule: string }> | undefined
+  /** Called where the provider fails before it answers, and another model is to be asked. */
+  fallBack?: (() => void) | undefined
   /** Known before the request is sent. */
   spending?: Spending | undefined
   startedAtMs: number
@@ -102,6 +106,12 @@ export class Exchange implements Dispatcher.DispatchHandler {
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
     if (status < 200 || this.#isOver) return
     this.#status = status
+    if (this.#input.fallBack !== undefined && fallsBack.has(status)) {
+      this.#over('failed')
+      controller.abort(answeredElsewhere)
+      this.#input.fallBack()
+      return
+    }
     this.#headers = headers
     const isTranslated = this.#input.translator !== undefined
     if (status < 300) this.#judge = this.#input.judged?.answer
@@ -212,7 +222,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   #headersToClient(keepsLength: boolean): string[] {
     const returned = headersToClient(this.#headers!, keepsLength)
-    const removed = this.#input.judged?.removed ?? []
+    const { judged, replaced, route, request } = this.#input
+    if (replaced !== undefined) {
+      returned.push(USED_MODEL, `${route.upstream.name}:${request.model}`, MODEL_RULE, replaced.rule)
+    }
+    const removed = judged?.removed ?? []
     return removed.length === 0 ? returned : [...returned, REMOVED_TOOLS, removed.join(', ')]
   }
 
@@ -229,8 +243,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (this.#status === 0 || this.#whole !== undefined) {
       this.#status = 0
       const failure = notAnswered(error, route.upstream.name)
+      const { fallBack } = this.#input
+      const isBefore = fallBack !== undefined && this.#whole === undefined
       this.#over('failed', undefined, failure.code)
-      this.#parts.refuse(req, res, route, failure)
+      if (isBefore) fallBack()
+      else this.#parts.refuse(req, res, route, failure)
       return
     }
     this.#over('cut_off')
@@ -262,7 +279,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
     const isUnsaid = said?.output === undefined || status === 'cut_off'
     const isEstimated = status !== 'failed' && isUnsaid && this.#format !== undefined
     const tokens = isEstimated ? this.#estimate(said) : complete(said)
-    const usedModel = read?.model ?? this.#tap?.model ?? null
+    const { replaced } = this.#input
+    const usedModel = read?.model ?? this.#tap?.model ?? (replaced === undefined ? null : request.model)
     this.#parts.finished({
       tenant: caller.principal.tenant,
       caller,
@@ -270,7 +288,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
       provider: route.upstream.name,
       protocol: route.upstream.protocol.name,
       operation: route.endpoint.operation,
-      requestedModel: request.model,
+      requestedModel: replaced === undefined ? request.model : replaced.asked,
+      rule: replaced?.rule ?? null,
       usedModel,
       isStream: request.isStream,
       status,
@@ -309,6 +328,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
 }
 
 const REMOVED_TOOLS = 'x-castellan-removed-tools'
+const USED_MODEL = 'x-castellan-model'
+const MODEL_RULE = 'x-castellan-model-rule'
+/** What another model may be spared: the provider is too busy, or fails. */
+const fallsBack: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 529])
+const answeredElsewhere = new Error('another model is asked')
 const WHOLE_ID = /^\s*\{\s*"id"\s*:\s*"([^"]{1,256})"/
 const STREAMED_ID = /"response"\s*:\s*\{\s*"id"\s*:\s*"([^"]{1,256})"/
 const ID_WITHIN_BYTES = 4_096

@@ -60,6 +60,8 @@ export type FinishedRequest = Readonly<{
   protocol: Protocol['name']
   operation: string
   requestedModel: string | null
+  /** The rule by which another model was asked than the requested one. */
+  rule: string | null
   /** The model that answered, as the provider names it. */
   usedModel: string | null
   isStream: boolean

@@ -5,7 +5,7 @@ import type { FinishedRequest } from './ports.ts'
 
 /** A request that was not sent on because of a limit. Undefined for any other error, which says nothing about a model. */
 export function refusedRequest(
-  { req, caller, proxy, route, request, startedAtMs }: ExchangeInput,
+  { req, caller, proxy, route, request, replaced, startedAtMs }: ExchangeInput,
   error: unknown,
   durationMs: number,
 ): FinishedRequest | undefined {
@@ -18,7 +18,8 @@ export function refusedRequest(
     provider: route.upstream.name,
     protocol: route.upstream.protocol.name,
     operation: route.endpoint.operation,
-    requestedModel: request.model,
+    requestedModel: replaced === undefined ? request.model : replaced.asked,
+    rule: replaced?.rule ?? null,
     usedModel: null,
     isStream: request.isStream,
     status: 'refused',

@@ -43,13 +43,14 @@ const answerAll = ({ waiting }: Provider): void => {
 async function withProvider(
   setting: Setting,
   work: (server: ServerHere & { dataDir: string }, provider: Provider) => Promise<void>,
+  more: object = {},
 ): Promise<void> {
   const provider = await startProvider()
   const dataDir = newDataDir()
   mkdirSync(dataDir, { recursive: true })
   const models = [{ alias: 'default', model: 'm', input_cost_per_million: 0, output_cost_per_million: 10 }]
   const providers = [{ name: 'peer', type: 'openai-compatible', endpoint: provider.url, models }]
-  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers } }))
+  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers }, ...more }))
   const server = await startServerHere({ dataDir, env: setting })
   try {
     await work({ ...server, dataDir }, provider)
@@ -230,6 +231,15 @@ export const governanceEffects: Readonly<Record<string, () => Promise<void>>> = 
       answerAll(provider)
       expect((await reply).status).toBe(200)
     })
+  },
+  async 'model_proxy.rules'() {
+    const asked = async (server: ServerHere, provider: Provider): Promise<void> => {
+      const reply = chat(server, { model: 'other' })
+      await isWaiting(provider, 1)
+      answerAll(provider)
+      expect((await reply).headers.get('x-castellan-model')).toBe('peer:m')
+    }
+    await withProvider({}, asked, { model_proxy: { rules: [{ name: 'all', use: 'peer:m' }] } })
   },
   async 'model_proxy.answer_timeout_secs'() {
     await withProvider({ CASTELLAN_MODEL_PROXY_ANSWER_TIMEOUT_SECS: '1' }, async (server) => {

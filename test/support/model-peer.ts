@@ -16,6 +16,14 @@ export type ModelPeer = Readonly<{
   close(): void
 }>
 
+/** A refusal of the provider's own. */
+export const answerWith =
+  (status: number) =>
+  ({ response }: PeerRequest): void => {
+    response.writeHead(status, { 'content-type': 'application/json' })
+    response.end(JSON.stringify({ error: { message: 'refused by the peer', code: 'peer' } }))
+  }
+
 /** As a provider answers, in a stream where that is asked for. */
 export function answerChat({ body, response }: PeerRequest): void {
   const usage = { prompt_tokens: 10, completion_tokens: 10, total_tokens: 20 }

@@ -5,6 +5,7 @@ import { showConfig } from '../config.ts'
 import { configJsonSchema } from '../config-schema.ts'
 import { requireKnownTools } from '../require-known-tools.ts'
 import { unsetVariables } from '../unset-variables.ts'
+import { modelRulesOf } from '../wiring/model-rules-of.ts'
 import { requireModels } from '../wiring/open-models.ts'
 import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
 
@@ -42,6 +43,7 @@ async function run(context: CommandContext): Promise<number> {
   await requireKnownTools(loaded)
   if (action === 'validate') {
     requireModels(loaded.config.models)
+    modelRulesOf(loaded.config)
     const unset = unsetVariables(loaded.config, context.env).map(({ problem }) => problem)
     const warnings = [...loaded.warnings, ...unset]
     if (context.json) printJson(context, { valid: true, file: loaded.file ?? null, warnings })

@@ -60,6 +60,7 @@ function entryOf(request: FinishedRequest, callId: string): CallEntry {
         operation: request.operation,
         proxy: proxy?.id ?? null,
         model: bounded(request.requestedModel),
+        ...(request.rule !== null && { rule: request.rule }),
         stream: request.isStream,
         authenticated_by: caller.method,
         session: request.labels.session ?? null,

@@ -6,12 +6,14 @@ import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
 import { isProxyAddress } from '../../model-proxy/find-route.ts'
 import type { AuthMethod, Caller, FinishedRequest } from '../../model-proxy/ports.ts'
+import { minuteOfDayIn } from '../../model-proxy/rules/model-rules.ts'
 import { sqlLogStore } from '../../stores/sql/log-store.ts'
 import { createReadRecords } from '../../tools/runtime/read-records.ts'
 import type { App } from '../build-app.ts'
 import type { Config } from '../config.ts'
 import { interactionOfRequest } from './interaction-of-request.ts'
 import { createModelRequestRecords } from './model-request-records.ts'
+import { modelRulesOf } from './model-rules-of.ts'
 import { reservedProviderNames, upstreamsOf } from './model-upstreams.ts'
 import { providersOf } from './open-models.ts'
 import { openToolJudge } from './open-tool-judge.ts'
@@ -26,6 +28,8 @@ export function openModelProxy({
   logger,
 }: Parts): ModelAddresses & Readonly<{ close(): Promise<void> }> {
   const upstreams = upstreamsOf(providersOf(config))
+  // A wrong rule is told at the start.
+  const rules = modelRulesOf(config)
   for (const { name } of config.models.providers) {
     if (reservedProviderNames.has(name)) {
       logger.warn(`models.providers: '${name}' has no address of its own: /v1/${name} is something else; rename it.`)
@@ -97,6 +101,8 @@ export function openModelProxy({
         isOurs,
         sendError,
         allowsCallerKeys: caller_keys,
+        rules,
+        minuteOfDay: minuteOfDayIn(config.limits.time_zone),
         answerTimeoutMs: answer_timeout_secs * 1_000,
         idleTimeoutMs: idle_timeout_secs * 1_000,
         inFlight: app.inFlight,

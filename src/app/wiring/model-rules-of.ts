@@ -1,0 +1,52 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { ModelRule, Target } from '../../model-proxy/rules/model-rules.ts'
+import type { Config } from '../config.ts'
+
+/** The rules of the configuration. Throws ERR_CONFIG_INVALID for a provider or a model that models.providers does not have. */
+export function modelRulesOf({ models, model_proxy }: Config): readonly ModelRule[] {
+  const names = new Set<string>()
+  return model_proxy.rules.map(({ name, when, use, fall_back }, index) => {
+    const field = `model_proxy.rules.${index}`
+    if (names.has(name)) throw badRule(`${field}.name`, 'two rules have this name')
+    names.add(name)
+    const targetOf = (text: string, part: string): Target => {
+      const colon = text.indexOf(':')
+      const target = { provider: text.slice(0, colon), model: text.slice(colon + 1) }
+      const provider = models.providers.find((known) => known.enabled && known.name === target.provider)
+      if (provider === undefined) throw badRule(part, `there is no enabled provider '${target.provider}'`)
+      if (provider.models.some(({ model }) => model === target.model)) return target
+      throw badRule(part, `the provider '${target.provider}' has no model '${target.model}' in models.providers`)
+    }
+    const { provider } = when
+    if (provider !== undefined && !models.providers.some((known) => known.enabled && known.name === provider)) {
+      throw badRule(`${field}.when.provider`, `there is no enabled provider '${provider}'`)
+    }
+    return {
+      name,
+      when: {
+        provider,
+        models: when.models,
+        maxTokens: when.max_tokens,
+        hasTools: when.has_tools,
+        headers: when.headers && lowerCased(when.headers),
+        between: when.between === undefined ? undefined : minutesOf(when.between),
+      },
+      use: use === undefined ? null : targetOf(use, `${field}.use`),
+      fallBack: (fall_back ?? []).map((text) => targetOf(text, `${field}.fall_back`)),
+    }
+  })
+}
+
+const lowerCased = (headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
+
+function minutesOf(between: string): readonly [number, number] {
+  const [from = 0, until = 0] = between.split('-').map((time) => {
+    const [hours, minutes] = time.split(':')
+    return Number(hours) * 60 + Number(minutes)
+  })
+  return [from, until]
+}
+
+const badRule = (field: string, problem: string): AppError =>
+  new AppError('ERR_CONFIG_INVALID', `${field}: ${problem}.`, { field })
