@@ -19,6 +19,8 @@ export const policyLimits = {
   trustCacheMax: 50_000,
   /** Arguments that a refusal repeats, as JSON. */
   deniedInputBytesMax: 4_096,
+  /** Tasks or notes of one answer whose trust is looked at. */
+  carriedItemsMax: 1_000,
   /** Approvals that one caller may have pending, and what of the arguments of a call is shown to whom answers. */
   approvalsPendingMax: 200,
   approvalArgumentsCharsMax: 16_384,
