@@ -109,7 +109,10 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
     try {
       if (sanitiser === undefined || !isOutside) throw new AppError('ERR_MODEL_UNAVAILABLE', 'it cannot be sanitised')
       const decision = `${caller.principal.tenant}/${verdict.policy}@${toolPolicies!.versionOf(caller.principal.tenant)}`
-      const { text } = await sanitiser.sanitise({ decision, result: resultText(output), purpose: null, signal })
+      const { text } = await sanitiser.sanitise({
+        ...{ principal: caller.principal, decision, purpose: null, signal },
+        result: resultText(output),
+      })
       show(invocation, tool, text)
       return true
     } catch (error) {
