@@ -63,6 +63,14 @@ export async function createDatabase(clusterUrl: string, template = 'template1')
   return url.href
 }
 
+/** Whoever is still connected to it is cut off. */
+export async function dropDatabase(url: string): Promise<void> {
+  const cluster = new URL(url)
+  const name = cluster.pathname.slice(1)
+  cluster.pathname = '/postgres'
+  await withClient(cluster.href, (client) => client.query(`DROP DATABASE ${name} WITH (FORCE)`))
+}
+
 export async function withClient<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
