@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { LongestFirst } from './test/support/longest-first.ts'
 
 /**
  * One replaces a module of Node for the whole process, one looks at the memory of its own, and one at the statements that are
@@ -14,14 +15,15 @@ const alone = ['test/faults/{full-disk,kill-under-load,mcp-server-lives,workspac
 
 /** More than cores: the tests that start programs wait for them as much as they work. */
 const workers = 3
-const common = { pool: 'forks', testTimeout: 180_000, hookTimeout: 120_000 } as const
+const common = { pool: 'forks', testTimeout: 240_000, hookTimeout: 240_000 } as const
 
 export default defineConfig({
   test: {
+    sequence: { sequencer: LongestFirst },
     globalSetup: ['test/support/global-setup.ts'],
-    setupFiles: ['test/support/answer-check-setup.ts'],
+    setupFiles: ['test/support/temporary-folder-setup.ts', 'test/support/answer-check-setup.ts'],
     // A bound for what never comes; a busy machine must not reach it.
-    expect: { poll: { timeout: 20_000 } },
+    expect: { poll: { timeout: 180_000 } },
     projects: [
       {
         extends: true,

@@ -233,7 +233,7 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
   const { catalog, views, skills } = parts
   const { config, clock, logger } = deps
   // A wrong setting is told at the start, not at the first execution.
-  const models = openModels(deps)
+  const models = openModels(deps, () => usage.modelAccounting())
   for (const { problem } of unsetVariables(config)) logger.warn(problem)
   const store = await openDatabase({ config, clock, logger, random: deps.random })
   const { logIdentity, logService, trail, guard, checkpointer, database } = await openRecord(deps, store)

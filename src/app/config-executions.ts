@@ -18,6 +18,8 @@ const model = z.strictObject(
     cost_per_1k_tokens: cost(),
     input_cost_per_million: cost(),
     output_cost_per_million: cost(),
+    cache_read_cost_per_million: cost(),
+    cache_write_cost_per_million: cost(),
   },
   rule('an object'),
 )
@@ -48,7 +50,7 @@ export const modelsSection = group(
       .max(50, rule('a list of at most 50 providers'))
       .default([])
       .describe(
-        `Language models. Each: \`name\`, \`type\` (${providerTypes.join(', ')}), \`endpoint\`, \`api_key\` as \`env:NAME\`, \`stream\` (false for a server that cannot stream), and \`models\` with \`alias\` (such as default or judge), \`model\`, \`max_output_tokens\`, \`temperature\`, and their price as \`input_cost_per_million\` and \`output_cost_per_million\` or \`cost_per_1k_tokens\`.`,
+        `Language models. Each: \`name\`, \`type\` (${providerTypes.join(', ')}), \`endpoint\`, \`api_key\` as \`env:NAME\`, \`stream\` (false for a server that cannot stream), and \`models\` with \`alias\` (such as default or judge), \`model\`, \`max_output_tokens\`, \`temperature\`, and their price as \`input_cost_per_million\` and \`output_cost_per_million\` (and \`cache_read_cost_per_million\` and \`cache_write_cost_per_million\`, where the cache costs otherwise) or \`cost_per_1k_tokens\`.`,
       ),
     default_provider: name.optional().describe('Provider to use when several have the alias.'),
     fallback_provider: name.optional().describe('Provider to use when the first one has failed.'),

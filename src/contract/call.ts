@@ -52,7 +52,7 @@ export type Call = Readonly<{
   /** Adds a fact to this call's log entry; it is committed with the transaction or not at all. */
   record(effect: EffectRecord): void
   /** Before anything of a workspace is read or changed for the caller: what is untrusted there or here becomes so on both sides. */
-  enterWorkspace?(workspaceId: string): Promise<void>
+  enterWorkspace?(workspaceId: string, reachesOut?: boolean): Promise<void>
   /** A durable transaction of an `external` tool: resolves once committed. */
   transact<T>(work: (tx: WriteTx) => Promise<T>): Promise<T>
 }>

@@ -35,4 +35,9 @@ export const modelProxyLimits = {
   virtualKeysOfAuthorMax: 500,
   virtualKeyListMax: 1_000,
   virtualKeyGrantsMax: 100,
+  /** Wrong keys from one network: how many in a minute are answered at once, how late the others are, and how many wait at a time. */
+  keyFailuresPerMinuteMax: 10,
+  keyFailureDelayMs: 500,
+  keyFailuresWaitingMax: 200,
+  keyFailureNetworksMax: 10_000,
 } as const

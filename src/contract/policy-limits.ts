@@ -19,6 +19,11 @@ export const policyLimits = {
   trustCacheMax: 50_000,
   /** Arguments that a refusal repeats, as JSON. */
   deniedInputBytesMax: 4_096,
+  /** Entries of the log that one simulation looks at, and changes that it answers. */
+  simulatedEntriesMax: 5_000,
+  simulatedChangesMax: 200,
+  /** Tasks or notes of one answer whose trust is looked at. */
+  carriedItemsMax: 1_000,
   /** Approvals that one caller may have pending, and what of the arguments of a call is shown to whom answers. */
   approvalsPendingMax: 200,
   approvalArgumentsCharsMax: 16_384,

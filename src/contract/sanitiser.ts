@@ -1,4 +1,8 @@
+import type { Principal } from './principal.ts'
+
 export type SanitiseRequest = Readonly<{
+  /** For whom models are asked, and who pays. */
+  principal: Principal
   /** What decided that the result is sanitised, with its version: another decision is another summary. */
   decision: string
   /** The result, as text. Only a quarantined model sees it. */

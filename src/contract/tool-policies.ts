@@ -6,8 +6,12 @@ import type { Principal, TenantId } from './principal.ts'
 export type BuiltInTrust = Readonly<{
   /** What it answers was written by anybody: who reads it has read untrusted data. */
   source?: 'untrusted'
-  /** It can carry data out of the installation, as a tool of another server can. */
-  sends?: true
+  /** It can carry data out of the installation, as a tool of another server can; `open-network`: from a workspace that reaches out. */
+  sends?: true | 'open-network'
+  /** What it brings into the workspace was written by anybody. */
+  fills?: 'workspace'
+  /** What it reads or writes by these fields of its arguments and its answer carries trust from who wrote it to who reads it. */
+  carries?: Readonly<{ as: 'task' | 'note' | 'team' | 'execution'; fields: readonly string[] }>
 }>
 
 /**

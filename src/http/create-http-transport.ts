@@ -81,6 +81,7 @@ export type ModelAddressParts = Readonly<{
   authenticate: Authenticate
   /** Told whose a connection is, by who finds that out; throws when those are too many. */
   claim(socket: Socket, principal: Principal): void
+  addressOf(req: IncomingMessage): string
   isOurs(credential: string): boolean
   sendError(req: IncomingMessage, res: ServerResponse, error: HttpError): void
 }>
@@ -170,7 +171,10 @@ export function createHttpTransport(input: HttpTransportDeps): HttpTransport {
       modelProxy.handle(req, res, url)
       return
     }
-    openedModels ??= models.open({ authenticate, claim: connections.claim, isOurs: isOurCredential, sendError })
+    openedModels ??= models.open({
+      ...{ authenticate, claim: connections.claim, addressOf: clients.addressOf },
+      ...{ isOurs: isOurCredential, sendError },
+    })
     openedModels
       .then((opened) => {
         modelProxy = opened

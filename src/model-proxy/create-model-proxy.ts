@@ -15,6 +15,7 @@ import { isGranted, requireModel, requirePermitted, requireProxy } from './grant
 import type { Judging } from './judging/create-judging.ts'
 import { whenKnown } from './judging/events.ts'
 import type { JudgedRequest } from './judging/ports.ts'
+import type { KeyGuard } from './key-guard.ts'
 import { headersToUpstream } from './passed-headers.ts'
 import type { Caller, ModelProxyDeps, PresentedKeys, ProxyFacts, Upstream } from './ports.ts'
 import { presentedKeys } from './presented-keys.ts'
@@ -49,6 +50,9 @@ export type ModelProxyParts = ModelProxyDeps &
     ): void
     /** What rules say of tools in requests and answers. */
     judging: Judging
+    /** Where a request comes from. */
+    addressOf(req: IncomingMessage): string
+    keyGuard: KeyGuard
     /** What requests cost, and may cost. */
     spending: SpendingDeps
     /** What the address over all providers lists, as `provider:model`. */
@@ -114,12 +118,17 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
       const caller = deps.authenticate(req, presented.ours)
       if (caller instanceof Promise) {
         caller
+          .catch((error: unknown) => wrongKey(req, presented, error))
           .then((known) => admit(req, res, route, known, presented, startedMs))
           .catch((error: unknown) => refuse(req, res, route, error))
       } else admit(req, res, route, caller, presented, startedMs)
     } catch (error) {
       refuse(req, res, route, error)
     }
+  }
+
+  async function wrongKey(req: IncomingMessage, { ours }: PresentedKeys, error: unknown): Promise<never> {
+    throw ours === null ? error : await deps.keyGuard.refusalOf(deps.addressOf(req), error)
   }
 
   function admit(

@@ -16,10 +16,20 @@ export type Upstream = Readonly<{
   basePath: string
   /** The key of the configuration. */
   apiKey: string | null
+}> &
+  PricedProvider
+
+/** A provider, as far as its prices go. */
+export type PricedProvider = Readonly<{
+  name: string
+  protocol: Pick<Protocol, 'name'>
   /** Whether its models are those that public prices are about. */
   isPublic: boolean
   /** Dollars for a million tokens, by model, where the configuration says so. */
-  configuredPrices: ReadonlyMap<string, Readonly<{ input: number; output: number }>>
+  configuredPrices: ReadonlyMap<
+    string,
+    Readonly<{ input: number; output: number; cacheRead: number; cacheWrite: number }>
+  >
 }>
 
 /** How a caller says who it is. */

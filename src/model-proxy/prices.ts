@@ -1,14 +1,14 @@
 import { calcPrice } from '@pydantic/genai-prices'
-import type { Tokens, Upstream } from './ports.ts'
+import type { PricedProvider, Tokens } from './ports.ts'
 
 /** Millionths of a dollar; undefined for a model whose price nobody knows. */
 export type Prices = Readonly<{
-  costOf(upstream: Upstream, model: string, tokens: Tokens): number | undefined
+  costOf(upstream: PricedProvider, model: string, tokens: Tokens): number | undefined
   /** Tokens that the model reads and writes at most; undefined where that is not known. */
-  contextOf(upstream: Upstream, model: string): number | undefined
+  contextOf(upstream: PricedProvider, model: string): number | undefined
 }>
 
-/** Dollars for a token. Prices of the configuration say nothing of the cache: what is in it costs as much as the rest. */
+/** Dollars for a token. Where the configuration says nothing of the cache, what is in it costs as much as the rest. */
 type Rates = Readonly<{
   input: number
   output: number
@@ -34,7 +34,7 @@ const MODELS_MAX = 1_000
 export function createPrices(): Prices {
   const known = new Map<string, Rates | undefined>()
 
-  function ratesOf(upstream: Upstream, model: string): Rates | undefined {
+  function ratesOf(upstream: PricedProvider, model: string): Rates | undefined {
     const key = `${upstream.name}\n${model}`
     if (known.has(key)) return known.get(key)
     const rates = configured(upstream, model) ?? published(upstream, model)
@@ -61,14 +61,20 @@ const linear = (rates: Rates, { input, output, cacheRead, cacheWrite }: Tokens):
   cacheWrite * rates.cacheWrite +
   output * rates.output
 
-function configured({ configuredPrices }: Upstream, model: string): Rates | undefined {
+function configured({ configuredPrices }: PricedProvider, model: string): Rates | undefined {
   const price = configuredPrices.get(model)
   if (price === undefined) return undefined
-  const input = price.input / MICRODOLLARS
-  return { input, output: price.output / MICRODOLLARS, cacheRead: input, cacheWrite: input, context: undefined }
+  const { input, output, cacheRead, cacheWrite } = price
+  return {
+    input: input / MICRODOLLARS,
+    output: output / MICRODOLLARS,
+    cacheRead: cacheRead / MICRODOLLARS,
+    cacheWrite: cacheWrite / MICRODOLLARS,
+    context: undefined,
+  }
 }
 
-function published(upstream: Upstream, model: string): Rates | undefined {
+function published(upstream: PricedProvider, model: string): Rates | undefined {
   const none = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, reasoning: 0 }
   const price = (tokens: Partial<Tokens>) => priceOf(upstream, model, { ...none, ...tokens })
   const found = price({ input: MANY })
@@ -83,7 +89,7 @@ function published(upstream: Upstream, model: string): Rates | undefined {
   }
 }
 
-function priceOf({ protocol, isPublic }: Upstream, model: string, tokens: Tokens): ReturnType<typeof calcPrice> {
+function priceOf({ protocol, isPublic }: PricedProvider, model: string, tokens: Tokens): ReturnType<typeof calcPrice> {
   if (!isPublic) return null
   const usage = {
     input_tokens: tokens.input,

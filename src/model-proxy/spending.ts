@@ -1,6 +1,6 @@
 import { AppError } from '../contract/app-error.ts'
 import type { CostReservation, UsageLimits, UsageSubject } from '../contract/usage-limits.ts'
-import type { Caller, ProxyFacts, Tokens, Upstream } from './ports.ts'
+import type { Caller, PricedProvider, ProxyFacts, Tokens } from './ports.ts'
 import type { Prices } from './prices.ts'
 import { fieldsOf } from './protocols/protocol.ts'
 import type { PreparedRequest } from './request-body.ts'
@@ -15,28 +15,37 @@ export type Spending = Readonly<{
 
 const BYTES_PER_TOKEN = 3
 
-/**
- * Rejects with ERR_LIMIT_EXCEEDED. A model whose price is not known is refused to a caller whose cost is limited: the limit could not
- * be kept.
- */
+/** As `reserve` does, for a request that passes through the proxy. */
 export function reserveFor(
-  { limits, prices, defaultOutputTokens }: SpendingDeps,
-  upstream: Upstream,
+  deps: SpendingDeps,
+  upstream: PricedProvider,
   { caller, proxy }: Readonly<{ caller: Caller; proxy: ProxyFacts | undefined }>,
   request: PreparedRequest,
   signal: AbortSignal,
 ): Spending | Promise<Spending> {
-  const model = request.model ?? ''
-  const subject = subjectOf(caller, proxy)
-  const read = Math.ceil((request.bytes?.length ?? 0) / BYTES_PER_TOKEN)
-  const most: Tokens = {
-    input: Math.min(read, prices.contextOf(upstream, model) ?? read),
-    output: outputTokensMax(request.body) ?? defaultOutputTokens,
-    cacheRead: 0,
-    cacheWrite: 0,
-    reasoning: 0,
-  }
-  const cost = prices.costOf(upstream, model, most)
+  const input = Math.ceil((request.bytes?.length ?? 0) / BYTES_PER_TOKEN)
+  const output = outputTokensMax(request.body) ?? deps.defaultOutputTokens
+  const use = { subject: subjectOf(caller, proxy), model: request.model ?? '', most: { input, output } }
+  return reserve(deps, upstream, use, signal)
+}
+
+/** Who uses which model, and how many tokens at most. */
+export type ModelUse = Readonly<{ subject: UsageSubject; model: string; most: Pick<Tokens, 'input' | 'output'> }>
+
+export const reserveTokens = async (...args: Parameters<typeof reserve>): Promise<Spending> => reserve(...args)
+
+/**
+ * Rejects with ERR_LIMIT_EXCEEDED. A model whose price is not known is refused to a caller whose cost is limited: the limit could not
+ * be kept.
+ */
+function reserve(
+  { limits, prices }: Pick<SpendingDeps, 'limits' | 'prices'>,
+  upstream: PricedProvider,
+  { subject, model, most }: ModelUse,
+  signal: AbortSignal,
+): Spending | Promise<Spending> {
+  const input = Math.min(most.input, prices.contextOf(upstream, model) ?? most.input)
+  const cost = prices.costOf(upstream, model, { ...NOTHING, ...most, input })
   const spending = (reservation: CostReservation): Spending => ({
     settle(usedModel, tokens) {
       const used = tokens ?? NOTHING

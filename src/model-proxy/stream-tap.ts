@@ -121,12 +121,19 @@ function startOfEvent(bytes: Buffer, from: number): number {
   return Math.max(plain === -1 ? 0 : plain + 2, wide === -1 ? 0 : wide + 3)
 }
 
+/** To look for the other kind of line at every event would read the rest of the bytes each time. */
 function countEvents(bytes: Buffer): number {
+  const next = bytes.includes(CR) ? endOfEvent : endOfPlainEvent
   let count = 0
-  for (let at = endOfEvent(bytes, 0); ; at = endOfEvent(bytes, at)) {
+  for (let at = next(bytes, 0); ; at = next(bytes, at)) {
     count++
     if (at >= bytes.length) return count
   }
+}
+
+function endOfPlainEvent(bytes: Buffer, from: number): number {
+  const at = bytes.indexOf('\n\n', from)
+  return at === -1 ? bytes.length : at + 2
 }
 
 /** Where the member stands that has an object; inside a text its quotes would be escaped. */

@@ -9,8 +9,8 @@ type Sdk = typeof import('ai')
 type Options = Readonly<Record<string, Record<string, never>>>
 
 /** One request through the AI SDK, which is loaded now: a server that asks no model never pays for it. */
-export const askProvider: Ask = async ({ provider, model }, request, signal) => {
-  const [sdk, language] = await Promise.all([import('ai'), languageModel(provider, model)])
+export const askProvider: Ask = async ({ provider, model }, request, signal, fetch) => {
+  const [sdk, language] = await Promise.all([import('ai'), languageModel(provider, model, fetch)])
   // Its warnings would go to standard output, which belongs to the protocol.
   globalThis.AI_SDK_LOG_WARNINGS = false
   const names = safeToolNames(request.tools.map(({ name }) => name))
@@ -28,8 +28,6 @@ export const askProvider: Ask = async ({ provider, model }, request, signal) => 
     const answer = provider.isStreamed
       ? await readStream(sdk.streamText({ ...question, onError: () => {} }).stream)
       : await sdk.generateText(question)
-    const inputTokens = answer.usage.inputTokens ?? 0
-    const outputTokens = answer.usage.outputTokens ?? 0
     return {
       text: answer.text,
       toolCalls: answer.toolCalls.map((call): ModelToolCall => {
@@ -41,7 +39,6 @@ export const askProvider: Ask = async ({ provider, model }, request, signal) => 
           ...(opaque === undefined ? {} : { opaque }),
         }
       }),
-      usage: { inputTokens, outputTokens, costUsd: costOf(model, inputTokens, outputTokens) },
       provider: provider.name,
       model: model.model,
       finishReason: answer.finishReason,
@@ -52,10 +49,14 @@ export const askProvider: Ask = async ({ provider, model }, request, signal) => 
   }
 }
 
-async function languageModel(provider: ProviderSettings, { model }: ModelSettings): Promise<LanguageModel> {
+async function languageModel(
+  provider: ProviderSettings,
+  { model }: ModelSettings,
+  fetch: typeof globalThis.fetch,
+): Promise<LanguageModel> {
   const { endpoint, name } = provider
   const apiKey = provider.apiKey ?? 'none'
-  const base = endpoint === null ? {} : { baseURL: endpoint }
+  const base = { fetch, ...(endpoint !== null && { baseURL: endpoint }) }
   switch (provider.type) {
     case 'openai': {
       const { createOpenAI } = await import('@ai-sdk/openai')
@@ -74,7 +75,7 @@ async function languageModel(provider: ProviderSettings, { model }: ModelSetting
       const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible')
       const baseURL = compatibleUrl(provider)
       const key = provider.apiKey === null ? {} : { apiKey }
-      return createOpenAICompatible({ name, baseURL, includeUsage: true, ...key })(model)
+      return createOpenAICompatible({ name, baseURL, fetch, includeUsage: true, ...key })(model)
     }
   }
 }
@@ -127,11 +128,6 @@ function toSdkMessage(message: ModelMessage, safeOf: (name: string) => string): 
 
 const optional = <Name extends string>(name: Name, value: number | null): { [N in Name]?: number } =>
   (value === null ? {} : { [name]: value }) as { [N in Name]?: number }
-
-function costOf({ inputCost, outputCost }: ModelSettings, inputTokens: number, outputTokens: number): number | null {
-  if (inputCost === null && outputCost === null) return null
-  return ((inputCost ?? 0) * inputTokens + (outputCost ?? 0) * outputTokens) / 1_000_000
-}
 
 function toTryFailure(sdk: Sdk, error: unknown): TryFailure {
   if (error instanceof TryFailure) return error

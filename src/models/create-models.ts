@@ -2,7 +2,7 @@ import { AppError } from '../contract/app-error.ts'
 import type { ModelErrorClass, ModelFailure, ModelRequest, Models } from '../domains/executions/model.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { pause } from '../kernel/pause.ts'
-import { type Ask, type Candidate, type ModelsSettings, TryFailure } from './ports.ts'
+import { type Ask, type Candidate, type ModelAccounting, type ModelsSettings, TryFailure } from './ports.ts'
 
 const RETRY_MS_MAX = 30_000
 /** What another try would not change. */
@@ -12,7 +12,9 @@ const final: ReadonlySet<ModelErrorClass> = new Set(['authentication', 'invalid_
  * Models by alias. A try that fails is repeated with growing pauses, unless it would fail again; then the fallback provider
  * is asked in the same way. All of it has one budget of time, and the caller's signal ends it at once.
  */
-export function createModels(deps: Readonly<{ settings: ModelsSettings; ask: Ask; clock: Clock }>): Models {
+export function createModels(
+  deps: Readonly<{ settings: ModelsSettings; ask: Ask; accounting(): Promise<ModelAccounting>; clock: Clock }>,
+): Models {
   const { settings, ask, clock } = deps
 
   async function generate(request: ModelRequest) {
@@ -42,12 +44,20 @@ export function createModels(deps: Readonly<{ settings: ModelsSettings; ask: Ask
   }
 
   async function attempt(candidate: Candidate, request: ModelRequest, leftMs: number) {
+    // To wait for others to settle is no part of the time of the model.
+    const paid = await (await deps.accounting()).begin(candidate, request, request.signal)
     const timeout = AbortSignal.timeout(Math.ceil(Math.min(request.timeoutMs, leftMs)))
+    const signal = AbortSignal.any([request.signal, timeout])
     try {
-      return await ask(candidate, request, AbortSignal.any([request.signal, timeout]))
+      const answer = await ask(candidate, request, signal, paid.fetch)
+      const { tokens, costUsd } = paid.end('ok', null)
+      return { ...answer, usage: { inputTokens: tokens?.input ?? 0, outputTokens: tokens?.output ?? 0, costUsd } }
     } catch (error) {
-      if (timeout.aborted && !request.signal.aborted) throw new TryFailure('timeout', null, null, error)
-      throw error
+      const isLate = timeout.aborted && !request.signal.aborted
+      const failure = isLate ? new TryFailure('timeout', null, null, error) : error
+      const errorClass = failure instanceof TryFailure ? failure.errorClass : null
+      paid.end(signal.aborted ? 'cut_off' : 'failed', errorClass)
+      throw failure
     }
   }
 

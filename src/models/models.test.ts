@@ -2,8 +2,10 @@ import { createServer } from 'node:http'
 import fc from 'fast-check'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { cutAt, startBadLine } from '../../test/support/bad-line.ts'
+import { unlimitedAccounting } from '../../test/support/model-accounting.ts'
 import { inTurn, type Line, type ScriptedModel, startScriptedModel } from '../../test/support/scripted-model.ts'
 import { AppError } from '../contract/app-error.ts'
+import { localOwner } from '../contract/principal.ts'
 import type { ModelRequest } from '../domains/executions/model.ts'
 import { systemClock } from '../kernel/clock.ts'
 import { askProvider } from './ask-provider.ts'
@@ -44,6 +46,8 @@ const settings = (providers: readonly ProviderSettings[], more: Partial<ModelsSe
 
 const request = (more: Partial<ModelRequest> = {}): ModelRequest => ({
   alias: 'default',
+  principal: localOwner,
+  purpose: 'agent',
   system: 'Be brief.',
   messages: [{ role: 'user', text: 'hello' }],
   tools: [],
@@ -61,7 +65,7 @@ async function scripted(...lines: readonly Line[]): Promise<ScriptedModel> {
 }
 
 const modelsOf = (supplied: ModelsSettings) =>
-  createModels({ settings: supplied, ask: askProvider, clock: systemClock })
+  createModels({ settings: supplied, ask: askProvider, accounting: unlimitedAccounting(), clock: systemClock })
 const failureOf = async (work: Promise<unknown>): Promise<AppError> => {
   const error = await work.then(
     () => undefined,

@@ -1,3 +1,4 @@
+import type { ModelTokens } from '../contract/model-tokens.ts'
 import type { ModelAnswer, ModelErrorClass, ModelRequest } from '../domains/executions/model.ts'
 
 export const providerTypes = ['openai', 'anthropic', 'gemini', 'ollama', 'openai-compatible'] as const
@@ -11,6 +12,9 @@ export type ModelSettings = Readonly<{
   /** Dollars for a million tokens; null when nobody said. */
   inputCost: number | null
   outputCost: number | null
+  /** Null for the price of what is read otherwise. */
+  cacheReadCost?: number | null
+  cacheWriteCost?: number | null
 }>
 export type ProviderSettings = Readonly<{
   name: string
@@ -45,7 +49,28 @@ export type Ask = (
   candidate: Candidate,
   request: ModelRequest,
   signal: AbortSignal,
-) => Promise<Omit<ModelAnswer, 'failures'>>
+  /** What the request goes through. */
+  fetch: typeof globalThis.fetch,
+) => Promise<Omit<ModelAnswer, 'failures' | 'usage'>>
+
+/** What one try cost. Undefined tokens: it was not answered. A cost of null: the price is not known. */
+export type TryCost = Readonly<{ tokens: ModelTokens | undefined; costUsd: number | null }>
+
+/** Money is set aside before each try, and what it cost is settled and noted after it. */
+export type ModelAccounting = Readonly<{
+  /** Rejects with ERR_LIMIT_EXCEEDED. */
+  begin(
+    candidate: Candidate,
+    request: ModelRequest,
+    signal: AbortSignal,
+  ): Promise<
+    Readonly<{
+      fetch: typeof globalThis.fetch
+      /** Settles once, however the try ended. `cut_off`: we ended it. */
+      end(outcome: 'ok' | 'failed' | 'cut_off', errorClass: ModelErrorClass | null): TryCost
+    }>
+  >
+}>
 
 /** Why one try failed. */
 export class TryFailure extends Error {

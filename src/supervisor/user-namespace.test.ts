@@ -114,7 +114,7 @@ it('ends with the process that opened it, however that ends', async () => {
   expect(await readFile(`/proc/${pid}/comm`, 'utf8')).toBe('cat\n')
   child.kill('SIGKILL')
   await once(child, 'exit')
-  await vi.waitUntil(() => !isRunning(pid), { timeout: 30_000 })
+  await vi.waitUntil(() => !isRunning(pid), { timeout: 180_000 })
   await rm(directory, { recursive: true })
 })
 

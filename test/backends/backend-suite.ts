@@ -11,7 +11,7 @@ import {
   type WorkspaceSpec,
 } from '../../src/domains/workspaces/backend.ts'
 
-const waitFor = (condition: () => Promise<boolean>) => vi.waitUntil(condition, { timeout: 20_000, interval: 20 })
+const waitFor = (condition: () => Promise<boolean>) => vi.waitUntil(condition, { timeout: 180_000, interval: 20 })
 
 export type SuiteBackend = Readonly<{
   backend: WorkspaceBackend
@@ -42,7 +42,7 @@ export function describeBackend(
     beforeAll(async () => {
       suite = await openBackend()
       backend = suite.backend
-    }, 60_000)
+    })
     afterAll(async () => await suite?.close())
 
     const specOf = (more: Partial<WorkspaceSpec> = {}): Omit<WorkspaceSpec, 'ip'> => ({

@@ -19,7 +19,7 @@ describe.each(openers)('owners, $title', ({ open, hasIds }) => {
     const spec = { id, hostname: 'owned', image: 'host', layers: [], resources, network: closedNetwork }
     const { ip } = await opened.backend.create(spec)
     await opened.backend.start({ ...spec, ip })
-  }, 60_000)
+  })
   afterAll(async () => await opened?.close())
 
   const shell = (command: string): Promise<ExecResult> =>

@@ -39,12 +39,12 @@ describe('the supervisor', () => {
     const pid = opened.supervisorPid()
     const waiting = run(spec.id, 'echo up > /workspace/up; sleep 600')
     const told = expect(waiting).rejects.toMatchObject({ code: 'ERR_BACKEND_FAILED' })
-    await vi.waitUntil(async () => (await run(spec.id, 'cat /workspace/up')).exitCode === 0, { timeout: 10_000 })
+    await vi.waitUntil(async () => (await run(spec.id, 'cat /workspace/up')).exitCode === 0, { timeout: 180_000 })
     const inside = descendantsOf(pid)
     expect(inside.length).toBeGreaterThan(3)
     process.kill(pid, 'SIGKILL')
     await told
-    await vi.waitUntil(() => inside.every((one) => !isAlive(one)), { timeout: 10_000 })
+    await vi.waitUntil(() => inside.every((one) => !isAlive(one)), { timeout: 180_000 })
 
     expect((await opened.backend.inventory()).running).toEqual([])
     expect(opened.supervisorPid()).not.toBe(pid)

@@ -35,7 +35,7 @@ describe('what the kernel counts for each user', () => {
     opened = await openNamespacesBackend()
     greedy = await start()
     other = await start()
-  }, 60_000)
+  })
   afterAll(async () => await opened?.close())
 
   async function start(): Promise<string> {
@@ -74,7 +74,7 @@ describe('what the kernel counts for each user', () => {
     const got = await vi.waitUntil(
       async () => await say(greedy, ['cat', '/workspace/got']).then((said) => /^\d+$/.exec(said)),
       {
-        timeout: 60_000,
+        timeout: 180_000,
         interval: 100,
       },
     )

@@ -10,7 +10,7 @@ import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
 /** The official suite against our authorisation server, with a person who signs in and allows its client in a real browser. */
 const suite = 'node_modules/@modelcontextprotocol/conformance/dist/index.js'
-const TIMEOUT_MS = 120_000
+const TIMEOUT_MS = 180_000
 let server: ServerHere
 let browser: Awaited<ReturnType<typeof openChromium>>
 

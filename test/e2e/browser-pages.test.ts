@@ -48,7 +48,7 @@ const originOf = ({ url }: ServerHere): string => new URL(url).origin
 const keyNames = async () => ((await call('api_key_list', {}))['keys'] as Row[]).map(({ name }) => name)
 const taskTitles = async () => ((await call('task_list', {}))['tasks'] as Row[]).map(({ title }) => title)
 describe('a page that a workspace serves on a forwarded port', () => {
-  it('does not become the owner', { timeout: 180_000 }, async () => {
+  it('does not become the owner', async () => {
     const { secret } = await call('api_key_create', { name: 'guest', role: 'member', tier: 'user', tenant: 'guests' })
     const asGuest = (tool: string, args: object) => call(tool, args, String(secret))
     const { workspace_id } = await asGuest('workspace_create', { name: 'site' })

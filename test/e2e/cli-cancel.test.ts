@@ -50,7 +50,7 @@ const running = (word: string): string[] =>
       return false
     }
   })
-const until = (check: () => boolean) => vi.waitFor(() => expect(check()).toBe(true), { timeout: 60_000, interval: 10 })
+const until = (check: () => boolean) => vi.waitFor(() => expect(check()).toBe(true), { timeout: 180_000, interval: 10 })
 
 /** One bit for each signal that the process handles itself, that of signal 1 lowest. */
 const caughtSignals = (pid: number): bigint =>

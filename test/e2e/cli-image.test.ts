@@ -144,9 +144,7 @@ describe.each(everybody)('for %s', (who) => {
     expect(elsewhere).toMatchObject({ stdout: '/etc kept caller\n' })
     const job = await answerOf(first.call('exec_background', { ...saying, action: 'start' }))
     const poll = { workspace_id: 'one', action: 'poll', job_id: job['job_id'] }
-    await expect
-      .poll(async () => (await answerOf(first.call('exec_background', poll)))['running'], { timeout: 10_000 })
-      .toBe(false)
+    await expect.poll(async () => (await answerOf(first.call('exec_background', poll)))['running']).toBe(false)
     expect(await answerOf(first.call('exec_background', poll))).toMatchObject({ stdout: '/app kept caller\n' })
     const refused = {
       code: 5,

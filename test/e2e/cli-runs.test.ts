@@ -50,7 +50,7 @@ function askHuman() {
   return { question: question.promise, ended: runCastellanHere(args, { home, environment, onStderr }) }
 }
 
-describe('a run begun from the command line', { timeout: 90_000 }, () => {
+describe('a run begun from the command line', () => {
   test('is waited for with --wait, and how it ended is the answer and the exit code', async () => {
     const good = await execute('--wait')
     expect(good.code).toBe(0)

@@ -25,7 +25,7 @@ const sample = {
   missing: { name: 'no_such_tool', arguments: {} },
 }
 const inspector = 'node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js'
-const INSPECTOR_TIMEOUT_MS = 60_000
+const INSPECTOR_TIMEOUT_MS = 180_000
 
 type TransportKind = 'stdio' | 'http'
 type CallResult = Readonly<{ content?: unknown; structuredContent?: unknown; isError?: unknown }>

@@ -220,7 +220,7 @@ const effects: Readonly<Record<string, Effect>> = {
     const quick = await serve()
     await call(quick, 'task_create', { title: 'x', project: 'p' })
     const hasCheckpoint = ({ dataDir }: ServerHere) => existsSync(join(dataDir, 'checkpoints', 'local.checkpoint'))
-    await expect.poll(() => hasCheckpoint(quick), { timeout: 30_000 }).toBe(true)
+    await expect.poll(() => hasCheckpoint(quick)).toBe(true)
     expect(hasCheckpoint(slow)).toBe(false)
   },
   async 'skills.roots'() {

@@ -12,7 +12,7 @@ const isTame = ({ text }: SeenRequest): boolean => text.includes('Say yes.')
 const tame = (name: string): string => agentYaml(name, '  task: { instruction: "Say yes." }\n')
 const states = 'A: { kind: System, command: update_blackboard, transitions: [] }'
 
-describe('a judge that a tenant made under the name of the platform’s', { timeout: 90_000 }, () => {
+describe('a judge that a tenant made under the name of the platform’s', () => {
   test('is not asked about workflows, nor are its yeses counted with the no of the configured one', async () => {
     const stage = await setModelStage(
       (request) => (isTame(request) ? verdict(1, 'yes') : verdict(0.1, 'unsafe')),

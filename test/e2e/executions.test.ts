@@ -31,7 +31,7 @@ const eventTypes = async (client: CastellanClient, execution_id: string) => {
 const answered = ({ messages }: SeenRequest): number => messages.filter(({ role }) => role === 'tool').length
 const call = (name: string, args: object): Line => ({ toolCalls: [{ name, arguments: args }] })
 
-describe('through the whole program', { timeout: 90_000 }, () => {
+describe('through the whole program', () => {
   test('what an agent without files answered last is told while it is at work', async () => {
     const isAskedAgain = Promise.withResolvers<void>()
     const stage = await setModelStage((_, position) => {

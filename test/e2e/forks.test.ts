@@ -37,7 +37,7 @@ async function workspaces(client: CastellanClient, state_filter?: string): Promi
   return answer.workspaces.map(({ name }) => name)
 }
 
-describe('through the real program', { timeout: 120_000 }, () => {
+describe('through the real program', () => {
   test('a copy goes on after an iteration with another model and more iterations; what was done is not done again', async () => {
     const stage = await setModelStage(({ model }, position) => ({
       text: model === 'other' ? 'good' : `bad ${position}`,

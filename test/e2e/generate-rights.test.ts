@@ -33,7 +33,7 @@ async function generate({ call }: KeyedServer, kind: Kind, prompt: string, key?:
 
 describe.each(['agent', 'workflow'] as const)(
   'whoever may not deploy and has one generated (%s)',
-  { timeout: 90_000 },
+  { timeout: 180_000 },
   (kind) => {
     test('gets a new one, and adds no version to what is there', async () => {
       const server = await serve(kind)

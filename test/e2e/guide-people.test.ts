@@ -118,7 +118,7 @@ async function comeFrom(origin: string, login: string): Promise<string> {
   return shown
 }
 
-test('remote: every command does what it says', { timeout: 180_000 }, async () => {
+test('remote: every command does what it says', async () => {
   const stage = await setReaderStage({
     prepare: [
       'castellan users create ada@example.com --admin',
@@ -189,7 +189,7 @@ async function signInFrom(stage: Stage, command: string): Promise<void> {
   expect((await ended)[0]).toBe(0)
 }
 
-test('signed-calls: the client calls a tool, and a call is signed by hand', { timeout: 120_000 }, async () => {
+test('signed-calls: the client calls a tool, and a call is signed by hand', async () => {
   const stage = await setReaderStage()
   const [body] = blocks('signed-calls', 'ts')
   const program = body!.replace('http://127.0.0.1:7433', new URL(stage.url).origin)

@@ -57,7 +57,7 @@ test.each(followed)('%s: every command does what it says', { timeout: 300_000 },
   for (const block of guide(name)) if (!block.isLong || isLongRun) await stage.follow(block)
 })
 
-test('README: the first five minutes', { timeout: 180_000 }, async () => {
+test('README: the first five minutes', async () => {
   const [, section] = /^## The first five minutes\n([\s\S]*?)^## /m.exec(read('README.md'))!
   const stage = await setReaderStage()
   for (const block of blocksOf(section!)) await stage.follow(block)
@@ -78,7 +78,7 @@ test('configuration: what is wrong with a file is told at its place', async () =
   for (const block of guide('configuration')) await stage.follow(block)
 })
 
-test('gateways: the servers of an editor behind one address', { timeout: 120_000 }, async () => {
+test('gateways: the servers of an editor behind one address', async () => {
   await using upstream = await startMcpUpstream()
   const stage = await setReaderStage({ config: 'web: { allow_private_addresses: ["127.0.0.1"] }\n' })
   mkdirSync(join(stage.home, '.cursor'))
@@ -95,7 +95,7 @@ test('gateways: the servers of an editor behind one address', { timeout: 120_000
   await client.close()
 })
 
-test('model-proxy: a model is asked through the server', { timeout: 120_000 }, async () => {
+test('model-proxy: a model is asked through the server', async () => {
   const model = await startScriptedModel(({ messages }) =>
     messages.at(-1)!.role === 'tool' ? { toolCalls: [{ name: 'send_mail', arguments: {} }] } : { text: 'Hello.' },
   )
@@ -115,7 +115,7 @@ test('model-proxy: a model is asked through the server', { timeout: 120_000 }, a
   await model.stop()
 })
 
-test('executions: an agent is run and waited for', { timeout: 180_000 }, async () => {
+test('executions: an agent is run and waited for', async () => {
   const model = await startScriptedModel(() => ({ text: 'Done.' }))
   const provider = {
     name: 'anthropic',
@@ -172,7 +172,7 @@ test('add-a-tool: its tool is made and answers', { timeout: 300_000 }, async () 
   expect(output).toMatch(/surface\/tools\/project_get\.json[\s\S]*"task_count": 0[\s\S]*"created_by": "owner"\n\}\n$/)
 })
 
-test('README: programs with the SDK and without it', { timeout: 180_000 }, async () => {
+test('README: programs with the SDK and without it', async () => {
   const stage = await setReaderStage()
   symlinkSync(resolve('node_modules/@modelcontextprotocol'), join(stage.home, 'node_modules/@modelcontextprotocol'))
   const here = (body: string): string =>
@@ -192,7 +192,7 @@ test('README: programs with the SDK and without it', { timeout: 180_000 }, async
   ])
 })
 
-test('clients and README: every file can be read, and leads to the server', { timeout: 180_000 }, async () => {
+test('clients and README: every file can be read, and leads to the server', async () => {
   const stage = await setReaderStage()
   const ofReadme = blocksOf(read('README.md')).filter(({ language }) => language === 'json')
   const [codex, ...others] = [...guide('clients'), ...ofReadme]

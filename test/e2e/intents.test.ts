@@ -27,7 +27,7 @@ const isFormatter = ({ text }: SeenRequest) => text.includes('output of the prog
 const executor = (name: string) => agentYaml(name, '  task: { instruction: "Write programs." }\n')
 const code = (text: string): Line => ({ text: JSON.stringify({ file: 'solution', code: text }) })
 
-describe('agents and workflows from wishes', { timeout: 120_000 }, () => {
+describe('agents and workflows from wishes', () => {
   test('an agent whose manifest is wrong at first is repaired, and deployed for the caller', async () => {
     const wrong = executor('adder').replace('kind: Agent', 'kind: Agnet')
     const strange = `${executor('adder')}  tools: [no.such.tool]\n`
@@ -124,7 +124,7 @@ const finish = async (client: CastellanClient, id: string): Promise<Answer> => {
   return ask(client, 'aegis.execute.status', { pipeline_execution_id: id })
 }
 
-describe('from a wish to a result', { timeout: 180_000 }, () => {
+describe('from a wish to a result', () => {
   const programs = {
     python: 'import json, os\nprint(sum(json.loads(os.environ["INTENT_INPUTS"])["numbers"]))\n',
     javascript: 'console.log(JSON.parse(process.env.INTENT_INPUTS).numbers.reduce((a, b) => a + b))\n',

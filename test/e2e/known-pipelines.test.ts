@@ -113,7 +113,7 @@ function author({ text, messages }: SeenRequest) {
 }
 let seenPrograms = 0
 
-describe('workflows of others', { timeout: 120_000 }, () => {
+describe('workflows of others', () => {
   test('a wish is written, looked at, run and put into words, and what goes wrong goes back', async () => {
     seenPrograms = 0
     const stage = await setModelStage(author, { workflows: { images: ['python=host'] } })

@@ -9,7 +9,7 @@ const smith = agentYaml(
   '  security_context: aegis-system-agent-runtime\n  task: { instruction: "Deploy it." }\n  tools: [aegis.agent.create]\n',
 )
 
-describe('an agent that an operator registered for the system', { timeout: 90_000 }, () => {
+describe('an agent that an operator registered for the system', () => {
   test.each([
     ['user', []],
     ['system', ['made']],

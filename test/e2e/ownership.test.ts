@@ -103,7 +103,7 @@ test('kill -9 of the owner under load loses nothing acknowledged and leaves one 
 
   for (let round = 0; round < ROUNDS; round++) {
     const before = outcomes.acknowledged.length
-    await expect.poll(() => outcomes.acknowledged.length, { interval: 5, timeout: 10_000 }).toBeGreaterThan(before + 20)
+    await expect.poll(() => outcomes.acknowledged.length, { interval: 5 }).toBeGreaterThan(before + 20)
     const ownerPid = await ownerPidOf(alive[0]!)
     const owner = alive.find((one) => one.pid === ownerPid)!
     alive = alive.filter((one) => one !== owner)
@@ -170,11 +170,11 @@ test('an orderly end of the owner under load fails no call of the others', async
   const outcomes: Outcomes = { acknowledged: [], unknown: [], other: [] }
   let isStopped = false
   const loads = others.map((one, index) => load(one, `o${index}`, outcomes, () => isStopped))
-  await expect.poll(() => outcomes.acknowledged.length, { interval: 5, timeout: 10_000 }).toBeGreaterThan(50)
+  await expect.poll(() => outcomes.acknowledged.length, { interval: 5 }).toBeGreaterThan(50)
   owner.endInput()
   expect(await owner.exited).toBe(0)
   const after = outcomes.acknowledged.length
-  await expect.poll(() => outcomes.acknowledged.length, { interval: 5, timeout: 10_000 }).toBeGreaterThan(after + 50)
+  await expect.poll(() => outcomes.acknowledged.length, { interval: 5 }).toBeGreaterThan(after + 50)
   isStopped = true
   await Promise.all(loads)
   expect(outcomes).toMatchObject({ unknown: [], other: [] })

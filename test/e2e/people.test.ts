@@ -122,7 +122,7 @@ describe('a signed-in user', () => {
       const { workspaces } = await cli('call', 'workspace_list')
       return (workspaces as Row[]).find(({ name }) => name === 'left-behind')?.['state']
     }
-    await expect.poll(state, { timeout: 30_000 }).toBe('stopped')
+    await expect.poll(state).toBe('stopped')
   })
 
   it('has what their role has now', async () => {

@@ -40,7 +40,7 @@ async function run({ client }: Stage, spec = '  task: { instruction: "Answer." }
 }
 
 test('a limit, an answer cut half-way and one that is no JSON are tried again, and the log tells each', {
-  timeout: 90_000,
+  timeout: 180_000,
 }, async () => {
   const fates = [whole, cutAt(0.5), nonsense]
   const stage = await stageFar([{ status: 429 }, { text: 'at last' }], (position) => fates[position])
@@ -53,7 +53,7 @@ test('a limit, an answer cut half-way and one that is no JSON are tried again, a
 const long = 'The answer is long enough that it comes in many parts, and half of it would look like an answer as well.'
 
 test('a stream that is cut in the middle is asked for again, and no half of it is taken for the answer', {
-  timeout: 90_000,
+  timeout: 180_000,
 }, async () => {
   const fates = [cutAt(0.5), cutAt(0.5, 'ended')]
   const stage = await stageFar([{ text: long }], (position) => fates[position])
@@ -64,7 +64,7 @@ test('a stream that is cut in the middle is asked for again, and no half of it i
 })
 
 test('a stream that is always cut fails the execution with the reason, and its tools are never called', {
-  timeout: 90_000,
+  timeout: 180_000,
 }, async () => {
   const call = { name: 'fs_write', arguments: { path: '/workspace/half.txt', content: long.repeat(5) } }
   const stage = await stageFar([{ toolCalls: [call] }], (position) =>
@@ -78,7 +78,7 @@ test('a stream that is always cut fails the execution with the reason, and its t
   expect(events.filter(({ event_type }) => /tool/.test(event_type))).toEqual([])
 })
 
-test('a provider that does not stream is asked for the whole answer at once', { timeout: 90_000 }, async () => {
+test('a provider that does not stream is asked for the whole answer at once', async () => {
   const stage = await stageFar([{ text: long }], (position) => (position === 0 ? cutAt(0.5) : whole), { stream: false })
   const { end, failures } = await run(stage)
   expect(end).toMatchObject({ status: 'completed', last_output: long })

@@ -69,7 +69,7 @@ const left = (pids: readonly number[], paths: readonly string[]) => [
   ...paths.filter((path) => existsSync(path)),
 ]
 const nothingLeft = async (expect: ExpectStatic, pids: readonly number[], paths: readonly string[]): Promise<void> =>
-  expect.poll(() => left(pids, paths), { interval: 50, timeout: 60_000 }).toEqual([])
+  expect.poll(() => left(pids, paths), { interval: 50 }).toEqual([])
 
 describe.concurrent.each(everybody)('as %s', (who) => {
   it('the supervisor of a directory that is removed ends with all that it runs', async ({ expect }) => {

@@ -94,7 +94,7 @@ const ends =
     data['execution_id'] === execution && data['event_type'] === 'execution_completed'
 const cursorOf = ({ data }: Streamed): string => `${String(data['execution_id'])}/${String(data['sequence'])}`
 
-describe('an agent', { timeout: 90_000 }, () => {
+describe('an agent', () => {
   test('shows its versions, its schema and what it was deployed with', async () => {
     for (const version of ['1.0.0', '1.10.0', '1.9.0']) expect((await deploy('versioned', version)).status).toBe(201)
     const versions = (await send('GET', '/v1/agents/versioned/versions')).body as Row[]
@@ -248,14 +248,14 @@ describe('an agent', { timeout: 90_000 }, () => {
   })
 })
 
-describe('the files of an execution', { timeout: 90_000 }, () => {
+describe('the files of an execution', () => {
   const fileOf = (id: string, path: string, headers: Record<string, string> = {}) =>
     fetch(new URL(`/v1/executions/${id}/files/${path}`, server.url), { headers })
 
   test('are read while it runs by whoever started it, and say where they went afterwards', async () => {
     await deploy('filer')
     const id = await execute('filer', { intent: 'Patiently.' })
-    await expect.poll(async () => (await fileOf(id, 'note.txt')).status, { timeout: 40_000 }).toBe(200)
+    await expect.poll(async () => (await fileOf(id, 'note.txt')).status).toBe(200)
     const file = await fileOf(id, 'note.txt')
     expect([await file.text(), file.headers.get('content-type'), file.headers.get('content-disposition')]).toEqual([
       'grüße',
@@ -275,7 +275,7 @@ describe('the files of an execution', { timeout: 90_000 }, () => {
   })
 })
 
-describe('the prompt template of an agent', { timeout: 90_000 }, () => {
+describe('the prompt template of an agent', () => {
   test('has the names that the caller brings, but for those of the loop', async () => {
     const spec =
       '  task: { instruction: "Write.", prompt_template: "{{instruction}} For {{audience}}: {{input.input}}" }\n  tools: [fs.write]\n  input_schema: { type: object, required: [input] }\n'
@@ -289,7 +289,7 @@ describe('the prompt template of an agent', { timeout: 90_000 }, () => {
   })
 })
 
-describe('a workspace that the caller names', { timeout: 90_000 }, () => {
+describe('a workspace that the caller names', () => {
   test('is where the agent works, and stays', async () => {
     await deploy('guest')
     const made = await send('POST', '/v1/tools/workspace_create', { name: 'mine' })

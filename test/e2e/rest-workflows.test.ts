@@ -54,7 +54,7 @@ async function runUntilAsked(what: string): Promise<string> {
   const { status, body } = await send('POST', '/v1/workflows/ask-first/run', { input: { what } })
   expect(status).toBe(202)
   const id = String((body as Row)['execution_id'])
-  await expect.poll(async () => (await send('GET', `/v1/human-approvals/${id}`)).status, { timeout: 20_000 }).toBe(200)
+  await expect.poll(async () => (await send('GET', `/v1/human-approvals/${id}`)).status).toBe(200)
   return id
 }
 
@@ -62,7 +62,7 @@ const stateOf = async (id: string) => (await send('GET', `/v1/workflows/executio
 const streamOf = async (id: string): Promise<string> =>
   await (await fetch(new URL(`/v1/workflows/executions/${id}/logs/stream`, server.url))).text()
 
-describe('workflows', { timeout: 60_000 }, () => {
+describe('workflows', () => {
   test('are deployed once, listed, shown and removed', async () => {
     expect((await send('POST', '/v1/workflows', manifest)).status).toBe(409)
     expect(((await send('GET', '/v1/workflows')).body as Row[]).map(({ name }) => name)).toContain('ask-first')
@@ -167,7 +167,7 @@ describe('workflows', { timeout: 60_000 }, () => {
     })
     const lines = (method: string, path: string) => `${method} ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`
     socket.write(lines('HEAD', `/v1/workflows/executions/${id}/logs/stream`) + lines('GET', '/health'))
-    await expect.poll(() => text, { timeout: 20_000 }).toContain('"mode":"FULL"')
+    await expect.poll(() => text).toContain('"mode":"FULL"')
     expect(text).toMatch(/^HTTP\/1\.1 200 OK\r\ncontent-type: text\/event-stream\r\n/)
     expect(text).not.toContain('data:')
     socket.destroy()

@@ -130,7 +130,7 @@ describe('agents', () => {
   })
 })
 
-describe('intents', { timeout: 60_000 }, () => {
+describe('intents', () => {
   test('say where their events are streamed, and they are', async () => {
     const started = await send('POST', '/v1/tools/aegis.execute.intent', { intent: 'Anything.' })
     const { pipeline_execution_id: id, stream_url: url } = started.body as Record<string, string>
@@ -144,7 +144,7 @@ describe('intents', { timeout: 60_000 }, () => {
   })
 })
 
-describe('executions', { timeout: 60_000 }, () => {
+describe('executions', () => {
   test('are followed from their beginning to their end, and again from any event', async () => {
     const id = await execute({ intent: 'Now.' })
     const events = await allOf(`/v1/executions/${id}/events`)
@@ -231,7 +231,7 @@ describe('executions', { timeout: 60_000 }, () => {
   })
 })
 
-describe('waiting over MCP', { timeout: 60_000 }, () => {
+describe('waiting over MCP', () => {
   const tasks = { extensions: { 'io.modelcontextprotocol/tasks': {} } }
 
   async function rpc(method: string, params: Row, name: string, capabilities: object = tasks): Promise<Row> {
@@ -265,7 +265,7 @@ describe('waiting over MCP', { timeout: 60_000 }, () => {
     expect((await rpc('tasks/get', { taskId }, taskId, {}))['error']).toMatchObject({ code: -32021 })
     open()
     await expect
-      .poll(async () => (await rpc('tasks/get', { taskId }, taskId))['result'], { timeout: 30_000 })
+      .poll(async () => (await rpc('tasks/get', { taskId }, taskId))['result'])
       .toMatchObject({ status: 'completed', result: { structuredContent: { status: 'completed' } } })
     const plain = (await rpc('tools/call', call, call.name, {}))['result'] as Row
     expect(plain).toMatchObject({ resultType: 'complete', structuredContent: { status: 'completed' } })

@@ -85,7 +85,7 @@ async function serveFrom(
 describe.each([
   ['revoked', {}, (server: RealServer, key: Key) => call(server, 'api_key_revoke', { key: key.id })],
   ['expired', { expires_in: '15s' }, async () => ({})],
-] as const)('when a key is %s', { timeout: 120_000 }, (_, rights, end) => {
+] as const)('when a key is %s', (_, rights, end) => {
   test.concurrent('its streams and sessions end, and those of others do not', async (context) => {
     const server = await start(context)
     const [key, other] = [await newKey(server, 'leaving', rights), await newKey(server, 'staying')]
@@ -196,7 +196,7 @@ function expireInStore(dataDir: string, { id }: Key): void {
 const made = async (server: RealServer, key: Key) =>
   (await call(server, 'workspace_create', { name: 'shared' }, key))['workspace_id']
 
-test('many keys with many streams lock out neither the owner nor each other', { timeout: 180_000 }, async (context) => {
+test('many keys with many streams lock out neither the owner nor each other', async (context) => {
   const server = await start(context)
   const keys: Key[] = []
   const streams: Promise<string>[] = []

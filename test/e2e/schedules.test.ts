@@ -16,7 +16,7 @@ type Listed = Readonly<{ id: string; status: string; started_at: string }>
 const executions = async (client: CastellanClient): Promise<readonly Listed[]> =>
   (await ask<{ executions: Listed[] }>(client, 'aegis.task.list', { limit: 100 })).executions
 
-describe.concurrent('through the real program', { timeout: 90_000 }, () => {
+describe.concurrent('through the real program', () => {
   test('an interval fires again and again, with the input of the manifest, until the agent is changed or deleted', async (context) => {
     const { expect } = context
     const stage = await setStage(context)
@@ -26,7 +26,7 @@ describe.concurrent('through the real program', { timeout: 90_000 }, () => {
       manifest_yaml: yaml(schedule),
     })
     const isDone = async () => (await executions(client)).filter(({ status }) => status === 'completed').length
-    await expect.poll(isDone, { timeout: 30_000 }).toBeGreaterThanOrEqual(2)
+    await expect.poll(isDone).toBeGreaterThanOrEqual(2)
     expect(stage.requests[0]!.text).toContain('Count the birds.')
     const { events } = await ask<{ events: { event_type: string; payload: object }[] }>(client, 'aegis.agent.logs', {
       agent_id,
@@ -39,7 +39,7 @@ describe.concurrent('through the real program', { timeout: 90_000 }, () => {
     await ask(client, 'aegis.agent.update', { manifest_yaml: yaml('{ type: manual }', '1.1.0') })
     const stopped = (await executions(client)).length
     await ask(client, 'aegis.agent.update', { manifest_yaml: yaml(schedule, '1.2.0') })
-    await expect.poll(async () => (await executions(client)).length, { timeout: 30_000 }).toBeGreaterThan(stopped)
+    await expect.poll(async () => (await executions(client)).length).toBeGreaterThan(stopped)
     await ask(client, 'aegis.agent.delete', { agent_id })
     expect(await client.call('aegis.task.execute', { agent_id })).toMatchObject({ code: 'ERR_AGENT_NOT_FOUND' })
   })
@@ -56,7 +56,7 @@ describe.concurrent('through the real program', { timeout: 90_000 }, () => {
       const second = await stage.startProcess({ CASTELLAN_FAULT: `${point}:kill:1` })
       await second.ended
       const third = await stage.start()
-      await expect.poll(async () => (await executions(third)).length, { timeout: 30_000 }).toBeGreaterThanOrEqual(2)
+      await expect.poll(async () => (await executions(third)).length).toBeGreaterThanOrEqual(2)
       const { events } = await ask<{ events: Event[] }>(third, 'aegis.agent.logs', { agent_id: 'ticker', limit: 200 })
       const fired = events.flatMap(({ payload }) => payload.schedule ?? [])
       const beats = fired.map(({ due_at }) => Date.parse(due_at) / 6_000)
@@ -84,13 +84,13 @@ const asking = 'A: { kind: Human, prompt: "Go on?", transitions: [] }'
 const flow = (states: string, schedule: string, version = '1.0.0') =>
   workflowYaml('clockwork', states, { spec: schedule && `default_schedule: ${schedule}`, version })
 
-describe.concurrent('default_schedule of a workflow, through the real program', { timeout: 90_000 }, () => {
+describe.concurrent('default_schedule of a workflow, through the real program', () => {
   test('fires again and again with its input, until the workflow is changed or deleted', async (context) => {
     const { expect } = context
     const client = await (await setStage(context)).start()
     const schedule = '{ cron: "* * * * * *", enabled: true, input: { word: tick } }'
     await ask(client, 'aegis.workflow.create', { manifest_yaml: flow(quick, schedule) })
-    await expect.poll(async () => (await runs(client)).length, { timeout: 30_000 }).toBeGreaterThanOrEqual(2)
+    await expect.poll(async () => (await runs(client)).length).toBeGreaterThanOrEqual(2)
     const [first, second] = await runs(client)
     const run = await ask<Ended>(client, 'aegis.workflow.wait', { execution_id: first!.execution_id })
     expect(run).toMatchObject({ status: 'completed', blackboard: { said: 'tick' } })
@@ -99,7 +99,7 @@ describe.concurrent('default_schedule of a workflow, through the real program', 
     await ask(client, 'aegis.workflow.update', { manifest_yaml: flow(quick, '', '1.1.0') })
     const stopped = (await runs(client)).length
     await ask(client, 'aegis.workflow.update', { manifest_yaml: flow(quick, schedule, '1.2.0') })
-    await expect.poll(async () => (await runs(client)).length, { timeout: 30_000 }).toBeGreaterThan(stopped)
+    await expect.poll(async () => (await runs(client)).length).toBeGreaterThan(stopped)
     expect((await runs(client)).slice(stopped).map(({ version }) => version)).toContain('1.2.0')
     expect((await runs(client)).map(({ version }) => version)).not.toContain('1.1.0')
     await ask(client, 'aegis.workflow.delete', { name: 'clockwork' })
@@ -114,17 +114,17 @@ describe.concurrent('default_schedule of a workflow, through the real program', 
     await ask(first, 'aegis.workflow.create', {
       manifest_yaml: flow(asking, '{ cron: "*/2 * * * * *", enabled: true }'),
     })
-    await expect.poll(async () => (await runs(first)).length, { timeout: 30_000 }).toBe(1)
+    await expect.poll(async () => (await runs(first)).length).toBe(1)
     const { execution_id } = (await runs(first))[0]!
     const due = Date.parse((await reasonOf(first, execution_id)).due_at)
-    await expect.poll(() => Date.now(), { timeout: 30_000 }).toBeGreaterThan(due + 4_500)
+    await expect.poll(() => Date.now()).toBeGreaterThan(due + 4_500)
     expect(await runs(first)).toHaveLength(1)
     await first.leave()
     const killed = Date.now()
-    await expect.poll(() => Date.now(), { timeout: 30_000 }).toBeGreaterThan(killed + 4_500)
+    await expect.poll(() => Date.now()).toBeGreaterThan(killed + 4_500)
     const second = await stage.start()
     await ask(second, 'aegis.workflow.signal', { execution_id, response: 'yes' })
-    await expect.poll(async () => (await runs(second)).length, { timeout: 30_000 }).toBe(2)
+    await expect.poll(async () => (await runs(second)).length).toBe(2)
     const reason = await reasonOf(second, (await runs(second))[1]!.execution_id)
     expect(Date.parse(reason.due_at) - due).toBe(2_000 * (1 + reason.missed + reason.skipped))
     expect(reason.missed).toBeGreaterThanOrEqual(1)
@@ -143,7 +143,7 @@ describe.concurrent('default_schedule of a workflow, through the real program', 
       const second = await stage.startProcess({ CASTELLAN_FAULT: `${point}:kill:1` })
       await second.ended
       const third = await stage.start()
-      await expect.poll(async () => (await runs(third)).length, { timeout: 30_000 }).toBeGreaterThanOrEqual(2)
+      await expect.poll(async () => (await runs(third)).length).toBeGreaterThanOrEqual(2)
       const fired = await Promise.all((await runs(third)).map(({ execution_id }) => reasonOf(third, execution_id)))
       const beats = fired.map(({ due_at }) => Date.parse(due_at) / 3_000)
       for (const [index, { missed }] of fired.entries()) {

@@ -111,4 +111,4 @@ test('a secret that a command prints, or that is read or thrown, is in no answer
     expect(said.includes(form), form).toBe(false)
     expect(files.filter((file) => readFileSync(file).includes(form))).toEqual([])
   }
-}, 120_000)
+})

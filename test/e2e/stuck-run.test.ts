@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { agentYaml } from '../support/executions.ts'
 import { ask, setModelStage } from '../support/model-stage.ts'
 
-test('an execution that the server dies of each time fails in the end', { timeout: 120_000 }, async () => {
+test('an execution that the server dies of each time fails in the end', async () => {
   const asked: (() => void)[] = []
   const stage = await setModelStage((_, position) => {
     asked[position]?.()

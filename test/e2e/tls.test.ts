@@ -90,7 +90,7 @@ describe('serve with a certificate', () => {
             ({ certificate }) => certificate,
             () => '',
           ),
-        { timeout: 20_000 },
+        { timeout: 180_000 },
       )
       .toBe('second')
   })

@@ -32,7 +32,7 @@ async function connect(dataDir: string) {
 test.each(['aegis.workflow.wait', 'aegis.execute.wait'])(
   '%s tells of itself while a person is waited for',
   {
-    timeout: 60_000,
+    timeout: 180_000,
   },
   async (tool) => {
     const { dataDir } = await setModelStage(() => ({ text: 'nobody asks' }))
@@ -51,7 +51,7 @@ END: { kind: System, command: "true", transitions: [] }`
   },
 )
 
-test('aegis.task.wait tells of itself while the model thinks', { timeout: 60_000 }, async () => {
+test('aegis.task.wait tells of itself while the model thinks', async () => {
   const thought = Promise.withResolvers<Line>()
   const { dataDir } = await setModelStage(() => thought.promise)
   const { ask, listen } = await connect(dataDir)

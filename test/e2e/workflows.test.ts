@@ -29,7 +29,7 @@ const until = async (client: CastellanClient, id: string, type: string, count = 
 const task = (text: string, more = '') => `  task: { instruction: "${text}" }\n${more}`
 const verdict = (score: number, reasoning = 'because') => JSON.stringify({ score, confidence: 0.9, reasoning })
 
-describe('agents in workflows', { timeout: 90_000 }, () => {
+describe('agents in workflows', () => {
   test('work in the workspace of the run, and are tried again with the reasons of their judges', async () => {
     const stage = await setModelStage(({ text, messages }) => {
       if (text.includes('Judge.')) return { text: text.includes('better') ? verdict(0.9) : verdict(0.4, 'too short') }
@@ -187,7 +187,7 @@ B: { kind: System, command: "find . -name '*.txt' | sort | xargs tail -n +1", tr
   })
 })
 
-describe('a server that is killed', { timeout: 90_000 }, () => {
+describe('a server that is killed', () => {
   test('goes on with each run from its last recorded point, and does nothing twice that is recorded', async () => {
     const stage = await setModelStage(undefined)
     let client = await stage.startProcess()
@@ -225,7 +225,7 @@ END: { kind: System, command: "cat log", transitions: [] }`,
   })
 })
 
-describe('the setting workflows.judge_agents', { timeout: 60_000 }, () => {
+describe('the setting workflows.judge_agents', () => {
   test('has every workflow judged, so that without a model none is registered', async () => {
     const stage = await setModelStage(undefined, { workflows: { judge_agents: ['output-judge'] } })
     const client = await stage.start()
@@ -237,7 +237,7 @@ describe('the setting workflows.judge_agents', { timeout: 60_000 }, () => {
   })
 })
 
-describe('a step with a network of its own, in a workspace that others use', { timeout: 120_000 }, () => {
+describe('a step with a network of its own, in a workspace that others use', () => {
   const states = `A: { kind: ContainerRun, name: a, image: host, network_mode: bridge, command: [sh, -c, "test -e again && exit; touch again; sleep 600"], workdir: /workspace, transitions: [{ condition: always, target: B }] }
 B: { kind: Human, prompt: q, transitions: [] }`
   const yaml = (name: string) => workflowYaml(name, states, { spec: 'storage: { workspace: { volume_id: app } }' })
@@ -250,7 +250,7 @@ B: { kind: Human, prompt: q, transitions: [] }`
     const client = await stage.startProcess()
     await ask(client, 'workspace_create', { name: 'app', allow_internet: false })
     const id = await start(client, yaml('stopped'))
-    await expect.poll(() => isOnline(client), { timeout: 30_000 }).toBe(true)
+    await expect.poll(() => isOnline(client)).toBe(true)
     await ask(client, 'aegis.workflow.cancel', { execution_id: id })
     expect(await ended(client, id)).toMatchObject({ status: 'cancelled' })
     expect(await isOnline(client)).toBe(false)
@@ -258,7 +258,7 @@ B: { kind: Human, prompt: q, transitions: [] }`
     expect(started).toMatchObject({ exit_code: 0 })
     const second = await start(client, yaml('killed'))
     const look = { workspace_id: 'app', command: 'ls' }
-    await expect.poll(async () => (await ask(client, 'exec', look))['stdout'], { timeout: 30_000 }).toContain('again')
+    await expect.poll(async () => (await ask(client, 'exec', look))['stdout']).toContain('again')
     expect(await isOnline(client)).toBe(true)
     client.kill('SIGKILL')
     await client.ended

@@ -131,7 +131,7 @@ const facts = (journal: readonly { type: string; key: string | null; payload: Js
   journal.filter(({ type }) => type === 'worked' || type === 'noted').map(({ payload }) => JSON.stringify(payload))
 
 describe.each(dialects)('over %s', (dialect) => {
-  test('a run survives any death', { timeout: 120_000 }, async () => {
+  test('a run survives any death', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(action, { minLength: 1, maxLength: 6 }),

@@ -107,7 +107,7 @@ it('the agents of a wish are bound by the contexts of whoever wishes, and found 
     const events = await sqlRunStore.listEvents(database!.read, LOCAL_TENANT, id!, { after: 0, limit: 500 })
     return events.find(({ key }) => key === step)?.payloadText
   }
-  await expect.poll(() => payloadOf('shipped-agent'), { timeout: 20_000 }).toContain('aegis-python-executor-agent')
+  await expect.poll(() => payloadOf('shipped-agent')).toContain('aegis-python-executor-agent')
   expect(await payloadOf('agent')).toBe('null')
   const run = await sqlRunStore.findRun(database!.read, LOCAL_TENANT, id!)
   expect(run?.principal.securityContexts).toEqual([bound])

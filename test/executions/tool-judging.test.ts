@@ -11,7 +11,7 @@ afterAll(() => app[Symbol.asyncDispose]())
 
 const open = (request: Parameters<typeof openToolLoop>[1]) => openToolLoop(app, request)
 
-describe('judging of tool calls', { timeout: 60_000 }, () => {
+describe('judging of tool calls', () => {
   const rule =
     '  execution:\n    tool_validation:\n      - { type: semantic, judge_agent: judge, criteria: "Only a.txt.", min_score: 0.8 }\n'
   const script =

@@ -22,7 +22,7 @@ afterAll(() => app[Symbol.asyncDispose]())
 const open = (request: Parameters<typeof openToolLoop>[1]) => openToolLoop(app, request)
 const workspaces = async () => (await app.ask<{ workspaces: unknown[] }>('workspace_list')).workspaces.length
 
-describe('an agent with tools', { timeout: 60_000 }, () => {
+describe('an agent with tools', () => {
   test('works in a workspace of its own, which is gone afterwards', async () => {
     const { loop, model } = await open({
       agents: { worker: worker('  advanced: { startup_script: "echo ready > /workspace/started" }\n') },

@@ -46,7 +46,7 @@ async function workspaceOf(loop: Loop, runId: string): Promise<string> {
 const versions = (...manifests: readonly string[]) =>
   Object.fromEntries(manifests.map((yaml, index) => [`v${index + 1}`, yaml]))
 
-describe('a volume that is kept', { timeout: 60_000 }, () => {
+describe('a volume that is kept', () => {
   const finish = async (loop: Loop, version: string) => {
     const run = await loop.finish(version, { agent: { id: 'id-of-keeper', name: 'keeper', version: '1.0.0' } })
     return run
@@ -135,7 +135,7 @@ describe('a volume that is kept', { timeout: 60_000 }, () => {
   })
 })
 
-describe('the context of an agent', { timeout: 60_000 }, () => {
+describe('the context of an agent', () => {
   test('has the files of a folder', async () => {
     const script = 'mkdir -p notes/deeper && echo first > notes/a.md && echo second > notes/b.md'
     const reader = agentYaml(

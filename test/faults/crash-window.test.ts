@@ -53,7 +53,7 @@ async function killNow(): Promise<void> {
 test('reads whose window has passed are kept; of younger ones a crash takes the last, never one in between', async () => {
   await start()
   await reads(0, 40)
-  await expect.poll(() => stored('task_list'), { interval: 5, timeout: 30_000 }).toHaveLength(40)
+  await expect.poll(() => stored('task_list'), { interval: 5 }).toHaveLength(40)
   const retained = await stored('task_list')
   // Fewer than what is written at once for their number alone, so that only the window lets them out.
   for (let index = 40; index < 70; index++) await read(index)
@@ -113,5 +113,5 @@ test(`a read waits at most ${limits.readRecordDelayMs} ms for its commit, howeve
   expect(recorded()).toBe(0)
   await vi.advanceTimersByTimeAsync(1)
   vi.useRealTimers()
-  await expect.poll(recorded, { interval: 1, timeout: 10_000 }).toBe(limits.readRecordDelayMs / 10)
+  await expect.poll(recorded, { interval: 1 }).toBe(limits.readRecordDelayMs / 10)
 })

@@ -32,7 +32,7 @@ afterEach(async () => {
 async function eventsOf(tool: string, args: object, kind = 'done'): Promise<readonly string[]> {
   const before = probed!.events().length
   expect(await probed!.client.call(tool, args)).toMatchObject({ kind })
-  await expect.poll(() => probed!.events().slice(before), { interval: 5, timeout: 10_000 }).toContain('answered')
+  await expect.poll(() => probed!.events().slice(before), { interval: 5 }).toContain('answered')
   const events = probed!.events().slice(before)
   return events.slice(0, events.indexOf('answered'))
 }

@@ -1,3 +1,5 @@
+import { LOCAL_TENANT } from '../../src/contract/principal.ts'
+import { principalOfUser } from '../../src/domains/people/rules.ts'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import { type Answer, ownerCaller, type TestApp, type TestAppOptions } from '../support/app.ts'
 import { isLongRun } from '../support/long-run.ts'
@@ -179,6 +181,17 @@ const createUser = async (_app: TestApp, turn: number): Promise<SweptCall> => ({
   args: { email: `swept-${turn}@example.com` },
 })
 
+/** Keys of the user end in the same transaction. */
+const deleteUser = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  const email = `removed-${turn}@example.com`
+  const made = await app.ask<{ id: string }>('user_create', { email, role: 'admin' })
+  const user = { tenant: LOCAL_TENANT, id: made.id, email, name: email, role: 'admin', tier: 'system' } as const
+  const caller = { ...ownerCaller, principal: principalOfUser({ ...user, createdBy: 'owner', createdAtMs: 0 }, []) }
+  for (const name of ['a', 'b'])
+    await app.ask('api_key_create', { name: `removed-${turn}-${name}`, role: 'admin' }, caller)
+  return { tool: 'user_delete', args: { user: email } }
+}
+
 const acceptInvitation = async (app: TestApp, turn: number): Promise<SweptCall> => {
   const { link } = await app.ask<{ link: string }>('invitation_create', { email: `invited-${turn}@example.com` })
   return { tool: 'invitation_accept', args: { token: link.split('/').at(-1)!, password: 'correct horse battery' } }
@@ -284,6 +297,7 @@ export const operations: readonly Operation[] = [
   { name: 'virtual_key_revoke', kind: 'write', prepare: alone(revokeVirtualKey) },
   { name: 'bulk_assign_tools_to_mcp_gateways', kind: 'write', prepare: alone(assignTools) },
   { name: 'user_create', kind: 'write', prepare: alone(createUser) },
+  { name: 'user_delete', kind: 'write', prepare: alone(deleteUser) },
   { name: 'invitation_accept', kind: 'write', prepare: alone(acceptInvitation) },
   {
     name: 'user_admit',

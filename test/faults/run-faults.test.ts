@@ -57,5 +57,5 @@ describe.each(swept)('over %s', (dialect) => {
     expect(isOver).toBe(true)
     expect([...points]).toEqual(expect.arrayContaining(['store.begin', 'store.commit.before', 'store.commit.after']))
     expect(await engine.count(database.read, LOCAL_TENANT, { kind: 'execution', status: 'failed' })).toBe(0)
-  }, 120_000)
+  })
 })

@@ -81,18 +81,21 @@ const states = async (): Promise<string[]> =>
   (await ask<{ workspaces: { state: string }[] }>('workspace_list')).workspaces.map(({ state }) => state)
 
 const differences = (): string[] => disagreements(recordedInSqlite(dataDir), workspaceTruth(dataDir))
-const settled = (): Promise<void> =>
-  expect.poll(differences, { interval: 20, timeout: 20_000 }).toEqual([]) as unknown as Promise<void>
+const settled = (): Promise<void> => expect.poll(differences, { interval: 20 }).toEqual([]) as unknown as Promise<void>
 
 const everything = (): number[] => {
   const pid = supervisorPid(dataDir)
   return [pid, ...descendants(pid).map((one) => one.pid)]
 }
 const gone = (pids: readonly number[]): Promise<void> =>
-  expect.poll(() => pids.filter(isProcess), { interval: 5, timeout: 10_000 }).toEqual([]) as unknown as Promise<void>
+  expect.poll(() => pids.filter(isProcess), { interval: 5 }).toEqual([]) as unknown as Promise<void>
 
-const isThere = (part: string): boolean =>
-  descendants(supervisorPid(dataDir)).some(({ command }) => command.includes(part))
+/** Whether there is one, which then comes no further. */
+function stop(part: string): boolean {
+  const found = descendants(supervisorPid(dataDir)).filter(({ command }) => command.includes(part))
+  for (const { pid } of found) process.kill(pid, 'SIGSTOP')
+  return found.length > 0
+}
 /** Never 0, which to a kill means all of us. */
 function only(found: readonly Process[]): number {
   expect(found).toHaveLength(1)
@@ -134,7 +137,7 @@ describe.each(['the supervisor', 'its launcher'])('kill -9 of %s', (victim) => {
     expect(outside.length).toBeGreaterThan(2)
     shoot()
     await gone(all)
-    await expect.poll(() => outside.filter((path) => existsSync(path)), { timeout: 10_000 }).toEqual([])
+    await expect.poll(() => outside.filter((path) => existsSync(path))).toEqual([])
     expect(await pending).toMatchObject({ kind: 'failed', code: 'ERR_BACKEND_FAILED' })
 
     expect(await states()).toEqual(['stopped'])
@@ -154,7 +157,7 @@ test('a supervisor that dies while a workspace is frozen takes it along', async 
   await startJob('while :; do date > /srv/now; done')
   const pending = client.call('snapshot', { ...at, action: 'create', name: 's' })
   // The copy is made while everything in the workspace stands still.
-  await expect.poll(() => isThere('cp -a'), { interval: 1, timeout: 20_000 }).toBe(true)
+  await expect.poll(() => stop('cp -a'), { interval: 1 }).toBe(true)
   const all = everything()
   process.kill(supervisorPid(dataDir), 'SIGKILL')
   await gone(all)
@@ -188,12 +191,12 @@ test('slirp4netns that is killed comes back; links and forwards do without it', 
   const server = `$s=IO::Socket::INET->new(Listen=>9,LocalPort=>8080,ReuseAddr=>1) or die;while($c=$s->accept){print $c "hello";close $c}`
   await startJob(`perl -MIO::Socket::INET -e '${server}'`)
   const { host_port } = await ask<{ host_port: number }>('port_forward', { ...at, action: 'add', guest_port: 8080 })
-  await expect.poll(() => knock(host_port), { timeout: 20_000 }).toBe('hello')
+  await expect.poll(() => knock(host_port)).toBe('hello')
   const before = only(uplinks())
   process.kill(before, 'SIGKILL')
   await gone([before])
   expect(await knock(host_port)).toBe('hello')
-  await expect.poll(() => uplinks().length, { interval: 100, timeout: 30_000 }).toBe(1)
+  await expect.poll(() => uplinks().length, { interval: 100 }).toBe(1)
   expect(await states()).toEqual(['running'])
   await settled()
 })
@@ -263,16 +266,14 @@ describe('kill -9 of the server', () => {
         ? execFileSync('ls', ['-A', folder], { encoding: 'utf8' }).split('\n').filter(Boolean)
         : []
     }
-    await expect
-      .poll(inFolder, { interval: 1, timeout: 20_000 })
-      .toEqual([expect.stringMatching(/^\.castellan-.*\.tmp$/)])
+    await expect.poll(inFolder, { interval: 1 }).toEqual([expect.stringMatching(/^\.castellan-.*\.tmp$/)])
     await restartServer()
-    await expect.poll(inFolder, { timeout: 10_000 }).toEqual([])
+    await expect.poll(inFolder).toEqual([])
     expect(await states()).toEqual(['running'])
 
     // The supervisor itself cannot clear up after its own end: the next one does.
     const cut = client.call('file_transfer', transfer)
-    await expect.poll(inFolder, { interval: 1, timeout: 20_000 }).toHaveLength(1)
+    await expect.poll(inFolder, { interval: 1 }).toHaveLength(1)
     process.kill(supervisorPid(dataDir), 'SIGKILL')
     expect(await cut).toMatchObject({ kind: 'failed' })
     await ask('workspace_start', at)

@@ -118,7 +118,7 @@ describe('a start', () => {
     const inventories = await Promise.all(backends.map((backend) => backend.inventory()))
     expect(inventories).toEqual(inventories.map(() => ({ running: [], stored: [], layers: [] })))
     expect(supervisors()).toHaveLength(1)
-    await expect.poll(() => launches().length, { timeout: 20_000 }).toBeLessThanOrEqual(4)
+    await expect.poll(() => launches().length).toBeLessThanOrEqual(4)
   })
 
   test('while the last supervisor still dies waits for its place', async () => {
@@ -163,7 +163,7 @@ describe('a start', () => {
     expect((await open().inventory()).stored).toEqual(['w'])
     expect(supervisorPid()).not.toBe(first)
     // What watched the first would end whoever has its number by then.
-    await expect.poll(() => watchersOf(first), { timeout: 30_000 }).toEqual([])
+    await expect.poll(() => watchersOf(first)).toEqual([])
   })
 
   test('reaches a supervisor whose folder has a very long name', async () => {
@@ -331,7 +331,7 @@ describe('the store', () => {
       await backend.destroy('full')
       expect(await backend.inventory()).toEqual({ running: [], stored: [], layers: [] })
       // The space of what was removed comes back in the background.
-      await expect.poll(() => run(backend, 'next').then(String, String), { timeout: 30_000 }).toBe('undefined')
+      await expect.poll(() => run(backend, 'next').then(String, String)).toBe('undefined')
       expect(await say(backend, 'next', 'head -c 64M /dev/zero > /file && echo wrote')).toBe('wrote')
     },
   )

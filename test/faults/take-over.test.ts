@@ -75,11 +75,11 @@ test(`${TAKE_OVERS} take-overs leave nothing behind in the directory or in a pro
     expect(await witness.call('task_create', { title: `round ${round}`, project: 'p' })).toMatchObject({ kind: 'done' })
     owner = heir
   }
-  await expect.poll(() => openKinds(witness.pid), { interval: 10, timeout: 10_000 }).toEqual(openBefore)
+  await expect.poll(() => openKinds(witness.pid), { interval: 10 }).toEqual(openBefore)
   const runtime = ['castellan.db-shm', 'castellan.db-wal', 'owner.json', 'owner.sock']
   // The file of a checkpoint that is being replaced at this moment is no leak.
   const settled = (): string[] => filesIn(dataDir).filter((name) => !name.includes(`.${owner.pid}-`))
-  await expect.poll(settled, { interval: 10, timeout: 10_000 }).toEqual([...lasting, ...runtime].sort())
+  await expect.poll(settled, { interval: 10 }).toEqual([...lasting, ...runtime].sort())
   for (const client of [witness, owner]) {
     client.endInput()
     expect(await client.ended).toBe(0)
@@ -98,5 +98,5 @@ test(`${DEAD_BRIDGES} bridges that die leave nothing behind in the owner`, async
     bridge.kill('SIGKILL')
     await bridge.ended
   }
-  await expect.poll(() => openKinds(owner.pid), { interval: 10, timeout: 10_000 }).toEqual(openBefore)
+  await expect.poll(() => openKinds(owner.pid), { interval: 10 }).toEqual(openBefore)
 })

@@ -111,7 +111,7 @@ describe('a server that kills itself', () => {
           language: 'bash',
           timeout_seconds: 60,
         })
-        await expect.poll(() => held.has(turn), { timeout: 30_000 }).toBe(true)
+        await expect.poll(() => held.has(turn)).toBe(true)
         isHeld = false
         return pipeline_execution_id
       },

@@ -27,5 +27,5 @@ export function aim(
 
 /** Everything of a supervisor that was killed is gone, as soon as the kernel has done its work. */
 async function supervisorEnded(processes: readonly number[]): Promise<void> {
-  await expect.poll(() => processes.filter(isProcess), { interval: 5, timeout: 20_000 }).toEqual([])
+  await expect.poll(() => processes.filter(isProcess), { interval: 5 }).toEqual([])
 }

@@ -87,11 +87,9 @@ test.each(
     await inLanes(WARM_UP_LIVES, (index) => live(`warm-${index}`))
     const [before, memoryBefore] = [machineHoldings(dataDir, client.pid), memoryOf(dataDir, client.pid)]
     await inLanes(LIVES, (index) => live(`life-${index}`))
-    await expect.poll(differences, { interval: 20, timeout: 20_000 }).toEqual([])
-    await expect.poll(() => machineHoldings(dataDir, client.pid), { interval: 100, timeout: 30_000 }).toEqual(before)
-    await expect
-      .poll(() => storeBytes(dataDir) - storeBefore, { interval: 500, timeout: 60_000 })
-      .toBeLessThan(STORE_GROWTH_BYTES_MAX)
+    await expect.poll(differences, { interval: 20 }).toEqual([])
+    await expect.poll(() => machineHoldings(dataDir, client.pid), { interval: 100 }).toEqual(before)
+    await expect.poll(() => storeBytes(dataDir) - storeBefore, { interval: 500 }).toBeLessThan(STORE_GROWTH_BYTES_MAX)
     const memory = memoryOf(dataDir, client.pid)
     for (const [name, bytes] of Object.entries(memory)) {
       console.info(`${name}: ${inMiB(memoryBefore[name]!)} MiB before, ${inMiB(bytes)} MiB after`)
@@ -103,8 +101,8 @@ test.each(
     await inLanes(ALIVE, async (index) => {
       await ask('workspace_destroy', { workspace_id: `alive-${index}` })
     })
-    await expect.poll(differences, { interval: 20, timeout: 20_000 }).toEqual([])
-    await expect.poll(() => machineHoldings(dataDir, client.pid), { interval: 100, timeout: 30_000 }).toEqual(empty)
+    await expect.poll(differences, { interval: 20 }).toEqual([])
+    await expect.poll(() => machineHoldings(dataDir, client.pid), { interval: 100 }).toEqual(empty)
   },
   1_800_000,
 )

@@ -90,8 +90,11 @@ function forgetEntries(): void {
   using database = new DatabaseSync(join(server.dataDir, 'castellan.db'), { readOnly: true })
   seenEntries = Number(database.prepare('SELECT coalesce(max(seq), -1) + 1 AS next FROM log_entries').get()!['next'])
 }
-const denials = (): readonly Trace[] =>
-  entries().flatMap(({ decisions = [] }) => decisions.filter(({ verdict }) => verdict === 'deny'))
+const denialsIn = (found: readonly Entry[]): readonly Trace[] =>
+  found.flatMap(({ decisions = [] }) => decisions.filter(({ verdict }) => verdict === 'deny'))
+/** Of answers that passed through the model proxy, and of calls. Both come a moment after what they are about. */
+const denials = () => denialsIn(entries().filter((entry) => entry.tool === 'model_request'))
+const refusedCalls = () => denialsIn(entries().filter((entry) => entry.tool !== 'model_request'))
 
 const lastOf = ({ messages }: SeenRequest) => messages.at(-1)!
 const isPoisoned = (request: SeenRequest): boolean =>
@@ -173,6 +176,7 @@ const streamed = dialects.find(({ name }) => name === 'messages, streamed')!
 describe('an attack over several turns', () => {
   it('is denied when the instruction is obeyed later, and the person is answered', async () => {
     const { done, tools } = program()
+    forgetEntries()
     script = (request) => {
       const { role, content } = lastOf(request)
       if (role === 'tool') return { text: 'The meeting is at noon.' }
@@ -186,10 +190,12 @@ describe('an attack over several turns', () => {
     turns.push({ user: 'Go on without it.' })
     expect(await runAgent(streamed, origin, tools, turns)).toBe('Nothing tomorrow.')
     expect(done).toEqual(['read_inbox {}'])
+    await expect.poll(denials).toMatchObject([{ tool: 'send_mail', reason: 'governance: restrictive' }])
   })
 
   it('is denied in the sessions that the program names, also when it forgot what it read, and in its sub-agents', async () => {
     const options = { headers: { 'x-castellan-session-id': `s-${Math.random()}` } }
+    forgetEntries()
     const { done, tools } = program()
     script = obeying('read_inbox', call('send_mail', { text: SECRET }))
     await runAgent(streamed, origin, tools, [{ user: 'What is new?' }], options)
@@ -200,6 +206,7 @@ describe('an attack over several turns', () => {
     )
     expect(done.filter((one) => one.startsWith('send_mail'))).toEqual([])
     expect((await streamed.ask(origin, [{ user: 'Send it.' }], ['send_mail'])).calls).toHaveLength(1)
+    await expect.poll(denials).toHaveLength(2)
   })
 })
 
@@ -231,7 +238,8 @@ describe('an attack through the gateway', () => {
       'ERR_POLICY',
     )
     expect((await callVia(client, 'task_create', { project: 'p', title: 'noon' })).isError).toBe(false)
-    expect(denials()).toMatchObject([{ reason: 'governance: restrictive' }, { reason: 'governance: restrictive' }])
+    const reason = 'governance: restrictive'
+    await expect.poll(refusedCalls).toMatchObject([{ reason }, { reason }])
     expect((await callVia(await connect(), 'up__send_mail')).isError).toBe(false)
   })
 
@@ -244,7 +252,7 @@ describe('an attack through the gateway', () => {
     expect((await callVia(second, 'fs_read', { path })).text).toContain('SYSTEM NOTE')
     forgetEntries()
     expect(await callVia(second, 'up__send_mail')).toMatchObject({ isError: true })
-    expect(denials()).toMatchObject([{ reason: 'governance: restrictive' }])
+    await expect.poll(refusedCalls).toMatchObject([{ reason: 'governance: restrictive' }])
     expect((await callVia(second, 'task_create', { project: 'p', title: 'noon' })).isError).toBe(false)
   })
 
@@ -279,10 +287,10 @@ describe('an attack through the gateway', () => {
     })
     const run = await tool('aegis.task.wait', { execution_id, timeout_seconds: 40 })
     expect(run).toMatchObject({ status: 'completed', last_output: 'The meeting is at noon.' })
-    const sent = entries().filter((entry) => entry.tool === 'up__send_mail')
-    expect(sent).toMatchObject([
-      { outcome: 'refused', decisions: [{ verdict: 'deny', reason: 'governance: restrictive' }] },
-    ])
+    const sent = () => entries().filter((entry) => entry.tool === 'up__send_mail')
+    await expect
+      .poll(sent)
+      .toMatchObject([{ outcome: 'refused', decisions: [{ verdict: 'deny', reason: 'governance: restrictive' }] }])
   })
 })
 

@@ -54,7 +54,7 @@ describe('a local MCP server', () => {
     await expect.poll(async () => (await deployment(id)).state).not.toBe('running')
     await expect
       .poll(async () => callTool('everything__echo', { message: 'again' }).then(textOf, ({ code }) => code), {
-        timeout: 60_000,
+        timeout: 180_000,
       })
       .toBe('Echo: again')
     expect(await logOf(id)).toContain('the process ended')

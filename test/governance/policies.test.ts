@@ -227,3 +227,36 @@ describe('governance', () => {
     expect(await app.ask('server_health')).toMatchObject({ governance: 'permissive' })
   })
 })
+
+describe('a simulation', () => {
+  it('says which recorded calls other policies would answer otherwise, page by page, and changes nothing', async () => {
+    const caller = connection()
+    await app.ask('task_list', {}, caller)
+    await app.ask('up__echo', { text: 'one' }, caller)
+    const simulate = (args: object) =>
+      app.ask<{
+        calls: number
+        next_seq: number | null
+        from_seq: number
+        changes: { tool: string; before: string[]; after: string[] }[]
+        undecided_policies: string[]
+      }>('policy_simulate', args)
+    const blocked = await simulate({ policies: [{ toolId: echoId, conditions: [], action: 'block_always' }] })
+    expect(blocked.changes.length).toBeGreaterThan(0)
+    for (const change of blocked.changes)
+      expect(change).toMatchObject({ tool: 'up__echo', before: ['allow'], after: ['deny'] })
+    expect(blocked.undecided_policies).toEqual([])
+    const conditions = [{ key: 'text', operator: 'equal', value: 'one' }]
+    const unsure = await simulate({ policies: [{ toolId: echoId, conditions, action: 'block_always' }] })
+    expect(unsure.changes[0]).toMatchObject({ after: ['allow', 'deny'] })
+    expect(unsure.undecided_policies).toEqual(['given-1'])
+    const origin = [{ key: 'context.origin', operator: 'equal', value: 'nowhere' }]
+    expect(
+      (await simulate({ policies: [{ toolId: echoId, conditions: origin, action: 'block_always' }] })).changes,
+    ).toEqual([])
+    const page = await simulate({ from_seq: 0, limit: 5 })
+    expect(page).toMatchObject({ from_seq: 0, next_seq: 5, changes: [] })
+    expect((await app.refusal('policy_simulate', {}, member)).code).toBe('ERR_PERMISSION_DENIED')
+    expect(await app.ask('up__echo', { text: 'one' }, connection())).toBeDefined()
+  })
+})

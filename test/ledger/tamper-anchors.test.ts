@@ -114,12 +114,12 @@ describe('the checkpoint', () => {
     app = await openTestApp({ dataDir: app.dataDir, config: { 'audit.checkpoint_interval_ms': 10 } })
     await think(app, 'T-0001', 'seventh')
     await vi.waitFor(async () => expect(readFileSync(file, 'utf8').split('\n')[1]).toBe(String(LOG_SIZE + 1)), {
-      timeout: 20_000,
+      timeout: 180_000,
     })
     expect(await app.ask('server_health')).toMatchObject({ status: 'ok' })
     app.behindItsBack((db) => cutTail(db, 10))
     await vi.waitFor(async () => expect(await app.ask('server_health')).toMatchObject({ status: 'degraded' }), {
-      timeout: 20_000,
+      timeout: 180_000,
     })
     const { problems } = await app.ask<{ problems: string[] }>('server_health')
     expect(problems.join()).toMatch(/does not extend its last checkpoint/)

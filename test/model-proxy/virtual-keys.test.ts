@@ -227,3 +227,22 @@ describe('who has virtual keys', () => {
       .toBe(true)
   })
 })
+
+it('who tries many keys is slowed and recorded, and a good key from there works', async () => {
+  const { secret } = await newKey()
+  const wrong = (turn: number) => `cvk_${String(turn).padStart(8, '0')}_${'A'.repeat(43)}`
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, (_, turn) =>
+      ask(wrong(turn)).catch((error: { status: number; headers: Headers }) => ({
+        status: error.status,
+        after: error.headers.get('retry-after'),
+      })),
+    ),
+  )
+  expect(new Set(answers.map((answer) => ('status' in answer ? answer.status : 200)))).toEqual(new Set([401, 429]))
+  expect(answers.at(-1)).toEqual({ status: 429, after: '60' })
+  expect((await ask(secret)).choices).toHaveLength(1)
+  await expect
+    .poll(async () => (await tool<{ attempts: Row[] }>('sign_in_list')).attempts)
+    .toContainEqual(expect.objectContaining({ outcome: 'slowed', address: '127.0.0.1' }))
+})

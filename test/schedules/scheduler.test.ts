@@ -141,7 +141,7 @@ describe.each(dialects)('over %s', (dialect) => {
     expect(await server.find()).toBeUndefined()
   })
 
-  test('wherever it fails between due and started, the next server starts it once', { timeout: 60_000 }, async () => {
+  test('wherever it fails between due and started, the next server starts it once', async () => {
     const reached = new Set<FaultPoint>()
     for (let count = 1; ; count++) {
       const point = await failAt(dialect, count)

@@ -122,5 +122,5 @@ describe('the vectors that are shipped', () => {
     } finally {
       await embedder.close()
     }
-  }, 120_000)
+  })
 })

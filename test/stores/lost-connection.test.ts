@@ -40,7 +40,7 @@ describe('a PostgreSQL store whose connection is lost', () => {
     })
 
   /** The news that idle connections are gone may come after the next use of one, which then fails and changes nothing. */
-  const untilNoticed = <T>(work: () => Promise<T>): Promise<T> => vi.waitFor(work, { timeout: 20_000 })
+  const untilNoticed = <T>(work: () => Promise<T>): Promise<T> => vi.waitFor(work, { timeout: 180_000 })
 
   it('acknowledges a commit that the server made although its answer was lost', async () => {
     proxy.cutAtCommit('after')

@@ -153,7 +153,7 @@ function makeTestApp(parts: Parts, options: TestAppOptions): TestApp {
     return JSON.parse(answer.json) as T
   }
   const behindItsBack = <T>(work: (db: DatabaseSync) => T): T => {
-    const db = new DatabaseSync(join(dataDir, 'castellan.db'), { timeout: 5_000 })
+    const db = new DatabaseSync(join(dataDir, 'castellan.db'))
     try {
       return work(db)
     } finally {

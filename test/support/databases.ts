@@ -8,7 +8,7 @@ import { type Logger, silentLogger } from '../../src/kernel/logger.ts'
 import { openPostgresDatabase } from '../../src/stores/postgres/postgres-database.ts'
 import { openSqliteDatabase } from '../../src/stores/sqlite/sqlite-database.ts'
 import { writeEmptyStore } from './empty-store.ts'
-import { createDatabase } from './postgres.ts'
+import { createDatabase, dropDatabase } from './postgres.ts'
 
 /** The stores that every contract suite runs over. */
 export const dialects = ['SQLite', 'PostgreSQL'] as const
@@ -70,7 +70,8 @@ export async function openEmpty(dialect: DialectName): Promise<Database> {
     ...database,
     async close() {
       await database.close()
-      testDatabase.remove()
+      if (dialect === 'PostgreSQL') await dropDatabase(testDatabase.location)
+      else testDatabase.remove()
     },
   }
 }

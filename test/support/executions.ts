@@ -18,6 +18,7 @@ import { askProvider } from '../../src/models/ask-provider.ts'
 import { createModels } from '../../src/models/create-models.ts'
 import type { TestApp } from './app.ts'
 import { openEngine, type TestEngine } from './engine.ts'
+import { unlimitedAccounting } from './model-accounting.ts'
 import type { ScriptedModel } from './scripted-model.ts'
 
 /** The loop on a real engine and the real tools of an app, with a scripted model and agents that a test writes. */
@@ -147,6 +148,7 @@ function modelsOf(model: ScriptedModel | undefined) {
       overallTimeoutMs: 30_000,
     },
     ask: askProvider,
+    accounting: unlimitedAccounting(),
     clock: systemClock,
   })
 }

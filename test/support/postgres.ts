@@ -21,7 +21,7 @@ export type PostgresCluster = Readonly<{
 }>
 
 const INSTALL_ROOT = '/usr/lib/postgresql'
-const START_DEADLINE_MS = 60_000
+const START_DEADLINE_MS = 180_000
 /** Linux allows 107 bytes for the path of a socket. */
 const SOCKET_FOLDER_CHARS_MAX = 80
 
@@ -34,7 +34,8 @@ export function findPostgresBinaries(): string | undefined {
     .find((folder) => ['initdb', 'postgres'].every((program) => isExecutable(join(folder, program))))
 }
 
-export async function startPostgres(): Promise<PostgresCluster> {
+/** `parent`: where its directory is made. */
+export async function startPostgres(parent = tmpdir()): Promise<PostgresCluster> {
   const binaries = findPostgresBinaries()
   if (binaries === undefined) {
     throw new Error(
@@ -42,7 +43,7 @@ export async function startPostgres(): Promise<PostgresCluster> {
     )
   }
   const owner = serverUser()
-  const folder = mkdtempSync(join(tmpdir(), 'castellan-pg-'))
+  const folder = mkdtempSync(join(parent, 'castellan-pg-'))
   if (owner.uid !== undefined) chownSync(folder, owner.uid, owner.gid!)
   try {
     return await startIn(folder, binaries, owner)
@@ -60,6 +61,14 @@ export async function createDatabase(clusterUrl: string, template = 'template1')
   const url = new URL(clusterUrl)
   url.pathname = `/${name}`
   return url.href
+}
+
+/** Whoever is still connected to it is cut off. */
+export async function dropDatabase(url: string): Promise<void> {
+  const cluster = new URL(url)
+  const name = cluster.pathname.slice(1)
+  cluster.pathname = '/postgres'
+  await withClient(cluster.href, (client) => client.query(`DROP DATABASE ${name} WITH (FORCE)`))
 }
 
 export async function withClient<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {

@@ -18,7 +18,7 @@ export type RunOptions = Readonly<{
   gid?: number | undefined
 }>
 
-const RUN_TIMEOUT_MS = 60_000
+const RUN_TIMEOUT_MS = 180_000
 
 /** Runs `bin/castellan` to its end, as a person without any configuration would. */
 export async function runCastellan(args: readonly string[], options: RunOptions): Promise<Finished> {

@@ -32,7 +32,7 @@ export const startedAtGate =
     const started = await ask<{ execution_id: string }>(client, 'aegis.workflow.run', { name, input: { turn } })
     const { execution_id } = started
     const access = () => ask<{ waiting_for: object | null }>(client, 'aegis.workflow.status', { execution_id })
-    await expect.poll(async () => (await access()).waiting_for, { timeout: 30_000 }).not.toBeNull()
+    await expect.poll(async () => (await access()).waiting_for).not.toBeNull()
     return execution_id
   }
 

@@ -45,7 +45,7 @@ export function teamsOf(app: () => TestApp, caller?: ToolCaller) {
             results.push(...(await act<Received>('receive', { name, agent })).daemon_results)
             return results.length
           },
-          { timeout: 30_000, interval: 20 },
+          { interval: 20 },
         )
         .toBeGreaterThanOrEqual(count)
       return results

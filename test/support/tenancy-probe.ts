@@ -1,4 +1,4 @@
-import { cpSync, existsSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -33,7 +33,13 @@ const seededRandom = (): Random => {
 
 /** Two copies of one installation: one in which tenant A holds canaries, and one in which A has nothing. */
 export type Copies = AsyncDisposable &
-  Readonly<{ present: TestApp; absent: TestApp; hosts: readonly [ToolHost, ToolHost] }>
+  Readonly<{
+    present: TestApp
+    absent: TestApp
+    hosts: readonly [ToolHost, ToolHost]
+    /** All that A has in the first copy, before anybody is called. */
+    rowsOfA: string
+  }>
 
 export type Probed = Readonly<{ canaries: Canaries; principal: Principal }>
 
@@ -48,14 +54,12 @@ export async function openCopies(the: {
     present,
     absent,
     hosts: [await the.makeHost(present), await the.makeHost(absent)],
+    rowsOfA: present.behindItsBack((db) => rowsOfTenant(db, the.canaries.tenant)),
     async [Symbol.asyncDispose]() {
       await Promise.all([present[Symbol.asyncDispose](), absent[Symbol.asyncDispose]()])
     },
   }
 }
-
-/** A folder in memory, where there is one: what is tried here is not whether anything outlives the machine. */
-const MEMORY = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
 
 /** `without`: a tenant that the copy never had, neither rows nor a checkpoint. */
 async function openCopy(
@@ -72,10 +76,6 @@ async function openCopy(
     rmSync(join(dataDir, 'checkpoints', `${encodeURIComponent(without)}.checkpoint`), { force: true })
   }
   database.close()
-  const memory = mkdtempSync(join(MEMORY, 'castellan-tenancy-'))
-  cpSync(join(dataDir, 'castellan.db'), join(memory, 'castellan.db'))
-  rmSync(join(dataDir, 'castellan.db'))
-  symlinkSync(join(memory, 'castellan.db'), join(dataDir, 'castellan.db'))
   const config = {
     'audit.checkpoint_interval_ms': 3_600_000,
     'rate_limits.enabled': false,
@@ -87,17 +87,18 @@ async function openCopy(
   const app = await openTestApp({ dataDir, config, clock: movableClock(), random: seededRandom() })
   // What is opened with the first call draws from the same source of chance, so both copies open everything first.
   await app.app.catalog.find('aegis.agent.list')!.load()
-  return {
-    ...app,
-    async [Symbol.asyncDispose]() {
-      await app[Symbol.asyncDispose]()
-      rmSync(memory, { recursive: true, force: true })
-    },
-  }
+  return app
 }
 
-/** The tables whose rows belong to tenants. */
-export const tenantTables = (db: DatabaseSync): string[] =>
+let namesOfTables: readonly string[] | undefined
+
+/** The tables whose rows belong to tenants; every copy has the same. */
+export function tenantTables(db: DatabaseSync): readonly string[] {
+  namesOfTables ??= findTenantTables(db)
+  return namesOfTables
+}
+
+const findTenantTables = (db: DatabaseSync): string[] =>
   db
     .prepare("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
     .all()
@@ -135,7 +136,6 @@ export async function probeTool(tool: CatalogTool, copies: Copies, the: Probed):
   const { present: first, absent: second, hosts } = copies
   const { tenant } = the.canaries
   const caller = callerOf(the.principal, { transport: 'http' })
-  const before = first.behindItsBack((db) => rowsOfTenant(db, tenant))
   const faults = new Set<string>()
   for (const args of probesOf(tool, the.canaries)) {
     const [present, absent] = await callAll(hosts, caller, tool.name, args)
@@ -153,7 +153,7 @@ export async function probeTool(tool: CatalogTool, copies: Copies, the: Probed):
     if (present!.failure?.code === 'ERR_INTERNAL') faults.add(`${what} fails inside`)
   }
   const after = first.behindItsBack((db) => rowsOfTenant(db, tenant))
-  if (after !== before) faults.add(`${tool.name} alters rows of another tenant`)
+  if (after !== copies.rowsOfA) faults.add(`${tool.name} alters rows of another tenant`)
   return [...faults]
 }
 

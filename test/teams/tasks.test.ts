@@ -113,7 +113,7 @@ describe('tasks', () => {
     const command = 'touch /started-$N; while [ ! -e /go ]; do sleep 0.05; done; echo $N >> /order'
     for (let n = 1; n <= 6; n++) await assign('crew', 'bob', { task_id: `t${n}`, command, env: { N: String(n) } })
     const inBob = (text: string) => sh(app, 'crew-bob', text)
-    await expect.poll(async () => (await inBob('ls / | grep -c started')).stdout, { timeout: 20_000 }).toBe('4\n')
+    await expect.poll(async () => (await inBob('ls / | grep -c started')).stdout).toBe('4\n')
     expect((await receive('crew', 'bob')).daemon_pending_tasks).toBe(6)
     const { members } = await status('crew')
     expect(
@@ -182,7 +182,7 @@ describe('tasks', () => {
 
   it('wait for a workspace that is stopped; those that ran in it are over', async () => {
     await assign('crew', 'ann', { task_id: 'running', command: 'touch /is-running; sleep 600' })
-    await expect.poll(async () => (await inAnn('ls /')).stdout, { timeout: 20_000 }).toContain('is-running')
+    await expect.poll(async () => (await inAnn('ls /')).stdout).toContain('is-running')
     await app.ask('workspace_stop', { workspace_id: 'crew-ann' })
     await assign('crew', 'ann', { task_id: 'waiting', command: 'echo woken' })
     const [ended] = await results('crew', 'ann', 1)
@@ -222,7 +222,7 @@ describe('tasks', () => {
     await assign('crew', 'ann', { task_id: 'long', command: 'while [ ! -e /finish ]; do sleep 0.05; done; echo done' })
     await assign('crew', 'bob', { task_id: 'short', command: 'while [ ! -e /finish ]; do sleep 0.05; done; echo done' })
     await expect
-      .poll(async () => (await status('crew')).members.map((member) => member['running_tasks']), { timeout: 10_000 })
+      .poll(async () => (await status('crew')).members.map((member) => member['running_tasks']))
       .toEqual([1, 1])
     await app.ask('exec_background', { workspace_id: 'crew-bob', action: 'start', command: 'sleep 0.2; touch /finish' })
     app = await app.restart()

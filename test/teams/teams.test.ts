@@ -108,7 +108,7 @@ describe('a team', () => {
     for (const from of ['ann', 'bob', 'cid']) {
       for (const { ip, name } of members.filter((member) => member.name !== from)) {
         await expect
-          .poll(() => reach(`crew-${from}`, ip), { message: `${from} to ${name}`, timeout: 5_000 })
+          .poll(() => reach(`crew-${from}`, ip), { message: `${from} to ${name}`, timeout: 180_000 })
           .toBe('hello\n')
       }
     }

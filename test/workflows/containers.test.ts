@@ -145,7 +145,7 @@ B: { kind: System, command: "${probe}", transitions: [] }`,
     const policy = async () =>
       (await app.ask<{ network: object }>('workspace_info', { workspace_id: 'guarded' })).network
     const closed = { allow_internet: false, allow_inter_vm: false, allowed_domains: [] }
-    await expect.poll(policy, { timeout: 20_000 }).toMatchObject(closed)
+    await expect.poll(policy).toMatchObject(closed)
     await app.ask('exec', { workspace_id: 'guarded', command: 'touch go' })
     expect(await ended(app, id)).toMatchObject({ status: 'completed' })
     expect(await policy()).toMatchObject(open)

@@ -150,14 +150,14 @@ B: { kind: ContainerRun, name: b, image: host, command: [printf, x], output_hand
     expect(late).toMatchObject({ current_state: 'BAD', blackboard: { A: { status: 'failed' } } })
     await register(app, workflowYaml('stopped', states(hook('/cancelled'))))
     const execution_id = await start(app, 'stopped')
-    await expect.poll(() => web.requests.length, { timeout: 20_000 }).toBe(2)
+    await expect.poll(() => web.requests.length).toBe(2)
     await app.ask('aegis.workflow.cancel', { execution_id })
     expect(await ended(app, execution_id)).toMatchObject({ status: 'cancelled' })
-    await expect.poll(() => gone, { timeout: 10_000 }).toEqual(['/slow', '/cancelled'])
+    await expect.poll(() => gone).toEqual(['/slow', '/cancelled'])
   })
 })
 
-describe('a container as output handler of a state', { timeout: 60_000 }, () => {
+describe('a container as output handler of a state', () => {
   it('gets the output on its input, and what it writes takes its place', async () => {
     const script = 'sed s/abc/cba/; echo "$T $R $W $1"'
     const env = 'env: { T: "secret:token", R: "config:region", W: "{{output.stdout}}" }'
@@ -193,9 +193,9 @@ describe('a container as output handler of a state', { timeout: 60_000 }, () => 
     await register(app, workflowYaml('asleep', states('type: container, image: host, command: [sleep, "600"]')))
     const execution_id = await start(app, 'asleep')
     const isBoxed = async () => (await rowsFor(app)).some(({ name }) => name.endsWith('-output'))
-    await expect.poll(isBoxed, { timeout: 20_000 }).toBe(true)
+    await expect.poll(isBoxed).toBe(true)
     await app.ask('aegis.workflow.cancel', { execution_id })
     expect(await ended(app, execution_id)).toMatchObject({ status: 'cancelled' })
-    await expect.poll(() => rowsFor(app), { timeout: 20_000 }).toEqual([])
+    await expect.poll(() => rowsFor(app)).toEqual([])
   })
 })

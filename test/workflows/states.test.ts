@@ -320,7 +320,7 @@ D: { kind: System, command: update_blackboard, transitions: [] }`,
       const { status, waiting_for } = await access()
       return waiting_for ?? (status === 'running' || status === 'pending' ? null : status)
     }
-    await expect.poll(asked, { timeout: 20_000 }).not.toBeNull()
+    await expect.poll(asked).not.toBeNull()
     expect(await asked()).toMatchObject({ prompt: 'q' })
     const { execution_id } = (await asked()) as Answer
     await app.ask('aegis.workflow.signal', { execution_id, response: 'late' })

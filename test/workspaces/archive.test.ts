@@ -55,7 +55,7 @@ const stored = ({ dataDir }: TestApp, part: string): string[] => {
   return existsSync(folder) ? readdirSync(folder).filter((name) => !name.startsWith('probe-')) : []
 }
 
-describe('an archived workspace', { timeout: 60_000 }, () => {
+describe('an archived workspace', () => {
   it('is in nobody’s way and can only be forked', async () => {
     const at = await open({ 'workspaces.max_workspaces': 1 })
     await archive(at, 'w')

@@ -109,7 +109,7 @@ describe('allowed_domains', () => {
     const { job_id } = await job({ action: 'start', command })
     await expect.poll(async () => (await job({ action: 'poll', job_id }))['stdout']).toContain('more\n')
     await policy({ allowed_domains: [] })
-    await expect.poll(async () => (await job({ action: 'poll', job_id }))['running'], { timeout: 20_000 }).toBe(false)
+    await expect.poll(async () => (await job({ action: 'poll', job_id }))['running']).toBe(false)
     expect(await curl('https://open.castellan.test/')).toMatch(/Could not resolve host/)
     expect(await curl('-x http://127.99.0.1:3128 https://open.castellan.test/')).toMatch(/Failed to connect|refused/)
   })

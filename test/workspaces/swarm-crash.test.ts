@@ -68,7 +68,7 @@ describe('a server that is killed', () => {
       tasks: [{ name: 'a', command: 'grep base state' }],
     })
     expect(again.summary).toMatchObject({ succeeded: 1 })
-  }, 60_000)
+  })
 
   it('in the middle of a preparation leaves its name free', async () => {
     await call('workspace_create', { name: 'mine' })
@@ -90,5 +90,5 @@ describe('a server that is killed', () => {
     const again = { name: 'gold', setup_commands: ['test ! -e half'] }
     expect(await call('workspace_prepare', again)).toMatchObject({ reused_existing: false })
     expect(await isHalf('mine')).toBe(true)
-  }, 60_000)
+  })
 })

@@ -132,7 +132,7 @@ describe('swarm_run', () => {
     const answer = await swarm({ max_parallel: 5, tasks })
     expect(answer.summary).toMatchObject({ succeeded: limits.workspaceBatchMax })
     expect(answer.tasks[7]).toMatchObject({ truncated: true, stdout_bytes: 700_000, stderr_bytes: 700_000 })
-  }, 60_000)
+  })
 
   it('begins at the root where there is no /workspace', async () => {
     await app.ask('workspace_create', { name: 'gold' })

@@ -54,13 +54,9 @@ describe('the internet', () => {
     expect(await talk(app, 'one', SOMEWHERE, host.port)).toBe('host:hello')
     const job = (args: object) => app.ask('exec_background', { workspace_id: 'one', ...args })
     const { job_id } = await job({ action: 'start', command: talkOn(SOMEWHERE, host.port) })
-    await expect
-      .poll(async () => (await job({ action: 'poll', job_id }))['stdout'], { timeout: 20_000 })
-      .toMatch(/^host:hello\n/)
+    await expect.poll(async () => (await job({ action: 'poll', job_id }))['stdout']).toMatch(/^host:hello\n/)
     await policy('one', { allow_internet: false })
-    await expect
-      .poll(async () => (await job({ action: 'poll', job_id }))['stdout'], { timeout: 20_000 })
-      .toMatch(/\ncut\n$/)
+    await expect.poll(async () => (await job({ action: 'poll', job_id }))['stdout']).toMatch(/\ncut\n$/)
     expect(await talk(app, 'one', SOMEWHERE, host.port)).toBe('refused')
   })
 
@@ -88,12 +84,12 @@ describe('the internet', () => {
     expect(await talk(app, 'one', SOMEWHERE, host.port)).toBe('host:hello')
     const removeMoved = addHostAddress(SOMEWHERE)
     try {
-      await expect.poll(() => talk(app, 'one', SOMEWHERE, host.port), { timeout: 20_000 }).toBe('refused')
+      await expect.poll(() => talk(app, 'one', SOMEWHERE, host.port)).toBe('refused')
     } finally {
       removeMoved()
       removeAddress = addElsewhere(SOMEWHERE)
     }
-    await expect.poll(() => talk(app, 'one', SOMEWHERE, host.port), { timeout: 20_000 }).toBe('host:hello')
+    await expect.poll(() => talk(app, 'one', SOMEWHERE, host.port)).toBe('host:hello')
     await policy('one', { allow_internet: false })
   })
 
@@ -175,9 +171,7 @@ describe('other workspaces', () => {
     const { job_id } = await job({ action: 'start', command: talkOn(two, 8001) })
     await expect.poll(async () => (await job({ action: 'poll', job_id }))['stdout']).toMatch(/^two:hello\n/)
     await policy('two', { allowed_ports: [] })
-    await expect
-      .poll(async () => (await job({ action: 'poll', job_id }))['stdout'], { timeout: 20_000 })
-      .toMatch(/\ncut\n$/)
+    await expect.poll(async () => (await job({ action: 'poll', job_id }))['stdout']).toMatch(/\ncut\n$/)
     await policy('one', { allow_inter_vm: false })
   })
 })
@@ -229,7 +223,7 @@ describe('a forwarded port', () => {
       const script = `require("http").createServer((q, r) => r.end(q.url)).listen(${guest_port}, "${listens}", () => console.log("up"))`
       const job = (args: object) => app.ask('exec_background', { workspace_id: 'closed', ...args })
       const { job_id } = await job({ action: 'start', command: `exec node -e '${script}'` })
-      await expect.poll(async () => (await job({ action: 'poll', job_id }))['stdout'], { timeout: 20_000 }).toBe('up\n')
+      await expect.poll(async () => (await job({ action: 'poll', job_id }))['stdout']).toBe('up\n')
       const { host_port } = await forward('closed', { action: 'add', guest_port })
       const paths = Array.from({ length: 60 }, (_, number) => `/${number}`)
       const answers = await Promise.all(
@@ -273,7 +267,7 @@ describe('a forwarded port', () => {
       guest_port: 9002,
     })
     killUplink(app)
-    await expect.poll(() => talkFromHost(host_port), { timeout: 30_000 }).toBe('inside:hello')
+    await expect.poll(() => talkFromHost(host_port)).toBe('inside:hello')
     await app.stop()
     await endSupervisor(app.dataDir)
     expect(await talkFromHost(host_port)).toBe('refused')

@@ -175,7 +175,7 @@ test('an owner in another mode than the one asked for is refused, at the start a
   await first.close()
   expect(await ask(easy, 'b')).toBe('easy b')
   const calling = () => same.openLines({ transport: 'cli' }, 50).catch((error: unknown) => error)
-  await expect.poll(calling, { timeout: 5_000 }).toMatchObject({ code: 'ERR_MODE_REFUSED' })
+  await expect.poll(calling).toMatchObject({ code: 'ERR_MODE_REFUSED' })
   isReady = true
   await easy.close()
   expect(await ask(same, 'c')).toBe('same c')

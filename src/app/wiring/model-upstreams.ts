@@ -1,18 +1,8 @@
 import { MODEL_ROUTER } from '../../model-proxy/find-route.ts'
 import type { Upstream } from '../../model-proxy/ports.ts'
-import { anthropic } from '../../model-proxy/protocols/anthropic.ts'
-import { gemini } from '../../model-proxy/protocols/gemini.ts'
-import { openai } from '../../model-proxy/protocols/openai.ts'
-import type { Protocol } from '../../model-proxy/protocols/protocol.ts'
 import { compatibleUrl, type ProviderSettings, type ProviderType } from '../../models/ports.ts'
+import { configuredPricesOf, protocols } from './priced-providers.ts'
 
-const protocols: Readonly<Record<ProviderType, Protocol>> = {
-  openai,
-  anthropic,
-  gemini,
-  ollama: openai,
-  'openai-compatible': openai,
-}
 /** Where a provider is that the configuration does not name. Callers bring their own keys for it. */
 const publicEndpoints = {
   openai: 'https://api.openai.com/v1',
@@ -65,10 +55,6 @@ function upstreamOf(
     basePath,
     apiKey: settings?.apiKey ?? null,
     isPublic: type in publicEndpoints,
-    configuredPrices: new Map(
-      (settings?.models ?? [])
-        .filter(({ inputCost, outputCost }) => inputCost !== null || outputCost !== null)
-        .map(({ model, inputCost, outputCost }) => [model, { input: inputCost ?? 0, output: outputCost ?? 0 }]),
-    ),
+    configuredPrices: configuredPricesOf(settings),
   }
 }

@@ -1,5 +1,5 @@
 import { AppError } from '../../contract/app-error.ts'
-import type { Principal } from '../../contract/principal.ts'
+import { LOCAL_TENANT, type Principal } from '../../contract/principal.ts'
 import type { VirtualKeyHolder } from '../../domains/model-proxies/virtual-keys.ts'
 import type { ModelAddresses } from '../../http/create-http-transport.ts'
 import type { Logger } from '../../kernel/logger.ts'
@@ -8,6 +8,7 @@ import { isProxyAddress } from '../../model-proxy/find-route.ts'
 import type { AuthMethod, Caller, FinishedRequest } from '../../model-proxy/ports.ts'
 import { minuteOfDayIn } from '../../model-proxy/rules/model-rules.ts'
 import { sqlLogStore } from '../../stores/sql/log-store.ts'
+import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
 import { createReadRecords } from '../../tools/runtime/read-records.ts'
 import type { App } from '../build-app.ts'
 import type { Config } from '../config.ts'
@@ -39,9 +40,10 @@ export function openModelProxy({
   return {
     isAddress: (url) => isProxyAddress(url, upstreams),
     close: () => close(),
-    async open({ authenticate, claim, isOurs, sendError }) {
-      const [{ createModelProxy }, { createJudging }, { createPrices }, ready] = await Promise.all([
+    async open({ authenticate, claim, addressOf, isOurs, sendError }) {
+      const [{ createModelProxy }, { createKeyGuard }, { createJudging }, { createPrices }, ready] = await Promise.all([
         import('../../model-proxy/create-model-proxy.ts'),
+        import('../../model-proxy/key-guard.ts'),
         import('../../model-proxy/judging/create-judging.ts'),
         import('../../model-proxy/prices.ts'),
         app.ready,
@@ -100,6 +102,17 @@ export function openModelProxy({
         routedModels: providersOf(config).flatMap(({ name, models }) => models.map(({ model }) => `${name}:${model}`)),
         isOurs,
         sendError,
+        addressOf,
+        keyGuard: createKeyGuard({
+          clock: app.clock,
+          note(address) {
+            logger.warn('many wrong keys are tried at the model proxy', { address })
+            const attempt = { atMs: app.clock.nowMs(), email: '', address, outcome: 'slowed', userId: null } as const
+            void database
+              .write(LOCAL_TENANT, (tx) => sqlPeopleStore.insertAttempt(tx, { ...attempt, tenant: LOCAL_TENANT }))
+              .catch((error: unknown) => logger.error('wrong keys are not recorded', { cause: String(error) }))
+          },
+        }),
         allowsCallerKeys: caller_keys,
         rules,
         minuteOfDay: minuteOfDayIn(config.limits.time_zone),

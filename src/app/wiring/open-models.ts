@@ -2,15 +2,19 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Models } from '../../domains/executions/model.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { createModels } from '../../models/create-models.ts'
-import type { ModelSettings, ModelsSettings, ProviderSettings } from '../../models/ports.ts'
+import type { ModelAccounting, ModelSettings, ModelsSettings, ProviderSettings } from '../../models/ports.ts'
 import type { Config } from '../config.ts'
 import { unsetVariables } from '../unset-variables.ts'
 
 /** The models of the configuration. Keys come from the environment; what asks them is loaded at the first question. */
-export const openModels = ({ config, clock }: Readonly<{ config: Config; clock: Clock }>): Models =>
+export const openModels = (
+  { config, clock }: Readonly<{ config: Config; clock: Clock }>,
+  accounting: () => Promise<ModelAccounting>,
+): Models =>
   createModels({
     settings: settingsOf(config),
     clock,
+    accounting,
     ask: async (...args) => (await import('../../models/ask-provider.ts')).askProvider(...args),
   })
 
@@ -74,6 +78,8 @@ function modelOf(input: ModelsConfig['providers'][number]['models'][number]): Mo
     temperature: input.temperature ?? null,
     inputCost: input.input_cost_per_million ?? flat,
     outputCost: input.output_cost_per_million ?? flat,
+    cacheReadCost: input.cache_read_cost_per_million ?? null,
+    cacheWriteCost: input.cache_write_cost_per_million ?? null,
   }
 }
 

@@ -1,7 +1,9 @@
+import type { LogEntry } from '../../audit/ports.ts'
 import type { ToolAssignments } from '../../domains/gateways/assignments.ts'
 import { readClientTool } from '../../domains/policies/rules.ts'
-import { createPolicyService } from '../../domains/policies/service.ts'
+import { createPolicyService, type RecordedCall } from '../../domains/policies/service.ts'
 import { createTrustContexts } from '../../domains/trust/contexts.ts'
+import { sqlLogStore } from '../../stores/sql/log-store.ts'
 import { sqlPolicyStore } from '../../stores/sql/policy-store.ts'
 import { sqlTrustStore } from '../../stores/sql/trust-store.ts'
 import { policyToolOf } from '../../tools/runtime/guard.ts'
@@ -35,7 +37,26 @@ export function openPolicyServices({ random }: AppDeps, { guardrails, views, ass
         const own = found && views.own.find(found.id)
         return own === undefined ? found && { ...found, origin: 'upstream' as const } : policyToolOf(own)
       },
+      async recordedCalls({ read, principal: { tenant } }, from, count) {
+        const { size } = await sqlLogStore.head(read, tenant)
+        const fromSeq = Math.min(from ?? Math.max(0, size - count), size)
+        const entries = await sqlLogStore.entries(read, tenant, fromSeq, count)
+        const next = fromSeq + entries.length
+        return { fromSeq, nextSeq: next < size ? next : null, calls: entries.flatMap(callsIn) }
+      },
       requireSanitiser: guardrails.sanitiser.requireModels,
     }),
   }
+}
+
+type Recorded = Omit<RecordedCall, 'seq' | 'transport'> & Readonly<Record<typeof TRANSPORT, string>>
+
+/** The name under which the log has had the transport of a call from its beginning. */
+const TRANSPORT = 'door'
+
+/** The calls of one entry: its own, or those of a list of reads. */
+function callsIn({ seq, record }: LogEntry): readonly RecordedCall[] {
+  const entry = JSON.parse(record) as Recorded & Readonly<{ kind: string; calls?: readonly Recorded[] }>
+  const calls = entry.kind === 'call' ? [entry] : entry.kind === 'reads' ? (entry.calls ?? []) : []
+  return calls.map((call) => ({ ...call, seq, transport: call[TRANSPORT] }))
 }

@@ -102,9 +102,10 @@ export function openToolJudge({ guardrails, views, database, clock, serverNames 
         for (const context of contexts) await trust.taint(tx, tenant, context, cause, clock.nowMs())
       })
     },
-    async sanitise({ tenant }, policy, result, signal) {
+    async sanitise(principal, policy, result, signal) {
+      const { tenant } = principal
       const decision = `${tenant}/${policy}@${engine.versionOf(tenant)}`
-      return (await sanitiser.sanitise({ decision, result, purpose: null, signal })).text
+      return (await sanitiser.sanitise({ principal, decision, result, purpose: null, signal })).text
     },
   }
 }

@@ -19,8 +19,9 @@ type ProbeDeps = Readonly<{
 }>
 
 const MB = 1024 * 1024
-const PROBE_MEMORY_MB = 16
-const PROBE_DISK_MB = 16
+/** Where the data directory is in memory, what a workspace writes to its disk counts as its memory: that has to fit in. */
+const PROBE_MEMORY_MB = 64
+const PROBE_DISK_MB = 8
 const PROBE_PROCESSES = 24
 const PROBE_VCPUS = 0.05
 const TIMEOUT_MS = 20_000
@@ -120,7 +121,7 @@ async function tryLimits(shell: Shell): Promise<Facts> {
   const say = async (command: string): Promise<string> => Buffer.from((await shell(command)).stdout.head).toString()
   const inside = await say('cat /proc/self/status')
   const rootfs = await shell('echo x > /probe-file && cat /probe-file && ! touch /usr/probe-file 2>/dev/null')
-  const memoryBytes = 4 * PROBE_MEMORY_MB * MB
+  const memoryBytes = 2 * PROBE_MEMORY_MB * MB
   const memory = await say(`head -c ${memoryBytes} /dev/zero | tail -c ${memoryBytes} | wc -c`)
   const disk = await say(`head -c ${3 * PROBE_DISK_MB * MB} /dev/zero > /probe-disk && echo all || echo refused`)
   // Last, because nothing else can run while its processes do.

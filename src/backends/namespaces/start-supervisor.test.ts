@@ -34,4 +34,4 @@ it('notices a start that has ended before its log is closed', async () => {
   } finally {
     rmSync(directory, { recursive: true, force: true })
   }
-}, 20_000)
+})

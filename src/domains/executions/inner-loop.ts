@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
+import type { Principal } from '../../contract/principal.ts'
 import type { DescribedTool } from '../../contract/tool-invoker.ts'
 import type { NewEvent, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
@@ -25,6 +26,8 @@ type Recorded =
 
 type InnerRequest = Readonly<{
   iteration: number
+  /** Who asks the model. */
+  principal: Principal
   /** What judges of its calls are shown as the task. */
   task: string
   prompt: string
@@ -69,7 +72,7 @@ function askModel(
   { models, clock }: Pick<ExecutionDeps, 'models' | 'clock'>,
   manifest: ExecutionInput['manifest'],
   steps: Steps,
-  { iteration, tools, deadlines }: InnerRequest,
+  { iteration, principal, tools, deadlines }: InnerRequest,
   messages: readonly ModelMessage[],
   round: number,
 ): Promise<Recorded> {
@@ -81,6 +84,8 @@ function askModel(
         const answer = await within(clock, steps, deadlines, (signal) =>
           models.generate({
             alias,
+            principal,
+            purpose: 'agent',
             // Runs of an earlier version have a manifest without one.
             system: manifest.task.systemPrompt ?? null,
             messages,
@@ -104,8 +109,10 @@ function askModel(
         return { result: result as Recorded & Json, events }
       } catch (error) {
         if (!(error instanceof AppError) || steps.signal.aborted) throw error
-        const { code, message } = error
-        return { result: { fault: { code, message } }, events: failuresOf(error).map(callFailed) }
+        const { code, message, details } = error
+        // Which limit it is, what is left of it, and when it begins anew.
+        const named = code === 'ERR_LIMIT_EXCEEDED' ? { details: details as Record<string, Json> } : {}
+        return { result: { fault: { code, message, ...named } }, events: failuresOf(error).map(callFailed) }
       }
     },
     { type: 'llm_interaction' },

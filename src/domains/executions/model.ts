@@ -1,4 +1,5 @@
 import { AppError } from '../../contract/app-error.ts'
+import type { Principal } from '../../contract/principal.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 
 /** A language model, as the loop sees it: an alias of the configuration, never a provider. */
@@ -16,6 +17,9 @@ export type ModelMessage =
 
 export type ModelRequest = Readonly<{
   alias: string
+  /** Who asks, and pays: an agent, or a caller for whom this server asks. */
+  principal: Principal
+  purpose: 'agent' | 'sanitiser'
   system: string | null
   messages: readonly ModelMessage[]
   /** With their documented names; what a provider cannot take is the adapter's to translate, both ways. */
@@ -67,7 +71,8 @@ export type Models = Readonly<{
   requireAlias(alias: string): void
   /**
    * Throws an AppError: ERR_MODEL_UNAVAILABLE when the alias leads to no model, ERR_MODEL_REFUSED for what another try would
-   * not change, ERR_MODEL_FAILED for the rest. `details.error_class` and `details.failures` tell more.
+   * not change, ERR_LIMIT_EXCEEDED when a limit on cost does not allow it, ERR_MODEL_FAILED for the rest.
+   * `details.error_class` and `details.failures` tell more.
    */
   generate(request: ModelRequest): Promise<ModelAnswer>
 }>

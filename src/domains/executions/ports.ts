@@ -104,4 +104,4 @@ export type ExecutionOutput = Readonly<{
 }>
 
 /** A failure as a fact: what a program decides by is recorded, also when it went wrong. */
-export type Fault = Readonly<{ code: ErrorCode; message: string }>
+export type Fault = Readonly<{ code: ErrorCode; message: string; details?: Readonly<Record<string, Json>> }>

@@ -13,7 +13,7 @@ import { runInnerLoop, type Usage } from './inner-loop.ts'
 import { createJudges } from './judges.ts'
 import { deliver, handleOutput } from './output-handler.ts'
 import { keepsVolume, releaseRetained } from './persistent-workspace.ts'
-import type { ExecutionDeps, ExecutionInput, ExecutionOutput } from './ports.ts'
+import type { ExecutionDeps, ExecutionInput, ExecutionOutput, Fault } from './ports.ts'
 import { buildTask, type LoadedContext, type PastAttempt, shortened, withAttempts } from './prompt.ts'
 import { createPublishing } from './publishing.ts'
 import { createToolCaller } from './tool-calls.ts'
@@ -25,7 +25,13 @@ import { createAgentWorkspaces, needsWorkspace, recordedWorkspace } from './work
 const refinedKey = (iteration: number): string => `iteration-${iteration}/refined`
 
 /** Failures that another iteration would meet again. */
-const nonRetryable: ReadonlySet<ErrorCode> = new Set(['ERR_MODEL_UNAVAILABLE', 'ERR_MODEL_REFUSED'])
+const nonRetryable: ReadonlySet<ErrorCode> = new Set([
+  'ERR_MODEL_UNAVAILABLE',
+  'ERR_MODEL_REFUSED',
+  'ERR_LIMIT_EXCEEDED',
+  // The price of the model is not known, and a limit on cost could not be kept.
+  'ERR_INVALID_INPUT',
+])
 
 /** The loop of one agent: iterations until the validators are satisfied, or until there are no more. */
 export function createExecutionProgram(deps: ExecutionDeps): Readonly<{ program: Program; finalizer: Finalizer }> {
@@ -198,7 +204,16 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
         [deadline, own],
         async (task) => {
           const prompt = withAttempts(task, history)
-          const request = { iteration, task, prompt, tools, deadlines: [deadline, own], usage, handle: caller.handle }
+          const request = {
+            iteration,
+            principal,
+            task,
+            prompt,
+            tools,
+            deadlines: [deadline, own],
+            usage,
+            handle: caller.handle,
+          }
           await steps.tell()
           return await runInnerLoop(deps, input, steps, request)
         },
@@ -220,7 +235,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
     deadlines: readonly Deadline[],
     inner: Inner,
     context: readonly LoadedContext[],
-  ): Promise<'accepted' | 'again' | Readonly<{ code: ErrorCode; message: string }>> {
+  ): Promise<'accepted' | 'again' | Fault> {
     const { intent, contextOverrides } = input
     try {
       const parts = { task: manifest.task, intent, input: input.input, contextOverrides, context, iteration, history }
@@ -235,7 +250,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
       const { output, text } = await runProcess(iteration, ended.answer, deadlines)
       lastText = text
       const excess = await excessAt(`iteration-${iteration}`)
-      if (excess !== undefined) return excess
+      if (excess !== undefined) return { code: excess.code, message: excess.message }
       const request = { iteration, output, answer: ended.answer, trail: ended.trail, task, workspaceId }
       const checked = await validation.check(request)
       if (execution.validation.length > 0) score = checked.score
@@ -337,12 +352,9 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
     return { status: 'completed', output: output() as unknown as Json }
   }
 
-  async function failed(
-    { code, message }: Readonly<{ code: ErrorCode; message: string }>,
-    type = 'execution_failed',
-  ): Promise<ProgramEnd> {
+  async function failed({ code, message, details = {} }: Fault, type = 'execution_failed'): Promise<ProgramEnd> {
     await deliver({ deps, run, input, steps }, 'failed', lastText, message)
-    const error = { code, message, details: {} }
+    const error = { code, message, details }
     return { status: 'failed', output: output() as unknown as Json, error, event: { type, payload: { error } } }
   }
 

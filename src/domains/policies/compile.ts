@@ -17,7 +17,7 @@ export type CompiledCondition = Readonly<
       quantifier: Quantifier
       test: Test
     }
-  | { kind: 'context'; holds: (subject: PolicySubject) => boolean }
+  | { kind: 'context'; key: string; holds: (subject: PolicySubject) => boolean }
 >
 
 export type CompiledPolicy<Kind extends PolicyKind = PolicyKind> = Readonly<{
@@ -83,7 +83,7 @@ function compileTool<Kind extends PolicyKind>(policies: readonly StoredPolicy<Ki
 
 function compileCondition(condition: Condition, slotOf: (key: string) => number): CompiledCondition {
   const { key, quantifier = 'all' } = condition
-  if (isContextKey(key)) return { kind: 'context', holds: contextTest(condition) }
+  if (isContextKey(key)) return { kind: 'context', key, holds: contextTest(condition) }
   return { kind: 'values', path: slotOf(key), quantifier, test: valueTest(condition, 'value') }
 }
 

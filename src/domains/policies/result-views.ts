@@ -22,8 +22,12 @@ const isAnswer = (result: unknown): result is Answer =>
   Array.isArray((result as { content?: unknown }).content) &&
   (result as Answer).content.every((block) => typeof block === 'object' && block !== null)
 
+/** What a JSON text can begin with. Most texts are prose, and an error for each of them costs more than all the rest. */
+const JSON_BEGINNING = /^[\t\n\r ]*(?:[[{"\d-]|true|false|null)/
+
 /** Text is looked at as the JSON that it is, if it is. */
 function parsed(text: string): unknown {
+  if (!JSON_BEGINNING.test(text)) return undefined
   try {
     return JSON.parse(text)
   } catch {

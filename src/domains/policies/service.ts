@@ -1,5 +1,5 @@
 import { AppError } from '../../contract/app-error.ts'
-import type { Call } from '../../contract/call.ts'
+import type { Call, Transport } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import {
   type Condition,
@@ -7,15 +7,17 @@ import {
   operators,
   type ResultAction,
 } from '../../contract/policy-conditions.ts'
-import type { PolicyTool } from '../../contract/tool-policies.ts'
+import type { Principal } from '../../contract/principal.ts'
+import type { PolicySubject, PolicyTool } from '../../contract/tool-policies.ts'
 import type { Trust } from '../../contract/trust.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { Random } from '../../kernel/random.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
-import { checkCondition } from './compile.ts'
+import { checkCondition, compilePolicies, type PolicySet } from './compile.ts'
 import type { PolicyEngine } from './engine.ts'
 import type { PolicyKind, PolicyStore, StoredPolicy } from './ports.ts'
 import { invalid, operatorLabels, policyNotFound } from './rules.ts'
+import { simulateCall } from './simulate.ts'
 
 type Reading = Pick<Call, 'principal' | 'read'>
 
@@ -26,9 +28,22 @@ export type PolicyDeps = Readonly<{
   random: Random
   /** By id or name, as the caller sees it; undefined for one that is not there or not the caller's. */
   findTool(call: Reading, toolId: string): Promise<(PolicyTool & Readonly<{ id: string }>) | undefined>
+  /** Recorded calls of the tenant, of at most `entries` entries of its log from that position on. */
+  recordedCalls(call: Reading, fromSeq: number | undefined, entries: number): Promise<RecordedPage>
   /** Throws ERR_MODEL_UNAVAILABLE where no model can sanitise results. */
   requireSanitiser(): void
 }>
+
+export type RecordedCall = Readonly<{
+  seq: number
+  call_id: string
+  at: string
+  tool: string
+  transport: string
+  code?: string
+  principal: Readonly<Record<string, string>>
+}>
+export type RecordedPage = Readonly<{ fromSeq: number; nextSeq: number | null; calls: readonly RecordedCall[] }>
 
 type Fields<Kind extends PolicyKind> = Readonly<{
   toolId: string
@@ -189,8 +204,68 @@ export function createPolicyService(deps: PolicyDeps) {
     }
   }
 
+  /** The stored policies without those that are left out, and with those that are given; or only those. */
+  async function changedSet(call: Reading, { policies, remove = [], only = false }: Simulation): Promise<PolicySet> {
+    const stored = only ? [] : await store.listPolicies(call.read, call.principal.tenant)
+    for (const id of remove)
+      if (!stored.some((one) => one.id === id)) throw policyNotFound('get_tool_invocation_policies')
+    const added: StoredPolicy[] = []
+    for (const [index, { toolId, conditions, action }] of policies.entries()) {
+      requireUsable('invocation', conditions, action)
+      const { id } = await requireTool(call, toolId)
+      const times = { position: limits.toolPoliciesMax + index, createdAtMs: 0, updatedAtMs: 0 }
+      const own = { tenant: call.principal.tenant, kind: 'invocation', note: null } as const
+      added.push({ ...own, ...times, id: `given-${index + 1}`, toolId: id, conditions, action })
+    }
+    return compilePolicies([...stored.filter(({ id }) => !remove.includes(id)), ...added])
+  }
+
+  /** What would be said otherwise of calls that were made. Nothing is called and nothing changes. */
+  async function simulate(
+    call: Reading,
+    input: Simulation & Readonly<{ from_seq?: number | undefined; limit: number }>,
+  ) {
+    const { tenant } = call.principal
+    const [before, after] = [await engine.policiesOf(tenant), await changedSet(call, input)]
+    const page = await deps.recordedCalls(call, input.from_seq, input.limit)
+    const tools = new Map<string, PolicyTool>()
+    const undecided = new Set<string>()
+    const changes = []
+    for (const one of page.calls) {
+      if (!tools.has(one.tool))
+        tools.set(one.tool, (await deps.findTool(call, one.tool)) ?? { name: one.tool, origin: 'unknown' })
+      const tool = tools.get(one.tool)!
+      const subject = recordedSubject(call.principal, one)
+      const [was, is] = [before, after].map((set) => simulateCall(set, engine.governance, subject, tool))
+      for (const id of is!.undecided) undecided.add(id)
+      if (was!.actions.join() === is!.actions.join()) continue
+      const { seq, call_id, at, code = null } = one
+      changes.push({
+        seq,
+        call_id,
+        at,
+        tool: one.tool,
+        actor: one.principal['actor'] ?? '',
+        code,
+        before: was!.actions,
+        after: is!.actions,
+      })
+    }
+    return {
+      from_seq: page.fromSeq,
+      next_seq: page.nextSeq,
+      calls: page.calls.length,
+      unchanged: page.calls.length - changes.length,
+      changes: changes.slice(0, limits.simulatedChangesMax),
+      changes_left_out: Math.max(0, changes.length - limits.simulatedChangesMax),
+      undecided_policies: [...undecided],
+      note: 'The log has digests of arguments: conditions on arguments, teams and external agents, and whether a context was untrusted, are counted both ways.',
+    }
+  }
+
   return {
     explain,
+    simulate,
     operators: () => ({ operators: operators.map((value) => ({ value, label: operatorLabels[value] })) }),
     invocation: {
       list: async (call: Call) => ({ policies: (await list(call, 'invocation')).map(invocationView) }),
@@ -218,6 +293,30 @@ export function createPolicyService(deps: PolicyDeps) {
       }),
       remove: (call: Call, { id }: { id: string }) => remove(call, 'trusted_data', id),
     },
+  }
+}
+
+type Simulation = Readonly<{
+  policies: readonly Readonly<{ toolId: string; conditions: readonly Condition[]; action: InvocationAction }>[]
+  remove?: readonly string[] | undefined
+  only?: boolean | undefined
+}>
+
+/** The caller of a recorded call, as far as policies can ask and the log says. */
+function recordedSubject(
+  principal: Principal,
+  { principal: who, transport }: RecordedCall,
+): Omit<PolicySubject, 'isUntrusted'> {
+  const { user, agent, gateway } = who
+  const { tenant, permissions, role, tier } = principal
+  return {
+    principal: {
+      ...{ tenant, permissions, role, tier, teams: [], kind: 'key', actor: who['actor'] ?? '' },
+      ...(user !== undefined && { user }),
+      ...(agent !== undefined && { agent }),
+      ...(gateway !== undefined && { gateway }),
+    },
+    origin: transport as Transport,
   }
 }
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { AppError } from '../../contract/app-error.ts'
+import { localOwner } from '../../contract/principal.ts'
 import type { ModelRequest } from '../executions/model.ts'
 import { readChoice, readQuestion } from './rules.ts'
 import { createSanitiser } from './service.ts'
@@ -28,7 +29,13 @@ function scripted(main: readonly string[], quarantine: readonly string[]) {
   return {
     asked,
     sanitise: (result = SECRET, decision = 'policy@1') =>
-      sanitiser.sanitise({ decision, result, purpose: 'plan my day', signal: new AbortController().signal }),
+      sanitiser.sanitise({
+        principal: localOwner,
+        decision,
+        result,
+        purpose: 'plan my day',
+        signal: new AbortController().signal,
+      }),
     seenBy: (alias: string) =>
       asked
         .filter((request) => request.alias === alias)

@@ -32,29 +32,32 @@ export function createSanitiser({ models, roundsMax }: SanitisingDeps): Sanitise
   /** The oldest make room. What several callers ask for at once is asked for each: one may leave, and the other stay. */
   const known = new Map<string, Sanitised>()
 
-  async function ask(alias: string, system: string, text: string, signal: AbortSignal): Promise<string> {
+  async function ask(request: SanitiseRequest, alias: string, system: string, text: string): Promise<string> {
     const answer = await models.generate({
       alias: chosenAlias(models, alias),
+      principal: request.principal,
+      purpose: 'sanitiser',
       system,
       messages: [{ role: 'user', text }],
       tools: [],
       temperature: 0,
       maxOutputTokens: limits.sanitiserOutputTokensMax,
       timeoutMs: limits.sanitiserTimeoutMs,
-      signal,
+      signal: request.signal,
     })
     return answer.text
   }
 
-  async function question({ result, purpose, signal }: SanitiseRequest): Promise<Sanitised> {
+  async function question(request: SanitiseRequest): Promise<Sanitised> {
+    const { result, purpose } = request
     const asked: Question[] = []
     while (asked.length < roundsMax) {
-      const next = readQuestion(await ask(MAIN, mainSystem, questionRequest(purpose, asked, roundsMax), signal))
+      const next = readQuestion(await ask(request, MAIN, mainSystem, questionRequest(purpose, asked, roundsMax)))
       if (next === undefined) break
-      const chosen = await ask(QUARANTINE, quarantineSystem, quarantinedQuestion(result, next), signal)
+      const chosen = await ask(request, QUARANTINE, quarantineSystem, quarantinedQuestion(result, next))
       asked.push({ ...next, chosen: readChoice(chosen, next.options.length) })
     }
-    const summary = await ask(MAIN, summarySystem, summaryRequest(purpose, asked), signal)
+    const summary = await ask(request, MAIN, summarySystem, summaryRequest(purpose, asked))
     const text = summary.trim().slice(0, limits.sanitisedCharsMax).toWellFormed()
     if (text === '')
       throw new AppError('ERR_MODEL_FAILED', 'The result could not be summarised: the model said nothing.')

@@ -114,7 +114,9 @@ export async function openTrust(deps: TrustDeps): Promise<TrustKeeper> {
     return await store.deleteTaint(tx, tenant, context)
   }
 
-  return { contextOf, isUntrusted, isTainted, taint, clear, inherit }
+  const mayHaveTaints = (tenant: TenantId): boolean => isShared || tenants.has(tenant)
+
+  return { contextOf, isUntrusted, mayHaveTaints, isTainted, taint, clear, inherit }
 }
 
 /**

@@ -174,7 +174,7 @@ function createResolve(core: Core, recovery: Recovery) {
   /** For what reads or changes what is in it. */
   const resolve: Resolve = async (call, reference) => {
     const found = await locate(call, reference)
-    await call.enterWorkspace?.(found.id)
+    await call.enterWorkspace?.(found.id, reachesOut(found))
     return found
   }
 
@@ -182,7 +182,7 @@ function createResolve(core: Core, recovery: Recovery) {
     const found = await core.store.findWorkspace(call.read, call.principal.tenant, id)
     if (found === undefined) throw notFound(id)
     const workspace = await settled(call, found)
-    await call.enterWorkspace?.(id)
+    await call.enterWorkspace?.(id, reachesOut(workspace))
     return workspace
   }
 
@@ -371,3 +371,6 @@ function createSnapshotTool(snapshots: Snapshots, resolve: Resolve) {
     }
   }
 }
+
+/** Whether something in it can send data out. */
+const reachesOut = ({ network }: Workspace): boolean => network.allowInternet || network.allowedDomains.length > 0

@@ -9,10 +9,12 @@ const BUSY_TIMEOUT_MS = 5_000
 export function openSqliteConnection(path: string, options: { readOnly: boolean }): SqliteConnection {
   const database = new DatabaseSync(path, { readOnly: options.readOnly, timeout: BUSY_TIMEOUT_MS })
   database.exec('PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16384')
-  const compiled: StatementSync[] = []
-  const compile = (prepared: Prepared): StatementSync => {
-    const fresh = database.prepare(prepared.sql)
-    compiled[prepared.index] = fresh
+  const compiled: Compiled[] = []
+  const compile = ({ sql, index }: Prepared): Compiled => {
+    const own = database.prepare(sql)
+    own.setReturnArrays(true)
+    const fresh = { own, columns: own.columns().map(({ name }) => name) }
+    compiled[index] = fresh
     return fresh
   }
   return {
@@ -20,22 +22,34 @@ export function openSqliteConnection(path: string, options: { readOnly: boolean 
     database,
     all<Args, Row>(statement: Statement<Args, Row>, args: Args): Row[] {
       const prepared = statement.prepared('sqlite')
-      const own = compiled[prepared.index] ?? compile(prepared)
-      return own.all(...bindArguments(prepared, args)) as Row[]
+      const { own, columns } = compiled[prepared.index] ?? compile(prepared)
+      const rows = own.all(...bindArguments(prepared, args)) as unknown as Cells[]
+      return rows.map((cells) => toRow<Row>(columns, cells))
     },
     get<Args, Row>(statement: Statement<Args, Row>, args: Args): Row | undefined {
       const prepared = statement.prepared('sqlite')
-      const own = compiled[prepared.index] ?? compile(prepared)
-      return own.get(...bindArguments(prepared, args)) as Row | undefined
+      const { own, columns } = compiled[prepared.index] ?? compile(prepared)
+      const cells = own.get(...bindArguments(prepared, args)) as unknown as Cells | undefined
+      return cells === undefined ? undefined : toRow<Row>(columns, cells)
     },
     run<Args, Row>(statement: Statement<Args, Row>, args: Args): number {
       const prepared = statement.prepared('sqlite')
-      const own = compiled[prepared.index] ?? compile(prepared)
+      const { own } = compiled[prepared.index] ?? compile(prepared)
       return own.run(...bindArguments(prepared, args)).changes as number
     },
     execute: (sql) => database.exec(sql),
     close: () => database.close(),
   }
+}
+
+/** Rows that node:sqlite makes have no prototype, and are hash tables: large, and slow to look into. */
+type Compiled = Readonly<{ own: StatementSync; columns: readonly string[] }>
+type Cells = readonly unknown[]
+
+function toRow<Row>(columns: readonly string[], cells: Cells): Row {
+  const row: Record<string, unknown> = {}
+  for (let index = 0; index < columns.length; index++) row[columns[index]!] = cells[index]
+  return row as Row
 }
 
 const WAL_PAGES = 1000

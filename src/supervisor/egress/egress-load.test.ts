@@ -24,7 +24,7 @@ const start = async (options: RangeOptions = {}): Promise<void> => {
 afterEach(() => range.close())
 
 const becomes = (look: () => unknown, value: unknown): Promise<void> =>
-  vi.waitFor(() => expect(look()).toEqual(value), { timeout: 20_000, interval: 10 })
+  vi.waitFor(() => expect(look()).toEqual(value), { timeout: 180_000, interval: 10 })
 
 /** A socket notices its end only while a process reads it. */
 const ended = async (...sockets: readonly Socket[]): Promise<void> => {
@@ -117,7 +117,7 @@ describe('large bodies', () => {
         last = sent
         expect(isStill).toBe(true)
       },
-      { timeout: 20_000, interval: 300 },
+      { timeout: 180_000, interval: 300 },
     )
     expect(sent).toBeLessThan(128 * MEBIBYTE)
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(64 * MEBIBYTE)

@@ -72,7 +72,7 @@ async function seenBothWays(directory: string): Promise<void> {
       seen.add(await readFile(join(directory, 'file'), 'utf8').catch(() => ''))
     return [...seen]
   }
-  await expect.poll(look, { timeout: 20_000, interval: 1 }).toEqual(expect.arrayContaining(['inside', CANARY]))
+  await expect.poll(look, { interval: 1 }).toEqual(expect.arrayContaining(['inside', CANARY]))
 }
 
 /** What a call came to: its answer, or the code of its error. Anything but an AppError is a fault of ours. */

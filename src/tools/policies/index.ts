@@ -11,6 +11,7 @@ import getToolInvocationPolicy from './get-tool-invocation-policy.ts'
 import getTrustedDataPolicies from './get-trusted-data-policies.ts'
 import getTrustedDataPolicy from './get-trusted-data-policy.ts'
 import policyExplain from './policy-explain.ts'
+import policySimulate from './policy-simulate.ts'
 import updateToolInvocationPolicy from './update-tool-invocation-policy.ts'
 import updateTrustedDataPolicy from './update-trusted-data-policy.ts'
 
@@ -27,6 +28,7 @@ export const policyTools: readonly ToolDefinition[] = [
   getTrustedDataPolicies,
   getTrustedDataPolicy,
   policyExplain,
+  policySimulate,
   updateToolInvocationPolicy,
   updateTrustedDataPolicy,
 ]

@@ -14,6 +14,7 @@ import type { ContextKey, TaintCause, Trust } from '../../contract/trust.ts'
 import type { PolicyEvaluator } from '../../domains/security-contexts/policy-evaluator.ts'
 import type { Governed } from '../../domains/security-contexts/read-access-request.ts'
 import { createApprovalGate } from './approval-gate.ts'
+import { carryTrust } from './carried-trust.ts'
 import type { CatalogTool } from './catalog.ts'
 import type { CallRules, ToolDeclaration } from './define-tool.ts'
 import { denied, type KnownTool } from './denied-call.ts'
@@ -108,7 +109,10 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
     try {
       if (sanitiser === undefined || !isOutside) throw new AppError('ERR_MODEL_UNAVAILABLE', 'it cannot be sanitised')
       const decision = `${caller.principal.tenant}/${verdict.policy}@${toolPolicies!.versionOf(caller.principal.tenant)}`
-      const { text } = await sanitiser.sanitise({ decision, result: resultText(output), purpose: null, signal })
+      const { text } = await sanitiser.sanitise({
+        ...{ principal: caller.principal, decision, purpose: null, signal },
+        result: resultText(output),
+      })
       show(invocation, tool, text)
       return true
     } catch (error) {
@@ -117,6 +121,30 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
       invocation.blocked = blocked(tool, { ...verdict, reason: 'it could not be sanitised' })
       return false
     }
+  }
+
+  function judgeAnswer(invocation: Invocation, tool: PolicyTool): void | Promise<void> {
+    const verdict = toolPolicies!.judgeResult(subjectOf(invocation, false), tool, invocation.output)
+    if (verdict instanceof Promise) return verdict.then((made) => judgeResult(invocation, tool, made))
+    if (verdict.action !== 'trusted') return judgeResult(invocation, tool, verdict)
+    invocation.decisions.push(...verdict.trace)
+  }
+
+  /** What was brought there can have been written by anybody, and who reads it later has read that. */
+  function fillWorkspaces({ entered, taints, tool, callId }: Invocation): void {
+    for (const id of entered)
+      taints.push({ context: `workspace:${id}`, cause: { kind: 'tool_result', tool: tool!.name, callId } })
+  }
+
+  /** A command in a workspace that reaches out can send what it knows: it is judged as what sends. */
+  async function requireMaySend(invocation: Invocation): Promise<void> {
+    const tool = policyToolOf(invocation.tool!)
+    if (toolPolicies === undefined || tool.builtIn?.sends !== 'open-network') return
+    const sending = { ...tool, builtIn: { ...tool.builtIn, sends: true } as const }
+    const verdict = await toolPolicies.judgeCall(subjectOf(invocation, true), sending, invocation.input)
+    if (verdict.specificity !== 'governance') return
+    invocation.decisions.push(...verdict.trace)
+    if (verdict.action === 'deny') throw denied(invocation, tool, verdict)
   }
 
   return {
@@ -139,10 +167,13 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
     afterCall(invocation: Invocation): void | Promise<void> {
       if (toolPolicies === undefined) return
       const tool = policyToolOf(invocation.tool!)
-      const verdict = toolPolicies.judgeResult(subjectOf(invocation, false), tool, invocation.output)
-      if (verdict instanceof Promise) return verdict.then((made) => judgeResult(invocation, tool, made))
-      if (verdict.action !== 'trusted') return judgeResult(invocation, tool, verdict)
-      invocation.decisions.push(...verdict.trace)
+      const { carries, fills } = tool.builtIn ?? {}
+      if (fills === 'workspace') fillWorkspaces(invocation)
+      // What was carried is looked at before the answer may be replaced.
+      const isCarrying = carries !== undefined && trust!.mayHaveTaints(invocation.caller.principal.tenant)
+      return isCarrying
+        ? carryTrust(trust!, invocation, carries).then(() => judgeAnswer(invocation, tool))
+        : judgeAnswer(invocation, tool)
     },
 
     /**
@@ -152,6 +183,7 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
     async enterWorkspace(
       invocation: Invocation,
       workspaceId: string,
+      reachesOut: boolean,
       write: (taint: Taint) => Promise<void>,
     ): Promise<void> {
       if (trust === undefined) return
@@ -166,6 +198,7 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
         await write({ context: own, cause: { kind: 'workspace', tool, callId, from: workspace } })
       const isWriting = invocation.rules!.effect !== 'read'
       if (!isWriting || !(await trust.isUntrusted(principal))) return
+      if (reachesOut) await requireMaySend(invocation)
       // Those that it entered before, when it was still trusted, can be changed by it too.
       for (const id of invocation.entered) {
         if (await trust.isTainted(tenant, `workspace:${id}`)) continue

@@ -72,8 +72,8 @@ export class InvokedCall implements Call {
     return this.#store().write(this.principal.tenant, work)
   }
 
-  enterWorkspace(workspaceId: string): Promise<void> {
-    return this.#guard.enterWorkspace(this.#invocation, workspaceId, (taint) => this.#note(taint))
+  enterWorkspace(workspaceId: string, reachesOut = false): Promise<void> {
+    return this.#guard.enterWorkspace(this.#invocation, workspaceId, reachesOut, (taint) => this.#note(taint))
   }
 
   /** Durable before the call goes on: in its transaction, if it has one. */

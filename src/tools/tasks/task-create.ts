@@ -5,6 +5,7 @@ import { defineTool } from '../runtime/define-tool.ts'
 export default defineTool({
   name: 'task_create',
   toolset: 'ledger',
+  trust: { carries: { as: 'task', fields: ['task_id'] } },
   title: 'Create a task',
   description:
     'Create a task in the backlog of a project. The project is created with its first task. Use task_update to move it on, task_list to see whether it already exists.',

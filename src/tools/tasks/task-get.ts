@@ -5,6 +5,7 @@ import { defineTool } from '../runtime/define-tool.ts'
 export default defineTool({
   name: 'task_get',
   toolset: 'ledger',
+  trust: { carries: { as: 'task', fields: ['task_id'] } },
   title: 'Get a task',
   description:
     'Read one task with all its fields, and on request the ids of its thoughts and of its sub-tasks. Use task_list to find tasks.',

@@ -5,6 +5,7 @@ import { defineTool } from '../runtime/define-tool.ts'
 export default defineTool({
   name: 'task_list',
   toolset: 'ledger',
+  trust: { carries: { as: 'task', fields: ['task_id'] } },
   title: 'List tasks',
   description:
     'List tasks, filtered and in pages; all filters must hold. `search` finds words in title and description. Use task_next_actions to see what to do next.',

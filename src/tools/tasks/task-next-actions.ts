@@ -5,6 +5,7 @@ import { defineTool } from '../runtime/define-tool.ts'
 export default defineTool({
   name: 'task_next_actions',
   toolset: 'ledger',
+  trust: { carries: { as: 'task', fields: ['task_id'] } },
   title: 'Next actions',
   description:
     'What to work on next: the tasks in todo, those whose dependencies are finished first, then by priority. Without a project, the one whose task changed last.',

@@ -5,6 +5,7 @@ import { defineTool } from '../runtime/define-tool.ts'
 export default defineTool({
   name: 'task_update',
   toolset: 'ledger',
+  trust: { carries: { as: 'task', fields: ['task_id'] } },
   title: 'Update a task',
   description:
     'Change fields of a task or move it to another status. Allowed moves: backlog → todo, cancelled; todo → in_progress, blocked, cancelled; in_progress → review, blocked, cancelled; blocked → todo, in_progress, cancelled; review → done, backlog, blocked, cancelled. done and cancelled are final.',

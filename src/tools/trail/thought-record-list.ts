@@ -5,6 +5,7 @@ import { defineTool } from '../runtime/define-tool.ts'
 export default defineTool({
   name: 'thought_record_list',
   toolset: 'ledger',
+  trust: { carries: { as: 'task', fields: ['task_id'] } },
   title: 'List thoughts',
   description:
     'Read the thoughts of a task or of an audit session in the order they were recorded, and on request verify their hashes and links.',

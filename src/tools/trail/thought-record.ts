@@ -5,6 +5,7 @@ import { defineTool } from '../runtime/define-tool.ts'
 export default defineTool({
   name: 'thought_record',
   toolset: 'ledger',
+  trust: { carries: { as: 'task', fields: ['task_id'] } },
   title: 'Record a thought',
   description:
     "Append a thought (decision, reflection, discovery, risk or blockers) to a task's hash-chained trail. It can never be changed or removed; every record names the hash of the one before it.",

@@ -5,6 +5,7 @@ import { vaultOutput } from './vault-output.ts'
 export default defineTool({
   name: 'vault',
   toolset: 'vault',
+  trust: { carries: { as: 'note', fields: ['path', 'new_path', 'paths'] } },
   title: 'Use the vault of notes',
   description:
     'Read, write and search a knowledge base of Markdown notes that outlives this conversation and that people open with Obsidian. Choose an action: read, batch_read, search, list and stats look; write, replace, frontmatter and tags change a note; move and delete change where it is. For work to be done and tracked use task_create instead.',

@@ -5,6 +5,7 @@ import { workspaceFields, workspaceParams } from './workspace-params.ts'
 export default defineTool({
   name: 'network_policy',
   toolset: 'workspaces',
+  trust: { sends: true },
   title: 'Set the network policy',
   description:
     'Change what a workspace may reach and who may reach it: the internet, other workspaces, inbound TCP ports, and host names for HTTP and HTTPS. What is left out stays as it is. It takes effect at once; port forwards stay.',

@@ -5,6 +5,7 @@ import { workspaceFields, workspaceParams } from './workspace-params.ts'
 export default defineTool({
   name: 'port_forward',
   toolset: 'workspaces',
+  trust: { sends: true },
   title: 'Forward a port',
   description:
     'Make a TCP port of a workspace reachable on a port of this machine (add), or end that (remove); list shows all. Servers that listen on localhost alone are reached as well. A free host port is chosen when none is named.',

@@ -1,0 +1,128 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Interaction, InteractionSink } from '../../contract/interaction.ts'
+import { identityOf } from '../../contract/principal.ts'
+import { type UsageLimits, usageSubjectOf } from '../../contract/usage-limits.ts'
+import type { ModelRequest } from '../../domains/executions/model.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import { createMeasuredFetch, type Measured } from '../../model-proxy/measured-fetch.ts'
+import { createPrices } from '../../model-proxy/prices.ts'
+import { reserveTokens } from '../../model-proxy/spending.ts'
+import type { Candidate, ModelAccounting } from '../../models/ports.ts'
+import { pricedProviderOf, protocols } from './priced-providers.ts'
+
+export type ModelAccountingDeps = Readonly<{
+  limits: UsageLimits
+  interactions: InteractionSink
+  clock: Clock
+  /** For which money is reserved where nothing bounds the answer. */
+  defaultOutputTokens: number
+}>
+
+const operations = { openai: 'chat', anthropic: 'messages', gemini: 'generate' } as const
+const BYTES_PER_TOKEN = 3
+const MICRODOLLARS = 1_000_000
+
+/** What agents and this server itself ask of models: counted and noted as requests through the proxy are. */
+export function createModelAccounting({
+  limits,
+  interactions,
+  clock,
+  defaultOutputTokens,
+}: ModelAccountingDeps): ModelAccounting {
+  const prices = createPrices()
+
+  return {
+    async begin(candidate, request, signal) {
+      await interactions.space()
+      const { provider, model } = candidate
+      const protocol = protocols[provider.type]
+      const startedAtMs = clock.nowMs()
+      const startedMs = clock.monotonicMs()
+      const { system, messages, tools } = request
+      const most = {
+        input: Math.ceil(Buffer.byteLength(JSON.stringify([system, messages, tools])) / BYTES_PER_TOKEN),
+        output: request.maxOutputTokens ?? model.maxOutputTokens ?? defaultOutputTokens,
+      }
+      const note = (measured: Measured | undefined, how: Ending, costMicrodollars: number | null): void =>
+        interactions.add(
+          {
+            ...factsOf(request, candidate),
+            ...{ protocol: protocol.name, operation: operations[protocol.name], startedAtMs, costMicrodollars },
+            ...measuredFacts(measured),
+            ...how,
+            durationMs: clock.monotonicMs() - startedMs,
+          },
+          { request: measured?.requestBody, answer: measured?.answerBody },
+        )
+      const spending = await reserveTokens(
+        { limits, prices },
+        pricedProviderOf(provider),
+        { subject: usageSubjectOf(request.principal), model: model.model, most },
+        signal,
+      ).catch((error: unknown) => {
+        if (error instanceof AppError && error.code === 'ERR_LIMIT_EXCEEDED') note(undefined, refusalOf(error), 0)
+        throw error
+      })
+      const { keepsBodies } = interactions
+      const measuring = createMeasuredFetch(protocol.formatOf(operations[protocol.name])!, { clock, keepsBodies })
+      let hasEnded = false
+      return {
+        fetch: measuring.fetch,
+        end(ending, errorClass) {
+          const hasBroken = ending === 'failed' && errorClass === 'network' && measuring.hasStarted()
+          const outcome = hasBroken ? 'cut_off' : ending
+          const measured = measuring.measured(outcome === 'cut_off')
+          const { tokens, usedModel } = measured
+          const paid = spending.settle(usedModel, tokens)
+          const cost = tokens === undefined ? 0 : paid
+          if (!hasEnded) note(measured, { outcome, errorCode: errorClass, decisions: [] }, cost)
+          hasEnded = true
+          return { tokens, costUsd: cost === null ? null : cost / MICRODOLLARS }
+        },
+      }
+    },
+  }
+}
+
+type Ending = Pick<Interaction, 'outcome' | 'errorCode' | 'decisions'>
+
+function refusalOf({ code, details }: AppError): Ending {
+  const { limit_id: limit } = details
+  const named = typeof limit === 'string' ? { policy: limit } : {}
+  return {
+    outcome: 'refused',
+    errorCode: code,
+    decisions: [{ stage: 'usage-limit', verdict: 'deny', ...named, reason: code }],
+  }
+}
+
+function factsOf({ principal, purpose }: ModelRequest, { provider, model }: Candidate) {
+  return {
+    tenant: principal.tenant,
+    owner: identityOf(principal),
+    actor: principal.actor,
+    authenticatedBy: purpose === 'agent' ? 'run' : 'server',
+    userId: usageSubjectOf(principal).user ?? null,
+    keyId: principal.keyId ?? null,
+    virtualKeyId: null,
+    teams: principal.teams,
+    source: purpose,
+    proxyId: null,
+    agentId: principal.agent ?? null,
+    runId: principal.executionId ?? null,
+    provider: provider.name,
+    requestedModel: model.model,
+    isStream: provider.isStreamed,
+    labels: {},
+  } satisfies Partial<Interaction>
+}
+
+const measuredFacts = (measured: Measured | undefined) => ({
+  usedModel: measured?.usedModel ?? null,
+  httpStatus: measured === undefined || measured.httpStatus === 0 ? null : measured.httpStatus,
+  tokens: measured?.tokens ?? null,
+  isEstimated: measured?.isEstimated ?? false,
+  firstTokenMs: measured?.firstByteMs ?? null,
+  requestBytes: measured?.requestBody?.length ?? 0,
+  answerBytes: measured?.answerBytes ?? 0,
+})

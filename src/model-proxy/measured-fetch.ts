@@ -1,0 +1,113 @@
+import { limits } from '../contract/limits.ts'
+import type { Clock } from '../kernel/clock.ts'
+import type { Tokens } from './ports.ts'
+import type { AnswerFormat, PartialTokens } from './protocols/protocol.ts'
+import { RetainedAnswer } from './retained-answer.ts'
+import { StreamTap } from './stream-tap.ts'
+
+/** What passed of one request, as far as is known now. */
+export type Measured = Readonly<{
+  /** Undefined if nothing came, or the provider refused. */
+  tokens: Tokens | undefined
+  isEstimated: boolean
+  usedModel: string | null
+  httpStatus: number
+  firstByteMs: number | null
+  requestBody: Buffer | undefined
+  answerBytes: number
+  answerBody: Buffer | undefined
+}>
+
+export type MeasuredFetch = Readonly<{
+  fetch: typeof globalThis.fetch
+  /** Whether something of an answer has come. */
+  hasStarted(): boolean
+  /** `isCutOff`: the answer is not complete, and what the provider bills is reckoned from what passed. */
+  measured(isCutOff: boolean): Measured
+}>
+
+const BYTES_PER_TOKEN = 4
+
+/** A `fetch` for one request to a model, whose answer passes as it comes and is looked at for what it says of tokens. */
+export function createMeasuredFetch(
+  format: AnswerFormat,
+  { clock, keepsBodies }: Readonly<{ clock: Clock; keepsBodies: boolean }>,
+): MeasuredFetch {
+  const startedMs = clock.monotonicMs()
+  const retained = keepsBodies ? new RetainedAnswer() : undefined
+  let requestBody: Buffer | undefined
+  let tap: StreamTap | undefined
+  let whole: Buffer[] | undefined
+  let httpStatus = 0
+  let answerBytes = 0
+  let firstByteMs: number | null = null
+
+  function take(chunk: Uint8Array): void {
+    const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
+    firstByteMs ??= clock.monotonicMs() - startedMs
+    answerBytes += bytes.length
+    retained?.take(bytes)
+    tap?.take(bytes)
+    if (answerBytes <= limits.modelAnswerBytesMax) whole?.push(Buffer.from(bytes))
+  }
+
+  function said(): Readonly<{ tokens: PartialTokens | undefined; model: string | undefined }> {
+    if (tap !== undefined) {
+      tap.finish()
+      return { tokens: tap.tokens, model: tap.model }
+    }
+    try {
+      const json: unknown = JSON.parse(Buffer.concat(whole ?? []).toString('utf8'))
+      return { tokens: format.readUsage(json), model: format.readModel(json) }
+    } catch {
+      return { tokens: undefined, model: undefined }
+    }
+  }
+
+  return {
+    async fetch(input, init) {
+      if (typeof init?.body === 'string') requestBody = Buffer.from(init.body)
+      const response = await globalThis.fetch(input, init)
+      httpStatus = response.status
+      const { body, headers, status, statusText } = response
+      if (!response.ok || body === null) return response
+      if (headers.get('content-type')?.startsWith('text/event-stream')) tap = new StreamTap(format, false)
+      else whole = []
+      const passed = body.pipeThrough(
+        new TransformStream<Uint8Array, Uint8Array>({
+          transform(chunk, controller) {
+            take(chunk)
+            controller.enqueue(chunk)
+          },
+        }),
+      )
+      return new Response(passed, { headers, status, statusText })
+    },
+    hasStarted: () => answerBytes > 0,
+    measured(isCutOff) {
+      const { tokens, model } = said()
+      const isRefused = httpStatus >= 400 || (httpStatus === 0 && !isCutOff)
+      const isEstimated = !isRefused && (isCutOff || tokens?.output === undefined)
+      const passed = tap?.events ?? Math.ceil(answerBytes / BYTES_PER_TOKEN)
+      const known = isEstimated
+        ? {
+            ...tokens,
+            input: tokens?.input ?? Math.ceil((requestBody?.length ?? 0) / BYTES_PER_TOKEN),
+            output: Math.max(passed, tokens?.output ?? 0),
+          }
+        : tokens
+      return {
+        tokens: isRefused || known === undefined ? undefined : { ...NOTHING, ...known },
+        isEstimated,
+        usedModel: model ?? null,
+        httpStatus,
+        firstByteMs,
+        requestBody,
+        answerBytes,
+        answerBody: retained?.bytes,
+      }
+    },
+  }
+}
+
+const NOTHING: Tokens = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, reasoning: 0 }
