@@ -8,6 +8,7 @@ import { afterEach, expect, test } from 'vitest'
 import { configFields } from '../../src/app/config-schema.ts'
 import { loadAllTools } from '../../src/tools/index.ts'
 import { agentToolEffects } from '../support/agent-tool-effects.ts'
+import { approvalEffects } from '../support/approval-effects.ts'
 import { runCastellanHere } from '../support/castellan-here.ts'
 import { executionEffects } from '../support/execution-effects.ts'
 import { agentYaml } from '../support/executions.ts'
@@ -116,6 +117,7 @@ const noToolYet =
 
 const effects: Readonly<Record<string, Effect>> = {
   ...mcpServerEffects,
+  ...approvalEffects,
   async host() {
     expect((await serve({ CASTELLAN_HOST: '127.0.0.2' })).url).toMatch(/^http:\/\/127\.0\.0\.2:/)
   },

@@ -14,7 +14,7 @@ import { startScriptedModel } from '../support/scripted-model.ts'
 /** The blocks of the guides are carried out as they are written. Some guides have a test of their own. */
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 
-const followed = ['limits', 'several-clients', 'verify-the-log', 'workspaces']
+const followed = ['limits', 'policies', 'several-clients', 'verify-the-log', 'workspaces']
 const configured = ['configuration', 'durability', 'executions', 'model-proxy', 'workspaces']
 
 /** The kinds of blocks that are carried out, in this file or in the one beside it that is named after the guide. */
@@ -29,6 +29,7 @@ const carriedOut: Readonly<Record<string, string>> = {
   limits: 'console sh',
   'model-proxy': 'sh yaml',
   people: 'sh yaml',
+  policies: 'console sh',
   remote: 'sh',
   'several-clients': 'console',
   'signed-calls': 'json ts',

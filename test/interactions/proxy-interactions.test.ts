@@ -44,10 +44,11 @@ beforeEach(() => {
 })
 
 type Interaction = Readonly<Record<string, unknown> & { id: string; tokens: Record<string, unknown> | null }>
-async function tool<T>(name: string, args: object): Promise<T> {
+/** By the local owner, if no key is given. */
+async function tool<T>(name: string, args: object, key?: string): Promise<T> {
   const response = await fetch(`${origin}/v1/tools/${name}`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json' },
+    headers: { 'content-type': 'application/json', ...(key !== undefined && { authorization: `Bearer ${key}` }) },
     body: JSON.stringify(args),
   })
   return (await response.json()) as T
@@ -260,4 +261,45 @@ it('labels, and bodies without secrets, are in one interaction', async () => {
   expect(bodies).toContain('Use *** and ***.')
   expect(bodies).not.toContain(secret)
   expect(bodies).not.toContain('key-of-the-operator')
+})
+
+it('what another caller of the same organisation asked is not there, and its texts need more than the log', async () => {
+  const keyOf = async (name: string, scopes: readonly string[]): Promise<string> =>
+    (await tool<{ secret: string }>('api_key_create', { name, role: 'admin', scopes: ['llmProxy:read', ...scopes] }))
+      .secret
+  const [asking, other, log, audit] = await Promise.all([
+    ...[keyOf('asking', []), keyOf('other', []), keyOf('log', ['log:read'])],
+    keyOf('audit', ['log:read', 'auditLog:read']),
+  ])
+  const session = newSession()
+  const client = new OpenAI({
+    ...{ baseURL: `${origin}/v1/first`, apiKey: asking, maxRetries: 0 },
+    defaultHeaders: headersOf(session),
+  })
+  await client.chat.completions.create({ model: 'm', messages })
+  const listed = (key: string) =>
+    tool<{ interactions: Interaction[]; totals: object }>('interaction_list', { session, totals: true }, key)
+  const [{ id }] = (await listed(asking!)).interactions as [Interaction]
+  const bodiesFor = async (key: string) =>
+    (await tool<{ interaction: { id: string; bodies: object | null } }>('interaction_get', { id }, key)).interaction
+
+  const texts = { id, bodies: { request: expect.stringContaining('hi'), answer: expect.any(String) } }
+  expect(await bodiesFor(asking!)).toMatchObject(texts)
+  expect(await bodiesFor(audit!)).toMatchObject(texts)
+  expect((await listed(log!)).interactions).toMatchObject([{ id }])
+  expect(await bodiesFor(log!)).toMatchObject({ id, bodies: null })
+  expect(await listed(other!)).toMatchObject({ interactions: [], totals: { interactions: 0 } })
+
+  const withoutCall = ({ error }: { error?: Record<string, unknown> }) => ({
+    code: error?.['code'],
+    message: error?.['message'],
+    details: error?.['details'],
+  })
+  const [hidden, unknown] = await Promise.all(
+    [id, `${id.slice(0, -1)}~`].map((asked) =>
+      tool<{ error?: Record<string, unknown> }>('interaction_get', { id: asked }, other),
+    ),
+  )
+  expect(hidden).toMatchObject({ error: { code: 'ERR_NOT_FOUND' } })
+  expect(withoutCall(hidden!)).toEqual(withoutCall(unknown!))
 })

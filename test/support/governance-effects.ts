@@ -232,6 +232,26 @@ export const governanceEffects: Readonly<Record<string, () => Promise<void>>> = 
       expect((await reply).status).toBe(200)
     })
   },
+  async 'model_proxy.mcp_server_names'() {
+    const called = { id: 'c', type: 'function', function: { name: 'mcp__house__task_list', arguments: '{}' } }
+    const message = { role: 'assistant', content: null, tool_calls: [called] }
+    const answer = { model: 'm', choices: [{ index: 0, finish_reason: 'tool_calls', message }], ...USAGE }
+    // Our own server asks for the approval itself. Nobody could give it for a tool of another server.
+    for (const [names, passes] of [
+      ['castellan', false],
+      ['castellan,house', true],
+    ] as const) {
+      await withProvider({ CASTELLAN_MODEL_PROXY_MCP_SERVER_NAMES: names }, async (server, provider) => {
+        const policy = { toolId: 'task_list', conditions: [], action: 'require_approval' }
+        await tool(server, 'create_tool_invocation_policy', policy)
+        const tools = [{ type: 'function', function: { name: called.function.name, parameters: {} } }]
+        const reply = chat(server, { tools })
+        await isWaiting(provider, 1)
+        provider.waiting[0]!.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer))
+        expect((await (await reply).text()).includes('"tool_calls":[')).toBe(passes)
+      })
+    }
+  },
   async 'model_proxy.rules'() {
     const asked = async (server: ServerHere, provider: Provider): Promise<void> => {
       const reply = chat(server, { model: 'other' })
