@@ -1,6 +1,7 @@
 import type { Json } from '../kernel/canonical-json.ts'
 import type { Progress, Transport } from './call.ts'
 import type { ErrorCode } from './error-codes.ts'
+import type { OfferedAgent } from './gateway-directory.ts'
 import type { Principal } from './principal.ts'
 
 export type InternalTransport = Extract<Transport, 'agent' | 'engine'>
@@ -33,6 +34,8 @@ export type ToolInvoker = Readonly<{
       environment?: () => Readonly<Record<string, string>>
       /** The caller waits for people itself: a call that one must approve is refused with what is to be asked, and nothing is stored. */
       waitsForApproval?: boolean
+      /** The tool hands a task on to this agent. The call is judged and recorded; the caller begins the run itself, below its own. */
+      delegatesTo?: OfferedAgent
     }>,
   ): Promise<InvocationResult>
   /** Why a call would be refused for its arguments or by the principal's contexts; undefined when it would not. Nothing is recorded. */

@@ -1,14 +1,9 @@
-import { mkdtempSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { CallingClient } from '../../src/contract/calling-client.ts'
 import { rightsOf } from '../../src/contract/permissions.ts'
 import { localOwner, type Principal } from '../../src/contract/principal.ts'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import { callerOf, movableClock, openTestApp, ownerCaller, type TestApp } from '../support/app.ts'
-import { agentYaml } from '../support/executions.ts'
-import { type Line, type ScriptedModel, type SeenRequest, startScriptedModel } from '../support/scripted-model.ts'
 import { workflowYaml } from '../support/workflows.ts'
 
 /** Calls that a policy lets through only with the approval of a person. */
@@ -17,7 +12,6 @@ type Task = Readonly<{ task_id: string }>
 
 const clock = movableClock()
 let app: TestApp
-let model: ScriptedModel
 let sessions = 0
 /** The local owner on a connection of its own. */
 const connection = (): ToolCaller => callerOf({ ...localOwner, mcpSessionId: `s${++sessions}` })
@@ -28,35 +22,16 @@ const person = (name: string, role: 'admin' | 'editor' | 'member', more: Partial
     { transport: 'rest' },
   )
 
-/** An agent calls the tool that its task names, and says what it was told. */
-function script({ messages, text }: SeenRequest): Line {
-  const told = messages.filter(({ role }) => role === 'tool').at(-1)
-  if (told !== undefined) return { text: `told: ${String(told.content)}` }
-  const title = /title (\S+)/.exec(text)?.[1] ?? 'none'
-  return { toolCalls: [{ name: 'task_create', arguments: { project: 'p', title } }] }
-}
-
 beforeAll(async () => {
-  model = await startScriptedModel(script)
-  const dataDir = mkdtempSync(join(tmpdir(), 'castellan-approvals-'))
-  const provider = { name: 'mock', type: 'openai-compatible', endpoint: `${model.url}/v1` }
-  const models = { providers: [{ ...provider, models: [{ alias: 'default', model: 'mock' }] }], max_retries: 0 }
-  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models, rate_limits: { enabled: false } }))
-  app = await openTestApp({ dataDir, clock })
+  app = await openTestApp({ clock, config: { 'rate_limits.enabled': false } })
   await app.ask('create_tool_invocation_policy', {
     toolId: 'task_create',
     conditions: [{ key: 'title', operator: 'regex', value: '^ask' }],
     action: 'require_approval',
     reason: 'titles that ask need a person',
   })
-  await app.ask('aegis.agent.create', {
-    manifest_yaml: agentYaml('asker', '  task: { instruction: "Make a task." }\n  tools: [task_create]\n'),
-  })
 })
-afterAll(async () => {
-  await app[Symbol.asyncDispose]()
-  await model.stop()
-})
+afterAll(() => app[Symbol.asyncDispose]())
 
 const create = (title: string, more: object = {}) => ({ project: 'p', title, ...more })
 const asked = async (args: object, caller: ToolCaller): Promise<string> => {
@@ -263,65 +238,6 @@ describe('the person at the client', () => {
     const key = await app.keyCaller({ name: 'program', role: 'admin' })
     const yes = clientWith({ action: 'accept', content: { decision: 'approve' } })
     expect((await callWith('ask-key', yes, key)).failure?.code).toBe('ERR_APPROVAL_REQUIRED')
-  })
-})
-
-describe('a run', () => {
-  const begin = async (title: string, caller: ToolCaller): Promise<string> =>
-    (
-      await app.ask<{ execution_id: string }>(
-        'aegis.task.execute',
-        { agent_id: 'asker', intent: `Make a task with the title ${title} now.` },
-        caller,
-      )
-    ).execution_id
-  const waiting = async (execution_id: string): Promise<Approval> => {
-    await expect.poll(() => list({ execution_id, kind: 'tool_call' }), { timeout: 20_000 }).toHaveLength(1)
-    return (await list({ execution_id, kind: 'tool_call' }))[0]!
-  }
-  const end = async (execution_id: string) =>
-    await app.ask<{ status: string; last_output: string }>('aegis.task.wait', { execution_id, timeout_seconds: 40 })
-
-  it('waits for its own approval through a restart, and then goes on', async () => {
-    const origin = connection()
-    const [one, two] = [await begin('ask-run-1', origin), await begin('ask-run-2', origin)]
-    const [first, second] = [await waiting(one), await waiting(two)]
-    expect(first).toMatchObject({ tool: 'task_create', requested_by: 'agent:asker', context: `execution:${one}` })
-    expect((await answer(first.id, 'approve', origin)).failure?.code).toBe('ERR_PERMISSION_DENIED')
-    app = await app.restart()
-    expect(await list({ kind: 'tool_call' })).toEqual(expect.arrayContaining([first, second]))
-    await app.ask('approval_answer', { id: second.id, decision: 'deny', note: 'no more tasks' }, cli)
-    await approve(first.id)
-    const [made, denied] = [await end(one), await end(two)]
-    expect(made).toMatchObject({ status: 'completed' })
-    expect(made.last_output).toContain('"task_id"')
-    expect(denied).toMatchObject({ status: 'completed' })
-    expect(denied.last_output).toContain('no more tasks')
-    expect(await get(first.id)).toMatchObject({ status: 'used' })
-  })
-
-  it('that is cancelled asks nothing any more', async () => {
-    const id = await begin('ask-run-3', connection())
-    const approval = await waiting(id)
-    await app.ask('aegis.task.cancel', { execution_id: id })
-    await expect.poll(async () => (await get(approval.id)).status, { timeout: 20_000 }).toBe('withdrawn')
-    expect(await app.ask('approval_answer', { id: approval.id, decision: 'approve' }, cli)).toMatchObject({
-      status: 'withdrawn',
-    })
-  })
-
-  it('takes a denial as the answer of that one call, and goes on', async () => {
-    const policy = await app.ask<{ policy: { id: string } }>('create_tool_invocation_policy', {
-      toolId: 'task_create',
-      conditions: [{ key: 'title', operator: 'equal', value: 'never' }],
-      action: 'block_always',
-      reason: 'never that one',
-    })
-    const done = await end(await begin('never', connection()))
-    expect(done).toMatchObject({ status: 'completed' })
-    expect(done.last_output).toContain('ERR_POLICY_DENIED')
-    expect(done.last_output).toContain('never that one')
-    await app.ask('delete_tool_invocation_policy', { id: policy.policy.id })
   })
 })
 

@@ -142,6 +142,7 @@ const platform: readonly TourStep[] = [
     reason: 'For the tour.',
   })),
   step('policy_explain', { tool: 'web.fetch', arguments: { url: 'https://example.org' } }),
+  step('policy_simulate', { policies: [{ toolId: 'task_list', conditions: [], action: 'block_always' }] }),
   step('delete_tool_invocation_policy', (seen) => ({ id: idIn(seen, 'create_tool_invocation_policy', 'policy') })),
   step('create_trusted_data_policy', { toolId: 'web.fetch', conditions: [], action: 'mark_as_trusted' }),
   step('get_trusted_data_policies'),

@@ -114,7 +114,7 @@ export async function openGovernanceWing(deps: AppDeps, parts: GovernanceWingPar
       limits: openLimits(deps, { ...parts, sharing, virtualKeys: virtualKeys.service }),
       interactions: openInteractionService(parts.recorder, sharing),
       modelProxies: createModelProxyService({ profiles: sqlProfileStore, sharing, noteChange: modelProxies.forget }),
-      ...openPolicyServices(deps, { ...parts, assignments }),
+      ...openPolicyServices(deps, { ...parts, assignments, sharing }),
     },
     links: secrets.links,
     authorizations: opened.authorizations,

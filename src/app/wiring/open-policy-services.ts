@@ -1,7 +1,8 @@
 import type { LogEntry } from '../../audit/ports.ts'
 import type { ToolAssignments } from '../../domains/gateways/assignments.ts'
-import { readClientTool } from '../../domains/policies/rules.ts'
-import { createPolicyService, type RecordedCall } from '../../domains/policies/service.ts'
+import { delegationPolicyTool, invalid, readClientTool, readDelegation } from '../../domains/policies/rules.ts'
+import { createPolicyService, type Reading, type RecordedCall } from '../../domains/policies/service.ts'
+import type { ProfileService } from '../../domains/profiles/service.ts'
 import { createTrustContexts } from '../../domains/trust/contexts.ts'
 import { sqlLogStore } from '../../stores/sql/log-store.ts'
 import { sqlPolicyStore } from '../../stores/sql/policy-store.ts'
@@ -18,11 +19,26 @@ type Parts = Readonly<{
   guardrails: Guardrails
   views: Pick<ToolViews, 'own'>
   assignments: Pick<ToolAssignments, 'resolve'>
+  sharing: Pick<ProfileService, 'find' | 'findAllNamed'>
 }>
 
 /** What people write and see of policies and of the trust of contexts. */
-export function openPolicyServices({ random }: AppDeps, { guardrails, views, assignments }: Parts): PolicyServices {
+export function openPolicyServices(
+  { random }: AppDeps,
+  { guardrails, views, assignments, sharing }: Parts,
+): PolicyServices {
   const { engine, trust } = guardrails
+
+  async function findDelegation({ read, principal }: Reading, toolId: string) {
+    const agent = readDelegation(toolId)
+    if (agent === undefined) return undefined
+    const found = await sharing.find(read, principal, 'agent', agent)
+    if (found === undefined) return undefined
+    if (found.id !== agent && (await sharing.findAllNamed(read, principal, 'agent', agent)).length > 1)
+      throw invalid('toolId', 'several agents have that name; give agent:ID')
+    return delegationPolicyTool(found.id, `agent__${found.slug}`)
+  }
+
   return {
     trust: createTrustContexts({ store: sqlTrustStore, trust }),
     policies: createPolicyService({
@@ -34,8 +50,9 @@ export function openPolicyServices({ random }: AppDeps, { guardrails, views, ass
         const client = readClientTool(toolId)
         if (client !== undefined) return client
         const found = await assignments.resolve(call, toolId)
-        const own = found && views.own.find(found.id)
-        return own === undefined ? found && { ...found, origin: 'upstream' as const } : policyToolOf(own)
+        if (found === undefined) return await findDelegation(call, toolId)
+        const own = views.own.find(found.id)
+        return own === undefined ? { ...found, origin: 'upstream' as const } : policyToolOf(own)
       },
       async recordedCalls({ read, principal: { tenant } }, from, count) {
         const { size } = await sqlLogStore.head(read, tenant)

@@ -31,17 +31,18 @@ export function createToolInvoker(
     connect(callTool) {
       connected = callTool
     },
-    async call(asked, name, args, { transport, signal, progress, environment, waitsForApproval }) {
+    async call(asked, name, args, { transport, signal, progress, environment, waitsForApproval, delegatesTo }) {
       if (connected === undefined) throw new Error('a tool was called before the pipeline was ready')
       const toolset = views.own.find(name)?.definition.toolset
       if (toolset !== undefined && hiddenToolsets.has(toolset)) return refused(name)
       const isTidying = transport === 'engine' && tidying.has(name)
       const principal = isTidying ? asked : await present(asked)
       if (principal === undefined) return refusedWith(name, ownerRevokedError())
-      // What the platform does for a run, such as making its workspace, is not bound by what bounds its starter.
+      // What the platform does for a run, such as making its workspace, is not bound by what bounds its starter. Contexts list tools,
+      // not the sub-agents that an agent was given; they bind what those do.
       const { securityContexts: _, ...free } = principal
       const caller = {
-        principal: transport === 'engine' ? free : principal,
+        principal: transport === 'engine' || delegatesTo !== undefined ? free : principal,
         transport,
         exposure: 'full',
         safeNames: false,
@@ -51,6 +52,7 @@ export function createToolInvoker(
         ...(progress && { progress }),
         ...(environment && { environment }),
         ...(waitsForApproval && { waitsForApproval }),
+        ...(delegatesTo && { delegatesTo }),
       })
       const { failure } = answer
       const text = answer.content?.map(textOf).join('\n') ?? answer.json

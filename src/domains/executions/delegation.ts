@@ -1,4 +1,5 @@
 import { AppError } from '../../contract/app-error.ts'
+import type { OfferedAgent } from '../../contract/gateway-directory.ts'
 import { limits } from '../../contract/limits.ts'
 import { isPermitted } from '../../contract/permissions.ts'
 import type { DescribedTool, InvocationResult } from '../../contract/tool-invoker.ts'
@@ -12,6 +13,7 @@ import type { ExecutionDeps, ExecutionInput, ExecutionOutput, Fault, ResolvedAge
 const PREFIX = 'agent__'
 const NAME_MAX = 64
 const DIGEST_CHARS = 8
+export const AGENT_REMOVED = 'The agent no longer exists.'
 
 const inputSchema = {
   type: 'object',
@@ -60,7 +62,7 @@ export async function openDelegations(
       return await deps.agents.resolve(deps.read, run.principal, id)
     } catch (error) {
       if (!(error instanceof AppError)) throw error
-      return { fault: { code: error.code, message: 'The agent no longer exists.' } }
+      return { fault: { code: error.code, message: AGENT_REMOVED } }
     }
   }
 
@@ -77,7 +79,12 @@ export async function openDelegations(
       }),
     ),
     has: (name: string): boolean => byName.has(name),
-    /** Whether the call of this key was a delegation, in a run that goes on. */
+    /** The agent behind a name; undefined if the owner of the run no longer sees it. */
+    agentOf(name: string): OfferedAgent | undefined {
+      const agent = byName.get(name)
+      return agent && { id: agent.id, toolName: name, displayName: agent.name, description: agent.description }
+    },
+    /** Whether the call of this key was a delegation that was let through, in a run that goes on. */
     isUnderWay: (key: string): boolean => steps.recorded(`${key}/agent`) !== undefined,
 
     problem(args: Json): string | undefined {

@@ -10,7 +10,7 @@ import { isPassed } from '../runs/verdicts.ts'
 import { whyNotOffered } from './agent-principal.ts'
 import { auditHistory, summarised, type TrailStep } from './audit-trail.ts'
 import { type Deadline, postpone, waitableUntil, within } from './deadline.ts'
-import type { Delegations } from './delegation.ts'
+import { AGENT_REMOVED, type Delegations } from './delegation.ts'
 import type { Judges } from './judges.ts'
 import type { ModelToolCall } from './model.ts'
 import type { ExecutionDeps, ExecutionInput } from './ports.ts'
@@ -79,7 +79,8 @@ export function createToolCaller(
     const { call, key } = context
     const refusedKey = `${key}/refused`
     const tool = offered.get(call.name)
-    if (agent.delegations.isUnderWay(key)) return await delegate(context)
+    const isDelegation = agent.delegations.isUnderWay(key) || steps.recorded(admissionKey(key)) !== undefined
+    if (isDelegation) return await delegate(context)
     if (steps.recorded(key) !== undefined) return await dispatch(context, tool, null)
     const early = (steps.recorded(refusedKey) as Refused | undefined) ?? (await checked(context))
     const decision = early === undefined ? await judged(context, tool!) : { refusal: early }
@@ -146,23 +147,33 @@ export function createToolCaller(
     return { verdict: { by: 'judges', allowed: true, judges: supplied } }
   }
 
-  /** A call that a person must approve is made again when one has: each time under a key of its own. */
   async function dispatch(
     context: ToolCallContext,
     tool: DescribedTool | undefined,
     verdict: Verdict | null,
   ): Promise<CallResult> {
-    const { call, deadlines } = context
-    let answer = await attempt(context, tool, verdict)
+    const answer = await approved(context, context.key, (key, round) =>
+      attempt({ ...context, key }, tool, round === 0 ? verdict : null, round),
+    )
+    return told(context.call, answer)
+  }
+
+  /** A call that a person must approve is made again when one has: each time under a key of its own. */
+  async function approved(
+    { call, deadlines }: ToolCallContext,
+    key: string,
+    make: (key: string, round: number) => Promise<RecordedAnswer>,
+  ): Promise<RecordedAnswer> {
+    let answer = await make(key, 0)
     for (let round = 1; answer.asked !== undefined; round++) {
       const beganMs = steps.nowMs()
       const waiting = { approvals: deps.approvals, run, steps }
       const { isApproved, text } = await waitForApproval(waiting, answer.asked, waitableUntil(deadlines))
       postpone(deadlines, steps.nowMs() - beganMs)
-      if (!isApproved) return told(call, toRecorded(call, unapproved(answer.asked, text)))
-      answer = await attempt({ ...context, key: `${context.key}/approved-${round}` }, tool, null, round)
+      if (!isApproved) return toRecorded(call, unapproved(answer.asked, text))
+      answer = await make(`${key}/approved-${round}`, round)
     }
-    return told(call, answer)
+    return answer
   }
 
   async function attempt(
@@ -188,8 +199,7 @@ export function createToolCaller(
           if (answer.code === 'ERR_CANCELLED') signal.throwIfAborted()
           return answer
         })
-        const result = toRecorded(call, supplied)
-        return { result, ...(supplied.isError && { type: result.asked === undefined ? FAILED : ASKED }) }
+        return outcomeOf(toRecorded(call, supplied))
       },
       {
         type: 'tool_invocation_completed',
@@ -202,8 +212,33 @@ export function createToolCaller(
     )
   }
 
-  async function delegate({ key, call, deadlines }: ToolCallContext): Promise<CallResult> {
+  /** What was handed on already is not judged again. */
+  async function delegate(context: ToolCallContext): Promise<CallResult> {
+    const { key, call, deadlines } = context
+    if (!agent.delegations.isUnderWay(key)) {
+      const admission = await approved(context, admissionKey(key), (at, round) => admit(context, at, round))
+      if (admission.is_error) return told(call, admission)
+    }
     return told(call, toRecorded(call, await agent.delegations.call(key, call.name, call.arguments, deadlines)))
+  }
+
+  /** Whether a task may be handed on, on the way of all calls. To be asked a second time after a crash does no harm. */
+  async function admit({ call, deadlines }: ToolCallContext, key: string, rounds: number): Promise<RecordedAnswer> {
+    return await steps.once<RecordedAnswer & Json>(key, async () => {
+      const delegatesTo = agent.delegations.agentOf(call.name)
+      if (delegatesTo === undefined) return outcomeOf(removedAnswer(call))
+      const supplied = await within(deps.clock, steps, deadlines, async (signal) => {
+        const answer = await deps.invoker.call(agent.principal, call.name, call.arguments, {
+          signal,
+          transport: 'agent',
+          waitsForApproval: rounds < limits.approvalRoundsMax,
+          delegatesTo,
+        })
+        if (answer.code === 'ERR_CANCELLED') signal.throwIfAborted()
+        return answer
+      })
+      return outcomeOf(toRecorded(call, supplied))
+    })
   }
 
   function told(call: ModelToolCall, answer: RecordedAnswer): CallResult {
@@ -244,6 +279,21 @@ const interruptedAnswer = ({ name }: ModelToolCall): RecordedAnswer => ({
   is_error: true,
   code: null,
   text: 'A restart interrupted the call, which may or may not have taken effect. Check before you call it again.',
+})
+
+const removedAnswer = ({ name }: ModelToolCall): RecordedAnswer & Json => ({
+  tool: name,
+  is_error: true,
+  code: 'ERR_AGENT_NOT_FOUND',
+  text: AGENT_REMOVED,
+})
+
+const admissionKey = (key: string): string => `${key}/admitted`
+
+/** What is recorded of a call, and as which event if it was not made. */
+const outcomeOf = (result: RecordedAnswer & Json) => ({
+  result,
+  ...(result.is_error && { type: result.asked === undefined ? FAILED : ASKED }),
 })
 
 function toRecorded(call: ModelToolCall, answer: InvocationResult): RecordedAnswer & Json {

@@ -32,6 +32,20 @@ export const invalid = (field: string, rule: string): AppError =>
 export const policyNotFound = (tool: string): AppError =>
   new AppError('ERR_NOT_FOUND', `id: there is no such policy; ${tool} lists those that there are.`, { field: 'id' })
 
+const AGENT = 'agent:'
+
+/** The tool that hands tasks on to an agent. Policies name the agent: two of them can have tools of one name. */
+export const delegationPolicyTool = (agentId: string, name: string): PolicyTool & Readonly<{ id: string }> => ({
+  id: `${AGENT}${agentId}`,
+  name,
+  origin: 'platform',
+})
+export const isDelegation = (toolId: string): boolean => toolId.startsWith(AGENT)
+
+/** The id or the name of the agent that a policy means by `agent:ID` or `agent__NAME`; undefined for a tool of another kind. */
+export const readDelegation = (toolId: string): string | undefined =>
+  [AGENT, 'agent__'].flatMap((prefix) => (toolId.startsWith(prefix) ? toolId.slice(prefix.length) : []))[0]
+
 const CLIENT = 'client:'
 
 /** A tool that a program brought along and runs itself. Policies name it by the name that the model sees. */

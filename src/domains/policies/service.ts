@@ -16,10 +16,10 @@ import { uuidOf } from '../../kernel/uuid.ts'
 import { checkCondition, compilePolicies, type PolicySet } from './compile.ts'
 import type { PolicyEngine } from './engine.ts'
 import type { PolicyKind, PolicyStore, StoredPolicy } from './ports.ts'
-import { invalid, operatorLabels, policyNotFound } from './rules.ts'
+import { invalid, isDelegation, operatorLabels, policyNotFound } from './rules.ts'
 import { simulateCall } from './simulate.ts'
 
-type Reading = Pick<Call, 'principal' | 'read'>
+export type Reading = Pick<Call, 'principal' | 'read'>
 
 export type PolicyDeps = Readonly<{
   store: PolicyStore
@@ -61,12 +61,14 @@ export type PolicyService = ReturnType<typeof createPolicyService>
 export function createPolicyService(deps: PolicyDeps) {
   const { store, engine, random } = deps
 
-  async function requireTool(call: Reading, toolId: string) {
+  async function requireTool(call: Reading, toolId: string, kind: PolicyKind = 'invocation') {
     const found = await deps.findTool(call, toolId)
+    if (kind === 'trusted_data' && found !== undefined && isDelegation(found.id))
+      throw invalid('toolId', 'what an agent answers is as trusted as what it read; give the tools that it reads with')
     if (found !== undefined) return found
     throw new AppError(
       'ERR_NOT_FOUND',
-      'toolId: there is no such tool. Give the name of a tool, or the id that get_mcp_server_tools shows.',
+      'toolId: there is no such tool. Give the name of a tool, the id that get_mcp_server_tools shows, or agent:ID for handing tasks on to an agent.',
       { field: 'toolId' },
     )
   }
@@ -98,7 +100,7 @@ export function createPolicyService(deps: PolicyDeps) {
     const { tenant } = call.principal
     const { conditions, action, note = null } = input
     requireUsable(kind, conditions, action)
-    const { id: toolId } = await requireTool(call, input.toolId)
+    const { id: toolId } = await requireTool(call, input.toolId, kind)
     // A tool has one default for its calls: making it again changes it.
     const existing = kind === 'invocation' && conditions.length === 0 ? await defaultOf(call, toolId) : undefined
     if (existing !== undefined) return await save(call, { ...(existing as StoredPolicy<Kind>), action, note })
@@ -131,7 +133,7 @@ export function createPolicyService(deps: PolicyDeps) {
     const conditions = input.conditions ?? before.conditions
     const action = input.action ?? before.action
     requireUsable(kind, conditions, action)
-    const toolId = input.toolId === undefined ? before.toolId : (await requireTool(call, input.toolId)).id
+    const toolId = input.toolId === undefined ? before.toolId : (await requireTool(call, input.toolId, kind)).id
     if (kind === 'invocation' && conditions.length === 0) {
       const other = await defaultOf(call, toolId)
       if (other !== undefined && other.id !== before.id) {

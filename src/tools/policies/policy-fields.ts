@@ -46,7 +46,7 @@ export const policyParams = {
     .min(1)
     .max(256)
     .describe(
-      'Id or name of the tool: one of this server, one of an MCP server behind it, or client:NAME for one of a program that uses the model proxy.',
+      'Id or name of the tool: one of this server, one of an MCP server behind it, client:NAME for one of a program at the model proxy, or, for calls alone, agent:ID for handing tasks on to an agent.',
     ),
   invocationConditions: conditionsOf(
     'Path into the arguments, such as url or to[*].address; or context.teamIds, context.externalAgentId, context.userId, context.agentId, context.gatewayId, context.origin.',

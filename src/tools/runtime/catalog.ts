@@ -24,6 +24,8 @@ export type CatalogTool = Readonly<{
   definition: ToolDeclaration
   /** What a tool of another MCP server was made from; absent for ours. */
   upstream?: UpstreamTool
+  /** The id of the agent to which it hands tasks on; absent for every other tool. */
+  delegatesTo?: string
   /** What a call needs beside the declaration; a promise of it only until it has been loaded. */
   load(): LoadedTool | Promise<LoadedTool>
   parameters: ReadonlySet<string>

@@ -21,10 +21,18 @@ const inputSchema = {
  * A sub-agent of the agent at whose address a caller is, as a tool. Whether the caller sees the sub-agent is asked when the view is made, at
  * each request, and again when the execution is started.
  */
-export function delegationTool(
-  parentId: string,
-  { id, toolName, displayName, description }: OfferedAgent,
-): CatalogTool {
+export const delegationTool = (parentId: string, agent: OfferedAgent): CatalogTool =>
+  toolOf(agent, async (args, { executions, call }) => {
+    const { message } = args as z.output<typeof input>
+    const text = await executions.delegate(call, { agent_id: agent.id, parent_id: parentId, message })
+    return { content: [{ type: 'text', text }] }
+  })
+
+/** The same tool in the loop of an agent: the loop begins the run, below its own, once the call was let through. */
+export const delegationToolInRun = (agent: OfferedAgent): CatalogTool =>
+  toolOf(agent, async () => ({ content: [{ type: 'text', text: 'The task may be handed on.' }] }))
+
+function toolOf({ id, toolName, displayName, description }: OfferedAgent, run: LoadedTool['run']): CatalogTool {
   const title = `Delegate to ${displayName}`
   const about = `Delegate a task to the agent ${displayName} and get its answer.${description === null ? '' : ` ${description}`}`
   const definition: ToolDeclaration = {
@@ -49,14 +57,10 @@ export function delegationTool(
     inputSchema,
     annotations: { title, readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
   }
-  const run: LoadedTool['run'] = async (args, { executions, call }) => {
-    const { message } = args as z.output<typeof input>
-    const text = await executions.delegate(call, { agent_id: id, parent_id: parentId, message })
-    return { content: [{ type: 'text', text }] }
-  }
   return {
     name: toolName,
     safeName: toolName,
+    delegatesTo: id,
     definition,
     listed,
     listedSafe: listed,

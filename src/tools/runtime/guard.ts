@@ -11,6 +11,7 @@ import type {
   ToolPolicies,
 } from '../../contract/tool-policies.ts'
 import type { ContextKey, TaintCause, Trust } from '../../contract/trust.ts'
+import { delegationPolicyTool } from '../../domains/policies/rules.ts'
 import type { PolicyEvaluator } from '../../domains/security-contexts/policy-evaluator.ts'
 import type { Governed } from '../../domains/security-contexts/read-access-request.ts'
 import { createApprovalGate } from './approval-gate.ts'
@@ -212,20 +213,22 @@ export type Guard = ReturnType<typeof createGuard>
 
 const policyTools = new WeakMap<CatalogTool, KnownTool>()
 
-/** A tool as policies know it: by its own id if it is of another server, else by its name. */
+/** A tool as policies know it: by its own id if it is of another server, by the agent to which it hands tasks on, else by its name. */
 export function policyToolOf(tool: CatalogTool): KnownTool {
   let known = policyTools.get(tool)
   if (known === undefined) {
-    const { name, upstream, definition } = tool
+    const { name, upstream, definition, delegatesTo } = tool
     known =
-      upstream === undefined
-        ? {
-            id: definition.aliasOf ?? name,
-            name,
-            origin: 'platform',
-            ...(definition.trust && { builtIn: definition.trust }),
-          }
-        : { id: upstream.id, name, origin: 'upstream' }
+      delegatesTo !== undefined
+        ? delegationPolicyTool(delegatesTo, name)
+        : upstream === undefined
+          ? {
+              id: definition.aliasOf ?? name,
+              name,
+              origin: 'platform',
+              ...(definition.trust && { builtIn: definition.trust }),
+            }
+          : { id: upstream.id, name, origin: 'upstream' }
     policyTools.set(tool, known)
   }
   return known

@@ -10,6 +10,7 @@ import { canonicalJson, NotCanonicalError } from '../../kernel/canonical-json.ts
 import { allRulesOf, missingPermission, rulesFor } from './call-rules.ts'
 import type { CatalogTool } from './catalog.ts'
 import type { CallRules, LoadedTool } from './define-tool.ts'
+import { delegationToolInRun } from './delegation-tool.ts'
 import { isInZaruMode } from './exposure.ts'
 import { type Guard, governedOf, type Taint } from './guard.ts'
 import type { RateLimiter } from './rate-limiter.ts'
@@ -170,6 +171,8 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
     {
       name: 'find-tool',
       run(invocation) {
+        const { delegatesTo } = invocation.options
+        if (delegatesTo !== undefined) return found(invocation, delegationToolInRun(delegatesTo))
         // One of ours is found whatever becomes of the servers behind us.
         const { principal } = invocation.caller
         const own = principal.gateway === undefined ? views.own.find(invocation.requestedName) : undefined

@@ -2,6 +2,7 @@ import type { ErrorDetails } from '../../contract/app-error.ts'
 import type { Progress, Transport } from '../../contract/call.ts'
 import type { CallingClient } from '../../contract/calling-client.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
+import type { OfferedAgent } from '../../contract/gateway-directory.ts'
 import type { Principal, TenantId } from '../../contract/principal.ts'
 import type { UnreachableServer } from '../../contract/upstream-content.ts'
 import type { ZaruMode } from './zaru-modes.ts'
@@ -81,6 +82,8 @@ export type CallOptions = Readonly<{
   environment?: () => Readonly<Record<string, string>>
   /** A run that waits for people itself. */
   waitsForApproval?: boolean
+  /** A run that hands a task on to this agent, and begins the run of that itself. */
+  delegatesTo?: OfferedAgent
 }>
 
 /** `waits` is long too, and its answer may say to call again. */
