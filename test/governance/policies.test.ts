@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { localOwner } from '../../src/contract/principal.ts'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
-import { openTestApp, type TestApp } from '../support/app.ts'
+import { callerOf, openTestApp, type TestApp } from '../support/app.ts'
 import { type McpUpstream, startMcpUpstream } from '../support/mcp-upstream.ts'
 
 type Policy = Readonly<{ id: string; toolId: string; action: string; conditions: object[] }>
@@ -12,12 +13,14 @@ let owner: ToolCaller
 let member: ToolCaller
 let echoId: string
 
-/** The local owner on a connection of its own: another context each time. */
+/** A key with all rights on a connection of its own: another context each time. */
 let sessions = 0
 const connection = (): ToolCaller => ({
   ...owner,
   principal: { ...owner.principal, mcpSessionId: `s${++sessions}` },
 })
+/** A person on such a connection. */
+const personal = (): ToolCaller => callerOf({ ...localOwner, mcpSessionId: `p${++sessions}` })
 
 beforeAll(async () => {
   upstream = await startMcpUpstream()
@@ -217,7 +220,17 @@ describe('a context', () => {
     expect(await app.refusal('context_trust_clear', { context }, agent)).toMatchObject({
       code: 'ERR_PERMISSION_DENIED',
     })
-    expect(await app.ask('context_trust_clear', { context }, connection())).toEqual({ context, cleared: true })
+    // A second connection with the same key is the same program.
+    expect(await app.refusal('context_trust_clear', { context }, connection())).toMatchObject({
+      code: 'ERR_PERMISSION_DENIED',
+      message: expect.stringContaining('castellan call context_trust_clear'),
+    })
+    const behindGateway = callerOf({ ...localOwner, gateway: 'g', mcpSessionId: 'behind' })
+    const signed = callerOf({ ...localOwner, sealSessionId: 'signed' }, { transport: 'seal' })
+    for (const caller of [behindGateway, signed, { ...connection(), transport: 'cli' } as const])
+      expect((await app.call('context_trust_clear', { context }, caller)).isError).toBe(true)
+    expect(await isUntrusted(here)).toBe(true)
+    expect(await app.ask('context_trust_clear', { context }, personal())).toEqual({ context, cleared: true })
     expect(await isUntrusted(here)).toBe(false)
   })
 })

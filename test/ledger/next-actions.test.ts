@@ -102,6 +102,8 @@ describe('task_next_actions', () => {
     const old = await todo({ project: 'old' })
     await todo({ project: 'new' })
     expect(await next()).toMatchObject({ project: 'new', count: 1 })
+    // Of two within one millisecond the newer task counts.
+    for (const madeMs = Date.now(); Date.now() === madeMs; ) await new Promise(setImmediate)
     await app.ask('task_update', { task_id: old, progress: 5 })
     expect(await next()).toMatchObject({ project: 'old', count: 1 })
   })

@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { administers, isPermitted } from '../../contract/permissions.ts'
+import { isAtConsole, isPerson } from '../../contract/person.ts'
 import { identityOf } from '../../contract/principal.ts'
 import type { Trust } from '../../contract/trust.ts'
 import type { Engine } from '../../engine/ports.ts'
@@ -193,16 +194,12 @@ export function createApprovalService(deps: ApprovalDeps) {
     return { id: execution_id, kind: 'human_state' as const, status, message: 'The run goes on with this answer.' }
   }
 
-  async function requirePerson({ principal, transport }: Call, asked: StoredApproval): Promise<void> {
-    const { kind, executionId, runRootId, agent, gateway, sealSessionId, oauthClient } = principal
-    const isPerson = kind === 'owner' || kind === 'user'
-    const isOfRun = [executionId, runRootId, agent, gateway, sealSessionId].some((one) => one !== undefined)
-    if (!isPerson || isOfRun || transport === 'agent' || transport === 'engine') throw notForYou()
-    const isAtConsole = transport === 'cli' || (transport === 'rest' && kind === 'user' && oauthClient === undefined)
-    if (isAtConsole) return
-    const own = trust.contextOf(principal)
+  async function requirePerson(call: Call, asked: StoredApproval): Promise<void> {
+    if (!isPerson(call)) throw notForYou()
+    if (isAtConsole(call)) return
+    const own = trust.contextOf(call.principal)
     const isOrigin = own === asked.startedFrom && !own.startsWith('caller:')
-    if (own === asked.context || isOrigin || (await trust.isUntrusted(principal))) throw notForYou()
+    if (own === asked.context || isOrigin || (await trust.isUntrusted(call.principal))) throw notForYou()
   }
 
   return { list, get, answer }

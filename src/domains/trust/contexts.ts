@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { isPermitted } from '../../contract/permissions.ts'
+import { isAtConsole, isPerson } from '../../contract/person.ts'
 import type { ContextKey } from '../../contract/trust.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import type { TaintedContext, TrustStore } from './ports.ts'
@@ -28,21 +29,14 @@ export function createTrustContexts({ store, trust }: Readonly<{ store: TrustSto
   }
 
   /**
-   * For people alone: no run and no agent, and nobody whose own context is untrusted, or what an untrusted context was told to do
-   * would make it trusted. A person at the command line always may.
+   * For people alone, as answers to approvals are, and for nobody whose own context is untrusted: what an untrusted context was told to do
+   * would make it trusted. A person at the command line, or signed in themselves, always may.
    */
   async function clear(call: Call, input: Readonly<{ context: string }>) {
-    const { principal, transport } = call
+    const { principal } = call
     const context = input.context as ContextKey
-    const isOfRun = principal.kind === 'agent' || principal.runRootId !== undefined || transport === 'agent'
-    const isCompromised =
-      transport !== 'cli' && (trust.contextOf(principal) === context || (await trust.isUntrusted(principal)))
-    if (isOfRun || isCompromised) {
-      throw new AppError(
-        'ERR_PERMISSION_DENIED',
-        'A context is cleared by a person from outside it: with castellan call context_trust_clear, or from a connection that has read nothing untrusted.',
-      )
-    }
+    const isCompromised = async () => trust.contextOf(principal) === context || (await trust.isUntrusted(principal))
+    if (!isPerson(call) || (!isAtConsole(call) && (await isCompromised()))) throw notForYou()
     if (!(await trust.clear(call.write, principal.tenant, context))) throw unknownContext()
     call.record({ kind: 'context_trust_cleared', body: { context, by: principal.actor } })
     return { context, cleared: true }
@@ -50,6 +44,12 @@ export function createTrustContexts({ store, trust }: Readonly<{ store: TrustSto
 
   return { get, clear }
 }
+
+const notForYou = (): AppError =>
+  new AppError(
+    'ERR_PERMISSION_DENIED',
+    'A context is cleared by a person from outside it: with castellan call context_trust_clear, signed in at the web address of the server, or from a connection that has read nothing untrusted. Agents, runs and keys may not.',
+  )
 
 const unknownContext = (): AppError =>
   new AppError(
