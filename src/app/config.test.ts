@@ -322,6 +322,21 @@ describe('secrets', () => {
     expect(nested.message).toContain('--database-url: database_url refers to the environment variable A')
   })
 
+  test('headers for a collector are held to their form, and to a collector', async () => {
+    const refusedOtlp = async (otlp: string, env = {}) =>
+      (await refused(`interactions: { otlp: { ${otlp} } }\n`, { env })).message
+    const endpoint = 'endpoint: "http://127.0.0.1:4318"'
+    expect(await refusedOtlp('headers: env:H', { H: 'a=b' })).toContain('interactions.otlp.endpoint must be set too')
+    for (const headers of ['hunter2', 'a=b,=hunter2', 'a b=hunter2', 'a=%hunter2', 'a=x%0Ahunter2']) {
+      const message = await refusedOtlp(`${endpoint}, headers: env:H`, { H: headers })
+      expect(message).toContain('interactions.otlp.headers must be name=value')
+      expect(message).not.toContain('hunter2')
+    }
+    for (const address of ['ftp://collector', 'http://ann:b@collector', 'https://collector/?a=b', 'http://']) {
+      expect(await refusedOtlp(`endpoint: "${address}"`)).toContain('interactions.otlp.endpoint must be an http://')
+    }
+  })
+
   test('a wrong secret is not repeated in the message', async () => {
     const error = await refused('database_url: mysql://ann:hunter2@db/x\n')
     expect(error.message).toContain('database_url must be a postgres://')

@@ -5,6 +5,7 @@ import { isLoopbackHost } from '../http/peer-address.ts'
 import { nearestName } from '../kernel/nearest-name.ts'
 import type { Exposure } from '../tools/runtime/tool-host.ts'
 import { type ConfigFile, type ConfigProblem, readConfigFile } from './config-file.ts'
+import { otlpHeadersOf, otlpHeadersRule } from './config-interactions.ts'
 import {
   absolutePath,
   CA_VARIABLE,
@@ -23,12 +24,17 @@ export type ConfigSource = 'default' | 'file' | 'env' | 'flag'
 type Parsed = z.output<typeof configSchema>
 /** The effective configuration, with the names of the file. Paths are absolute; secrets print as `[redacted]`. */
 export type Config = Readonly<
-  Omit<Parsed, 'data_dir' | 'database_url' | 'secret_key' | 'search' | 'smtp' | 'vault' | 'web' | 'workspaces'>
+  Omit<
+    Parsed,
+    'data_dir' | 'database_url' | 'secret_key' | 'interactions' | 'search' | 'smtp' | 'vault' | 'web' | 'workspaces'
+  >
 > &
   Readonly<{
     data_dir: string
     database_url?: Secret
     secret_key?: Secret
+    interactions: Omit<Parsed['interactions'], 'otlp'> &
+      Readonly<{ otlp: Omit<Parsed['interactions']['otlp'], 'headers'> & Readonly<{ headers?: Secret }> }>
     search: Readonly<{
       local_model: boolean
       embeddings: Omit<Parsed['search']['embeddings'], 'api_key'> & Readonly<{ api_key?: Secret }>
@@ -293,6 +299,7 @@ function finish(
   const { search_key, ...web } = parsed.web
   const { password, ...smtp } = parsed.smtp
   const { api_key, ...embeddings } = parsed.search.embeddings
+  const { headers, ...otlp } = parsed.interactions.otlp
   const { tls_cert, tls_key } = parsed
   if ((tls_cert === undefined) !== (tls_key === undefined)) {
     const [field, other] = tls_cert === undefined ? ['tls_cert', 'tls_key'] : ['tls_key', 'tls_cert']
@@ -305,12 +312,24 @@ function finish(
     const rule = 'must be starttls or implicit where smtp.user is set: a password is not sent in the clear'
     throw configError([{ origin: 'the configuration', field: 'smtp.tls', rule }])
   }
+  if (headers !== undefined && otlp.endpoint === undefined) {
+    const rule = 'must be set too: interactions.otlp.headers is'
+    throw configError([{ origin: 'the configuration', field: 'interactions.otlp.endpoint', rule }])
+  }
+  if (headers !== undefined && otlpHeadersOf(headers) === undefined) {
+    const field = 'interactions.otlp.headers'
+    throw configError([{ origin: 'the configuration', field, rule: otlpHeadersRule }])
+  }
   const roots = parsed.skills.roots.map((root) => absolute('skills.roots', root))
   return {
     ...rest,
     data_dir: dataDir,
     ...(database_url === undefined ? {} : { database_url: new Secret(database_url) }),
     ...(secret_key === undefined ? {} : { secret_key: new Secret(secret_key) }),
+    interactions: {
+      ...rest.interactions,
+      otlp: { ...otlp, ...(headers === undefined ? {} : { headers: new Secret(headers) }) },
+    },
     search: {
       ...rest.search,
       embeddings: { ...embeddings, ...(api_key === undefined ? {} : { api_key: new Secret(api_key) }) },

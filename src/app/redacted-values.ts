@@ -2,6 +2,7 @@ import { LOCAL_TENANT } from '../contract/principal.ts'
 import type { Run } from '../engine/ports.ts'
 import { createRedactor, type Redactor } from '../kernel/redactor.ts'
 import type { Config } from './config.ts'
+import { otlpHeadersOf } from './config-interactions.ts'
 import { Secret } from './secret.ts'
 
 /**
@@ -9,7 +10,9 @@ import { Secret } from './secret.ts'
  * are never given any but the keys of models; to take out the rest there would let their owners try guesses.
  */
 export function redactedValuesOf(config: Config): (run: Pick<Run, 'tenant'>) => Redactor | undefined {
-  const all = createRedactor(secretsIn(config))
+  const { headers } = config.interactions.otlp
+  const inHeaders = headers === undefined ? [] : Object.values(otlpHeadersOf(headers.reveal()) ?? {})
+  const all = createRedactor([...secretsIn(config), ...inHeaders])
   const keysOfModels = createRedactor(secretsIn(config.models))
   return ({ tenant }) => (tenant === LOCAL_TENANT ? all : keysOfModels)
 }

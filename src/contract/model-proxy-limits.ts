@@ -31,6 +31,19 @@ export const modelProxyLimits = {
   /** How often old interactions are looked for, and how many are removed in one transaction. */
   interactionPruneMs: 600_000,
   interactionPruneMax: 1_000,
+  /** Spans that wait for a collector, those sent together, and the longest time that the first of them waits. */
+  otlpPendingMax: 4_096,
+  otlpBatchMax: 512,
+  otlpDelayMs: 1_000,
+  /** Time for an answer of the collector, and what is read of it. */
+  otlpTimeoutMs: 10_000,
+  otlpAnswerBytesMax: 64 * 1024,
+  /** How often spans are sent; the pause doubles each time, and a collector that asks for one gets at most this. */
+  otlpTriesMax: 6,
+  otlpRetryMs: 1_000,
+  otlpRetryMaxMs: 30_000,
+  /** Time for what is left when the program ends. */
+  otlpCloseMs: 3_000,
   /** Keys for models that one author has at a time, how many are listed, and what one is for. */
   virtualKeysOfAuthorMax: 500,
   virtualKeyListMax: 1_000,

@@ -114,7 +114,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     const route = findRoute(req.method ?? 'GET', url, deps.upstreams)!
     try {
       const startedMs = clock.monotonicMs()
-      const presented = presentedKeys(req, route.queryKey, deps.isOurs)
+      const presented = presentedKeys(req, route, deps.isOurs)
       const caller = deps.authenticate(req, presented.ours)
       if (caller instanceof Promise) {
         caller
@@ -247,7 +247,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
       try {
         if (res.destroyed) throw new AppError('ERR_CANCELLED', 'The client went away.')
         const input = { req, res, caller, proxy, startedMs, spending, ...routed, request, judged, replaced, fallBack }
-        dispatch(input, routed.headers, key)
+        dispatch(input, routed.headers, key, presented.providers !== null)
       } catch (error) {
         spending?.settle(null, undefined)
         throw error
@@ -271,7 +271,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
         judged?.isChanged === true
           ? prepareRequest(Buffer.from(JSON.stringify(parsed)), endpoint, format)
           : routed.request
-      const spending = reserveFor(deps.spending, upstream, { caller, proxy }, request, signal)
+      const spending = reserveFor(deps.spending, upstream, { caller, proxy }, { request, operation }, signal)
       return whenKnown(spending, (reserved) => begin(reserved, judged, request))
     })
     if (!(done instanceof Promise)) return
@@ -292,7 +292,12 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     }
   }
 
-  function dispatch(input: Omit<ExchangeInput, 'startedAtMs'>, added: readonly string[], key: string | null): void {
+  function dispatch(
+    input: Omit<ExchangeInput, 'startedAtMs'>,
+    added: readonly string[],
+    key: string | null,
+    hasOwnKey: boolean,
+  ): void {
     const { req, res, caller, route, request } = input
     const { upstream, endpoint } = route
     const { protocol } = upstream
@@ -311,7 +316,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     call.signal.addEventListener('abort', () => exchange.end(call.signal.reason as Error))
     const path = `${upstream.basePath}/${endpoint.path}${route.query === '' ? '' : `?${route.query}`}`
     const keyHeaders = [...(key === null ? [] : protocol.keyHeaders(key)), ...added]
-    const headers = headersToUpstream(req.headers, keyHeaders, request.bytes?.length)
+    const headers = headersToUpstream(req.headers, keyHeaders, request.bytes?.length, hasOwnKey)
     poolOf(upstream).dispatch(
       { method: endpoint.method, path, headers, ...(request.bytes !== undefined && { body: request.bytes }) },
       exchange,

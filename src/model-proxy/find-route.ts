@@ -9,9 +9,9 @@ export type Route = Readonly<{
   proxy: string | undefined
   /** Undefined for what is not passed on. */
   endpoint: Endpoint | undefined
-  /** Without the question mark, without a key; empty if there is none. */
+  /** Without the question mark, without keys; empty if there is none. */
   query: string
-  queryKey: string | null
+  queryKeys: readonly string[]
 }>
 
 /** The address over all providers, in OpenAI's format. */
@@ -48,21 +48,24 @@ export function findRoute(method: string, url: string, upstreams: ReadonlyMap<st
   if (word === undefined || upstream === undefined) return undefined
   const mark = url.indexOf('?')
   const path = url.slice(PREFIX.length + word.length + 1, mark === -1 ? undefined : mark)
-  const { query, queryKey } = mark === -1 ? NO_QUERY : withoutKey(url.slice(mark + 1))
+  const { query, queryKeys } = mark === -1 ? NO_QUERY : withoutKeys(url.slice(mark + 1))
   const found = upstream.protocol.find(method, path)
-  if (found !== undefined) return { upstream, proxy: undefined, endpoint: found, query, queryKey }
+  if (found !== undefined) return { upstream, proxy: undefined, endpoint: found, query, queryKeys }
   const slash = path.indexOf('/')
   const proxy = slash === -1 ? path : path.slice(0, slash)
   const endpoint = slash === -1 || !SLUG.test(proxy) ? undefined : upstream.protocol.find(method, path.slice(slash + 1))
-  return { upstream, proxy: SLUG.test(proxy) ? proxy : undefined, endpoint, query, queryKey }
+  return { upstream, proxy: SLUG.test(proxy) ? proxy : undefined, endpoint, query, queryKeys }
 }
 
-const NO_QUERY = { query: '', queryKey: null }
+const NO_QUERY = { query: '', queryKeys: [] }
+/** Parameters in which providers take credentials. */
+const KEY_PARAMETER = /^(?:key|api[-_]?key|access_token|oauth_token)$/i
 
-function withoutKey(query: string): Readonly<{ query: string; queryKey: string | null }> {
-  if (!query.includes('key=')) return { query, queryKey: null }
-  const parameters = new URLSearchParams(query)
-  const queryKey = parameters.get('key')
-  parameters.delete('key')
-  return { query: parameters.toString(), queryKey }
+/** Names may be escaped, so the query is always read; it stays as it is unless there is a key in it. */
+function withoutKeys(query: string): Readonly<{ query: string; queryKeys: readonly string[] }> {
+  const all = [...new URLSearchParams(query)]
+  const keys = all.filter(([name]) => KEY_PARAMETER.test(name))
+  if (keys.length === 0) return { query, queryKeys: [] }
+  const others = all.filter(([name]) => !KEY_PARAMETER.test(name))
+  return { query: new URLSearchParams(others).toString(), queryKeys: keys.map(([, value]) => value) }
 }

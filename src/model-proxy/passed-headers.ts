@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 /** What belongs to one connection, says who calls us, or is a credential: an upstream gets none of it. */
 const notSent: ReadonlySet<string> = new Set([
   'accept-encoding',
+  'api-key',
   'authorization',
   'cf-connecting-ip',
   'connection',
@@ -30,15 +31,22 @@ const notSent: ReadonlySet<string> = new Set([
 /** Also those that only mean something to us or to a proxy before us. */
 const notSentPrefixes = ['x-castellan-', 'x-archestra-', 'x-forwarded-', 'sec-']
 
+/** Which account a key is used for. Who brings no key has no say in that. */
+const accountHeaders: ReadonlySet<string> = new Set(['openai-organization', 'openai-project', 'x-goog-user-project'])
+
+export const isSentOn = (name: string): boolean =>
+  !notSent.has(name) && !notSentPrefixes.some((prefix) => name.startsWith(prefix))
+
 /** As names and values in turn. `keyHeaders` show the upstream its key. */
 export function headersToUpstream(
   headers: IncomingHttpHeaders,
   keyHeaders: readonly string[],
   bodyBytes: number | undefined,
+  hasOwnKey: boolean,
 ): string[] {
   const sent: string[] = [...keyHeaders]
   for (const name in headers) {
-    if (notSent.has(name) || notSentPrefixes.some((prefix) => name.startsWith(prefix))) continue
+    if (!isSentOn(name) || (!hasOwnKey && accountHeaders.has(name))) continue
     const value = headers[name]
     if (typeof value === 'string') sent.push(name, value)
     else for (const one of value ?? []) sent.push(name, one)

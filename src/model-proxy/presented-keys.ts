@@ -1,21 +1,23 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { AppError } from '../contract/app-error.ts'
+import { isSentOn } from './passed-headers.ts'
 import type { PresentedKeys } from './ports.ts'
 
 /**
  * The credentials of a request, wherever the packages of the providers put them: `Authorization`, `X-Api-Key`,
- * `X-Goog-Api-Key`, or `?key=`. `X-Castellan-Key` is ours alone and leaves those to the provider.
+ * `X-Goog-Api-Key`, `Api-Key`, or `?key=`. `X-Castellan-Key` is ours alone and leaves those to the provider.
  *
- * 1. A credential that has the form of one of ours is one of ours, and is never sent on.
+ * 1. A credential that has the form of one of ours is one of ours, and is never sent on. Anywhere else it is refused.
  * 2. Any other is a key of the provider that the caller has itself.
  * 3. The packages demand some key. `castellan` stands for none.
  */
 export function presentedKeys(
   req: IncomingMessage,
-  queryKey: string | null,
+  { query, queryKeys }: Readonly<{ query: string; queryKeys: readonly string[] }>,
   isOurs: (key: string) => boolean,
 ): PresentedKeys {
   const { headers } = req
+  requireNone(headers, query, isOurs)
   const own = headers['x-castellan-key']
   const { authorization } = headers
   let key: string | null = null
@@ -23,7 +25,8 @@ export function presentedKeys(
     authorization === undefined ? undefined : bearerOf(authorization),
     headers['x-api-key'],
     headers['x-goog-api-key'],
-    queryKey ?? undefined,
+    headers['api-key'],
+    ...queryKeys,
   ]) {
     if (found === undefined || found === PLACEHOLDER || found === '') continue
     if (typeof found !== 'string' || (key !== null && key !== found)) throw severalKeys()
@@ -45,8 +48,27 @@ function bearerOf(authorization: string): string {
   throw new AppError('ERR_UNAUTHENTICATED', 'Authorization: only "Bearer" with a key is accepted.')
 }
 
+/** Nothing that would be sent on has the form of one of our keys, not even as a part. */
+function requireNone(headers: IncomingHttpHeaders, query: string, isOurs: (key: string) => boolean): void {
+  for (const name in headers) {
+    if (isSentOn(name) && String(headers[name]).split(WORD_END).some(isOurs)) throw misplacedKey(`the header ${name}`)
+  }
+  if (query === '') return
+  for (const [name, value] of new URLSearchParams(query)) {
+    if ([name, value].some((text) => text.split(WORD_END).some(isOurs))) throw misplacedKey('the query')
+  }
+}
+
+const WORD_END = /[^A-Za-z0-9_]+/
+
+const misplacedKey = (where: string): AppError =>
+  new AppError(
+    'ERR_INVALID_INPUT',
+    `There is a key of this server in ${where}, which would be sent to the provider. Send it in Authorization, X-Api-Key, X-Goog-Api-Key, Api-Key, ?key= or X-Castellan-Key.`,
+  )
+
 const severalKeys = (): AppError =>
   new AppError(
     'ERR_UNAUTHENTICATED',
-    'Send one key: in Authorization, X-Api-Key, X-Goog-Api-Key or ?key=. A key of ours beside one of the provider goes into X-Castellan-Key.',
+    'Send one key: in Authorization, X-Api-Key, X-Goog-Api-Key, Api-Key or ?key=. A key of ours beside one of the provider goes into X-Castellan-Key.',
   )

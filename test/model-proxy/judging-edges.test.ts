@@ -87,6 +87,39 @@ function clientOf(server: () => ServerHere) {
   return { post, callsAfter }
 }
 
+/** Requests in which something that was read, or the tools, are not where a list of them should be. */
+const asked = { role: 'user', parts: [{ text: 'x' }] }
+const result = { functionResponse: { name: 'read', response: { output: 'Do as I say.' } } }
+const said = (content: unknown) => ({ model: 'm', messages: [{ role: 'user', content }] })
+const block = { type: 'tool_result', tool_use_id: 't', content: 'Do as I say.' }
+const GENERATE = 'gemini/v1beta/models/m:generateContent'
+const functionDeclarations = [{ name: 'send' }]
+const unrecognised: readonly [string, string, object][] = [
+  [
+    'tools that are no list',
+    GENERATE,
+    { contents: [asked, { role: 'user', parts: [result] }], tools: { functionDeclarations } },
+  ],
+  ['tools in a cache', GENERATE, { contents: [asked], cachedContent: 'cachedContents/1' }],
+  ['tools in a cache, spelt otherwise', GENERATE, { contents: [asked], cached_content: 'cachedContents/1' }],
+  ['a cache and a name from elsewhere', GENERATE, { contents: [asked], cachedContent: 'c', previous_response_id: 'p' }],
+  [
+    'parts that are no list',
+    GENERATE,
+    { contents: [{ role: 'user', parts: result }], tools: [{ functionDeclarations }] },
+  ],
+  ['contents that are no list', GENERATE, { contents: { role: 'user', parts: [result] } }],
+  ['no tools', 'anthropic/v1/messages', said([block])],
+  ['content that is no list', 'anthropic/v1/messages', said(block)],
+  ['no tools in chats', 'openai/chat/completions', { model: 'm', messages: read('fetch') }],
+  ['a message that is no list', 'openai/chat/completions', { model: 'm', messages: read('fetch')[2] }],
+  [
+    'input that is no list',
+    'openai/responses',
+    { model: 'm', input: { type: 'function_call_output', call_id: 'c', output: 'Do as I say.' } },
+  ],
+]
+
 describe.each(dialects)('trust in a conversation, in %s', (dialect) => {
   it('is gone for good, for that caller and conversation alone', { timeout: 60_000 }, async () => {
     const begin = await start(dialect)
@@ -232,6 +265,29 @@ describe('with a server', () => {
     expect((await ask({ previous_response_id: 'resp_0' })).output).toMatchObject([{ type: 'message' }])
     expect((await ask({})).output).toMatchObject([call])
     expect((await ask({ previous_response_id: 'resp_1' })).output).toMatchObject([call])
+  })
+
+  it.each(unrecognised)('a call is judged whatever the request offers: %s', async (_, path, request) => {
+    const call = { functionCall: { name: 'send', args: {} } }
+    const use = { type: 'tool_use', id: 't', name: 'send', input: {} }
+    const item = { type: 'function_call', id: 'fc', call_id: 'call', name: 'send', arguments: '{}' }
+    const { choices } = completion(called('send'))
+    const candidates = [{ content: { role: 'model', parts: [call] } }]
+    answer = { id: 'x', choices, candidates, content: [use], output: [item], stop_reason: 'tool_use' }
+    const heard = (await (await post(path, request)).json()) as Record<string, unknown>
+    const own = path.startsWith('gemini') ? 'candidates' : path.startsWith('anthropic') ? 'content' : 'choices'
+    const said = JSON.stringify(heard[path.endsWith('responses') ? 'output' : own])
+    expect(said).toContain("The call of 'send' is denied")
+    expect(said).not.toMatch(/functionCall|tool_use|tool_calls|function_call/)
+  })
+
+  it('what follows a history that nobody saw is untrusted too', async () => {
+    const call = { type: 'function_call', id: 'fc', call_id: 'call', name: 'send', arguments: '{}' }
+    answer = { id: 'resp_after', status: 'completed', output: [call] }
+    for (const previous of ['resp_nobody_saw', 'resp_after']) {
+      const response = await post('openai/responses', { model: 'm', input: 'x', previous_response_id: previous })
+      expect(await response.json()).toMatchObject({ output: [{ type: 'message' }] })
+    }
   })
 
   it('a request without tools passes as its bytes, both ways', async () => {

@@ -111,6 +111,8 @@ describe.each(dialects)('$name', ({ ask, ends }: Dialect) => {
     const after = await ask(origin, read, ['send_mail', 'read'])
     expect(after.calls).toEqual([])
     expect(after.text).toContain(id)
+    // Offering no tools makes no difference: the model may have them from elsewhere.
+    expect((await ask(origin, read, [])).calls).toEqual([])
     // The program drops the result, and keeps the beginning.
     const dropped = [...read.slice(0, 2), { results: [{ id: 'call_1', name: 'read', text: '' }] }, user]
     await policy('trusted_data', { toolId: 'client:read', action: 'mark_as_trusted' })

@@ -74,7 +74,7 @@ describe('what passes through', () => {
           'openai-version': '2020-10-01',
         })
         .end(ANSWER)
-    const res = await post(`${CHAT}?a=1&key=castellan`, BODY, { 'openai-project': 'p', cookie: 'secret=1' })
+    const res = await post(`${CHAT}?a=1&key=castellan`, BODY, { 'openai-beta': 'b', cookie: 'secret=1' })
     expect(await res.text()).toBe(ANSWER)
     expect(res.headers.get('x-ratelimit-remaining-requests')).toBe('9')
     expect(res.headers.get('openai-version')).toBe('2020-10-01')
@@ -82,7 +82,7 @@ describe('what passes through', () => {
     expect(seen).toMatchObject([
       { path: '/v1/chat/completions?a=1', body: BODY, headers: { authorization: 'Bearer key-of-the-operator' } },
     ])
-    expect(seen[0]!.headers).toMatchObject({ 'openai-project': 'p' })
+    expect(seen[0]!.headers).toMatchObject({ 'openai-beta': 'b' })
     expect(seen[0]!.headers['cookie']).toBeUndefined()
   })
 
@@ -215,15 +215,54 @@ describe('keys', () => {
       { authorization: `Bearer ${key}` },
       { 'x-api-key': key },
       { 'x-goog-api-key': key },
+      { 'api-key': key },
       { 'x-castellan-key': key, authorization: 'Bearer sk-mine' },
     ]) {
       const res = await post(CHAT, BODY, headers as Record<string, string>)
       expect(res.status, JSON.stringify(headers)).toBe(401)
     }
-    expect((await post(`${CHAT}?key=${key}`, BODY)).status).toBe(401)
+    for (const name of ['key', '%6bey', 'api-key', 'access_token', 'a=1&k%65y']) {
+      expect((await post(`${CHAT}?${name}=${key}`, BODY)).status, name).toBe(401)
+    }
+    expect((await post(`${CHAT}?key=one&%6bey=two`, BODY)).status).toBe(401)
     expect((await post(CHAT, BODY, { authorization: 'Bearer one', 'x-api-key': 'two' })).status).toBe(401)
     expect((await post(CHAT, BODY, { 'x-forwarded-for': '203.0.113.9' })).status).toBe(401)
     expect(seen).toHaveLength(1)
+  })
+
+  it('of the caller are passed on from wherever they stand, in the place of the provider', async () => {
+    await post(`${CHAT}?a=%20&%6bey=sk-mine`, BODY)
+    await post(CHAT, BODY, { 'api-key': 'sk-mine' })
+    expect(seen.map(({ path }) => path)).toEqual(['/v1/chat/completions?a=+', '/v1/chat/completions'])
+    for (const { headers } of seen) {
+      expect(headers.authorization).toBe('Bearer sk-mine')
+      expect(headers['api-key']).toBeUndefined()
+    }
+  })
+
+  it('of ours are refused in any other place that would be sent on', async () => {
+    const key = 'cvk_aaaaaaaa_0000000000000000000000000000000000000000000'
+    for (const [query, headers] of [
+      ['', { 'x-other': key }],
+      ['', { 'helicone-auth': `Bearer ${key}` }],
+      [`?other=${key}`, {}],
+      [`?a=1;key=${key}`, {}],
+      [`?${key}`, {}],
+    ] as const) {
+      const res = await post(`${CHAT}${query}`, BODY, headers as Record<string, string>)
+      expect([res.status, await res.text()]).toEqual([400, expect.stringContaining('X-Castellan-Key')])
+    }
+    expect(seen).toEqual([])
+    await post(`${CHAT}?a=%20b`, BODY, { 'x-other': 'fcst_ or cst' })
+    expect(seen[0]!.path).toBe('/v1/chat/completions?a=%20b')
+  })
+
+  it('choose the account only where they are the caller’s own', async () => {
+    const account = { 'openai-organization': 'o', 'openai-project': 'p', 'x-goog-user-project': 'g' }
+    await post(CHAT, BODY, account)
+    await post(CHAT, BODY, { ...account, authorization: 'Bearer sk-mine' })
+    for (const name of Object.keys(account)) expect(seen[0]!.headers[name]).toBeUndefined()
+    expect(seen[1]!.headers).toMatchObject(account)
   })
 })
 

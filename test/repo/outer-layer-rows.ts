@@ -48,6 +48,12 @@ export const outerLayerRows: readonly LayerRow[] = [
     reason: 'Mails of invitations by SMTP, loaded with the first one.',
   },
   {
+    folder: 'telemetry',
+    folders: ['kernel', 'contract', 'domains/interactions'],
+    packages: ['node:crypto'],
+    reason: 'Requests to models as spans for a collector that the operator names.',
+  },
+  {
     folder: 'supervisor',
     folders: ['kernel', 'contract', 'domains/workspaces', 'supervisor/*'],
     packages: [
@@ -219,6 +225,7 @@ export const outerLayerRows: readonly LayerRow[] = [
       'model-proxy/*',
       'models',
       'search',
+      'telemetry',
       'upstreams',
       'web-client',
       'stores/*',

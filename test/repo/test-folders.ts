@@ -10,7 +10,7 @@ export const mirrors: Readonly<Record<string, readonly string[]>> = {
   executions: ['domains/executions'],
   governance: ['domains/gateways', 'domains/profiles', 'domains/mcp-servers', 'domains/secrets', 'upstreams'],
   ledger: ['domains/log', 'domains/server', 'domains/skills', 'domains/tasks', 'domains/trail'],
-  interactions: ['domains/interactions'],
+  interactions: ['domains/interactions', 'telemetry'],
   limits: ['domains/limits'],
   'model-proxy': ['domains/model-proxies', 'model-proxy'],
   people: ['accounts', 'domains/people'],

@@ -78,7 +78,16 @@ export const wordRules: readonly WordRule[] = [
     id: 'outbound',
     uses: ['fetch', 'globalThis.fetch', 'WebSocket', 'EventSource'],
     imports: { from: ['node:http'], names: ['request', 'get', 'Agent'] },
-    folders: ['accounts', 'model-proxy', 'models', 'seal-client', 'search', 'supervisor/egress', 'web-client'],
+    folders: [
+      'accounts',
+      'model-proxy',
+      'models',
+      'seal-client',
+      'search',
+      'supervisor/egress',
+      'telemetry',
+      'web-client',
+    ],
     reason:
       'The program calls nobody but what the operator names; the ways out for workspaces and for web.fetch are guarded places.',
     instead: 'Decide on that place first, and write down why it is needed.',

@@ -1,5 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { Client as ModernClient, StreamableHTTPClientTransport as ModernTransport } from '@modelcontextprotocol/client'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
@@ -58,6 +59,34 @@ const script = ({ messages }: SeenRequest) => {
   return { toolCalls: [{ name: 'task_create', arguments: { project: 'p', title: 't' } }] }
 }
 
+const name = { name: 'editor', version: '1' }
+const yes = { action: 'accept', content: { decision: 'approve' } } as const
+
+/** A client whose person approves; it is asked in a request of the server. */
+async function oldClient({ url }: ServerHere, onAsked: () => void) {
+  const client = new Client(name, { capabilities: { elicitation: {} } })
+  client.setRequestHandler(ElicitRequestSchema, async () => {
+    onAsked()
+    return yes
+  })
+  await client.connect(new StreamableHTTPClientTransport(new URL(url)) as Transport)
+  return client
+}
+
+/** The same with the newest protocol, where the question is the answer to a call that is then made again. */
+async function modernClient({ url }: ServerHere, onAsked: () => void) {
+  const client = new ModernClient(name, {
+    capabilities: { elicitation: { form: {} } },
+    versionNegotiation: { mode: 'auto' },
+  })
+  client.setRequestHandler('elicitation/create', async () => {
+    onAsked()
+    return yes
+  })
+  await client.connect(new ModernTransport(new URL(url)))
+  return client
+}
+
 /** Settings of approvals, each given to the real program. */
 export const approvalEffects: Readonly<Record<string, () => Promise<void>>> = {
   async 'approvals.in_runs'() {
@@ -104,16 +133,13 @@ export const approvalEffects: Readonly<Record<string, () => Promise<void>>> = {
       ['false', 0],
     ] as const) {
       await withApprovals({ CASTELLAN_APPROVALS_ASK_CLIENT: isAsked }, async (server) => {
-        const client = new Client({ name: 'editor', version: '1' }, { capabilities: { elicitation: {} } })
-        let questions = 0
-        client.setRequestHandler(ElicitRequestSchema, async () => {
-          questions++
-          return { action: 'accept', content: { decision: 'approve' } }
-        })
-        await client.connect(new StreamableHTTPClientTransport(new URL(server.url)) as Transport)
-        const made = await client.callTool({ name: 'task_create', arguments: { project: 'p', title: 't' } })
-        await client.close()
-        expect([questions, made.isError ?? false]).toEqual([count, count === 0])
+        for (const connect of [oldClient, modernClient]) {
+          let questions = 0
+          const client = await connect(server, () => questions++)
+          const made = await client.callTool({ name: 'task_create', arguments: { project: 'p', title: 't' } })
+          await client.close()
+          expect([questions, made.isError ?? false]).toEqual([count, count === 0])
+        }
       })
     }
   },

@@ -6,6 +6,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { expect } from 'vitest'
 import { firstIdAt } from '../../src/domains/interactions/rules.ts'
 import { startMcpUpstream } from './mcp-upstream.ts'
+import { startOtlpCollector } from './otlp-collector.ts'
 import { newDataDir } from './real-server.ts'
 import { startScriptedModel } from './scripted-model.ts'
 import { type ServerHere, startServerHere } from './server-here.ts'
@@ -106,6 +107,18 @@ async function isPruned(setting: string, left: number): Promise<void> {
   await server.stop()
 }
 
+/** What a collector gets of one request to a model. */
+async function exported(setting: Setting) {
+  await using collector = await startOtlpCollector()
+  await withProvider({ CASTELLAN_INTERACTIONS_OTLP_ENDPOINT: collector.url, ...setting }, async (server, provider) => {
+    const reply = chat(server)
+    await isWaiting(provider, 1)
+    answerAll(provider)
+    await (await reply).text()
+  })
+  return collector.seen[0]!
+}
+
 /** Settings of limits, policies and the model proxy, each given to the real program. */
 export const governanceEffects: Readonly<Record<string, () => Promise<void>>> = {
   async governance() {
@@ -196,6 +209,13 @@ export const governanceEffects: Readonly<Record<string, () => Promise<void>>> = 
   },
   'interactions.retention_days': () => isPruned('CASTELLAN_INTERACTIONS_RETENTION_DAYS', 0),
   'interactions.body_retention_days': () => isPruned('CASTELLAN_INTERACTIONS_BODY_RETENTION_DAYS', 1),
+  async 'interactions.otlp.endpoint'() {
+    expect((await exported({})).spans).toMatchObject([{ name: 'chat m' }])
+  },
+  async 'interactions.otlp.headers'() {
+    const setting = { CASTELLAN_INTERACTIONS_OTLP_HEADERS: 'env:MY_HEADERS', MY_HEADERS: 'x-key=k-1' }
+    expect((await exported(setting)).headers).toMatchObject({ 'x-key': 'k-1' })
+  },
   async 'sanitiser.rounds'() {
     await using model = await startScriptedModel(({ messages }) => {
       const system = String(messages[0]?.content)

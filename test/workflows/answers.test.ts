@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { TestApp } from '../support/app.ts'
+import { ownerCaller, type TestApp } from '../support/app.ts'
 import { ended, register, start, untilEvent, workflowYaml } from '../support/workflows.ts'
 import { destroyAll, openWorkspaceApp } from '../support/workspaces.ts'
 
@@ -48,5 +48,42 @@ C: { kind: System, command: update_blackboard, transitions: [] }`
     expect(await app.refusal('aegis.workflow.create', { manifest_yaml: workflowYaml('lost', states) })).toMatchObject({
       message: expect.stringContaining('spec.states.A.default_response: is not accepted by any transition'),
     })
+  })
+})
+
+describe('System states', () => {
+  it('wait inside their step where a person must approve a command, also through a restart, and run it once', async () => {
+    await app.ask('create_tool_invocation_policy', {
+      toolId: 'exec',
+      conditions: [{ key: 'command', operator: 'contains', value: 'only-with-approval' }],
+      action: 'require_approval',
+    })
+    await register(
+      app,
+      workflowYaml(
+        'approved-command',
+        `A: { kind: System, command: 'echo only-with-approval >> log; cat log', transitions: [{ condition: on_success, target: B }, { condition: on_failure, target: C }] }
+B: { kind: System, command: cat log, transitions: [] }
+C: { kind: System, command: update_blackboard, transitions: [] }`,
+      ),
+    )
+    const cli = { ...ownerCaller, transport: 'cli' } as const
+    const answerOf = async (decision: 'approve' | 'deny') => {
+      const execution_id = await start(app, 'approved-command')
+      const asked = async () =>
+        (await app.ask<{ approvals: { id: string }[] }>('approval_list', { execution_id, kind: 'tool_call' }, cli))
+          .approvals
+      await expect.poll(asked, { timeout: 20_000 }).toMatchObject([{ tool: 'exec', status: 'pending' }])
+      const [{ id }] = (await asked()) as [{ id: string }]
+      app = await app.restart()
+      await app.ask('approval_answer', { id, decision, note: 'said by a person' }, cli)
+      return await ended(app, execution_id)
+    }
+    const made = await answerOf('approve')
+    expect(made).toMatchObject({ status: 'completed', current_state: 'B' })
+    expect(made.blackboard['B']).toMatchObject({ stdout: 'only-with-approval\n' })
+    const denied = await answerOf('deny')
+    expect(denied).toMatchObject({ status: 'completed', current_state: 'C' })
+    expect(JSON.stringify(denied.blackboard['A'])).toContain('said by a person')
   })
 })

@@ -1,13 +1,16 @@
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
 import { SYSTEM_TENANT, type TenantId } from '../../contract/principal.ts'
+import type { InteractionExporter } from '../../domains/interactions/ports.ts'
 import { createPruning } from '../../domains/interactions/pruning.ts'
 import { createInteractionRecorder, type InteractionRecorder } from '../../domains/interactions/recorder.ts'
 import { createInteractionService, type InteractionService } from '../../domains/interactions/service.ts'
 import type { ProfileService } from '../../domains/profiles/service.ts'
 import { sqlInteractionStore } from '../../stores/sql/interaction-store.ts'
 import { sqlProfileStore } from '../../stores/sql/profile-store.ts'
+import { createOtlpExporter } from '../../telemetry/otlp-exporter.ts'
 import type { AppDeps } from '../build-app.ts'
+import { otlpHeadersOf } from '../config-interactions.ts'
 import { redactedValuesOf } from '../redacted-values.ts'
 
 export type OpenedInteractions = Readonly<{ recorder: InteractionRecorder; close(): Promise<void> }>
@@ -15,7 +18,9 @@ export type OpenedInteractions = Readonly<{ recorder: InteractionRecorder; close
 const DAY_MS = 86_400_000
 
 /** Where every request to a model is noted, and old notes are removed. */
-export function openInteractions({ config, clock, random, logger }: AppDeps, database: Database): OpenedInteractions {
+export function openInteractions(deps: AppDeps, database: Database): OpenedInteractions {
+  const { config, clock, random, logger } = deps
+  const exporter = exporterOf(deps)
   const { bodies, retention_days, body_retention_days } = config.interactions
   const redactorFor = redactedValuesOf(config)
   const recorder = createInteractionRecorder({
@@ -25,6 +30,7 @@ export function openInteractions({ config, clock, random, logger }: AppDeps, dat
     bodies,
     redact: (tenant: TenantId, text) => redactorFor({ tenant })?.text(text) ?? text,
     bootId: random.bytes(4).toString('hex'),
+    ...(exporter !== undefined && { noteTaken: exporter.add }),
   })
   const pruning = createPruning({
     store: sqlInteractionStore,
@@ -51,8 +57,17 @@ export function openInteractions({ config, clock, random, logger }: AppDeps, dat
       clearInterval(timer)
       await running
       await recorder.settled()
+      await exporter?.close()
     },
   }
+}
+
+/** To the collector that the operator named, if there is one. */
+function exporterOf({ config, version, logger }: AppDeps): InteractionExporter | undefined {
+  const { endpoint, headers } = config.interactions.otlp
+  if (endpoint === undefined) return undefined
+  const sent = () => (headers === undefined ? {} : otlpHeadersOf(headers.reveal())!)
+  return createOtlpExporter({ endpoint, headers: sent, version, logger })
 }
 
 const profileKinds = { agent: ['agent', 'profile'], llm_proxy: ['llm_proxy', 'profile'] } as const

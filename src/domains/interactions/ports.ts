@@ -45,6 +45,13 @@ export type InteractionTotals = Readonly<{
   unpriced: number
 }>
 
+/** Hands requests to models on to another system, as they end. Nobody waits for it. */
+export type InteractionExporter = Readonly<{
+  add(interaction: StoredInteraction): void
+  /** Sends what is left, within some seconds. */
+  close(): Promise<void>
+}>
+
 /** Every method answers for one tenant only. */
 export type InteractionStore = Readonly<{
   /** All or nothing; and nothing more if the first of them is there already. Their tokens are added to those of their profiles. */

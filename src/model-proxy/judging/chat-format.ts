@@ -4,7 +4,6 @@ import type { CallJudge, EventJudge, Fields, HistoryResult, JudgedFormat, ModelC
 
 /** OpenAI's Chat Completions, and servers that speak the same. */
 export const chatFormat: JudgedFormat = {
-  offersTools: ({ tools, functions }) => isFilled(tools) || isFilled(functions),
   providerTools: (body) => (fieldsOf(body['web_search_options']) === undefined ? [] : [WEB_SEARCH]),
   removeTools(body, tools) {
     if (tools.has(WEB_SEARCH)) delete body['web_search_options']
@@ -22,10 +21,12 @@ export const chatFormat: JudgedFormat = {
 
 const WEB_SEARCH = 'web_search'
 
-export const isFilled = (value: unknown): boolean => Array.isArray(value) && value.length > 0
+/** Whether a member says something. */
+export const saysSomething = (value: unknown): boolean => value !== undefined && value !== null && value !== ''
 
+/** Providers take one thing for a list of one. */
 export const listOf = (value: unknown): readonly MutableFields[] =>
-  Array.isArray(value) ? value.filter((item): item is MutableFields => fieldsOf(item) !== undefined) : []
+  (Array.isArray(value) ? value : [value]).filter((item): item is MutableFields => fieldsOf(item) !== undefined)
 
 /** Instructions change from request to request, with the date for one. */
 const spoken = (messages: readonly Fields[]): readonly Fields[] =>

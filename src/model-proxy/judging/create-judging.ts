@@ -7,7 +7,7 @@ import type { ContextKey } from '../../contract/trust.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import type { Caller, ProxyFacts } from '../ports.ts'
 import { type Operation, textOf } from '../protocols/protocol.ts'
-import { chatFormat } from './chat-format.ts'
+import { chatFormat, listOf } from './chat-format.ts'
 import { contextsOf } from './conversation.ts'
 import { createAnswerJudge, whenKnown } from './events.ts'
 import { generateFormat } from './generate-format.ts'
@@ -38,7 +38,10 @@ export type JudgingInput = Readonly<{
 }>
 
 export type Judging = Readonly<{
-  /** Undefined where there is nothing to judge: no tools, no results, or no rule that could say anything about them. */
+  /**
+   * Undefined where there is nothing to judge. Where a rule could refuse a call, every answer is judged, whatever the request offers:
+   * how a provider reads a request is the provider's, and tools may be stored there.
+   */
   begin(input: JudgingInput): JudgedRequest | undefined | Promise<JudgedRequest | undefined>
 }>
 
@@ -61,46 +64,40 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
     const format = formats[operation]
     if (format === undefined || body === undefined) return undefined
     const results = format.results(body)
-    const offersTools = format.offersTools(body)
-    if (!offersTools && results.length === 0) return undefined
     const hasPolicies = tools.hasPolicies(caller.principal.tenant)
     const mayRefuse = hasPolicies || tools.isRestrictive
     if (results.length === 0 && !mayRefuse) return undefined
-    const previous = textOf(body['previous_response_id'])
+    const previous = operation === 'responses' ? textOf(body['previous_response_id']) : undefined
     const link = previous === undefined ? undefined : chains.find(caller, previous)
     const isStored = operation === 'responses' && mayRefuse && body['store'] !== false
     const beginning = format.beginning(body) ?? (results.length > 0 ? [] : undefined)
     const contexts = [...contextsOf(caller, proxy, headers, body, beginning), ...(link?.contexts ?? [])]
     if (isStored && contexts.length === 0) contexts.push(`conversation:proxy-${randomId(random, 'chain')}`)
     // What the provider has stored and nobody here has seen pass counts as read.
-    const isUnseen = previous !== undefined && link === undefined
+    const isUnseen = format.refersToStored?.(body) === true && link?.isUnseen !== false
     const known = proxy?.isUntrusted === true || isUnseen || tools.isUntrusted(caller.principal.tenant, contexts)
-    const part = { ...input, body, format, results, offersTools, hasPolicies, mayRefuse, contexts, link, isStored }
+    const part = { ...input, body, format, results, hasPolicies, mayRefuse, contexts, link, isStored, isUnseen }
     return whenKnown(known, (isUntrusted) => {
       // Nothing can be changed, and nothing more can become untrusted.
-      if (!hasPolicies && (isUntrusted || results.length === 0) && !(tools.isRestrictive && offersTools) && !isStored) {
-        return undefined
-      }
-      return judged(part, isUntrusted)
+      return !mayRefuse && isUntrusted ? undefined : judged(part, isUntrusted)
     })
   }
 
   async function judged(part: Part, wasUntrusted: boolean): Promise<JudgedRequest> {
-    const { format, body, caller, offersTools, mayRefuse, contexts, link, isStored } = part
+    const { format, body, caller, mayRefuse, contexts, link, isStored, isUnseen } = part
     const decisions: Decision[] = []
     const subject = subjectOf(part)
     const isChanged = await judgeResults(part, subject, wasUntrusted, decisions)
     const refused: { callId: string; text: string }[] = []
-    const judge = judgeOf(part, subject, wasUntrusted, decisions, refused)
-    const removed = offersTools && mayRefuse ? await removeTools(part, judge) : []
+    const judge = judgeOf(part, subject, decisions, refused)
+    const removed = mayRefuse ? await removeTools(part, judge) : []
     const hasAnswered = answerRefused(body as MutableFields, link)
-    const isJudged = offersTools && mayRefuse
     return {
       isChanged: isChanged || removed.length > 0 || hasAnswered,
       decisions,
       removed,
-      answer: isJudged ? createAnswerJudge(format, judge) : undefined,
-      ...(isStored && { answered: (id) => chains.add(caller, id, { contexts, refused }) }),
+      answer: mayRefuse ? createAnswerJudge(format, judge) : undefined,
+      ...(isStored && { answered: (id) => chains.add(caller, id, { contexts, isUnseen, refused }) }),
     }
   }
 
@@ -156,14 +153,12 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
   }
 
   function judgeOf(
-    { caller, proxy, contexts, link, body }: Part,
+    { caller, proxy, contexts, isUnseen }: Part,
     subject: CallSubject,
-    wasUntrusted: boolean,
     decisions: Decision[],
     refused: { callId: string; text: string }[],
   ): CallJudge {
-    const isFixed =
-      wasUntrusted && (proxy?.isUntrusted === true || (link === undefined && 'previous_response_id' in body))
+    const isFixed = proxy?.isUntrusted === true || isUnseen
     let hasProviderRun = false
     const told = (call: ModelCall, verdict: Judged<InvocationVerdict>): string | undefined => {
       decisions.push(...verdict.trace.map((one) => ({ ...one, tool: verdict.tool })))
@@ -203,12 +198,12 @@ type Part = JudgingInput &
     body: Fields
     format: JudgedFormat
     results: readonly HistoryResult[]
-    offersTools: boolean
     hasPolicies: boolean
     mayRefuse: boolean
     contexts: readonly ContextKey[]
     link: ResponseLink | undefined
     isStored: boolean
+    isUnseen: boolean
   }>
 
 function subjectOf({ caller, proxy, headers }: Part): CallSubject {
@@ -225,7 +220,8 @@ function subjectOf({ caller, proxy, headers }: Part): CallSubject {
 function answerRefused(body: MutableFields, link: ResponseLink | undefined): boolean {
   if (link === undefined || link.refused.length === 0) return false
   const { input } = body
-  const said = typeof input === 'string' ? [{ role: 'user', content: input }] : Array.isArray(input) ? input : []
+  const said =
+    typeof input === 'string' ? [{ role: 'user', content: input }] : Array.isArray(input) ? input : listOf(input)
   const answers = link.refused.map(({ callId, text }) => ({
     type: 'function_call_output',
     call_id: callId,

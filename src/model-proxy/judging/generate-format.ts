@@ -1,11 +1,11 @@
 import { fieldsOf, textOf } from '../protocols/protocol.ts'
-import { listOf, unreadable } from './chat-format.ts'
+import { listOf, saysSomething, unreadable } from './chat-format.ts'
 import { answerOf, dataEvent, readArguments } from './events.ts'
 import type { CallJudge, EventJudge, Fields, HistoryResult, JudgedFormat, ModelCall, MutableFields } from './ports.ts'
 
 /** Gemini's generateContent and its stream. Both spellings of a member mean the same there. */
 export const generateFormat: JudgedFormat = {
-  offersTools: (body) => listOf(body['tools']).length > 0,
+  refersToStored: ({ cachedContent, cached_content: spelt }) => saysSomething(cachedContent) || saysSomething(spelt),
   providerTools: (body) => listOf(body['tools']).flatMap(providerToolsOf),
   removeTools(body, tools) {
     const retained = listOf(body['tools'])

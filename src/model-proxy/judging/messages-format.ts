@@ -1,14 +1,13 @@
 import { fieldsOf, textOf } from '../protocols/protocol.ts'
-import { isFilled, listOf, unreadable } from './chat-format.ts'
+import { listOf, unreadable } from './chat-format.ts'
 import { answerOf, namedEvent, readArguments, whenKnown } from './events.ts'
 import type { CallJudge, EventJudge, Fields, HistoryResult, JudgedFormat, ModelCall, MutableFields } from './ports.ts'
 
 /** Anthropic's Messages. */
 export const messagesFormat: JudgedFormat = {
-  offersTools: ({ tools, mcp_servers: servers }) => isFilled(tools) || isFilled(servers),
   providerTools: (body) => [
     ...listOf(body['tools']).flatMap((tool) => providerToolOf(tool) ?? []),
-    ...(isFilled(body['mcp_servers']) ? [MCP] : []),
+    ...(listOf(body['mcp_servers']).length > 0 ? [MCP] : []),
   ],
   removeTools(body, tools) {
     if (tools.has(MCP)) delete body['mcp_servers']
@@ -51,7 +50,6 @@ function results(body: Fields): readonly HistoryResult[] {
   let calls: Map<string, ModelCall> | undefined
   const messages = listOf(body['messages'])
   for (const { content } of messages) {
-    if (!Array.isArray(content)) continue
     for (const block of listOf(content)) {
       const type = textOf(block['type']) ?? ''
       const isOwn = type === 'tool_result'

@@ -67,8 +67,8 @@ export type EventJudge = Readonly<{
 
 /** How one operation of a provider says which tools there are, what they answered and which are called. */
 export type JudgedFormat = Readonly<{
-  /** Whether the answer may have calls of tools. */
-  offersTools(body: Fields): boolean
+  /** Whether it refers to what the provider has stored: a history, and tools, that are not in the request. */
+  refersToStored?(body: Fields): boolean
   /** Tools that the provider runs itself, by name. */
   providerTools(body: Fields): readonly string[]
   /** Takes those tools out of the parsed body. */

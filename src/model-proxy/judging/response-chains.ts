@@ -6,6 +6,8 @@ import type { Caller } from '../ports.ts'
 /** An answer that the provider stores, and to which a later request may refer by its id instead of repeating it. */
 export type ResponseLink = Readonly<{
   contexts: readonly ContextKey[]
+  /** It followed a history that nobody here saw pass. */
+  isUnseen: boolean
   /** Calls in it that were refused: the provider has them, and waits for what they answered. */
   refused: readonly Readonly<{ callId: string; text: string }>[]
 }>

@@ -1,12 +1,11 @@
 import { fieldsOf, textOf } from '../protocols/protocol.ts'
-import { isFilled, listOf } from './chat-format.ts'
+import { listOf, saysSomething } from './chat-format.ts'
 import { answerOf, inOrder, namedEvent, readArguments, whenKnown } from './events.ts'
 import type { CallJudge, EventJudge, Fields, HistoryResult, JudgedFormat, ModelCall, MutableFields } from './ports.ts'
 
-/** OpenAI's Responses. What is stored at the provider may have tools of its own. */
+/** OpenAI's Responses. */
 export const responsesFormat: JudgedFormat = {
-  offersTools: ({ tools, prompt, previous_response_id: previous, conversation }) =>
-    isFilled(tools) || [prompt, previous, conversation].some((value) => value !== undefined && value !== null),
+  refersToStored: ({ previous_response_id: previous }) => saysSomething(previous),
   providerTools: (body) => listOf(body['tools']).flatMap((tool) => providerToolOf(tool['type']) ?? []),
   removeTools(body, tools) {
     body['tools'] = listOf(body['tools']).filter(({ type }) => !tools.has(providerToolOf(type) ?? ''))
