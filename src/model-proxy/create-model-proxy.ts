@@ -271,7 +271,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
         judged?.isChanged === true
           ? prepareRequest(Buffer.from(JSON.stringify(parsed)), endpoint, format)
           : routed.request
-      const spending = reserveFor(deps.spending, upstream, { caller, proxy }, request, signal)
+      const spending = reserveFor(deps.spending, upstream, { caller, proxy }, { request, operation }, signal)
       return whenKnown(spending, (reserved) => begin(reserved, judged, request))
     })
     if (!(done instanceof Promise)) return

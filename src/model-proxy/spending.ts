@@ -2,7 +2,7 @@ import { AppError } from '../contract/app-error.ts'
 import type { CostReservation, UsageLimits, UsageSubject } from '../contract/usage-limits.ts'
 import type { Caller, PricedProvider, ProxyFacts, Tokens } from './ports.ts'
 import type { Prices } from './prices.ts'
-import { fieldsOf } from './protocols/protocol.ts'
+import { fieldsOf, type Operation } from './protocols/protocol.ts'
 import type { PreparedRequest } from './request-body.ts'
 
 export type SpendingDeps = Readonly<{ limits: UsageLimits; prices: Prices; defaultOutputTokens: number }>
@@ -20,11 +20,11 @@ export function reserveFor(
   deps: SpendingDeps,
   upstream: PricedProvider,
   { caller, proxy }: Readonly<{ caller: Caller; proxy: ProxyFacts | undefined }>,
-  request: PreparedRequest,
+  { request, operation }: Readonly<{ request: PreparedRequest; operation: Operation }>,
   signal: AbortSignal,
 ): Spending | Promise<Spending> {
   const input = Math.ceil((request.bytes?.length ?? 0) / BYTES_PER_TOKEN)
-  const output = outputTokensMax(request.body) ?? deps.defaultOutputTokens
+  const output = outputTokensMax(operation, request.body) ?? deps.defaultOutputTokens
   const use = { subject: subjectOf(caller, proxy), model: request.model ?? '', most: { input, output } }
   return reserve(deps, upstream, use, signal)
 }
@@ -78,14 +78,33 @@ function subjectOf({ principal, virtualKey }: Caller, proxy: ProxyFacts | undefi
   }
 }
 
-/** As each of the formats says it, for all answers that were asked for. */
-function outputTokensMax(body: PreparedRequest['body']): number | undefined {
-  const config = fieldsOf(body?.['generationConfig'])
-  const most = [body?.['max_completion_tokens'], body?.['max_tokens'], body?.['max_output_tokens']]
-    .concat(config?.['maxOutputTokens'])
-    .find((value): value is number => typeof value === 'number' && value >= 0)
-  const answers = body?.['n'] ?? config?.['candidateCount']
-  return most === undefined ? undefined : most * (typeof answers === 'number' && answers > 1 ? answers : 1)
+/** Providers ignore the fields of each other's formats, so those bound nothing. An embedding writes nothing. */
+const boundFields: Readonly<Partial<Record<Operation, readonly string[]>>> = {
+  chat: ['max_completion_tokens', 'max_tokens'],
+  responses: ['max_output_tokens'],
+  messages: ['max_tokens'],
+}
+
+/** For all answers that were asked for. Where a request says it in several ways, the most counts. */
+function outputTokensMax(operation: Operation, body: PreparedRequest['body']): number | undefined {
+  if (operation === 'embeddings') return 0
+  if (operation !== 'generate') {
+    const most = largest((boundFields[operation] ?? []).map((name) => body?.[name]))
+    return most && most * Math.max(1, largest([operation === 'chat' ? body?.['n'] : 1]) ?? 1)
+  }
+  // Gemini takes both spellings of every name, and numbers as text.
+  const configs = ['generationConfig', 'generation_config'].map((name) => fieldsOf(body?.[name]))
+  const most = largest(configs.flatMap((config) => [config?.['maxOutputTokens'], config?.['max_output_tokens']]))
+  const answers = largest(configs.flatMap((config) => [config?.['candidateCount'], config?.['candidate_count']]))
+  return most && most * Math.max(1, answers ?? 1)
+}
+
+function largest(values: readonly unknown[]): number | undefined {
+  const numbers = values
+    .filter((value) => typeof value === 'number' || (typeof value === 'string' && value !== ''))
+    .map(Number)
+    .filter((value) => value >= 0)
+  return numbers.length === 0 ? undefined : Math.max(...numbers)
 }
 
 const unknownPrice = (provider: string): AppError =>

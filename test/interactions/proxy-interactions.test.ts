@@ -204,6 +204,35 @@ it('what is reserved comes back however a request ends', async () => {
   await tool('delete_limit', { id: limit.id })
 })
 
+const paths = { first: 'chat/completions', second: 'v1/messages', third: 'v1beta/models/m:generateContent' } as const
+const posted = (provider: keyof typeof paths, body: object) =>
+  fetch(`${origin}/v1/${provider}/research/${paths[provider]}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-api-key': 'castellan' },
+    body: JSON.stringify({ ...(provider !== 'third' && { model: 'm', messages }), ...body }),
+  })
+
+it('what is reserved is the most of what the format of the endpoint can say', async () => {
+  const entity = { entity_type: 'organization', entity_id: 'local', limit_type: 'token_cost', limit_value: 0.5 }
+  const { limit } = await tool<{ limit: { id: string } }>('create_limit', entity)
+  const before = peer.seen.length
+  const most = { max_tokens: 60_000 }
+  const refused = await Promise.all([
+    posted('first', { max_completion_tokens: 1, ...most }),
+    posted('first', { max_completion_tokens: 60_000, max_tokens: 1 }),
+    posted('second', { max_completion_tokens: 1, max_output_tokens: 1, ...most }),
+    posted('third', { max_tokens: 1, generationConfig: { maxOutputTokens: 60_000 } }),
+    posted('third', { generation_config: { max_output_tokens: 60_000 }, generationConfig: { maxOutputTokens: 1 } }),
+    posted('third', { generationConfig: { maxOutputTokens: '60000' } }),
+    posted('third', { generationConfig: { maxOutputTokens: 1_000, candidate_count: 60 } }),
+  ])
+  expect(refused.map(({ status }) => status)).toEqual(refused.map(() => 402))
+  expect(peer.seen).toHaveLength(before)
+  // The fields of other formats say nothing here.
+  expect((await posted('second', { max_tokens: 10, max_completion_tokens: 60_000 })).status).toBe(200)
+  await tool('delete_limit', { id: limit.id })
+})
+
 it('totals of a proxy are those of its interactions', async () => {
   const { totals } = await tool<{ totals: { input_tokens: number; output_tokens: number } }>('interaction_list', {
     ...{ proxy: 'Research', totals: true },

@@ -23,7 +23,17 @@ export const blockOf = (limit: Pick<Limit, 'limitType' | 'value'>): number =>
   )
 
 export const countsModel = ({ models }: Pick<Limit, 'models'>, model: string): boolean =>
-  models === null || models.length === 0 || models.includes(model)
+  models === null ||
+  models.length === 0 ||
+  models.some((named) => coversModel(named.toLowerCase(), model.toLowerCase()))
+
+/** What providers add to the name of a model for one of its versions: `-20251101`, `-2025-08-07`, `@20251101`, `-001`, `-latest`. */
+const VERSION = /^(?:[-@]\d{6,8}|-\d{4}-\d{2}-\d{2}|-\d{3}|[-@]latest)$/
+
+function coversModel(named: string, model: string): boolean {
+  if (named.endsWith('*')) return model.startsWith(named.slice(0, -1))
+  return model.startsWith(named) && (model.length === named.length || VERSION.test(model.slice(named.length)))
+}
 
 /** Under which uses of an entity are found. */
 export const entityKey = (type: EntityType, id: string): string => `${type}/${id}`
