@@ -55,6 +55,8 @@ export type Approvals = Readonly<{
   asksClients: boolean
   /** What holds now for the same call of the same caller in the same context. */
   find(principal: Principal, call: AskedCall, nowMs: number): Promise<KnownApproval | undefined>
+  /** Whether a call of the principal's context, or of a run that this connection began, waits for a person now. */
+  isAwaited(principal: Principal, nowMs: number): Promise<boolean>
   /** A request that is not stored yet. */
   draft(
     principal: Principal,

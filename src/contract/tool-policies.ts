@@ -8,6 +8,8 @@ export type BuiltInTrust = Readonly<{
   source?: 'untrusted'
   /** It can carry data out of the installation, as a tool of another server can; `open-network`: from a workspace that reaches out. */
   sends?: true | 'open-network'
+  /** It changes what holds calls up: never from an untrusted context, nor from one with a call that waits for an approval. */
+  governs?: true
   /** What it brings into the workspace was written by anybody. */
   fills?: 'workspace'
   /** What it reads or writes by these fields of its arguments and its answer carries trust from who wrote it to who reads it. */

@@ -1,6 +1,7 @@
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
 import { exceededBound } from '../kernel/json-bounds.ts'
+import { requireUnambiguous } from './ambiguous-members.ts'
 import { type AnswerFormat, type Endpoint, fieldsOf, textOf } from './protocols/protocol.ts'
 
 /** A request as the upstream gets it, and what it says that matters here. It is parsed once. */
@@ -45,8 +46,9 @@ function askingForUsage(received: Buffer, body: Readonly<Record<string, unknown>
 
 function parsed(bytes: Buffer): Readonly<Record<string, unknown>> {
   let body: unknown
+  let text: string
   try {
-    const text = decoder.decode(bytes)
+    text = decoder.decode(bytes)
     const { modelRequestDepthMax: depthMax, modelRequestValuesMax: valuesMax } = limits
     const exceeded = exceededBound(text, { depthMax, valuesMax, membersMax: valuesMax })
     if (exceeded !== undefined) throw tooMuch()
@@ -58,6 +60,7 @@ function parsed(bytes: Buffer): Readonly<Record<string, unknown>> {
   const fields = Array.isArray(body) ? undefined : fieldsOf(body)
   if (fields === undefined)
     throw new AppError('ERR_INVALID_INPUT', 'The body must be a JSON object.', { field: 'body' })
+  requireUnambiguous(text)
   return fields
 }
 

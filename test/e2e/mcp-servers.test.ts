@@ -1,10 +1,11 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { runCastellanHere } from '../support/castellan-here.ts'
 import { endSupervisor } from '../support/end-supervisor.ts'
+import { filesBelow } from '../support/files-below.ts'
 import { startMcpUpstream } from '../support/mcp-upstream.ts'
 import { type RealServer, startRealServer } from '../support/real-server.ts'
 
@@ -117,8 +118,7 @@ test('import takes the servers of a client over, with their secrets in the store
   const listed = await runCastellanHere(['secrets', 'list', '--data-dir', dataDir], { home: dataDir })
   expect(listed.stdout).toMatch(/web: Authorization[\s\S]*API_TOKEN|API_TOKEN[\s\S]*web: Authorization/)
   rmSync(file)
-  const files = readdirSync(dataDir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
-  const texts = files.map((entry) => join(entry.parentPath, entry.name)).filter((path) => statSync(path).size < 2 ** 28)
-  for (const path of texts) expect([path, readFileSync(path, 'latin1').includes(secret)]).toEqual([path, false])
+  for (const path of filesBelow(dataDir))
+    expect([path, readFileSync(path, 'latin1').includes(secret)]).toEqual([path, false])
   server = await start()
 })

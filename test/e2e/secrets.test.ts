@@ -1,10 +1,11 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { type CastellanClient, startClient } from '../support/castellan-client.ts'
 import { endSupervisor } from '../support/end-supervisor.ts'
 import { agentYaml } from '../support/executions.ts'
+import { filesBelow } from '../support/files-below.ts'
 import { startScriptedModel } from '../support/scripted-model.ts'
 import { workflowYaml } from '../support/workflows.ts'
 
@@ -24,13 +25,6 @@ async function ask(client: CastellanClient, tool: string, args: object = {}): Pr
   if (outcome.kind !== 'done') throw new Error(`${tool}: ${JSON.stringify(outcome)} ${client.stderr()}`)
   return outcome.answer
 }
-
-/** Without the disk of the workspaces, where a command may write what it likes. */
-const filesBelow = (folder: string): readonly string[] =>
-  readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name))
-    .filter((file) => statSync(file).size < 2 ** 30)
 
 const script = [
   'printf %s "$TOKEN" > /workspace/token',

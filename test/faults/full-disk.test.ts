@@ -8,7 +8,7 @@ import { makeSmallDisk, type SmallDisk } from '../support/small-disk.ts'
 
 const MB = 1024 ** 2
 const RESERVE_MB = 128
-const WAIT = { interval: 100 }
+const WAIT = { timeout: 180_000, interval: 100 }
 
 /** This needs root, whose store is a file of btrfs on a disk of this test's own. */
 describe('a data directory on a disk that fills up', () => {

@@ -1,8 +1,8 @@
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { readFileSync } from 'node:fs'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import { openTestApp, ownerCaller, type TestApp } from '../support/app.ts'
+import { filesBelow } from '../support/files-below.ts'
 import { type McpUpstream, startMcpUpstream } from '../support/mcp-upstream.ts'
 import { type OauthPeer, startOauthPeer } from '../support/oauth-peer.ts'
 
@@ -189,8 +189,7 @@ it('is for the address that it was given for, and stays encrypted', async () => 
   await app.ask('delete_mcp_server_deployment', { serverId: id })
   expect(await app.ask('secret_list')).toMatchObject({ secrets: [] })
   await app.stop()
-  const files = readdirSync(app.dataDir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
-  for (const text of [...texts, ...files.map((file) => readFileSync(join(file.parentPath, file.name), 'latin1'))]) {
+  for (const text of [...texts, ...filesBelow(app.dataDir).map((path) => readFileSync(path, 'latin1'))]) {
     expect([text.includes(token), text.includes('rt-')]).toEqual([false, false])
   }
 })

@@ -1,10 +1,10 @@
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { readFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { tenantId } from '../../src/contract/principal.ts'
 import type { UpstreamTarget } from '../../src/contract/upstream-tools.ts'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import { openTestApp, ownerCaller, type TestApp } from '../support/app.ts'
+import { filesBelow } from '../support/files-below.ts'
 import { type McpUpstream, startMcpUpstream } from '../support/mcp-upstream.ts'
 
 type Row = Record<string, unknown>
@@ -118,9 +118,7 @@ describe('a remote MCP server', () => {
       ),
     )
     await app.stop()
-    const stored = readdirSync(app.dataDir, { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile())
-      .map((entry) => readFileSync(join(entry.parentPath, entry.name), 'latin1'))
+    const stored = filesBelow(app.dataDir).map((path) => readFileSync(path, 'latin1'))
     for (const text of [...answers, ...stored]) {
       for (const form of [SECRET, JSON.stringify(SECRET).slice(1, -1)]) expect(text.includes(form)).toBe(false)
     }

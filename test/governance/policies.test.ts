@@ -19,6 +19,8 @@ const connection = (): ToolCaller => ({
   ...owner,
   principal: { ...owner.principal, mcpSessionId: `s${++sessions}` },
 })
+/** A person at the command line changes policies whatever was read. */
+const cli: ToolCaller = { ...callerOf(localOwner), transport: 'cli' }
 /** A person on such a connection. */
 const personal = (): ToolCaller => callerOf({ ...localOwner, mcpSessionId: `p${++sessions}` })
 
@@ -45,12 +47,12 @@ afterAll(async () => {
   await upstream[Symbol.asyncDispose]()
 })
 
-const invocation = async (args: object, caller?: ToolCaller): Promise<Policy> =>
+const invocation = async (args: object, caller = cli): Promise<Policy> =>
   (await app.ask<{ policy: Policy }>('create_tool_invocation_policy', { conditions: [], ...args }, caller)).policy
 const trustedData = async (args: object): Promise<Policy> =>
-  (await app.ask<{ policy: Policy }>('create_trusted_data_policy', { conditions: [], ...args })).policy
+  (await app.ask<{ policy: Policy }>('create_trusted_data_policy', { conditions: [], ...args }, cli)).policy
 const drop = async ({ id }: Policy, kind = 'tool_invocation'): Promise<void> =>
-  void (await app.ask(`delete_${kind}_policy`, { id }))
+  void (await app.ask(`delete_${kind}_policy`, { id }, cli))
 const isUntrusted = async (caller: ToolCaller): Promise<unknown> =>
   (await app.ask('context_trust_get', {}, caller))['untrusted']
 

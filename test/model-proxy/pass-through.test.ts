@@ -172,6 +172,30 @@ describe('what passes through', () => {
   })
 })
 
+describe('a member that programs could read differently', () => {
+  it.each([
+    ['Model', '{"model":"a","messages":[],"Model":"b"}'],
+    ['model', '{"model":"a","messages":[],"model":"b"}'],
+    ['model', '{"model":"a","messages":[],"mod\\u0065l":"b"}'],
+    ['me\u017fsages', '{"model":"a","messages":[{"x":"\\"}"}],"me\u017fsages":[]}'],
+    ['N', `{"model":"a","n":1,"x":"${'x'.repeat(20_000)}","N":[{}]}`],
+    ['Tools', '{"Tools":[]}'],
+    ['generation_config', '{"generationConfig":{},"generation_config":{}}'],
+  ])('is refused: %s', async (member, body) => {
+    const res = await post(CHAT, body)
+    const { error } = (await res.json()) as { error: { code: string; message: string } }
+    expect([res.status, error.code]).toEqual([400, 'ERR_INVALID_INPUT'])
+    expect(error.message).toContain(`'${member}'`)
+    expect(seen).toEqual([])
+  })
+
+  it('is one of the request itself that is read here, and no other', async () => {
+    const body = '{"model":"m","x":{"model":1,"model":2,"Model":3},"X":[["y"],"model"],"x":"model","user":"model"}'
+    expect((await post(CHAT, body)).status).toBe(200)
+    expect(seen[0]!.body).toBe(body)
+  })
+})
+
 describe('the log', () => {
   it('has each request that was sent on, with its model and its tokens', async () => {
     const session = `session-${seen.length}-log`

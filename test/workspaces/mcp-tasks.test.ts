@@ -21,7 +21,7 @@ afterAll(async () => {
   await app[Symbol.asyncDispose]()
 })
 
-const WAIT = { interval: 20 }
+const WAIT = { timeout: 180_000, interval: 20 }
 const capabilities = { extensions: { 'io.modelcontextprotocol/tasks': {} } }
 const _meta = { ...modernMeta, 'io.modelcontextprotocol/clientCapabilities': capabilities }
 

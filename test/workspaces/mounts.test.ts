@@ -64,7 +64,10 @@ describe('a folder of the host in a workspace', () => {
 
   it('leads nowhere else: not by a link, not by "..", not out of what is allowed', async () => {
     for (const folder of ['own/out', 'own/in', 'own/none', 'own/project/file']) {
-      expect([folder, (await refused(mounted(folder, '/m'))).code]).toEqual([folder, 'ERR_FILE_NOT_FOUND'])
+      expect(await refused(mounted(folder, '/m'))).toMatchObject({
+        code: 'ERR_FILE_NOT_FOUND',
+        message: expect.stringContaining(folder.replace('own/', '')),
+      })
     }
     for (const host_path of ['/etc', '/', base, `${base}/owner`]) {
       expect((await refused({ host_path, path: '/m' })).code).toBe('ERR_PERMISSION_DENIED')

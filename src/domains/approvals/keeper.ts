@@ -8,7 +8,7 @@ import type { Random } from '../../kernel/random.ts'
 import type { Redactor } from '../../kernel/redactor.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
 import type { ApprovalStore, CallKey } from './ports.ts'
-import { displayedArguments } from './rules.ts'
+import { displayedArguments, isAskedFrom } from './rules.ts'
 
 export type ApprovalKeeperDeps = Readonly<{
   store: ApprovalStore
@@ -45,6 +45,13 @@ export function createApprovalKeeper(deps: ApprovalKeeperDeps): Approvals {
       if (found === undefined) return undefined
       const { status, answeredBy, note, tenant: _, answeredAtMs: __, usedAtMs: ___, ...request } = found
       return { request, status: status as KnownApproval['status'], answeredBy, note }
+    },
+
+    async isAwaited(principal, nowMs) {
+      const filter = { requester: identityOf(principal), pendingAtMs: nowMs, limit: limits.approvalsPendingMax }
+      const pending = await store.listApprovals(deps.database.read, principal.tenant, filter)
+      const own = trust.contextOf(principal)
+      return pending.some((asked) => isAskedFrom(own, asked))
     },
 
     draft(principal, { tool, argumentsDigest, arguments: args, reason, policy, callId, nowMs }): ApprovalRequest {

@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
+import type { ContextKey } from '../../contract/trust.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { REDACTED, type Redactor } from '../../kernel/redactor.ts'
 import type { StoredApproval } from './ports.ts'
@@ -63,6 +64,11 @@ export const notPending = (status: string): AppError =>
     `id: the approval is ${status} already and takes no more answers; approval_get shows who answered.`,
     { field: 'id', status },
   )
+
+/** Whether the context asks for it, or is the connection that began the run which asks. A caller without sessions is no connection. */
+export const isAskedFrom = (own: ContextKey, { context, startedFrom }: Origin): boolean =>
+  own === context || (own === startedFrom && !own.startsWith('caller:'))
+type Origin = Pick<StoredApproval, 'context' | 'startedFrom'>
 
 /** What an approval is there for is lost if what it holds up can let itself pass. */
 export const notForYou = (): AppError =>

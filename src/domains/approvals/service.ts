@@ -8,7 +8,7 @@ import type { Engine } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import type { ApprovalStore, StoredApproval } from './ports.ts'
-import { approvalNotFound, notForYou, notPending, statusAt } from './rules.ts'
+import { approvalNotFound, isAskedFrom, notForYou, notPending, statusAt } from './rules.ts'
 
 type Reading = Pick<Call, 'principal' | 'read' | 'nowMs'>
 
@@ -198,8 +198,7 @@ export function createApprovalService(deps: ApprovalDeps) {
     if (!isPerson(call)) throw notForYou()
     if (isAtConsole(call)) return
     const own = trust.contextOf(call.principal)
-    const isOrigin = own === asked.startedFrom && !own.startsWith('caller:')
-    if (own === asked.context || isOrigin || (await trust.isUntrusted(call.principal))) throw notForYou()
+    if (isAskedFrom(own, asked) || (await trust.isUntrusted(call.principal))) throw notForYou()
   }
 
   return { list, get, answer }

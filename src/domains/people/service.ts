@@ -199,7 +199,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
   /** What of the user's keys ends when the user may do no more than this, or nothing at all. */
   async function endKeys(call: PeopleWriting, user: User, remaining?: Principal): Promise<RevokedKeys> {
     const ended = await deps.endKeys(call, { tenant: user.tenant, userId: user.id, ...(remaining && { remaining }) })
-    return ended.length === 0 ? {} : { revoked_keys: ended }
+    return ended.length === 0 ? {} : { revoked_keys: ended.toSorted() }
   }
 
   return {

@@ -1,4 +1,5 @@
 import type { Decision } from '../../contract/decision.ts'
+import { isAtConsole } from '../../contract/person.ts'
 import type {
   InvocationVerdict,
   PolicySubject,
@@ -18,11 +19,13 @@ const RESULT = 'trusted-data'
 const reasons = {
   blocked: 'a policy blocks this tool',
   blockedUntrusted: 'a policy blocks this tool because the context has read untrusted data',
+  governs: 'the context has read untrusted data, and no such context changes policies or limits',
   restrictive: 'the context has read untrusted data, and no policy allows this tool then',
 } as const
 
 /**
- * Whether a call may be made. Policies with conditions go before defaults, and those before what holds without any:
+ * Whether a call may be made. What changes the rules themselves is refused in an untrusted context, and no policy allows it: a context would
+ * let itself pass. Policies with conditions go before defaults, and those before what holds without any:
  *
  * 1. A policy with conditions that matches and blocks decides at once. `block_when_context_is_untrusted` does so only in an
  *    untrusted context; in a trusted one it counts as a match that allows.
@@ -38,6 +41,10 @@ export function judgeCall(
   tool: PolicyTool,
   args: unknown,
 ): InvocationVerdict {
+  if (tool.builtIn?.governs === true && subject.isUntrusted && !isOfConsole(subject)) {
+    const trace: Decision[] = [{ stage: CALL, verdict: 'deny', reason: 'built-in: the context is untrusted' }]
+    return { action: 'deny', specificity: 'built-in', reason: reasons.governs, becauseUntrusted: true, trace }
+  }
   const own = tool.id === undefined ? undefined : policies.invocation.get(tool.id)
   if (own !== undefined) {
     const trace: Decision[] = []
@@ -48,6 +55,9 @@ export function judgeCall(
   }
   return withoutPolicy(governance, subject, tool)
 }
+
+const isOfConsole = ({ principal, origin }: PolicySubject): boolean =>
+  origin !== undefined && origin !== 'proxy' && isAtConsole({ principal, transport: origin })
 
 const isRestrictive = (action: string): boolean => action !== 'allow_when_context_is_untrusted'
 
@@ -105,6 +115,7 @@ export const isGovernedWithoutPolicy = ({ origin, builtIn }: PolicyTool): boolea
 
 /** Whether the trust of the context can change what is said of a call. */
 export function needsTrust(policies: PolicySet, governance: Governance, tool: PolicyTool): boolean {
+  if (tool.builtIn?.governs === true) return true
   if (isGovernedWithoutPolicy(tool) && governance === 'restrictive') return true
   const own = tool.id === undefined ? undefined : policies.invocation.get(tool.id)
   if (own === undefined) return false

@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  trust: { governs: true },
   input: z.strictObject({ id: limitParams.id }),
   output: z.strictObject({ success: z.boolean(), id: z.string() }),
   run: (input, { limits, call }) => limits.remove(call, input),

@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  trust: { governs: true },
   input: z.strictObject({
     id: limitParams.id,
     limit_value: limitParams.limitValue

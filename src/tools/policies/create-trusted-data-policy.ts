@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  trust: { governs: true },
   input: z.strictObject({
     toolId: policyParams.toolId,
     conditions: policyParams.resultConditions,

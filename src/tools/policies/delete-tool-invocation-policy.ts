@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  trust: { governs: true },
   input: z.strictObject({ id: policyParams.id }),
   output: z.strictObject({ success: z.boolean() }),
   run: (input, { policies, call }) => policies.invocation.remove(call, input),

@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  trust: { governs: true },
   input: z.strictObject({
     id: policyParams.id,
     toolId: policyParams.toolId.optional(),

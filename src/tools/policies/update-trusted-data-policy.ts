@@ -14,6 +14,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  trust: { governs: true },
   input: z.strictObject({
     id: policyParams.id,
     toolId: policyParams.toolId.optional(),

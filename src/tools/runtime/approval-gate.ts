@@ -5,6 +5,7 @@ import type { ClientAbilities, ClientQuestion } from '../../contract/calling-cli
 import type { Decision } from '../../contract/decision.ts'
 import { limits } from '../../contract/limits.ts'
 import { isPermitted } from '../../contract/permissions.ts'
+import { isAtConsole } from '../../contract/person.ts'
 import type { InvocationVerdict } from '../../contract/tool-policies.ts'
 import type { WriteTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
@@ -60,6 +61,17 @@ export function createApprovalGate(approvals: Approvals | undefined) {
     throw approvalRequired(request, waits)
   }
 
+  /** A context that waits for an approval does not change the rule that asks for it. */
+  async function requireNoneAwaited(invocation: Invocation, tool: KnownTool): Promise<void> {
+    const { caller, nowMs } = invocation
+    if (approvals === undefined || isAtConsole(caller)) return
+    if (!(await approvals.isAwaited(caller.principal, nowMs))) return
+    const reason = 'a call of this context waits for the approval of a person'
+    const verdict = { action: 'deny', specificity: 'built-in', reason, becauseUntrusted: false, trace: [] } as const
+    decided(invocation, verdict, 'deny', `built-in: ${reason}`)
+    throw denied(invocation, tool, verdict)
+  }
+
   /** Asks the person at the client, where it offers that and the person could answer the approval elsewhere too. */
   async function isApprovedAtClient(
     invocation: Invocation,
@@ -113,7 +125,7 @@ export function createApprovalGate(approvals: Approvals | undefined) {
     return { failure: { code, message, details }, effects }
   }
 
-  return { seek, use, request }
+  return { seek, requireNoneAwaited, use, request }
 }
 
 /** An error of this one call. A run that waits itself is told what to ask. */

@@ -8,14 +8,21 @@ export type KnownTool = PolicyTool & Readonly<{ id: string }>
 /** The answer to one call that a policy denies: which policy, why, and what would be allowed. */
 export function denied({ input }: Invocation, { name }: PolicyTool, verdict: InvocationVerdict): AppError {
   const { policy, reason, becauseUntrusted, specificity } = verdict
-  const by = policy === undefined ? 'by the governance of this server' : `by the policy ${policy}`
-  const allowed = becauseUntrusted
-    ? 'The same call in a context that has read nothing untrusted; a person can look at this one with context_trust_get and clear it with context_trust_clear.'
-    : specificity === 'conditions'
-      ? 'A call with arguments that the policy does not match; get_tool_invocation_policy shows its conditions.'
-      : 'Nothing of this tool, unless a policy with conditions allows the call.'
+  const isBuiltIn = specificity === 'built-in'
+  const by = isBuiltIn
+    ? 'by a rule of this server'
+    : policy === undefined
+      ? 'by the governance of this server'
+      : `by the policy ${policy}`
+  const allowed = isBuiltIn
+    ? BY_A_PERSON
+    : becauseUntrusted
+      ? 'The same call in a context that has read nothing untrusted; a person can look at this one with context_trust_get and clear it with context_trust_clear.'
+      : specificity === 'conditions'
+        ? 'A call with arguments that the policy does not match; get_tool_invocation_policy shows its conditions.'
+        : 'Nothing of this tool, unless a policy with conditions allows the call.'
   const said = `'${name}' is denied ${by}. Its reason: ${reason}.`
-  return new AppError('ERR_POLICY_DENIED', `${said} Go on without this call.`, {
+  return new AppError('ERR_POLICY_DENIED', `${said} ${isBuiltIn ? BY_A_PERSON : 'Go on without this call.'}`, {
     tool: name,
     ...(policy !== undefined && { policy }),
     reason,
@@ -31,5 +38,8 @@ export function denied({ input }: Invocation, { name }: PolicyTool, verdict: Inv
     },
   } as ConstructorParameters<typeof AppError>[2])
 }
+
+const BY_A_PERSON =
+  'Tell the person to make this call: with castellan call, signed in at the web address of the server, or from another connection that has read nothing untrusted and waits for no approval.'
 
 const isSmall = (input: unknown): boolean => (JSON.stringify(input)?.length ?? 0) <= limits.deniedInputBytesMax

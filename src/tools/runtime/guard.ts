@@ -78,6 +78,7 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
     if (isDenied) throw denied(invocation, tool, verdict)
     // Nobody is asked about a call that is refused anyway.
     if (verdict.action === 'require_approval') return gate.seek(invocation, tool, verdict)
+    if (tool.builtIn?.governs === true) return gate.requireNoneAwaited(invocation, tool)
   }
 
   /** A result that is not trusted makes the context of the caller untrusted; one that is blocked is not shown either. */
