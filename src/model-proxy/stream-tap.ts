@@ -10,6 +10,8 @@ export class StreamTap {
   /** How many events passed. */
   events = 0
   #textBytes = 0
+  /** Of what came after the last event that told how many tokens there were. */
+  #unsaidBytes = 0
   #usages = 0
   readonly #format: AnswerFormat
   readonly #hidesUsage: boolean
@@ -32,7 +34,9 @@ export class StreamTap {
     if (end === 0) return this.#hidesUsage ? undefined : chunk
     const events = end === bytes.length ? bytes : bytes.subarray(0, end)
     this.events += countEvents(events)
-    this.#textBytes += textBytesOf(events)
+    const textBytes = textBytesOf(events)
+    this.#textBytes += textBytes
+    this.#unsaidBytes += textBytes
     const displayed = this.#look(events)
     return this.#hidesUsage ? displayed : chunk
   }
@@ -53,13 +57,18 @@ export class StreamTap {
 
   /** How many tokens the model wrote at least in what passed: most events of a stream are one, but some have many. */
   get passedTokens(): number {
-    const bytes = this.#textBytes + (this.#rest === undefined ? 0 : textBytesOf(this.#rest))
-    return Math.max(this.events, tokensIn(bytes))
+    return Math.max(this.events, tokensIn(this.#textBytes + this.#restTextBytes))
   }
 
-  /** The provider said how many tokens it wrote, and not only that it begins. */
-  get hasSaidOutput(): boolean {
-    return this.tokens?.output !== undefined && this.#usages > (this.#format.beginsWithUsage === true ? 1 : 0)
+  /** What the provider said, with what it wrote after that; undefined while it said nothing but that it begins. */
+  get saidOutput(): number | undefined {
+    const output = this.tokens?.output
+    if (output === undefined || this.#usages <= (this.#format.beginsWithUsage === true ? 1 : 0)) return undefined
+    return output + tokensIn(this.#unsaidBytes + this.#restTextBytes)
+  }
+
+  get #restTextBytes(): number {
+    return this.#rest === undefined ? 0 : textBytesOf(this.#rest)
   }
 
   get tokens(): PartialTokens | undefined {
@@ -88,6 +97,7 @@ export class StreamTap {
       } else if (this.#tokens === undefined) this.#read(event)
       else this.#last = event
       at = findUsage(events, this.#format.usageMark, end)
+      if (at === -1) this.#unsaidBytes = textBytesOf(events.subarray(end))
     }
     if (from === 0) return events
     displayed.push(events.subarray(from))

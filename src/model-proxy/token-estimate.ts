@@ -12,7 +12,7 @@ export const NO_TOKENS: Tokens = { input: 0, output: 0, cacheRead: 0, cacheWrite
 type Unsaid = Readonly<{
   said: PartialTokens | undefined
   /** Undefined where the answer is no stream, or has not begun. */
-  tap: Readonly<{ passedTokens: number; hasSaidOutput: boolean }> | undefined
+  tap: Readonly<{ passedTokens: number; saidOutput: number | undefined }> | undefined
   requestBytes: number
   answerBytes: number
   /** We left before the answer was complete, and the provider may have written what we did not see. */
@@ -29,7 +29,7 @@ type Unsaid = Readonly<{
 export function estimatedTokens(known: Unsaid): Tokens {
   const { said, tap } = known
   const input = said?.input ?? tokensIn(known.requestBytes)
-  if (tap?.hasSaidOutput === true) return { ...NO_TOKENS, ...said, input }
+  if (tap?.saidOutput !== undefined) return { ...NO_TOKENS, ...said, input, output: tap.saidOutput }
   const passed = Math.max(tap?.passedTokens ?? tokensIn(known.answerBytes), said?.output ?? 0)
   const isUnseen = known.hasLeft && (tap === undefined || known.mayReason)
   return { ...NO_TOKENS, ...said, input, output: isUnseen ? Math.max(passed, known.most?.output ?? 0) : passed }
@@ -56,7 +56,9 @@ export const mayReason = (
 function asksForReasoning(body: Readonly<Record<string, unknown>> | undefined): boolean {
   if (body === undefined) return false
   const { thinking, reasoning_effort: effort, reasoning } = body
-  const config = fieldsOf(body['generationConfig'] ?? body['generation_config'])
-  const found = [thinking, effort, reasoning, config?.['thinkingConfig'], config?.['thinking_config']]
-  return found.some((asked) => asked !== undefined && asked !== null && fieldsOf(asked)?.['type'] !== 'disabled')
+  const configs = [fieldsOf(body['generationConfig']), fieldsOf(body['generation_config'])]
+  const wanted = fieldsOf(thinking)?.['type'] === 'disabled' ? undefined : thinking
+  return [wanted, effort, reasoning]
+    .concat(configs.flatMap((config) => [config?.['thinkingConfig'], config?.['thinking_config']]))
+    .some((asked) => asked !== undefined && asked !== null)
 }

@@ -267,7 +267,7 @@ it('what is reserved is the most of what the format of the endpoint can say', as
     posted('first', { max_completion_tokens: 60_000, max_tokens: 1 }),
     posted('second', { max_completion_tokens: 1, max_output_tokens: 1, ...most }),
     posted('third', { max_tokens: 1, generationConfig: { maxOutputTokens: 60_000 } }),
-    posted('third', { generation_config: { max_output_tokens: 60_000 }, generationConfig: { maxOutputTokens: 1 } }),
+    posted('third', { max_tokens: 1, generation_config: { max_output_tokens: 60_000 } }),
     posted('third', { generationConfig: { maxOutputTokens: '60000' } }),
     posted('third', { generationConfig: { maxOutputTokens: 1_000, candidate_count: 60 } }),
   ])
