@@ -15,6 +15,7 @@ import { RetainedAnswer } from './retained-answer.ts'
 import type { AnswerTranslator } from './router/answer-translator.ts'
 import type { Spending } from './spending.ts'
 import { StreamTap } from './stream-tap.ts'
+import { estimatedTokens, NO_TOKENS } from './token-estimate.ts'
 
 export type ExchangeParts = Readonly<{
   clock: Clock
@@ -50,7 +51,7 @@ export type ExchangeInput = Readonly<{
  * 1. The status and headers of the upstream are those of the answer. Nothing is sent before they are there.
  * 2. A refusal of the upstream passes unchanged.
  * 3. Calls of tools in an answer wait until they are judged. Everything else passes at once.
- * 4. A client that leaves ends the request upstream. What passed until then is accounted for.
+ * 4. A client that leaves ends the request upstream. What the provider may bill for it is accounted for.
  */
 export class Exchange implements Dispatcher.DispatchHandler {
   readonly #parts: ExchangeParts
@@ -69,6 +70,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #answerBytes = 0
   #firstByteMs: number | null = null
   #hasLeft = false
+  /** The upstream ended its answer before it was complete. */
+  #isBroken = false
   #isOver = false
 
   constructor(parts: ExchangeParts, input: ExchangeInput) {
@@ -250,6 +253,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
       else this.#parts.refuse(req, res, route, failure)
       return
     }
+    this.#isBroken = true
     this.#over('cut_off')
     // As the line of the upstream broke, so does ours: an end would say that the answer is complete.
     res.destroy()
@@ -277,8 +281,9 @@ export class Exchange implements Dispatcher.DispatchHandler {
     const said = read?.tokens ?? this.#tap?.tokens
     // What a stream says before its end is not all of it.
     const isUnsaid = said?.output === undefined || status === 'cut_off'
-    const isEstimated = status !== 'failed' && isUnsaid && this.#format !== undefined
-    const tokens = isEstimated ? this.#estimate(said) : complete(said)
+    const mayBeBilled = status !== 'failed' && this.#controller !== undefined && this.#status < 400
+    const isEstimated = mayBeBilled && isUnsaid && this.#format !== undefined
+    const tokens = isEstimated ? this.#estimate(said, status) : complete(said)
     const { replaced } = this.#input
     const usedModel = read?.model ?? this.#tap?.model ?? (replaced === undefined ? null : request.model)
     this.#parts.finished({
@@ -319,11 +324,13 @@ export class Exchange implements Dispatcher.DispatchHandler {
     }
   }
 
-  /** A provider bills what it read and wrote, also where it does not say so. Most events of a stream are one token. */
-  #estimate(said: PartialTokens | undefined): Tokens {
-    const input = said?.input ?? Math.ceil((this.#input.request.bytes?.length ?? 0) / BYTES_PER_TOKEN)
-    const passed = this.#tap?.events ?? Math.ceil(this.#answerBytes / BYTES_PER_TOKEN)
-    return complete({ ...said, input, output: Math.max(passed, said?.output ?? 0) })!
+  #estimate(said: PartialTokens | undefined, status: FinishedRequest['status']): Tokens {
+    const { request, spending } = this.#input
+    return estimatedTokens({
+      ...{ said, tap: this.#tap, most: spending?.most, mayReason: spending?.mayReason ?? false },
+      ...{ requestBytes: request.bytes?.length ?? 0, answerBytes: this.#answerBytes },
+      hasLeft: status === 'cut_off' && !this.#isBroken,
+    })
   }
 }
 
@@ -343,10 +350,8 @@ function endWith(res: ServerResponse, answer: Buffer | string): void {
 }
 const ONE_WRITE_BYTES_MAX = 16 * 1024
 
-const BYTES_PER_TOKEN = 4
-
 const complete = (said: PartialTokens | undefined): Tokens | undefined =>
-  said === undefined ? undefined : { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, reasoning: 0, ...said }
+  said === undefined ? undefined : { ...NO_TOKENS, ...said }
 
 /** It was asked for as it is. */
 const isEncoded = (headers: IncomingHttpHeaders): boolean =>

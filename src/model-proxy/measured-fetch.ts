@@ -3,7 +3,9 @@ import type { Clock } from '../kernel/clock.ts'
 import type { Tokens } from './ports.ts'
 import type { AnswerFormat, PartialTokens } from './protocols/protocol.ts'
 import { RetainedAnswer } from './retained-answer.ts'
+import type { Spending } from './spending.ts'
 import { StreamTap } from './stream-tap.ts'
+import { estimatedTokens, NO_TOKENS } from './token-estimate.ts'
 
 /** What passed of one request, as far as is known now. */
 export type Measured = Readonly<{
@@ -22,11 +24,12 @@ export type MeasuredFetch = Readonly<{
   fetch: typeof globalThis.fetch
   /** Whether something of an answer has come. */
   hasStarted(): boolean
-  /** `isCutOff`: the answer is not complete, and what the provider bills is reckoned from what passed. */
-  measured(isCutOff: boolean): Measured
+  /**
+   * What the provider bills for an answer that is not complete is reckoned. `broken`: the provider ended it. `left`: we did, and the
+   * provider may have written more than passed.
+   */
+  measured(ending: 'complete' | 'broken' | 'left', spending: Spending): Measured
 }>
-
-const BYTES_PER_TOKEN = 4
 
 /** A `fetch` for one request to a model, whose answer passes as it comes and is looked at for what it says of tokens. */
 export function createMeasuredFetch(
@@ -84,20 +87,16 @@ export function createMeasuredFetch(
       return new Response(passed, { headers, status, statusText })
     },
     hasStarted: () => answerBytes > 0,
-    measured(isCutOff) {
+    measured(ending, { most, mayReason }) {
       const { tokens, model } = said()
-      const isRefused = httpStatus >= 400 || (httpStatus === 0 && !isCutOff)
-      const isEstimated = !isRefused && (isCutOff || tokens?.output === undefined)
-      const passed = tap?.events ?? Math.ceil(answerBytes / BYTES_PER_TOKEN)
-      const known = isEstimated
-        ? {
-            ...tokens,
-            input: tokens?.input ?? Math.ceil((requestBody?.length ?? 0) / BYTES_PER_TOKEN),
-            output: Math.max(passed, tokens?.output ?? 0),
-          }
-        : tokens
+      const isUnanswered = httpStatus === 0 && (ending !== 'left' || requestBody === undefined)
+      const isRefused = httpStatus >= 400 || isUnanswered
+      const isEstimated = !isRefused && (ending !== 'complete' || tokens?.output === undefined)
+      const requestBytes = requestBody?.length ?? 0
+      const unsaid = { said: tokens, tap, requestBytes, answerBytes, hasLeft: ending === 'left', most, mayReason }
+      const known = isEstimated ? estimatedTokens(unsaid) : tokens
       return {
-        tokens: isRefused || known === undefined ? undefined : { ...NOTHING, ...known },
+        tokens: isRefused || known === undefined ? undefined : { ...NO_TOKENS, ...known },
         isEstimated,
         usedModel: model ?? null,
         httpStatus,
@@ -109,5 +108,3 @@ export function createMeasuredFetch(
     },
   }
 }
-
-const NOTHING: Tokens = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, reasoning: 0 }

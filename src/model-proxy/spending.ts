@@ -4,16 +4,19 @@ import type { Caller, PricedProvider, ProxyFacts, Tokens } from './ports.ts'
 import type { Prices } from './prices.ts'
 import { fieldsOf, type Operation } from './protocols/protocol.ts'
 import type { PreparedRequest } from './request-body.ts'
+import { mayReason, NO_TOKENS, tokensIn } from './token-estimate.ts'
 
 export type SpendingDeps = Readonly<{ limits: UsageLimits; prices: Prices; defaultOutputTokens: number }>
 
 /** The money of one request: set aside before it is sent, and settled by what it cost. */
 export type Spending = Readonly<{
+  /** For which money was set aside. */
+  most: Pick<Tokens, 'input' | 'output'>
+  /** The provider may bill more output than it shows. */
+  mayReason: boolean
   /** Answers what it cost, in millionths of a dollar; null if nobody knows. Settles once. */
   settle(usedModel: string | null, tokens: Tokens | undefined): number | null
 }>
-
-const BYTES_PER_TOKEN = 3
 
 /** As `reserve` does, for a request that passes through the proxy. */
 export function reserveFor(
@@ -23,14 +26,20 @@ export function reserveFor(
   { request, operation }: Readonly<{ request: PreparedRequest; operation: Operation }>,
   signal: AbortSignal,
 ): Spending | Promise<Spending> {
-  const input = Math.ceil((request.bytes?.length ?? 0) / BYTES_PER_TOKEN)
+  const input = tokensIn(request.bytes?.length ?? 0)
   const output = outputTokensMax(operation, request.body) ?? deps.defaultOutputTokens
-  const use = { subject: subjectOf(caller, proxy), model: request.model ?? '', most: { input, output } }
+  const { body } = request
+  const use = { subject: subjectOf(caller, proxy), model: request.model ?? '', most: { input, output }, body }
   return reserve(deps, upstream, use, signal)
 }
 
 /** Who uses which model, and how many tokens at most. */
-export type ModelUse = Readonly<{ subject: UsageSubject; model: string; most: Pick<Tokens, 'input' | 'output'> }>
+export type ModelUse = Readonly<{
+  subject: UsageSubject
+  model: string
+  most: Pick<Tokens, 'input' | 'output'>
+  body?: PreparedRequest['body']
+}>
 
 export const reserveTokens = async (...args: Parameters<typeof reserve>): Promise<Spending> => reserve(...args)
 
@@ -41,14 +50,17 @@ export const reserveTokens = async (...args: Parameters<typeof reserve>): Promis
 function reserve(
   { limits, prices }: Pick<SpendingDeps, 'limits' | 'prices'>,
   upstream: PricedProvider,
-  { subject, model, most }: ModelUse,
+  { subject, model, most, body }: ModelUse,
   signal: AbortSignal,
 ): Spending | Promise<Spending> {
   const input = Math.min(most.input, prices.contextOf(upstream, model) ?? most.input)
-  const cost = prices.costOf(upstream, model, { ...NOTHING, ...most, input })
+  const cost = prices.costOf(upstream, model, { ...NO_TOKENS, ...most, input })
+  const { isPublic, protocol } = upstream
+  const known = { most, mayReason: mayReason({ protocol: protocol.name, isPublic, model }, body) }
   const spending = (reservation: CostReservation): Spending => ({
+    ...known,
     settle(usedModel, tokens) {
-      const used = tokens ?? NOTHING
+      const used = tokens ?? NO_TOKENS
       const paid = prices.costOf(upstream, usedModel ?? model, used) ?? prices.costOf(upstream, model, used)
       reservation.settle(paid ?? 0)
       return tokens === undefined ? null : (paid ?? null)
@@ -58,15 +70,13 @@ function reserve(
     const isLimited = limits.limitsCost(subject, model)
     const unpriced = (limited: boolean): Spending => {
       if (limited) throw unknownPrice(upstream.name)
-      return { settle: () => null }
+      return { ...known, settle: () => null }
     }
     return isLimited instanceof Promise ? isLimited.then(unpriced) : unpriced(isLimited)
   }
   const reserved = limits.reserveCost(subject, model, cost, signal)
   return reserved instanceof Promise ? reserved.then(spending) : spending(reserved)
 }
-
-const NOTHING: Tokens = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, reasoning: 0 }
 
 function subjectOf({ principal, virtualKey }: Caller, proxy: ProxyFacts | undefined): UsageSubject {
   return {

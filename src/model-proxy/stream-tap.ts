@@ -1,4 +1,6 @@
 import { type AnswerFormat, fieldsOf, type PartialTokens } from './protocols/protocol.ts'
+import { textBytesOf } from './text-bytes.ts'
+import { tokensIn } from './token-estimate.ts'
 
 /**
  * Reads the events of a stream as they pass. They go on as the bytes that came: an event is parsed only if it tells how many
@@ -7,6 +9,8 @@ import { type AnswerFormat, fieldsOf, type PartialTokens } from './protocols/pro
 export class StreamTap {
   /** How many events passed. */
   events = 0
+  #textBytes = 0
+  #usages = 0
   readonly #format: AnswerFormat
   readonly #hidesUsage: boolean
   #rest: Buffer | undefined
@@ -28,6 +32,7 @@ export class StreamTap {
     if (end === 0) return this.#hidesUsage ? undefined : chunk
     const events = end === bytes.length ? bytes : bytes.subarray(0, end)
     this.events += countEvents(events)
+    this.#textBytes += textBytesOf(events)
     const displayed = this.#look(events)
     return this.#hidesUsage ? displayed : chunk
   }
@@ -44,6 +49,17 @@ export class StreamTap {
   /** Bytes that wait for the end of their event. */
   get heldBytes(): number {
     return this.#rest?.length ?? 0
+  }
+
+  /** How many tokens the model wrote at least in what passed: most events of a stream are one, but some have many. */
+  get passedTokens(): number {
+    const bytes = this.#textBytes + (this.#rest === undefined ? 0 : textBytesOf(this.#rest))
+    return Math.max(this.events, tokensIn(bytes))
+  }
+
+  /** The provider said how many tokens it wrote, and not only that it begins. */
+  get hasSaidOutput(): boolean {
+    return this.tokens?.output !== undefined && this.#usages > (this.#format.beginsWithUsage === true ? 1 : 0)
   }
 
   get tokens(): PartialTokens | undefined {
@@ -63,6 +79,7 @@ export class StreamTap {
       const start = startOfEvent(events, at)
       const end = endOfEvent(events, at)
       const event = events.subarray(start, end)
+      this.#usages++
       if (this.#hidesUsage) {
         if (hasNoChoices(this.#read(event))) {
           displayed.push(events.subarray(from, start))

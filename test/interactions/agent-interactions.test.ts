@@ -138,18 +138,26 @@ it('tries that fail, and answers that break off, are settled each', async () => 
   await limit.remove()
 })
 
-it('a run that is cancelled in the middle of an answer is settled', async () => {
-  const limit = await budget(organisation, 1)
-  const before = peer.seen.length
-  next = { manner: 'hang' }
-  const run = await execute('of-first-true')
-  await expect.poll(() => peer.seen.length).toBe(before + 1)
-  await tool('aegis.task.cancel', { execution_id: run })
-  await expect.poll(() => noted(run)).toMatchObject([{ outcome: 'cut_off' }])
-  const [one] = await noted(run)
-  expect(await limit.used()).toBe(one!['cost_usd'])
-  await limit.remove()
-})
+it.each([
+  ['hang', 'of-first-true'],
+  ['silent', 'of-first-false'],
+  ['silent', 'of-second-true'],
+] as const)(
+  'a run that is cancelled in an answer (%s, %s) pays for what the provider may bill',
+  async (manner, agent) => {
+    const limit = await budget(organisation, 1)
+    const before = peer.seen.length
+    next = { manner }
+    const run = await execute(agent)
+    await expect.poll(() => peer.seen.length).toBe(before + 1)
+    await tool('aegis.task.cancel', { execution_id: run })
+    await expect.poll(() => noted(run)).toMatchObject([{ outcome: 'cut_off' }])
+    const [one] = await noted(run)
+    expect(one).toMatchObject({ tokens: { estimated: true, output: 200 } })
+    expect(await limit.used()).toBe(one!['cost_usd'])
+    await limit.remove()
+  },
+)
 
 it('a run that a limit refuses fails at once and says which limit it is, what is left and when it begins anew', async () => {
   const limit = await budget({ entity_type: 'agent', entity_id: 'of-first-true' }, 0.0001)

@@ -205,12 +205,57 @@ it('what is reserved comes back however a request ends', async () => {
 })
 
 const paths = { first: 'chat/completions', second: 'v1/messages', third: 'v1beta/models/m:generateContent' } as const
-const posted = (provider: keyof typeof paths, body: object) =>
+const posted = (provider: keyof typeof paths, body: object, session = newSession(), signal?: AbortSignal) =>
   fetch(`${origin}/v1/${provider}/research/${paths[provider]}`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json', 'x-api-key': 'castellan' },
+    headers: { 'content-type': 'application/json', 'x-api-key': 'castellan', ...headersOf(session) },
     body: JSON.stringify({ ...(provider !== 'third' && { model: 'm', messages }), ...body }),
+    ...(signal && { signal }),
   })
+
+const left = { outcome: 'cut_off', tokens: { estimated: true } }
+/** Leaves once the peer has the request, and for a stream once all came that the peer will send. */
+async function leave(provider: keyof typeof paths, body: object, received?: string): Promise<number> {
+  const session = newSession()
+  const caller = new AbortController()
+  const before = peer.seen.length
+  const answer = posted(provider, body, session, caller.signal)
+  answer.catch(() => {})
+  await expect.poll(() => peer.seen.length).toBe(before + 1)
+  if (received !== undefined) {
+    let text = ''
+    const decoder = new TextDecoder()
+    const reader = (await answer).body!.getReader()
+    while (!text.includes(received)) text += decoder.decode((await reader.read()).value, { stream: true })
+  }
+  caller.abort()
+  await expect.poll(() => noted(session)).toMatchObject([left])
+  return Number((await noted(session))[0]!.tokens!['output'])
+}
+
+it('who leaves before the numbers of the provider pays for what it may bill', async () => {
+  const max_tokens = 60_000
+  for (const manner of ['silent', 'hang'] as const) {
+    next = { manner }
+    expect(await leave('first', { max_tokens })).toBe(max_tokens)
+    expect(await leave('second', { max_tokens })).toBe(max_tokens)
+    expect(await leave('third', { generationConfig: { maxOutputTokens: max_tokens } })).toBe(max_tokens)
+  }
+  const parts = [...Array.from({ length: 10 }, () => 'x y z '.repeat(800)), 'the end']
+  next = { manner: 'hang', parts }
+  const passed = await leave('second', { max_tokens, stream: true }, 'the end')
+  expect(passed).toBeGreaterThan(10_000)
+  expect(passed).toBeLessThan(20_000)
+  // What was thought is not all in what passed.
+  const thinking = { type: 'enabled', budget_tokens: 30_000 }
+  expect(await leave('second', { max_tokens, stream: true, thinking }, 'the end')).toBe(max_tokens)
+  expect(await leave('first', { max_tokens, stream: true }, 'the end')).toBe(max_tokens)
+  const plain = await leave('first', { max_tokens, stream: true, model: 'gpt-4o' }, 'the end')
+  expect(plain).toBeGreaterThan(10_000)
+  expect(plain).toBeLessThan(20_000)
+  next = { manner: 'linger', parts }
+  expect(await leave('second', { max_tokens, stream: true }, 'message_stop')).toBe(usualBill.output)
+})
 
 it('what is reserved is the most of what the format of the endpoint can say', async () => {
   const entity = { entity_type: 'organization', entity_id: 'local', limit_type: 'token_cost', limit_value: 0.5 }

@@ -208,7 +208,12 @@ describe('the log', () => {
       res.writeHead(200, { 'content-type': 'text/event-stream' }).write('data: {"choices":[1]}\n\n'.repeat(3))
     }
     const caller = new AbortController()
-    const cut = await post(CHAT, '{"model":"m-3","stream":true}', { 'x-castellan-session-id': session }, caller.signal)
+    const cut = await post(
+      CHAT,
+      '{"model":"gpt-4o","stream":true}',
+      { 'x-castellan-session-id': session },
+      caller.signal,
+    )
     await cut.body!.getReader().read()
     caller.abort()
     await left.promise

@@ -4,8 +4,16 @@ import type { AddressInfo } from 'node:net'
 /** What a request costs at the peer, in the numbers that providers give. `input` has what is cached in it. */
 export type Bill = Readonly<{ input: number; output: number; cacheRead: number; cacheWrite: number; reasoning: number }>
 
-/** How the peer answers: to the end, broken off after some parts, never, or with a refusal. */
-export type Manner = Readonly<{ bill?: Bill; manner?: 'whole' | 'cut' | 'hang' | 'silent' | number; text?: string }>
+/**
+ * How the peer answers: to the end, broken off after some parts, never, or with a refusal. `linger`: a stream is complete, and stays
+ * open. `parts` are those of a stream.
+ */
+export type Manner = Readonly<{
+  bill?: Bill
+  manner?: 'whole' | 'cut' | 'hang' | 'linger' | 'silent' | number
+  text?: string
+  parts?: readonly string[]
+}>
 
 export type BillingPeer = Readonly<{
   url: string
@@ -50,7 +58,7 @@ export async function startBillingPeer(next: (body: string, position: number) =>
 export const usualBill: Bill = { input: 1_200, output: 90, cacheRead: 1_000, cacheWrite: 0, reasoning: 40 }
 
 function answer(req: IncomingMessage, res: ServerResponse, body: string, said: Manner): void {
-  const { bill = usualBill, manner = 'whole', text = PARTS.join('') } = said
+  const { bill = usualBill, manner = 'whole', text = PARTS.join(''), parts = PARTS } = said
   if (manner === 'silent') return
   if (typeof manner === 'number') {
     const refusal = { error: { message: 'no', type: 'theirs' }, type: 'error' }
@@ -68,18 +76,19 @@ function answer(req: IncomingMessage, res: ServerResponse, body: string, said: M
     return
   }
   res.writeHead(200, { 'content-type': 'text/event-stream' })
-  const events = protocol.events(bill)
+  const events = protocol.events(bill, parts)
   if (manner === 'whole') {
     res.end(events.join(''))
     return
   }
-  res.write(events.slice(0, protocol.beginning).join(''), () => manner === 'cut' && setImmediate(() => res.destroy()))
+  const passed = manner === 'linger' ? events : events.slice(0, parts.length + protocol.beginning)
+  res.write(passed.join(''), () => manner === 'cut' && setImmediate(() => res.destroy()))
 }
 
 type SpokenProtocol = Readonly<{
   whole(bill: Bill, text: string): object
-  events(bill: Bill): readonly string[]
-  /** Events before the one that has the whole bill. */
+  events(bill: Bill, parts: readonly string[]): readonly string[]
+  /** Events before the one that has the whole bill, more than there are parts. */
   beginning: number
 }>
 
@@ -99,13 +108,13 @@ const openai: SpokenProtocol = {
     ...{ id: 'c', object: 'chat.completion', created: 1, model: 'm-1', usage: openaiUsage(bill) },
     choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }],
   }),
-  events: (bill) => [
-    ...PARTS.map((content) => event({ ...chunk, choices: [{ index: 0, delta: { role: 'assistant', content } }] })),
+  events: (bill, parts) => [
+    ...parts.map((content) => event({ ...chunk, choices: [{ index: 0, delta: { role: 'assistant', content } }] })),
     event({ ...chunk, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }),
     event({ ...chunk, choices: [], usage: openaiUsage(bill) }),
     'data: [DONE]\n\n',
   ],
-  beginning: 3,
+  beginning: 0,
 }
 
 const anthropicUsage = ({ input, output, cacheRead, cacheWrite }: Bill) => ({
@@ -120,7 +129,7 @@ const anthropic: SpokenProtocol = {
     ...message,
     ...{ content: [{ type: 'text', text }], stop_reason: 'end_turn', usage: anthropicUsage(bill) },
   }),
-  events: (bill) => [
+  events: (bill, parts) => [
     event(
       {
         type: 'message_start',
@@ -129,7 +138,7 @@ const anthropic: SpokenProtocol = {
       'message_start',
     ),
     event({ type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } }, 'content_block_start'),
-    ...PARTS.map((text) =>
+    ...parts.map((text) =>
       event({ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text } }, 'content_block_delta'),
     ),
     event({ type: 'content_block_stop', index: 0 }, 'content_block_stop'),
@@ -143,7 +152,7 @@ const anthropic: SpokenProtocol = {
     ),
     event({ type: 'message_stop' }, 'message_stop'),
   ],
-  beginning: 5,
+  beginning: 2,
 }
 
 const geminiPart = (text: string, bill: Bill | undefined, isLast: boolean) => ({
@@ -161,6 +170,10 @@ const geminiPart = (text: string, bill: Bill | undefined, isLast: boolean) => ({
 })
 const gemini: SpokenProtocol = {
   whole: (bill, text) => geminiPart(text, bill, true),
-  events: (bill) => PARTS.map((text, index) => event(geminiPart(text, index === 2 ? bill : undefined, index === 2))),
-  beginning: 2,
+  events: (bill, parts) =>
+    parts.map((text, index) => {
+      const isLast = index === parts.length - 1
+      return event(geminiPart(text, isLast ? bill : undefined, isLast))
+    }),
+  beginning: -1,
 }

@@ -71,7 +71,10 @@ export function createModelAccounting({
         end(ending, errorClass) {
           const hasBroken = ending === 'failed' && errorClass === 'network' && measuring.hasStarted()
           const outcome = hasBroken ? 'cut_off' : ending
-          const measured = measuring.measured(outcome === 'cut_off')
+          const measured = measuring.measured(
+            hasBroken ? 'broken' : ending === 'cut_off' ? 'left' : 'complete',
+            spending,
+          )
           const { tokens, usedModel } = measured
           const paid = spending.settle(usedModel, tokens)
           const cost = tokens === undefined ? 0 : paid

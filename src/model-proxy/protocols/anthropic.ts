@@ -10,6 +10,7 @@ const ONE_MODEL = /^v1\/(models\/[A-Za-z0-9._:@-]{1,256})$/
 /** The first event of a stream has the answer in `message`; later ones have `usage` alone, with what they know. */
 const messages: AnswerFormat = {
   usageMark: '"usage"',
+  beginsWithUsage: true,
   readUsage(answer) {
     const fields = fieldsOf(answer)
     const usage = fieldsOf(fieldsOf(fields?.['message'])?.['usage'] ?? fields?.['usage'])

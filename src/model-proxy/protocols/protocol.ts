@@ -25,6 +25,8 @@ export type AnswerFormat = Readonly<{
   readModel(answer: unknown): string | undefined
   /** The stream tells the number of tokens only if it is asked to. */
   asksForUsage?: true
+  /** The first event of a stream has numbers before anything is written. */
+  beginsWithUsage?: true
 }>
 
 /** What one event says; the numbers of later events replace those of earlier ones. */
