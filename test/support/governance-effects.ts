@@ -244,6 +244,7 @@ export const governanceEffects: Readonly<Record<string, () => Promise<void>>> = 
   async 'model_proxy.caller_keys'() {
     await withProvider({ CASTELLAN_MODEL_PROXY_CALLER_KEYS: 'false' }, async (server) => {
       expect((await chat(server, {}, { authorization: 'Bearer sk-of-mine' })).status).toBe(401)
+      expect((await chat(server, {}, { 'api-key': 'sk-of-mine' })).status).toBe(401)
     })
     await withProvider({ CASTELLAN_MODEL_PROXY_CALLER_KEYS: 'true' }, async (server, provider) => {
       const reply = chat(server, {}, { authorization: 'Bearer sk-of-mine' })
