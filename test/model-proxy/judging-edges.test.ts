@@ -139,6 +139,18 @@ describe.each(dialects)('trust in a conversation, in %s', (dialect) => {
   })
 })
 
+const REST_MS = 200
+
+/** Records of earlier requests are written after their answers; a planned failure must not meet those. */
+async function whenStoreRests(): Promise<void> {
+  let count = 0
+  installFaultPlan((point) => {
+    if (point.startsWith('store.')) count++
+  })
+  for (let before = -1; before !== count; await new Promise((resolve) => setTimeout(resolve, REST_MS))) before = count
+  installFaultPlan(undefined)
+}
+
 describe('with a server', () => {
   let server: ServerHere
   const { post, callsAfter } = clientOf(() => server)
@@ -169,6 +181,7 @@ describe('with a server', () => {
     const messages = read('fetch')
     const ask = () => post('openai/chat/completions', { model: 'm', messages, tools: declared('send') })
     answer = completion()
+    await whenStoreRests()
     let failures = 0
     for (let step = 1; ; step++) {
       let count = 0
