@@ -225,7 +225,7 @@ describe('a context', () => {
     // A second connection with the same key is the same program.
     expect(await app.refusal('context_trust_clear', { context }, connection())).toMatchObject({
       code: 'ERR_PERMISSION_DENIED',
-      message: expect.stringContaining('castellan call context_trust_clear'),
+      message: expect.stringContaining('castellan call at a terminal'),
     })
     const behindGateway = callerOf({ ...localOwner, gateway: 'g', mcpSessionId: 'behind' })
     const signed = callerOf({ ...localOwner, sealSessionId: 'signed' }, { transport: 'seal' })

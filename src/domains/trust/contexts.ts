@@ -48,7 +48,7 @@ export function createTrustContexts({ store, trust }: Readonly<{ store: TrustSto
 const notForYou = (): AppError =>
   new AppError(
     'ERR_PERMISSION_DENIED',
-    'A context is cleared by a person from outside it: with castellan call context_trust_clear, signed in at the web address of the server, or from a connection that has read nothing untrusted. Agents, runs and keys may not.',
+    'A context is cleared by a person from outside it: with castellan call at a terminal, signed in at the web address of the server, or from a connection that has read nothing untrusted. Agents, runs and keys may not.',
   )
 
 const unknownContext = (): AppError =>
