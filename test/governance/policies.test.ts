@@ -94,6 +94,16 @@ describe('a policy', () => {
       code: 'ERR_INVALID_INPUT',
       details: { field: 'conditions[0].value' },
     })
+    const misspelt = [{ key: 'projct', operator: 'equal', value: 'payroll' }]
+    const never = { toolId: 'task_create', action: 'block_always', conditions: misspelt }
+    const unknown = { code: 'ERR_INVALID_INPUT', details: { field: 'conditions[0].key' } }
+    expect(await app.refusal('create_tool_invocation_policy', never)).toMatchObject(unknown)
+    expect(await app.refusal('policy_simulate', { policies: [never] })).toMatchObject(unknown)
+    const conditionsBefore = [{ key: 'project', operator: 'equal', value: 'payroll' }]
+    const made = await invocation({ ...never, conditions: conditionsBefore })
+    const change = { id: made.id, conditions: misspelt }
+    expect(await app.refusal('update_tool_invocation_policy', change)).toMatchObject(unknown)
+    await drop(made)
   })
 
   it('is read by everybody and written by editors', async () => {

@@ -52,7 +52,8 @@ export function openPolicyServices(
         const found = await assignments.resolve(call, toolId)
         if (found === undefined) return await findDelegation(call, toolId)
         const own = views.own.find(found.id)
-        return own === undefined ? { ...found, origin: 'upstream' as const } : policyToolOf(own)
+        if (own === undefined) return { ...found, origin: 'upstream' as const }
+        return { ...policyToolOf(own), parameters: own.parameters }
       },
       async recordedCalls({ read, principal: { tenant } }, from, count) {
         const { size } = await sqlLogStore.head(read, tenant)

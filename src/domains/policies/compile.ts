@@ -109,6 +109,18 @@ export function checkCondition(condition: Condition, field: string): void {
   valueTest(condition, `${field}.value`)
 }
 
+/** A condition on an argument that the tool does not take would never be met, and a policy that blocks by it never block. */
+export function requireParameters(conditions: readonly Condition[], parameters: ReadonlySet<string> | undefined): void {
+  if (parameters === undefined) return
+  for (const [index, { key }] of conditions.entries()) {
+    if (isContextKey(key)) continue
+    const field = `conditions[${index}].key`
+    const [first] = parsePath(key, field)
+    if (typeof first === 'string' && parameters.has(first)) continue
+    throw invalid(field, `must begin with an argument of the tool: ${[...parameters].join(', ') || 'it takes none'}`)
+  }
+}
+
 function valueTest({ operator, value, type = 'string' }: Condition, field: string): Test {
   if (type !== 'string') {
     const wanted = typed(type, value, field)

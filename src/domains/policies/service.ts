@@ -13,7 +13,7 @@ import type { Trust } from '../../contract/trust.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { Random } from '../../kernel/random.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
-import { checkCondition, compilePolicies, type PolicySet } from './compile.ts'
+import { checkCondition, compilePolicies, type PolicySet, requireParameters } from './compile.ts'
 import type { PolicyEngine } from './engine.ts'
 import type { PolicyKind, PolicyStore, StoredPolicy } from './ports.ts'
 import { invalid, isDelegation, operatorLabels, policyNotFound } from './rules.ts'
@@ -27,12 +27,19 @@ export type PolicyDeps = Readonly<{
   trust: Pick<Trust, 'contextOf' | 'isUntrusted'>
   random: Random
   /** By id or name, as the caller sees it; undefined for one that is not there or not the caller's. */
-  findTool(call: Reading, toolId: string): Promise<(PolicyTool & Readonly<{ id: string }>) | undefined>
+  findTool(call: Reading, toolId: string): Promise<KnownTool | undefined>
   /** Recorded calls of the tenant, of at most `entries` entries of its log from that position on. */
   recordedCalls(call: Reading, fromSeq: number | undefined, entries: number): Promise<RecordedPage>
   /** Throws ERR_MODEL_UNAVAILABLE where no model can sanitise results. */
   requireSanitiser(): void
 }>
+
+type KnownTool = PolicyTool &
+  Readonly<{
+    id: string
+    /** Of a tool that takes no others. */
+    parameters?: ReadonlySet<string>
+  }>
 
 export type RecordedCall = Readonly<{
   seq: number
@@ -100,7 +107,8 @@ export function createPolicyService(deps: PolicyDeps) {
     const { tenant } = call.principal
     const { conditions, action, note = null } = input
     requireUsable(kind, conditions, action)
-    const { id: toolId } = await requireTool(call, input.toolId, kind)
+    const { id: toolId, parameters } = await requireTool(call, input.toolId, kind)
+    if (kind === 'invocation') requireParameters(conditions, parameters)
     // A tool has one default for its calls: making it again changes it.
     const existing = kind === 'invocation' && conditions.length === 0 ? await defaultOf(call, toolId) : undefined
     if (existing !== undefined) return await save(call, { ...(existing as StoredPolicy<Kind>), action, note })
@@ -133,7 +141,12 @@ export function createPolicyService(deps: PolicyDeps) {
     const conditions = input.conditions ?? before.conditions
     const action = input.action ?? before.action
     requireUsable(kind, conditions, action)
-    const toolId = input.toolId === undefined ? before.toolId : (await requireTool(call, input.toolId, kind)).id
+    const tool =
+      input.toolId === undefined
+        ? await deps.findTool(call, before.toolId)
+        : await requireTool(call, input.toolId, kind)
+    const toolId = input.toolId === undefined ? before.toolId : tool!.id
+    if (kind === 'invocation') requireParameters(conditions, tool?.parameters)
     if (kind === 'invocation' && conditions.length === 0) {
       const other = await defaultOf(call, toolId)
       if (other !== undefined && other.id !== before.id) {
@@ -214,7 +227,8 @@ export function createPolicyService(deps: PolicyDeps) {
     const added: StoredPolicy[] = []
     for (const [index, { toolId, conditions, action }] of policies.entries()) {
       requireUsable('invocation', conditions, action)
-      const { id } = await requireTool(call, toolId)
+      const { id, parameters } = await requireTool(call, toolId)
+      requireParameters(conditions, parameters)
       const times = { position: limits.toolPoliciesMax + index, createdAtMs: 0, updatedAtMs: 0 }
       const own = { tenant: call.principal.tenant, kind: 'invocation', note: null } as const
       added.push({ ...own, ...times, id: `given-${index + 1}`, toolId: id, conditions, action })
