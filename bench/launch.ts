@@ -45,6 +45,7 @@ export const standIn: Contender = {
 }
 export const bareSdk: Contender = { stdio: () => peer('bare SDK 1.32', 'bare-sdk-stdio.ts') }
 export const rawEcho: Contender = { stdio: () => peer('raw echo', 'echo-stdio.ts') }
+export const bareRelay = (port: number): Launch => peer('a bare relay', 'bare-relay.ts', String(port))
 export const rawHttp = (port: number): Launch => peer('raw node:http', 'raw-http.ts', String(port))
 
 const children = new Set<ChildProcess>()
@@ -73,7 +74,7 @@ export const initializeParams = {
   clientInfo: { name: 'castellan-bench', version: '1' },
 }
 
-const initialize = async (connection: Connection): Promise<Connection> => {
+export const initialize = async (connection: Connection): Promise<Connection> => {
   await request(connection, 'initialize', initializeParams)
   connection.notify(methodBody('notifications/initialized', {}))
   return connection

@@ -14,6 +14,7 @@ import { engine } from './rows/engine.ts'
 import { gatewayHop } from './rows/gateway-hop.ts'
 import { httpPing } from './rows/http-ping.ts'
 import { ledgerProofs } from './rows/ledger-proofs.ts'
+import { manyTools } from './rows/many-tools.ts'
 import { modelProxy } from './rows/model-proxy.ts'
 import { ping } from './rows/ping.ts'
 import { pingUnderLoad } from './rows/ping-under-load.ts'
@@ -43,6 +44,7 @@ const sections: readonly Section[] = [
   workspaces,
   engine,
   toolSearch,
+  manyTools,
   gatewayHop,
   modelProxy,
   policyEvaluation,

@@ -73,7 +73,7 @@ export async function needSearches(queries: readonly RecallQuery[]): Promise<Nee
         const ranked = tools.map(({ name }, at) => ({ name, meaning: meanings[at]! }))
         return ranked.sort((left, right) => right.meaning - left.meaning).map(({ name }) => name)
       },
-      both: (query) => namesOf(index.search({ query, limit, asked: asked.get(query) })),
+      both: (query) => namesOf(index.search({ query, limit, queryVector: asked.get(query) })),
     }
   } finally {
     await embedder.close()

@@ -1,18 +1,21 @@
 import { spawn, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { homedir, tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { type AgentProgram, agentPrograms, type ModelAddresses, type Server } from '../test/clients/agent-programs.ts'
+import { openGatewayStage, SAID, wantedAt } from '../test/clients/gateway-stage.ts'
 import { readRecording, recordHttp } from '../test/clients/recording.ts'
-import { openModelStage } from '../test/clients/scripted-models.ts'
+import { isNameOf, openModelStage } from '../test/clients/scripted-models.ts'
 import { type RealServer, startRealServer } from '../test/support/real-server.ts'
 
 /**
- * Runs real agent programs against the real server, offline: npm run test:clients [-- NAME…] [--record] [--proxied].
+ * Runs real agent programs against the real server, offline: npm run test:clients [-- NAME…] [--record] [--proxied | --gateway].
  * Each is installed once, from npm, into the user's cache. Over standard streams and HTTP, with the small and the full list, it
  * must show its model the tools under names that models take, call one, and hand the answer back. With --record, what
  * the programs sent is written to test/clients/recordings, which npm test replays. Then it does so with its model behind the model
  * proxy of the same server, and once more with a policy against the tool: the program must end in order, with the refusal as its text.
+ * Last, it calls the tool of another MCP server at the address of a gateway, as a member with a key. There the small list is
+ * the exposure `search_and_run_only`.
  */
 const WANTED = { tool: 'search_tools', args: { query: 'create a task' } }
 const MARK = 'matchCount'
@@ -23,8 +26,8 @@ const recordings = resolve('test/clients/recordings')
 
 type Case = Readonly<{
   program: AgentProgram
-  /** `proxy` is HTTP, with the models behind the same server; in `denied` a policy is against the call. */
-  transport: 'stdio' | 'http' | 'proxy' | 'denied'
+  /** `proxy` is HTTP, with the models behind the same server; in `denied` a policy is against the call; `gateway` is HTTP too. */
+  transport: 'stdio' | 'http' | 'proxy' | 'denied' | 'gateway'
   tools: 'default' | 'full'
 }>
 
@@ -46,9 +49,12 @@ async function run({ program, transport, tools }: Case, isRecording: boolean): P
   const home = mkdtempSync(join(tmpdir(), `castellan-${program.name}-`))
   const messages = join(home, 'messages.jsonl')
   writeFileSync(messages, '')
-  const model = await openModelStage(WANTED)
+  const exposure = tools === 'full' ? 'full' : 'search_and_run_only'
+  const model = await openModelStage(transport === 'gateway' ? wantedAt(exposure) : WANTED)
   const http = transport === 'stdio' ? undefined : await startServer(home, transport, model.origin)
-  const proxy = http && (await recordHttp(messages, `${http.url}?tools=${tools}`))
+  const origin = http && new URL(http.url).origin
+  const gateway = transport === 'gateway' ? await openGatewayStage(origin!, http!.dataDir, exposure) : undefined
+  const proxy = http && (await recordHttp(messages, gateway?.url ?? `${http.url}?tools=${tools}`))
   try {
     const server: Server =
       proxy === undefined
@@ -61,19 +67,25 @@ async function run({ program, transport, tools }: Case, isRecording: boolean): P
               ...['mcp', '--tools', tools, '--data-dir', join(home, 'state')],
             ],
           }
-        : { url: proxy.url }
-    const isProxied = http !== undefined && transport !== 'http'
-    const models = isProxied ? modelsOf(new URL(http.url).origin) : directly(model.origin)
+        : { url: proxy.url, headers: gateway === undefined ? {} : { Authorization: `Bearer ${gateway.key}` } }
+    const isProxied = transport === 'proxy' || transport === 'denied'
+    const models = isProxied ? modelsOf(origin!) : directly(model.origin)
     const { env, args, files } = program.launch({ home, models, server })
     for (const [path, text] of Object.entries(files)) {
       mkdirSync(dirname(join(home, path)), { recursive: true })
       writeFileSync(join(home, path), text)
     }
     const printed = await runProgram(bin, args, { ...env, HOME: home, XDG_CONFIG_HOME: join(home, '.config') }, home)
+    const shown = model.displayedTools()
     const faults =
       transport === 'denied'
         ? faultsOfDenied(printed, model.toolAnswer())
-        : faultsOf(model.displayedTools(), model.toolAnswer(), tools)
+        : gateway === undefined
+          ? faultsOf(shown, model.toolAnswer(), MARK, tools === 'full' ? 'fs_read' : 'search_tools')
+          : [
+              ...faultsOf(shown, model.toolAnswer(), SAID, tools === 'full' ? 'up__sum' : 'search_tools'),
+              ...(await gateway.faultsOfRecord()),
+            ]
     if (faults.length > 0) faults.push(`it printed: ${printed.slice(-2_000)}`)
     else if (isRecording && !isProxied) {
       const file = join(recordings, `${program.name}.${transport}.json`)
@@ -82,8 +94,10 @@ async function run({ program, transport, tools }: Case, isRecording: boolean): P
     }
     return faults
   } finally {
+    endProcessesOf(home)
     await model.close()
     await proxy?.close()
+    await gateway?.[Symbol.asyncDispose]()
     await http?.stop()
     rmSync(home, { recursive: true, force: true })
   }
@@ -107,7 +121,8 @@ async function startServer(home: string, transport: Case['transport'], model: st
     endpoint,
     models: [{ alias: type, model: 'mock-model' }],
   }))
-  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers } }))
+  const web = { allow_private_addresses: ['127.0.0.1'] }
+  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers }, web }))
   const server = await startRealServer({ dataDir })
   if (transport !== 'denied') return server
   const response = await fetch(`${new URL(server.url).origin}/v1/tools/create_tool_invocation_policy`, {
@@ -126,16 +141,16 @@ function faultsOfDenied(printed: string, answer: string | undefined): string[] {
   ]
 }
 
-function faultsOf(displayed: readonly string[], answer: string | undefined, tools: Case['tools']): string[] {
+function faultsOf(displayed: readonly string[], answer: string | undefined, mark: string, beside: string): string[] {
   const own = displayed.filter((name) => !/^[A-Za-z0-9_-]{1,128}$/.test(name))
   return [
-    ...(displayed.length === 0 ? [`its model was not shown ${WANTED.tool}`] : []),
+    ...(displayed.length === 0 ? ['its model was not shown the wanted tool'] : []),
     ...(own.length > 0 ? [`its model was shown names that models refuse: ${own.slice(0, 5).join(', ')}`] : []),
     ...(new Set(displayed).size < displayed.length ? ['its model was shown a name twice'] : []),
-    ...(tools === 'full' && displayed.length > 0 && !displayed.some((name) => name.endsWith('fs_read'))
-      ? ['its model was not shown fs_read']
+    ...(displayed.length > 0 && !displayed.some((name) => isNameOf(beside, name))
+      ? [`its model was not shown ${beside}`]
       : []),
-    ...(answer?.includes(MARK) === true ? [] : ['the answer of the tool did not come back to its model']),
+    ...(answer?.includes(mark) === true ? [] : ['the answer of the tool did not come back to its model']),
   ]
 }
 
@@ -166,12 +181,26 @@ function runProgram(bin: string, args: readonly string[], env: Record<string, st
   })
 }
 
+/** Some programs leave a process behind, in a group of its own; it has the home of the run. */
+function endProcessesOf(home: string): void {
+  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+    try {
+      const environment = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0')
+      if (environment.includes(`HOME=${home}`)) process.kill(Number(pid), 'SIGKILL')
+    } catch {
+      // It has ended meanwhile.
+    }
+  }
+}
+
 const words = process.argv.slice(2)
 const names = words.filter((word) => !word.startsWith('--'))
-/** With --proxied only what concerns the model proxy. */
+/** With --proxied only what concerns the model proxy, with --gateway only the gateway. */
 const transports: readonly Case['transport'][] = words.includes('--proxied')
   ? ['proxy', 'denied']
-  : ['stdio', 'http', 'proxy', 'denied']
+  : words.includes('--gateway')
+    ? ['gateway']
+    : ['stdio', 'http', 'proxy', 'denied', 'gateway']
 const unknown = names.filter((name) => !agentPrograms.some((program) => program.name === name))
 if (unknown.length > 0) throw new Error(`no such client: ${unknown.join(', ')}`)
 let failures = 0

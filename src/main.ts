@@ -6,7 +6,7 @@ import { systemClock } from './kernel/clock.ts'
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }
 
-let isAsked = false
+let isInterrupted = false
 process.exitCode = await runProgram(process.argv.slice(2), {
   terminal: createTerminal({
     out: process.stdout,
@@ -28,7 +28,7 @@ process.exitCode = await runProgram(process.argv.slice(2), {
   ended: endSignal,
 })
 // A pipe takes only so much at a time, and what it has not taken would be lost. A process that was told to end does not wait.
-if (!isAsked) await Promise.all([process.stdout, process.stderr].map(taken))
+if (!isInterrupted) await Promise.all([process.stdout, process.stderr].map(taken))
 // Sockets of others may still hold the event loop.
 process.exit()
 
@@ -45,8 +45,8 @@ function endSignal(): Promise<NodeJS.Signals> {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
       process.on(signal, () => {
         // A second signal means now, whichever it is.
-        if (isAsked) process.exit(signalExitCode(signal))
-        isAsked = true
+        if (isInterrupted) process.exit(signalExitCode(signal))
+        isInterrupted = true
         resolve(signal)
       })
     }

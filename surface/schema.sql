@@ -476,6 +476,46 @@ CREATE INDEX approvals_of_call ON approvals (tenant, requester, arguments_digest
 CREATE INDEX approvals_newest ON approvals (tenant, created_at);
 CREATE INDEX approvals_over ON approvals (tenant, expires_at);
 
+-- 38 keys of providers
+CREATE TABLE provider_keys (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, provider TEXT NOT NULL, scope TEXT NOT NULL,
+  author TEXT NOT NULL, is_primary INTEGER NOT NULL, secret TEXT NOT NULL, owns_secret INTEGER NOT NULL,
+  created_at INTEGER NOT NULL, created_by TEXT NOT NULL, rotated_at INTEGER, PRIMARY KEY (tenant, id));
+CREATE INDEX provider_keys_by_provider ON provider_keys (tenant, provider);
+CREATE INDEX provider_keys_by_author ON provider_keys (tenant, author);
+
+-- 39 answers of clients at another process
+CREATE TABLE passed_answers (
+  tenant TEXT NOT NULL, key_hash TEXT NOT NULL, sender TEXT NOT NULL, answer TEXT NOT NULL,
+  created_at INTEGER NOT NULL, taken_at INTEGER, outcome TEXT, PRIMARY KEY (tenant, key_hash));
+
+-- 40 credentials of untrusted contexts
+ALTER TABLE context_trust ADD COLUMN credential TEXT;
+ALTER TABLE context_trust ADD COLUMN seen INTEGER NOT NULL DEFAULT 0;
+UPDATE context_trust SET seen = since;
+UPDATE context_trust SET credential = substr(context, 8) WHERE context LIKE 'caller:key:%' AND context NOT LIKE '%@%';
+CREATE INDEX context_trust_of_credential ON context_trust (tenant, credential, seen) WHERE credential IS NOT NULL;
+
+-- 41 rules for cheaper models
+CREATE TABLE optimization_rules (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, entity_type TEXT NOT NULL, entity_id TEXT NOT NULL,
+  provider TEXT NOT NULL, conditions TEXT NOT NULL, target_model TEXT NOT NULL, is_enabled INTEGER NOT NULL,
+  created_at INTEGER NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, id));
+ALTER TABLE interactions ADD COLUMN saved INTEGER;
+
+-- 42 notifications and tasks at another process
+ALTER TABLE passed_answers ADD COLUMN notices TEXT;
+CREATE TABLE mcp_tasks (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, identity TEXT NOT NULL, process TEXT NOT NULL, view TEXT NOT NULL,
+  seen_at INTEGER NOT NULL, PRIMARY KEY (tenant, id));
+CREATE INDEX mcp_tasks_by_identity ON mcp_tasks (tenant, identity);
+CREATE INDEX mcp_tasks_by_process ON mcp_tasks (tenant, process);
+
+-- 43 choices of MCP clients
+ALTER TABLE mcp_sessions ADD COLUMN choices TEXT;
+ALTER TABLE mcp_sessions ADD COLUMN chosen_at INTEGER;
+CREATE INDEX mcp_sessions_by_choice ON mcp_sessions (tenant, chosen_at) WHERE chosen_at IS NOT NULL;
+
 -- postgres
 
 -- 1 log
@@ -908,3 +948,43 @@ CREATE TABLE approvals (
 CREATE INDEX approvals_of_call ON approvals (tenant, requester, arguments_digest);
 CREATE INDEX approvals_newest ON approvals (tenant, created_at);
 CREATE INDEX approvals_over ON approvals (tenant, expires_at);
+
+-- 38 keys of providers
+CREATE TABLE provider_keys (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, provider TEXT NOT NULL, scope TEXT NOT NULL,
+  author TEXT NOT NULL, is_primary BIGINT NOT NULL, secret TEXT NOT NULL, owns_secret BIGINT NOT NULL,
+  created_at BIGINT NOT NULL, created_by TEXT NOT NULL, rotated_at BIGINT, PRIMARY KEY (tenant, id));
+CREATE INDEX provider_keys_by_provider ON provider_keys (tenant, provider);
+CREATE INDEX provider_keys_by_author ON provider_keys (tenant, author);
+
+-- 39 answers of clients at another process
+CREATE TABLE passed_answers (
+  tenant TEXT NOT NULL, key_hash TEXT NOT NULL, sender TEXT NOT NULL, answer TEXT NOT NULL,
+  created_at BIGINT NOT NULL, taken_at BIGINT, outcome TEXT, PRIMARY KEY (tenant, key_hash));
+
+-- 40 credentials of untrusted contexts
+ALTER TABLE context_trust ADD COLUMN credential TEXT;
+ALTER TABLE context_trust ADD COLUMN seen BIGINT NOT NULL DEFAULT 0;
+UPDATE context_trust SET seen = since;
+UPDATE context_trust SET credential = substr(context, 8) WHERE context LIKE 'caller:key:%' AND context NOT LIKE '%@%';
+CREATE INDEX context_trust_of_credential ON context_trust (tenant, credential, seen) WHERE credential IS NOT NULL;
+
+-- 41 rules for cheaper models
+CREATE TABLE optimization_rules (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, entity_type TEXT NOT NULL, entity_id TEXT NOT NULL,
+  provider TEXT NOT NULL, conditions TEXT NOT NULL, target_model TEXT NOT NULL, is_enabled BIGINT NOT NULL,
+  created_at BIGINT NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, id));
+ALTER TABLE interactions ADD COLUMN saved BIGINT;
+
+-- 42 notifications and tasks at another process
+ALTER TABLE passed_answers ADD COLUMN notices TEXT;
+CREATE TABLE mcp_tasks (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, identity TEXT NOT NULL, process TEXT NOT NULL, view TEXT NOT NULL,
+  seen_at BIGINT NOT NULL, PRIMARY KEY (tenant, id));
+CREATE INDEX mcp_tasks_by_identity ON mcp_tasks (tenant, identity);
+CREATE INDEX mcp_tasks_by_process ON mcp_tasks (tenant, process);
+
+-- 43 choices of MCP clients
+ALTER TABLE mcp_sessions ADD COLUMN choices TEXT;
+ALTER TABLE mcp_sessions ADD COLUMN chosen_at BIGINT;
+CREATE INDEX mcp_sessions_by_choice ON mcp_sessions (tenant, chosen_at) WHERE chosen_at IS NOT NULL;

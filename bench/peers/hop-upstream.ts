@@ -3,7 +3,12 @@
  * measured is the way to it. It is handed over as text, because a workspace does not see this folder.
  */
 function serve(): void {
-  const tools = [{ name: 'echo', description: 'Says it again.', inputSchema: { type: 'object', properties: {} } }]
+  const inputSchema = { type: 'object', properties: {} }
+  const tools = [
+    { name: 'echo', description: 'Says it again.', inputSchema, annotations: { readOnlyHint: true } },
+    // The same by a name without the declaration: a gateway cannot know that it changes nothing.
+    { name: 'undeclared', description: 'Says it again.', inputSchema },
+  ]
   const answers: Record<string, (params: { protocolVersion?: string }) => object> = {
     initialize: ({ protocolVersion }) => ({
       protocolVersion,

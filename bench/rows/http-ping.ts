@@ -1,4 +1,4 @@
-import { newDirectory, roundsOf, type Section, warmUp } from '../bench-context.ts'
+import { newDirectory, roundsOf, type Section, warmUpFully } from '../bench-context.ts'
 import { pingBody } from '../calls.ts'
 import { methodBody } from '../client.ts'
 import { comparisonNote, interleave, type Turn } from '../interleave.ts'
@@ -47,7 +47,7 @@ const inFlights = [1, 16]
 
 export const httpPing: Section = {
   name: 'http',
-  timeNeededMs: (quick) => (quick ? 12_000 : 45_000),
+  timeNeededMs: (quick) => (quick ? 25_000 : 60_000),
   async run(bench) {
     if (bench.subject.http === undefined) return
     const [port, floorPort] = [await freePort(), await freePort()]
@@ -58,11 +58,8 @@ export const httpPing: Section = {
       const ours = await startHttp(bench.subject.http(await newDirectory(bench), port), port, '/mcp')
       servers.push(ours)
       const contests = await revisions(ours, floor)
-      for (const inFlight of inFlights) {
-        for (const { pair } of contests)
-          for (const turn of pair) await warmUp(turn.connection, { inFlight, body: turn.body }, bench.quick)
-      }
-      // Whoever is first meets a colder server, so each revision is first once.
+      for (const { pair } of contests) for (const turn of pair) await warmUpFully(turn.connection, turn.body)
+      // The first one meets a colder server, so each revision is first once.
       for (const inFlight of inFlights) {
         for (const { name, pair } of contests.reverse()) {
           const [compared] = await interleave(pair[0], [pair[1]], { inFlight, ...roundsOf(bench) })

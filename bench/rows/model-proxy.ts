@@ -4,7 +4,7 @@
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Bench, newDirectory, roundsOf, type Section, warmUp } from '../bench-context.ts'
+import { type Bench, newDirectory, roundsOf, type Section, warmUpFully } from '../bench-context.ts'
 import { type Connection, drive } from '../client.ts'
 import { openHttpConnection } from '../http-connection.ts'
 import { comparisonNote, interleave, median, type Turn } from '../interleave.ts'
@@ -109,7 +109,7 @@ export async function startMock(port: number): Promise<Contender> {
   })
 }
 
-async function passThrough(mockPort: number): Promise<Contender> {
+async function startPassThrough(mockPort: number): Promise<Contender> {
   const port = await freePort()
   const launch = peerFile('undici pass-through', 'undici-pass-through.ts', `${port}`, `${mockPort}`)
   return started(launch, port, { path: '/v1/chat/completions', model: MODEL, headers: {} })
@@ -184,19 +184,19 @@ async function firstChunks(bench: Bench, contenders: readonly Contender[]): Prom
 
 export const modelProxy: Section = {
   name: 'model-proxy',
-  timeNeededMs: (quick) => (quick ? 40_000 : 150_000),
+  timeNeededMs: (quick) => (quick ? 70_000 : 190_000),
   async run(bench) {
     const contenders: Contender[] = []
     try {
       const mockPort = await freePort()
       contenders.push(await startMock(mockPort))
-      for (const open of [async () => startOurs(await newDirectory(bench), mockPort), passThrough, portkey, llms])
+      for (const open of [async () => startOurs(await newDirectory(bench), mockPort), startPassThrough, portkey, llms])
         contenders.push(await open(mockPort))
       const [direct, first, floor, ...others] = contenders as [Contender, Contender, Contender, ...Contender[]]
       const peers = [floor, ...others, direct]
       const what = 'a chat request, 1 KB answer'
+      for (const { connection, body } of contenders) await warmUpFully(connection, body)
       for (const inFlight of inFlights) {
-        for (const { connection, body } of contenders) await warmUp(connection, { inFlight, body }, bench.quick)
         const compared = await interleave(first, peers, { inFlight, ...roundsOf(bench) })
         for (const [index, one] of compared.entries()) {
           const { name } = peers[index]!
@@ -253,6 +253,7 @@ async function reportProcessorTime(bench: Bench, contenders: readonly Contender[
 
 async function reportStreams(bench: Bench, contenders: readonly Contender[], direct: Contender): Promise<void> {
   const all = [...contenders, direct]
+  for (const { connection, streamBody } of all) await warmUpFully(connection, () => streamBody)
   const first = await firstChunks(bench, all)
   const last = first.length - 1
   for (const [index, { name }] of all.entries()) {

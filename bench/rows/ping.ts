@@ -1,4 +1,4 @@
-import { type Bench, openContender, roundsOf, type Section, warmUp } from '../bench-context.ts'
+import { type Bench, openContender, roundsOf, type Section, warmUpFully } from '../bench-context.ts'
 import { pingBody } from '../calls.ts'
 import type { Connection } from '../client.ts'
 import { type Comparison, comparisonNote, interleave } from '../interleave.ts'
@@ -8,8 +8,6 @@ import { rateText, type Target } from '../table.ts'
 const compare = async (bench: Bench, inFlight: number, servers: readonly Connection[]): Promise<void> => {
   const [ours, bare, echo, colibri] = servers.map((connection) => ({ connection, body: pingBody }))
   if (ours === undefined || bare === undefined || echo === undefined || colibri === undefined) return
-  for (const { connection } of [ours, bare, echo, colibri])
-    await warmUp(connection, { inFlight, body: pingBody }, bench.quick)
   const plan = { inFlight, ...roundsOf(bench) }
   const row = (what: string, peerName: string, comparison: Comparison | undefined, target: Target | null): void => {
     if (comparison === undefined) return
@@ -32,12 +30,13 @@ const compare = async (bench: Bench, inFlight: number, servers: readonly Connect
 
 export const ping: Section = {
   name: 'ping',
-  timeNeededMs: (quick) => (quick ? 15_000 : 60_000),
+  timeNeededMs: (quick) => (quick ? 25_000 : 70_000),
   async run(bench) {
     const servers: Connection[] = []
     try {
       for (const contender of [bench.subject, bareSdk, rawEcho, standIn])
         servers.push(await openContender(bench, contender))
+      for (const server of servers) await warmUpFully(server, pingBody)
       for (const inFlight of [1, 16]) await compare(bench, inFlight, servers)
     } finally {
       await Promise.all(servers.map((server) => server.close()))

@@ -60,7 +60,7 @@ async function fill(database: Database, { runs, owner }: Filling): Promise<void>
           const subject = { subjectId: `${kind}-${n % SUBJECTS}`, subjectName: 'filled', subjectVersion: '1.0.0' }
           const start = { kind, ...subject, id: `${kind}-${n}`, input: { text: 'x'.repeat(2_000) } }
           const run = newRunOf(names, start, localOwner, 1_000_000 + n, undefined)
-          const whose = n % OWNERS === 0 ? owner : `user:somebody-${n % OWNERS}`
+          const whose = n % OWNERS === 0 ? owner : `user:someone-${n % OWNERS}`
           const ended = { status: 'completed' as const, endedAtMs: 1_000_000 + n, lastSequence: EVENTS_EACH }
           await sqlRunStore.insertRun(tx, { ...run, ...ended, owner: whose })
           for (let sequence = 1; sequence <= EVENTS_EACH; sequence++) {

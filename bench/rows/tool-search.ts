@@ -71,7 +71,7 @@ export const toolSearch: Section = {
       for (const query of [...sentences, ...sentences]) {
         const started = performance.now()
         const [asked] = await embedder.embed([query], signal)
-        index.search({ query, asked })
+        index.search({ query, queryVector: asked })
         const found = performance.now()
         index.search({ query })
         byBoth.push(found - started)

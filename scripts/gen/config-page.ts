@@ -1,12 +1,12 @@
 import { configFields, configJsonSchema } from '../../src/app/config-schema.ts'
-import { shortFormOf } from '../../src/app/config-short-forms.ts'
+import { variableForm } from '../../src/app/config-short-forms.ts'
 import { fieldRows, type Schema } from '../../src/cli/schema-fields.ts'
 import { code, page, table } from './markdown.ts'
 
 /** A variable has no objects. */
 const inVariable = (path: string): string => {
-  const form = shortFormOf(path)
-  return form === undefined ? '' : ` In the variable, each as ${form}.`
+  const form = variableForm(path)
+  return form === undefined ? '' : ` In the variable, write ${form}.`
 }
 
 export function configPage(): string {

@@ -59,7 +59,12 @@ const rounded = (count: number): string => {
 
 async function toolLists(catalog: Catalog): Promise<string> {
   const views = createToolViews({ catalog, clock: systemClock })
-  const host = createToolHost({ views, mode: 'FULL', callTool: Promise.reject(new Error('nothing is called here')) })
+  const host = createToolHost({
+    views,
+    mode: 'FULL',
+    clock: systemClock,
+    callTool: Promise.reject(new Error('nothing is called here')),
+  })
   const rows: string[][] = []
   for (const exposure of ['default', 'full'] as const) {
     const tools = await host.list({

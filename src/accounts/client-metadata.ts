@@ -4,7 +4,7 @@ import { APIError } from 'better-auth/api'
 import { limits } from '../contract/limits.ts'
 import type { Clock } from '../kernel/clock.ts'
 
-/** `fetch` for addresses that others choose: each is judged, and no redirect is followed. */
+/** `fetch` for untrusted addresses: each is checked, and no redirect is followed. */
 export type JudgedFetch = (url: string, init: RequestInit) => Promise<Response>
 
 type ClientDocument = Readonly<{ client_name: string; client_uri: string | undefined; redirect_uris: string[] }>
@@ -12,8 +12,8 @@ type ClientDocument = Readonly<{ client_name: string; client_uri: string | undef
 const DISCOVERY_ID = 'client-id-metadata-document'
 
 /**
- * Clients whose `client_id` is the https address of a document that describes them (OAuth Client ID Metadata Document). What the
- * document says is read again after an hour; if it cannot be reached then, what was read is good for a day.
+ * Clients whose `client_id` is the https address of a document that describes them (OAuth Client ID Metadata Document). The
+ * document is read again after an hour; if it cannot be reached then, the cached one is valid for a day.
  */
 export function createClientDiscovery(
   { fetchDocument, clock }: Readonly<{ fetchDocument: JudgedFetch; clock: Pick<Clock, 'nowMs'> }>,
@@ -67,7 +67,7 @@ export function createClientDiscovery(
   }
 }
 
-/** An https address with a path, without what would let two texts name one document. */
+/** An https address with a path, in a form that names a document uniquely. */
 export function isDocumentAddress(clientId: string): boolean {
   if (!clientId.startsWith('https://') || clientId.length > limits.clientIdCharsMax) return false
   const url = URL.parse(clientId)
@@ -75,12 +75,12 @@ export function isDocumentAddress(clientId: string): boolean {
   return url.username === '' && url.password === '' && url.hash === ''
 }
 
-/** Throws for a document that is not that of a public client. What else it holds is not taken over. */
+/** Throws for a document that does not describe a public client. Its other members are ignored. */
 function checkDocument(clientId: string, document: unknown): ClientDocument {
   const fields = (typeof document === 'object' && document !== null ? document : {}) as Record<string, unknown>
-  if (fields['client_id'] !== clientId) throw refused('the document does not have its own address as client_id')
+  if (fields['client_id'] !== clientId) throw refused('client_id in the document must be the address of the document')
   if ('client_secret' in fields || 'client_secret_expires_at' in fields) {
-    throw refused('the document contains a secret, which everyone can read')
+    throw refused('the document must not contain a secret, because everyone can read it')
   }
   const method = fields['token_endpoint_auth_method'] ?? 'none'
   if (method !== 'none') throw refused('token_endpoint_auth_method must be none: only public clients are supported')

@@ -7,34 +7,34 @@ import { discover, type OidcProvider, oidcClient, refreshAt, unusable, type Vouc
 
 import { createPasskeys, type Passkeys } from './passkeys.ts'
 
-/** A client that asks for a person's consent, as it registered itself: its words, not ours. */
+/** A client that requests a person's consent, as it registered itself: its words, not ours. */
 export type KnownClient = Readonly<{
   name: string
   uri: string | undefined
-  /** The host that published what the client says of itself; undefined for a client that registered itself. */
+  /** The host of the client's document; undefined for a client that registered itself. */
   publisher: string | undefined
 }>
 
 /**
- * Passwords, sessions and authorisations, for whichever address of this server a request came to: cookies and tokens are for one
- * address. Headers carry the cookies of the caller; answers carry those to set.
+ * Passwords, sessions and authorisations, for the address of this server that a request used: cookies and tokens are for one
+ * address. Headers carry the caller's cookies; answers carry those to set.
  */
 export type Accounts = Readonly<{
-  /** The cookies of a new session; undefined if address and password do not belong together. */
+  /** The cookies of a new session; undefined if address and password do not match. */
   signIn(
     origin: string,
     input: Readonly<{ email: string; password: string }>,
     headers: Headers,
   ): Promise<readonly string[] | undefined>
-  /** Where a person signs in with a provider, and the cookies by which they are known when they come back. */
+  /** The provider's sign-in address, and the cookies that identify the person on return. */
   startProviderSignIn(
     origin: string,
     input: Readonly<{ provider: string; returnTo: string }>,
     headers: Headers,
   ): Promise<Readonly<{ url: string; cookies: readonly string[] }>>
   /**
-   * The answer of a provider, with which a person came back. `admit` decides about the person it vouches for, and makes them a user;
-   * what it throws is thrown.
+   * The provider's answer that a person brought back. `admit` decides about the person, and creates the user; its errors are
+   * rethrown.
    */
   finishProviderSignIn(
     origin: string,
@@ -42,9 +42,9 @@ export type Accounts = Readonly<{
   ): Promise<
     Readonly<{ location: string; cookies: readonly string[]; sessionToken: string; issued: IssuedTokens | undefined }>
   >
-  /** New tokens of a person, for a refresh token that the provider gave out. */
+  /** New tokens of a person, for a provider's refresh token. */
   refresh(provider: string, refreshToken: string): Promise<IssuedTokens>
-  /** The user to whom the subject of a provider belongs. */
+  /** The user of a provider's subject. */
   findSubject(origin: string, provider: string, subject: string): Promise<string | undefined>
   passkeys: Passkeys
   /** The cookies that end the session. */
@@ -54,7 +54,7 @@ export type Accounts = Readonly<{
   /** RFC 8414. */
   metadata(origin: string): Promise<Readonly<Record<string, unknown>>>
   findClient(origin: string, clientId: string): Promise<KnownClient | undefined>
-  /** What a person answered on the consent page, of which `query` is the query. Answers where to go on. */
+  /** The person's answer on the consent page with this `query`. Returns where to continue. */
   consent(origin: string, input: Readonly<{ accept: boolean; query: string }>, headers: Headers): Promise<string>
 }>
 
@@ -77,11 +77,12 @@ export function createAccounts(deps: AccountsDeps): Accounts {
 
   function providerOf(id: string): OidcProvider {
     const provider = deps.providers.find((entry) => entry.id === id)
-    if (provider === undefined) throw new AppError('ERR_NOT_FOUND', 'There is no such identity provider here.')
+    if (provider === undefined)
+      throw new AppError('ERR_NOT_FOUND', 'There is no such identity provider. Choose one on the sign-in page.')
     return provider
   }
 
-  /** One for each provider, so that a provider that does not answer holds up nobody else. It is asked again until it answers. */
+  /** One for each provider, so that a provider that does not answer delays nobody else. It is retried until it answers. */
   async function authOfProvider(origin: string, id: string): Promise<Auth> {
     const provider = providerOf(id)
     const key = `${id} ${origin}`
@@ -93,7 +94,7 @@ export function createAccounts(deps: AccountsDeps): Accounts {
     return await made
   }
 
-  /** What a request says of where it came from was checked before, so it is of this server. */
+  /** The origin of a request was checked before, so it is this server's. */
   function call(
     origin: string,
     path: string,
@@ -194,7 +195,7 @@ function sessionTokenIn(cookies: readonly string[]): string | undefined {
   return undefined
 }
 
-/** A provider that holds the line keeps nobody waiting for ever. */
+/** A provider that never answers must not block anybody. */
 async function withDeadline<T>(work: Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(unusable()), limits.oidcSignInMs)

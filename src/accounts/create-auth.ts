@@ -2,7 +2,7 @@ import { type OAuthOptions, oauthProvider, type Scope } from '@better-auth/oauth
 import { type BetterAuthPlugin, betterAuth } from 'better-auth'
 import { limits } from '../contract/limits.ts'
 import type { Passwords } from '../domains/people/ports.ts'
-import { ACCESS_TOKEN_PREFIX, hashOfToken } from '../domains/people/rules.ts'
+import { ACCESS_TOKEN_PREFIX, hashOfToken, TERMINAL_SCOPE } from '../domains/people/rules.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import { type Random, randomId } from '../kernel/random.ts'
@@ -10,26 +10,27 @@ import { createClientDiscovery, type JudgedFetch } from './client-metadata.ts'
 import { passkeyPlugin } from './passkeys.ts'
 
 export type AuthDeps = Readonly<{
-  /** Our store, as a library sees it: an instance of Kysely. */
+  /** Our store, as an instance of Kysely for the library. */
   db: object
   secret: string
   passwords: Passwords
   random: Random
   logger: Logger
-  /** Fetches what a client says that it is (`client-metadata.ts`). */
+  /** Fetches a client's document (`client-metadata.ts`). */
   fetchDocument: JudgedFetch
   clock: Pick<Clock, 'nowMs'>
 }>
 
-/** The header in which HTTP hands us the address of a client; one that a client sends is dropped before. */
+/** The header with a client's address; one that a client sends is dropped before. */
 const CLIENT_ADDRESS_HEADER = 'x-castellan-client'
 export const AUTH_PATH = '/auth'
-/** A client acts as the person; there is nothing to choose but whether it may do so while the person is away. */
-const SCOPES = ['offline_access'] as const
+/** A client acts as the person; the only choice is whether it may do so while the person is away. */
+const SCOPES = ['offline_access', TERMINAL_SCOPE] as const
 
 /**
- * better-auth for one address of this server: passwords, sessions and their cookies, and the OAuth authorisation server. Its tables
- * are in our store (`people-migrations.ts`). Access tokens are opaque and looked up, so that a revocation holds at once.
+ * better-auth for one address of this server: passwords, sessions and their cookies, and the OAuth authorisation server. Its
+ * tables are in our store (`people-migrations.ts`). Access tokens are opaque and looked up, so that a revocation takes effect at
+ * once.
  */
 export function createAuth(
   { db, secret, passwords, random, logger, fetchDocument, clock }: AuthDeps,
@@ -80,7 +81,7 @@ export function createAuth(
     },
     account: {
       modelName: 'user_accounts',
-      // Users are made by administrators and by the rules of a provider: the person with the verified address is that user.
+      // Administrators and the rules of a provider create users: the person with the verified address is that user.
       accountLinking: { enabled: true, requireLocalEmailVerified: false, updateUserInfoOnLink: false },
     },
     databaseHooks: { account: { create: { before: withoutTokens }, update: { before: withoutTokens } } },
@@ -96,14 +97,14 @@ export function createAuth(
   })
 }
 
-/** What a provider gave out for itself is used once, to learn who signs in, and not kept. */
+/** A provider's tokens are used once, to identify the person, and not stored. */
 const withoutTokens = async <T extends object>(account: T) => ({
   data: { ...account, accessToken: null, refreshToken: null, idToken: null },
 })
 
 const seconds = (ms: number): number => ms / 1000
 
-/** OAuth 2.1 for clients of people. The library's types and ours differ in what an absent field is. */
+/** OAuth 2.1 for people's clients. The library's types and ours differ in absent fields. */
 function authorisationServer(web: Pick<AuthDeps, 'fetchDocument' | 'clock'>): BetterAuthPlugin {
   const provider: Readonly<{ options?: unknown }> = oauthProvider({
     loginPage: '/sign-in',

@@ -12,16 +12,16 @@ export type OidcProvider = Readonly<{
   issuer: string
   clientId: string
   clientSecret: string | undefined
-  /** Asked for beside those that say who a person is. */
+  /** In addition to those that identify a person. */
   scopes: readonly string[]
-  /** Every address that the provider tells of is verified, though it does not say so. */
+  /** Every e-mail address of the provider is verified, although it does not say so. */
   assumesEmailVerified: boolean
 }>
 
-/** Whom a provider vouches for. The subject is theirs for ever; an e-mail address may go to another person. */
+/** The person whom a provider vouches for. The subject is permanent; an e-mail address may pass to another person. */
 export type Vouched = Readonly<{ subject: string; email: string; name: string | undefined }>
 
-/** What a provider says of itself (OpenID Connect Discovery). */
+/** The provider's metadata (OpenID Connect Discovery). */
 type Discovered = Readonly<{
   issuer: string
   token_endpoint?: string
@@ -32,8 +32,8 @@ type Discovered = Readonly<{
 type SignIn = { admit(vouched: Vouched): Promise<void>; refusal?: AppError; issued?: IssuedTokens }
 
 /**
- * A sign-in that is on its way through better-auth: whom it lets in is decided by the caller, and better-auth's answer to a refusal
- * has no room for the reason.
+ * A sign-in in progress through better-auth: the caller decides about admission, and better-auth's refusal cannot carry the
+ * reason.
  */
 const signIns = new AsyncLocalStorage<SignIn>()
 
@@ -49,7 +49,7 @@ export async function whileAdmitting<T>(
 
 const discoveryUrl = (issuer: string): string => `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
 
-/** Throws ERR_WEB_FAILED for a provider that cannot be used now. The document must be that of the very issuer that was configured. */
+/** Throws ERR_WEB_FAILED for a provider that cannot be used now. The document must name the configured issuer. */
 export async function discover({ issuer }: OidcProvider): Promise<Discovered> {
   const found = (await fetchJson(discoveryUrl(issuer))) as Discovered | undefined
   if (found?.issuer === issuer) return found
@@ -96,24 +96,24 @@ export const oidcClient = (provider: OidcProvider, discovered: Discovered): Bett
     ],
   }) as unknown as BetterAuthPlugin
 
-/** OpenID Connect Core says `client_secret_basic` where a provider says nothing. */
+/** OpenID Connect Core defaults to `client_secret_basic`. */
 const authenticationOf = ({ token_endpoint_auth_methods_supported: known }: Discovered): 'basic' | 'post' =>
   known === undefined || known.includes('client_secret_basic') ? 'basic' : 'post'
 
 type Claims = Readonly<Record<string, unknown>>
 
-/** The claims of a verified ID token; those that it lacks are asked for, and must be of the same person. */
+/** The claims of a verified ID token; missing ones are requested, and must have the same subject. */
 async function claimsOf(idToken: string, accessToken: string | undefined, discovered: Discovered): Promise<Claims> {
   const claims = JSON.parse(Buffer.from(idToken.split('.')[1] ?? '', 'base64url').toString('utf8')) as Claims
   const { userinfo_endpoint: url } = discovered
   if (claims['email'] !== undefined || url === undefined || accessToken === undefined) return claims
-  const asked = (await fetchJson(url, { authorization: `Bearer ${accessToken}` })) as Claims | undefined
-  return asked !== undefined && asked['sub'] === claims['sub'] ? { ...asked, ...claims } : claims
+  const userInfo = (await fetchJson(url, { authorization: `Bearer ${accessToken}` })) as Claims | undefined
+  return userInfo !== undefined && userInfo['sub'] === claims['sub'] ? { ...userInfo, ...claims } : claims
 }
 
 const UNVERIFIED = 'The identity provider has not verified your e-mail address. Verify it there, then sign in again.'
 const UNSAID =
-  'The identity provider does not say whether your e-mail address is verified, so it cannot be used to sign in here. If it verifies every address, the operator of this server can say so: assume_email_verified of the provider in oidc_providers.'
+  'The identity provider does not say whether your e-mail address is verified, so you cannot sign in with it. If the provider verifies every address, the operator can set assume_email_verified for it in oidc_providers.'
 
 function vouchedBy({ assumesEmailVerified }: OidcProvider, claims: Claims): Vouched {
   const { sub, email, email_verified: verified, name } = claims
@@ -126,7 +126,7 @@ function vouchedBy({ assumesEmailVerified }: OidcProvider, claims: Claims): Vouc
   return { subject: sub, email, name: displayed === '' ? undefined : displayed }
 }
 
-/** Throws ERR_UPSTREAM_UNAUTHORIZED where the provider does not renew it. */
+/** Throws ERR_UPSTREAM_UNAUTHORIZED if the provider does not renew it. */
 export async function refreshAt(
   { clientId, clientSecret }: OidcProvider,
   discovered: Discovered,
@@ -147,7 +147,10 @@ export async function refreshAt(
   const answer = await fetchJson(discovered.token_endpoint ?? '', headers, form.toString())
   const { access_token, id_token, refresh_token, expires_in } = (answer ?? {}) as Record<string, unknown>
   if (typeof access_token !== 'string') {
-    throw new AppError('ERR_UPSTREAM_UNAUTHORIZED', 'The identity provider does not renew the token of this session.')
+    throw new AppError(
+      'ERR_UPSTREAM_UNAUTHORIZED',
+      'The identity provider did not renew the token of this session. Sign in again.',
+    )
   }
   return {
     accessToken: access_token,
@@ -175,7 +178,7 @@ async function fetchJson(url: string, headers: Record<string, string> = {}, body
 export const unusable = (cause?: unknown): AppError =>
   new AppError(
     'ERR_WEB_FAILED',
-    'The identity provider did not answer as it should. Try again later, or sign in with your password.',
+    'The identity provider returned an unexpected answer. Try again later, or sign in with your password.',
     {},
     { cause },
   )

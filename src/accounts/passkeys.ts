@@ -4,32 +4,32 @@ import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
 import type { Auth } from './create-auth.ts'
 
-export type Ceremony = 'register' | 'sign-in'
-export type PasskeyView = Readonly<{ id: string; name: string; createdAt: string }>
+type Ceremony = 'register' | 'sign-in'
+type PasskeyView = Readonly<{ id: string; name: string; createdAt: string }>
 
-/** Passkeys (WebAuthn) of people, for whichever address of this server a request came to. */
+/** Passkeys (WebAuthn) of people, for the address of this server that a request used. */
 export type Passkeys = Readonly<{
-  /** What the browser is asked for, and the cookie by which its answer is known. A new passkey needs a fresh session. */
+  /** The request for the browser, and the cookie that identifies its answer. A new passkey needs a recent session. */
   options(
     origin: string,
     ceremony: Ceremony,
     headers: Headers,
   ): Promise<Readonly<{ options: unknown; cookies: readonly string[] }>>
-  /** The cookies of a new session and whose it is; undefined for a passkey that is not known here or does not prove itself. */
+  /** The cookies of a new session and its user; undefined for an unknown or unverified passkey. */
   signIn(
     origin: string,
     response: unknown,
     headers: Headers,
   ): Promise<Readonly<{ cookies: readonly string[]; email: string }> | undefined>
-  /** This and `remove` answer the e-mail address of the person. */
+  /** This and `remove` return the person's e-mail address. */
   add(origin: string, input: Readonly<{ response: unknown; name: string }>, headers: Headers): Promise<string>
   list(origin: string, headers: Headers): Promise<readonly PasskeyView[]>
   remove(origin: string, id: string, headers: Headers): Promise<string>
 }>
 
 /**
- * The plugin asks for the verification of the person, and accepts an answer without. A passkey stands alone here, without a
- * password, so an answer without is refused.
+ * The plugin requests user verification, and accepts an answer without it. Here a passkey is the only factor, so such an answer
+ * is refused.
  */
 export const passkeyPlugin = (): BetterAuthPlugin =>
   passkey({
@@ -74,7 +74,7 @@ export function createPasskeys(authOf: (origin: string) => Auth, call: Call): Pa
     async options(origin, ceremony, headers) {
       const isNew = ceremony === 'register'
       if (isNew && (await list(origin, headers)).length >= limits.passkeysPerUserMax) {
-        const message = `You have ${limits.passkeysPerUserMax} passkeys, which is the most. Remove one first.`
+        const message = `You have reached the limit of ${limits.passkeysPerUserMax} passkeys. Remove one first.`
         throw new AppError('ERR_INVALID_INPUT', message)
       }
       const path = `/passkey/generate-${isNew ? 'register' : 'authenticate'}-options`
@@ -102,14 +102,17 @@ export function createPasskeys(authOf: (origin: string) => Auth, call: Call): Pa
     async remove(origin, id, headers) {
       const email = await emailOf(origin, headers)
       const answer = await call(origin, '/passkey/delete-passkey', { method: 'POST', headers, body: { id } })
-      if (!answer.ok) throw new AppError('ERR_NOT_FOUND', 'You have no such passkey.')
+      if (!answer.ok) throw new AppError('ERR_NOT_FOUND', 'You have no passkey with this id.')
       return email
     },
   }
 }
 
-const notSignedIn = (): AppError => new AppError('ERR_UNAUTHENTICATED', 'You are not signed in.')
+const notSignedIn = (): AppError => new AppError('ERR_UNAUTHENTICATED', 'You are not signed in. Sign in first.')
 const tooOld = (): AppError =>
-  new AppError('ERR_UNAUTHENTICATED', 'Sign out and in again first: a passkey can be added only soon after a sign-in.')
+  new AppError(
+    'ERR_UNAUTHENTICATED',
+    'A passkey can be added only soon after signing in. Sign out, sign in again, then add it.',
+  )
 const unproved = (): AppError =>
   new AppError('ERR_INVALID_INPUT', 'The passkey could not be verified, or it took too long. Try again.')

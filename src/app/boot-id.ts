@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 import type { Random } from '../kernel/random.ts'
 
 /**
- * Names this process for as long as anyone asks: its number, the moment it began as the kernel counts it, and chance.
- * Another process can tell from the name whether it still runs, also when the number has been given out again.
+ * A unique name of this process: its pid, its start time as the kernel counts it, and random bytes. Another process can tell from
+ * the name whether it still runs, even if the pid was reused.
  */
 export const newBootId = (random: Random): string =>
   `${process.pid}-${startOf(process.pid) ?? '0'}-${random.bytes(6).toString('hex')}`
@@ -13,7 +13,7 @@ export function isBootAlive(bootId: string): boolean {
   return started !== undefined && /^\d{1,10}$/.test(pid!) && startOf(Number(pid)) === started
 }
 
-/** In ticks since the machine began; undefined when there is no such process. The program's name may hold anything. */
+/** In ticks since boot; undefined if there is no such process. The program's name may contain anything. */
 function startOf(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')

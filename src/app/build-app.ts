@@ -1,9 +1,11 @@
 import type { LogGuard } from '../audit/log-guard.ts'
 import type { Database } from '../contract/database.ts'
 import type { DiskWatch } from '../contract/disk-watch.ts'
+import type { ForwardedAnswers } from '../contract/forwarded-answers.ts'
 import type { GatewayDirectory } from '../contract/gateway-directory.ts'
 import type { McpSessionMemory } from '../contract/mcp-sessions.ts'
 import type { TenantId } from '../contract/principal.ts'
+import type { TaskDirectory } from '../contract/task-directory.ts'
 import type { UpstreamContent } from '../contract/upstream-content.ts'
 import type { UpstreamTools } from '../contract/upstream-tools.ts'
 import type { UsageLimits } from '../contract/usage-limits.ts'
@@ -28,9 +30,11 @@ import { createDiskReserve } from '../stores/files/disk-reserve.ts'
 import { createSkillSource } from '../stores/files/skill-source.ts'
 import { sqlApiKeyStore } from '../stores/sql/api-key-store.ts'
 import { sqlClockFloor } from '../stores/sql/clock-floor.ts'
+import { sqlForwardedAnswers } from '../stores/sql/forwarded-answer-store.ts'
 import { sqlLogStore } from '../stores/sql/log-store.ts'
 import { sqlMcpSessions } from '../stores/sql/mcp-session-store.ts'
 import { sqlRoleStore } from '../stores/sql/role-store.ts'
+import { sqlTaskDirectory } from '../stores/sql/task-directory-store.ts'
 import { sqlTaskStore } from '../stores/sql/task-store.ts'
 import { loadToolset } from '../tools/index.ts'
 import { type CallTool, createCallTool } from '../tools/runtime/call-tool.ts'
@@ -48,10 +52,10 @@ import type { Config } from './config.ts'
 import { unsetVariables } from './unset-variables.ts'
 import { chooseStages } from './wiring/choose-stages.ts'
 import { describeServer } from './wiring/describe-server.ts'
-import type { ModelAccess } from './wiring/governance-wing.ts'
+import type { ModelAccess } from './wiring/governance-services.ts'
 import { openDatabase } from './wiring/open-database.ts'
 import { openEmbedder } from './wiring/open-embedder.ts'
-import { openModelUsage } from './wiring/open-model-usage.ts'
+import { type ModelChoices, openModelUsage } from './wiring/open-model-usage.ts'
 import { openModels } from './wiring/open-models.ts'
 import { type OwnerWatch, openOwnerWatch } from './wiring/open-owner-watch.ts'
 import { openPeople } from './wiring/open-people.ts'
@@ -59,25 +63,25 @@ import { type OpenedPolicies, openPolicies } from './wiring/open-policies.ts'
 import { openRecord } from './wiring/open-record.ts'
 import { openSeal } from './wiring/open-seal.ts'
 import type { CallParts } from './wiring/open-secrets.ts'
+import { openServiceGroups } from './wiring/open-service-groups.ts'
 import { createToolInvoker } from './wiring/open-tool-invoker.ts'
 import { type Guardrails, openToolPolicies } from './wiring/open-tool-policies.ts'
-import { openWings } from './wiring/open-wings.ts'
 import { createOwnerDirectory } from './wiring/owner-directory.ts'
 import { presenceOnce } from './wiring/presence.ts'
 
-/** The core, put together: everything behind the transports. Only this file and its neighbours construct. */
+/** The core: everything behind the transports. Only this file and its neighbours construct. */
 export type App = Readonly<{
-  /** The time for everything that this store decides: it never goes back. */
+  /** The clock of all decisions about this store: it never goes back. */
   clock: Clock
   catalog: Catalog
-  /** What each caller can find: ours, and the tools of the servers behind us. */
+  /** The tools that each caller can find: ours, and those of upstream servers. */
   views: ToolViews
   host: ToolHost
-  /** Every call that a transport has taken. */
+  /** Every call that a transport has accepted. */
   inFlight: InFlightCalls
   skills: SkillService
   presence: Presence
-  /** Resolves when the store is open; a start that fails rejects here and in every call. */
+  /** Resolves when the store is open; a failed start rejects here and in every call. */
   ready: Promise<ReadyApp>
   close(): Promise<void>
 }>
@@ -92,23 +96,27 @@ type ReadyApp = Readonly<{
   authorizations: AuthorizationGate | undefined
   gateways: Pick<GatewayDirectory, 'find'> | undefined
   modelAccess: (() => Promise<ModelAccess>) | undefined
-  /** What those servers offer beside tools. */
+  /** Resources and prompts of upstream servers. */
   upstreamContent: (() => Promise<UpstreamContent>) | undefined
   mcpSessions: McpSessionMemory | undefined
-  /** The tools of MCP servers behind this one. */
+  /** Only where several processes may share the store. */
+  forwardedAnswers: ForwardedAnswers | undefined
+  taskDirectory: TaskDirectory | undefined
+  /** The tools of upstream MCP servers. */
   upstreamTools: (() => Promise<UpstreamTools>) | undefined
   /** Absent in mode MINIMAL. */
   people: PeopleGate | undefined
   verifierKey: string | undefined
-  /** What is wrong with logs that are halted, for everybody who uses the state. */
+  /** The problems of halted logs, for everybody who uses the state. */
   haltedLogs(): readonly string[]
   /** Absent in mode MINIMAL. */
   usageLimits: UsageLimits | undefined
   interactions: InteractionRecorder | undefined
+  modelChoices: ModelChoices | undefined
   guardrails: Guardrails | undefined
   /** Rejects with ERR_LOG_INVALID for a tenant whose log is halted. */
   requireSoundLog(tenant: TenantId): void | Promise<void>
-  /** What server_health answers, for probes that are not calls. */
+  /** The answer of server_health, for probes that are not calls. */
   health(): ReturnType<ServerService['health']>
 }>
 
@@ -121,7 +129,7 @@ export type AppDeps = Readonly<{
   ownerPid(): number
   /** The configuration file that was read, if any. */
   configPath?: string
-  /** No setting leads here: what the program starts hashes passwords at their full cost. */
+  /** Not configurable: the program always hashes passwords at full cost. */
   passwordCost?: PasswordCost
 }>
 
@@ -144,7 +152,7 @@ export function buildApp(deps: AppDeps): App {
   const open = config.mode === 'MINIMAL' ? openMinimal : openCore
   const opened = open({ ...deps, clock }, { catalog, views, skills, transports: () => ({ host, inFlight }) })
   let core: Core | undefined
-  // A failed start is told to everyone who waits; nobody waiting must not end the process.
+  // A failed start is reported to every waiter; without a waiter it must not end the process.
   opened.then(
     (made) => {
       core = made
@@ -156,6 +164,7 @@ export function buildApp(deps: AppDeps): App {
   const host = createToolHost({
     views,
     mode: config.mode,
+    clock,
     callTool: opened.then((core) => core.callTool),
     mayAskPerson: (tenant) => core?.guardrails?.engine.mayRequireApproval(tenant) === true,
   })
@@ -183,15 +192,15 @@ type Core = ReadyApp &
   Readonly<{
     callTool: CallTool
     presence: Presence
-    /** Resolves when the services are there that the toolset calls. */
+    /** Resolves when the services of the toolset are open. */
     openFor(toolset: Toolset): Promise<void>
     close(): Promise<void>
   }>
 type CoreDeps = AppDeps & Readonly<{ clock: SteadyClock }>
-/** What is there before the store is open. */
+/** The parts that exist before the store is open. */
 type CoreParts = Readonly<{ catalog: Catalog; views: ToolViews; skills: SkillService; transports(): CallParts }>
 
-/** Mode MINIMAL, which has nothing open: every tool that would reach for a store is refused. */
+/** Mode MINIMAL, without a store: every tool that needs one is refused. */
 async function openMinimal(deps: CoreDeps, { catalog, views, skills }: CoreParts): Promise<Core> {
   const { clock } = deps
   const server = describeServer(deps, catalog, skills, undefined)
@@ -207,12 +216,15 @@ async function openMinimal(deps: CoreDeps, { catalog, views, skills }: CoreParts
     modelAccess: undefined,
     upstreamContent: undefined,
     mcpSessions: undefined,
+    forwardedAnswers: undefined,
+    taskDirectory: undefined,
     upstreamTools: undefined,
     people: undefined,
     verifierKey: undefined,
     haltedLogs: () => [],
     usageLimits: undefined,
     interactions: undefined,
+    modelChoices: undefined,
     guardrails: undefined,
     requireSoundLog: () => {},
     health: () => server.health({ nowMs: clock.nowMs() }),
@@ -232,8 +244,8 @@ function openSearch({ config, clock, logger }: CoreDeps, views: CoreParts['views
 async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
   const { catalog, views, skills } = parts
   const { config, clock, logger } = deps
-  // A wrong setting is told at the start, not at the first execution.
-  const models = openModels(deps, () => usage.modelAccounting())
+  // A wrong setting is reported at the start, not at the first execution.
+  const models = openModels(deps, () => usage)
   for (const { problem } of unsetVariables(config)) logger.warn(problem)
   const store = await openDatabase({ config, clock, logger, random: deps.random })
   const { logIdentity, logService, trail, guard, checkpointer, database } = await openRecord(deps, store)
@@ -244,22 +256,22 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
   const people = openPeople(deps, {
     ...{ database, ownerWatch, logIdentity, identity },
     host: () => parts.transports().host,
-    providerTokens: () => wings.providerTokens(),
+    providerTokens: () => serviceGroups.providerTokens(),
   })
   const { directory } = store
-  // With a store elsewhere, what fills this disk keeps nobody from writing there.
+  // With a remote store, a full local disk does not prevent writing.
   const disk = database.kind === 'sqlite' ? createDiskReserve({ ...deps, directory }) : undefined
   const policies = openPolicies(deps)
-  const usage = openModelUsage(deps, database)
+  const usage = openModelUsage(deps, { database, ownerWatch, secrets: () => serviceGroups.secrets() })
   const guardrails = await openToolPolicies(deps, database, models)
   const notes = { noteExpired: time.noteExpired, noteRevoked: ownerWatch.sessionRevoked }
   const seal = await openSeal(deps, { ...store, database }, { identity, contexts: policies.contexts, ...notes })
-  const server = describeServer(deps, catalog, skills, { database, guard, time })
+  const server = describeServer(deps, catalog, skills, { database, guard, time, usage })
   const search = openSearch(deps, views)
   const services: Partial<Services> = {
     tasks: createTaskService({ store: sqlTaskStore, trail, strictProjects: config.ledger.strict_projects }),
     trail,
-    roles: createRoleService(sqlRoleStore),
+    roles: createRoleService(sqlRoleStore, sqlApiKeyStore),
     log: logService,
     clock: time,
     identity,
@@ -275,31 +287,31 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
   const pipeline = createPipeline(deps, catalog, views, policies, services, inStore)
   invoker.connect(pipeline.callTool)
   const opened = { database, directory, identity, ownerWatch, owners }
-  const wings = await openWings(
+  const serviceGroups = await openServiceGroups(
     deps,
     { ...parts, ...search, people, ...opened, ...usage, disk, invoker, models, policies, server, guardrails },
     (added) => Object.assign(services, added),
   )
-  // What is wrong with a log is said at the start.
+  // A problem with a log is reported at the start.
   void checkpointer.run()
   return {
     ...pipeline,
-    ...wings,
-    mcpSessions: sqlMcpSessions(database),
+    ...serviceGroups,
+    ...clientMemory(database),
     database,
     identity,
     seal: createSealGate(seal),
     people: people.gate,
     verifierKey: logIdentity.signer.verifierKey,
     haltedLogs: guard.problems,
-    ...{ usageLimits: accounting, interactions: recorder, guardrails },
+    ...{ usageLimits: accounting, interactions: recorder, modelChoices: usage.choices, guardrails },
     requireSoundLog: guard.requireSound,
     health: () => server.health({ nowMs: clock.nowMs() }),
     presence: { watch: ownerWatch.watch, onRevoked: ownerWatch.onSignedOut },
     async close() {
       ownerWatch.close()
-      guardrails.close()
-      await wings.close()
+      await guardrails.close()
+      await serviceGroups.close()
       await usage.close()
       await search.embedder.close()
       await time.close()
@@ -357,7 +369,14 @@ function createPipeline(
     clock,
     logger,
     newCallId: () => `c_${bootId}_${(callCount++).toString(36)}`,
-    strictReadRecords: config.audit.read_records === 'strict',
+    readRecords: config.audit.read_records,
   })
   return { callTool }
 }
+
+/** What is kept for clients of MCP; one process needs nothing but their sessions. */
+const clientMemory = (database: Database): Pick<ReadyApp, 'mcpSessions' | 'forwardedAnswers' | 'taskDirectory'> => ({
+  mcpSessions: sqlMcpSessions(database),
+  forwardedAnswers: database.kind === 'postgres' ? sqlForwardedAnswers(database) : undefined,
+  taskDirectory: database.kind === 'postgres' ? sqlTaskDirectory(database) : undefined,
+})

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { type FsckReport, runFsck } from '../audit/fsck/run-fsck.ts'
 import type { CheckpointStore } from '../audit/ports.ts'
 import { AppError } from '../contract/app-error.ts'
-import { type TenantId, tenantId } from '../contract/principal.ts'
+import { LOCAL_TENANT, type TenantId, tenantId } from '../contract/principal.ts'
 import type { ReadTx } from '../contract/tx.ts'
 import { systemClock } from '../kernel/clock.ts'
 import { silentLogger } from '../kernel/logger.ts'
@@ -29,7 +29,7 @@ export async function checkState(
   const node = nodeOf(config.database_url === undefined ? 'sqlite' : 'postgres', directory)
   const work = (tx: ReadTx) => {
     const source = sqlFsckSource(tx, checkpoints, node)
-    // A first checkpoint that came after we looked is not missing; it may cover entries that we do not see.
+    // A first checkpoint that was written after our read is not missing; it may cover entries that we do not see.
     const anchor = async (tenant: string) =>
       (await checkpoints.isThereNow(tenantId(tenant))) ? undefined : await source.anchor(tenant)
     return runFsck({ ...source, anchor }, { ...options, ...(identity === undefined ? {} : { identity }) })
@@ -54,11 +54,15 @@ export async function checkState(
   return await readSqliteSnapshot(path, work)
 }
 
-/** Tenants whose log nothing outside the store covers: that it is whole cannot be said. */
-export const withoutCheckpoint = ({ tenants }: FsckReport): readonly string[] =>
-  tenants.filter(({ entries, checkpointSize }) => entries > 0 && checkpointSize === null).map(({ tenant }) => tenant)
+/** What to do about a log that could have been truncated unnoticed, for people. */
+export const adviceFor = ({ tenant, missing }: FsckReport['unprotected'][number]): string =>
+  `${
+    missing === 'checkpoint'
+      ? `no checkpoint of the log of tenant '${tenant}' is stored here`
+      : `the store has no mark that the log of tenant '${tenant}' has a checkpoint`
+  }, so a truncation of its end would not be noticed. This is so in the first second of a log, after a crash in it, and on a machine that has just joined. In any other case it was removed: restore it from a backup. To accept the log as it is: castellan call log_checkpoint${tenant === LOCAL_TENANT ? '' : ', with a key of that tenant'}`
 
-/** Before the state itself is read: one that a running server writes meanwhile would cover entries that we do not see. */
+/** Before the state itself is read: a running server could write a checkpoint that covers entries that we do not see. */
 async function readCheckpoints(
   directory: string,
 ): Promise<Pick<CheckpointStore, 'read' | 'tenants'> & Readonly<{ isThereNow(tenant: TenantId): Promise<boolean> }>> {

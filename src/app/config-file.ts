@@ -6,12 +6,12 @@ const FILE_BYTES_MAX = 1024 * 1024
 
 type Position = Readonly<{ line: number; column: number }>
 
-/** What is wrong with one value, and where a person finds it. */
+/** A problem with one value, and its position. */
 export type ConfigProblem = Readonly<{
   /** The file, the environment variable or the flag that holds the value. */
   origin: string
   position?: Position
-  /** Dotted path; empty when the file as a whole is meant. */
+  /** Dotted path; empty for the file as a whole. */
   field: string
   rule: string
   nearest?: string
@@ -21,9 +21,9 @@ export type ConfigFile = Readonly<{
   path: string
   values: Record<string, unknown>
   problems: readonly ConfigProblem[]
-  /** Where the value at these keys stands, or the nearest enclosing one that the file has. */
+  /** The position of the value at these keys, or of the nearest enclosing one in the file. */
   positionOf(keys: readonly PropertyKey[]): Position
-  /** Where the name of a member stands. */
+  /** The position of a member's name. */
   positionOfKey(keys: readonly PropertyKey[], name: string): Position
 }>
 
@@ -40,14 +40,18 @@ async function readBounded(path: string): Promise<string> {
     )
   }
   if (text.length > FILE_BYTES_MAX) {
-    throw new AppError('ERR_CONFIG_INVALID', `The configuration file ${path} is larger than ${FILE_BYTES_MAX} bytes.`, {
-      file: path,
-    })
+    throw new AppError(
+      'ERR_CONFIG_INVALID',
+      `The configuration file ${path} has more than ${FILE_BYTES_MAX} characters. Make it smaller.`,
+      {
+        file: path,
+      },
+    )
   }
   return text
 }
 
-/** Reads YAML so that every later problem can be shown at its line. Syntax problems are returned, not thrown. */
+/** Parses YAML so that every later problem can be shown at its line. Syntax problems are returned, not thrown. */
 export async function readConfigFile(path: string): Promise<ConfigFile> {
   const text = await readBounded(path)
   const yaml = await import('yaml')
@@ -63,7 +67,7 @@ export async function readConfigFile(path: string): Promise<ConfigFile> {
     field: '',
     rule:
       error.code === 'MULTIPLE_DOCS'
-        ? 'must hold one YAML document; remove "---"'
+        ? 'must contain one YAML document. Remove "---"'
         : `is not valid YAML: ${error.message}`,
   }))
 
@@ -73,12 +77,17 @@ export async function readConfigFile(path: string): Promise<ConfigFile> {
     try {
       content = document.toJS({ maxAliasCount: 100 })
     } catch {
-      problems.push({ origin: path, field: '', rule: 'has too many or unknown aliases' })
+      problems.push({ origin: path, field: '', rule: 'has too many YAML aliases, or an alias without an anchor' })
     }
     if (typeof content === 'object' && content !== null && !Array.isArray(content)) {
       values = content as Record<string, unknown>
     } else if (content !== null && content !== undefined) {
-      problems.push({ origin: path, position: at(0), field: '', rule: 'must be an object of fields' })
+      problems.push({
+        origin: path,
+        position: at(0),
+        field: '',
+        rule: 'must be a YAML mapping of field names to values',
+      })
     }
   }
 

@@ -22,27 +22,27 @@ export const limitsSection = group(
       .describe('Time zone in which the days, weeks and months of limits begin.'),
     fail_open: flag(
       false,
-      'Whether uses are let through, with a warning, while the store cannot say what is left of a limit. Otherwise they are refused.',
+      'What happens while the store cannot report the remaining amount of a limit: `true` allows the use with a warning, `false` refuses it.',
     ),
     wait_ms: wholeNumber(
       10_000,
       0,
       600_000,
-      'How long a request to a model waits for requests in progress to settle, before it is refused because they have reserved what is left.',
+      'How long a model request waits if requests in progress have reserved the rest of a limit. After that it is refused.',
     ),
     default_output_tokens: wholeNumber(
       4_096,
       1,
       10_000_000,
-      'Tokens of an answer for which money is reserved where the request names no bound. What it costs beyond that counts.',
+      'Answer tokens to reserve money for if the request sets no maximum. The real cost is counted, even if it is higher.',
     ),
   },
   'Limits on cost and calls (create_limit).',
 )
 
 export const sanitiserSection = group(
-  { rounds: wholeNumber(5, 1, 20, 'Questions that are asked about one result, at most.') },
-  'Results that a policy has sanitised: a model that does not see the result asks questions, and another answers by choosing. They are the aliases `dual-llm-main` and `dual-llm-quarantine`, or `default`.',
+  { rounds: wholeNumber(5, 1, 20, 'Maximum number of questions about one result.') },
+  'Results that a policy has sanitised. One model, which does not see the result, asks questions; another answers by choosing an option. Their aliases are `dual-llm-main` and `dual-llm-quarantine`, or else `default`.',
 )
 
 export const approvalsSection = group(
@@ -51,19 +51,23 @@ export const approvalsSection = group(
       .enum(approvalsInRuns, rule(`one of ${approvalsInRuns.join(', ')}`))
       .default('wait')
       .describe(
-        'What becomes of a call in a run that a person must approve: `wait` waits, also through restarts; `deny` denies the call at once; `fall_back` refuses it for now and the run goes on, and the same call can be made once it is approved.',
+        'What happens if a call in a run needs approval. `wait`: the run waits, also across restarts. `deny`: the call is denied at once. `fall_back`: the call is refused, the run continues, and it can repeat the call once the call is approved.',
       ),
     open_hours: wholeNumber(
       24,
       1,
       8_760,
-      'Hours for which a request can be answered. A run that waits takes that as a denial.',
+      'Hours after which a request expires. For a run that waits, an expired request counts as denied.',
     ),
-    use_minutes: wholeNumber(60, 1, 43_200, 'Minutes within which a call can be made after it was approved, once.'),
+    use_minutes: wholeNumber(60, 1, 43_200, 'Minutes for which an approval is valid. It allows the call once.'),
+    four_eyes: flag(
+      false,
+      'Whether a person other than the requester must answer. This applies to calls and Human states, and also at the command line.',
+    ),
     ask_client: flag(
       true,
-      'Whether the person at an MCP client is asked at once, if the client offers that (elicitation) and the person may answer approvals.',
+      'Whether to ask the person at an MCP client at once, if the client supports elicitation and the person may answer approvals.',
     ),
   },
-  'Calls that a policy lets through only with the approval of a person (`require_approval`).',
+  'Calls that a policy allows only with the approval of a person (`require_approval`).',
 )

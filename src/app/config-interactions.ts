@@ -1,9 +1,9 @@
 import { z } from 'zod'
 import { bodySettings } from '../domains/interactions/rules.ts'
-import { group, rule, secret, wholeNumber } from './config-parts.ts'
+import { group, hasUsablePort, portRule, rule, secret, wholeNumber } from './config-parts.ts'
 
 const urlRule = rule('an http:// or https:// URL without user name, query and fragment')
-export const otlpHeadersRule = 'must be name=value, several with commas between them; in values, a comma is written %2C'
+const headersRule = rule('an object of HTTP header names, each once, whose values are strings or env:NAME')
 
 export const interactionsSection = group(
   {
@@ -11,27 +11,26 @@ export const interactionsSection = group(
       .enum(bodySettings, rule(`one of ${bodySettings.join(', ')}`))
       .default('none')
       .describe(
-        'What is kept of the texts of requests and answers: `none`, `redacted` (without secrets of this configuration and what looks like a credential), or `full`.',
+        'How much of the text of requests and answers is stored: `none`, `redacted` (without the secrets of this configuration and without anything that looks like a credential), or `full`.',
       ),
-    retention_days: wholeNumber(90, 1, 36_500, 'Days after which an interaction is removed. Totals of tokens stay.'),
-    body_retention_days: wholeNumber(7, 1, 36_500, 'Days after which its bodies are removed.'),
+    retention_days: wholeNumber(90, 1, 36_500, 'Days after which an interaction is removed. Token totals stay.'),
+    body_retention_days: wholeNumber(7, 1, 36_500, 'Days after which the stored texts of an interaction are removed.'),
     otlp: group(
       {
         endpoint: z
           .string(urlRule)
           .refine(isBase, urlRule)
+          .refine(hasUsablePort, portRule)
           .optional()
           .describe(
-            'Base URL of an OpenTelemetry collector, such as `http://127.0.0.1:4318`; `/v1/traces` is added. Every request to a model of every organisation is sent there as a span, without texts.',
+            'Base URL of an OpenTelemetry collector, such as `http://127.0.0.1:4318`; `/v1/traces` is added. Every model request of every organisation is sent there as a span, without its text.',
           ),
         headers: z
-          .string(rule('headers, or env:NAME'))
-          .min(1, rule('headers, or env:NAME'))
+          .record(z.string(), z.string(headersRule), headersRule)
+          .refine(areHeaders, headersRule)
           .optional()
           .meta(secret)
-          .describe(
-            'Headers for the collector, as `name=value,name=value`; in values, a comma is written `%2C`. Accepts `env:NAME`.',
-          ),
+          .describe('HTTP headers for the collector, by name. A value accepts `env:NAME`.'),
       },
       'Export of interactions by OTLP over HTTP, with JSON.',
     ),
@@ -39,19 +38,12 @@ export const interactionsSection = group(
   'Requests to language models, as `interaction_list` shows them.',
 )
 
-/** As OpenTelemetry writes headers in a setting; undefined for a text that breaks the rule. */
-export function otlpHeadersOf(text: string): Readonly<Record<string, string>> | undefined {
-  const headers = new Headers()
+function areHeaders(headers: Readonly<Record<string, string>>): boolean {
   try {
-    for (const pair of text.split(',')) {
-      const at = pair.indexOf('=')
-      if (at < 1) return undefined
-      headers.append(pair.slice(0, at).trim(), decodeURIComponent(pair.slice(at + 1).trim()))
-    }
+    return [...new Headers(headers).keys()].length === Object.keys(headers).length
   } catch {
-    return undefined
+    return false
   }
-  return Object.fromEntries(headers)
 }
 
 function isBase(text: string): boolean {

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { isAddressRange } from '../http/request-client.ts'
 import { flag, rule, wholeNumber } from './config-parts.ts'
 
-const hostRule = rule('a list of host names or addresses, each with its port or without; there are no wildcards')
+const hostRule = rule('a list of host names or addresses, each with or without a port; there are no wildcards')
 const HOST = /^(\[[0-9a-f:.]{2,45}\]|[a-z0-9]([a-z0-9._-]{0,252}[a-z0-9])?)(:[0-9]{1,5})?$/i
 const originRule = rule('a list of origins such as https://console.example; there are no wildcards, and no null')
 const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#@*,]+\/?$/i
@@ -12,28 +12,28 @@ const publicUrlRule = rule(
 const PUBLIC_URL = /^https?:\/\/[^\s/?#@*,]+\/?$/i
 const proxyRule = rule('a list of at most 64 IP addresses and networks such as 10.0.0.0/8')
 
-/** Where `serve` listens, and under which address it is known. */
+/** Where `serve` listens, and its public address. */
 export const listeningFields = {
   host: z
     .string(rule('a host name or address'))
     .min(1, rule('a host name or address'))
     .default('127.0.0.1')
-    .describe('Address that `serve` listens on. Any address but a loopback one requires API keys.'),
-  port: wholeNumber(7433, 0, 65_535, 'TCP port that `serve` listens on; 0 chooses a free one.'),
+    .describe('Address that `serve` listens on. An address other than a loopback address requires API keys.'),
+  port: wholeNumber(7433, 0, 65_535, 'TCP port that `serve` listens on. 0 chooses a free port.'),
   require_keys: flag(
     false,
     'Whether every caller needs an API key over HTTP, even on a loopback address. Otherwise a caller on this machine is the local owner.',
   ),
   allow_plain_http: flag(
     false,
-    'Whether people may sign in over plain HTTP at an address that is not a loopback one, where their passwords can be read in transit.',
+    'Whether people may sign in over plain HTTP at an address that is not a loopback address. Others can then read their passwords in transit.',
   ),
   tls_cert: z
     .string(rule('the path of a file'))
     .min(1, rule('the path of a file'))
     .optional()
     .describe(
-      'PEM file of the certificate of `serve`, with its chain. With `tls_key`, `serve` speaks TLS. It is read again when it changes.',
+      'PEM file of the certificate of `serve`, with its chain. With `tls_key`, `serve` speaks TLS. A changed file is read again.',
     ),
   tls_key: z
     .string(rule('the path of a file'))
@@ -46,7 +46,7 @@ export const listeningFields = {
     .refine((text) => URL.canParse(text), publicUrlRule)
     .optional()
     .describe(
-      'Address under which clients know this server, such as `https://castellan.example`; links and metadata have it. Default: what the client connects to. If it is not a loopback address, every caller needs a key over HTTP.',
+      'Address that clients use for this server, such as `https://castellan.example`. Links and metadata contain it. Default: the address that the client connects to. If it is not a loopback address, every caller needs a key over HTTP.',
     ),
   trusted_proxies: z
     .array(z.string(proxyRule).refine(isAddressRange, proxyRule), proxyRule)
@@ -57,7 +57,7 @@ export const listeningFields = {
     ),
 }
 
-/** Which names and pages it answers to. */
+/** The hosts and origins that it accepts. */
 export const webPageFields = {
   allowed_hosts: z
     .array(z.string(hostRule).regex(HOST, hostRule), hostRule)

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { isAbsolute, join, resolve } from 'node:path'
 
-/** Where the configuration and the state are looked for. Light on purpose: a client of a running server loads nothing more. */
+/** Where the configuration and the state are. Light on purpose: a client of a running server loads nothing more. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
 type ConfigSearch = Readonly<{
@@ -15,7 +15,7 @@ type ConfigSearch = Readonly<{
 
 export const CONFIG_VARIABLE = 'CASTELLAN_CONFIG'
 export const DATA_DIR_VARIABLE = 'CASTELLAN_DATA_DIR'
-/** For clients of a server elsewhere: its address, and the file of the authority that vouches for its certificate. */
+/** For clients of a remote server: its address, and the file of its certificate authority. */
 export const URL_VARIABLE = 'CASTELLAN_URL'
 export const CA_VARIABLE = 'CASTELLAN_CA'
 const FILE_NAME = 'castellan.yaml'
@@ -25,11 +25,11 @@ export function defaultDataDir(env: Environment): string {
   return join(xdgDir(env, 'XDG_DATA_HOME', '.local/share'), 'castellan')
 }
 
-/** Where sign-ins to servers elsewhere are kept: `~/.local/state/castellan/logins`, or where the XDG variables say. */
+/** Where sign-ins to remote servers are stored: `~/.local/state/castellan/logins`, or as the XDG variables say. */
 export const loginsDir = (env: Environment): string =>
   join(xdgDir(env, 'XDG_STATE_HOME', '.local/state'), 'castellan', 'logins')
 
-/** A path as it was written: `~` is the home, and what is relative begins at `base`. */
+/** An absolute path: `~` is the home directory, and a relative path begins at `base`. */
 export const absolutePath = (input: string, base: string, env: Environment): string =>
   input === '~' || input.startsWith('~/') ? join(homeOf(env), input.slice(1)) : resolve(base, input)
 

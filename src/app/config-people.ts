@@ -1,23 +1,23 @@
 import { z } from 'zod'
 import { roles } from '../contract/principal.ts'
-import { rule, secret, wholeNumber } from './config-parts.ts'
+import { hasUsablePort, portRule, rule, secret, wholeNumber } from './config-parts.ts'
 
 const idRule = rule('1 to 32 lower-case letters, digits or "-"')
 const issuerRule = rule('the https:// URL of the provider, without query; http:// only for a loopback address')
-const secretRule = rule('env:NAME; the configuration itself holds no secret')
+const secretRule = rule('env:NAME; a secret is never written into the configuration')
 const textRule = rule('text that is not empty')
 const domainRule = rule('a list of domains such as example.com; there are no wildcards')
-const listRule = rule('a list of at most 16 identity providers, each with an id of its own')
+const listRule = rule('a list of at most 16 identity providers with different ids')
 const endpointsRule = rule('a list of at most 16 https:// addresses; http:// only for a loopback address')
 const scopesRule = rule('a list of at most 16 OAuth scopes such as offline_access')
-const createRule = rule('a list with at least one domain where new_users is create: others could let anybody in')
+const createRule = rule('a list of at least one domain if new_users is create; otherwise anybody could get in')
 
 const provider = z
   .strictObject(
     {
       id: z.string(idRule).regex(/^[a-z0-9][a-z0-9-]{0,31}$/, idRule),
       name: z.string(textRule).min(1, textRule).max(64, textRule),
-      issuer: z.string(issuerRule).max(2_048, issuerRule).refine(isIssuer, issuerRule),
+      issuer: z.string(issuerRule).max(2_048, issuerRule).refine(isIssuer, issuerRule).refine(hasUsablePort, portRule),
       client_id: z.string(textRule).min(1, textRule).max(512, textRule),
       client_secret: z
         .string(secretRule)
@@ -54,9 +54,11 @@ const smtpText = () => z.string(textRule).min(1, textRule).max(512, textRule).op
 const smtp = z
   .strictObject(
     {
-      host: smtpText().describe('Mail server that invitations are sent through. Without it, links are only printed.'),
+      host: smtpText().describe('Mail server for invitations. If it is not set, links are only printed.'),
       port: wholeNumber(587, 1, 65_535, 'Port of the mail server.'),
-      user: smtpText().describe('User name for the mail server. Without it, Castellan does not authenticate there.'),
+      user: smtpText().describe(
+        'User name for the mail server. If it is not set, Castellan does not authenticate there.',
+      ),
       password: smtpText().meta(secret).describe('Password of that user. Accepts `env:NAME`.'),
       from: z
         .string(rule('an e-mail address'))
@@ -67,7 +69,7 @@ const smtp = z
         .enum(['starttls', 'implicit', 'none'], rule('one of starttls, implicit, none'))
         .default('starttls')
         .describe(
-          '`starttls` requires TLS after the connection, `implicit` speaks it from the start (port 465), `none` is for a server on this machine.',
+          '`starttls` switches to TLS after connecting and requires it, `implicit` uses TLS from the start (port 465), `none` is for a server on this machine.',
         ),
     },
     rule('an object'),
@@ -75,7 +77,7 @@ const smtp = z
   .prefault({})
   .describe('Mail, for invitations.')
 
-/** How people come in, beside their password. */
+/** How people sign in, besides their password. */
 export const peopleFields = {
   smtp,
   oidc_providers: z
@@ -84,11 +86,11 @@ export const peopleFields = {
     .refine((entries) => new Set(entries.map(({ id }) => id)).size === entries.length, listRule)
     .default([])
     .describe(
-      'OpenID Connect providers that people sign in with. Each: `id`, `name` (on the button), `issuer`, `client_id`, `client_secret` as `env:NAME`, `tenant` (the organisation of its people, `local`), `new_users` (`invited` admits users and people with an open invitation, `create` everybody of `email_domains`), `default_role` (of people that are created, `member`), `email_domains` (others are refused; empty for all), `assume_email_verified` (for a provider that verifies every e-mail address and does not say so; one that says an address is not verified is still believed), `scopes` (asked for beside `openid email profile`; `offline_access` for tokens that can be renewed) and `exchange_endpoints` (token endpoints at which the tokens of people may be exchanged for those of MCP servers; only with one are tokens kept, encrypted, while the session lasts). Register `/auth/callback/ID` of this server there.',
+      'OpenID Connect providers that people sign in with. Each: `id`, `name` (on the button), `issuer`, `client_id`, `client_secret` as `env:NAME`, `tenant` (the organisation of its people, `local`), `new_users` (`invited` admits users and people with an open invitation, `create` everybody with an address in `email_domains`), `default_role` (role of people who are created, `member`), `email_domains` (people with other addresses are refused; an empty list allows all), `assume_email_verified` (for a provider that verifies every e-mail address but does not say so; an address that the provider reports as not verified is still refused), `scopes` (requested in addition to `openid email profile`; add `offline_access` for tokens that can be renewed) and `exchange_endpoints` (token endpoints where the tokens of people may be exchanged for tokens of MCP servers; if there is one, tokens are stored, encrypted, while the session lasts). Register `/auth/callback/ID` of this server at the provider.',
     ),
 }
 
-/** Tokens and keys of the provider come from there, so it is spoken to by TLS, unless it is on this machine. */
+/** Tokens and keys of the provider come from there, so it must use TLS, unless it is on this machine. */
 function isIssuer(text: string): boolean {
   const url = URL.parse(text)
   if (url === null || url.search !== '' || url.hash !== '' || url.username !== '') return false

@@ -8,6 +8,7 @@ import { modelProxySection } from './config-model-proxy.ts'
 import { bucket, flag, group, listOf, rule, secret, wholeNumber } from './config-parts.ts'
 import { peopleFields } from './config-people.ts'
 import { searchSection } from './config-search.ts'
+import { hasShortForm } from './config-short-forms.ts'
 import {
   commandsSection,
   governanceField,
@@ -21,16 +22,14 @@ const modes = ['FULL', 'READONLY', 'TEST', 'MINIMAL'] as const
 const logLevels = ['debug', 'info', 'warn', 'error'] as const
 export type LogLevel = (typeof logLevels)[number]
 
-const dnsServerRule = rule('an IPv4 address that is not a loopback one')
-const portRangeRule = rule('two ports from 1024 to 65535 such as 20000-31999, the smaller first')
-const mountRule = rule('a list of objects with mode (ro or rw), path (absolute) and perhaps tenant')
+const dnsServerRule = rule('an IPv4 address that is not a loopback address')
+const portRangeRule = rule('an object with from and to: two ports from 1024 to 65535, the smaller first')
+const rangePort = z.int(portRangeRule).min(1024, portRangeRule).max(65_535, portRangeRule)
+const mountRule = rule('a list of objects with mode (ro or rw), path (absolute) and, optionally, tenant')
 const credentialRule = rule('a list of objects with host, header and value (env:NAME)')
+const secretKeyRule = rule('a key, env:NAME, or a list of these')
+const secretKey = z.string(secretKeyRule).min(1, secretKeyRule)
 const databaseUrlRule = rule('a postgres:// or postgresql:// URL, or env:NAME')
-
-const isPortRange = (text: string): boolean => {
-  const [, first = 0, last = 0] = (/^(\d{4,5})-(\d{4,5})$/.exec(text) ?? []).map(Number)
-  return first >= 1024 && first <= last && last <= 65_535
-}
 
 /** The configuration file. The names here are the names in the file, in `config show` and in the program. */
 export const configSchema = z
@@ -52,18 +51,17 @@ export const configSchema = z
         .meta(secret)
         .describe('PostgreSQL URL. When set, the state is there instead of in the data directory. Accepts `env:NAME`.'),
       secret_key: z
-        .string(rule('a key, or env:NAME'))
-        .min(1, rule('a key, or env:NAME'))
+        .union([secretKey, z.array(secretKey, secretKeyRule).min(1, secretKeyRule)], secretKeyRule)
         .optional()
         .meta(secret)
         .describe(
-          'Key that secrets are encrypted with: 32 bytes in base64 or hexadecimal. Default: one in the data directory. With several, separated by commas, the first encrypts, and `castellan secrets rotate` moves everything to it. Accepts `env:NAME`.',
+          'Key that secrets are encrypted with: 32 bytes in base64 or hexadecimal. Default: a key in the data directory. In a list of keys, the first one encrypts; `castellan secrets rotate` encrypts everything again with it. Accepts `env:NAME`.',
         ),
       mode: z
         .enum(modes, rule(`one of ${modes.join(', ')}`))
         .default('FULL')
         .describe(
-          'FULL has all tools, READONLY only those that read, TEST all tools on a separate test store, MINIMAL only server_ping and server_health.',
+          'FULL: all tools. READONLY: only tools that read. TEST: all tools, on a separate test store. MINIMAL: only server_ping and server_health.',
         ),
       tools: z
         .union(
@@ -72,13 +70,13 @@ export const configSchema = z
         )
         .default('default')
         .describe(
-          '`default` shows a curated set with search_tools and run_tool, `full` every tool, a list the named toolsets and tools.',
+          '`default` lists a curated set with search_tools and run_tool, `full` lists every tool, and a list of names lists those toolsets and tools.',
         ),
       zaru_mode: z
         .enum(zaruModes, rule(`one of ${zaruModes.join(', ')}`))
         .optional()
         .describe(
-          'Conversation mode of connections that choose none: only its tools are listed and can be called. Over HTTP an address chooses with `?mode=`.',
+          'Conversation mode of connections that choose none. Only the tools of the mode are listed and can be called. Over HTTP, the address chooses with `?mode=`.',
         ),
       log_level: z
         .enum(logLevels, rule(`one of ${logLevels.join(', ')}`))
@@ -98,7 +96,7 @@ export const configSchema = z
           default: bucket(120, 20, 'all other tools'),
           message: bucket(300, 50, 'tools that send messages'),
         },
-        'Token buckets for each principal and category. What the platform does for a run is not counted.',
+        'Token buckets for each principal and category. Calls that the platform makes for a run are not counted.',
       ),
       limits: limitsSection,
       sanitiser: sanitiserSection,
@@ -115,10 +113,10 @@ export const configSchema = z
       audit: group(
         {
           read_records: z
-            .enum(['batched', 'strict'], rule('one of batched, strict'))
+            .enum(['batched', 'batched_own', 'strict'], rule('one of batched, batched_own, strict'))
             .default('batched')
             .describe(
-              '`batched` answers a read-only call before its record is on disk; `strict` waits for the record.',
+              '`batched` answers a read-only call before its record is on disk, also a call of a tool that its MCP server declares read-only; `batched_own` only if the tool is of this server; `strict` waits for every record.',
             ),
           checkpoint_interval_ms: wholeNumber(
             1000,
@@ -134,7 +132,7 @@ export const configSchema = z
           roots: listOf('a directory path')
             .default([])
             .describe(
-              'Directories whose `.agents/skills/*/SKILL.md` are offered. Empty: the working directory and the data directory.',
+              'Directories whose `.agents/skills/*/SKILL.md` are offered. Default: the working directory and the data directory.',
             ),
         },
         'Skills.',
@@ -147,7 +145,7 @@ export const configSchema = z
             .min(1, rule('the name of an image'))
             .max(128, rule('the name of an image'))
             .default('host')
-            .describe("Image of a workspace that names none; `host` is this machine's own programs, read-only."),
+            .describe('Image of a workspace that names none. `host` is the programs of this machine, read-only.'),
           default_vcpus: wholeNumber(2, 1, 1024, 'Processors of a workspace that names no number.'),
           default_memory_mb: wholeNumber(2048, 16, 16_777_216, 'Memory in MiB of a workspace that names none.'),
           default_disk_gb: wholeNumber(10, 1, 1_048_576, 'Disk in GiB of a workspace that names none.'),
@@ -158,7 +156,7 @@ export const configSchema = z
             100,
             0,
             100_000,
-            'Workspaces on this machine, over all owners. A tenth of them, at least one, is reserved for the local owner.',
+            'Number of workspaces on this machine, over all owners. A tenth of them, at least one, is reserved for the local owner.',
           ),
           quota: group(
             {
@@ -235,9 +233,12 @@ export const configSchema = z
               "IPv4 address of the name server that workspaces and the egress proxy ask; it may be a private one, which they then reach for names only. Default: this machine's own.",
             ),
           forward_ports: z
-            .string(portRangeRule)
-            .refine(isPortRange, portRangeRule)
-            .default('20000-31999')
+            .strictObject(
+              { from: rangePort.describe('First port.'), to: rangePort.describe('Last port.') },
+              portRangeRule,
+            )
+            .refine(({ from, to }) => from <= to, portRangeRule)
+            .default({ from: 20_000, to: 31_999 })
             .describe(
               'Ports of this machine that port_forward may use. Operators of the tenant `local` may ask for any from 1024.',
             ),
@@ -288,7 +289,7 @@ export const configSchema = z
 
 type FieldKind = 'string' | 'number' | 'boolean' | 'list' | 'word-or-list'
 
-/** One settable value: its dotted path in the file, its environment variable, and how text becomes its value. */
+/** One setting: its dotted path in the file, its environment variable, and how text becomes its value. */
 export type ConfigField = Readonly<{
   path: string
   keys: readonly string[]
@@ -330,7 +331,7 @@ function kindOf(schema: z.core.$ZodType): FieldKind {
 
 function collectFields(schema: z.core.$ZodType, keys: readonly string[], into: ConfigField[]): void {
   const inner = unwrap(schema)
-  if (inner instanceof z.ZodObject) {
+  if (inner instanceof z.ZodObject && !hasShortForm(keys.join('.'))) {
     for (const [key, member] of Object.entries(inner.shape)) collectFields(member, [...keys, key], into)
     return
   }
@@ -361,7 +362,7 @@ export function configFields(): readonly ConfigField[] {
   return fields
 }
 
-/** The names that a group accepts, for a message about one that it does not. `keys` leads to the group. */
+/** The accepted names of a group, for a message about an unknown one. `keys` leads to the group. */
 export function acceptedKeys(keys: readonly PropertyKey[]): readonly string[] {
   let at: z.core.$ZodType = configSchema
   for (const key of keys) {

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { group, rule, secret, wholeNumber } from './config-parts.ts'
 
-/** What the tools for files, commands and the web are bound by. */
+/** Bounds of the tools for files, commands and the web. */
 export const commandsSection = group(
   {
     timeout_secs: wholeNumber(60, 1, 86_400, 'Default time limit in seconds of a command of cmd.run.'),
@@ -15,7 +15,7 @@ export const commandsSection = group(
       512 * 1024,
       1,
       2 * 1024 * 1024,
-      'Bytes that a command of cmd.run may print, both streams together; more ends it.',
+      'Bytes that a command of cmd.run may print, both streams together. A command that prints more is ended.',
     ),
   },
   'Commands of cmd.run.',
@@ -33,24 +33,24 @@ export const webSection = group(
       .max(1_000, networkRule)
       .default([])
       .describe(
-        'Addresses and networks that web.fetch may reach although they are private, of this machine or of its provider.',
+        'Addresses and networks that web.fetch, remote MCP servers and webhooks may reach even though they are private: of this machine, of its network or of its cloud provider. Every caller of those tools can then use anything that listens there without a password.',
       ),
     max_response_bytes: wholeNumber(
       5 * 1024 * 1024,
       1_024,
       64 * 1024 * 1024,
-      'Bytes of one answer from the web, after decompression; a longer one is refused.',
+      'Bytes of one answer from the web, after decompression. A longer answer is refused.',
     ),
     search_engine: z
       .enum(searchEngines, rule(`one of ${searchEngines.join(', ')}`))
       .default('duckduckgo')
-      .describe('What web.search asks. brave and tavily need search_key, searxng needs search_url.'),
+      .describe('Search engine of web.search. brave and tavily need search_key, searxng needs search_url.'),
     search_url: z
       .string(urlRule)
       .refine((text) => /^https?:$/.test(URL.parse(text)?.protocol ?? ''), urlRule)
       .optional()
       .describe(
-        "Address of the search engine instead of its usual one; it may be a private one. searxng: the instance's.",
+        'Address of the search engine, if it is not the usual one. It may be private. For searxng, the address of the instance.',
       ),
     search_key: z
       .string(rule('a key, or env:NAME'))
@@ -70,13 +70,13 @@ export const mcpServersSection = group(
       300,
       1,
       86_400,
-      'Seconds that one call of a tool of an MCP server may take; a progress report of the server restarts the time.',
+      'Seconds that one tool call at an MCP server may take. Each progress report of the server restarts the time.',
     ),
     max_running: wholeNumber(
       32,
       1,
       1_000,
-      'MCP servers that are connected at once; past that, an idle one is disconnected.',
+      'Number of MCP servers that are connected at once. To connect another one, Castellan disconnects an idle one.',
     ),
   },
   'MCP servers behind this one.',
@@ -86,7 +86,7 @@ const textRule = rule('text that is not empty')
 const text = () => z.string(textRule).min(1, textRule).max(1_024, textRule)
 const texts = () => z.array(text(), rule('a list of strings')).max(1_000, rule('a list of at most 1000'))
 const count = (min: number) => {
-  const message = rule(`a whole number from ${min} on`)
+  const message = rule(`a whole number of at least ${min}`)
   return z.int(message).min(min, message).max(1_000_000_000, message)
 }
 const nameRule = rule('1 to 128 letters, digits, ".", "_" or "-"')
@@ -128,12 +128,12 @@ export const securityContextsSection = z
   .max(1_000)
   .default([])
   .describe(
-    'What callers and agents may do beyond their permissions, by name; one of a shipped name replaces it. Each: `name`, `capabilities` (`tool_pattern` and lists that restrict it), `deny_list`.',
+    'Security contexts by name. A context restricts what callers and agents may do with their permissions; one with the name of a shipped context replaces it. Each: `name`, `capabilities` (`tool_pattern` and lists that restrict it), `deny_list`.',
   )
 
 export const governanceField = z
   .enum(['permissive', 'restrictive'], rule('one of permissive, restrictive'))
   .default('permissive')
   .describe(
-    'What a tool without a policy may do in a context that has read untrusted data: `permissive` allows it; `restrictive` refuses tools of MCP servers and those of our own that send data out. Policies hold in both.',
+    "What a tool without a policy may do in a context that has read untrusted data: `permissive` allows it; `restrictive` refuses tools of MCP servers and Castellan's own tools that send data out. Policies apply in both.",
   )

@@ -12,7 +12,7 @@ export const vaultSection = group(
       .min(1, rule('a directory path'))
       .optional()
       .describe(
-        'Folder of the notes, such as a vault of Obsidian; it may not hold the data directory. Default: `vault` in the data directory. Other tenants have a folder of their own in `vaults` there.',
+        'Folder of the notes, such as a vault of Obsidian; it must not contain the data directory. Default: `vault` in the data directory. Each other tenant has its own folder in `vaults` in the data directory.',
       ),
     extensions: z
       .array(z.string(extensionRule).regex(/^[A-Za-z0-9]{1,16}$/, extensionRule), extensionRule)

@@ -34,76 +34,6 @@ async function refused(text: string, options: Partial<LoadConfigOptions> = {}): 
   throw new Error('the configuration was accepted')
 }
 
-describe('entries that are objects', () => {
-  const objects = `workspaces:
-  mounts: [{ mode: ro, path: /srv/data }, { mode: rw, path: /srv/a b, tenant: acme }]
-  credentials: [{ host: api.example.org, header: Authorization, value: 'env:TOKEN' }]
-executions:
-  secrets: [{ name: token, value: 'env:TOKEN' }]
-  values: [{ name: region, value: 'a=b c' }, { name: empty, value: '' }]
-workflows:
-  images: [{ image: 'alpine:3', workspace_image: host }]
-`
-  const lines = `workspaces:
-  mounts: [ro /srv/data, rw /srv/a b tenant=acme]
-  credentials: ['api.example.org Authorization env:TOKEN']
-executions:
-  secrets: ['token env:TOKEN']
-  values: [region=a=b c, 'empty=']
-workflows:
-  images: ['alpine:3=host']
-`
-  const entries = ({ config: { workspaces, executions, workflows } }: LoadedConfig) => [
-    workspaces.mounts,
-    workspaces.credentials,
-    executions.secrets,
-    executions.values,
-    workflows.images,
-  ]
-
-  test('may be lines of text in a file, which is told', async () => {
-    const written = await load({ configFile: write(objects) })
-    expect(written.warnings).toEqual([])
-    expect(entries(written)).toEqual([
-      [
-        { mode: 'ro', path: '/srv/data' },
-        { mode: 'rw', path: '/srv/a b', tenant: 'acme' },
-      ],
-      [{ host: 'api.example.org', header: 'Authorization', value: 'env:TOKEN' }],
-      [{ name: 'token', value: 'env:TOKEN' }],
-      [
-        { name: 'region', value: 'a=b c' },
-        { name: 'empty', value: '' },
-      ],
-      [{ image: 'alpine:3', workspace_image: 'host' }],
-    ])
-    const short = await load({ configFile: write(lines) })
-    expect(entries(short)).toEqual(entries(written))
-    expect(short.warnings).toHaveLength(5)
-    expect(short.warnings[0]).toContain('castellan.yaml: workspaces.mounts has entries as text')
-  })
-
-  test('are lines in a variable', async () => {
-    const { config, warnings } = await load({ env: { CASTELLAN_WORKSPACES_MOUNTS: 'ro /a, rw /b tenant=acme' } })
-    expect(config.workspaces.mounts).toEqual([
-      { mode: 'ro', path: '/a' },
-      { mode: 'rw', path: '/b', tenant: 'acme' },
-    ])
-    expect(warnings).toEqual([])
-  })
-
-  test.each([
-    ['workspaces:\n  mounts: [ro data]', 'workspaces.mounts.0'],
-    ['workspaces:\n  mounts: [{ mode: ro, path: data }]', 'workspaces.mounts.0.path'],
-    ['workspaces:\n  mounts: [rw /a tenant=No]', 'workspaces.mounts.0.tenant'],
-    ['executions:\n  secrets: [token secret]', 'executions.secrets.0'],
-    ['executions:\n  values: [region]', 'executions.values.0'],
-    ['workflows:\n  images: [alpine]', 'workflows.images.0'],
-  ])('are refused at their place when they are neither: %s', async (text, field) => {
-    expect(await refused(text)).toMatchObject({ details: { field } })
-  })
-})
-
 describe('where values come from', () => {
   test('nothing given: defaults, and state below the home directory', async () => {
     const { config, file, warnings } = await load()
@@ -254,7 +184,7 @@ describe('errors', () => {
     })
     expect(error.message.split('\n')).toEqual([
       expect.stringContaining('castellan.yaml:1:7: host must be a host name or address'),
-      expect.stringContaining('castellan.yaml:3:17: audit.read_records must be one of batched, strict'),
+      expect.stringContaining('castellan.yaml:3:17: audit.read_records must be one of batched, batched_own, strict'),
       expect.stringContaining('castellan.yaml:5:15: skills.roots.1 must be a directory path'),
       'CASTELLAN_PORT: port must be a whole number from 0 to 65535',
       '--log-level: log_level must be one of debug, info, warn, error',
@@ -326,14 +256,37 @@ describe('secrets', () => {
     const refusedOtlp = async (otlp: string, env = {}) =>
       (await refused(`interactions: { otlp: { ${otlp} } }\n`, { env })).message
     const endpoint = 'endpoint: "http://127.0.0.1:4318"'
-    expect(await refusedOtlp('headers: env:H', { H: 'a=b' })).toContain('interactions.otlp.endpoint must be set too')
+    expect(await refusedOtlp('headers: env:H', { H: 'a=b' })).toContain(
+      'interactions.otlp.endpoint must be set, because',
+    )
     for (const headers of ['hunter2', 'a=b,=hunter2', 'a b=hunter2', 'a=%hunter2', 'a=x%0Ahunter2']) {
       const message = await refusedOtlp(`${endpoint}, headers: env:H`, { H: headers })
-      expect(message).toContain('interactions.otlp.headers must be name=value')
+      expect(message).toContain('interactions.otlp.headers must be an object of HTTP header names')
       expect(message).not.toContain('hunter2')
     }
+    const split = `${endpoint}, headers: { authorization: env:H, x-team: a }`
+    const loaded = await load({ configFile: write(`interactions: { otlp: { ${split} } }\n`), env: { H: 'hunter2' } })
+    expect(loaded.config.interactions.otlp.headers?.['authorization']?.reveal()).toBe('hunter2')
+    const headers = { authorization: '[redacted]', 'x-team': '[redacted]' }
+    expect(showConfig(loaded)).toContainEqual(expect.objectContaining({ value: headers }))
+    expect(await refusedOtlp(split)).toContain(
+      'interactions.otlp.headers.authorization refers to the environment variable H, which is not set',
+    )
     for (const address of ['ftp://collector', 'http://ann:b@collector', 'https://collector/?a=b', 'http://']) {
       expect(await refusedOtlp(`endpoint: "${address}"`)).toContain('interactions.otlp.endpoint must be an http://')
+    }
+  })
+
+  test('an address at a port that no HTTP client connects to is refused', async () => {
+    const at = 'http://127.0.0.1:6000'
+    const oidc = { id: 'a', name: 'A', issuer: at, client_id: 'b' }
+    for (const [field, config] of Object.entries({
+      'interactions.otlp.endpoint': { interactions: { otlp: { endpoint: at } } },
+      'search.embeddings.url': { search: { embeddings: { url: at } } },
+      'oidc_providers.0.issuer': { oidc_providers: [oidc] },
+    })) {
+      const { message } = await refused(`${JSON.stringify(config)}\n`)
+      expect(message).toContain(`${field} must have another port: HTTP clients refuse to connect to this one`)
     }
   })
 

@@ -5,7 +5,6 @@ import { isLoopbackHost } from '../http/peer-address.ts'
 import { nearestName } from '../kernel/nearest-name.ts'
 import type { Exposure } from '../tools/runtime/tool-host.ts'
 import { type ConfigFile, type ConfigProblem, readConfigFile } from './config-file.ts'
-import { otlpHeadersOf, otlpHeadersRule } from './config-interactions.ts'
 import {
   absolutePath,
   CA_VARIABLE,
@@ -16,12 +15,14 @@ import {
   URL_VARIABLE,
 } from './config-paths.ts'
 import { acceptedKeys, type ConfigField, configFields, configSchema } from './config-schema.ts'
-import { withoutShortForms } from './config-short-forms.ts'
+import { variableForm, withoutShortForms } from './config-short-forms.ts'
 import { redactUrl, Secret } from './secret.ts'
 
 export type ConfigSource = 'default' | 'file' | 'env' | 'flag'
 
 type Parsed = z.output<typeof configSchema>
+type SecretHeaders = Readonly<Record<string, Secret>>
+
 /** The effective configuration, with the names of the file. Paths are absolute; secrets print as `[redacted]`. */
 export type Config = Readonly<
   Omit<
@@ -34,7 +35,7 @@ export type Config = Readonly<
     database_url?: Secret
     secret_key?: Secret
     interactions: Omit<Parsed['interactions'], 'otlp'> &
-      Readonly<{ otlp: Omit<Parsed['interactions']['otlp'], 'headers'> & Readonly<{ headers?: Secret }> }>
+      Readonly<{ otlp: Omit<Parsed['interactions']['otlp'], 'headers'> & Readonly<{ headers?: SecretHeaders }> }>
     search: Readonly<{
       local_model: boolean
       embeddings: Omit<Parsed['search']['embeddings'], 'api_key'> & Readonly<{ api_key?: Secret }>
@@ -50,13 +51,13 @@ export type LoadedConfig = Readonly<{
   /** The file that was read, if any. */
   file?: string
   sources: ReadonlyMap<string, ConfigSource>
-  /** Remarks for the operator that do not stop the program. */
+  /** Warnings for the operator that do not stop the program. */
   warnings: readonly string[]
 }>
 
 export type LoadConfigOptions = Readonly<{
   env: Environment
-  /** Values of command-line flags by field path (`data_dir`, `rate_limits.enabled`); text is read as in the environment. */
+  /** Values of command-line flags by field path (`data_dir`, `rate_limits.enabled`); text is parsed as in the environment. */
   flags?: Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>
   /** The value of `--config`. */
   configFile?: string
@@ -65,7 +66,7 @@ export type LoadConfigOptions = Readonly<{
 
 export type ConfigRow = Readonly<{ field: string; value: unknown; source: ConfigSource; variable: string }>
 
-/** Reads flags over environment over file over defaults. All problems are reported at once, each with its line and column. */
+/** Reads flags over environment over file over defaults. All problems are reported at once, each with line and column. */
 export async function loadConfig(options: LoadConfigOptions): Promise<LoadedConfig> {
   const { env } = options
   const problems: ConfigProblem[] = []
@@ -76,8 +77,8 @@ export async function loadConfig(options: LoadConfigOptions): Promise<LoadedConf
   const file = path === undefined ? undefined : await readConfigFile(path)
   if (file !== undefined) {
     problems.push(...file.problems)
-    const plain = readShortForms(structuredClone(file.values), file.path, warnings)
-    const checked = resolveReferences(plain, file, env, problems)
+    const resolved = resolveReferences(structuredClone(file.values), file, env, problems)
+    const checked = readShortForms(resolved, file.path, warnings)
     if (file.problems.length === 0) problems.push(...fileProblems(file, checked))
     Object.assign(values, checked)
   }
@@ -104,28 +105,34 @@ export async function loadConfig(options: LoadConfigOptions): Promise<LoadedConf
   }
 }
 
-/** Every field with its effective value and where it comes from; nothing secret is in it. */
+/** Every field with its effective value and source; secrets are redacted. */
 export function showConfig(loaded: LoadedConfig): readonly ConfigRow[] {
   return configFields().map((field) => {
     const value = getIn(loaded.config, field.keys)
     return {
       field: field.path,
-      value: value instanceof Secret ? displayedSecret(field, value) : (value ?? null),
+      value: displayed(field, value) ?? null,
       source: loaded.sources.get(field.path) ?? 'default',
       variable: field.variable,
     }
   })
 }
 
-/** Of an address, where it is may be seen; a key that happens to look like one may not. */
+function displayed(field: ConfigField, value: unknown): unknown {
+  if (value instanceof Secret) return displayedSecret(field, value)
+  if (!field.secret || typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, displayed(field, member)]))
+}
+
+/** The location of a URL may be shown; a key that looks like a URL may not. */
 const displayedSecret = ({ path }: ConfigField, value: Secret): string =>
   path === 'database_url' ? redactUrl(value.reveal()) : String(value)
 
-/** What a connection sees that does not choose. */
+/** The tools of a connection that does not choose. */
 export const exposureOfConfig = ({ tools, zaru_mode }: Config): Exposure =>
   zaru_mode === undefined ? tools : { zaruMode: zaru_mode, ...(tools === 'default' ? {} : { tools }) }
 
-/** Others than this machine's users can reach the HTTP server, so nobody there is its owner without a credential. */
+/** Whether other machines can reach the HTTP server, so that nobody is its owner without a credential. */
 export const demandsKeys = (config: Pick<Config, 'require_keys' | 'public_url' | 'trusted_proxies'>): boolean =>
   config.require_keys ||
   config.trusted_proxies.length > 0 ||
@@ -152,16 +159,39 @@ function setIn(into: Record<string, unknown>, keys: readonly string[], value: un
 
 const REFERENCE = /^env:(.*)$/s
 
-/** `env:NAME` → the variable's value; a problem, never a value, goes into what a person may read. */
-function dereference(value: unknown, env: Environment): { value: unknown } | { missing: string } {
+/** `env:NAME` → the variable's value, also in a list or an object; messages contain the problem, never the value. */
+function dereference(
+  value: unknown,
+  env: Environment,
+  report: (keys: readonly string[], problem: string) => void,
+): unknown {
+  if (Array.isArray(value)) {
+    return value.map((entry: unknown, index) =>
+      dereference(entry, env, (keys, problem) => report([String(index), ...keys], problem)),
+    )
+  }
+  if (typeof value === 'object' && value !== null) {
+    const members = Object.entries(value).map(([name, member]) => [
+      name,
+      dereference(member, env, (keys, problem) => report([name, ...keys], problem)),
+    ])
+    return Object.fromEntries(members)
+  }
   const name = typeof value === 'string' ? REFERENCE.exec(value)?.[1] : undefined
-  if (name === undefined) return { value }
+  if (name === undefined) return value
   const found = env[name]
-  if (found === undefined || found === '')
-    return { missing: `refers to the environment variable ${name}, which is not set` }
-  if (REFERENCE.test(found))
-    return { missing: `refers to the environment variable ${name}, which is itself a reference` }
-  return { value: found }
+  if (found === undefined || found === '') {
+    report([], `refers to the environment variable ${name}, which is not set`)
+    return undefined
+  }
+  if (REFERENCE.test(found)) {
+    report(
+      [],
+      `refers to the environment variable ${name}, whose value is itself a reference (env:). Put the value there`,
+    )
+    return undefined
+  }
+  return found
 }
 
 function resolveReferences(
@@ -173,22 +203,23 @@ function resolveReferences(
   for (const field of configFields()) {
     const input = field.secret ? getIn(values, field.keys) : undefined
     if (input === undefined) continue
-    const result = dereference(input, env)
-    if ('missing' in result) {
-      const position = file.positionOf(field.keys)
-      problems.push({ origin: file.path, position, field: field.path, rule: result.missing })
-    }
-    setIn(values, field.keys, 'missing' in result ? undefined : result.value)
+    let hasProblem = false
+    const value = dereference(input, env, (keys, rule) => {
+      hasProblem = true
+      const at = [...field.keys, ...keys]
+      problems.push({ origin: file.path, position: file.positionOf(at), field: at.join('.'), rule })
+    })
+    setIn(values, field.keys, hasProblem ? undefined : value)
   }
   return values
 }
 
 function readShortForms(values: Record<string, unknown>, path: string, warnings: string[]): Record<string, unknown> {
   for (const field of configFields()) {
-    const { value, form } = withoutShortForms(field.path, getIn(values, field.keys))
-    if (form === undefined) continue
+    const { value, used } = withoutShortForms(field.path, getIn(values, field.keys))
+    if (used === undefined) continue
     setIn(values, field.keys, value)
-    warnings.push(`${path}: ${field.path} has entries as text (${form}). Write each as an object: ${field.description}`)
+    warnings.push(`${path}: ${field.path} is in the old text form (${used.form}). Write ${used.instead}.`)
   }
   return values
 }
@@ -223,15 +254,21 @@ function override(
   env: Environment,
   problems: ConfigProblem[],
 ): void {
-  const { value: read } = withoutShortForms(field.path, typeof input === 'string' ? fromText(field, input) : input)
-  const result = field.secret ? dereference(read, env) : { value: read }
-  if ('missing' in result) {
-    problems.push({ origin, field: field.path, rule: result.missing })
+  const before = problems.length
+  const read = typeof input === 'string' ? fromText(field, input) : input
+  const resolved = field.secret
+    ? dereference(read, env, (_, rule) => problems.push({ origin, field: field.path, rule }))
+    : read
+  if (problems.length > before) return
+  const { value } = withoutShortForms(field.path, resolved)
+  const checked = field.schema.safeParse(value)
+  if (checked.success) {
+    setIn(values, field.keys, value)
     return
   }
-  const checked = field.schema.safeParse(result.value)
-  if (checked.success) setIn(values, field.keys, result.value)
-  else problems.push({ origin, field: field.path, rule: checked.error.issues[0]?.message ?? 'is not valid' })
+  const rule = checked.error.issues[0]?.message ?? 'is not valid'
+  const form = variableForm(field.path)
+  problems.push({ origin, field: field.path, rule: form === undefined ? rule : `${rule}. Here, write ${form}` })
 }
 
 function fromText(field: ConfigField, text: string): unknown {
@@ -303,32 +340,30 @@ function finish(
   const { tls_cert, tls_key } = parsed
   if ((tls_cert === undefined) !== (tls_key === undefined)) {
     const [field, other] = tls_cert === undefined ? ['tls_cert', 'tls_key'] : ['tls_key', 'tls_cert']
-    throw configError([{ origin: 'the configuration', field, rule: `must be set too: ${other} is` }])
+    throw configError([{ origin: 'the configuration', field, rule: `must be set, because ${other} is set` }])
   }
   if (smtp.host !== undefined && smtp.from === undefined) {
-    throw configError([{ origin: 'the configuration', field: 'smtp.from', rule: 'must be set too: smtp.host is' }])
+    throw configError([
+      { origin: 'the configuration', field: 'smtp.from', rule: 'must be set, because smtp.host is set' },
+    ])
   }
   if (smtp.user !== undefined && smtp.tls === 'none') {
-    const rule = 'must be starttls or implicit where smtp.user is set: a password is not sent in the clear'
+    const rule = 'must be starttls or implicit if smtp.user is set, so that the password is not sent in the clear'
     throw configError([{ origin: 'the configuration', field: 'smtp.tls', rule }])
   }
   if (headers !== undefined && otlp.endpoint === undefined) {
-    const rule = 'must be set too: interactions.otlp.headers is'
+    const rule = 'must be set, because interactions.otlp.headers is set'
     throw configError([{ origin: 'the configuration', field: 'interactions.otlp.endpoint', rule }])
-  }
-  if (headers !== undefined && otlpHeadersOf(headers) === undefined) {
-    const field = 'interactions.otlp.headers'
-    throw configError([{ origin: 'the configuration', field, rule: otlpHeadersRule }])
   }
   const roots = parsed.skills.roots.map((root) => absolute('skills.roots', root))
   return {
     ...rest,
     data_dir: dataDir,
     ...(database_url === undefined ? {} : { database_url: new Secret(database_url) }),
-    ...(secret_key === undefined ? {} : { secret_key: new Secret(secret_key) }),
+    ...(secret_key === undefined ? {} : { secret_key: new Secret([secret_key].flat().join(',')) }),
     interactions: {
       ...rest.interactions,
-      otlp: { ...otlp, ...(headers === undefined ? {} : { headers: new Secret(headers) }) },
+      otlp: { ...otlp, ...(headers === undefined ? {} : { headers: secretHeaders(headers) }) },
     },
     search: {
       ...rest.search,
@@ -348,10 +383,13 @@ function finish(
   }
 }
 
-/** The vault's tool reads and writes what is in the folder: that must not be the state of the program. */
+const secretHeaders = (headers: Readonly<Record<string, string>>): SecretHeaders =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, new Secret(value)]))
+
+/** The vault's tool reads and writes its folder, which must not contain the program's state. */
 function refuseVaultAround(vaultPath: string, dataDir: string, file: string | undefined): void {
   const inside = relative(vaultPath, dataDir)
   if (inside === '..' || inside.startsWith('../')) return
-  const rule = 'must be a directory that does not contain the data directory; choose one beside it or in it'
+  const rule = 'must be a directory that does not contain the data directory. Choose one beside it or inside it'
   throw configError([{ origin: file ?? 'the configuration', field: 'vault.path', rule }])
 }

@@ -1,5 +1,5 @@
 import { connectMcpClient } from '../cli/mcp-client.ts'
-import { type AskedSpelling, spellingFor, traitsOf } from '../mcp/client-names.ts'
+import { type RequestedSpelling, spellingFor, traitsOf } from '../mcp/client-names.ts'
 import type { EarlyTools } from '../mcp/early-answer.ts'
 import { parseExposure } from '../mcp/exposure.ts'
 import { isExposed, isNotRepeated, unknownExposureNames } from '../tools/runtime/exposure.ts'
@@ -10,21 +10,21 @@ import { type CommandContext, flagSettings, loadCommandConfig } from './commands
 import { connectToOwner, ownerLines } from './ownership/connect-owner.ts'
 import { mentions, plainSettings } from './plain-settings.ts'
 
-/** What else decides over the list, beside the data directory and `--tools`. */
+/** Further settings that decide the list, besides the data directory and `--tools`. */
 const LIST_FIELDS: readonly string[] = ['tools', 'zaru_mode']
 const ASK_TIMEOUT_MS = 1_000
 
 type Chosen = Readonly<{
   exposure: Exposure
-  /** Undefined where no process owns the state for the others. */
+  /** Undefined if no process owns the state for others. */
   dataDir: string | undefined
-  /** Whether the list is that of the definitions when nobody owns the state. */
+  /** Whether the list equals the definitions if nobody owns the state. */
   hasAll: boolean
 }>
 
 /**
- * The tools that a client on the standard streams is going to see: asked of the process that owns the state, if there is
- * one, and otherwise as the definitions have them. Undefined when the mode of the server leaves some out.
+ * The tools that a client on the standard streams will see: from the process that owns the state, if there is one, otherwise from
+ * the definitions. Undefined if the mode of the server omits some.
  */
 export function earlyTools(context: CommandContext, safeNames: boolean | undefined): EarlyTools {
   return async (clientName) => {
@@ -40,7 +40,7 @@ export function earlyTools(context: CommandContext, safeNames: boolean | undefin
   }
 }
 
-/** What nearly everybody has, told without loading the configuration. */
+/** The common case, decided without loading the configuration. */
 function plainChoice(context: CommandContext): Chosen | undefined {
   const flags = flagSettings(context)
   const { env, workingDirectory } = context
@@ -64,7 +64,7 @@ async function configuredChoice(context: CommandContext): Promise<Chosen> {
 
 async function preparedList(
   exposure: Exposure,
-  { safeNames, distinctNames }: Required<AskedSpelling>,
+  { safeNames, distinctNames }: Required<RequestedSpelling>,
 ): Promise<readonly ListedTool[] | undefined> {
   const { tools } = preparedTools()
   if (unknownExposureNames(exposure, tools).length > 0) return undefined

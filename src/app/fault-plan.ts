@@ -1,14 +1,14 @@
 import { AppError } from '../contract/app-error.ts'
 import { type FaultPlan, type FaultPoint, faultPoints, installFaultPlan } from '../kernel/fault.ts'
 
-/** Makes the plan in the environment variable CASTELLAN_FAULT the plan of this process. */
+/** Installs the fault plan of the environment variable CASTELLAN_FAULT. */
 export const planFaults = (text: string): void => installFaultPlan(parseFaultPlan(text))
 
 const pattern = /^([a-z.]+):(kill|throw):([1-9]\d{0,8})$/
 
 /**
- * Reads `POINT:kill:N` or `POINT:throw:N`: at the N-th time that the program comes to the point, the process dies as by
- * `kill -9`, or the step fails. For tests of what a crash leaves behind; a plan that could never come true is refused.
+ * Parses `POINT:kill:N` or `POINT:throw:N`: when the program reaches the point for the N-th time, the process dies as by `kill
+ * -9`, or the step fails. For crash tests; an impossible plan is refused.
  */
 export function parseFaultPlan(text: string): FaultPlan {
   const [, point, action, count] = pattern.exec(text) ?? []

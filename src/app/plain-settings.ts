@@ -17,19 +17,19 @@ type PlainSettings = Readonly<{
   fileText: string
 }>
 
-/** Some are for clients over HTTP, and no settings. */
+/** Some are for clients over HTTP, and are not settings. */
 const READ_VARIABLES: readonly string[] = [CONFIG_VARIABLE, DATA_DIR_VARIABLE, KEY_VARIABLE, URL_VARIABLE, CA_VARIABLE]
-/** What decides where the state is and how it is opened, beside the data directory. */
+/** What decides where the state is and how it is opened, besides the data directory. */
 const DECISIVE_FIELDS: readonly string[] = ['data_dir', 'database_url', 'mode']
 
 /**
- * Where the state is, if that can be told without loading the configuration: a client of a running server needs nothing
- * else. Undefined when anything but the data directory is set by a flag or a variable, or when the file says more: then
- * the whole configuration is read, and whatever is wrong with it is told.
+ * Where the state is, if that is known without loading the configuration, which a client of a running server does not need.
+ * Undefined if anything but the data directory is set by a flag or a variable, or if the file says more: then the whole
+ * configuration is read, and its problems are reported.
  */
 export function plainSettings(options: {
   env: Environment
-  /** The flags that were given, by the name of their field. */
+  /** The given flags, by field name. */
   flags: Readonly<Record<string, string | undefined>>
   configFile: string | undefined
   workingDirectory: string
@@ -51,8 +51,8 @@ export function plainSettings(options: {
 }
 
 /**
- * Whether the file may set one of the fields, which are all at its top. In a file of the usual form, where nothing but plain
- * keys and lists begins at the margin, those at the margin are all there are; in any other a mere word counts.
+ * Whether the file may set one of these top-level fields. In a file of the usual form, where only plain keys and lists begin at
+ * the margin, those keys are all there are; in any other file any occurrence of the word counts.
  */
 export function mentions(fileText: string, fields: readonly string[]): boolean {
   const lines = fileText.split(/\r\n?|\n/).filter((line) => !/^[ \t]*(?:#|$)/.test(line))

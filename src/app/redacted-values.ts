@@ -2,17 +2,14 @@ import { LOCAL_TENANT } from '../contract/principal.ts'
 import type { Run } from '../engine/ports.ts'
 import { createRedactor, type Redactor } from '../kernel/redactor.ts'
 import type { Config } from './config.ts'
-import { otlpHeadersOf } from './config-interactions.ts'
 import { Secret } from './secret.ts'
 
 /**
- * What no record of a run shows: every secret of the configuration, and what its `env:NAME` stand for. Runs of other tenants
- * are never given any but the keys of models; to take out the rest there would let their owners try guesses.
+ * What no record of a run shows: every secret of the configuration, and the values of its `env:NAME`. Runs of other tenants get
+ * only the model keys; redacting the rest there would let their owners test guesses.
  */
 export function redactedValuesOf(config: Config): (run: Pick<Run, 'tenant'>) => Redactor | undefined {
-  const { headers } = config.interactions.otlp
-  const inHeaders = headers === undefined ? [] : Object.values(otlpHeadersOf(headers.reveal()) ?? {})
-  const all = createRedactor([...secretsIn(config), ...inHeaders])
+  const all = createRedactor(secretsIn(config))
   const keysOfModels = createRedactor(secretsIn(config.models))
   return ({ tenant }) => (tenant === LOCAL_TENANT ? all : keysOfModels)
 }
@@ -26,7 +23,7 @@ function secretsIn(value: unknown): readonly string[] {
   return Object.values(value).flatMap(secretsIn)
 }
 
-/** Of a URL with credentials the password is secret wherever else it stands. */
+/** The password of a URL with credentials is secret wherever else it occurs. */
 function partsOf(secret: string): readonly string[] {
   const password = URL.parse(secret)?.password ?? ''
   return password === '' ? [secret] : [secret, password, decodeURIComponent(password)]

@@ -6,9 +6,9 @@ import { type PreparedTools, preparedTools } from '../tools/runtime/prepared-too
 import type { Config, LoadedConfig } from './config.ts'
 
 /**
- * A pattern of a security context that fits no tool is a slip of the pen, and may leave open what should be closed. A name
- * in `tools` that is no toolset and no tool would leave the client with an empty list and no word why. The same goes for
- * names that judges are told of. The tools are read only when names are given, so that a plain start does not wait for them here.
+ * A pattern of a security context that matches no tool is a mistake, and may leave open what should be closed. An unknown name in
+ * `tools` would leave the client with an empty list and no explanation. The same holds for names in the judging settings. The
+ * tools are loaded only if names are configured, so that a plain start does not wait for them.
  */
 export async function requireKnownTools({ config, sources, file }: LoadedConfig): Promise<void> {
   const { skip, always } = config.judging
@@ -24,12 +24,12 @@ export async function requireKnownTools({ config, sources, file }: LoadedConfig)
   const origins = { flag: '--tools', env: 'CASTELLAN_TOOLS', file: file ?? '', default: '' }
   throw new AppError(
     'ERR_CONFIG_INVALID',
-    `${origins[sources.get('tools') ?? 'default']}: tools has '${unknown}', which is neither a toolset (${toolsets.join(', ')}) nor a tool.${nearest === undefined ? ' See: castellan tools' : ` Did you mean ${nearest}?`}`,
+    `${origins[sources.get('tools') ?? 'default']}: tools contains '${unknown}', which is neither a toolset (${toolsets.join(', ')}) nor a tool.${nearest === undefined ? ' See: castellan tools' : ` Did you mean ${nearest}?`}`,
     { field: 'tools', unknown, ...(nearest === undefined ? {} : { nearest }) },
   )
 }
 
-/** A name that is no tool judges nothing, and one in both lists would say two things. */
+/** An unknown name judges nothing, and a name in both lists is contradictory. */
 function requireKnownJudging({ judging }: Config, { names }: PreparedTools, origin: string): void {
   const refuse = (field: string, problem: string, details: Readonly<Record<string, string>>): never => {
     throw new AppError('ERR_CONFIG_INVALID', `${origin}: ${field} has ${problem}`, { field, ...details })

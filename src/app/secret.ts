@@ -3,8 +3,8 @@ import { inspect } from 'node:util'
 const REDACTED = '[redacted]'
 
 /**
- * A value that no printer shows: text, JSON and inspection all give `[redacted]`. Only `reveal` gives it out, so that
- * every use can be found by that word.
+ * A value that no printer shows: text, JSON and inspection all give `[redacted]`. Only `reveal` returns it, so that every use can
+ * be found by that word.
  */
 export class Secret {
   readonly #value: string
@@ -30,7 +30,7 @@ export class Secret {
   }
 }
 
-/** A URL that says where, but not with which credentials: user, password and query are left out. */
+/** A URL without user, password and query. */
 export function redactUrl(text: string): string {
   let url: URL
   try {

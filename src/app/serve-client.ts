@@ -11,7 +11,7 @@ import { redactUrl } from './secret.ts'
 
 const SESSION_BYTES = 12
 
-/** Serves the client on the standard streams until it leaves; `early` has answered its first questions. */
+/** Serves the client on the standard streams until it disconnects; `early` has answered its first requests. */
 export async function serveClient(
   context: CommandContext,
   early: EarlySession,
@@ -26,7 +26,7 @@ export async function serveClient(
   const hello = { transport: 'stdio', session, tools: exposureOfConfig(config), ...spelling } as const
   const { input, answered } = early.stop()
   const client = withoutAnswers(stdioLines(input, context.stdout), answered)
-  // The owner cannot lose itself, so its own client needs no bridge. It answers its calls before it lets the state go.
+  // The owner cannot lose itself, so its own client needs no bridge. It answers its calls before it releases the state.
   if (local !== undefined) {
     const served = local.mcp.serveLines(client, {
       principal: localOwner,
@@ -54,7 +54,7 @@ export async function serveClient(
   }
 }
 
-/** A client that passes no environment on starts this with other defaults than its user has: so it is said which hold. */
+/** A client that passes no environment starts this with other defaults than its user has, so the effective ones are printed. */
 function openedState({ config, sources, file }: LoadedConfig): string {
   const directory = `${config.data_dir} (by ${choiceOf[sources.get('data_dir') ?? 'default']})`
   const store = config.database_url === undefined ? '' : `, store: ${redactUrl(config.database_url.reveal())}`
@@ -68,7 +68,7 @@ const choiceOf = {
   default: 'default; choose with --data-dir',
 } as const
 
-/** Whether a call may be made twice without harm; a call through run_tool is what it runs. */
+/** Whether a call may safely be repeated; a call through run_tool counts as the tool that it runs. */
 const isReadOnlyIn =
   (prepared: PreparedTools) =>
   (name: string, args: unknown): boolean => {

@@ -5,9 +5,8 @@ import type { Logger } from '../kernel/logger.ts'
 import type { SkillSource, SkillSummary } from '../mcp/skill-source.ts'
 
 /**
- * The skills on disk as the MCP transport asks for them. They belong to the installation, so every principal with skill:read sees the same,
- * and for every other one there are none.
- * A skill whose files cannot be listed is left out and logged; the others are offered.
+ * The skills on disk for the MCP transport. They belong to the installation, so every principal with skill:read sees the same,
+ * and others see none. A skill whose files cannot be listed is omitted and logged.
  */
 export function adaptSkills(skills: SkillService, logger: Logger): SkillSource {
   return {
@@ -19,7 +18,7 @@ export function adaptSkills(skills: SkillService, logger: Logger): SkillSource {
           const files = (await skills.files(name)).map(({ file }) => file)
           summaries.push({ name, description, files })
         } catch (error) {
-          logger.warn('a skill is left out: its files cannot be listed', { skill: name, cause: String(error) })
+          logger.warn('skill left out: its files cannot be listed', { skill: name, cause: String(error) })
         }
       }
       return summaries

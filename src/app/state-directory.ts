@@ -5,8 +5,8 @@ import { sha256Hex } from '../kernel/hash.ts'
 import type { Config } from './config.ts'
 
 /**
- * Where the files that belong to one store are: its log key and its checkpoints. A database elsewhere has a folder of its
- * own, so that one data directory used with several stores never mixes their logs.
+ * Where the files of one store are: its log key and its checkpoints. Each remote database has its own folder, so that one data
+ * directory used with several stores never mixes their logs.
  */
 export function stateDirectory(config: Config): string {
   if (config.database_url === undefined) return config.data_dir
@@ -17,6 +17,6 @@ export function stateDirectory(config: Config): string {
 /** Where the workspaces of the store in `directory` have their files and their images. */
 export const workspacesDirectory = (directory: string): string => join(directory, 'workspaces')
 
-/** An embedded store is its directory's; a shared one has rows of several machines, each with a directory of its own. */
+/** An embedded store belongs to its directory; a shared one has rows of several machines, each with its own directory. */
 export const nodeOf = (kind: Database['kind'], directory: string): string =>
   kind === 'sqlite' ? 'local' : `${hostname()}:${directory}`

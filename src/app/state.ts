@@ -18,7 +18,7 @@ import { openModelProxy } from './wiring/open-model-proxy.ts'
 
 export type StateDeps = Readonly<{
   config: Config
-  /** The mode was asked for, and is not merely the default: a state that is served in another one is refused. */
+  /** The mode was set explicitly: a state that is served in another mode is refused. */
   isModeChosen: boolean
   version: string
   clock: Clock
@@ -27,11 +27,11 @@ export type StateDeps = Readonly<{
   env: Environment
   /** The configuration file that was read, if any. */
   configPath?: string
-  /** Called when the state that this process owns cannot be opened; the process has nothing to offer then. */
+  /** Called if the state that this process owns cannot be opened; the process is useless then. */
   onOpenFailed(error: unknown): void
 }>
 
-/** This process's way to the state: as its owner, or through the process that is. */
+/** This process's access to the state: as its owner, or through the owner. */
 export type State = Readonly<{
   attachment: Attachment
   /** The core in this process, once it owns the state. */
@@ -41,8 +41,8 @@ export type State = Readonly<{
 export type LocalCore = Readonly<{ app: App; mcp: McpTransport }>
 
 /**
- * Joins the processes on the data directory. With PostgreSQL, in mode TEST and in mode MINIMAL there is nothing in the
- * directory to own: the process works alone, beside others of its kind.
+ * Joins the processes on the data directory. With PostgreSQL, in mode TEST and in mode MINIMAL there is nothing to own: the
+ * process works alone.
  */
 export async function openState(deps: StateDeps): Promise<State> {
   const { config } = deps
@@ -99,6 +99,11 @@ function buildOwner(
     skills: adaptSkills(app.skills, logger),
     content: async () => await (await app.ready).upstreamContent?.(),
     sessionMemory: async () => (await app.ready).mcpSessions,
+    gateways: async () => (await app.ready).gateways,
+    ...(config.database_url !== undefined && {
+      forwardedAnswers: async () => (await app.ready).forwardedAnswers,
+      taskDirectory: async () => (await app.ready).taskDirectory,
+    }),
     clock,
     random,
     presence: app.presence,

@@ -5,13 +5,13 @@ import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
 import type { Logger } from '../kernel/logger.ts'
 
-/** The two PEM files of a server: its certificate with those that vouch for it, and its private key. */
+/** The two PEM files of a server: its certificate chain, and its private key. */
 export type TlsFiles = Readonly<{ cert: string; key: string }>
 
 /**
- * A server that gives out connections after the TLS handshake. When one of the files changes, new connections use the new
- * certificate and open ones keep theirs. A pair that cannot be used (a half-written file, a key of another certificate) is
- * logged and changes nothing, so that a renewal may replace one file after the other.
+ * A server that emits connections after the TLS handshake. When a file changes, new connections use the new certificate and open
+ * ones keep theirs. An unusable pair (a half-written file, a key of another certificate) is logged and changes nothing, so that a
+ * renewal may replace one file after the other.
  */
 export function createTlsListener(files: TlsFiles, logger: Logger, onConnection: (socket: Socket) => void): Server {
   const listener = createServer(
@@ -30,12 +30,12 @@ export function createTlsListener(files: TlsFiles, logger: Logger, onConnection:
   const reload = (): void => {
     try {
       listener.setSecureContext(readPair(files))
-      logger.info('the TLS certificate was read again', { file: files.cert })
+      logger.info('TLS certificate reloaded', { file: files.cert })
     } catch (error) {
-      logger.warn('the changed TLS files cannot be used; the certificate read before stays', { cause: String(error) })
+      logger.warn('changed TLS files cannot be used; the previous certificate stays in use', { cause: String(error) })
     }
   }
-  // A change is found by looking: a link that is pointed elsewhere, as renewals do it, tells no watcher of a folder.
+  // Polled: a link that is pointed elsewhere, as renewals do, triggers no folder watcher.
   for (const file of [files.cert, files.key]) {
     watchFile(file, { interval: limits.tlsPollMs, persistent: false }, reload)
   }
@@ -45,7 +45,7 @@ export function createTlsListener(files: TlsFiles, logger: Logger, onConnection:
   return listener
 }
 
-/** Throws ERR_CONFIG_INVALID that names the file, or says that the two do not belong together. */
+/** Throws ERR_CONFIG_INVALID that names the file, or says that the two do not match. */
 function readPair(files: TlsFiles): Readonly<{ cert: Buffer; key: Buffer }> {
   const pair = { cert: readPem('tls_cert', files.cert), key: readPem('tls_key', files.key) }
   try {
@@ -53,7 +53,7 @@ function readPair(files: TlsFiles): Readonly<{ cert: Buffer; key: Buffer }> {
     return pair
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause)
-    const message = `tls_cert, tls_key: must be a PEM certificate and its own unencrypted private key (${reason}).`
+    const message = `tls_cert, tls_key: must be a PEM certificate and its unencrypted private key (${reason}).`
     throw new AppError('ERR_CONFIG_INVALID', message, { field: 'tls_cert' }, { cause })
   }
 }

@@ -3,8 +3,8 @@ import type { Config } from './config.ts'
 import type { Environment } from './config-paths.ts'
 
 /**
- * What the configuration takes from variables of the environment, one by one. A variable that is not set takes away what
- * needs it and nothing else: the program starts, and says so wherever it says how it is.
+ * The environment variables that the configuration refers to. A missing variable disables what needs it and nothing else: the
+ * program starts and reports it.
  */
 type UnsetVariable = Readonly<{ field: string; name: string; variable: string; problem: string }>
 
@@ -16,18 +16,19 @@ export function unsetVariables(config: Settings, env: Environment = process.env)
   function check(field: string, name: string, reference: string | undefined, effect: string): void {
     const variable = reference?.slice('env:'.length)
     if (variable === undefined || isSet(env[variable])) return
-    const next = `Set it where the server is started, then start the server again.`
-    const problem = `${field}: '${name}' needs the variable ${variable}, which is not set, so ${effect}. ${next}`
+    const next = `Set it in the environment of the server, then restart the server.`
+    const problem = `${field}: '${name}' needs the environment variable ${variable}. It is not set, so ${effect}. ${next}`
     unset.push({ field, name, variable, problem })
   }
   for (const { name, api_key, enabled } of models.providers) {
-    if (enabled) check('models.providers', name, api_key, 'this provider is disabled')
+    if (enabled)
+      check('models.providers', name, api_key, 'only those who stored a key of their own can use this provider')
   }
   for (const { name, value: reference } of executions.secrets) {
     check('executions.secrets', name, reference, 'manifests that name this secret fail')
     const value = env[reference.slice('env:'.length)]
     if (isSet(value) && value!.length < REDACTED_CHARS_MIN) {
-      const problem = `executions.secrets: the value of '${name}' has fewer than ${REDACTED_CHARS_MIN} characters, so it could not be redacted in records, and manifests that name this secret fail. Use a longer one.`
+      const problem = `executions.secrets: the value of '${name}' has fewer than ${REDACTED_CHARS_MIN} characters, too few to redact it in records, so manifests that name this secret fail. Use a longer value.`
       unset.push({ field: 'executions.secrets', name, variable: reference.slice('env:'.length), problem })
     }
   }

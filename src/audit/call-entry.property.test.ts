@@ -23,7 +23,13 @@ const entries: fc.Arbitrary<CallEntry> = fc
     outcome: fc.constantFrom('ok', 'refused', 'failed', 'cancelled'),
     code: optional(text),
     durationMs: fc.double({ min: 0, max: 1e7, noNaN: true }),
-    decisions: fc.array(fc.dictionary(text, text), { maxLength: 2 }),
+    decisions: fc.array(
+      fc.record(
+        { stage: text, verdict: fc.constantFrom('allow', 'deny', 'untrusted'), tool: text, policy: text, reason: text },
+        { requiredKeys: ['stage', 'verdict'] },
+      ),
+      { maxLength: 2 },
+    ),
     effects: fc.array(fc.record({ kind: text, body, subject: optional(text), hash: optional(text) }), { maxLength: 2 }),
     content: optional(fc.record({ input: fc.jsonValue(), output: fc.jsonValue() })),
   })

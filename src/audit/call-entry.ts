@@ -15,7 +15,7 @@ export type CallEntry = Readonly<{
   principal: Principal
   transport: string
   tool: string
-  /** The tool through which it was reached, when not called by its own name. */
+  /** The tool through which it was called, if not by its own name. */
   via?: string
   inputDigest: string
   outputDigest?: string
@@ -31,8 +31,8 @@ export type CallEntry = Readonly<{
 export const digest = (text: string): string => `sha256:${sha256Hex(text)}`
 
 /**
- * The log entry of one call, and of no other: what it brought about is inside, so an effect and its record cannot part.
- * At most one of its effects is a trail record.
+ * The log entry of one call. Its effects are inside, so an effect cannot be separated from its record. At most one effect is a
+ * trail record.
  */
 export function toLogEntry(call: CallEntry): NewLogEntry {
   const trail = call.effects.find((effect) => effect.subject !== undefined)
@@ -44,10 +44,7 @@ export function toLogEntry(call: CallEntry): NewLogEntry {
   }
 }
 
-/**
- * The log entries of calls that only read, in their order: as few as their texts fit into. One alone is an entry like that
- * of any other call.
- */
+/** The log entries of calls that only read, in order, and as few as their size allows. A single read has an ordinary entry. */
 export function toReadEntries(calls: readonly CallEntry[]): NewLogEntry[] {
   const entries: NewLogEntry[] = []
   let first = 0
@@ -74,16 +71,15 @@ function readsEntry(calls: readonly CallEntry[], from: number, to: number, text:
 }
 
 /**
- * The canonical JSON of a call, written member by member in sorted order: every call of every kind pays for it, and
- * this is several times as fast as sorting keys. Times, outcomes and digests need no escaping. What is the same for all
- * calls of a list is said by the list.
+ * The canonical JSON of a call, written member by member in sorted order, which is several times faster than sorting keys. Times,
+ * outcomes and digests need no escaping. Members that are the same for all calls of a list are written once, in the list.
  */
 function memberText(call: CallEntry, isListed: boolean): string {
   const { code, content, decisions, effects, outputDigest, via } = call
   let text = `{"at":"${isoTime(call.atMs)}","call_id":${canonicalString(call.callId)}`
   if (code !== undefined) text += `,"code":${canonicalString(code)}`
   if (content !== undefined) text += `,"content":${canonicalJson(content)}`
-  if (decisions.length > 0) text += `,"decisions":${canonicalJson(decisions)}`
+  if (decisions.length > 0) text += `,"decisions":[${decisions.map(decisionText).join()}]`
   text += `,"door":${canonicalString(call.transport)},"duration_ms":${Math.round(call.durationMs * 1000) / 1000}`
   if (effects.length > 0) text += `,"effects":[${effects.map(effectText).join()}]`
   text += `,"input":"${call.inputDigest}"${isListed ? '' : ',"kind":"call"'},"outcome":"${call.outcome}"`
@@ -93,6 +89,15 @@ function memberText(call: CallEntry, isListed: boolean): string {
   text += `,"tool":${canonicalString(call.tool)}${isListed ? '' : ',"v":1'}`
   if (via !== undefined) text += `,"via":${canonicalString(via)}`
   return `${text}}`
+}
+
+function decisionText({ policy, reason, stage, tool, verdict }: Decision): string {
+  let text = ''
+  if (policy !== undefined) text += `"policy":${canonicalString(policy)},`
+  if (reason !== undefined) text += `"reason":${canonicalString(reason)},`
+  text += `"stage":${canonicalString(stage)},`
+  if (tool !== undefined) text += `"tool":${canonicalString(tool)},`
+  return `{${text}"verdict":"${verdict}"}`
 }
 
 function effectText({ body, bodyText, hash, kind, subject }: EffectRecord): string {
@@ -105,7 +110,7 @@ function effectText({ body, bodyText, hash, kind, subject }: EffectRecord): stri
 
 const principalTexts = new WeakMap<Principal, string>()
 
-/** Principals are made once per transport and never change, so the text is theirs to keep. */
+/** Principals are created once per transport and are immutable, so their text is cached. */
 function principalText(principal: Principal): string {
   let text = principalTexts.get(principal)
   if (text === undefined) {

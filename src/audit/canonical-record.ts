@@ -1,11 +1,10 @@
 import { canonicalJson } from '../kernel/canonical-json.ts'
 
 /**
- * Whether `text` is the RFC 8785 form of `value`, where `value` is `JSON.parse(text)`.
- *
- * The engine's own serialiser gives that form for everything but the order of keys and lone surrogates, and it is much
- * faster than building the form anew: when it gives back the same text and all keys are in order, the text is canonical.
- * Whatever this cannot settle (escaped surrogates, keys that look like array indexes) is decided by the real thing.
+ * Whether `text` is the RFC 8785 form of `value`, where `value` is `JSON.parse(text)`. The engine's serialiser produces that form
+ * except for the order of keys and lone surrogates, and is much faster than building it: if it returns the same text and all keys
+ * are in order, the text is canonical. Cases that this cannot decide (escaped surrogates, keys that look like array indexes) go
+ * to the full algorithm.
  */
 export function isCanonicalText(text: string, value: unknown): boolean {
   try {

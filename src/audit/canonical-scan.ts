@@ -1,11 +1,10 @@
 /**
- * A quick look at bytes that are most likely canonical JSON (RFC 8785), without making values of them.
- *
- * It answers yes only when the bytes surely are canonical; what it does not follow (keys outside plain ASCII, deep
- * nesting, and of course everything wrong) it leaves to a full check. The bytes must be valid UTF-8.
+ * A quick check of bytes that are most likely canonical JSON (RFC 8785), without creating values. It answers yes only if the
+ * bytes are certainly canonical; what it does not support (keys outside plain ASCII, deep nesting, and everything wrong) goes to
+ * a full check. The bytes must be valid UTF-8.
  */
 
-/** Where the values of the wanted members of the outermost object are; −1 where a member is absent. */
+/** Where the values of the requested members of the outermost object are; −1 for an absent member. */
 export type MemberSpans = Readonly<{ names: readonly string[]; starts: Int32Array; ends: Int32Array }>
 
 export function createMemberSpans(names: readonly string[]): MemberSpans {
@@ -27,7 +26,7 @@ const CLOSE_BRACE = 0x7d
 const DEPTH_MAX = 64
 const UNSURE = -1
 
-/** Escapes with a letter of their own: quote, backslash, b, f, n, r, t. */
+/** Escapes with their own letter: quote, backslash, b, f, n, r, t. */
 const shortEscapes = new Uint8Array(256)
 for (const letter of '"\\bfnrt') shortEscapes[letter.charCodeAt(0)] = 1
 
@@ -37,7 +36,7 @@ export function scanCanonicalObject(bytes: Buffer, start: number, spans: MemberS
   return scanObject(bytes, start, 0, spans) === bytes.length
 }
 
-/** Each of these gives the position after what it read, or UNSURE. Beyond the end, bytes read as undefined: no match. */
+/** Each of these returns the position after what it read, or UNSURE. Bytes beyond the end are undefined and match nothing. */
 function scanValue(bytes: Buffer, at: number, depth: number): number {
   const first = bytes[at]
   switch (first) {
@@ -110,7 +109,7 @@ function scanString(bytes: Buffer, start: number): number {
   return UNSURE
 }
 
-/** Gives the position of the closing quote of a key of plain ASCII, whose byte order is the order of UTF-16 units. */
+/** Returns the position of the closing quote of a plain ASCII key, whose byte order is the order of UTF-16 units. */
 function scanPlainKey(bytes: Buffer, start: number): number {
   if (bytes[start] !== QUOTE) return UNSURE
   const end = bytes.length
@@ -122,7 +121,7 @@ function scanPlainKey(bytes: Buffer, start: number): number {
   return UNSURE
 }
 
-/** A control character that has no letter of its own is written `\u00` and two digits, lower case. */
+/** A control character without its own letter is written `\u00` and two lower-case digits. */
 function isControlEscape(bytes: Buffer, at: number): boolean {
   const text = bytes.toString('latin1', at, at + 6)
   return /^\\u00[01][0-9a-f]$/.test(text) && JSON.stringify(JSON.parse(`"${text}"`)) === `"${text}"`

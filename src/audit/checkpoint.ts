@@ -25,11 +25,11 @@ const NAME_PATTERN = /^[^\s+\p{Cc}]+$/u
 const KEY_PATTERN = /^([^+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]+={0,2})$/
 const ORIGIN_PATTERN = /^castellan\/([^/]+)\/(.+)$/u
 
-/** The log of one tenant. A log id holds no slash, so that the tenant can be read back. */
+/** The log of one tenant. A log id contains no slash, so that the tenant can be parsed from it. */
 export function checkpointOrigin(logId: string, tenant: string): string {
   const origin = `castellan/${logId}/${tenant}`
   if (logId === '' || tenant === '' || logId.includes('/') || !isLine(origin)) {
-    throw new AppError('ERR_INVALID_INPUT', 'A log id and a tenant must be non-empty text on one line.', {
+    throw new AppError('ERR_INVALID_INPUT', 'The log id and the tenant must each be one non-empty line of text.', {
       field: 'origin',
     })
   }
@@ -41,18 +41,18 @@ export function originTenant(origin: string): string | undefined {
 }
 
 export function formatCheckpoint({ origin, size, root }: Checkpoint): string {
-  if (!isLine(origin)) throw badNote('origin', 'the origin must be non-empty text on one line')
-  if (!Number.isSafeInteger(size) || size < 0) throw badNote('size', 'the size must be a whole number from 0 up')
-  if (root.length !== 32) throw badNote('root', 'the root must have 32 bytes')
+  if (!isLine(origin)) throw badNote('origin', 'the origin must be one non-empty line of text')
+  if (!Number.isSafeInteger(size) || size < 0) throw badNote('size', 'the size must be a whole number, 0 or more')
+  if (root.length !== 32) throw badNote('root', 'the root hash must be 32 bytes long')
   return `${origin}\n${size}\n${root.toString('base64')}\n`
 }
 
-/** Reads the text of a note that was opened. Extension lines are allowed and ignored. */
+/** Parses the text of an opened note. Extension lines are allowed and ignored. */
 export function parseCheckpoint(text: string): Checkpoint {
   const lines = text.split('\n')
   const [origin, size, root] = lines
   if (lines.length < 4 || lines.pop() !== '' || lines.some((line) => line === '')) {
-    throw badNote('checkpoint', 'it must be three or more non-empty lines, each ended by a line feed')
+    throw badNote('checkpoint', 'it must have at least three non-empty lines, each ending with a line feed')
   }
   if (!isLine(origin!)) throw badNote('origin', 'line 1 must be the origin')
   if (!/^(0|[1-9][0-9]{0,15})$/.test(size!) || !Number.isSafeInteger(Number(size))) {
@@ -65,7 +65,7 @@ export function parseCheckpoint(text: string): Checkpoint {
 
 export function generateKey(name: string, random: Random = systemRandom): KeyPair {
   if (!NAME_PATTERN.test(name) || !name.isWellFormed()) {
-    throw badKey('name', 'a key name must be non-empty and hold neither white space nor "+"')
+    throw badKey('name', 'the key name must not be empty and must not contain white space or "+"')
   }
   const seed = random.bytes(32)
   const publicKey = publicBytes(privateKeyOf(seed))
@@ -78,19 +78,22 @@ export function generateKey(name: string, random: Random = systemRandom): KeyPai
 
 export function parseVerifierKey(verifierKey: string): NoteVerifier {
   if (verifierKey.startsWith(SIGNER_PREFIX)) {
-    throw badKey('key', 'this is a private signer key; give the verifier key, and treat the signer key as disclosed')
+    throw badKey(
+      'key',
+      'this is the private signer key. Pass the verifier key instead, and consider the signer key compromised',
+    )
   }
   const { name, keyId, bytes } = decodeKey(verifierKey)
-  if (keyIdOf(name, bytes) !== keyId) throw badKey('key', 'the key id does not belong to the name and the key')
+  if (keyIdOf(name, bytes) !== keyId) throw badKey('key', 'the key id does not match the name and the key')
   return { name, keyId, publicKey: publicKeyOf(bytes) }
 }
 
 export function parseSignerKey(signerKey: string): NoteSigner {
-  if (!signerKey.startsWith(SIGNER_PREFIX)) throw badKey('key', `a signer key begins with ${SIGNER_PREFIX}`)
+  if (!signerKey.startsWith(SIGNER_PREFIX)) throw badKey('key', `a signer key must begin with ${SIGNER_PREFIX}`)
   const { name, keyId, bytes } = decodeKey(signerKey.slice(SIGNER_PREFIX.length))
   const privateKey = privateKeyOf(bytes)
   const publicKey = publicBytes(privateKey)
-  if (keyIdOf(name, publicKey) !== keyId) throw badKey('key', 'the key id does not belong to the name and the key')
+  if (keyIdOf(name, publicKey) !== keyId) throw badKey('key', 'the key id does not match the name and the key')
   return { name, keyId, privateKey, verifierKey: encodeKey(name, keyId, publicKey) }
 }
 
@@ -108,8 +111,8 @@ export function signNote(text: string, signerKey: string | NoteSigner): string {
 type OpenedNote = Readonly<{ text: string; signedBy: string }>
 
 /**
- * Gives the text of a note that the key has signed. Signatures of other keys are ignored; a signature of this key that
- * does not verify makes the whole note invalid, whatever else signs it.
+ * Returns the text of a note that the key has signed. Signatures of other keys are ignored; a signature of this key that does not
+ * verify makes the whole note invalid, whatever else signs it.
  */
 export function openNote(note: string, verifierKey: string | NoteVerifier): OpenedNote {
   const verifier = typeof verifierKey === 'string' ? parseVerifierKey(verifierKey) : verifierKey
@@ -119,13 +122,19 @@ export function openNote(note: string, verifierKey: string | NoteVerifier): Open
   for (const { name, keyId, signature } of signatures) {
     if (name !== verifier.name || keyId !== verifier.keyId) continue
     if (signature.length !== 64 || !verify(null, bytes, verifier.publicKey, signature)) {
-      throw badNote('signature', `the signature of ${name} (key ${keyId}) is invalid: the text was changed`)
+      throw badNote(
+        'signature',
+        `the signature of ${name} (key ${keyId}) is invalid, so the text was changed after it was signed`,
+      )
     }
     verified = true
   }
   if (!verified) {
     const signers = signatures.map(({ name, keyId }) => `${name} (key ${keyId})`).join(', ')
-    throw badNote('signer', `it is not signed by ${verifier.name} (key ${verifier.keyId}) but by ${signers}`)
+    throw badNote(
+      'signer',
+      `it must be signed by ${verifier.name} (key ${verifier.keyId}), but it is signed by ${signers}`,
+    )
   }
   return { text, signedBy: verifier.name }
 }
@@ -162,7 +171,7 @@ function parseSignature(line: string): NoteSignature {
 
 function textProblem(text: string): string | undefined {
   if (text === '' || !text.endsWith('\n')) return 'the text must end with a line feed'
-  if (!text.isWellFormed() || /[\u0000-\u0009\u000b-\u001f]/.test(text)) return 'the text holds a control character'
+  if (!text.isWellFormed() || /[\u0000-\u0009\u000b-\u001f]/.test(text)) return 'the text contains a control character'
   return undefined
 }
 
@@ -177,8 +186,10 @@ function decodeBase64(text: string): Buffer | undefined {
 function decodeKey(encoded: string): { name: string; keyId: string; bytes: Buffer } {
   const [, name, keyId, base64] = KEY_PATTERN.exec(encoded) ?? []
   const bytes = base64 === undefined ? undefined : decodeBase64(base64)
-  if (bytes === undefined || !NAME_PATTERN.test(name!)) throw badKey('key', 'a key is written name+hash+base64')
-  if (bytes.length !== 33 || bytes[0] !== ED25519) throw badKey('key', 'only Ed25519 keys (type 1, 32 bytes) are known')
+  if (bytes === undefined || !NAME_PATTERN.test(name!))
+    throw badKey('key', 'the key must have the form name+hash+base64')
+  if (bytes.length !== 33 || bytes[0] !== ED25519)
+    throw badKey('key', 'only Ed25519 keys (type 1, 32 bytes) are supported')
   return { name: name!, keyId: keyId!, bytes: bytes.subarray(1) }
 }
 
@@ -200,7 +211,7 @@ const publicBytes = (privateKey: KeyObject): Buffer =>
   createPublicKey(privateKey).export({ format: 'der', type: 'spki' }).subarray(SPKI_HEADER.length)
 
 const badKey = (field: string, reason: string): AppError =>
-  new AppError('ERR_INVALID_INPUT', `The log key is not usable: ${reason}.`, { field, rule: 'key' })
+  new AppError('ERR_INVALID_INPUT', `The log key cannot be used: ${reason}.`, { field, rule: 'key' })
 
 const badNote = (field: string, reason: string): AppError =>
   new AppError('ERR_LOG_INVALID', `The signed note is not valid: ${reason}.`, { field, rule: 'note' })

@@ -5,9 +5,9 @@ import type { Logger } from '../kernel/logger.ts'
 import type { LogGuard } from './log-guard.ts'
 import type { CheckpointStore, LogStore } from './ports.ts'
 
-/** Keeps the checkpoint of every tenant's log up to date while the program runs, and at its end. */
+/** Updates the checkpoint of every tenant's log while the program runs, and at its end. */
 export type Checkpointer = Readonly<{
-  /** Brings all checkpoints up to date. What it finds wrong is with the guard. */
+  /** Updates all checkpoints. The guard knows what it finds wrong. */
   run(): Promise<void>
   close(): Promise<void>
 }>
@@ -33,11 +33,11 @@ export function createCheckpointer(deps: {
   /** Never rejects: a checkpoint that cannot be written now is written by a later run. */
   async function runOnce(isLast: boolean): Promise<void> {
     try {
-      // A tenant with a note but without a log is one whose log is gone.
+      // A tenant with a note but without a log has lost its log.
       const tenants = new Set([...(await deps.log.tenants(deps.read)), ...(await deps.checkpoints.tenants())])
       for (const tenant of tenants) await tryTenant(tenant, isLast)
     } catch (error) {
-      deps.logger.warn('no checkpoint could be written', { cause: String(error) })
+      deps.logger.warn('checkpoint run failed', { cause: String(error) })
     }
   }
 
@@ -45,9 +45,9 @@ export function createCheckpointer(deps: {
     try {
       await deps.guard.keep(tenant, isLast)
     } catch (error) {
-      // A halted log was told when it was found.
+      // A halted log was reported when it was found.
       if (error instanceof AppError && error.code === 'ERR_LOG_INVALID') return
-      deps.logger.warn('a checkpoint could not be written', { tenant, cause: String(error) })
+      deps.logger.warn('checkpoint could not be written', { tenant, cause: String(error) })
     }
   }
 

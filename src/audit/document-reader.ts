@@ -1,4 +1,3 @@
-import { createLineScanner, type LineScanner } from './line-scanner.ts'
 import { fail } from './verify-problem.ts'
 
 export type DocumentReader = Readonly<{
@@ -8,7 +7,7 @@ export type DocumentReader = Readonly<{
   bytesRead(): number
 }>
 
-/** A record is made of at most one message and some digests; this leaves room for the escapes of JSON. */
+/** A record contains at most one message and some digests; this leaves space for JSON escapes. */
 const LINE_BYTES_MAX = 64 * 1024 * 1024
 
 export function createDocumentReader(chunks: AsyncIterator<Uint8Array>): DocumentReader {
@@ -30,7 +29,7 @@ export function createDocumentReader(chunks: AsyncIterator<Uint8Array>): Documen
   }
 }
 
-/** The object on the first line; when that line is no JSON by itself (an indented document), the whole file. */
+/** The object on the first line; if that line is not JSON by itself (an indented document), the whole file. */
 export async function readFirstObject(reader: DocumentReader): Promise<Readonly<Record<string, unknown>>> {
   let text = await readLine(reader)
   let value = text === undefined ? undefined : parseObject(text)
@@ -44,10 +43,10 @@ export async function readFirstObject(reader: DocumentReader): Promise<Readonly<
   return value ?? fail('format', 'The file does not begin with a JSON object.', { line: 1 })
 }
 
-/** Nothing but white space may follow. */
+/** Only white space may follow. */
 export async function expectEnd(reader: DocumentReader): Promise<void> {
   for (let line = await readLine(reader); line !== undefined; line = await readLine(reader)) {
-    if (line.trim() !== '') fail('format', 'The document is followed by something else.')
+    if (line.trim() !== '') fail('format', 'The file has more content after the document. Remove it.')
   }
 }
 
@@ -64,5 +63,69 @@ function parseObject(text: string): Readonly<Record<string, unknown>> | undefine
     return value as Readonly<Record<string, unknown>>
   } catch {
     return undefined
+  }
+}
+
+/**
+ * Splits a stream of chunks into lines, holding at most one line and one chunk. A line is returned without its line feed and with
+ * a zero byte in front, which makes it the input of a leaf hash. It is a view that the next `push` overwrites.
+ */
+type LineScanner = Readonly<{
+  push(chunk: Uint8Array): void
+  next(): Buffer | undefined
+  /** What follows the last line feed; undefined if there is nothing. Ends the scan. */
+  rest(): Buffer | undefined
+  /** Buffered bytes that were not returned yet. */
+  pendingBytes(): number
+}>
+
+const LINE_FEED = 0x0a
+
+function createLineScanner(): LineScanner {
+  let buffer = Buffer.alloc(128 * 1024)
+  // The byte before `start` is never part of a line, so it can hold the zero.
+  let start = 1
+  let end = 1
+  let searched = 1
+
+  const view = (lineEnd: number): Buffer => {
+    buffer[start - 1] = 0
+    return buffer.subarray(start - 1, lineEnd)
+  }
+
+  return {
+    push(chunk) {
+      const pending = end - start
+      const needed = 1 + pending + chunk.length
+      if (needed > buffer.length) {
+        const larger = Buffer.alloc(Math.max(needed, buffer.length * 2))
+        buffer.copy(larger, 1, start, end)
+        buffer = larger
+      } else if (start > 1) {
+        buffer.copyWithin(1, start, end)
+      }
+      searched -= start - 1
+      start = 1
+      buffer.set(chunk, 1 + pending)
+      end = 1 + pending + chunk.length
+    },
+    next() {
+      const at = buffer.indexOf(LINE_FEED, searched)
+      if (at < 0 || at >= end) {
+        searched = end
+        return undefined
+      }
+      const line = view(at)
+      start = at + 1
+      searched = start
+      return line
+    },
+    rest() {
+      if (start === end) return undefined
+      const line = view(end)
+      start = end
+      return line
+    },
+    pendingBytes: () => end - start,
   }
 }

@@ -39,7 +39,7 @@ it('looks at the last of several reads', () => {
   expect(warnings({ ms: 100 }, reads(5))).toEqual({ count: 1, firstSeq: 1 })
 })
 
-it('remarks once for each time that the clock was set back', () => {
+it('warns once for each time that the clock was set back', () => {
   expect(warnings({ ms: 9_000 }, { ms: 0 }, { ms: 1 }, { ms: 2 }, { ms: 8_000 }, { ms: 10 })).toEqual({
     count: 2,
     firstSeq: 1,

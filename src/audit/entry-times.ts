@@ -1,17 +1,17 @@
-/** Remarks entries that the clock contradicts, in the order of the log. */
+/** Reports entries that contradict the clock, in the order of the log. */
 type EntryTimes = Readonly<{
-  /** `read` gives the whole record; it is asked for only where the time alone does not settle the matter. */
+  /** `read` returns the whole record; it is called only if the time alone does not decide. */
   see(at: string, seq: number, read: () => unknown): void
   reversals(): Readonly<{ count: number; firstSeq: number | undefined }>
 }>
 
-/** Times are whole milliseconds, and a call's own clock is not the clock of the day. */
+/** Times are whole milliseconds, and the duration of a call is measured by another clock. */
 const TOLERANCE_MS = 2
 
 /**
- * An entry carries the time at which its call began, and is logged when the call is over. So a call that calls others, or
- * just takes long, stands after entries that began later; that is no disorder. What cannot be is a call that was over before
- * one that is logged ahead of it began: then the clock went back, or the times are not true.
+ * An entry carries the time at which its call began, and is logged when the call ends. So a call that calls others, or takes
+ * long, follows entries that began later; that is in order. But a call cannot have ended before an entry ahead of it began: then
+ * the clock was set back, or the times are false.
  */
 export function createEntryTimes(): EntryTimes {
   let latest = ''
@@ -34,7 +34,7 @@ export function createEntryTimes(): EntryTimes {
 
 type Timed = Readonly<{ at?: unknown; duration_ms?: unknown; calls?: unknown }>
 
-/** When the last of its calls was over. Without a duration it is the moment of the entry itself. */
+/** When the last of its calls ended; without a duration, the time of the entry itself. */
 function endOf(at: string, record: unknown): number {
   const { duration_ms, calls } = (record ?? {}) as Timed
   const listed: readonly Timed[] = Array.isArray(calls) ? calls : []

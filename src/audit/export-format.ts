@@ -1,8 +1,6 @@
 /**
- * The files that leave the server and are checked without it.
- *
- * Export: JSON lines. Line 1 is the header; line i + 2 is entry i, its canonical record text verbatim. Every line ends
- * with a line feed. Proof and consistency documents are one JSON object each.
+ * The files that leave the server and are verified without it. Export: JSON lines. Line 1 is the header; line i + 2 is entry i,
+ * its canonical record text verbatim. Every line ends with a line feed. Proof and consistency documents are one JSON object each.
  */
 export const EXPORT_FORMAT = 'castellan-log-export/1'
 export const PROOF_FORMAT = 'castellan-log-proof/1'
@@ -51,7 +49,7 @@ export function exportHeaderLine({ origin, tenant, size, checkpoint, verifierKey
   return `${JSON.stringify(header)}\n`
 }
 
-/** The line of one entry, line feed included. A canonical record never holds a line feed of its own. */
+/** The line of one entry, line feed included. A canonical record never contains a line feed. */
 export const exportRecordLine = (record: string): string => `${record}\n`
 
 type ProofDocumentInput = Readonly<{

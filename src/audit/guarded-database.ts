@@ -4,7 +4,7 @@ import type { WriteTx } from '../contract/tx.ts'
 import type { LogGuard } from './log-guard.ts'
 import type { LogStore } from './ports.ts'
 
-/** A store that writes nothing for a tenant whose log must not go on: whatever is written is in the log, or should be. */
+/** A store that writes nothing for a tenant whose log is halted: every write is in the log, or should be. */
 export function guardDatabase(
   database: Database,
   guard: Pick<LogGuard, 'requireSound' | 'requireGrown'>,

@@ -8,33 +8,33 @@ import type { AnchorStore, CheckpointStore, LogStore } from './ports.ts'
 import { rootOf } from './tree.ts'
 
 /**
- * Stands between the log of each tenant and the code that continues or signs it. Like a witness, it keeps a checkpoint
- * outside the store and lets a log grow only from there:
+ * Stands between the log of each tenant and the code that continues or signs it. Like a witness, it stores a checkpoint outside
+ * the store and lets a log grow only from there:
  *
- * 1. A log that does not extend the checkpoint that is kept of it is halted: nothing is written to it or signed of it.
- * 2. So is a log whose checkpoint cannot be read, or is gone although the store knows that one was kept here.
- * 3. Nothing is signed for anybody before a checkpoint that covers it is kept.
- * 4. Only `recover` lets a halted log go on, and puts the checkpoint aside as evidence.
+ * 1. A log that does not extend its stored checkpoint is halted: nothing is written to it, and none of it is signed.
+ * 2. So is a log whose checkpoint cannot be read, or is missing although the store records that there was one.
+ * 3. Nothing is signed before a checkpoint that covers it is stored.
+ * 4. Only `recover` lets a halted log continue, and it stores the checkpoint as evidence.
  */
 export type LogGuard = Readonly<{
-  /** Throws for a halted log. The first time for each tenant it looks, which takes a moment; then it only knows. */
+  /** Throws for a halted log. The first call for a tenant reads the log; later calls use the result. */
   requireSound(tenant: TenantId): void | Promise<void>
-  /** To be asked inside a transaction: throws, and halts the log, when it has become shorter than its checkpoint. */
+  /** Call this inside a transaction: throws, and halts the log, if it has become shorter than its checkpoint. */
   requireGrown(tenant: TenantId, size: number): void
-  /** Brings the checkpoint up to date; throws for a halted log. `isLast` also replaces one that was removed. */
+  /** Updates the checkpoint; throws for a halted log. `isLast` also replaces one that was removed. */
   keep(tenant: TenantId, isLast?: boolean): Promise<void>
   /** The signed note over a state of the log that the caller has read. */
   sign(tenant: TenantId, statement: Statement): Promise<string>
   halted(): readonly TenantId[]
-  /** What is wrong with each of them. */
+  /** The problem of each halted log. */
   problems(): readonly string[]
-  /** Undefined when the log is not halted. It counts once the call that asked for it is in the log. */
+  /** Undefined if the log is not halted. It takes effect once the call that requested it is in the log. */
   recover(tenant: TenantId, name: string): Promise<Recovery | undefined>
 }>
 
 type Statement = Readonly<{ size: number; root: Buffer }>
 
-/** The log as it goes on, and what was given up: the checkpoint as it was, if there was one, and where it is kept now. */
+/** The log as it continues, and what was abandoned: the former checkpoint, if there was one, and where it is stored now. */
 export type Recovery = Readonly<{
   problem: string
   size: number
@@ -58,9 +58,9 @@ export function createLogGuard(deps: {
   const problems = new Map<TenantId, AppError>()
   const sound = new Set<TenantId>()
   const anchored = new Set<TenantId>()
-  /** Logs that were recovered, until their new checkpoint is kept, with the size they had. */
+  /** Recovered logs, with their size, until their new checkpoint is stored. */
   const released = new Map<TenantId, number>()
-  /** Two that compare and replace the same checkpoint could each undo the other's. */
+  /** Two processes that compare and replace the same checkpoint could undo each other's change. */
   const { withLock } = createKeyedMutex()
 
   function halt(tenant: TenantId, problem: AppError): AppError {
@@ -70,7 +70,9 @@ export function createLogGuard(deps: {
     return problem
   }
 
-  /** The log as it is now, compared with what is kept of it. Asked each time: nobody who meddles waits for our end. */
+  /**
+   * The log as it is now, compared with its checkpoint. Checked each time, because tampering can happen while the process runs.
+   */
   async function examine(tenant: TenantId): Promise<{ now: Statement; before: Statement | undefined }> {
     const known = problems.get(tenant)
     if (known !== undefined) throw known
@@ -80,6 +82,7 @@ export function createLogGuard(deps: {
       const before = released.has(tenant) ? undefined : (last.get(tenant) ?? (await readRetained(tenant)))
       if (before !== undefined && !(await isExtended(tenant, before, now))) throw notExtended(tenant, before, now)
       if (before !== undefined) last.set(tenant, before)
+      else if (size > 0 && !sound.has(tenant) && !released.has(tenant)) deps.logger.warn(UNPROTECTED, { tenant, size })
       sound.add(tenant)
       return { now, before }
     } catch (error) {
@@ -93,7 +96,7 @@ export function createLogGuard(deps: {
     if (note === undefined) {
       const size = await anchors.find(tenant)
       if (size === undefined) return undefined
-      // Another process in the same directory may have kept the first one between both looks.
+      // Another process in the same directory may have stored the first one between the two reads.
       note = await checkpoints.read(tenant)
       if (note === undefined) throw checkpointMissing(tenant, size)
     }
@@ -117,7 +120,7 @@ export function createLogGuard(deps: {
 
   async function keepNow(tenant: TenantId, isLast: boolean): Promise<void> {
     const { now, before } = await examine(tenant)
-    // Nobody goes on from a recovery that is not in the log, and a log without entries has nothing to be cut.
+    // A recovery does not count until it is in the log, and a log without entries cannot be truncated.
     if (now.size === released.get(tenant) || (now.size === 0 && before === undefined)) return
     const isRetained = before?.size === now.size && !(isLast && (await checkpoints.read(tenant)) === undefined)
     if (!isRetained) await checkpoints.write(tenant, noteOf(tenant, now))
@@ -171,8 +174,11 @@ export function createLogGuard(deps: {
   }
 }
 
+const UNPROTECTED =
+  'The log has entries, but neither a checkpoint nor a mark that there was one. It continues as it is, with a new checkpoint. Unless this program was killed in its first second or has just joined, compare the log with a checkpoint that you saved elsewhere.'
+
 const NEXT_STEPS =
-  'Nothing is written to this log or signed of it. Run castellan verify, and put the right files back; to go on from here on purpose, call log_recover, which keeps the checkpoint as evidence'
+  'Until this is resolved, nothing is written to the log and no checkpoint is signed. Run castellan verify, then restore the correct files. To continue from the present state instead, call log_recover, which keeps the checkpoint as evidence'
 
 const invalid = (tenant: TenantId, problem: string): AppError =>
   new AppError('ERR_LOG_INVALID', `${problem} ${NEXT_STEPS}: castellan call log_recover tenant=${tenant} reason=WHY`, {
@@ -182,14 +188,14 @@ const invalid = (tenant: TenantId, problem: string): AppError =>
 const notExtended = (tenant: TenantId, before: Statement, now: Pick<Statement, 'size'>): AppError =>
   invalid(
     tenant,
-    `The log of tenant '${tenant}' does not extend its last checkpoint, which covers ${before.size} entries; it has ${now.size}. Entries were removed or rewritten, or an older database was put back.`,
+    `The log of tenant '${tenant}' has ${now.size} entries and does not extend its last checkpoint, which covers ${before.size}. Entries were removed or rewritten, or an older database was restored.`,
   )
 
 const unreadable = (tenant: TenantId): AppError =>
-  invalid(tenant, `The checkpoint of tenant '${tenant}' cannot be read: its file was altered.`)
+  invalid(tenant, `The checkpoint of tenant '${tenant}' cannot be read. Its file was altered.`)
 
 const checkpointMissing = (tenant: TenantId, size: number): AppError =>
   invalid(
     tenant,
-    `The checkpoint of tenant '${tenant}' is gone: the store knows that one was kept here when the log had ${size} entries.`,
+    `The checkpoint of tenant '${tenant}' is missing. The store records that one was written when the log had ${size} entries.`,
   )

@@ -33,4 +33,8 @@ export function createNodeReader(log: Pick<LogStore, 'nodes'>) {
 }
 
 export const damaged = (seq: number) =>
-  new AppError('ERR_LOG_INVALID', `Entry ${seq} of the log is missing or damaged. Run castellan verify.`, { seq })
+  new AppError(
+    'ERR_LOG_INVALID',
+    `Entry ${seq} of the log is missing or damaged. Run castellan verify to find out what is left.`,
+    { seq },
+  )

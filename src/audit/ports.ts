@@ -11,7 +11,7 @@ export type LogEntry = Readonly<{
   recordHash: string | null
 }>
 
-/** An entry with its record as the bytes that are hashed: what a verifier reads. */
+/** An entry whose record is the hashed bytes: what a verifier reads. */
 export type RawLogEntry = Readonly<Omit<LogEntry, 'record'> & { record: Uint8Array }>
 
 export type NewLogEntry = Readonly<{
@@ -24,15 +24,15 @@ export type NewLogEntry = Readonly<{
 
 /** One append-only log per tenant. Entries are never changed or removed. */
 export type LogStore = Readonly<{
-  /** The position that the next entry of this transaction's tenant will take. */
+  /** The position of the next entry in this transaction. */
   nextSeq(tx: WriteTx, tenant: TenantId): number
-  /** Appends within the transaction; positions are gapless because a failed transaction gives its own back. */
+  /** Appends within the transaction; positions have no gaps because a failed transaction returns its own. */
   appendEntry(tx: WriteTx, tenant: TenantId, entry: NewLogEntry): Promise<void>
   head(tx: ReadTx, tenant: TenantId): Promise<LogHead>
   /** Entries from `fromSeq` in order, at most `limit`. */
   entries(tx: ReadTx, tenant: TenantId, fromSeq: number, limit: number): Promise<LogEntry[]>
   rawEntries(tx: ReadTx, tenant: TenantId, fromSeq: number, limit: number): Promise<RawLogEntry[]>
-  /** The node columns of the given positions; a missing position is missing in the map. */
+  /** The node columns of these positions; a missing position is missing in the map. */
   nodes(tx: ReadTx, tenant: TenantId, seqs: readonly number[]): Promise<Map<number, Uint8Array>>
   /** Hashes of the trail records of one task in `[fromSeq, toSeq)`, with their positions. */
   trailRecords(
@@ -45,23 +45,23 @@ export type LogStore = Readonly<{
   tenants(tx: ReadTx): Promise<TenantId[]>
 }>
 
-/** Signed checkpoints kept outside the store, so that a log cut short is noticed. */
+/** Signed checkpoints stored outside the store, so that a truncated log is noticed. */
 export type CheckpointStore = Readonly<{
   read(tenant: TenantId): Promise<string | undefined>
-  /** Replaces the note atomically and for good. */
+  /** Replaces the note atomically and durably. */
   write(tenant: TenantId, note: string): Promise<void>
-  /** Keeps a note that is about to be given up, under a name of its own; answers where. The note itself stays. */
+  /** Stores a note that is about to be abandoned under a separate name; returns the path. The note itself stays. */
   setAside(tenant: TenantId, note: string, name: string): Promise<string>
-  /** Tenants that have a note, whether or not the store still knows them. */
+  /** Tenants that have a note, even if the store no longer knows them. */
   tenants(): Promise<TenantId[]>
 }>
 
 /**
- * What the store itself knows of the checkpoints that were kept beside it: that there was one, at this node. A store that
- * several machines share has rows of each, because each has checkpoints of its own.
+ * The store's own record of the checkpoints beside it: that there was one, at this node. A store that several machines share has
+ * rows of each, because each has its own checkpoints.
  */
 export type AnchorStore = Readonly<{
-  /** The size that the log had when the first checkpoint was kept; undefined when none ever was. */
+  /** The size of the log when the first checkpoint was stored; undefined if there never was one. */
   find(tenant: TenantId): Promise<number | undefined>
   note(tenant: TenantId, size: number): Promise<void>
 }>

@@ -14,7 +14,7 @@ export type ReadNode = (level: number, index: number) => Buffer | Promise<Buffer
 /** One element per proof hash: the subtrees, left to right, whose hashes fold into it. */
 export type ProofPlan = readonly (readonly NodeCoordinate[])[]
 
-/** Where the stores keep a node: in the row of the entry that completes it, at a byte offset in `nodes`. */
+/** Where the stores hold a node: in the row of the entry that completes it, at a byte offset in `nodes`. */
 export const nodeLocation = ({ level, index }: NodeCoordinate): { seq: number; offset: number } => ({
   seq: (index + 1) * 2 ** level - 1,
   offset: level * HASH_BYTES,
@@ -76,7 +76,7 @@ export function planConsistency(oldSize: number, newSize: number): ProofPlan {
       start = split
     }
   }
-  // The verifier holds the old root; it needs the last subtree only when that is not the whole old tree.
+  // The verifier has the old root; it needs the last subtree only if that is not the whole old tree.
   if (start !== 0) plan.push(rangeNodes(start, end))
   return plan.reverse()
 }
@@ -184,7 +184,7 @@ async function readProof(plan: ProofPlan, readNode: ReadNode): Promise<Buffer[]>
 
 function foldNodes(hashes: readonly Buffer[]): Buffer {
   if (!areHashes(hashes)) {
-    throw new AppError('ERR_LOG_INVALID', 'A stored tree node does not have 32 bytes. Run castellan verify.', {
+    throw new AppError('ERR_LOG_INVALID', 'A stored tree node is not 32 bytes long. Run castellan verify.', {
       rule: 'node',
     })
   }
@@ -218,7 +218,7 @@ const areHashes = (hashes: readonly Buffer[]): boolean => hashes.every((hash) =>
 
 function assertSize(size: number, field: string): number {
   if (!isSize(size)) {
-    throw new AppError('ERR_INVALID_INPUT', `${field} must be a whole number from 0 up, not ${size}.`, { field })
+    throw new AppError('ERR_INVALID_INPUT', `${field} must be a whole number, 0 or more, not ${size}.`, { field })
   }
   return size
 }

@@ -15,13 +15,13 @@ export type RecordVerifier = Readonly<{
   check(prefixed: Buffer, seq: number, line: number): void
   thoughtCount(): number
   thoughtTaskCount(): number
-  /** Entries that were over before one ahead of them began: the proofs hold, yet it is worth a remark. */
+  /** Entries that ended before one ahead of them began: the proofs hold, but this is worth a warning. */
   timeReversals(): Readonly<{ count: number; firstSeq: number | undefined }>
 }>
 
 type Members = Readonly<Record<string, unknown>>
 
-/** `alone`: the entries that came before are not at hand, so links between entries are not checked. */
+/** `alone`: earlier entries are not available, so links between entries are not checked. */
 export function createRecordVerifier(tenant: string, { alone = false } = {}): RecordVerifier {
   const chains = createThoughtChains()
   const checkThought = alone ? checkThoughtAlone : chains.check
@@ -82,7 +82,7 @@ export function createRecordVerifier(tenant: string, { alone = false } = {}): Re
 
 type CheckedRecord = Readonly<{ at: string; effects: readonly unknown[] | undefined }>
 
-/** The common case, several times faster than parsing. Gives up on everything else, also on everything wrong. */
+/** The common case, several times faster than parsing. Gives up on everything else, including everything wrong. */
 function readQuickly(prefixed: Buffer, spans: MemberSpans, tenantText: Buffer): CheckedRecord | undefined {
   if (!scanCanonicalObject(prefixed, 1, spans)) return undefined
   const { starts, ends } = spans
@@ -91,7 +91,7 @@ function readQuickly(prefixed: Buffer, spans: MemberSpans, tenantText: Buffer): 
   if (prefixed[version] !== 0x31 || versionEnd !== version + 1) return undefined
   if (prefixed[at] !== 0x22 || prefixed[kind] !== 0x22 || tenant < 0) return undefined
   if (tenantText.compare(prefixed, tenant, tenantEnd) !== 0) return undefined
-  // What an entry for several calls must be is told by the full look.
+  // The full check decides what an entry for several calls must be.
   const isReads = readsText.compare(prefixed, kind, ends[2]!) === 0
   if (isReads !== starts[5]! >= 0 || (isReads && !isListOfReads(prefixed, spans))) return undefined
   const time = prefixed.toString('latin1', at + 1, atEnd - 1)
@@ -108,12 +108,12 @@ function isListOfReads(prefixed: Buffer, { starts }: MemberSpans): boolean {
   return effects < 0 && prefixed[calls] === 0x5b && prefixed[calls + 1] === 0x7b
 }
 
-/** Says exactly what is wrong, and takes what the quick look does not follow. */
+/** Says exactly what is wrong, and handles what the quick check does not support. */
 function readFully(prefixed: Buffer, tenant: string, seq: number, line: number): CheckedRecord {
   const record = parseRecord(prefixed, seq, line)
   checkShape(record, seq, line)
   if (record['tenant'] !== tenant) {
-    fail('record-tenant', `Entry ${seq} belongs to another tenant than the log.`, {
+    fail('record-tenant', `Entry ${seq} names a different tenant than its log.`, {
       line,
       seq,
       field: 'tenant',
@@ -133,7 +133,7 @@ function parseRecord(prefixed: Buffer, seq: number, line: number): unknown {
     return fail('record-json', `Entry ${seq} is not JSON.`, { line, seq })
   }
   if (!isCanonicalText(text, value)) {
-    fail('record-canonical', `Entry ${seq} is not in canonical form (RFC 8785): it was rewritten.`, { line, seq })
+    fail('record-canonical', `Entry ${seq} is not in canonical form (RFC 8785), so it was rewritten.`, { line, seq })
   }
   return value
 }
@@ -155,12 +155,12 @@ function checkShape(record: unknown, seq: number, line: number): asserts record 
   if (record['kind'] !== 'reads' && record['calls'] === undefined) return
   const { kind, calls, effects } = record
   if (kind !== 'reads' || !Array.isArray(calls) || !isMembers(calls[0]) || effects !== undefined) {
-    const message = `Entry ${seq}: a record of several calls is of kind reads, lists them as calls and has no effects.`
+    const message = `Entry ${seq}: a record of several calls must have the kind reads, a list of calls and no effects.`
     fail('record-shape', message, { line, seq, field: 'calls' })
   }
 }
 
-/** The record is canonical, so plain serialisation is canonical too, but for keys that look like array indexes. */
+/** The record is canonical, so plain serialisation is canonical too, except for keys that look like array indexes. */
 const isBodyHash = (hash: unknown, body: Members): boolean =>
   sha256Hex(JSON.stringify(body)) === hash || sha256Hex(canonicalJson(body)) === hash
 

@@ -4,7 +4,7 @@ import { isoTime } from '../kernel/clock.ts'
 import { sha256Hex } from '../kernel/hash.ts'
 import type { NewLogEntry } from './ports.ts'
 
-/** A row of a run's journal, as far as the log is concerned. */
+/** The part of a run's journal row that the log covers. */
 type JournalRow = Readonly<{
   sequence: number
   type: string
@@ -21,7 +21,7 @@ const journalRowDigest = (row: JournalRow): string =>
     JSON.stringify([row.sequence, row.type, row.key, row.state, row.iteration, row.atMs, row.payloadText]),
   )}`
 
-/** The log entry of one commit of a run: which rows its journal got, and what state the run was in afterwards. */
+/** The log entry of one commit of a run: the new rows of its journal, and the state of the run afterwards. */
 export function toRunEntry(
   run: Readonly<{ tenant: TenantId; id: string; status: string }>,
   atMs: number,

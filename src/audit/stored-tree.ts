@@ -3,26 +3,26 @@ import type { RawLogEntry } from './ports.ts'
 import { appendLeaf, emptyHead, HASH_BYTES, innerHash, rootOf, trailingZeros } from './tree.ts'
 
 /**
- * The tree as it is stored, checked entry by entry. Every stored leaf must be the hash of its record, and every stored
- * inner node the hash of its two children as they are stored: so damage is found where it is, and not at every node
- * above it. Missing entries leave nodes unknown; what can still be judged is judged.
+ * The tree as stored, checked entry by entry. Every stored leaf must be the hash of its record, and every stored inner node the
+ * hash of its two children as stored: so damage is found where it is, and not at every node above it. Missing entries leave nodes
+ * unknown; what can still be checked is checked.
  */
 export type StoredTree = Readonly<{
-  /** Answers whether the record is the one that its stored leaf was made from. Entries come in rising order. */
+  /** Whether the record matches its stored leaf. Entries come in rising order. */
   add(entry: RawLogEntry): boolean
   size(): number
-  /** What the leaf of the last entry should be, whatever is stored. */
+  /** The correct leaf of the last entry, whatever is stored. */
   lastLeaf(): string
-  /** The concatenated peaks over the entries so far; undefined when they are not all known. */
+  /** The concatenated peaks over the entries so far; undefined if not all are known. */
   peaks(): Buffer | undefined
   firstBadSeq(): number | null
-  /** Where an inner node does not follow from its children; then the entries that do not fit their positions. */
+  /** Where an inner node does not follow from its children; then the entries that do not match their positions. */
   distrusted(): readonly DistrustedRange[]
 }>
 
 /**
- * Entries `[from, to)` below a node that does not hold. `expectedHash` is what is stored, undefined when nothing is;
- * `actualHash` is what the children give.
+ * Entries `[from, to)` below an invalid node. `expectedHash` is the stored hash, undefined if there is none; `actualHash` follows
+ * from the children.
  */
 export type DistrustedRange = Readonly<{
   from: number
@@ -31,7 +31,7 @@ export type DistrustedRange = Readonly<{
   actualHash: string
 }>
 
-/** Hashes are binary strings here: less than half the price of a Buffer each. */
+/** Hashes are binary strings here: they cost less than half as much as Buffers. */
 type Subtree = { index: number; hash: string }
 
 const DISTRUSTED_MAX = 10_000
@@ -125,7 +125,7 @@ function createPairHasher(): (left: string, right: string) => string {
   }
 }
 
-/** The root over peaks as they are stored; undefined when they cannot be the peaks of a tree. */
+/** The root over the stored peaks; undefined if they cannot be the peaks of a tree. */
 export function rootOrUndefined(size: number, peaks: Buffer | undefined): string | undefined {
   if (peaks === undefined || peaks.length % HASH_BYTES !== 0 || (size === 0) !== (peaks.length === 0)) return undefined
   if (size === 0) return hash('sha256', '', 'hex')
@@ -136,8 +136,8 @@ export function rootOrUndefined(size: number, peaks: Buffer | undefined): string
 }
 
 /**
- * The roots that follow from the stored leaves alone, at the given sizes. Asked when inner nodes are wrong: if the leaves
- * still give the known roots, every record is intact and only the nodes between are damaged.
+ * The roots that follow from the stored leaves alone, at these sizes. Used when inner nodes are wrong: if the leaves still give
+ * the known roots, every record is intact and only inner nodes are damaged.
  */
 export async function rootsFromLeaves(
   pages: AsyncIterable<readonly RawLogEntry[]>,

@@ -43,7 +43,7 @@ type ChainEnd = { hash: string; position: number }
 
 const textFields = ['thought_id', 'task_id', 'type', 'content', 'recorded_at', 'recorded_by', 'hash'] as const
 
-/** What can be said of a thought without the one before it. */
+/** The checks of a thought that need no earlier thought. */
 export function checkThoughtAlone(body: Body): ChainProblem | undefined {
   for (const field of textFields) {
     if (typeof body[field] !== 'string') {

@@ -7,7 +7,7 @@ import { AppError } from '../contract/app-error.ts'
  */
 export const HASH_BYTES = 32
 
-/** `peaks` holds one hash for every bit set in `size`. A head is a value: appending gives a new one. */
+/** `peaks` holds one hash for every bit set in `size`. A head is a value: appending returns a new one. */
 export type TreeHead = Readonly<{ size: number; peaks: Buffer }>
 
 type AppendedLeaf = Readonly<{
@@ -22,8 +22,8 @@ export const emptyHead: TreeHead = Object.freeze({ size: 0, peaks: Buffer.alloc(
 export const emptyRoot = (): Buffer => hash('sha256', '', 'buffer')
 
 /**
- * A digest as a binary string is less than half the price of a Buffer, and is written to where it belongs with one call.
- * Both scratch buffers are used within one synchronous call only.
+ * A digest as a binary string costs less than half as much as a Buffer, and is copied with one call. Both scratch buffers are
+ * used within one synchronous call only.
  */
 const innerInput = Buffer.alloc(1 + 2 * HASH_BYTES, 1)
 let leafInput = Buffer.alloc(4096)
@@ -51,7 +51,7 @@ export function innerHash(left: Uint8Array, right: Uint8Array): Buffer {
 export function appendLeaf(head: TreeHead, leaf: Buffer): AppendedLeaf {
   const { size, peaks } = head
   assertHead(size, peaks)
-  if (leaf.length !== HASH_BYTES) throw invalidHead(`a leaf hash has ${HASH_BYTES} bytes, not ${leaf.length}`)
+  if (leaf.length !== HASH_BYTES) throw invalidHead(`a leaf hash must be ${HASH_BYTES} bytes long, not ${leaf.length}`)
   const merges = trailingZeros(size + 1)
   const nodes = Buffer.allocUnsafe((merges + 1) * HASH_BYTES)
   leaf.copy(nodes, 0)
@@ -93,7 +93,7 @@ function assertHead(size: number, peaks: Buffer): void {
   if (!Number.isSafeInteger(size) || size < 0) throw invalidHead(`the size must be a whole number, not ${size}`)
   const expected = (bitCount(size >>> 0) + bitCount(Math.floor(size / 2 ** 32))) * HASH_BYTES
   if (peaks.length !== expected) {
-    throw invalidHead(`a tree of ${size} entries has ${expected} bytes of peaks, not ${peaks.length}`)
+    throw invalidHead(`a tree of ${size} entries must have ${expected} bytes of peaks, not ${peaks.length}`)
   }
 }
 

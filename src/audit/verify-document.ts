@@ -16,8 +16,8 @@ type Verified = ExportVerified | InclusionVerified | ConsistencyVerified
 export type VerifyResult = (Readonly<{ ok: true }> & Verified) | Readonly<{ ok: false; problem: VerifyProblem }>
 
 /**
- * The offline verifier: needs the file and the verifier key that the reader trusts, no server.
- * Stops at the first thing wrong and names it. Streams: holds one chunk, one line and the ends of the thought chains.
+ * The offline verifier: needs the file and the verifier key that the reader trusts, and no server. Stops at the first error and
+ * names it. Streams: holds one chunk, one line and the ends of the thought chains.
  */
 export async function verifyDocument(input: VerifyInput): Promise<VerifyResult> {
   const verifier = parseVerifierKey(input.key)

@@ -34,11 +34,15 @@ export async function verifyExport(
   const root = rootOf(head.size, head.peaks)
   if (!root.equals(checkpoint.root)) {
     const trusted = known === undefined ? 0 : known.size
-    fail('root', `The entries are not those that were signed: one of ${trusted} to ${head.size - 1} was changed.`, {
-      field: 'root',
-      expected: checkpoint.root.toString('hex'),
-      actual: root.toString('hex'),
-    })
+    fail(
+      'root',
+      `The entries do not match the signed checkpoint. An entry from ${trusted} to ${head.size - 1} was changed.`,
+      {
+        field: 'root',
+        expected: checkpoint.root.toString('hex'),
+        actual: root.toString('hex'),
+      },
+    )
   }
   return {
     kind: 'export',
@@ -62,12 +66,12 @@ function checkHeader(header: Members, { verifier, key }: VerifyOptions): { check
     }
   }
   if (header['key'] !== key) {
-    const message = 'The export names another key than the one it is to be verified with.'
+    const message = 'The export names a different key than the one given for verification.'
     fail('wrong-key', message, { line, field: 'key', expected: key, actual: header['key'] })
   }
   const checkpoint = openDocumentCheckpoint(header['checkpoint'] as string, verifier, { line, field: 'checkpoint' })
   if (header['origin'] !== checkpoint.origin) {
-    const message = 'The header names another log than the signed checkpoint.'
+    const message = 'The header and the signed checkpoint name different logs.'
     fail('checkpoint-origin', message, {
       line,
       field: 'origin',
@@ -76,12 +80,12 @@ function checkHeader(header: Members, { verifier, key }: VerifyOptions): { check
     })
   }
   if (header['size'] !== checkpoint.size) {
-    const message = 'The header names another size than the signed checkpoint.'
+    const message = 'The header and the signed checkpoint name different sizes.'
     fail('checkpoint-size', message, { line, field: 'size', expected: checkpoint.size, actual: header['size'] })
   }
   const tenant = originTenant(checkpoint.origin)
   if (tenant === undefined || header['tenant'] !== tenant) {
-    const message = 'The header names another tenant than the signed checkpoint.'
+    const message = 'The header and the signed checkpoint name different tenants.'
     fail('tenant', message, { line, field: 'tenant', expected: tenant, actual: header['tenant'] })
   }
   return { checkpoint, tenant }
@@ -99,11 +103,11 @@ function openKnownCheckpoint(options: VerifyOptions, checkpoint: Checkpoint): Ch
   if (options.knownCheckpoint === undefined) return undefined
   const known = openDocumentCheckpoint(options.knownCheckpoint, options.verifier, { field: 'known checkpoint' })
   if (known.origin !== checkpoint.origin) {
-    const message = 'The known checkpoint is of another log than this export.'
+    const message = 'The known checkpoint and this export are of different logs.'
     fail('known-checkpoint', message, { field: 'origin', expected: known.origin, actual: checkpoint.origin })
   }
   if (known.size > checkpoint.size) {
-    const message = `The log had ${known.size} entries before and the export has ${checkpoint.size}: the tail was cut.`
+    const message = `The known checkpoint covers ${known.size} entries, but the export has ${checkpoint.size}. The end of the log was cut off.`
     fail('known-checkpoint', message, { field: 'size', expected: known.size, actual: checkpoint.size })
   }
   return known
@@ -127,7 +131,7 @@ async function readRecords({ reader, records, checkpoint, known, options }: Reco
     const seq = head.size
     const line = seq + 2
     if (seq === size) {
-      fail('extra-record', `The checkpoint covers ${size} entries, yet line ${line} holds another.`, { line, seq })
+      fail('extra-record', `The checkpoint covers ${size} entries, but line ${line} contains one more.`, { line, seq })
     }
     records.check(prefixed, seq, line)
     head = appendLeaf(head, hashLeafInput(prefixed)).head
@@ -141,7 +145,7 @@ async function readRecords({ reader, records, checkpoint, known, options }: Reco
   const last = scanner.rest()
   if (last !== undefined) takeUnended(last, take, head.size)
   if (head.size < size) {
-    fail('truncated', `The checkpoint covers ${size} entries, yet the file ends after ${head.size}.`, {
+    fail('truncated', `The checkpoint covers ${size} entries, but the file ends after ${head.size}.`, {
       line: head.size + 2,
       seq: head.size,
       expected: size,
@@ -152,7 +156,7 @@ async function readRecords({ reader, records, checkpoint, known, options }: Reco
   return head
 }
 
-/** A last line without its line feed is whole or was cut; a cut one is no JSON. */
+/** A last line without a line feed is complete or truncated; a truncated line is not JSON. */
 function takeUnended(line: Buffer, take: (line: Buffer) => void, seq: number): void {
   try {
     take(line)
@@ -169,7 +173,7 @@ function checkKnown(known: Checkpoint | undefined, head: TreeHead): void {
   if (root.equals(known.root)) return
   fail(
     'known-checkpoint',
-    `The first ${known.size} entries are not those of the known checkpoint: history was rewritten.`,
+    `The first ${known.size} entries do not match the known checkpoint. History was rewritten.`,
     {
       field: 'root',
       expected: known.root.toString('hex'),
@@ -181,6 +185,6 @@ function checkKnown(known: Checkpoint | undefined, head: TreeHead): void {
 function warningsOf(records: RecordVerifier): VerifyWarning[] {
   const { count, firstSeq } = records.timeReversals()
   if (firstSeq === undefined) return []
-  const message = `By their times, ${count} entries were over before an entry ahead of them began, first entry ${firstSeq}: the clock was set back, or the times are not true.`
+  const message = `By their times, ${count} entries ended before an earlier entry began; the first of them is entry ${firstSeq}. The clock was set back, or the times are false.`
   return [{ rule: 'time-backwards', message, count, seq: firstSeq }]
 }

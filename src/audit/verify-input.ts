@@ -5,8 +5,8 @@ export type VerifyInput = Readonly<{
   /** The verifier key the reader trusts, `name+hash+base64`. ERR_INVALID_INPUT is thrown when it is malformed. */
   key: string
   /**
-   * A checkpoint the reader kept from before. Shows that the log still begins with what it was then: without it, a
-   * server that signs a shorter or different history cannot be told from an honest one.
+   * A checkpoint that the reader saved earlier. It shows that the log still begins as it did then: without it, a server that
+   * signs a shorter or different history cannot be told from an honest one.
    */
   knownCheckpoint?: string
   onProgress?: (progress: VerifyProgress) => void

@@ -1,7 +1,7 @@
 import { AppError } from '../contract/app-error.ts'
 import { type Checkpoint, type NoteVerifier, openCheckpoint } from './checkpoint.ts'
 
-/** What the offline verifier can find wrong. The names are public: scripts match on them. */
+/** The errors that the offline verifier can find. The names are public: scripts match on them. */
 export const verifyRules = [
   'format',
   'header',
@@ -45,7 +45,7 @@ export type VerifyProblem = Readonly<{
   actual?: unknown
 }>
 
-/** Ends a verification at the first thing wrong. Never leaves the verifier. */
+/** Ends a verification at the first error. Never leaves the verifier. */
 export class VerifyFailure extends Error {
   override name = 'VerifyFailure'
   readonly problem: VerifyProblem
@@ -62,7 +62,7 @@ export function fail(rule: VerifyRule, message: string, location: ProblemLocatio
   throw new VerifyFailure({ rule, message, ...location })
 }
 
-/** Opens a note of the document; `field` is where the document keeps it. */
+/** Opens a note of the document; `field` is its name in the document. */
 export function openDocumentCheckpoint(note: string, verifier: NoteVerifier, location: ProblemLocation): Checkpoint {
   try {
     return openCheckpoint(note, verifier)

@@ -31,12 +31,12 @@ export function verifyProofDocument(document: Members, options: VerifyOptions): 
   const { index, size, record } = document as { index: number; size: number; record: string }
   const checkpoint = openDocumentCheckpoint(document['checkpoint'] as string, options.verifier, { field: 'checkpoint' })
   if (size !== checkpoint.size) {
-    const message = 'The document names another size than the signed checkpoint.'
+    const message = 'The document and the signed checkpoint name different sizes.'
     fail('checkpoint-size', message, { field: 'size', expected: checkpoint.size, actual: size })
   }
   const tenant = originTenant(checkpoint.origin)
   if (tenant === undefined) {
-    const message = 'The checkpoint is not of a tenant log of this program.'
+    const message = 'The checkpoint is not one of a Castellan log.'
     fail('checkpoint-origin', message, { field: 'origin', actual: checkpoint.origin })
   }
   checkRecord(record, tenant, index)
@@ -71,7 +71,7 @@ export function verifyConsistencyDocument(document: Members, options: VerifyOpti
     })
   }
   if (oldCheckpoint.size > newCheckpoint.size) {
-    const message = `The newer checkpoint covers ${newCheckpoint.size} entries, fewer than the older: the tail was cut.`
+    const message = `The newer checkpoint covers ${newCheckpoint.size} entries, fewer than the older one. The end of the log was cut off.`
     fail('checkpoint-size', message, { field: 'new', expected: oldCheckpoint.size, actual: newCheckpoint.size })
   }
   const claim = {
@@ -102,7 +102,7 @@ function checkFields(document: Members, fields: Readonly<Record<string, string>>
     }
   }
   if (document['key'] !== options.key) {
-    const message = 'The document names another key than the one it is to be verified with.'
+    const message = 'The document names a different key than the one given for verification.'
     fail('wrong-key', message, { field: 'key', expected: options.key, actual: document['key'] })
   }
 }
@@ -124,20 +124,20 @@ function checkRecord(record: string, tenant: string, index: number): void {
   createRecordVerifier(tenant, { alone: true }).check(Buffer.from(`\0${record}`, 'utf8'), index, 1)
 }
 
-/** A kept checkpoint can be compared only with a checkpoint of the same size; for others a consistency proof is needed. */
+/** A saved checkpoint can be compared only with a checkpoint of the same size; other sizes need a consistency proof. */
 function checkKnownCheckpoint(options: VerifyOptions, ...checkpoints: readonly Checkpoint[]): void {
   if (options.knownCheckpoint === undefined) return
   const location = { field: 'known checkpoint' }
   const known = openDocumentCheckpoint(options.knownCheckpoint, options.verifier, location)
   const same = checkpoints.find(({ origin, size }) => origin === known.origin && size === known.size)
   if (same === undefined) {
-    const message = 'The document says nothing about the known checkpoint: get a consistency proof that begins there.'
+    const message = 'The document does not cover the known checkpoint. Get a consistency proof that begins there.'
     fail('known-checkpoint', message, { ...location, expected: known.size, actual: checkpoints.map((c) => c.size) })
   }
   if (!same.root.equals(known.root)) {
     fail(
       'known-checkpoint',
-      `The log of size ${known.size} is not that of the known checkpoint: history was rewritten.`,
+      `The log of size ${known.size} does not match the known checkpoint. History was rewritten.`,
       {
         ...location,
         expected: known.root.toString('hex'),

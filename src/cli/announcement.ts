@@ -1,11 +1,11 @@
-/** What `serve` says once it listens: where it is, and what to paste into a client. */
+/** Printed once `serve` listens: its addresses, and the configuration of clients. */
 type Announcement = Readonly<{
   title: string
   version: string
   mode: string
   /** An address that works as it stands, without a path. */
   origin: string
-  /** The same server under other names; only where it listens on every address. */
+  /** Other addresses of the same server; only if it listens on every address. */
   otherOrigins: readonly string[]
   state: string
   requireKeys: boolean
@@ -43,7 +43,7 @@ function cursorConfig(url: string, requireKeys: boolean): string {
   return inOneLine({ mcpServers: { castellan: { url, ...headers } } })
 }
 
-/** VS Code asks for the key once and keeps it. */
+/** VS Code asks for the key once and stores it. */
 function codeConfig(url: string, requireKeys: boolean): string {
   const server = { type: 'http', url }
   if (!requireKeys) return inOneLine({ servers: { castellan: server } })
@@ -54,7 +54,7 @@ function codeConfig(url: string, requireKeys: boolean): string {
   })
 }
 
-/** JSON with a blank where a person would put one; texts stay as they are. */
+/** JSON on one line with spaces; strings stay unchanged. */
 const inOneLine = (value: unknown): string =>
   JSON.stringify(value, null, 1)
     .replace(/\n */g, ' ')

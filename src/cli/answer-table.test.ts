@@ -9,17 +9,38 @@ const tasks = [
 describe('an answer as a table', () => {
   it('has a row for each item, and what stands beside the list below it', () => {
     expect(answerTable({ tasks, total: 2, next_cursor: null }, 80)).toBe(
-      'TASK_ID  TITLE  LABELS\nT-0001   Write  a, b\nT-0002   Read\ntotal: 2\nnext_cursor:\n'.replace(
-        'next_cursor:\n',
-        'next_cursor: \n',
-      ),
+      [
+        'TASK_ID  TITLE  LABELS  BODY',
+        'T-0001   Write  a, b    {"deep":1}',
+        'T-0002   Read           {"deep":2}',
+        'total: 2',
+        'next_cursor: ',
+        '',
+      ].join('\n'),
     )
   })
 
   it('says which columns do not fit', () => {
     expect(answerTable({ tasks }, 14)).toBe(
-      'TASK_ID  TITLE\nT-0001   Write\nT-0002   Read\nNot shown: labels. Use --json for everything.\n',
+      'TASK_ID  TITLE\nT-0001   Write\nT-0002   Read\nNot shown: labels, body. Use --json for everything.\n',
     )
+  })
+
+  it('shows what something is called and how it is before ids, and cuts the last column', () => {
+    const one = { id: 'r-1', workflowId: 'f'.repeat(36), workflow_name: 'release', payload: { reason: 'x'.repeat(60) } }
+    expect(answerTable({ runs: [one] }, 40)).toBe(
+      `ID   WORKFLOW_NAME  PAYLOAD\nr-1  release        {"reason":"xxxxxxxx…\nNot shown: workflowId. Use --json for everything.\n`,
+    )
+  })
+
+  it('separates the words of a heading, and leaves out what is empty everywhere', () => {
+    expect(answerTable({ limits: [{ entityType: 'team', models: [], parts: {}, note: null }] }, 80)).toBe(
+      'ENTITY_TYPE\nteam\n',
+    )
+  })
+
+  it('of nothing says so', () => {
+    expect(answerTable({ openRuns: [], total: 0 }, 80)).toBe('No open runs.\ntotal: 0\n')
   })
 
   it('lets no row write to the terminal', () => {
@@ -29,7 +50,7 @@ describe('an answer as a table', () => {
 
   it.each([
     ['no list', { ok: true }],
-    ['an empty list', { tasks: [] }],
+    ['two empty lists', { succeeded: [], failed: [] }],
     ['two lists', { tasks, others: tasks }],
     ['an object beside it', { tasks, page: { size: 1 } }],
     ['a list of words', { names: ['a', 'b'] }],

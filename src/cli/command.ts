@@ -2,20 +2,34 @@ import { parseArgs } from 'node:util'
 import { AppError } from '../contract/app-error.ts'
 import { nearestName } from '../kernel/nearest-name.ts'
 
-/** A command of the program as data: parsing, help and the overview all come from it. */
 type Flag = Readonly<{ type: 'string' | 'boolean'; value?: string; description: string; short?: string }>
+type Flags = Readonly<Record<string, Flag>>
 
+/** What one action of a command accepts. A flag of another action would have no effect, and is refused. */
+export type ActionSpec = Readonly<{
+  summary: string
+  /** What follows the action: `USER SESSION`, `NAME [SOURCE]`, `TEAM USER…`. */
+  arguments?: string
+  /** In addition to the flags of the command, which all actions have. */
+  flags?: Flags
+  /** The flags that say what to change; at least one is needed. */
+  changes?: readonly string[]
+}>
+
+/** A command of the program as data: parsing, help, completion and the overview all come from it. */
 export type CommandSpec = Readonly<{
   name: string
   summary: string
-  /** What follows the name, for the usage line. */
+  /** What follows the name, for the usage line; of a command with actions, their table says it. */
   positionals?: string
-  /** How many may follow; none when left out. */
+  /** How many may follow; none if absent. */
   positionalsMax?: number
   description?: string
-  flags: Readonly<Record<string, Flag>>
+  flags: Flags
+  /** The first word of the command chooses one of them. */
+  actions?: Readonly<Record<string, ActionSpec>>
   examples?: readonly string[]
-  /** Why it works on this machine alone, and what to do for a server elsewhere. */
+  /** Why it works only on this machine, and what to use for a remote server. */
   onlyHere?: string
 }>
 
@@ -25,27 +39,37 @@ export type ParsedCommand = Readonly<{
   isSet(flag: string): boolean
 }>
 
-export const commonFlags: Readonly<Record<string, Flag>> = {
+/** They choose the state of this machine, and how it is opened. */
+export const stateFlags = {
   'data-dir': { type: 'string', value: 'DIR', description: 'Directory of the embedded state.' },
   'database-url': { type: 'string', value: 'URL', description: 'Use PostgreSQL instead of the embedded store.' },
   config: { type: 'string', value: 'FILE', description: 'Configuration file.' },
   mode: { type: 'string', value: 'MODE', description: 'FULL, READONLY, TEST or MINIMAL.' },
-  'log-level': { type: 'string', value: 'LEVEL', description: 'debug, info, warn or error.' },
+} as const satisfies Flags
+
+/** For every command. */
+export const outputFlags = {
   json: { type: 'boolean', description: 'Print JSON.' },
   help: { type: 'boolean', short: 'h', description: 'Show this help.' },
+} as const satisfies Flags
+
+export const commonFlags: Flags = {
+  ...stateFlags,
+  'log-level': { type: 'string', value: 'LEVEL', description: 'debug, info, warn or error.' },
+  ...outputFlags,
 }
 
-/** For commands that are clients of the state, which may be that of a server elsewhere. */
-export const remoteFlags: Readonly<Record<string, Flag>> = {
+/** For commands that are clients of the state, which may be a remote server's. */
+export const remoteFlags = {
   url: { type: 'string', value: 'URL', description: 'Use the server at this address (or CASTELLAN_URL).' },
   key: { type: 'string', value: 'KEY', description: 'API key for it (or CASTELLAN_API_KEY).' },
   ca: { type: 'string', value: 'FILE', description: 'Trust this authority for its certificate (or CASTELLAN_CA).' },
   'allow-plain-http': { type: 'boolean', description: 'Allow plain HTTP to another machine.' },
-}
+} as const satisfies Flags
 
-export const clientFlags: Readonly<Record<string, Flag>> = { ...remoteFlags, ...commonFlags }
+export const clientFlags: Flags = { ...remoteFlags, ...commonFlags }
 
-/** For commands that serve clients. There, `--mode` takes these values too. */
+/** For commands that serve clients. There, `--mode` accepts these values too. */
 export const zaruModeFlag: Flag = {
   type: 'string',
   value: 'MODE',
@@ -53,8 +77,9 @@ export const zaruModeFlag: Flag = {
 }
 
 export function parseCommand(spec: CommandSpec, args: readonly string[]): ParsedCommand {
+  const known = flagsOfAll(spec)
   const options = Object.fromEntries(
-    Object.entries(spec.flags).map(([name, flag]) => [
+    Object.entries(known).map(([name, flag]) => [
       name,
       { type: flag.type, ...(flag.short === undefined ? {} : { short: flag.short }) },
     ]),
@@ -66,11 +91,10 @@ export function parseCommand(spec: CommandSpec, args: readonly string[]): Parsed
     throw usageError(spec, args, error)
   }
   const { values, positionals } = parsed
-  const surplus = positionals[spec.positionalsMax ?? 0]
-  if (surplus !== undefined) {
-    const reason = `'${surplus}' is an unexpected argument.`
-    throw new AppError('ERR_INVALID_INPUT', `${reason} See: castellan ${spec.name} --help`, { field: 'arguments' })
-  }
+  const action = spec.actions === undefined ? undefined : requireAction(spec, positionals[0])
+  const surplus = positionals[action === undefined ? (spec.positionalsMax ?? 0) : 1 + countOf(action.spec).max]
+  if (surplus !== undefined) throw refusal(spec, `'${surplus}' is an unexpected argument.`, 'arguments', action?.name)
+  if (action !== undefined) checkAction(spec, action, positionals.slice(1), Object.keys(values))
   return {
     positionals,
     text: (flag) => (typeof values[flag] === 'string' ? values[flag] : undefined),
@@ -78,38 +102,112 @@ export function parseCommand(spec: CommandSpec, args: readonly string[]): Parsed
   }
 }
 
+type Action = Readonly<{ name: string; spec: ActionSpec }>
+
+/** Every flag that some action has. A flag has the same type in all of them. */
+export const flagsOfAll = ({ flags, actions = {} }: CommandSpec): Flags =>
+  Object.assign({}, ...Object.values(actions).map((action) => action.flags ?? {}), flags) as Flags
+
+/** The flags that one action accepts; without an action, those of the command. */
+export const flagsOf = ({ flags, actions = {} }: CommandSpec, action: string | undefined): Flags =>
+  action !== undefined && Object.hasOwn(actions, action) ? { ...actions[action]!.flags, ...flags } : flags
+
+function requireAction(spec: CommandSpec, name: string | undefined): Action {
+  const { actions = {} } = spec
+  const names = Object.keys(actions)
+  if (name === undefined) throw refusal(spec, `${names.join('|')} is missing.`, names.join('|'))
+  if (Object.hasOwn(actions, name)) return { name, spec: actions[name]! }
+  const nearest = nearestName(name, names)
+  const hint = nearest === undefined ? '' : ` Did you mean '${nearest}'?`
+  throw new AppError('ERR_INVALID_INPUT', `Unknown action '${name}'. Use ${oneOf(names)}.${hint}`, { field: 'action' })
+}
+
+function checkAction(
+  spec: CommandSpec,
+  { name, spec: action }: Action,
+  words: readonly string[],
+  flags: string[],
+): void {
+  const foreign = flags.find((flag) => !Object.hasOwn(flagsOf(spec, name), flag))
+  if (foreign !== undefined) {
+    const owners = Object.entries(spec.actions!).filter(([, other]) => Object.hasOwn(other.flags ?? {}, foreign))
+    const where = `It is a flag of ${owners.map(([owner]) => owner).join(', ')}.`
+    throw refusal(spec, `--${foreign} has no effect on castellan ${spec.name} ${name}. ${where}`, foreign, name)
+  }
+  const { names, min } = countOf(action)
+  if (words.length < min) throw refusal(spec, `${names[words.length]} is missing.`, names[words.length]!, name)
+  const { changes } = action
+  if (changes !== undefined && !changes.some((flag) => flags.includes(flag))) {
+    throw refusal(spec, `Nothing to change. Give ${oneOf(changes.map((flag) => `--${flag}`))}.`, 'arguments', name)
+  }
+}
+
+const oneOf = (names: readonly string[]): string =>
+  names.length === 1 ? names[0]! : `${names.slice(0, -1).join(', ')} or ${names.at(-1)}`
+
+function countOf({ arguments: written = '' }: ActionSpec): Readonly<{ names: string[]; min: number; max: number }> {
+  const names = written.split(' ').filter((name) => name !== '')
+  const min = names.filter((name) => !name.startsWith('[')).length
+  return { names, min, max: names.at(-1)?.endsWith('…') === true ? Number.POSITIVE_INFINITY : names.length }
+}
+
+function refusal(spec: CommandSpec, reason: string, field: string, action?: string): AppError {
+  const help = `castellan ${[spec.name, action].filter(Boolean).join(' ')} --help`
+  return new AppError('ERR_INVALID_INPUT', `${reason} See: ${help}`, { field })
+}
+
 function usageError(spec: CommandSpec, args: readonly string[], cause: unknown): AppError {
-  const unknown = args.find((arg) => /^--[^=]/.test(arg) && spec.flags[arg.slice(2).split('=')[0]!] === undefined)
+  const known = flagsOfAll(spec)
+  const unknown = args.find((arg) => /^--[^=]/.test(arg) && known[arg.slice(2).split('=')[0]!] === undefined)
   const name = unknown?.slice(2).split('=')[0]
   if (name === 'url' && spec.onlyHere !== undefined) {
     return new AppError('ERR_INVALID_INPUT', `--url: ${spec.onlyHere}`, { field: 'url' })
   }
-  const nearest = name === undefined ? undefined : nearestName(name, Object.keys(spec.flags))
+  const nearest = name === undefined ? undefined : nearestName(name, Object.keys(known))
   const reason =
     name === undefined
       ? `${(cause as Error).message.split('. ')[0]!.replace(/\.$/, '')}.`
       : `Unknown flag --${name}.${nearest === undefined ? '' : ` Did you mean --${nearest}?`}`
-  return new AppError('ERR_INVALID_INPUT', `${reason} See: castellan ${spec.name} --help`, {
-    field: name ?? 'arguments',
-  })
+  return refusal(spec, reason, name ?? 'arguments')
 }
 
-export function commandHelp(spec: CommandSpec): string {
-  const flags = Object.entries(spec.flags).map(([name, flag]) => {
-    const left = `${flag.short === undefined ? '    ' : `-${flag.short}, `}--${name}${flag.value === undefined ? '' : ` ${flag.value}`}`
-    return `  ${left.padEnd(26)} ${flag.description}`
-  })
+/** Of a command with actions: all of them with their own flags, or only the named one. */
+export function commandHelp(spec: CommandSpec, chosen?: string): string {
+  const { actions = {} } = spec
+  const action = chosen !== undefined && Object.hasOwn(actions, chosen) ? actions[chosen] : undefined
+  const isTable = action === undefined && spec.actions !== undefined
+  const usage = isTable ? ['ACTION', '[flags]'] : [action && chosen, action?.arguments ?? spec.positionals, '[flags]']
   const parts = [
-    `Usage: castellan ${[spec.name, '[flags]', spec.positionals].filter(Boolean).join(' ')}`,
-    spec.description ?? spec.summary,
-    `Flags:\n${flags.join('\n')}`,
+    `Usage: castellan ${[spec.name, ...usage].filter(Boolean).join(' ')}`,
+    action?.summary ?? spec.description ?? spec.summary,
+    ...(isTable ? [`Actions:\n${Object.entries(actions).map(actionLines).join('')}`.trimEnd()] : []),
+    `${isTable ? 'Flags of every action' : 'Flags'}:\n${flagLines(action ? flagsOf(spec, chosen) : spec.flags, '  ')}`.trimEnd(),
   ]
-  if (spec.examples !== undefined) parts.push(`Examples:\n${spec.examples.map((line) => `  ${line}`).join('\n')}`)
+  const examples = spec.examples?.filter((line) => action === undefined || line.includes(`${spec.name} ${chosen}`))
+  if (examples !== undefined && examples.length > 0)
+    parts.push(`Examples:\n${examples.map((line) => `  ${line}`).join('\n')}`)
   return `${parts.join('\n\n')}\n`
 }
+
+const actionLines = ([name, { arguments: written, summary, flags = {} }]: [string, ActionSpec]): string =>
+  `  ${[name, written].filter(Boolean).join(' ').padEnd(26)} ${summary}\n${flagLines(flags, '    ')}`
+
+const flagLines = (flags: Flags, indent: string): string =>
+  Object.entries(flags)
+    .map(([name, flag]) => {
+      const left = `${flag.short === undefined ? '    ' : `-${flag.short}, `}--${name}${flag.value === undefined ? '' : ` ${flag.value}`}`
+      return `${indent}${left.padEnd(28 - indent.length)} ${flag.description}\n`
+    })
+    .join('')
 
 export function requirePositional(parsed: ParsedCommand, index: number, name: string, spec: CommandSpec): string {
   const value = parsed.positionals[index]
   if (value !== undefined) return value
-  throw new AppError('ERR_INVALID_INPUT', `${name} is missing. See: castellan ${spec.name} --help`, { field: name })
+  throw refusal(spec, `${name} is missing.`, name)
+}
+
+/** A flag that is accepted in general, but changes nothing in this use of the command. */
+export function refuseFlags(spec: CommandSpec, parsed: ParsedCommand, flags: readonly string[], why: string): void {
+  const used = flags.find((flag) => parsed.text(flag) !== undefined || parsed.isSet(flag))
+  if (used !== undefined) throw refusal(spec, `--${used} has no effect ${why}. Leave it out.`, used)
 }

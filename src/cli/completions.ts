@@ -1,7 +1,18 @@
-/** What a shell can complete, as data: commands with their flags (`valued` have a word after them) and words, and what tools take. */
+/**
+ * What a shell can complete, as data: commands with their flags (`valued` take a value) and words, which may have flags of their
+ * own, and the fields of tools.
+ */
 export type CompletionSource = Readonly<{
   commands: Readonly<
-    Record<string, Readonly<{ flags: readonly string[]; words: readonly string[]; valued?: readonly string[] }>>
+    Record<
+      string,
+      Readonly<{
+        flags: readonly string[]
+        words: readonly string[]
+        valued?: readonly string[]
+        flagsOfWords?: Readonly<Record<string, readonly string[]>>
+      }>
+    >
   >
   tools: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>
 }>
@@ -23,10 +34,13 @@ function candidates({ commands, tools }: CompletionSource, before: readonly stri
   if (name === 'help') return rest.length === 0 ? Object.keys(commands) : []
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined
   if (command === undefined) return []
-  if (last.startsWith('-')) return command.flags.filter((flag) => !rest.includes(flag))
-  const { valued = [] } = command
-  if (valued.includes(rest.at(-1) ?? '')) return []
+  const { valued = [], flagsOfWords = {} } = command
   const input = rest.filter((word, index) => !word.startsWith('-') && !valued.includes(rest[index - 1] ?? ''))
+  if (last.startsWith('-')) {
+    const own = Object.hasOwn(flagsOfWords, input[0] ?? '') ? flagsOfWords[input[0]!]! : []
+    return [...own, ...command.flags].filter((flag) => !rest.includes(flag))
+  }
+  if (valued.includes(rest.at(-1) ?? '')) return []
   if (!takeTool.includes(name)) return input.length === 0 ? command.words : []
   const [tool, ...pairs] = input
   if (tool === undefined) return Object.keys(tools)
@@ -34,7 +48,7 @@ function candidates({ commands, tools }: CompletionSource, before: readonly stri
   return fieldCandidates(tools[tool]!, pairs, last)
 }
 
-/** `key=`, and once the key is there `key=value` where the values are known. */
+/** `key=`, and after the key `key=value` if the values are known. */
 function fieldCandidates(
   fields: Readonly<Record<string, readonly string[]>>,
   pairs: readonly string[],
@@ -52,7 +66,7 @@ function fieldCandidates(
 export const shells = ['bash', 'zsh', 'fish'] as const
 export type Shell = (typeof shells)[number]
 
-/** The shell asks the program, so what it offers is what this version has. A key that ends in = takes no space after it. */
+/** The shell asks the program, so the candidates match this version. A key that ends in = is not followed by a space. */
 const scripts: Readonly<Record<Shell, string>> = {
   bash: `_castellan() {
   local candidate

@@ -5,8 +5,8 @@ import { AppError } from '../contract/app-error.ts'
 import { parseJsonc } from './jsonc.ts'
 
 /**
- * The text of a client's configuration in the format that the name of its file says; JSON when it says none. Errors name line
- * and column and quote nothing, because such files hold secrets.
+ * A client's configuration in the format of its file name; JSON by default. Errors name line and column and quote nothing,
+ * because such files contain secrets.
  */
 export type ConfigFormat = 'json' | 'toml' | 'yaml'
 
@@ -43,7 +43,7 @@ function parseYamlText(text: string): unknown {
   } catch {
     throw new AppError(
       'ERR_INVALID_INPUT',
-      `the file is not valid YAML: at most ${ALIASES_MAX} aliases, each of an anchor`,
+      `the file is not valid YAML: it may have at most ${ALIASES_MAX} aliases, and each needs an anchor`,
     )
   }
 }

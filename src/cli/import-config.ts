@@ -3,7 +3,7 @@ import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
 import { type ConfigFormat, formatOfFile, parseConfigText } from './config-text.ts'
 
-/** What an MCP client's configuration says of one server, in the one form that the rest of the program knows. */
+/** One server of an MCP client's configuration, in our own form. */
 export type ImportedServer = Readonly<{ name: string; enabled: boolean }> &
   (
     | Readonly<{
@@ -16,7 +16,7 @@ export type ImportedServer = Readonly<{ name: string; enabled: boolean }> &
     | Readonly<{ transport: 'http'; url: string; headers: Readonly<Record<string, string>> }>
   )
 
-/** `error`: the server at `path` was left out. `note`: it was taken, and someone should look. */
+/** `error`: the server at `path` was omitted. `note`: it was imported, and a person should check it. */
 export type ImportProblem = Readonly<{ path: string; severity: 'error' | 'note'; message: string }>
 
 export type ImportResult = Readonly<{ servers: readonly ImportedServer[]; problems: readonly ImportProblem[] }>
@@ -47,7 +47,9 @@ export async function readConfigFile(file: string): Promise<unknown> {
     if (!found.isFile())
       throw new AppError('ERR_INVALID_INPUT', `${file} is not a file. Give the path of one.`, { file })
     if (found.size > limits.importFileBytesMax) {
-      throw new AppError('ERR_TOO_LARGE', `${file} is larger than ${limits.importFileBytesMax} bytes.`, { file })
+      throw new AppError('ERR_TOO_LARGE', `${file} is larger than the limit of ${limits.importFileBytesMax} bytes.`, {
+        file,
+      })
     }
     return parseConfigText(await handle.readFile('utf8'), formatOfFile(file))
   } finally {
@@ -56,10 +58,10 @@ export async function readConfigFile(file: string): Promise<unknown> {
 }
 
 /**
- * Takes `mcpServers` (Claude Desktop and Code, Cursor, Windsurf, Gemini CLI; as a list Continue), `servers` and `mcp.servers`
+ * Accepts `mcpServers` (Claude Desktop and Code, Cursor, Windsurf, Gemini CLI; as a list Continue), `servers` and `mcp.servers`
  * (VS Code), `context_servers` (Zed), `mcp_servers` (Codex), `mcp` (opencode, Kilo), and the projects of Claude Code's own file.
- * Throws only when the text is not of its format; whatever is wrong with a server is a problem at its path. A name that comes
- * again is left out: the first one is meant.
+ * Throws only if the text is not of its format; a problem with a server is reported at its path. A repeated name is omitted: the
+ * first one counts.
  */
 export const parseClientConfig = (text: string, format: ConfigFormat = 'json'): ImportResult =>
   resultOf(parseConfigText(text, format))
@@ -134,7 +136,10 @@ type Note = (path: string, message: string) => void
 
 function readServer(name: string, value: unknown, path: string, note: Note): ImportedServer {
   if (!/^[^\p{Cc}]{1,128}$/u.test(name) || name.trim() !== name) {
-    throw new EntryProblem(path, 'a name has 1 to 128 characters, no control characters and no blanks at its ends')
+    throw new EntryProblem(
+      path,
+      'a name must have 1 to 128 characters, no control characters, and no blanks at its start or end',
+    )
   }
   if (!isFields(value)) throw new EntryProblem(path, 'expected an object')
   const shared = { name, enabled: value['disabled'] !== true && value['enabled'] !== false }
@@ -166,7 +171,7 @@ function readServer(name: string, value: unknown, path: string, note: Note): Imp
   }
 }
 
-/** One text with its arguments beside it, or all of it as one list. */
+/** One string with separate arguments, or one list. */
 function readCommand(fields: Fields, path: string, note: Note): { command: string; args: string[] } {
   const at = member(path, 'command')
   if (!Array.isArray(fields['command'])) {
@@ -194,7 +199,7 @@ function transportOf(fields: Fields, path: string, note: Note): { kind: 'stdio' 
   const type = typeof written === 'string' ? written.toLowerCase() : ''
   if (STDIO_TYPES.includes(type)) return { kind: 'stdio' }
   if (type === 'sse')
-    note(path, 'HTTP+SSE is an old transport: its address is read as Streamable HTTP and may have to change')
+    note(path, 'HTTP+SSE is an old transport; its address is used for Streamable HTTP and may have to change')
   else if (!HTTP_TYPES.includes(type)) throw new EntryProblem(member(path, 'type'), 'expected stdio or http')
   return { kind: 'http', field: field ?? 'url' }
 }
@@ -223,16 +228,16 @@ function readTexts(value: unknown, path: string, note: Note): Record<string, str
   )
 }
 
-/** Numbers and truth values are taken as they would be typed. */
+/** Numbers and booleans are read as typed. */
 function readText(value: unknown, path: string, note: Note): string {
   if (value === undefined) throw new EntryProblem(path, 'is missing')
   if (typeof value === 'number' || typeof value === 'boolean') return String(value)
   if (typeof value !== 'string') throw new EntryProblem(path, 'expected a text')
   if (value.includes('\0')) throw new EntryProblem(path, 'must not contain a NUL character')
   if (/\$\{input:[^}]*\}/.test(value))
-    note(path, 'refers to an input that the editor asks for; replace it by the value')
+    note(path, 'refers to an input that the editor asks for; replace it with the value')
   if (/\$\{\{[^}]*\}\}|\{(env|file):[^}]*\}/.test(value))
-    note(path, 'refers to something that the client fills in; replace it by the value')
+    note(path, 'refers to a variable of the client; replace it with the value')
   return value
 }
 

@@ -19,7 +19,6 @@ describe('a server of a client’s configuration', () => {
       serverType: 'local',
       command: 'npx',
       arguments: ['-y', 'server-x', '--token', `\${user_config.argument_4}`, '/srv/data'],
-      allowedDomains: ['registry.npmjs.org'],
       userConfig: { argument_4: { sensitive: true, required: true } },
     })
     expect(create['environment']).toEqual([
@@ -89,7 +88,6 @@ describe('a server.json of the registry', () => {
       environment: [
         { key: 'KEY', type: 'secret', promptOnInstallation: true, required: true, description: 'Your key.' },
       ],
-      allowedDomains: ['registry.npmjs.org'],
     })
   })
 

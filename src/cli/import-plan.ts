@@ -1,23 +1,15 @@
 import type { ImportedServer } from './import-config.ts'
 import { hasSecretShape, isSecretName, redactServer } from './import-report.ts'
 
-/** What a server of a configuration becomes: the arguments of the tools that register and deploy it, and what to look at. */
+/** The plan for a server of a configuration: the arguments of the tools that register and deploy it, and notes. */
 export type ImportPlan = Readonly<{
   create: Readonly<Record<string, unknown>> & Readonly<{ name: string }>
-  /** For the deployment; secrets among them go into the store of secrets. */
+  /** For the deployment; secrets among them go into the secret store. */
   values: Readonly<Record<string, string>>
   notes: readonly string[]
 }>
 
 type Field = Record<string, unknown>
-
-/** Hosts from which package runners install. */
-const registries: Readonly<Record<string, readonly string[]>> = {
-  npx: ['registry.npmjs.org'],
-  bunx: ['registry.npmjs.org'],
-  uvx: ['pypi.org', 'files.pythonhosted.org'],
-  pipx: ['pypi.org', 'files.pythonhosted.org'],
-}
 
 export const planOf = (server: ImportedServer): ImportPlan =>
   server.transport === 'stdio' ? localPlan(server) : remotePlan(server)
@@ -46,14 +38,13 @@ function localPlan(server: Extract<ImportedServer, { transport: 'stdio' }>): Imp
     const isSecret = reference !== undefined || isSecretName(key) || hasSecretShape(value)
     return { key, type: isSecret ? 'secret' : 'plain_text', value: reference ?? value, promptOnInstallation: false }
   })
-  const paths = server.args.filter((arg) => /^(\/|~\/)[^\s]*$/.test(arg))
+  const paths = server.args.filter((arg) => /^(\/|~\/)[^\s]*$/.test(arg) && !/^\/workspace(\/|$)/.test(arg))
   if (paths.length > 0) {
     notes.push(
-      'has arguments that are paths on this machine, which its workspace cannot see; allow them in workspaces.mounts and add mounts with edit_mcp_config',
+      'has arguments that are paths on this machine, which its workspace cannot reach; allow them in workspaces.mounts and add mounts with edit_mcp_config',
     )
   }
   if (server.cwd !== undefined) notes.push('cwd is ignored: the server starts in its home directory')
-  const allowedDomains = registries[server.command.split('/').at(-1)!]
   return {
     create: {
       name: server.name,
@@ -62,7 +53,6 @@ function localPlan(server: Extract<ImportedServer, { transport: 'stdio' }>): Imp
       ...(args.length === 0 ? {} : { arguments: args }),
       ...(environment.length === 0 ? {} : { environment }),
       ...(Object.keys(userConfig).length === 0 ? {} : { userConfig }),
-      ...(allowedDomains === undefined ? {} : { allowedDomains }),
     },
     values,
     notes,

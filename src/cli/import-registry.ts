@@ -9,15 +9,13 @@ export const isRegistryServer = (value: unknown): value is Fields =>
   typeof value['name'] === 'string' &&
   (Array.isArray(value['packages']) || Array.isArray(value['remotes']))
 
-/** What runs a package of each registry, and where it is installed from. */
-const runners: Readonly<
-  Record<string, Readonly<{ command: string; flags: readonly string[]; hosts: readonly string[] }>>
-> = {
-  npm: { command: 'npx', flags: ['-y'], hosts: ['registry.npmjs.org'] },
-  pypi: { command: 'uvx', flags: [], hosts: ['pypi.org', 'files.pythonhosted.org'] },
+/** What runs a package of each registry. */
+const runners: Readonly<Record<string, Readonly<{ command: string; flags: readonly string[] }>>> = {
+  npm: { command: 'npx', flags: ['-y'] },
+  pypi: { command: 'uvx', flags: [] },
 }
 
-/** The first package that can be run here, else the first address. Values that the server needs are asked for when it is deployed. */
+/** The first package that can run here, else the first address. Required values are asked for when it is deployed. */
 export function planOfRegistryServer(document: Fields): ImportPlan {
   const shared = {
     name: textIn(document, 'title') ?? textIn(document, 'name')!,
@@ -40,7 +38,7 @@ export function planOfRegistryServer(document: Fields): ImportPlan {
 }
 
 function packageFields(one: Fields): Record<string, unknown> {
-  const { command, flags, hosts } = runners[textIn(one, 'registryType')!]!
+  const { command, flags } = runners[textIn(one, 'registryType')!]!
   const version = textIn(one, 'version')
   const identifier = textIn(one, 'identifier') ?? ''
   const pinned = version === undefined ? identifier : `${identifier}@${version}`
@@ -61,7 +59,6 @@ function packageFields(one: Fields): Record<string, unknown> {
       ...(textIn(variable, 'description') === undefined ? {} : { description: textIn(variable, 'description') }),
       ...(textIn(variable, 'default') === undefined ? {} : { default: textIn(variable, 'default') }),
     })),
-    allowedDomains: hosts,
     ...(url === null
       ? {}
       : { transportType: 'streamable-http', httpPort: Number(url.port || 80), httpPath: url.pathname }),
@@ -90,7 +87,7 @@ function remoteFields(remote: Fields): Record<string, unknown> {
   }
 }
 
-/** A named argument with its value, or a value alone; what has no value is left to the user. */
+/** A named argument with its value, or a value alone; an argument without a value is left to the user. */
 function argumentOf(argument: Fields): string[] {
   const value = textIn(argument, 'value') ?? textIn(argument, 'default')
   const name = textIn(argument, 'name')

@@ -2,7 +2,7 @@ import { counted } from '../kernel/counted.ts'
 import type { ImportedServer, ImportProblem, ImportResult } from './import-config.ts'
 
 /**
- * What may be shown of an import. Values of variables and headers are never shown, nor what looks like a secret in
+ * The displayed part of an import. Values of variables and headers are never shown, nor anything that looks like a secret in
  * arguments and addresses; references to a secret (`${NAME}`, `env:NAME`) are.
  */
 const HIDDEN = '[redacted]'
@@ -46,7 +46,7 @@ function redactArg(arg: string): string {
   return arg.replace(SECRET_SHAPE, HIDDEN)
 }
 
-/** Some services put the secret into the path: a long segment of letters and digits mixed is taken for one. */
+/** Some services put the secret into the path: a long segment of mixed letters and digits counts as one. */
 function redactUrl(text: string): string {
   const url = URL.parse(text)
   if (url === null) return text.replace(SECRET_SHAPE, HIDDEN)

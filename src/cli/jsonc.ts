@@ -1,8 +1,8 @@
 import { AppError } from '../contract/app-error.ts'
 
 /**
- * JSON as editors write it: with comments, trailing commas and a byte order mark. The error names line and column and
- * quotes nothing, because such files hold secrets.
+ * JSON as editors write it: with comments, trailing commas and a byte order mark. The error names line and column and quotes
+ * nothing, because such files contain secrets.
  */
 export function parseJsonc(text: string): unknown {
   const plain = blankExtras(text.startsWith('\uFEFF') ? ` ${text.slice(1)}` : text)
@@ -20,7 +20,7 @@ const TOKEN =
 
 type Expected = 'value' | 'first-value' | 'key' | 'first-key' | 'colon' | 'next' | 'end'
 
-/** Where the first mistake is: JSON.parse does not always say. Tokens are followed with a stack of open brackets. */
+/** The position of the first error, which JSON.parse does not always report. Follows tokens with a stack of open brackets. */
 function errorPosition(text: string): number {
   const token = new RegExp(TOKEN)
   const open: string[] = []
@@ -34,7 +34,7 @@ function errorPosition(text: string): number {
   }
 }
 
-/** What may come after this token, or undefined where the token may not stand. */
+/** What may follow this token, or undefined if the token is not allowed here. */
 function follow([, string, literal, sign]: RegExpExecArray, expected: Expected, open: string[]): Expected | undefined {
   const afterValue = (): Expected => (open.length === 0 ? 'end' : 'next')
   const wantsValue = expected === 'value' || expected === 'first-value'
@@ -55,7 +55,7 @@ function follow([, string, literal, sign]: RegExpExecArray, expected: Expected, 
   return afterValue()
 }
 
-/** Blanks take the place of what is removed, so that every other character keeps its position. */
+/** Removed text is replaced by spaces, so that every other character keeps its position. */
 function blankExtras(text: string): string {
   const pieces: string[] = []
   let copied = 0

@@ -20,14 +20,15 @@ export type ListedToolView = Readonly<{
 export type McpClient = Readonly<{
   listTools(): Promise<ListedToolView[]>
   /**
-   * The structured answer; a tool error is thrown as what it is. Warnings come beside. An aborted call is cancelled, and
-   * its end is waited for: what was done before the server heard of it is answered as done.
+   * The structured answer; a tool error is thrown. An answer of the tool's own shape that says that it failed is returned, with
+   * `isError`. Warnings are separate. An aborted call is cancelled and awaited: if it had completed before, it is answered as
+   * done.
    */
   callTool(
     name: string,
     args: unknown,
     signal?: AbortSignal,
-  ): Promise<{ answer: Record<string, unknown>; warnings: string[] }>
+  ): Promise<{ answer: Record<string, unknown>; warnings: string[]; isError: boolean }>
   close(): void
 }>
 
@@ -41,7 +42,7 @@ type Message = Readonly<{
 
 const PROTOCOL_REVISION = '2025-11-25'
 
-/** The few requests that the command line makes, over whatever line connection there is. */
+/** The few requests of the command line, over any line connection. */
 export async function connectMcpClient(options: {
   lines: ClientLines
   version: string
@@ -97,20 +98,27 @@ export async function connectMcpClient(options: {
       const cancel = (): void =>
         void lines.send(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId } }))
       signal?.addEventListener('abort', cancel, { once: true })
-      const asked = ask('tools/call', { name, arguments: args, _meta: { progressToken: requestId } })
-      const result = await asked.finally(() => signal?.removeEventListener('abort', cancel))
+      const response = ask('tools/call', { name, arguments: args, _meta: { progressToken: requestId } })
+      const result = await response.finally(() => signal?.removeEventListener('abort', cancel))
       const content = (result['content'] ?? []) as { type: string; text?: string }[]
       const structured = result['structuredContent'] as Record<string, unknown> | undefined
-      if (result['isError'] === true) throw toAppError(structured ?? {}, content[0]?.text)
-      if (structured === undefined) return { answer: { content }, warnings: [] }
+      const isError = result['isError'] === true
+      if (isError && (structured === undefined || envelopeIn(structured) !== undefined)) {
+        throw toAppError(structured, content[0]?.text)
+      }
+      if (structured === undefined) return { answer: { content }, warnings: [], isError }
       const answer = structured
-      return { answer, warnings: content.slice(1).flatMap((block) => (block.text === undefined ? [] : [block.text])) }
+      return {
+        answer,
+        isError,
+        warnings: content.slice(1).flatMap((block) => (block.text === undefined ? [] : [block.text])),
+      }
     },
     close: () => lines.close(),
   }
 }
 
-/** A refusal of the transport itself: its code and what belongs to it stand in `data`. */
+/** A refusal of the transport itself: its code and details are in `data`. */
 function protocolError({ message, data }: NonNullable<Message['error']>): AppError {
   const { code, ...details } = (data ?? {}) as Record<string, unknown>
   return new AppError(knownCode(code) ?? 'ERR_INVALID_INPUT', message, details)
@@ -119,11 +127,25 @@ function protocolError({ message, data }: NonNullable<Message['error']>): AppErr
 const knownCode = (code: unknown): ErrorCode | undefined =>
   typeof code === 'string' && Object.hasOwn(errorCodes, code) ? (code as ErrorCode) : undefined
 
-function toAppError(answer: Record<string, unknown>, text: string | undefined): AppError {
-  const error = answer['error'] as { code?: string; message?: string; details?: Record<string, unknown> } | undefined
-  return new AppError(
-    knownCode(error?.code) ?? (error === undefined ? 'ERR_TOOL_FAILED' : 'ERR_INTERNAL'),
-    error?.message ?? text ?? 'The call failed.',
-    error?.details ?? {},
-  )
+type Envelope = Readonly<{ code: string; message: string; details?: Record<string, unknown> }>
+
+/** Our own envelope, `{"error":{code,message,details}}`. */
+function envelopeIn(value: unknown): Envelope | undefined {
+  const { error } = (value ?? {}) as { error?: Partial<Envelope> | null }
+  return typeof error?.code === 'string' && typeof error.message === 'string' ? (error as Envelope) : undefined
+}
+
+/** For a tool of another server, whose schema does not admit it, the envelope is only in the text. */
+function toAppError(answer: unknown, text = 'The call failed.'): AppError {
+  const error = envelopeIn(answer) ?? envelopeIn(parsedOrUndefined(text))
+  if (error === undefined) return new AppError('ERR_TOOL_FAILED', text)
+  return new AppError(knownCode(error.code) ?? 'ERR_INTERNAL', error.message, error.details ?? {})
+}
+
+function parsedOrUndefined(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
 }

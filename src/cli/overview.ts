@@ -12,7 +12,7 @@ export function overview(commands: Readonly<Record<string, Readonly<{ summary: s
     'Commands:',
     ...lines,
     '',
-    'castellan COMMAND --help shows the flags of one. castellan version prints the version.',
+    'castellan COMMAND --help shows the flags and examples of a command.',
     'Exit codes: 0 done, 1 internal, 2 bad input, 3 not found, 4 denied, 5 conflict, 6 unavailable.',
     '',
   ].join('\n')

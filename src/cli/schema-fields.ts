@@ -1,4 +1,4 @@
-/** JSON Schema in words: a row for each field, nested ones with their path. */
+/** JSON Schema as text: a row for each field, nested ones with their path. */
 export type Schema = Readonly<Record<string, unknown>>
 type FieldRow = Readonly<{
   path: string

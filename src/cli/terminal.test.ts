@@ -36,6 +36,40 @@ describe('what a terminal would obey', () => {
     expect(written.error).not.toMatch(obeyed)
     expect(written.error).toContain('owned')
   })
+
+  it.each([false, true])('is in nothing that a command prints, at a terminal: %s', (isTTY) => {
+    const { terminal, written } = terminalOf({ outIsTTY: isTTY, errorIsTTY: isTTY, noColor: true })
+    terminal.out(`${evil}\n`)
+    terminal.out(terminal.style('good', evil))
+    terminal.error(evil)
+    terminal.error(terminal.errorStyle('bad', evil))
+    terminal.notice(evil)
+    expect(written.out + written.error).not.toMatch(obeyed)
+    expect(written.out.match(/owned/g)).toHaveLength(2)
+    expect(written.error.match(/owned/g)).toHaveLength(3)
+  })
+
+  it('is in no colour of others, beside our own', () => {
+    const { terminal, written } = terminalOf({ outIsTTY: true, errorIsTTY: true })
+    const good = terminal.style('good', `fine${evil}`)
+    terminal.out(`\u001b[31mred\u001b[0m\u001b[32m ${good} \u001b[32mother\u001b[0m`)
+    expect(written.out).toBe(
+      '\ufffd[31mred\ufffd[0m\ufffd[32m \u001b[32mfine\ufffd]0;owned\ufffd\ufffd[2J\ufffd31m\ufffdgnp.exe\u001b[0m \ufffd[32mother\ufffd[0m',
+    )
+  })
+
+  it('stays in what a program reads, which is exact', () => {
+    const piped = terminalOf({ outIsTTY: false, errorIsTTY: false })
+    piped.terminal.data(evil)
+    expect(piped.written.out).toBe(evil)
+    const seen = terminalOf({ outIsTTY: true, errorIsTTY: false })
+    seen.terminal.data(evil)
+    expect(seen.written.out).not.toMatch(obeyed)
+  })
+
+  it('is no line of its own in a table', () => {
+    expect(textTable([['a\n  forged', 'b']])).toBe('a forged  b\n')
+  })
 })
 
 describe('colours', () => {

@@ -4,20 +4,25 @@ import { errorEnvelope } from '../contract/error-envelope.ts'
 import { systemFault } from '../contract/system-fault.ts'
 import type { Clock } from '../kernel/clock.ts'
 
-/** What a command may do to the outside: write, and know whether a person is looking. */
+/**
+ * What a command may do to the outside: write, and know whether a person is looking. Others wrote much of what is printed, so
+ * everything passes here without what a terminal obeys, but for our own colours.
+ */
 export type Terminal = Readonly<{
   out(text: string): void
   error(text: string): void
-  /** Colours of what goes out, only for a person at a terminal who did not ask for none. */
+  /** What a program reads, byte for byte; for a person who looks at it, as `out`. */
+  data(text: string): void
+  /** Colours for standard output, only at a terminal whose user did not disable them. */
   style(kind: Style, text: string): string
-  /** The same for what goes to `error`, which may be a file while the other is a terminal. */
+  /** The same for standard error, which may be a file while the other is a terminal. */
   errorStyle(kind: Style, text: string): string
-  /** How wide the terminal is that output goes to; undefined when it goes elsewhere. */
+  /** The width of the terminal; undefined if output goes elsewhere. */
   width: number | undefined
-  /** How far long work has come. Shown only once it has taken a second; the next line replaces it. */
+  /** Progress of long work. Shown only after a second; the next line replaces it. */
   progress(text: string): void
   progressDone(): void
-  /** What a person has to know while work goes on: shown at once, and it stays. The same again is not repeated. */
+  /** A message during the work: shown at once, and permanent. Repetitions are dropped. */
   notice(text: string): void
 }>
 
@@ -34,9 +39,25 @@ const REPAINT_MS = { terminal: 100, file: 5_000 } as const
 const QUIET_MS = 1_000
 
 export function createTerminal(streams: { out: Output; error: Output; noColor: boolean; clock: Clock }): Terminal {
+  const ownStyles = new Set<string>()
   const styleFor = (output: Output) => {
     const isColoured = output.isTTY === true && !streams.noColor
-    return (kind: Style, text: string): string => (isColoured ? `\u001b[${codes[kind]}m${text}\u001b[0m` : text)
+    return (kind: Style, text: string): string => {
+      if (!isColoured) return text
+      const styled = `\u001b[${codes[kind]}m${harmless(text)}\u001b[0m`
+      ownStyles.add(styled)
+      return styled
+    }
+  }
+  const cleaned = (text: string): string => {
+    const parts: string[] = []
+    let from = 0
+    for (const { 0: styled, index } of text.matchAll(STYLED)) {
+      if (!ownStyles.has(styled)) continue
+      parts.push(harmless(text.slice(from, index)), styled)
+      from = index + styled.length
+    }
+    return parts.join('') + harmless(text.slice(from))
   }
   const repaintMs = streams.error.isTTY === true ? REPAINT_MS.terminal : REPAINT_MS.file
   let nextMs: number | undefined
@@ -48,8 +69,9 @@ export function createTerminal(streams: { out: Output; error: Output; noColor: b
   }
   return {
     width: streams.out.isTTY === true ? streams.out.columns || USUAL_COLUMNS : undefined,
-    out: (text) => streams.out.write(text),
-    error: (text) => streams.error.write(text),
+    out: (text) => streams.out.write(cleaned(text)),
+    error: (text) => streams.error.write(cleaned(text)),
+    data: (text) => streams.out.write(streams.out.isTTY === true ? cleaned(text) : text),
     style: styleFor(streams.out),
     errorStyle: styleFor(streams.error),
     progress(text) {
@@ -57,8 +79,8 @@ export function createTerminal(streams: { out: Output; error: Output; noColor: b
       nextMs ??= now + QUIET_MS
       if (now < nextMs) return
       nextMs = now + repaintMs
-      if (streams.error.isTTY === true) streams.error.write(`\r\u001b[2K${text}`)
-      else streams.error.write(`${text}\n`)
+      if (streams.error.isTTY === true) streams.error.write(`\r\u001b[2K${harmless(text)}`)
+      else streams.error.write(`${harmless(text)}\n`)
       displayed = true
     },
     progressDone() {
@@ -74,7 +96,7 @@ export function createTerminal(streams: { out: Output; error: Output; noColor: b
   }
 }
 
-/** What a script can act on; each says who must act. */
+/** Exit codes for scripts; each says who must act. */
 export const exitCodes: Readonly<Record<ErrorKind, number>> = {
   internal: 1,
   input: 2,
@@ -85,7 +107,7 @@ export const exitCodes: Readonly<Record<ErrorKind, number>> = {
   cancelled: 130,
 }
 
-/** As shells tell the end by a signal. */
+/** A shell's exit code for a signal. */
 export const signalExitCode = (signal: NodeJS.Signals): number => signalExitCodes[signal] ?? exitCodes.cancelled
 
 const signalExitCodes: Partial<Record<NodeJS.Signals, number>> = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 }
@@ -105,11 +127,11 @@ export function printError(terminal: Terminal, thrown: unknown, json: boolean, s
 function unexpected(thrown: unknown, showsStack: boolean): AppError {
   const text = thrown instanceof Error ? thrown.message : String(thrown)
   const stack = showsStack && thrown instanceof Error && thrown.stack !== undefined ? `\n${thrown.stack}` : ''
-  const next = stack === '' ? ' With --log-level debug it says where; report that.' : ''
-  return new AppError('ERR_INTERNAL', `Something failed inside Castellan: ${text.split('\n')[0]}.${next}${stack}`)
+  const next = stack === '' ? 'Run the command again with --log-level debug to get the stack trace, and report it.' : ''
+  return new AppError('ERR_INTERNAL', `Internal error: ${text.split('\n')[0]}.${next}${stack}`)
 }
 
-/** The message tells the first of several problems; the reader wants the others too. */
+/** The message names the first of several problems; the others are listed too. */
 function problemsIn({ errors }: Readonly<Record<string, unknown>>): string {
   if (!Array.isArray(errors) || errors.length < 2) return ''
   const lines = errors.filter((one): one is string => typeof one === 'string')
@@ -119,10 +141,13 @@ function problemsIn({ errors }: Readonly<Record<string, unknown>>): string {
 /** Details in which an error carries the end of what a program printed. */
 const outputDetails = ['stdout_tail', 'stderr_tail', 'git_output'] as const
 
-/** Whatever else a terminal obeys, or that turns the direction of text: others wrote what is shown here. */
+/** Other control characters, and those that change text direction: the displayed text is untrusted. */
 const OBEYED = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
 
-export const harmless = (text: string): string => text.replaceAll('\r\n', '\n').replace(OBEYED, '\ufffd')
+/** What `style` makes; others can write the same. */
+const STYLED = /\u001b\[\d+m[^\u001b]*\u001b\[0m/g
+
+const harmless = (text: string): string => text.replaceAll('\r\n', '\n').replace(OBEYED, '\ufffd')
 
 /** JSON escapes what is below U+0020 itself. */
 export const harmlessJson = (value: unknown, indent?: number): string =>
@@ -144,8 +169,9 @@ function outputsIn(details: Readonly<Record<string, unknown>>): string {
     .join('')
 }
 
-/** Columns as wide as their widest cell, two spaces apart. */
-export function textTable(rows: readonly (readonly string[])[], indent = ''): string {
+/** Columns as wide as their widest cell, two spaces apart. A cell stays in its line, whatever its text. */
+export function textTable(table: readonly (readonly string[])[], indent = ''): string {
+  const rows = table.map((row) => row.map((cell) => cell.replace(/\s*[\r\n\u2028\u2029]\s*/g, ' ')))
   const widths: number[] = []
   for (const row of rows)
     for (const [index, cell] of row.entries()) widths[index] = Math.max(widths[index] ?? 0, cell.length)

@@ -4,11 +4,13 @@ import type { PolicyTool } from './tool-policies.ts'
 import type { ContextKey } from './trust.ts'
 import type { WriteTx } from './tx.ts'
 
-/** What becomes of a call in a run that a person must approve: the run waits, the call is denied, or the run goes on without it. */
+/**
+ * What happens to a call in a run that a person must approve: the run waits, the call is denied, or the run continues without it.
+ */
 export const approvalsInRuns = ['wait', 'deny', 'fall_back'] as const
 export type ApprovalsInRuns = (typeof approvalsInRuns)[number]
 
-/** The beginning of the key with which a run waits for an approval; its id follows. */
+/** Prefix of the key under which a run waits for an approval; the id of the approval follows. */
 export const APPROVAL_WAIT = 'approval/'
 
 /** A call that a person is to approve. An approval is for exactly these arguments, of this caller, in this context. */
@@ -18,17 +20,17 @@ export type ApprovalRequest = Readonly<{
   toolId: string
   /** For people: without secrets, and shortened. */
   arguments: Json
-  /** Whether anything is left out of them. */
+  /** Whether anything was left out of the arguments. */
   isMasked: boolean
   argumentsDigest: string
   reason: string
   policy: string | null
-  /** The identity for which it is asked. */
+  /** The identity on whose behalf the approval is requested. */
   requester: string
-  /** The name of who asks. */
+  /** The display name of the requester. */
   requestedBy: string
   context: ContextKey
-  /** The context that began the run which asks. */
+  /** The context that started the requesting run. */
   startedFrom: ContextKey | null
   callId: string
   /** The run that waits for it, and the key of its wait. */
@@ -38,7 +40,7 @@ export type ApprovalRequest = Readonly<{
   expiresAtMs: number
 }>
 
-/** What was said before of the same call. */
+/** An earlier answer for the same call. */
 export type KnownApproval = Readonly<{
   request: ApprovalRequest
   status: 'pending' | 'approved' | 'denied'
@@ -46,25 +48,25 @@ export type KnownApproval = Readonly<{
   note: string | null
 }>
 
-type AskedCall = Readonly<{ tool: PolicyTool & Readonly<{ id: string }>; argumentsDigest: string }>
+type CallToApprove = Readonly<{ tool: PolicyTool & Readonly<{ id: string }>; argumentsDigest: string }>
 
-/** Calls that wait for a person, as those see them that make calls. */
+/** Calls that wait for a person, as the pipeline and runs see them. */
 export type Approvals = Readonly<{
   inRuns: ApprovalsInRuns
-  /** Whether the person at the client is asked, where the client offers that. */
+  /** Whether the person at the client is asked, if the client offers elicitation. */
   asksClients: boolean
-  /** What holds now for the same call of the same caller in the same context. */
-  find(principal: Principal, call: AskedCall, nowMs: number): Promise<KnownApproval | undefined>
-  /** Whether a call of the principal's context, or of a run that this connection began, waits for a person now. */
+  /** The approval in force for the same call of the same caller in the same context. */
+  find(principal: Principal, call: CallToApprove, nowMs: number): Promise<KnownApproval | undefined>
+  /** Whether a call of the principal's context, of its program, or of a run that this connection started, waits for a person now. */
   isAwaited(principal: Principal, nowMs: number): Promise<boolean>
-  /** A request that is not stored yet. */
+  /** A request that has not been stored. */
   draft(
     principal: Principal,
-    call: AskedCall &
+    call: CallToApprove &
       Readonly<{ arguments: unknown; reason: string; policy: string | null; callId: string; nowMs: number }>,
   ): ApprovalRequest
-  /** Stores it, unless the same call is pending already: then that one is answered. Throws ERR_QUOTA_EXCEEDED. */
+  /** Stores the request. If the same call is pending already, answers that request instead. Throws ERR_QUOTA_EXCEEDED. */
   request(tx: WriteTx, tenant: TenantId, request: ApprovalRequest): Promise<ApprovalRequest>
-  /** Answers false if it was used, or is over. */
+  /** Answers false if the approval was used or has expired. */
   use(tx: WriteTx, tenant: TenantId, id: string, nowMs: number): Promise<boolean>
 }>

@@ -1,18 +1,19 @@
 import type { Json } from '../kernel/canonical-json.ts'
 import type { CallingClient } from './calling-client.ts'
 import type { Principal } from './principal.ts'
+import type { ContextKey } from './trust.ts'
 import type { ReadTx, WriteTx } from './tx.ts'
 
 /**
- * A domain fact that a call brought about, kept whole in the log entry of that call.
- * `subject` makes it a trail record of that task (`task:42`); `hash` is then the leaf that audit sessions use.
+ * A domain fact that a call brought about, stored whole in the log entry of that call. `subject` makes it a trail record of that
+ * task (`task:42`); `hash` is then the leaf that audit sessions use.
  */
 export type EffectRecord = Readonly<{
   kind: string
   subject?: string
   hash?: string
   body: Readonly<Record<string, Json | undefined>>
-  /** The canonical JSON of `body`, from a maker that had to write it anyway. */
+  /** The canonical JSON of `body`, if the caller has written it already. */
   bodyText?: string
 }>
 
@@ -29,19 +30,19 @@ export type Call = Readonly<{
   id: string
   principal: Principal
   transport: Transport
-  /** The platform itself calls, for a run or a caller: no request can say so. */
+  /** The platform itself calls, for a run or a caller. No request can claim this. */
   isOfPlatform?: boolean
-  /** Where the caller reached the HTTP server, such as `http://127.0.0.1:7433`; absent on other transports. */
+  /** The address under which the caller reached the HTTP server, such as `http://127.0.0.1:7433`; absent on other transports. */
   origin?: string
   /** One instant for the whole call, so that all it writes carries the same time. */
   nowMs: number
   signal: AbortSignal
   progress(update: Progress): void
-  /** The program that calls, if it can be asked something meanwhile. */
+  /** The calling program, if it can be asked questions during the call. */
   client?: CallingClient
-  /** What commands of the caller find in their environment, besides that of the workspace; absent unless an agent calls. */
+  /** Environment variables for commands of the caller, in addition to those of the workspace; absent unless an agent calls. */
   environment?: () => Readonly<Record<string, string>>
-  /** Many reads of one instant, for work that takes long. */
+  /** Many reads of one instant, for long work. */
   snapshot<T>(work: (tx: ReadTx) => Promise<T>): Promise<T>
   /** A warning that goes to the caller with the answer. */
   warn(message: string): void
@@ -51,8 +52,15 @@ export type Call = Readonly<{
   write: WriteTx
   /** Adds a fact to this call's log entry; it is committed with the transaction or not at all. */
   record(effect: EffectRecord): void
-  /** Before anything of a workspace is read or changed for the caller: what is untrusted there or here becomes so on both sides. */
+  /**
+   * Call this before reading or changing a workspace for the caller: untrusted content of either side makes the other side
+   * untrusted.
+   */
   enterWorkspace?(workspaceId: string, reachesOut?: boolean): Promise<void>
+  /** What the answer has was written in that context: who reads it is no more trusted than that. */
+  readsFrom?(context: ContextKey): void
+  /** What it writes there is no more trusted than who writes it. */
+  writesTo?(context: ContextKey): void
   /** A durable transaction of an `external` tool: resolves once committed. */
   transact<T>(work: (tx: WriteTx) => Promise<T>): Promise<T>
 }>

@@ -1,15 +1,15 @@
 /**
- * What a rule said about one call. The log entry of the call has them in the order in which they were taken, so that a
- * reader can tell why it was let through, changed or refused.
+ * The verdict of a rule on one call. The log entry of the call lists its decisions in order, so that a reader can tell why the
+ * call was allowed, changed or refused.
  */
 export type Decision = Readonly<{
-  /** The stage of the pipeline in which it was taken. */
+  /** The pipeline stage that took the decision. */
   stage: string
   verdict: 'allow' | 'deny' | 'require_approval' | 'trusted' | 'untrusted' | 'block' | 'sanitise'
-  /** Where an entry is about several tools: the one that it is about. */
+  /** For an entry about several tools: the tool of this decision. */
   tool?: string
-  /** The rule, by the name or id under which its author keeps it. */
+  /** The name or id of the rule. */
   policy?: string
-  /** In the words of the register of errors, never in those of the call. */
+  /** A fixed text of ours, never text from the call. */
   reason?: string
 }>

@@ -1,5 +1,8 @@
-/** Whether the disk that the state is on has room for more. */
+/** What is free, and how much must be before more is taken. */
+export type DiskShortage = Readonly<{ free: number; needed: number }>
+
+/** Whether the disk of the state has space for more. */
 export type DiskWatch = Readonly<{
-  /** Undefined when there is room; otherwise what is free, and how much must be before more is taken. */
-  shortage(): Promise<Readonly<{ free: number; needed: number }> | undefined>
+  /** Undefined when there is room. */
+  shortage(): DiskShortage | undefined | Promise<DiskShortage | undefined>
 }>

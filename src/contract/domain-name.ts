@@ -1,8 +1,8 @@
 const DOMAIN_LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
 
 /**
- * A host that a workspace may be allowed to reach, in lower case and without the final dot; `*.example.org` covers the
- * subdomains of example.org. Undefined for what is no name: the proxy decides by names, so an address is none.
+ * A host that a workspace may be allowed to reach, in lower case and without the final dot; `*.example.org` covers the subdomains
+ * of example.org. Undefined for anything else, IP addresses included, because the proxy decides by names.
  */
 export function readDomain(input: string): string | undefined {
   const domain = input.toLowerCase().replace(/\.$/, '')

@@ -1,4 +1,4 @@
-/** Texts as vectors of one length, in order. May reject for any reason: search then goes by words. */
+/** Texts as vectors of equal length, in order. May reject for any reason; search then uses words. */
 export type Embedder = Readonly<{
   /** Names the model: vectors of different models are not compared. */
   model: string

@@ -30,6 +30,12 @@ export const errorCodes = {
     'after-fix',
     'Enter the value again, or restore the variable or file that it names.',
   ),
+  ERR_PROVIDER_KEY_MISSING: entry(
+    'denied',
+    401,
+    'after-fix',
+    'Store a key for the provider with provider_key_create, or ask the operator to configure one.',
+  ),
   ERR_NOTE_NOT_FOUND: entry('not-found', 404, 'after-fix', 'Use vault with action list to find the note.'),
   ERR_WORKFLOW_FAILED: entry(
     'conflict',
@@ -46,7 +52,7 @@ export const errorCodes = {
   ERR_WORKFLOW_NOT_FOUND: entry('not-found', 404, 'after-fix', 'Use aegis.workflow.list to find the workflow.'),
   ERR_AGENT_NOT_FOUND: entry('not-found', 404, 'after-fix', 'List the agents and use one of those ids.'),
   ERR_MANIFEST_INVALID: entry('input', 400, 'after-fix', 'Correct the named field; aegis.schema.get has the schema.'),
-  ERR_TENANT_MISMATCH: entry('denied', 403, 'after-fix', 'Leave tenant_id out, or give the tenant of your own key.'),
+  ERR_TENANT_MISMATCH: entry('denied', 403, 'after-fix', 'Leave tenant_id out, or use the tenant of your own key.'),
   ERR_FILE_NOT_FOUND: entry('not-found', 404, 'after-fix', 'List the directory to see its entries.'),
   ERR_NOT_A_FILE: entry('input', 400, 'after-fix', 'Give the path of a regular file.'),
   ERR_NOT_A_DIRECTORY: entry('input', 400, 'after-fix', 'Give the path of a directory.'),
@@ -127,13 +133,13 @@ export const errorCodes = {
     'denied',
     403,
     'after-fix',
-    'Go on without this call, or ask whoever writes the policies; policy_explain says what decides.',
+    'Continue without this call, or ask the author of the policies; policy_explain names the policy that decides.',
   ),
   ERR_APPROVAL_REQUIRED: entry(
     'denied',
     403,
     'after-fix',
-    'Tell the person who answers approvals, go on with something else, and make the same call again once it is approved.',
+    'Tell the person who answers approvals, continue with something else, and make the same call again once it is approved.',
   ),
   ERR_APPROVAL_ANSWERED: entry('conflict', 409, 'never', 'Read what was answered with approval_get.'),
   ERR_RESULT_SANITISED: entry(

@@ -1,6 +1,6 @@
 /**
- * Events as the documents name them, where journals have a longer name. Journals never change, so the names are put on where
- * events are shown, and the other one stands beside as an alias.
+ * Documented names of events that have a longer name in the journal. Journals never change, so events are renamed when they are
+ * displayed, with the other name as alias.
  */
 const ofWorkflows: Readonly<Record<string, string>> = {
   workflow_state_entered: 'state_entered',

@@ -1,31 +1,34 @@
 import type { Decision } from './decision.ts'
 import type { ModelTokens } from './model-tokens.ts'
 import type { TenantId } from './principal.ts'
+import type { ProviderKeyScope } from './provider-keys.ts'
 
 export const interactionSources = ['proxy', 'agent', 'sanitiser'] as const
-/** What asked: a program through the model proxy, a run of an agent, or this server itself, to sanitise a result. */
+/** The source of a request: a program through the model proxy, a run of an agent, or this server itself, to sanitise a result. */
 export type InteractionSource = (typeof interactionSources)[number]
 
 export const interactionOutcomes = ['ok', 'failed', 'cut_off', 'refused'] as const
-/** `cut_off`: it ended before the answer was complete. `refused`: we did not send it. */
+/** `cut_off`: the answer ended before it was complete. `refused`: the request was not sent. */
 export type InteractionOutcome = (typeof interactionOutcomes)[number]
 
-/** What the caller says of itself. None of it is proof of anything. */
+/** The caller's statements about itself. They prove nothing. */
 export type InteractionLabels = Readonly<{ session?: string; agent?: string; user?: string; run?: string }>
 
 /** W3C trace context of the caller, in hexadecimal digits. */
 export type TraceParent = Readonly<{ traceId: string; spanId: string }>
 
-/** One request to a language model, as it ended. */
+/** One completed request to a language model. */
 export type Interaction = Readonly<{
   tenant: TenantId
-  /** Whose it is: the identity of the caller, or of the caller that started the agent. */
+  /** The identity of the caller, or of the caller that started the agent. */
   owner: string
   actor: string
   authenticatedBy: string
   userId: string | null
   keyId: string | null
   virtualKeyId: string | null
+  /** Whose key the provider was shown; null for none, and undefined where that was not noted. */
+  providerKeyScope?: ProviderKeyScope | null
   teams: readonly string[]
   source: InteractionSource
   proxyId: string | null
@@ -36,18 +39,22 @@ export type Interaction = Readonly<{
   protocol: 'openai' | 'anthropic' | 'gemini'
   operation: string
   requestedModel: string | null
+  /** The rule that replaced the requested model. One of the configuration has no id. */
+  rule?: Readonly<{ id: string | null; name: string }> | null
   /** The model that answered, as the provider names it. */
   usedModel: string | null
   isStream: boolean
   outcome: InteractionOutcome
   httpStatus: number | null
   errorCode: string | null
-  /** Null where nobody knows: the request was not answered. */
+  /** Null if unknown, because the request was not answered. */
   tokens: ModelTokens | null
-  /** The provider did not say: this is reckoned from what passed. */
+  /** The provider did not report its tokens: they are estimated from what passed. */
   isEstimated: boolean
   /** In millionths of a dollar; null where the price is not known. */
   costMicrodollars: number | null
+  /** What the requested model would have cost more; null where no rule replaced it, or a price is not known. */
+  savedMicrodollars?: number | null
   startedAtMs: number
   firstTokenMs: number | null
   durationMs: number
@@ -58,14 +65,14 @@ export type Interaction = Readonly<{
   traceParent?: TraceParent | undefined
 }>
 
-/** As they were sent and received. */
+/** The bytes as sent and received. */
 export type InteractionBodies = Readonly<{ request: Buffer | undefined; answer: Buffer | undefined }>
 
-/** Takes every request to a model as it ends. */
+/** Receives every request to a model when it ends. */
 export type InteractionSink = Readonly<{
   add(interaction: Interaction, bodies: InteractionBodies): void
-  /** Whether bodies are wanted at all. */
+  /** Whether bodies are stored at all. */
   keepsBodies: boolean
-  /** Resolves when another request may be taken; undefined while there is space. */
+  /** Resolves when another request can be accepted; undefined while there is space. */
   space(): Promise<void> | undefined
 }>

@@ -4,7 +4,7 @@ import { modelProxyLimits } from './model-proxy-limits.ts'
 import { peopleLimits } from './people-limits.ts'
 import { policyLimits } from './policy-limits.ts'
 
-/** Every bound the program keeps, in one place. A caller that passes one is refused with a clear error. */
+/** Every bound of the program, in one place. A caller that exceeds one is refused with a clear error. */
 export const limits = {
   /** One JSON-RPC message or HTTP body. */
   messageBytesMax: 4 * 1024 * 1024,
@@ -26,36 +26,40 @@ export const limits = {
   commitBatchMax: 256,
   /** Read records that wait to be written; more make the caller wait. */
   readRecordsPendingMax: 8_192,
-  /** Read records written in one commit, and in one log entry. */
+  /** Read records that are gathered into one transaction: at full speed, about what comes until they are committed anyway. */
+  readRecordsGatheredMax: 512,
+  /** Transactions of gathered records in one commit. */
   readRecordsBatchMax: 128,
-  /** The text of a log entry for several reads; one that has more to say alone is an entry of its own. */
+  /** The text of a log entry for several reads. A record that exceeds it alone gets its own entry. */
   readsEntryCharsMax: 128 * 1024,
   /** The longest time a read record waits before it is committed. */
   readRecordDelayMs: 50,
   toolListPageSize: 256,
   /**
-   * HTTP sessions over all identities, and of one; past either, an idle one is ended to make room. So many are kept for operators
-   * of this installation, and as many again for the local owner, whatever others have open.
+   * HTTP sessions over all identities, and of one. Beyond either bound an idle session is ended. This many are reserved for
+   * operators of this installation, and as many again for the local owner.
    */
   httpSessionsMax: 1_000,
   httpSessionsPerIdentityMax: 100,
   httpSessionsReserved: 100,
   httpSessionIdleMs: 30 * 60_000,
-  /** A session in which nothing came after `initialize`. */
+  /** A session without any message after `initialize`. */
   httpSessionUnusedMs: 60_000,
   /** Request line and headers of one HTTP request. */
   httpHeaderBytesMax: 16 * 1024,
   /** Time that a client has to send all headers, and the whole request; a slower one is answered 408. */
   httpHeadersTimeoutMs: 10_000,
   httpRequestTimeoutMs: 60_000,
-  /** How often slow clients are looked for. */
+  /** How often slow clients are checked. */
   httpTimeoutCheckMs: 2_000,
   httpKeepAliveMs: 65_000,
-  /** Connections over all, and those on which one key shows itself; so many stay for the owner, and for operators, as above. */
+  /** A request of at most so many bytes may take the shorter way; see `src/http/plain-connections.ts`. */
+  plainRequestBytesMax: 32 * 1024,
+  /** Connections over all, and those of one key; this many are reserved for the owner, and for operators, as above. */
   httpConnectionsMax: 4_096,
   httpConnectionsPerKeyMax: 512,
   httpConnectionsReserved: 512,
-  /** What is still read of a refused body, so that the client sees the refusal. */
+  /** How long the rest of a refused body is read, so that the client sees the refusal. */
   httpLingerMs: 1_000,
   /** How often the files of a TLS certificate are checked for a change. */
   tlsPollMs: 1_000,
@@ -80,26 +84,26 @@ export const limits = {
   skillFolderDepthMax: 8,
   /** An API key that is revoked by another process stops working within this time. */
   apiKeyCacheMs: 1_000,
-  /** What a key has open or at work ends within this time of its end, whichever process revoked it. */
+  /** When a key ends, everything that it has open ends within this time, whichever process revoked it. */
   keyReconcileMs: 500,
   apiKeyCacheMax: 1_000,
   /** `last_used_at` of a key is written at most this often. */
   apiKeyTouchMs: 60_000,
   apiKeyLifetimeMsMax: 3_660 * 24 * 3_600_000,
-  /** Roles that one tenant makes for itself. */
+  /** Custom roles of one tenant. */
   customRolesMax: 100,
   apiKeyListMax: 1_000,
-  /** Calls that are answered later: over all callers, of one, kept for the owner, how long each is kept, and how often to look. */
+  /** MCP tasks: over all callers, of one, reserved for the owner, retention, and how often expired ones are removed. */
   mcpTasksMax: 2_000,
   mcpTasksPerIdentityMax: 200,
   mcpTasksReserved: 200,
   mcpTaskTtlMs: 60 * 60_000,
   mcpTaskPollMs: 1_000,
-  /** What a waiting tool waits that is told nothing. */
+  /** The wait of a waiting tool if the caller sets none. */
   waitSecondsDefault: 300,
-  /** Running workflows among which those that wait for a person are looked for. */
+  /** Running workflows that are searched for those that wait for a person. */
   approvalsLookedAtMax: 5_000,
-  /** How often an open stream of events says that it is there, and how long a reader may take nothing. */
+  /** How often an open event stream sends a keep-alive, and how long a reader may read nothing. */
   eventStreamKeepAliveMs: 15_000,
   eventStreamStallMs: 60_000,
   /** How often the latest time is saved in the store, and how far a clock is behind it before that is reported. */
@@ -110,24 +114,24 @@ export const limits = {
   sealClockSkewMs: 30_000,
   /** A signed call is remembered for this long after its time has passed: a clock may be set back. */
   sealMessageRetentionMs: 5 * 60_000,
-  /** Sessions that ended are told about for this long. */
+  /** Ended sessions are listed for this long. */
   sealEndedSessionRetentionMs: 24 * 60 * 60_000,
   /** Past this many live sessions of one identity, the oldest is revoked. */
   sealSessionsPerIdentityMax: 100,
   sealSessionListMax: 200,
-  /** Ended sessions and remembered calls are looked for this often. */
+  /** How often ended sessions and remembered calls are removed. */
   sealSweepMs: 60_000,
   sealTaskSummaryCharsMax: 256,
-  /** One secret, what is said of it, how many are listed, and how many a rotation encrypts in one transaction. */
+  /** One secret, its description, how many are listed, and how many a rotation encrypts in one transaction. */
   secretCharsMax: 64 * 1024,
   secretPurposeCharsMax: 200,
   secretListMax: 1_000,
   secretRotationBatch: 100,
-  /** How long a link can be used, how long it is told apart from one that never was, and the values it takes. */
+  /** How long a link can be used, how long an expired link is told apart from an unknown one, and how many values it accepts. */
   secretLinkMs: 60 * 60_000,
   secretLinkRetentionMs: 24 * 60 * 60_000,
   secretLinkFieldsMax: 64,
-  /** What a form of one of our pages may send, and connections to a port that serves nothing but such pages. */
+  /** The size of a form of our pages, and connections to a port that serves only such pages. */
   formBytesMax: 1024 * 1024,
   linkConnectionsMax: 64,
   ...mcpServerLimits,
@@ -145,31 +149,34 @@ export const limits = {
   workspaceMountsMax: 8,
   workspaceEnvBytesMax: 128 * 1024,
   workspaceForwardsMax: 50,
-  /** Names of what one owner, and one tenant, copied out of workspaces, with those of the folders on the way. */
+  /** Files and folders that one owner, and one tenant, copied out of workspaces. */
   transferNamesPerOwnerMax: 5_000,
   transferNamesPerTenantMax: 20_000,
   workspaceStopGraceMs: 10_000,
-  /** What runs in the workspaces of a key that is gone has so long to end by itself, and they are looked for so often. */
+  /**
+   * When a key is revoked: how long processes in its workspaces have to end by themselves, and how often such workspaces are
+   * checked.
+   */
   workspaceEndGraceMs: 500,
   revokedOwnersReconcileMs: 1_000,
-  /** Destroyed workspaces of one owner whose snapshots are kept for forks, and how long after the last snapshot. */
+  /** Destroyed workspaces of one owner whose snapshots are retained for forks, and how long after the last snapshot. */
   archivedWorkspacesMax: 16,
   archivedWorkspaceMs: 7 * 24 * 3_600_000,
-  /** Iterations of one execution, the latest, whose workspace is kept as it was then. */
+  /** The latest iterations of an execution whose workspace snapshots are retained. */
   executionSnapshotsMax: 10,
   execTimeoutDefaultSecs: 120,
   execParallelTimeoutDefaultSecs: 300,
   execTimeoutSecsMax: 24 * 3600,
   execCommandCharsMax: 1024 * 1024,
   execOutputBytesDefault: 256 * 1024,
-  /** Of each stream, in the answer of a tool that was not told: more than this is cut by clients, and not at its middle. */
+  /** Default output of each stream in an answer. Clients truncate longer answers, and not in the middle. */
   execDisplayedBytesDefault: 16 * 1024,
   execOutputBytesMax: 2 * 1024 * 1024,
   execProgressMs: 1_000,
-  /** Commands of one workspace_prepare, and the time that each has. */
+  /** Commands of one workspace_prepare, and the time limit of each. */
   prepareCommandsMax: 100,
   prepareTimeoutDefaultSecs: 300,
-  /** Tasks of one swarm_run that are at work at once, and the time that each has. */
+  /** Tasks of one swarm_run that run at once, and the time limit of each. */
   swarmParallelDefault: 4,
   swarmTimeoutDefaultSecs: 600,
   swarmContextCharsMax: 1024 * 1024,
@@ -183,20 +190,20 @@ export const limits = {
   /** The largest file that file_edit rewrites. */
   fileEditBytesMax: 64 * 1024 * 1024,
   fileListEntriesMax: 10_000,
-  /** A file that fs.read gives out or fs.edit changes, and the largest answer with one in it. */
+  /** The size of a file that fs.read returns or fs.edit changes, and of the largest answer with one in it. */
   agentFileBytesMax: 10 * 1024 * 1024,
   agentFileAnswerBytesMax: 24 * 1024 * 1024,
   agentEditsMax: 200,
   /** A pattern of fs.grep or fs.glob. */
   agentPatternCharsMax: 4_096,
-  /** What fs.grep and fs.glob answer at most, and how long they look; what is beyond is said to be left out. */
+  /** Results of fs.grep and fs.glob, and their time limit; results beyond are reported as omitted. */
   agentMatchesMax: 2_000,
   agentMatchBytesMax: 1024 * 1024,
   agentGrepLineBytesMax: 1_000,
   agentSearchOutputBytesMax: 64 * 1024 * 1024,
   agentSearchMs: 20_000,
   webRedirectsMax: 10,
-  /** Results of one web.search, and the time that one try of it has. */
+  /** Results of one web.search, and the time limit of one attempt. */
   webResultsMax: 20,
   webSearchMs: 20_000,
   /** Arguments of cmd.run. */
@@ -210,7 +217,7 @@ export const limits = {
   vaultPathCharsMax: 1_024,
   /** Names in a path of a vault. */
   vaultFolderDepthMax: 32,
-  /** Entries that one walk through a vault looks at; what is beyond is reported as left out. */
+  /** Entries that one walk through a vault visits; the rest is reported as omitted. */
   vaultWalkMax: 200_000,
   vaultListMax: 5_000,
   vaultBatchMax: 10,
@@ -219,14 +226,14 @@ export const limits = {
   vaultFrontmatterCharsMax: 64 * 1024,
   vaultRecentMax: 100,
   vaultSearchResultsMax: 1_000,
-  /** A search ends after this time with what it has. */
+  /** A search ends after this time with the results so far. */
   vaultSearchMs: 20_000,
   /** A regular expression given by a caller: its characters, and its compiled size. */
   vaultPatternCharsMax: 1_024,
   vaultPatternSizeMax: 1_500,
-  /** Of a longer line, a regular expression sees the beginning. */
+  /** A regular expression sees only the beginning of a longer line. */
   vaultPatternLineCharsMax: 8_192,
-  /** Characters times size of the pattern: what one look for a match may cost, in a line and in a whole note. */
+  /** Characters times pattern size: the cost bound of one match attempt, in a line and in a whole note. */
   vaultPatternLineWorkMax: 2_000_000,
   vaultPatternWorkMax: 20_000_000,
   /** A replacement by regular expression gives up after this time. */
@@ -236,7 +243,7 @@ export const limits = {
   teamNameCharsMax: 64,
   teamSkillsMax: 32,
   teamTextCharsMax: 2_048,
-  /** The budget of a team that names none. */
+  /** The default budget of a team. */
   teamVmsDefault: 10,
   /** Content of one message between the members of a team. */
   teamMessageBytesMax: 256 * 1024,
@@ -252,13 +259,13 @@ export const limits = {
   teamTaskTimeoutDefaultSecs: 300,
   /** Tasks that run at the same time in the workspace of one agent. */
   teamTasksRunningMax: 4,
-  /** What is kept of each stream of a task, and at most as JSON. */
+  /** The retained output of each stream of a task, and its size as JSON. */
   teamTaskOutputBytes: 64 * 1024,
   teamTaskOutputJsonBytes: 256 * 1024,
-  /** How soon after a change tasks are reconciled again, and how late at most while some are unfinished. */
+  /** The shortest and longest delay before tasks are reconciled again after a change, while some are unfinished. */
   teamReconcileMsMin: 25,
   teamReconcileMsMax: 2_000,
-  /** What is read of the output of one git command, unless it is a list of files or a diff. */
+  /** The output of one git command that is read, unless it is a list of files or a diff. */
   gitOutputBytesMax: 4 * 1024 * 1024,
   gitFileListBytesMax: 32 * 1024 * 1024,
   gitDiffBytesDefault: 64 * 1024,
@@ -267,22 +274,22 @@ export const limits = {
   gitStatusPathsMax: 5_000,
   /** Files that a refused merge lists. */
   gitConflictFilesMax: 500,
-  /** A git command that does little; one that goes through a repository; a clone. */
+  /** Time limits: a small git command, one that scans a repository, and a clone. */
   gitCommandTimeoutMs: 120_000,
   gitLongTimeoutMs: 30 * 60_000,
   gitCloneTimeoutMs: 60 * 60_000,
   gitPushTimeoutDefaultSecs: 120,
   gitPushTimeoutSecsMax: 3_600,
   gitMessageCharsMax: 64 * 1024,
-  /** Sources of one workspace_merge, and commits that it replays of one source. */
+  /** Sources of one workspace_merge, and commits of one source that it replays. */
   gitMergeSourcesMax: 100,
   gitMergeCommitsMax: 2_000,
-  /** Branches and tags of a target that a source is told, so that it need not send what they have. */
+  /** Branches and tags of a target that a source is told, so that it need not send their commits. */
   gitMergeTipsMax: 2_000,
   /** Names of agents in one tenant, and versions of one agent. */
   agentsMax: 10_000,
   agentVersionsMax: 1_000,
-  /** Agents, or gateways, or proxies that one author has made; not counted for the local owner. */
+  /** Agents, or gateways, or proxies of one author; the local owner has no such limit. */
   profilesOfAuthorMax: 1_000,
   profileNameCharsMax: 128,
   profileLabelsMax: 64,
@@ -290,19 +297,21 @@ export const limits = {
   subAgentsMax: 64,
   /** Events in one page of an activity log. */
   logPageMax: 200,
-  /** Semantic search: texts in one request, documents that a search embeds at most, vectors that are kept, and the answer of a service. */
+  /**
+   * Semantic search: texts in one request, documents that a search embeds, cached vectors, and the size of a service's answer.
+   */
   embeddingBatchMax: 64,
   embeddingDocumentsMax: 1_000,
   embeddingsCachedMax: 20_000,
   embeddingAnswerBytesMax: 32 * 1024 * 1024,
-  /** How long a search of tools waits for the vector of its query before words decide. */
+  /** How long a tool search waits for the vector of its query before it uses words. */
   toolSearchModelMs: 5_000,
-  /** How long the vectors of all tools may take, where the configured model is not the one they were shipped for. */
+  /** How long computing the vectors of all tools may take, if the configured model is not the one they were shipped for. */
   toolVectorsMs: 120_000,
-  /** With more tools than this, those of other servers included, words alone decide. */
+  /** With more tools than this, those of other servers included, search uses words alone. */
   toolsWithVectorsMax: 2_000,
   searchQueryCharsMax: 2_000,
-  /** What should be written or done, in plain words. */
+  /** An intent in plain words. */
   intentCharsMax: 20_000,
   /** One manifest: its text, its values with aliases counted in full, and its nesting. */
   manifestCharsMax: 256 * 1024,
@@ -327,35 +336,35 @@ export const limits = {
   jsonSchemaCheckMs: 250,
   /** Compiled schemas of tools of other servers that are cached. */
   upstreamSchemasCompiledMax: 500,
-  /** How soon a step that the store did not take is handed in again. */
+  /** The first delay before a step that the store did not accept is submitted again. */
   runRetryMsMin: 50,
   runRetryMsMax: 2_000,
-  /** How often the runs in a store that others also write to are reconciled. */
+  /** How often runs are reconciled in a store that other processes also write to. */
   runReconcileMs: 500,
-  /** How often in a row a run is taken up after the server died, without anything coming of it. */
+  /** How often in a row a run is resumed after the server died, without progress in between. */
   runResumesMax: 3,
-  /** Runs below runs. */
+  /** Levels of child runs. */
   runDepthMax: 3,
-  /** Agents that hand a task on to one another, below the first; not counted among the runs below runs. */
+  /** Levels of delegation below the first agent; not counted as levels of child runs. */
   delegationDepthMax: 3,
   delegatedMessageCharsMax: 64 * 1024,
   /** The longest time that one call waits for the end of a run: clients give up after about a minute. */
   runWaitMsMax: 45_000,
   runListMax: 200,
   runEventsPageMax: 200,
-  /** What is shown of one event's payload. */
+  /** The displayed part of one event's payload. */
   runEventBytesMax: 16 * 1024,
   /** A template of a prompt, and what it renders. */
   promptTemplateCharsMax: 128 * 1024,
   promptCharsMax: 1024 * 1024,
-  /** What a later iteration is told of the output of an earlier one. */
+  /** The output of an earlier iteration that a later one sees. */
   attemptCharsMax: 8 * 1024,
-  /** What a later iteration is told of all earlier ones, in its prompt and in its environment; the newest come first. */
+  /** All earlier iterations that a later one sees, in its prompt and in its environment; the newest come first. */
   attemptsCharsMax: 128 * 1024,
   attemptsBytesMax: 64 * 1024,
   /** Rounds of model and tools in one iteration. */
   modelRoundsMax: 50,
-  /** What the model sees of one answer of a tool. */
+  /** The part of one tool answer that the model sees. */
   toolAnswerCharsMax: 64 * 1024,
   /** One file or page of spec.context, and files of one directory. */
   contextCharsMax: 64 * 1024,
@@ -364,24 +373,24 @@ export const limits = {
   iterationOutputBytesMax: 1024 * 1024,
   /** States in one workflow. */
   workflowStatesMax: 100,
-  /** What the states of one run leave to each other, as JSON. */
+  /** The blackboard of one run, as JSON. */
   workflowBlackboardCharsMax: 4 * 1024 * 1024,
-  /** The time of a command of a workflow that names none, and what is kept of each of its streams. */
+  /** The default time limit of a workflow command, and the retained output of each of its streams. */
   workflowCommandTimeoutMs: 600_000,
   workflowOutputBytes: 1024 * 1024,
-  /** How long a person is waited for where the workflow does not say. */
+  /** How long a run waits for a person if the workflow sets no time. */
   workflowHumanTimeoutMs: 3_600_000,
-  /** How often a run tries a tool that is busy. */
+  /** How often a run retries a busy tool. */
   workflowCallAttemptsMax: 6,
   /** Volumes that are copied to the workspace of another image, packed. */
   workflowVolumeBytesMax: 64 * 1024 * 1024,
-  /** Runs of one owner that wait for their turn. */
+  /** Pending runs of one owner. */
   pendingRunsMax: 5_000,
   /** Runs that start each other without waiting. */
   spawnDepthMax: 10,
-  /** The work of texts that are rendered together (see work-meter), and the text that one template may make. */
+  /** The work budget of texts that are rendered together (see work-meter), and the output of one template. */
   textWorkUnitsMax: 16_000_000,
-  /** One expression in {{ }} or of a condition, how many a template has, and how deep blocks and calls stand in each other. */
+  /** One expression in {{ }} or of a condition, expressions of a template, and nesting of blocks and calls. */
   expressionCharsMax: 4_000,
   templateExpressionsMax: 5_000,
   templateNestingMax: 32,

@@ -1,19 +1,24 @@
 import type { TenantId } from './principal.ts'
 
-/** What it takes to go on with a session of a client after a restart. The id of the session itself is not stored. */
-export type RememberedSession = Readonly<{
+/** The data needed to resume a client's session after a restart. The session id itself is not stored. */
+type RememberedSession = Readonly<{
   idHash: string
-  /** Who opened it, and through which gateway: for any other it does not exist. */
+  /** The identity and gateway that opened it. For all others the session does not exist. */
   identity: string
   /** The parameters of the client's `initialize`, as JSON. */
   initialize: string
+  /** What its client chose since then, as JSON. */
+  choices?: string | undefined
   usedAtMs: number
 }>
 
 export type McpSessionMemory = Readonly<{
-  /** On disk when it resolves. The oldest of an identity with too many are forgotten, and all that were idle for too long. */
+  /** On disk when it resolves. Removes the oldest sessions of an identity that has too many, and all expired ones. */
   save(tenant: TenantId, session: RememberedSession): Promise<void>
   find(tenant: TenantId, idHash: string): Promise<RememberedSession | undefined>
   touch(tenant: TenantId, idHash: string, atMs: number): Promise<void>
+  setChoices(tenant: TenantId, idHash: string, choices: string, atMs: number): Promise<void>
+  /** The choices that were set since then, by the digest of the session. */
+  choicesSince(tenant: TenantId, sinceMs: number): Promise<ReadonlyMap<string, string>>
   remove(tenant: TenantId, idHash: string): Promise<void>
 }>

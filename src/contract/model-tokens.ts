@@ -1,6 +1,6 @@
-/** What one request to a model read and wrote. */
+/** Tokens of one request to a model. */
 export type ModelTokens = Readonly<{
-  /** All that was read, what came from the cache or went into it included. */
+  /** All input tokens, including cache reads and writes. */
   input: number
   output: number
   cacheRead: number

@@ -1,6 +1,6 @@
 import { AppError } from './app-error.ts'
 
-/** For a caller that may make new things alone; whose the other is, is not told. */
+/** For a caller that may only create new names. The owner of the existing one is not revealed. */
 export const nameTaken = (kind: 'agent' | 'workflow'): AppError =>
   new AppError(
     'ERR_ALREADY_EXISTS',

@@ -4,7 +4,7 @@ const everyone = ['admin', 'editor', 'member'] as const
 const editors = ['admin', 'editor'] as const
 const admins = ['admin'] as const
 
-/** What is made, read, changed and removed by everyone, each their own; others' by an administrator of it. */
+/** Everyone creates, reads, changes and removes their own; an administrator of the resource also those of others. */
 const owned = { read: everyone, create: everyone, update: everyone, delete: everyone } as const
 const shared = { ...owned, 'team-admin': editors, admin: admins } as const
 const byEditors = { read: editors, create: editors, update: editors, delete: editors } as const
@@ -89,7 +89,7 @@ type Matrix = typeof matrix
 type Resource = keyof Matrix
 type PermissionOn<R extends Resource> = `${R}:${keyof Matrix[R] & string}`
 export type Permission = { [R in Resource]: PermissionOn<R> }[Resource]
-/** Those that a caller can administer for the whole tenant. */
+/** Resources that a caller can administer for the whole tenant. */
 type AdministeredResource = { [R in Resource]: 'admin' extends keyof Matrix[R] ? R : never }[Resource]
 
 const setsOf: Record<BuiltInRole, Set<Permission>> = { admin: new Set(), editor: new Set(), member: new Set() }
@@ -108,7 +108,7 @@ export const isPermission = (text: string): text is Permission => known.has(text
 
 export const permissionsOfRole = (role: BuiltInRole): ReadonlySet<Permission> => setsOf[role]
 
-/** Those of a role that the scopes name. A scope that is no permission of this version names nothing. */
+/** The permissions of a role that the scopes name. A scope that is not a permission of this version names nothing. */
 export function narrowed(
   granted: ReadonlySet<Permission>,
   scopes: readonly Permission[] | null | undefined,
@@ -116,7 +116,7 @@ export function narrowed(
   return scopes === null || scopes === undefined ? granted : new Set(scopes.filter((scope) => granted.has(scope)))
 }
 
-/** What a role that grants these brings to a principal. */
+/** The rights of a principal with these permissions. */
 export function rightsFrom(
   role: string,
   granted: ReadonlySet<Permission>,
@@ -126,11 +126,11 @@ export function rightsFrom(
   return { role, permissions, ...(scopes === null || scopes === undefined ? {} : { scopes: [...permissions] }) }
 }
 
-/** What a built-in role brings. */
+/** The rights of a built-in role. */
 export const rightsOf = (role: BuiltInRole, scopes?: readonly Permission[] | null) =>
   rightsFrom(role, permissionsOfRole(role), scopes)
 
-/** `enable` shows or hides a part of a user interface. Nobody gains anything by it, so that anybody may hand it on. */
+/** `enable` shows or hides a part of a user interface. It grants nothing, so anybody may pass it on. */
 export const isPreference = (permission: Permission): boolean => permission.endsWith(':enable')
 
 type Permitted = Pick<Principal, 'permissions'>
@@ -138,13 +138,13 @@ type Permitted = Pick<Principal, 'permissions'>
 export const isPermitted = (principal: Permitted, permission: Permission): boolean =>
   principal.permissions.has(permission)
 
-/** Sees what everybody in the tenant has of a resource, and may act on it. */
+/** Whether the principal sees, and may act on, what everybody in the tenant has of a resource. */
 export const administers = (principal: Permitted, resource: AdministeredResource): boolean =>
   principal.permissions.has(`${resource}:admin`)
 
 const keys = new WeakMap<ReadonlySet<Permission>, string>()
 
-/** The same text for the same permissions. */
+/** Equal sets give equal strings. */
 export function permissionsKey(set: ReadonlySet<Permission>): string {
   const before = keys.get(set)
   if (before !== undefined) return before

@@ -4,8 +4,8 @@ import type { Principal } from './principal.ts'
 type Caller = Readonly<{ principal: Principal; transport: Transport }>
 
 /**
- * Whether a person calls, at a program of theirs or without one: the local owner or a user. No key, agent or run is one, and nobody who
- * comes through a gateway or in a signed session. What must not let itself pass is asked of these alone.
+ * Whether a person calls: the local owner or a user. Keys, agents and runs are not people, nor is any caller through a gateway or
+ * in a signed session. Only people may approve calls and clear contexts.
  */
 export function isPerson({ principal, transport }: Caller): boolean {
   const { kind, executionId, runRootId, agent, gateway, sealSessionId } = principal
@@ -13,9 +13,9 @@ export function isPerson({ principal, transport }: Caller): boolean {
   return (kind === 'owner' || kind === 'user') && !isOfProgram && transport !== 'agent' && transport !== 'engine'
 }
 
-/** Whether a person calls without a model between: at the command line, or signed in themselves at the web address. */
+/** Whether a person calls without a model in between: at a command line, here or elsewhere, or signed in at the web address. */
 export function isAtConsole(caller: Caller): boolean {
   const { principal, transport } = caller
   const isSignedIn = transport === 'rest' && principal.kind === 'user' && principal.oauthClient === undefined
-  return isPerson(caller) && (transport === 'cli' || isSignedIn)
+  return isPerson(caller) && (transport === 'cli' || principal.atTerminal === true || isSignedIn)
 }

@@ -13,13 +13,13 @@ export type InvocationAction = (typeof invocationActions)[number]
 export const resultActions = ['block_always', 'mark_as_trusted', 'mark_as_untrusted', 'sanitize_with_dual_llm'] as const
 export type ResultAction = (typeof resultActions)[number]
 
-/** Of the values that a path with wildcards finds: all of them (and there are some), one, or none. */
+/** Of the values that a path with wildcards finds: all of them (and at least one), any, or none. */
 export const quantifiers = ['all', 'any', 'none'] as const
 export type Quantifier = (typeof quantifiers)[number]
 
-/** What a value must be to be compared. Without it the value of a condition is text, and only text is equal to it. */
+/** The type of the compared value. Without it the value is a string, and only strings are equal to it. */
 export const valueTypes = ['string', 'number', 'boolean'] as const
-export type ValueType = (typeof valueTypes)[number]
+type ValueType = (typeof valueTypes)[number]
 
 export type Condition = Readonly<{
   key: string

@@ -6,21 +6,20 @@ export type Tier = (typeof tiers)[number]
 export const roles = ['admin', 'editor', 'member'] as const
 /** The roles that every tenant has. */
 export type BuiltInRole = (typeof roles)[number]
-/** One of those, or the name of a role that the tenant made. */
+/** A built-in role, or the name of a custom role of the tenant. */
 export type Role = string
 export const isBuiltInRole = (role: string): role is BuiltInRole => (roles as readonly string[]).includes(role)
 
 export type TenantId = string & { readonly __brand: 'TenantId' }
 export const tenantId = (value: string): TenantId => value as TenantId
 export const LOCAL_TENANT = tenantId('local')
-/** What is here is seen by every tenant and written by operators only. */
+/** Every tenant sees this tenant's data; only operators write it. */
 export const SYSTEM_TENANT = tenantId('aegis-system')
 
 /**
- * Who is calling. Made once, by the transport, and passed explicitly from there; nothing else says who acts.
- * `actor` is the name that records carry (`created_by`, `recorded_by`).
- * `permissions` is what the role may do, narrowed by `scopes` where there are any; it is resolved where the principal is made, and
- * nothing asks the role itself. `teams` are the teams of people to which the caller belongs.
+ * The caller. Created once by the transport and passed explicitly from there; nothing else says who acts. `actor` is the name in
+ * records (`created_by`, `recorded_by`). `permissions` are those of the role, narrowed by `scopes` if there are any; they are
+ * resolved when the principal is created, and nothing asks the role itself. `teams` are the caller's teams of people.
  */
 export type Principal = Readonly<{
   tenant: TenantId
@@ -35,28 +34,30 @@ export type Principal = Readonly<{
   user?: string
   /** The program that a person allowed to act for them; absent for a person who is signed in themselves. */
   oauthClient?: string
+  /** The command line of a person who allowed it to act as they do themselves: no model is in between. */
+  atTerminal?: true
   agent?: string
   /** All of them must allow a call. */
   securityContexts?: readonly SecurityContext[]
   conversationId?: string
   executionId?: string
-  /** The topmost of the runs in which it calls. */
+  /** The topmost run in which it calls. */
   runRootId?: string
-  /** The connection of an MCP client, as the server named it. */
+  /** The session id of an MCP client, as the server issued it. */
   mcpSessionId?: string
-  /** The session in which a signed call came. */
+  /** The session of a signed call. */
   sealSessionId?: string
-  /** The virtual key with which the caller came, where the caller is its owner: it ends with either. */
+  /** The virtual key of a caller that acts as its owner: the caller ends with either. */
   virtualKeyId?: string
-  /** Whose an agent's things are: the identity of the caller that started it. */
+  /** For an agent: the identity of the caller that started it, which owns what the agent creates. */
   onBehalfOf?: string
-  /** The tier of the caller that set an agent going, where it is above the agent's own. */
+  /** The tier of the caller that started an agent, if it is above the agent's own. */
   ownerTier?: Tier
-  /** Deploys under new names alone: what the platform deploys for a caller that may have it made, but may not deploy. */
+  /** May deploy only under new names: the platform deploys for a caller that may generate, but may not deploy. */
   newNamesOnly?: true
-  /** The id of the gateway or agent at whose address the call came in: it can use what is assigned there, and nothing else. */
+  /** The gateway or agent at whose address the call arrived: only what is assigned there can be used. */
   gateway?: string
-  /** What fs.* and cmd.run act on. */
+  /** The workspace of fs.* and cmd.run. */
   workspaceId?: string
 }>
 
@@ -83,8 +84,8 @@ export const isPlatformOperator = ({ tenant, tier }: Pick<Principal, 'tenant' | 
   tenant === LOCAL_TENANT && tier === 'operator'
 
 /**
- * What is left for a caller of something that all share: others never take the shares of those who run the installation, nor
- * those the share of the local owner.
+ * The part of a shared resource that is open to a caller: others never take the share reserved for operators of the installation,
+ * and operators never that of the local owner.
  */
 export function shareFor(
   principal: Pick<Principal, 'kind' | 'tenant' | 'tier'>,
@@ -95,10 +96,10 @@ export function shareFor(
   return isPlatformOperator(principal) && principal.kind === 'key' ? max - reserved : max - 2 * reserved
 }
 
-/** The local person: quotas do not apply to it, and it is never gone. */
+/** The local owner: has no quotas and is never revoked. */
 export const LOCAL_OWNER = 'owner'
 
-/** Whose something is. The kind is part of it, so that a key and a user of the same name differ. */
+/** The identity of an owner. It includes the kind, so that a key and a user of the same name differ. */
 export function identityOf(principal: Principal): string {
   switch (principal.kind) {
     case 'owner':
@@ -115,26 +116,26 @@ export function identityOf(principal: Principal): string {
 const KEY = 'key:'
 /** The identity of the caller that holds the key. */
 export const keyIdentity = (keyId: string): string => `${KEY}${keyId}`
-/** The key behind an identity, if it is one of a key. */
+/** The key of an identity, if it is a key's. */
 export const keyIdOf = (identity: string): string | undefined =>
   identity.startsWith(KEY) ? identity.slice(KEY.length) : undefined
 
 const USER = 'user:'
 export const userIdentity = (userId: string): string => `${USER}${userId}`
-/** The user behind an identity, if it is one of a user. */
+/** The user of an identity, if it is a user's. */
 export const userIdOf = (identity: string): string | undefined =>
   identity.startsWith(USER) ? identity.slice(USER.length) : undefined
 
-/** All that the caller stands on: when one of them is gone, so is the caller. */
+/** All identities that the caller depends on: when one is revoked, so is the caller. */
 export function standsOn(principal: Principal): readonly string[] {
   const { virtualKeyId } = principal
   const owner = identityOf(principal)
   return virtualKeyId === undefined ? [owner] : [owner, keyIdentity(virtualKeyId)]
 }
 
-/** Whether the identity can be taken away; the local person stays. */
+/** Whether the identity can be revoked; the local owner cannot. */
 export const canBeRevoked = (identity: string): boolean =>
   keyIdOf(identity) !== undefined || userIdOf(identity) !== undefined
 
-/** What bounds count a caller by: an agent counts as its owner, under whatever name it runs. */
+/** The key under which bounds count a caller: an agent counts as its owner, under whatever name it runs. */
 export const callerKey = (principal: Principal): string => `${principal.tenant}/${identityOf(principal)}`

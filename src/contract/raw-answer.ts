@@ -1,8 +1,8 @@
 export type ContentBlock = Readonly<Record<string, unknown>>
 
 /**
- * The answer of a tool as MCP has it, from a tool that passes on what another server answered. Others wrote what is in it:
- * it goes to the caller as it is, and into no sentence of ours.
+ * The answer of a tool in MCP's format, from a tool that forwards another server's answer. Its text is untrusted: it goes to the
+ * caller unchanged, and never into our own messages.
  */
 export type RawAnswer = Readonly<{
   content: readonly ContentBlock[]

@@ -1,22 +1,22 @@
-/** Bounds of the command line as a client of a server elsewhere. */
+/** Bounds of the command line as a client of a remote server. */
 export const remoteLimits = {
   /** How long a connection may take, TLS included. */
   remoteConnectMs: 15_000,
-  /** How long a request may take whose answer needs no work: metadata, tokens, the end of a session. */
+  /** Time limit for a request that needs no work: metadata, tokens, the end of a session. */
   remoteReplyMs: 30_000,
-  /** How long the end of a session is waited for before the process goes. */
+  /** How long the process waits for the end of a session before it exits. */
   remoteLeaveMs: 2_000,
-  /** Requests of one client on standard input that are under way at once; more are not read. */
+  /** Requests of one client on standard input that are in progress at once; more are not read. */
   remoteRequestsMax: 64,
   /** An answer carries its JSON twice, once escaped. */
   remoteAnswerBytesMax: 64 * 1024 * 1024,
   remoteMetadataBytesMax: 1024 * 1024,
-  /** Pauses between attempts to listen for what the server announces. */
+  /** Pauses between attempts to listen for notifications of the server. */
   remoteListenPauseMs: 1_000,
   remoteListenPauseMsMax: 30_000,
   /** How long a person may take to sign in. */
   signInMs: 5 * 60_000,
-  /** How long before its end a token is renewed. */
+  /** How long before its expiry a token is renewed. */
   tokenRenewMs: 30_000,
   /** How long a command waits for another one that renews the same sign-in. */
   loginLockMs: 40_000,

@@ -1,18 +1,18 @@
 import type { Principal } from './principal.ts'
 
 export type SanitiseRequest = Readonly<{
-  /** For whom models are asked, and who pays. */
+  /** The caller on whose behalf models are called, and who pays. */
   principal: Principal
-  /** What decided that the result is sanitised, with its version: another decision is another summary. */
+  /** The decision to sanitise, with its version: another decision gives another summary. */
   decision: string
   /** The result, as text. Only a quarantined model sees it. */
   result: string
-  /** What the person or agent wants, in words that are trusted. */
+  /** The purpose of the person or agent, in trusted words. */
   purpose: string | null
   signal: AbortSignal
 }>
 
-/** A summary in which no word of the result can be. `rounds` is how many questions were asked about it. */
+/** A summary that cannot contain any word of the result. `rounds` is the number of questions asked. */
 export type Sanitised = Readonly<{ text: string; rounds: number; isCached: boolean }>
 
 export type Sanitiser = Readonly<{

@@ -1,6 +1,6 @@
 /**
- * What a caller may do beyond its permissions: `denyList` first, then the capabilities in order, the first that allows.
- * What no capability allows is refused. Patterns are `*`, `prefix.*`, `server__*` or a tool's exact name.
+ * What a caller may do beyond its permissions. `denyList` applies first, then the capabilities in order; the first that allows
+ * decides. What no capability allows is refused. Patterns are `*`, `prefix.*`, `server__*` or a tool's exact name.
  */
 export type SecurityContext = Readonly<{
   name: string
@@ -14,7 +14,7 @@ export type Capability = Readonly<{
   toolPattern: string
   /** Absolute folders or files; what is inside a folder is allowed too. `/x/*` is only what is directly in it. */
   pathAllowlist?: readonly string[]
-  /** What of that is closed nevertheless, to the tools that write. */
+  /** Parts of those paths that are closed to tools that write. */
   pathDenylist?: readonly string[]
   /** First words of commands. */
   commandAllowlist?: readonly string[]
@@ -28,7 +28,7 @@ export type Capability = Readonly<{
   maxConcurrent?: number
 }>
 
-/** What a refusal by policy is called, in `details.violation`. */
+/** The name of a policy violation, in `details.violation`. */
 export type Violation =
   | 'ToolNotAllowed'
   | 'ToolExplicitlyDenied'

@@ -5,17 +5,20 @@ import { identityOf, type Principal } from './principal.ts'
 export const sharingScopes = ['personal', 'team', 'org'] as const
 export type Scope = (typeof sharingScopes)[number]
 
-/** Whose something is and who else has it. `author` is an identity; `teams` are ids of teams of people, for the scope `team` alone. */
+/**
+ * The owner of something and those with whom it is shared. `author` is an identity; `teams` are ids of teams of people, only for
+ * the scope `team`.
+ */
 export type Sharing = Readonly<{ scope: Scope; author: string; teams: readonly string[] }>
 
 type Gate = Readonly<{
-  /** Reaches everything in the tenant. */
+  /** Allows access to everything in the tenant. */
   admin: Permission
-  /** Changes what a team of the holder's has. */
+  /** Allows changes to what is shared with one of the holder's teams. */
   ofOwnTeam: Permission
-  /** Changes what any team has. */
+  /** Allows changes to what is shared with any team. */
   ofAnyTeam?: Permission
-  /** What others have for themselves alone stays hidden, even from a caller that has `admin`. */
+  /** Personal items of others stay hidden, even from a caller with `admin`. */
   hidesPersonal?: true
 }>
 
@@ -24,6 +27,7 @@ const gates = {
   mcpGateway: { admin: 'mcpGateway:admin', ofOwnTeam: 'mcpGateway:team-admin' },
   llmProxy: { admin: 'llmProxy:admin', ofOwnTeam: 'llmProxy:team-admin' },
   llmVirtualKey: { admin: 'llmVirtualKey:admin', ofOwnTeam: 'llmVirtualKey:update' },
+  llmProviderApiKey: { admin: 'llmProviderApiKey:admin', ofOwnTeam: 'llmProviderApiKey:update' },
   skill: { admin: 'skill:admin', ofOwnTeam: 'skill:team-admin' },
   app: { admin: 'app:admin', ofOwnTeam: 'app:team-admin' },
   mcpRegistry: { admin: 'mcpServerInstallation:admin', ofOwnTeam: 'mcpRegistry:team-admin' },
@@ -34,13 +38,13 @@ const gates = {
   },
 } as const satisfies Record<string, Gate>
 
-/** What is shared by scope. Every one of them asks the same rules here, and the same filter in the store. */
+/** Resources that are shared by scope. All of them use the same rules here, and the same filter in the store. */
 export type SharedResource = keyof typeof gates
 export const sharedResources = Object.keys(gates) as readonly SharedResource[]
 
 const gateOf = (resource: SharedResource): Gate => gates[resource]
 
-/** What a caller sees, in the terms of the store's filter. */
+/** What a caller may see, in the terms of the store's filter. */
 export type Viewer = Readonly<{
   identity: string
   teams: readonly string[]
@@ -74,7 +78,7 @@ export function canSee(principal: Principal, resource: SharedResource, sharing: 
   }
 }
 
-/** Beside the permission for the action itself. Nobody changes what it does not see. */
+/** In addition to the permission for the action itself. A caller never changes what it cannot see. */
 export function canModify(principal: Principal, resource: SharedResource, sharing: Sharing): boolean {
   const { admin, ofOwnTeam, ofAnyTeam } = gateOf(resource)
   if (!canSee(principal, resource, sharing)) return false
@@ -84,7 +88,7 @@ export function canModify(principal: Principal, resource: SharedResource, sharin
   return isPermitted(principal, ofOwnTeam) && isMember(principal, sharing)
 }
 
-/** Whether the caller may give something this scope and these teams. The teams exist: they were looked up when they were resolved. */
+/** Whether the caller may set this scope and these teams. The teams exist: they were looked up when they were resolved. */
 export function requireShareable(
   principal: Principal,
   resource: SharedResource,

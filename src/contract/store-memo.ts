@@ -1,15 +1,15 @@
 import type { Database } from './database.ts'
 import type { Principal } from './principal.ts'
 
-/** Answers at once what is known, and otherwise what `make` reads from the store. */
+/** Answers at once from memory, or with what `make` reads from the store. */
 type StoreMemo<T> = (principal: Principal, key: string, make: () => Promise<T>) => T | Promise<T>
 
 const KEYS_MAX = 256
 
 /**
- * Keeps for each principal what was read from the store for it, for as long as nothing but the log has changed in the store. The
- * next question after any other commit is asked of the store again, so nobody is judged by rights that are gone. Where the
- * store cannot tell, everything is asked every time. Failures are not kept.
+ * Caches for each principal what was read from the store, until something other than the log changes there. After any other
+ * commit the store is asked again, so no caller is judged by outdated rights. If the store cannot tell, nothing is cached.
+ * Failures are not cached.
  */
 export function createStoreMemo<T>(database: Pick<Database, 'dataVersion'>): StoreMemo<T> {
   let version: number | undefined
@@ -18,7 +18,7 @@ export function createStoreMemo<T>(database: Pick<Database, 'dataVersion'>): Sto
   async function ask(principal: Principal, key: string, make: () => Promise<T>): Promise<T> {
     const before = database.dataVersion()
     const made = await make()
-    // What was read while something changed may be half of the old and half of the new.
+    // A read that overlaps a change may mix old and new values.
     if (before === undefined || database.dataVersion() !== before || version !== before) return made
     const ofPrincipal = known.get(principal) ?? new Map<string, T>()
     if (ofPrincipal.size >= KEYS_MAX) ofPrincipal.clear()

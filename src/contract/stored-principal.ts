@@ -3,11 +3,11 @@ import { isBuiltInRole, type Principal } from './principal.ts'
 
 type StoredPrincipal = Omit<Principal, 'permissions'> & Readonly<{ permissions?: readonly string[] }>
 
-/** For what goes on after the call in which it began: the caller as it was then. */
+/** The caller as it is now, for work that continues after the call. */
 export const writePrincipal = (principal: Principal): string =>
   JSON.stringify({ ...principal, permissions: [...principal.permissions].sort() })
 
-/** What an earlier version stored has no permissions of its own; the role and the scopes say them. */
+/** Rows of earlier versions have no permissions; the role and the scopes determine them. */
 export function readPrincipal(json: string): Principal {
   const stored = JSON.parse(json) as StoredPrincipal
   const permissions =

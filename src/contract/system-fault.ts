@@ -1,8 +1,8 @@
 import { AppError } from './app-error.ts'
 
 /**
- * What the machine refused, in words: a file that may not be written, a full disk, a damaged database. The caller that starts the
- * program can correct it, so the answer names the path and the next step.
+ * Errors of the machine: a file that may not be written, a full disk, a damaged database. The user who starts the program can
+ * correct them, so the answer names the path and the next step.
  */
 type Words = Readonly<{ problem: string; next: string }>
 
@@ -58,13 +58,13 @@ const DAMAGED: readonly number[] = [11, 26]
 
 type Fault = Readonly<{ code?: unknown; errcode?: unknown; path?: unknown; address?: unknown; syscall?: unknown }>
 
-/** Whether a database is not what SQLite wrote. */
+/** Whether SQLite reports that the database is damaged. */
 export const isDamage = (error: unknown): boolean => {
   const { errcode } = (error ?? {}) as Fault
   return typeof errcode === 'number' && DAMAGED.includes(errcode & 0xff)
 }
 
-/** The error as one for people; undefined for an error that is not the machine's. `place` is what was being used. */
+/** The error as a message for people; undefined for an error that is not the machine's. `subject` is what was being used. */
 export function systemFault(error: unknown, subject?: string): AppError | undefined {
   if (error instanceof AppError || !(error instanceof Error)) return undefined
   const { code, errcode, path, address, syscall } = error as Fault
@@ -85,5 +85,5 @@ export function systemFault(error: unknown, subject?: string): AppError | undefi
   )
 }
 
-/** For a `catch`: what the machine refused in words, anything else as it is. */
+/** For a `catch`: an error of the machine as a message, any other error unchanged. */
 export const inWords = (error: unknown, subject?: string): unknown => systemFault(error, subject) ?? error

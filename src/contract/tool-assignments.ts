@@ -1,6 +1,9 @@
 import type { CredentialMode } from './upstream-tools.ts'
 
-/** A tool for a gateway or an agent, as callers write it. `credentialResolutionMode` counts if both say how. */
+/**
+ * A tool for a gateway or an agent, as callers write it. If both fields say how credentials are found, `credentialResolutionMode`
+ * counts.
+ */
 export type ToolAssignment = Readonly<{
   /** Id of a tool of another server, or a name. */
   toolId: string
@@ -14,12 +17,12 @@ export type ToolAssignment = Readonly<{
 export type AssignmentFailure = Readonly<{
   status: 'failed'
   code: 'not_found' | 'validation_error'
-  /** Which rule, in one word, for programs. */
+  /** The rule, in one word, for programs. */
   type: string
   message: string
 }>
 
-/** What became of one assignment: it is new or has other credentials, it was there already, or it cannot be made. */
+/** The outcome of one assignment: it is new or has other credentials, it existed already, or it is impossible. */
 export type AssignmentOutcome = Readonly<{ status: 'succeeded' | 'duplicate' }> | AssignmentFailure
 
 export const notAssigned = (code: AssignmentFailure['code'], type: string, message: string): AssignmentFailure => ({
@@ -29,10 +32,10 @@ export const notAssigned = (code: AssignmentFailure['code'], type: string, messa
   message,
 })
 
-/** A tool that was assigned. One of this server has its name as its id and comes from no catalogue. */
+/** An assigned tool. A tool of this server has its name as its id and no catalogue item. */
 export type AssignedTool = Readonly<{ id: string; name: string; description: string | null; catalogId: string | null }>
 
-/** The assignments of one call by what became of them, each with the id of its target under the name that the tool gives it. */
+/** The assignments of one call by outcome, each with the id of its target under the tool's own field name. */
 export function bulkAnswer<Field extends string>(
   field: Field,
   outcomes: readonly Readonly<{ targetId: string; toolId: string; outcome: AssignmentOutcome }>[],

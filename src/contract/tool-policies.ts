@@ -2,53 +2,74 @@ import type { Transport } from './call.ts'
 import type { Decision } from './decision.ts'
 import type { Principal, TenantId } from './principal.ts'
 
-/** What one of our own tools is known to do, said in its definition. */
+/** What people and programs write here, and others read. */
+export type CarriedKind = 'task' | 'note' | 'team' | 'agent' | 'workflow' | 'server' | 'request' | 'gateway' | 'secret'
+
+/** What one of our tools is known to do, declared in its definition. */
 export type BuiltInTrust = Readonly<{
-  /** What it answers was written by anybody: who reads it has read untrusted data. */
-  source?: 'untrusted'
-  /** It can carry data out of the installation, as a tool of another server can; `open-network`: from a workspace that reaches out. */
+  /**
+   * What it answers was written by anybody: who reads it has read untrusted data. `record`: it tells all that was written here, and a person
+   * who reads that without a model between has read nothing that acts.
+   */
+  source?: 'untrusted' | 'record'
+  /**
+   * It can send data out of the installation, like a tool of another server; `open-network`: from a workspace with network
+   * access.
+   */
   sends?: true | 'open-network'
-  /** It changes what holds calls up: never from an untrusted context, nor from one with a call that waits for an approval. */
+  /**
+   * It changes what holds calls up, or makes a credential that nothing holds up yet: never from an untrusted context, nor from one with a
+   * call that waits for an approval.
+   */
   governs?: true
-  /** What it brings into the workspace was written by anybody. */
+  /** It brings untrusted content into the workspace. */
   fills?: 'workspace'
-  /** What it reads or writes by these fields of its arguments and its answer carries trust from who wrote it to who reads it. */
-  carries?: Readonly<{ as: 'task' | 'note' | 'team' | 'execution'; fields: readonly string[] }>
+  /** The items that it reads or writes, named by these fields of its arguments and answer, carry trust from writer to reader. */
+  carries?: Readonly<{ as: CarriedKind; fields: readonly string[] }>
 }>
 
 /**
- * A tool as policies see it. `id` is what a policy names: the id of a tool of another server, the name of one of ours, or
- * `client:` and the name of one that a program brought along.
+ * A tool as policies see it. `id` is what a policy names: the id of an upstream tool, the name of one of ours, or `client:` and
+ * the name of a program's own tool.
  */
 export type PolicyTool = Readonly<{
   id?: string
+  /** What the ids of tools have in common whose names a program might take for one another. Only a program's own tools have it. */
+  alike?: string
   name: string
   origin: 'platform' | 'upstream' | 'unknown'
   builtIn?: BuiltInTrust
+  /** The argument of one of our tools that has a command, or a list of them. */
+  commands?: string
+  /** The arguments of one of our tools that are paths in a workspace. */
+  paths?: readonly string[]
 }>
 
-/** For whom a call is judged. */
+/** The name under which policies and the log know the delivery of a run's output to a webhook. No caller has this tool. */
+export const WEBHOOK_TOOL = 'output_webhook'
+
+/** The caller of a judged call. */
 export type PolicySubject = Readonly<{
   principal: Principal
   /** The id of the agent, gateway or proxy through which the call comes. */
   profile?: string
-  /** What the caller says it is, in a header: a label, never a proof. */
+  /** The caller's own label, from a header; never a proof. */
   externalAgentId?: string
-  /** Where the call came in. */
+  /** The transport of the call. */
   origin?: Transport | 'proxy'
   isUntrusted: boolean
 }>
 
-/** How special the rule is that decided: of several refusals the most special one is told. */
+/** How specific the deciding rule is: of several refusals the most specific is reported. */
 export type Specificity = 'conditions' | 'default' | 'governance' | 'built-in'
 
 export type InvocationVerdict = Readonly<{
   action: 'allow' | 'deny' | 'require_approval'
   policy?: string
   specificity: Specificity
-  /** For the caller; never in words of the call. */
+  /** For the caller; never text from the call. */
   reason: string
-  /** Whether the answer would have been another in a trusted context. */
+  /** Whether the verdict would differ in a trusted context. */
   becauseUntrusted: boolean
   trace: readonly Decision[]
 }>
@@ -60,11 +81,11 @@ export type ResultVerdict = Readonly<{
   trace: readonly Decision[]
 }>
 
-/** The one engine that judges calls of tools and what they answer, for every way in which a tool is reached. */
+/** The one engine that judges tool calls and their results, however a tool is called. */
 export type ToolPolicies = Readonly<{
   /** Grows with every change of the tenant's policies. */
   versionOf(tenant: TenantId): number
-  /** Whether the answer to `judgeCall` can depend on the trust of the context; where not, nobody need find that out. */
+  /** Whether the verdict of `judgeCall` can depend on the trust of the context; if not, trust need not be looked up. */
   needsTrust(tenant: TenantId, tool: PolicyTool): boolean | Promise<boolean>
   judgeCall(subject: PolicySubject, tool: PolicyTool, args: unknown): InvocationVerdict | Promise<InvocationVerdict>
   judgeResult(subject: PolicySubject, tool: PolicyTool, result: unknown): ResultVerdict | Promise<ResultVerdict>

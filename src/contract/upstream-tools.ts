@@ -7,9 +7,9 @@ import type { UnreachableServer } from './upstream-content.ts'
 /** A JSON object as another server sent it. */
 type ForeignObject = Readonly<Record<string, unknown>>
 
-/** A tool of an MCP server behind this one, as it was last listed. The object is never changed: a new list has new ones. */
+/** A tool of an upstream MCP server, as last listed. The object is immutable: a new list has new objects. */
 export type UpstreamTool = Readonly<{
-  /** Stays the same for as long as the server offers the tool, also when the server is renamed. */
+  /** Does not change while the server offers the tool, even if the server is renamed. */
   id: string
   tenant: TenantId
   /** The catalogue item that it belongs to. */
@@ -24,13 +24,13 @@ export type UpstreamTool = Readonly<{
   inputSchema: ForeignObject
   outputSchema?: ForeignObject
   annotations?: ForeignObject
-  /** The server may answer a call by a task. */
+  /** The server may answer a call with a task. */
   takesTasks?: true
 }>
 
 /**
- * Whose access a call uses. `static` is that of the named deployment; `dynamic` is found for the caller: its own, else that
- * of a team, else that of the organisation; `enterprise_managed` is exchanged at the identity provider.
+ * Whose credentials a call uses. `static`: those of the named deployment. `dynamic`: the caller's own, else a team's, else the
+ * organisation's. `enterprise_managed`: exchanged at the identity provider.
  */
 export type CredentialMode = 'static' | 'dynamic' | 'enterprise_managed'
 export type UpstreamCredential = Readonly<{ mode: CredentialMode; deploymentId?: string }>
@@ -40,21 +40,21 @@ export type SubjectToken = Readonly<{ token: string; type: string }>
 export const subjectTokenTypes = ['access_token', 'id_token', 'jwt'] as const
 export type SubjectTokenType = (typeof subjectTokenTypes)[number]
 
-/** The tokens of a person at an identity provider, for as long as the session lasts that began with them. */
+/** A person's tokens at an identity provider, for the duration of the session that began with them. */
 type Subject = Readonly<{
-  /** Another for each sign-in. */
+  /** Different for each sign-in. */
   id: string
-  /** Renewed where it is about to end. Rejects when the session is over meanwhile, or the provider renews it no more. */
+  /** Renewed before it expires. Rejects if the session has ended, or the provider no longer renews it. */
   token(type: SubjectTokenType): Promise<SubjectToken>
 }>
 
-/** An identity provider whose tokens are kept, and the only addresses to which they are ever sent, beside its own. */
+/** An identity provider whose tokens are stored, and the only addresses to which they are ever sent, besides its own. */
 export type TokenSource = Readonly<{ id: string; name: string; tenant: TenantId; exchangeEndpoints: readonly string[] }>
 
 export type Subjects = Readonly<{
   /** The provider whose tokens may be exchanged at the address. */
   sourceAt(tenant: TenantId, endpoint: string): TokenSource | undefined
-  /** Those of the newest session that the person began with the provider; undefined for callers that are no person. */
+  /** The subject of the person's newest session with the provider; undefined for callers that are not people. */
   subjectOf(principal: Principal, source: TokenSource): Promise<Subject | undefined>
 }>
 
@@ -63,40 +63,40 @@ export type UpstreamTarget = Readonly<{
   toolId: string
   principal: Principal
   credential: UpstreamCredential
-  /** At which the caller came in, for links that help. */
+  /** The address that the caller used, for links. */
   origin?: string
 }>
 
 export type UpstreamCallOptions = Readonly<{
   signal: AbortSignal
   onProgress?: ((update: Progress) => void) | undefined
-  /** Who can be asked what the server asks back; nobody if it is absent. */
+  /** The client that answers questions of the server; nobody if absent. */
   client?: CallingClient | undefined
-  /** The server said that the tool can be called as a task. */
+  /** The server declared that the tool can be called as a task. */
   asTask?: boolean
 }>
 
-/** The tools of the MCP servers behind this one, for the catalogue. */
+/** The tools of upstream MCP servers, for the catalogue. */
 export type UpstreamTools = Readonly<{
   /**
-   * Grows whenever `list` or `visibleTo` would answer otherwise than before, and only then. 0 where there has never been an
-   * upstream tool: then neither is asked.
+   * Grows whenever `list` or `visibleTo` would answer differently, and only then. 0 if there has never been an upstream tool:
+   * then neither is called.
    */
   version(tenant: TenantId): number
   /** Every tool of the tenant, whether or not a caller may see it, in stable order. */
   list(tenant: TenantId): Promise<readonly UpstreamTool[]>
-  /** The catalogue items of which a deployment serves the principal: its own, that of a team of its, or that of everybody. */
+  /** The catalogue items with a deployment that serves the principal: its own, a team's, or the organisation's. */
   visibleTo(principal: Principal): Promise<ReadonlySet<string>>
   /**
-   * The servers that are deployed for the principal and cannot be used at the moment, of these catalogue items or of all: what it
-   * finds of their tools may be old, or nothing.
+   * The servers that are deployed for the principal and cannot be reached now, of these catalogue items or of all. Their tools
+   * may be outdated or missing.
    */
   unreachableFor(principal: Principal, items?: ReadonlySet<string>): Promise<readonly UnreachableServer[]>
-  /** Told after `version` has grown. Answers how to stop listening. */
+  /** Called after `version` has grown. Returns an unsubscribe function. */
   onChanged(listener: (tenant: TenantId) => void): () => void
   /**
-   * Rejects with an AppError when the server cannot be reached, or no credential is there for the caller; what the tool
-   * itself says, also that it failed, is the answer.
+   * Rejects with an AppError if the server cannot be reached, or the caller has no credential. The tool's own answer, even a
+   * failure, is returned.
    */
   call(
     target: UpstreamTarget,

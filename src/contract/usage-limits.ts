@@ -1,6 +1,6 @@
 import { type Principal, type TenantId, userIdOf } from './principal.ts'
 
-/** For whom a use counts. `profiles` are the ids of the agent, gateway or proxy through which it goes. */
+/** The caller of a use. `profiles` are the ids of the agent, gateway or proxy through which it goes. */
 export type UsageSubject = Readonly<{
   tenant: TenantId
   user?: string
@@ -12,25 +12,24 @@ export type UsageSubject = Readonly<{
 /** An MCP server by the id of its catalogue item, or `OWN_SERVER`; a tool by the id that tool assignments use. */
 export type CountedCall = Readonly<{ server: string; tool: string }>
 
-/** The name under which limits know the tools of this server itself. */
+/** The name of this server's own tools in limits. */
 export const OWN_SERVER = 'castellan'
 
 /**
  * What may be used, and what is left. Amounts of money are whole millionths of a US dollar.
  *
- * 1. What is reserved is set aside before the use, from every limit that applies, or from none.
- * 2. All reservations together never exceed a limit. What a use costs beyond its reservation counts, so that the next is refused.
- * 3. A reservation that is never settled counts as spent: after a crash a limit is never larger than before.
- *
- * Both throw or reject with ERR_LIMIT_EXCEEDED, which names the limit, what is left of it, and when it begins anew.
+ * 1. A use reserves its cost in advance from every limit that applies, or from none.
+ * 2. All reservations together never exceed a limit. A cost beyond its reservation counts, so that the next use is refused.
+ * 3. A reservation that is never settled counts as spent: a crash never frees any amount. Both throw or reject with
+ *    ERR_LIMIT_EXCEEDED, which names the limit, what is left of it, and when it resets.
  */
 export type UsageLimits = Readonly<{
-  /** For one request to a model. A promise only when the store has to be asked, or others must settle first. */
+  /** For one request to a model. A promise only if the store must be read, or other uses must settle first. */
   reserveCost(
     subject: UsageSubject,
     model: string,
     microdollars: number,
-    signal?: AbortSignal,
+    signal?: () => AbortSignal,
   ): CostReservation | Promise<CostReservation>
   /** Whether a limit on cost binds the subject with this model. */
   limitsCost(subject: UsageSubject, model: string): boolean | Promise<boolean>
@@ -38,16 +37,23 @@ export type UsageLimits = Readonly<{
 }>
 
 export type CostReservation = Readonly<{
-  /** What it cost in the end. Settles once; another call does nothing. */
+  /** The actual cost. Settles once; further calls do nothing. */
   settle(microdollars: number): void
 }>
 
+const subjects = new WeakMap<Principal, UsageSubject>()
+
+/** One object for each principal. */
 export function usageSubjectOf(principal: Principal): UsageSubject {
+  const known = subjects.get(principal)
+  if (known !== undefined) return known
   const user = principal.user ?? userIdOf(principal.onBehalfOf ?? '')
-  return {
+  const subject = {
     tenant: principal.tenant,
     ...(user !== undefined && { user }),
     teams: principal.teams,
     profiles: [principal.agent, principal.gateway].filter((id) => id !== undefined),
   }
+  subjects.set(principal, subject)
+  return subject
 }

@@ -1,12 +1,12 @@
 import { AppError } from './app-error.ts'
 
-/** Where an agent finds its files; a relative path begins here. */
+/** The folder of an agent's files; a relative path begins here. */
 export const WORKSPACE_FOLDER = '/workspace'
 const PATH_BYTES_MAX = 4096
 
 /**
- * A path that a caller gave to fs.* or cmd.run, absolute and without empty names and dots. What climbs is refused, though
- * it may end inside: nobody needs it who means well.
+ * A path that a caller gave to fs.* or cmd.run, absolute and without empty names and dots. A path with `..` is refused even if it
+ * ends inside: no legitimate caller needs one.
  */
 export function requireWorkspacePath(field: string, text: string): string {
   const bytes = Buffer.byteLength(text)
@@ -17,7 +17,7 @@ export function requireWorkspacePath(field: string, text: string): string {
       { field, constraint: `at most ${PATH_BYTES_MAX} bytes` },
     )
   }
-  const names = (text.startsWith('/') ? text : `${WORKSPACE_FOLDER}/${text}`).split('/')
+  const names = namesIn(text)
   if (names.includes('..')) {
     throw new AppError(
       'ERR_POLICY_VIOLATION',
@@ -28,9 +28,22 @@ export function requireWorkspacePath(field: string, text: string): string {
   return `/${names.filter((name) => name !== '' && name !== '.').join('/')}`
 }
 
+const namesIn = (text: string): readonly string[] =>
+  (text.startsWith('/') ? text : `${WORKSPACE_FOLDER}/${text}`).split('/')
+
+/** The absolute path that a text spells, without empty names, dots and `..`; links are not followed. */
+export function absolutePath(text: string): string {
+  const names: string[] = []
+  for (const name of namesIn(text)) {
+    if (name === '..') names.pop()
+    else if (name !== '' && name !== '.') names.push(name)
+  }
+  return `/${names.join('/')}`
+}
+
 export const pathOutside = (field: string, allowed: readonly string[]): AppError =>
   new AppError(
     'ERR_POLICY_VIOLATION',
-    `PathOutsideBoundary: '${field}' leads outside of what is allowed here. Allowed: ${allowed.join(', ') || 'nothing'}.`,
+    `PathOutsideBoundary: '${field}' leads outside the allowed paths. Allowed: ${allowed.join(', ') || 'nothing'}.`,
     { violation: 'PathOutsideBoundary', field, allowed },
   )

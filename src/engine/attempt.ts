@@ -20,7 +20,7 @@ import {
   type Steps,
 } from './ports.ts'
 
-/** Ends the program of a run that is cancelled, or whose server ends. Programs let it pass. */
+/** Ends the program of a run that is cancelled, or whose server shuts down. Programs must not catch it. */
 export class RunStopped extends Error {
   override name = 'RunStopped'
 }
@@ -31,12 +31,12 @@ type AttemptDeps = JournalDeps &
     clock: Clock
     bootId: string
     owners: EngineDeps['owners']
-    /** Writes a new run below `parent`; it begins after the commit. */
+    /** Writes a new child run of `parent`; it starts after the commit. */
     insertChild(tx: WriteTx, parent: Run, id: string, start: NewRun): Promise<void>
     newId(): string
     outcomeOf(tenant: TenantId, id: string, signal: AbortSignal): Promise<RunOutcome>
     changed(run: Run): void
-    /** The run waits inside a step, until its time at the latest. */
+    /** The run waits inside a step, at most until its time. */
     slept(run: Run): void
   }>
 
@@ -46,7 +46,7 @@ const FAILED = 'step_failed'
 const noteKey = (position: number): string => `~note-${position}`
 
 /**
- * One pass of a program, from its beginning to its end, to a wait, or to the end of the server. It answers recorded steps
+ * One pass of a program, from its beginning to its end, to a wait, or to the shutdown of the server. It answers recorded steps
  * from the journal and records the others.
  */
 export type Attempt = ReturnType<typeof createAttempt>
@@ -68,7 +68,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
   let isDropped = false
   let isLeft = false
 
-  /** Reads what others wrote into the journal since, such as signals and ends of waits; the first time, all of it. */
+  /** Reads rows that others wrote into the journal meanwhile, such as signals and ends of waits; the first time, all of it. */
   async function refresh(): Promise<void> {
     for await (const event of readJournal(deps, deps.database.read, from.tenant, from.id, readTo)) {
       readTo = event.sequence
@@ -80,7 +80,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
     }
   }
 
-  /** Retries until the store accepts it: work that is done must not be done again because its record is missing. */
+  /** Retries until the store accepts it: completed work must not be repeated because its record is missing. */
   async function commit(
     rows: readonly NewRow[],
     change: RunChange,
@@ -138,7 +138,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
 
   function remember({ key, type, payload = {} }: NewRow, atMs: number): void {
     nowMs = Math.max(nowMs, atMs)
-    // As it will be read back: what JSON leaves out is left out now, so that no pass sees more than the next.
+    // Stored as it will be read back: values that JSON omits are omitted now, so that every pass sees the same.
     if (key != null) recorded.set(key, { type, payload: JSON.parse(JSON.stringify(payload)) as Json, atMs })
   }
 
@@ -158,7 +158,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
     }
   }
 
-  /** A wait inside a step cannot be left and taken up again, but gives its slot back meanwhile. */
+  /** A wait inside a step cannot be suspended and resumed, but releases its slot meanwhile. */
   async function idling<T>(waiting: Promise<T>): Promise<T> {
     childWaits++
     if (busy === 1) onIdle(true)
@@ -170,7 +170,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
     }
   }
 
-  /** Looks again a moment later: the client that got an answer just now may be about to take the next step. */
+  /** Checks again a moment later: the client that just got an answer may be about to take the next step. */
   function considerParking(): void {
     if (waits.size === 0) return
     setImmediate(() => {
@@ -180,7 +180,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
     })
   }
 
-  /** The owner of the run was revoked: it stops here, and fails. */
+  /** The owner of the run was revoked: the run stops here, and fails. */
   function abandon(): void {
     isLeft = true
     stop.abort()
@@ -191,7 +191,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
       if (isDropped || signal.aborted) throw new RunStopped('the run was stopped')
     }
 
-    /** As late as possible before anything is done. */
+    /** As late as possible before an effect. */
     async function requireOwner(): Promise<void> {
       requireGoingOn()
       if (isTidying) return
@@ -300,7 +300,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
         }
         requireGoingOn()
         const { promise, resolve, reject } = Promise.withResolvers<Recorded>()
-        // It may be stopped while the journal is read, before a listener is registered.
+        // The run may be stopped while the journal is read, before a listener is registered.
         promise.catch(() => {})
         waits.set(key, resolve)
         signal.addEventListener('abort', () => reject(new RunStopped('the run was stopped')), { once: true })
@@ -325,7 +325,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
     commit,
     parked: parking.promise,
     steps: stepsWith(AbortSignal.any([stop.signal, shutdown.signal]), false),
-    /** For cleanup, which only the end of the server stops. */
+    /** For cleanup, which only the shutdown of the server stops. */
     lastSteps: stepsWith(shutdown.signal, true),
     cancel: () => stop.abort(),
     isCancelled: () => stop.signal.aborted,

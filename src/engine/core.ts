@@ -16,22 +16,22 @@ export type EngineDeps = Readonly<{
   clock: Clock
   logger: Logger
   newId(): string
-  /** The machine and the directory that workspaces are on; runs of other nodes are left alone. */
+  /** The machine and directory of the workspaces; runs of other nodes are left alone. */
   node: string
   /** Names this server process in the rows of the runs that it owns. */
   bootId: string
   isAlive(bootId: string): boolean | Promise<boolean>
   /** Runs of an owner end when the owner is revoked. */
   owners: Pick<OwnerDirectory, 'isRevoked'>
-  /** Told of a new run in the transaction that makes it. `caller` is the caller, or the run above it. */
+  /** Called for a new run in the transaction that creates it. `caller` is the caller, or the parent run. */
   noteStarted?(tx: WriteTx, run: Run, caller: Principal, copiedFrom: string | undefined): Promise<void>
-  /** A server that may only read runs nothing. */
+  /** A read-only server runs nothing. */
   isReadOnly: boolean
   /** Runs that are active at once, without their child runs. */
   concurrentMax: number
   /** Pending runs of one owner. */
   pendingMax: number
-  /** How often a store that others also write to is reconciled. */
+  /** How often a store that other processes also write to is reconciled. */
   reconcileMs: number
 }>
 
@@ -47,11 +47,11 @@ export function newRunOf(
   if (depth - (start.freeLevels ?? 0) > limits.runDepthMax) {
     throw new AppError(
       'ERR_DEPTH_EXCEEDED',
-      `A run may have ${limits.runDepthMax} levels of child runs; '${start.subjectName.slice(0, 64).toWellFormed()}' would be one more. Use fewer levels of judges and sub-workflows.`,
+      `'${start.subjectName.slice(0, 64).toWellFormed()}' would exceed the limit of ${limits.runDepthMax} levels of child runs. Use fewer levels of judges and sub-workflows.`,
       { depth, depth_max: limits.runDepthMax },
     )
   }
-  // A run is bound by what its owner may do, not by the address at which it was started.
+  // A run is bound by its owner's rights, not by the gateway through which it was started.
   const { gateway: _, ...owner } = start.principal ?? caller
   const rootId = parent?.rootId ?? id
   const principal = { ...owner, runRootId: rootId }
@@ -99,7 +99,7 @@ export async function isAbandoned(
 export const ownerRevokedError = (): AppError =>
   new AppError(
     'ERR_STARTER_GONE',
-    'The key that started this run was revoked or has expired, so the run was ended. Start it again with a valid key.',
+    'The API key that started this run was revoked or has expired, so the run was ended. Start it again with a valid key.',
   )
 
 export const outcomeOf = ({ id, status, output, error }: Run): RunOutcome => ({

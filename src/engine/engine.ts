@@ -23,15 +23,15 @@ import { createWatchers } from './watchers.ts'
 type Registered = Readonly<{ program: Program; finalizer: Finalizer | undefined }>
 
 /**
- * Runs programs so that neither a crash nor a restart is noticed in what they do.
+ * Runs programs so that crashes and restarts do not affect their outcome.
  *
  * 1. A run changes only together with its journal and the log, in one transaction.
- * 2. A recorded step is never done again. One that was under way when the process died is done again by the process that takes the
- *    run up; a step that must not be done twice asks for a record of its beginning, and is told.
- * 3. A run is active in one process: the one that its row names, for as long as that lives.
+ * 2. A recorded step is never repeated. A step that was in progress when the process died is repeated by the process that resumes
+ *    the run. A step that must not be done twice records its beginning, and is told of such a record.
+ * 3. A run is active in one process: the one that its row names, while that process lives.
  * 4. A limited number of runs is active at once; others are pending. Child runs share the slot of their parent.
  * 5. A run that waits for a signal or a time exists only in the store.
- * 6. A run during which the process dies again and again without progress fails.
+ * 6. A run during which the process dies repeatedly without progress fails.
  * 7. Before each step the engine checks that the owner of the run is still valid; if not, the run fails.
  */
 export function createEngine(deps: EngineDeps): Engine {
@@ -66,7 +66,7 @@ export function createEngine(deps: EngineDeps): Engine {
     return started
   }
 
-  /** Once the transaction that is under way is committed. */
+  /** After the current transaction is committed. */
   function scheduleReconcile(tenant: TenantId, id: string): void {
     if (isClosed) return
     const reconciling = database
@@ -81,7 +81,7 @@ export function createEngine(deps: EngineDeps): Engine {
     settling.add(reconciling)
   }
 
-  /** Does for a run what its row asks for. */
+  /** Does for a run what its row requires. */
   async function reconcile(run: Run): Promise<void> {
     watchers.changed(run)
     if (isEnded(run) || isClosed || deps.isReadOnly || run.node !== deps.node) return
@@ -103,7 +103,7 @@ export function createEngine(deps: EngineDeps): Engine {
     await database.write(tenant, async (tx) => {
       const run = await store.findRun(tx, tenant, id)
       if (run === undefined || isEnded(run) || run.waitingFor === null || run.wakeAtMs === null) return
-      // An earlier wait was answered, and this one is another.
+      // An earlier wait was answered; this is a new one.
       if (run.wakeAtMs > clock.nowMs()) return schedule.sleep(run)
       const row = { type: 'wait_timed_out', key: run.waitingFor, payload: { kind: 'timeout' } }
       await appendToRun(deps, tx, run, clock.nowMs(), [row], { waitingFor: null, wakeAtMs: null })
@@ -139,7 +139,7 @@ export function createEngine(deps: EngineDeps): Engine {
     }
   }
 
-  /** Undefined when another process has it, or it has ended meanwhile. */
+  /** Undefined if another process has it, or it has ended. */
   const claim = (tenant: TenantId, id: string): Promise<Claimed | undefined> =>
     database.write(tenant, async (tx) => {
       const run = await store.findRun(tx, tenant, id)
@@ -157,7 +157,7 @@ export function createEngine(deps: EngineDeps): Engine {
         await store.saveRun(tx, { ...run, claim: null })
       })
     } catch (error) {
-      logger.warn('a run was not released', { run_id: id, cause: String(error) })
+      logger.warn('run could not be released', { run_id: id, cause: String(error) })
     }
   }
 
@@ -168,7 +168,7 @@ export function createEngine(deps: EngineDeps): Engine {
       const registered = programs.get(run.kind)
       if (registered === undefined) throw new Error(`no program for runs of the kind ${run.kind}`)
       const running = registered.program(run, attempt.steps)
-      // A run that is parked leaves its promise behind.
+      // A parked run leaves its promise behind.
       running.catch(() => {})
       return await Promise.race([running, attempt.parked])
     } catch (error) {
@@ -182,11 +182,11 @@ export function createEngine(deps: EngineDeps): Engine {
 
   function failureOf(run: Run, error: unknown) {
     if (error instanceof AppError) return toRunError(error)
-    logger.error('a run failed unexpectedly', {
+    logger.error('run failed with an internal error', {
       run_id: run.id,
       cause: error instanceof Error ? (error.stack ?? error.message) : String(error),
     })
-    const message = `Something failed inside Castellan. Give the operator this reference: ${run.id}.`
+    const message = `The run failed because of an internal error. Give the operator this reference: ${run.id}.`
     return toRunError(new AppError('ERR_INTERNAL', message, { reference: run.id }))
   }
 
@@ -196,7 +196,7 @@ export function createEngine(deps: EngineDeps): Engine {
       if (isTidied) await programs.get(run.kind)?.finalizer?.(run, attempt.lastSteps, status)
     } catch (error) {
       if (attempt.isShutDown() || error instanceof RunStopped) throw new RunStopped('the server ends')
-      logger.warn('the cleanup of a run failed', { run_id: run.id, cause: String(error) })
+      logger.warn('run cleanup failed', { run_id: run.id, cause: String(error) })
     }
     const output = end === 'cancelled' ? null : end.output
     const error = end === 'cancelled' ? null : (end.error ?? null)
@@ -216,9 +216,9 @@ export function createEngine(deps: EngineDeps): Engine {
   }
 
   /** Ends the runs of revoked owners: active ones at once, pending ones as soon as there is a slot. */
-  async function leaveAbandoned(wanted: (run: Run) => boolean): Promise<void> {
+  async function leaveAbandoned(isSelected: (run: Run) => boolean): Promise<void> {
     for (const run of await store.openRunsOnNode(database.read, deps.node)) {
-      if (!wanted(run) || !(await isAbandoned(deps, database.read, run))) continue
+      if (!isSelected(run) || !(await isAbandoned(deps, database.read, run))) continue
       const attempt = attempts.get(run.id)
       if (attempt === undefined) schedule.add(run)
       else attempt.abandon()
@@ -227,12 +227,12 @@ export function createEngine(deps: EngineDeps): Engine {
 
   let reconciling: NodeJS.Timeout | undefined
 
-  /** All that has not ended here. In a store that others write to as well, again and again. */
+  /** All runs of this node that have not ended; repeated in a store that others write to as well. */
   async function reconcileAll(): Promise<void> {
     try {
       for (const run of await store.openRunsOnNode(database.read, deps.node)) await reconcile(run)
     } catch (error) {
-      logger.warn('reconcile of runs failed', { cause: String(error) })
+      logger.warn('reconcile of all runs failed', { cause: String(error) })
     }
     if (isClosed || database.kind !== 'postgres') return
     reconciling = setTimeout(() => void reconcileAll(), deps.reconcileMs)
@@ -281,17 +281,17 @@ export function createEngine(deps: EngineDeps): Engine {
   }
 }
 
-/** Runs that start runs would otherwise fill the store without bound. */
+/** Otherwise runs that start runs would fill the store without bound. */
 const tooManyPending = (most: number): AppError =>
   new AppError(
     'ERR_QUOTA_EXCEEDED',
-    `${most} of your runs are pending, which is the limit. Wait until some have started, or cancel some.`,
+    `You have reached the limit of ${most} pending runs. Wait until some have started, or cancel some.`,
     { pending_max: most },
   )
 
 const abandonedEnd = (): ProgramEnd => ({ status: 'failed', output: null, error: toRunError(ownerRevokedError()) })
 
-/** How soon a run is reconciled again when the store did not answer. */
+/** The delay before a run is reconciled again if the store did not answer. */
 const RECONCILE_AGAIN_MS = 200
 
 const eventPrefix = {

@@ -6,7 +6,7 @@ import type { Json } from '../kernel/canonical-json.ts'
 import type { Run, RunEvent, RunStore, StoredEvent } from './ports.ts'
 
 export type JournalDeps = Readonly<{ store: RunStore; log: LogStore }>
-/** `iteration` is that of the run where it is left out. */
+/** `iteration` is the run's if absent. */
 export type NewRow = Readonly<{ type: string; key?: string | null; payload?: Json; iteration?: number | null }>
 export type RunChange = Partial<
   Pick<
@@ -25,8 +25,8 @@ export type RunChange = Partial<
 >
 
 /**
- * The only way in which a run changes: its row, the rows of its journal and the entry of the log are written together, in
- * the transaction `tx`. Answers the run as it is then.
+ * The only way to change a run: its row, the rows of its journal and the log entry are written together, in the transaction `tx`.
+ * Returns the changed run.
  */
 export async function appendToRun(
   { store, log }: JournalDeps,

@@ -20,11 +20,11 @@ export type Run = Readonly<{
   tenant: TenantId
   id: string
   kind: RunKind
-  /** What is run: the agent or the workflow. */
+  /** The agent or the workflow. */
   subjectId: string
   subjectName: string
   subjectVersion: string
-  /** The identity that sees it, besides the administrators of the tenant; see `identityOf`. */
+  /** The identity that sees the run, besides administrators of the tenant; see `identityOf`. */
   owner: string
   /** The caller that started it. */
   principal: Principal
@@ -44,7 +44,7 @@ export type Run = Readonly<{
   wakeAtMs: number | null
   /** The key of the wait that a signal answers. */
   waitingFor: string | null
-  /** The machine and directory that its workspaces are on. */
+  /** The machine and directory of its workspaces. */
   node: string
   /** The server process that runs it. */
   claim: string | null
@@ -66,22 +66,22 @@ export type RunEvent = Readonly<{
 export type NewEvent = Readonly<{ type: string; payload?: Json }>
 
 export type NewRun = Readonly<{
-  /** Made up if absent. */
+  /** Generated if absent. */
   id?: string
   kind: RunKind
   subjectId: string
   subjectName: string
   subjectVersion: string
   input: Json
-  /** Who it acts for, where that is not the caller that starts it. */
+  /** The identity it acts for, if not the caller that starts it. */
   principal?: Principal
   owner?: string
   /** Levels above it that do not count against the depth limit. */
   freeLevels?: number
   payload?: Json
-  /** The root of the run that these rows are of. */
+  /** The root of the run that these rows were copied from. */
   copiedFrom?: string
-  /** Rows that it begins with, as if it had done their steps itself. */
+  /** Rows that the journal begins with, as if the run had done their steps itself. */
   journal?: readonly Pick<RunEvent, 'type' | 'key' | 'payload' | 'iteration'>[]
 }>
 
@@ -96,16 +96,16 @@ export type ProgramEnd = Readonly<{
 }>
 
 /**
- * Ordinary code that decides by nothing but its input and what its steps answer. After a restart it is run again from its
- * beginning, and the steps that are recorded answer at once.
+ * Ordinary code whose decisions depend only on its input and on the results of its steps. After a restart it runs again from its
+ * beginning, and recorded steps return at once.
  */
 export type Program = (run: Run, steps: Steps) => Promise<ProgramEnd>
 
-/** Cleans up after a run, however it ended, before it counts as ended. Its steps are not stopped by a cancellation. */
+/** Cleans up after a run, however it ended, before it counts as ended. A cancellation does not stop its steps. */
 export type Finalizer = (run: Run, steps: Steps, status: EndStatus) => Promise<void>
 
 export type StepOptions = Readonly<{
-  /** The type of the event that carries the result, unless the work says another. */
+  /** The type of the event with the result, unless the work sets another. */
   type?: string
   /** Record that the work starts, so that after a crash it is known that it may have been done. */
   intent?: boolean
@@ -113,19 +113,19 @@ export type StepOptions = Readonly<{
   began?: NewEvent
 }>
 
-/** Who gave a signal, whatever name the signal itself carries. Journals of earlier programs do not have it. */
+/** Who sent a signal, whatever name the signal itself carries. Journals of earlier programs lack it. */
 export type SignalActor = Readonly<{ name: string; identity: string; door?: Transport }>
 type Signal = Readonly<{ kind: 'signal'; payload: Json; actor?: SignalActor }>
 
 export type Steps = Readonly<{
-  /** Aborted when the run is cancelled, and when the server ends. */
+  /** Aborted when the run is cancelled, and when the server shuts down. */
   signal: AbortSignal
   /** The time of the newest recorded fact that the program has seen. */
   nowMs(): number
   /**
-   * Done once: afterwards the recorded result is returned. An AppError is recorded and thrown again in the same way; anything
-   * else that is thrown ends the run. `interrupted` says that an earlier try began and left no result; that is known only
-   * of steps with `intent`.
+   * Done once: afterwards the recorded result is returned. An AppError is recorded and thrown again in the same way; any other
+   * error ends the run. `interrupted` says that an earlier attempt began and left no result; that is known only for steps with
+   * `intent`.
    */
   once<T extends Json>(
     key: string,
@@ -134,25 +134,25 @@ export type Steps = Readonly<{
     ) => Promise<Readonly<{ result: T; events?: readonly NewEvent[]; type?: string }>>,
     options?: StepOptions,
   ): Promise<T>
-  /** What is recorded of a step already: its result, or its failure. */
+  /** The recorded result or failure of a step. */
   recorded(key: string): Json | undefined
   /** The same, unless the step failed. */
   result(key: string): Json | undefined
   /** Written once, and committed with the next step. Not for parallel branches. */
   note(...events: readonly NewEvent[]): void
-  /** Commits what was noted, where the next step may take long and its state should be visible. */
+  /** Commits the notes, if the next step may take long and its state should be visible. */
   tell(): Promise<void>
-  /** Where the run is, for the caller; committed with the next step. */
+  /** The progress of the run, for the caller; committed with the next step. */
   setPosition(at: Readonly<{ iteration?: number; state?: string | null }>): void
   /**
-   * Until a signal for this key, or until the time. Meanwhile the run uses no slot, and unless it waits inside a step no memory. One wait
-   * at a time. `alongside` is written in the transaction in which the wait begins.
+   * Waits for a signal with this key, or until the time. Meanwhile the run uses no slot, and no memory unless it waits inside a
+   * step. One wait at a time. `alongside` is written in the transaction that begins the wait.
    */
   wait(
     key: string,
     options: Readonly<{ untilMs?: number; details: Json; alongside?: (tx: WriteTx, run: Run) => Promise<void> }>,
   ): Promise<Signal | Readonly<{ kind: 'timeout' }>>
-  /** A run of its own, cancelled with this one; resolves at its end. */
+  /** A child run, cancelled with this one; resolves when it ends. */
   child(key: string, start: NewRun): Promise<RunOutcome>
 }>
 
@@ -171,24 +171,24 @@ export type RunFilter = Readonly<{
 
 export type Engine = Readonly<{
   register(kind: RunKind, program: Program, finalizer?: Finalizer): void
-  /** In the transaction of the call; the run begins once that is committed. */
+  /** In the transaction of the call; the run starts once that is committed. */
   start(call: StartingCall, run: NewRun): Promise<Run>
   /** Answers false for a run that has ended. Its child runs are cancelled too. */
   cancel(call: ChangingCall, id: string): Promise<boolean>
-  /** Answers false when the run does not wait with that key: an answer reaches the wait that it was given for, or none. */
+  /** Answers false if the run does not wait with that key: a signal reaches its own wait, or none. */
   signal(call: SignallingCall, id: string, payload: Json, key: string): Promise<boolean>
   find(tx: ReadTx, tenant: TenantId, id: string): Promise<Run | undefined>
   list(tx: ReadTx, tenant: TenantId, filter: RunFilter): Promise<Run[]>
   count(tx: ReadTx, tenant: TenantId, filter: Omit<RunFilter, 'limit' | 'offset'>): Promise<number>
-  /** `total` counts all there are. */
+  /** `total` counts all matches. */
   events(
     tx: ReadTx,
     run: Pick<Run, 'tenant' | 'id' | 'lastSequence'>,
     page: Readonly<{ limit: number; offset: number }>,
   ): Promise<Readonly<{ events: readonly RunEvent[]; total: number }>>
   /**
-   * The run at its end, or as it is at `untilMs`, or when `signal` is aborted; undefined when there is none. A caller that waits
-   * hears of every change, and after `everyMs` without one that nothing has changed.
+   * The run at its end, or as it is at `untilMs`, or when `signal` is aborted; undefined if there is none. A waiting caller is
+   * notified of every change, and after `everyMs` without a change.
    */
   waitForEnd(
     tenant: TenantId,
@@ -206,7 +206,7 @@ export type Engine = Readonly<{
     id: string,
     options: Readonly<{ fromSequence: number; signal: AbortSignal }>,
   ): AsyncIterable<RunEvent>
-  /** What the runs of a subject did and do, by time; with `follow` it ends only with the signal. */
+  /** The events of a subject's runs, by time; with `follow` it ends only with the signal. */
   subscribeSubject(
     tenant: TenantId,
     options: Readonly<{
@@ -220,9 +220,9 @@ export type Engine = Readonly<{
   ): AsyncIterable<SubjectEvent>
   /** Removes an ended run with its child runs; answers false when it has not ended. */
   remove(call: ChangingCall, id: string): Promise<boolean>
-  /** Ends the runs of that owner that may not continue. Only to be quick: a run checks by itself before each step. */
+  /** Ends that owner's runs that may not continue. Only for speed: a run checks by itself before each step. */
   ownerRevoked(tenant: TenantId, owner: string): Promise<void>
-  /** Takes up what an earlier process left. */
+  /** Resumes what an earlier process left. */
   begin(): Promise<void>
   close(): Promise<void>
 }>
@@ -230,18 +230,18 @@ export type Engine = Readonly<{
 /** Each method reads or writes within the transaction that it is passed. */
 export type RunStore = Readonly<{
   insertRun(tx: WriteTx, run: Run): Promise<void>
-  /** Writes all that can change. */
+  /** Writes all mutable columns. */
   saveRun(tx: WriteTx, run: Run): Promise<void>
   deleteRun(tx: WriteTx, tenant: TenantId, id: string): Promise<void>
   findRun(tx: ReadTx | WriteTx, tenant: TenantId, id: string): Promise<Run | undefined>
   /** The newest first. */
   listRuns(tx: ReadTx, tenant: TenantId, filter: RunFilter): Promise<Run[]>
   countRuns(tx: ReadTx, tenant: TenantId, filter: Omit<RunFilter, 'limit' | 'offset'>): Promise<number>
-  /** How far the newest executions of a subject are, the newest first. */
+  /** The progress of a subject's newest executions, the newest first. */
   runPositions(
     tx: ReadTx,
     tenant: TenantId,
-    wanted: Readonly<{ subjectId: string; owner?: string | undefined; limit: number }>,
+    filter: Readonly<{ subjectId: string; owner?: string | undefined; limit: number }>,
   ): Promise<RunPosition[]>
   /** All runs with that root, the first first. */
   runsUnder(tx: ReadTx | WriteTx, tenant: TenantId, rootId: string): Promise<Run[]>

@@ -4,8 +4,8 @@ import type { Redactor } from '../kernel/redactor.ts'
 import type { Finalizer, NewEvent, Program, ProgramEnd, Run, Steps } from './ports.ts'
 
 /**
- * A program whose record never contains certain texts. They are redacted before anything is recorded, and the program itself
- * sees only what is recorded, so that a replay takes the same way.
+ * A program whose record never contains certain texts. They are redacted before anything is recorded, and the program itself sees
+ * only the recorded values, so that a replay takes the same path.
  */
 export function redacting(
   { program, finalizer }: Readonly<{ program: Program; finalizer: Finalizer }>,
@@ -49,7 +49,7 @@ function stepsWithout(redactor: Redactor, steps: Steps): Steps {
   }
 }
 
-/** What is thrown is recorded or logged as well. */
+/** Errors are recorded or logged too. */
 async function cleaned<T>(redactor: Redactor, work: () => Promise<T>): Promise<T> {
   try {
     return await work()

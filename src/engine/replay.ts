@@ -27,11 +27,11 @@ export type Replay = Readonly<{
   /** Steps that were answered from the record. */
   steps: number
   difference: Difference | null
-  /** Absent when the record ends before the program does. */
+  /** Absent if the record ends before the program does. */
   end?: ProgramEnd
 }>
 
-/** Ends the program where the record has no answer. */
+/** Ends the program where the record has no result. */
 class RecordEnded extends Error {
   override name = 'RecordEnded'
 }
@@ -40,8 +40,8 @@ const concurrentSteps = /~(?:began|child|waiting)$/
 const isStep = ({ key }: RunEvent): boolean => key !== null && !concurrentSteps.test(key) && !key.startsWith('~note-')
 
 /**
- * Runs a program against a record: every step is answered from there, nothing is done and nothing is written. Of `run`, the
- * input may be another than the one that was recorded; what the program then decides differently is the difference.
+ * Runs a program against a record: every step is answered from it, nothing is done and nothing is written. The input of `run` may
+ * differ from the recorded one; the result shows what the program then decides differently.
  */
 export async function replay(
   { program, finalizer }: Readonly<{ program: Program; finalizer: Finalizer | undefined }>,
@@ -83,16 +83,16 @@ function outcomeDifference(run: Run, end: ProgramEnd): Difference | null {
 
 function createRecord(run: Run, events: readonly RunEvent[]) {
   const byKey = new Map(events.flatMap((event) => (event.key === null ? [] : [[event.key, event] as const])))
-  const asked = new Set<string>()
+  const replayedKeys = new Set<string>()
   let difference: Difference | null = null
   let nowMs = run.startedAtMs
   let notesTold = 0
 
-  const unasked = (): RunEvent | undefined => events.find((event) => isStep(event) && !asked.has(event.key!))
+  const notReplayed = (): RunEvent | undefined => events.find((event) => isStep(event) && !replayedKeys.has(event.key!))
 
   function stop(kind: 'step' | 'note', step: string, replayed: Json): never {
-    const next = unasked()
-    // A run that was cancelled or is under way has a record that ends somewhere.
+    const next = notReplayed()
+    // The record of a cancelled or active run ends somewhere.
     const mayEnd = next === undefined && run.status !== 'completed' && run.status !== 'failed'
     if (!mayEnd) {
       difference ??= {
@@ -109,7 +109,7 @@ function createRecord(run: Run, events: readonly RunEvent[]) {
   function answer<T>(key: string): T {
     const event = byKey.get(key)
     if (event === undefined) return stop('step', key, { step: key })
-    asked.add(key)
+    replayedKeys.add(key)
     nowMs = Math.max(nowMs, event.atMs)
     if (event.type === 'step_failed') {
       const { code, message, details } = event.payload as RunError
@@ -121,7 +121,7 @@ function createRecord(run: Run, events: readonly RunEvent[]) {
   function tell({ type, payload = {} }: NewEvent): void {
     const key = `~note-${++notesTold}`
     const event = byKey.get(key)
-    // The last notes of a run that is under way wait for its next step.
+    // The last notes of an active run wait for its next step.
     if (event === undefined) return
     nowMs = Math.max(nowMs, event.atMs)
     const told = plain({ type, payload })
@@ -149,9 +149,9 @@ function createRecord(run: Run, events: readonly RunEvent[]) {
   return {
     steps,
     difference: () => difference,
-    answered: () => asked.size,
+    answered: () => replayedKeys.size,
     unused(): Difference | null {
-      const event = unasked()
+      const event = notReplayed()
       if (event === undefined) return null
       const { key: step, sequence, type } = event
       return { kind: 'unused', step, sequence, recorded: { type, step }, replayed: null }

@@ -8,12 +8,12 @@ import { isEnded, type ProgramEnd, type Run } from './ports.ts'
 
 const RESUMED = 'run_resumed'
 
-/** `resumes`: how often it was taken up in a row after a process died, this time included, without anything coming of it. */
+/** `resumes`: how often in a row it was resumed after a process died, this time included, without progress. */
 export type Claimed = Readonly<{ run: Run; resumes: number }>
 
 /**
- * Records this process as the owner of the run. A run that another process left in the midst of its work is told so in its
- * journal: one that ends the server each time would otherwise do so for ever.
+ * Records this process as the owner of the run. If another process died during the run, the journal says so: otherwise a run that
+ * crashes the server would do so for ever.
  */
 export async function takeUp(deps: EngineDeps, tx: WriteTx, run: Run): Promise<Claimed> {
   const change = { claim: deps.bootId, status: 'running' } as const
@@ -27,7 +27,7 @@ export async function takeUp(deps: EngineDeps, tx: WriteTx, run: Run): Promise<C
   return { run: await appendToRun(deps, tx, run, deps.clock.nowMs(), [row], change), resumes }
 }
 
-/** Orderly ends give runs back first. A run that waits for what runs below it does nothing: the one below counts for itself. */
+/** An orderly shutdown releases runs first. A run that waits for its child runs does nothing; the child counts for itself. */
 async function wasLeft({ store, bootId }: EngineDeps, tx: WriteTx, run: Run): Promise<boolean> {
   if (run.status !== 'running' || run.claim === null || run.claim === bootId) return false
   const all = await store.runsUnder(tx, run.tenant, run.rootId)
@@ -44,14 +44,14 @@ async function resumesBefore({ store }: EngineDeps, tx: WriteTx, run: Run): Prom
 
 export const isStuck = (resumes: number): boolean => resumes > limits.runResumesMax
 
-/** The cleanup may be what ends the server. */
+/** The cleanup may be what crashes the server. */
 export const mayTidyUp = (resumes: number): boolean => resumes <= 2 * limits.runResumesMax
 
 export function stuckEnd({ lastSequence }: Run, resumes: number): ProgramEnd {
   const sequence = lastSequence - resumes
   const error = new AppError(
     'ERR_RUN_STUCK',
-    `The server died ${resumes} times while this run did the same thing, after event ${sequence} of its log, so it is not tried again. Correct what it does there, then start it again.`,
+    `The server crashed ${resumes} times while this run repeated the step after event ${sequence} of its log, so the step is not tried again. Correct the step, then start a new run.`,
     { sequence, resumes },
   )
   return { status: 'failed', output: null, error: toRunError(error) }

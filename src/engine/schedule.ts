@@ -7,7 +7,7 @@ type Sleeper = Readonly<{ run: Pick<Run, 'tenant' | 'id'>; wakeAtMs: number }>
 type ScheduleDeps = Readonly<{
   clock: Clock
   concurrentMax: number
-  /** Settles when the run needs no slot any more. `onIdle` says whether it only waits for its child runs. */
+  /** Settles when the run no longer needs a slot. `onIdle` says whether it only waits for its child runs. */
   begin(run: Run, onIdle: (isIdle: boolean) => void): Promise<void>
   due(run: Pick<Run, 'tenant' | 'id'>): Promise<void>
 }>
@@ -16,13 +16,13 @@ const RETRY_MS = 200
 
 const ownerOf = ({ tenant, owner }: Run): string => JSON.stringify([tenant, owner])
 
-/** Which runs are active, which wait for a slot, and which for a time. One timer serves all that wait for a time. */
+/** The active runs, those that wait for a slot, and those that wait for a time. One timer serves all that wait for a time. */
 export function createSchedule({ clock, concurrentMax, begin, due }: ScheduleDeps) {
   const queue = new Map<string, Run>()
   const working = new Map<string, Promise<void>>()
-  /** Members at work of each tree of runs. */
+  /** Active members of each tree of runs. */
   const trees = new Map<string, number>()
-  /** Trees at work of each owner. */
+  /** Active trees of each owner. */
   const held = new Map<string, number>()
   const sleepers = new Map<string, Sleeper>()
   const again = new Map<string, Run>()
@@ -41,13 +41,13 @@ export function createSchedule({ clock, concurrentMax, begin, due }: ScheduleDep
     if (members === (by === 1 ? 1 : 0)) shift(held, ownerOf(run), by)
   }
 
-  /** One slot is always left to other owners, unless there is only one, or the local owner takes them all. */
+  /** One slot is always left to other owners, unless there is only one, or the local owner uses them all. */
   const slotsOf = ({ owner }: Run): number =>
     owner === LOCAL_OWNER || concurrentMax === 1 ? concurrentMax : concurrentMax - 1
 
   /**
-   * The run that is to begin next. What belongs to a tree at work never waits; of the others that one whose owner has the
-   * fewest trees at work, so that no owner waits for all that another has started.
+   * The run to start next. A member of an active tree never waits. Of the others, the run whose owner has the fewest active trees
+   * starts, so that no owner waits for all runs of another.
    */
   function next(): Run | undefined {
     let chosen: Run | undefined
@@ -81,16 +81,16 @@ export function createSchedule({ clock, concurrentMax, begin, due }: ScheduleDep
     count(run, 1)
     const done = begin(run, setIdle)
       .catch(() => {
-        // The store did not answer: the run is as it was, and is taken up again a little later.
+        // The store did not answer: the run is unchanged, and is scheduled again a little later.
         if (!isClosed) setTimeout(() => add(run), RETRY_MS).unref()
       })
       .finally(() => {
         setIdle(false)
         count(run, -1)
         working.delete(run.id)
-        const wanted = again.get(run.id)
+        const rescheduled = again.get(run.id)
         again.delete(run.id)
-        if (wanted !== undefined) add(wanted)
+        if (rescheduled !== undefined) add(rescheduled)
         pump()
       })
     working.set(run.id, done)

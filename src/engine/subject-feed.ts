@@ -4,19 +4,19 @@ import { toEvent } from './journal.ts'
 import type { RunEvent, RunPosition } from './ports.ts'
 
 /**
- * What the runs of one subject do, in the order of time. Runs are at work beside each other, so no single number says how
- * far a reader is: a place is the time of the newest event that it has seen, and for the runs that did something shortly
- * before that, how far it has seen each. What is older than that while it has all of.
+ * The events of one subject's runs, in order of time. Runs are active in parallel, so no single number says how far a reader is.
+ * A cursor is the time of the newest event that the reader has seen, and for each run that was active shortly before, how far the
+ * reader has seen it. All older events have been seen.
  */
 export type FeedCursor = Readonly<{ atMs: number; seen: ReadonlyMap<string, number> }>
 export type SubjectEvent = Readonly<{ runId: string; event: RunEvent; cursor: string }>
 
-/** Commits may come later than the times in them by less than this. */
+/** Commits may be later than the times in them by less than this. */
 const WINDOW_MS = 10_000
-/** Of more runs than this at once, a reader that comes back sees the last moments again. */
+/** With more parallel runs than this, a reader that comes back sees the last moments again. */
 const SEEN_MAX = 48
 const PAGE = 50
-/** Runs that a new reader is told about, and runs that can still be followed. */
+/** Runs that a new reader gets, and runs that can still be followed. */
 const RUNS_TOLD = 50
 const RUNS_MAX = 200
 
@@ -35,17 +35,17 @@ export function parseCursor(text: string): FeedCursor | undefined {
 type Reading = Readonly<{ run: RunPosition; events: AsyncGenerator<RunEvent> }>
 type Seen = { sequence: number; atMs: number }
 
-/** One reader: asked again whenever something may have changed, it tells what it has not told. */
+/** One reader: each call returns the events that it has not returned yet. */
 export function createSubjectReader(
   { store, database }: Pick<EngineDeps, 'store' | 'database'>,
   tenant: TenantId,
-  wanted: Readonly<{ subjectId: string; owner?: string | undefined; from?: FeedCursor | undefined }>,
+  filter: Readonly<{ subjectId: string; owner?: string | undefined; from?: FeedCursor | undefined }>,
 ) {
-  let newestMs = wanted.from?.atMs ?? 0
-  let isFirst = wanted.from === undefined
+  let newestMs = filter.from?.atMs ?? 0
+  let isFirst = filter.from === undefined
   const seen = new Map<string, Seen>()
-  for (const [id, sequence] of wanted.from?.seen ?? []) seen.set(id, { sequence, atMs: newestMs })
-  /** What is not among the seen is known up to here. */
+  for (const [id, sequence] of filter.from?.seen ?? []) seen.set(id, { sequence, atMs: newestMs })
+  /** Runs that are not listed as seen have been seen up to here. */
   const knownMs = newestMs - WINDOW_MS
 
   async function* unseen(run: RunPosition): AsyncGenerator<RunEvent> {
@@ -67,17 +67,17 @@ export function createSubjectReader(
   }
 
   async function* read(): AsyncGenerator<SubjectEvent> {
-    const runs = await store.runPositions(database.read, tenant, { ...wanted, limit: RUNS_MAX })
-    const asked = isFirst ? runs.slice(0, RUNS_TOLD) : runs
+    const runs = await store.runPositions(database.read, tenant, { ...filter, limit: RUNS_MAX })
+    const queried = isFirst ? runs.slice(0, RUNS_TOLD) : runs
     isFirst = false
-    const behind = asked.filter(({ id, lastSequence, changedAtMs }) => {
+    const behind = queried.filter(({ id, lastSequence, changedAtMs }) => {
       const told = seen.get(id)
       return told === undefined ? changedAtMs > knownMs : told.sequence < lastSequence
     })
     for await (const [run, event] of inOrder(behind.map((run) => ({ run, events: unseen(run) })))) {
       yield { runId: run.id, event, cursor: cursorAfter(run.id, event) }
     }
-    // What is too old to be told counts as told, so that it is not read again.
+    // Events too old to be returned count as returned, so that they are not read again.
     for (const run of runs) {
       if (!seen.has(run.id)) seen.set(run.id, { sequence: run.lastSequence, atMs: run.changedAtMs })
     }
@@ -88,7 +88,7 @@ export function createSubjectReader(
   return { read }
 }
 
-/** Several journals as one, by time. */
+/** Merges several journals by time. */
 async function* inOrder(readings: readonly Reading[]): AsyncGenerator<[RunPosition, RunEvent]> {
   const heads: { reading: Reading; event: RunEvent }[] = []
   try {

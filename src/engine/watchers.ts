@@ -18,7 +18,7 @@ export function createWatchers(deps: EngineDeps) {
     for (const one of [id, subjectId]) for (const watcher of watching.get(`${tenant}/${one}`) ?? []) watcher()
   }
 
-  /** Resolves at the next change, at the time, or when told to stop. */
+  /** Resolves at the next change, at the time, or when stopped. */
   async function nextChange(tenant: TenantId, id: string, stop: AbortSignal, untilMs: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     const key = `${tenant}/${id}`
@@ -35,7 +35,7 @@ export function createWatchers(deps: EngineDeps) {
     if (set.size === 0) watching.delete(key)
   }
 
-  /** Calls `see` with the run as it is, after each change and when `dueInMs` has passed, until that answers true. */
+  /** Calls `see` with the run after each change and when `dueInMs` has passed, until `see` answers true. */
   async function watch(
     tenant: TenantId,
     id: string,
@@ -63,7 +63,7 @@ export function createWatchers(deps: EngineDeps) {
     let last: Run | undefined
     let toldMs = clock.monotonicMs()
     const leftMs = () => everyMs - (clock.monotonicMs() - toldMs)
-    // What is due now is told by the look that follows, so the next time is a whole pause away.
+    // The following call reports what is due now, so the next time is a whole interval away.
     const dueInMs = () => (leftMs() > 0 ? leftMs() : everyMs)
     await watch(tenant, id, { ...options, dueInMs }, async (run) => {
       if (run !== undefined && (last?.lastSequence !== run.lastSequence || leftMs() <= 0)) {
@@ -103,15 +103,15 @@ export function createWatchers(deps: EngineDeps) {
     }
   }
 
-  const subscribeSubject: Engine['subscribeSubject'] = async function* (tenant, { follow, signal, ...wanted }) {
-    const reader = createSubjectReader(deps, tenant, wanted)
+  const subscribeSubject: Engine['subscribeSubject'] = async function* (tenant, { follow, signal, ...filter }) {
+    const reader = createSubjectReader(deps, tenant, filter)
     const stop = AbortSignal.any([signal, closing.signal])
     for (;;) {
       const step = new AbortController()
       // Registered before the read, so that no change falls between the two.
       const change = nextChange(
         tenant,
-        wanted.subjectId,
+        filter.subjectId,
         AbortSignal.any([stop, step.signal]),
         Number.POSITIVE_INFINITY,
       )

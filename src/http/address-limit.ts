@@ -3,12 +3,12 @@ import { limits } from '../contract/limits.ts'
 import { networkOf } from '../kernel/address-network.ts'
 import type { Clock } from '../kernel/clock.ts'
 
-/** What is asked without a credential is given out by address. Throws ERR_RATE_LIMITED. */
+/** Rate-limits unauthenticated requests by address. Throws ERR_RATE_LIMITED. */
 type AddressLimit = (address: string) => void
 
 /**
- * Each address has a share of a minute. One subscriber has a whole network of 64 bits in IPv6, so that counts as one address. When
- * too many addresses are counted, the new ones wait; those that are known do not.
+ * Each address has a rate. In IPv6 a subscriber has a whole network of 64 bits, so that counts as one address. If too many
+ * addresses are counted, new ones wait; known ones do not.
  */
 export function createAddressLimit(clock: Clock): AddressLimit {
   let windowMs = 0
@@ -23,7 +23,11 @@ export function createAddressLimit(clock: Clock): AddressLimit {
     const count = counts.get(key)
     const isFull = count === undefined && counts.size >= limits.oauthAddressesMax
     if (isFull || (count ?? 0) >= limits.oauthRequestsPerMinuteMax) {
-      throw new AppError('ERR_RATE_LIMITED', 'Too many requests for tokens. Wait a minute.', { retry_after_ms: 60_000 })
+      throw new AppError(
+        'ERR_RATE_LIMITED',
+        'Too many token requests came from your address. Wait a minute, then try again.',
+        { retry_after_ms: 60_000 },
+      )
     }
     counts.set(key, (count ?? 0) + 1)
   }

@@ -3,33 +3,42 @@ import { Server as NetServer, type Socket } from 'node:net'
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
 import { callerKey, type Principal, shareFor } from '../contract/principal.ts'
+import { SlotSet } from '../kernel/slot-set.ts'
 
 /**
- * Every connection and every response under way, so that the transport can close without cutting an answer short.
- * node:http alone would destroy a connection whose answer is written but not sent out yet.
+ * Every connection and every response in progress, so that the transport can close without truncating an answer. node:http alone
+ * would destroy a connection whose answer is written but not sent.
  */
-type Connections = Readonly<{
+export type Connections = Readonly<{
   isClosing(): boolean
-  /** Called for each request, first of all. */
+  /** Called for each request of `node:http`, first of all. */
   track(res: ServerResponse): void
+  /** For an answer past `node:http`: its beginning, and its end, whether or not it was sent. */
+  begin(answer: Answering): void
+  ended(answer: Answering): void
   /**
-   * Whose a connection is, once a request on it has shown a key. Throws ERR_BUSY where that are too many of one key, or of all
-   * but those for whom a share is kept.
+   * The principal of a connection, once a request on it has shown a key. Throws ERR_BUSY if that key has too many, or all have
+   * too many except those with a reserved share.
    */
   claim(socket: Socket, principal: Principal): void
   /**
    * 1. Nothing new is accepted, and connections without a request end.
-   * 2. The others end with their answers. After `graceMs` `failRest` is called to answer what is left.
+   * 2. The others end with their answers. After `graceMs` `failRest` is called to answer the rest.
    * 3. What is still open a moment later is destroyed.
    */
   close(graceMs: number, failRest: () => void): Promise<void>
 }>
 
+/** An answer in progress. If it should not keep its connection alive, its sender ends the connection after it. */
+export type Answering = Readonly<{ req: Readonly<{ socket: Socket }>; headersSent: boolean }> & {
+  shouldKeepAlive: boolean
+}
+
 const FLUSH_MS = 500
 
 export function trackConnections(server: Server): Connections {
   const sockets = new Set<Socket>()
-  const open = new Set<ServerResponse>()
+  const open = new SlotSet<Answering>()
   const leaving = new WeakSet<Socket>()
   const byOwner = new Map<string, Set<Socket>>()
   const ownerOf = new WeakMap<Socket, string>()
@@ -70,9 +79,13 @@ export function trackConnections(server: Server): Connections {
     byOwner.set(owner, held.add(socket))
   }
 
-  function onResponseClosed(this: ServerResponse): void {
-    open.delete(this)
+  function ended(answer: Answering): void {
+    open.delete(answer)
     if (closing !== undefined) endIdle()
+  }
+
+  function onResponseClosed(this: ServerResponse): void {
+    ended(this)
   }
 
   function endIdle(): void {
@@ -103,7 +116,7 @@ export function trackConnections(server: Server): Connections {
       await emptyWithin(FLUSH_MS)
     }
     for (const socket of sockets) socket.destroy()
-    // Ends the search for slow clients; by now there is nobody left for it to cut off.
+    // Ends the check for slow clients; by now nobody is left to cut off.
     server.close()
   }
 
@@ -114,6 +127,8 @@ export function trackConnections(server: Server): Connections {
       open.add(res)
       res.on('close', onResponseClosed)
     },
+    begin: (answer) => open.add(answer),
+    ended,
     close(graceMs, failRest) {
       if (closing === undefined) {
         const { promise, resolve } = Promise.withResolvers<void>()

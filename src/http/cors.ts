@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
-/** Answers to browsers. An origin comes here only after it was allowed; nobody else gets a CORS header. */
+/** CORS headers. They are sent only to origins that were allowed. */
 const EXPOSED_HEADERS = 'Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate, Retry-After, Castellan-Warning'
 const REQUEST_HEADERS = new Set(['accept', 'authorization', 'content-type', 'last-event-id', 'x-api-key'])
 const PREFLIGHT_SECONDS = '600'
@@ -11,7 +11,7 @@ export function allowOrigin(res: ServerResponse, origin: string): void {
   res.setHeader('vary', 'Origin')
 }
 
-/** Any OPTIONS request: what the route takes, and to an allowed origin what its page may send. */
+/** Any OPTIONS request: the methods of the route, and for an allowed origin what its page may send. */
 export function answerOptions(req: IncomingMessage, res: ServerResponse, methods: readonly string[]): void {
   const allow = methods.join(', ')
   res.setHeader('allow', allow)
@@ -27,7 +27,7 @@ export function answerOptions(req: IncomingMessage, res: ServerResponse, methods
   res.writeHead(204).end()
 }
 
-/** The protocol's own headers all begin with `mcp-`, those of later revisions too. */
+/** The protocol's own headers all begin with `mcp-`, in later revisions too. */
 function allowedHeaders(requested: string | undefined): string {
   const names = (requested ?? '')
     .toLowerCase()

@@ -14,6 +14,9 @@ import type { Exposure, ToolHost } from '../tools/runtime/tool-host.ts'
 import { type Authenticate, type Authenticator, createAuthenticate, isOurCredential } from './authenticate.ts'
 import { trackConnections } from './connections.ts'
 import { allowOrigin, answerOptions } from './cors.ts'
+import type { Reply } from './exchange/reply.ts'
+import type { RequestHead } from './exchange/request-head.ts'
+import { createGatewayOfUrl, GATEWAY_PREFIX, throughGateway } from './gateway-address.ts'
 import { createRequestCheck } from './host-check.ts'
 import { createOauthRoutes } from './oauth-routes.ts'
 import { type AuthorizationGate, createAuthorizationPages, createAuthorizeForm } from './pages/authorization-page.ts'
@@ -21,25 +24,28 @@ import { createPeoplePages } from './pages/people-pages.ts'
 import { createSecretLinkRoutes, type SecretLinkGate } from './pages/secret-link-page.ts'
 import { isLoopbackHost, markRelayed, type RelayedPeer, relayExposure, relayRequiresKeys } from './peer-address.ts'
 import type { PeopleGate } from './people-gate.ts'
+import { servePlainRequests } from './plain-connections.ts'
+import type { PlainHead } from './plain-request.ts'
 import { requireBodyLength } from './read-json-body.ts'
-import { createRequestClients } from './request-client.ts'
+import { createRequestClients, type RequestClients } from './request-client.ts'
 import { createViewOfUrl, type RequestView } from './request-view.ts'
 import { createRestRoutes, type RunFeed } from './rest-routes.ts'
+import type { PatternRoute } from './route-table.ts'
 import { createRoutes, type HealthFacts } from './routes.ts'
 import { createSealRoutes, type SealGate } from './seal-routes.ts'
 import { sendError } from './send.ts'
-import { createServeCall, shuttingDown } from './serve-call.ts'
+import { createServeCall, type ServeCall, shuttingDown } from './serve-call.ts'
 import { type HttpError, toHttpError } from './to-http-error.ts'
 import { createToolRoutes } from './tool-routes.ts'
 
 /**
- * The HTTP transport. For every request, in this order: Host and Origin, size, then who asks, then the route.
- * `/mcp` goes straight through to the MCP transport, which reads and answers the request itself.
+ * The HTTP transport. For every request, in this order: Host and Origin, size, authentication, route. `/mcp` goes straight to the
+ * MCP transport, which reads and answers the request itself.
  */
 export type HttpTransportDeps = Readonly<{
   mcp: McpHandler
   host: ToolHost
-  /** The same as that of the MCP transport: a caller is counted once, and all calls end together. */
+  /** Shared with the MCP transport: a caller is counted once, and all calls end together. */
   inFlight: InFlightCalls
   catalog: Catalog
   identity(): Promise<Authenticator | undefined>
@@ -51,17 +57,17 @@ export type HttpTransportDeps = Readonly<{
   gateways(): Promise<Pick<GatewayDirectory, 'find'> | undefined>
   models?: ModelAddresses | undefined
   health(): Promise<HealthFacts>
-  /** What `?tools=` means; the MCP transport has the same rule for its own address. */
+  /** The meaning of `?tools=`; the MCP transport has the same rule for its own address. */
   exposureOfUrl(url: string): Exposure
-  /** What callers see that do not choose. */
+  /** The exposure of callers that do not choose. */
   exposureDefault: Exposure
   allowedHosts: readonly string[]
   allowedOrigins: readonly string[]
-  /** Addresses and networks of proxies whose word about their clients counts. */
+  /** Addresses and networks of proxies whose forwarding headers are trusted. */
   trustedProxies: readonly string[]
-  /** The address under which clients know this server, where that is not the one they connect to. */
+  /** The address under which clients know this server, if it is not the one they connect to. */
   publicUrl?: string | undefined
-  /** Nobody is the local owner: for a port that others than this machine can reach. */
+  /** Nobody is the local owner: for a port that other machines can reach. */
   requireKeys: boolean
   bodyBytesMax: number
   version: string
@@ -70,7 +76,7 @@ export type HttpTransportDeps = Readonly<{
   random?: Random
 }>
 
-/** Addresses of model providers, which are served by a transport of their own with bounds of its own. */
+/** Addresses of model providers, served by a separate transport with its own bounds. */
 export type ModelAddresses = Readonly<{
   isAddress(url: string): boolean
   open(
@@ -79,40 +85,58 @@ export type ModelAddresses = Readonly<{
 }>
 export type ModelAddressParts = Readonly<{
   authenticate: Authenticate
-  /** Told whose a connection is, by who finds that out; throws when those are too many. */
+  /** Called with the principal of a connection; throws if it has too many. */
   claim(socket: Socket, principal: Principal): void
   addressOf(req: IncomingMessage): string
   isOurs(credential: string): boolean
   sendError(req: IncomingMessage, res: ServerResponse, error: HttpError): void
 }>
 
+type McpCaller = UrlView & Readonly<{ principal: Principal }>
+
 export type McpHandler = Readonly<{
-  handleHttp(
-    req: IncomingMessage,
-    res: ServerResponse,
-    caller: RequestView & Readonly<{ principal: Principal; origin?: string }>,
-  ): void
+  handleHttp(req: IncomingMessage, res: ServerResponse, caller: McpCaller): void
+  /** Serves a plain call, or returns false and has done nothing. */
+  servePlain(head: RequestHead, body: string, caller: McpCaller, reply: Reply): boolean
 }>
 
 export type HttpListener = Readonly<{ url: string; port: number; close(graceMs: number): Promise<void> }>
 
 export type HttpTransport = Readonly<{
   handle(req: IncomingMessage, res: ServerResponse): void
-  /** Refuses a host that is not loopback unless keys are demanded. */
+  /** Refuses a non-loopback host unless keys are required. */
   listen(address: Readonly<{ host: string; port: number }>): Promise<HttpListener>
-  /** Serves a connection that was accepted elsewhere, and of which nothing was read as HTTP yet. */
+  /** Serves a connection that was accepted elsewhere, of which no HTTP was read yet. */
   accept(socket: Socket, peer: RelayedPeer): void
   /**
-   * Takes no more requests, and finishes or fails those under way. Streams of the MCP transport end when that is closed, so
+   * Accepts no more requests, and finishes or fails those in progress. Streams of the MCP transport end when that is closed, so
    * close both at the same time.
    */
   close(graceMs: number): Promise<void>
   server: Server
 }>
 
-const GATEWAY_PREFIX = '/mcp/'
+type UrlView = RequestView & Readonly<{ origin?: string }>
+
 const MODEL_METHODS = ['GET', 'POST', 'OPTIONS']
 const MCP_METHODS = ['GET', 'POST', 'DELETE', 'OPTIONS']
+
+type PatternDeps = HttpTransportDeps &
+  Readonly<{ serveCall: ServeCall; authenticate: Authenticate; clients: RequestClients; random: Random }>
+
+/** All routes with methods and patterns. */
+export function createPatternRoutes(deps: PatternDeps): readonly PatternRoute[] {
+  const { originOf } = deps.clients
+  return [
+    ...createSealRoutes(deps),
+    ...createRestRoutes(deps),
+    ...createSecretLinkRoutes(deps),
+    ...createAuthorizationPages({ ...deps, originOf }),
+    ...createAuthorizeForm({ ...deps, originOf }),
+    ...createOauthRoutes(deps),
+    ...createPeoplePages(deps),
+  ]
+}
 
 export function createHttpTransport(input: HttpTransportDeps): HttpTransport {
   const deps = { ...input, random: input.random ?? systemRandom }
@@ -125,25 +149,22 @@ export function createHttpTransport(input: HttpTransportDeps): HttpTransport {
   const viewOfUrl = createViewOfUrl(deps)
   const serveCall = createServeCall(deps)
   const tools = createToolRoutes({ ...deps, serveCall })
-  const patterns = [
-    ...createSealRoutes({ ...deps, serveCall, authenticate }),
-    ...createRestRoutes({ ...deps, serveCall, authenticate }),
-    ...createSecretLinkRoutes(deps),
-    ...createAuthorizationPages({ ...deps, authenticate, originOf: clients.originOf }),
-    ...createAuthorizeForm({ ...deps, authenticate, originOf: clients.originOf }),
-    ...createOauthRoutes({ ...deps, clients }),
-    ...createPeoplePages({ ...deps, clients }),
-  ]
+  const patterns = createPatternRoutes({ ...deps, serveCall, authenticate, clients })
   const routes = createRoutes({ ...deps, tools, patterns, authenticate, viewOfUrl, clients })
   const plainView = viewOfUrl('/mcp')
   const ownerOfPlainUrl = { principal: localOwner, ...plainView }
   const isKnownElsewhere = deps.publicUrl !== undefined
+  const plainConnections = servePlainRequests({ ...deps, server, connections, serve: servePlain })
   let tracksAccepted = false
+  const gatewayOfUrl = createGatewayOfUrl()
+  const gatewayCallers = new WeakMap<Principal, McpCaller>()
+  let gateways: Awaited<ReturnType<HttpTransportDeps['gateways']>>
   let openedModels: ReturnType<ModelAddresses['open']> | undefined
   let modelProxy: Awaited<ReturnType<ModelAddresses['open']>> | undefined
 
   function handle(req: IncomingMessage, res: ServerResponse): void {
     connections.track(res)
+    plainConnections.follow(req, res)
     try {
       const origin = requestCheck.check(req, requireKeys || relayRequiresKeys(req.socket))
       if (origin !== undefined) allowOrigin(res, origin)
@@ -160,6 +181,32 @@ export function createHttpTransport(input: HttpTransportDeps): HttpTransport {
     } catch (error) {
       refuse(req, res, error)
     }
+  }
+
+  /** The same order as in `handle`. Whatever is refused, or is anything else, is left to it. */
+  function servePlain(head: PlainHead, body: string, reply: Reply): boolean | Promise<boolean> {
+    const { url, socket, bodyBytes } = head
+    if (connections.isClosing() || bodyBytes > bodyBytesMax || deps.models?.isAddress(url)) return false
+    let caller: McpCaller
+    try {
+      requestCheck.check(head, requireKeys || relayRequiresKeys(socket))
+      const principal = url.startsWith(GATEWAY_PREFIX) ? openGateway(head, url) : authenticate(head)
+      if (principal instanceof Promise) return servePlainLater(head, body, reply, principal)
+      caller = callerAt(head, url, principal)
+    } catch {
+      return false
+    }
+    return mcp.servePlain(head, body, caller, reply)
+  }
+
+  async function servePlainLater(
+    head: PlainHead,
+    body: string,
+    reply: Reply,
+    asking: Promise<Principal>,
+  ): Promise<boolean> {
+    const caller = await asking.then((principal) => callerAt(head, head.url, principal)).catch(() => undefined)
+    return caller !== undefined && !reply.isDisconnected() && mcp.servePlain(head, body, caller, reply)
   }
 
   function handleModels(req: IncomingMessage, res: ServerResponse, url: string, models: ModelAddresses): void {
@@ -191,13 +238,17 @@ export function createHttpTransport(input: HttpTransportDeps): HttpTransport {
     const principal = authenticate(req)
     if (principal instanceof Promise) {
       principal
-        .then((known) => mcp.handleHttp(req, res, { ...asked(req, url), principal: known }))
+        .then((known) => mcp.handleHttp(req, res, callerAt(req, url, known)))
         .catch((error: unknown) => refuse(req, res, error))
       return
     }
-    const view = asked(req, url)
-    if (principal === localOwner && view === plainView) mcp.handleHttp(req, res, ownerOfPlainUrl)
-    else mcp.handleHttp(req, res, { ...view, principal })
+    mcp.handleHttp(req, res, callerAt(req, url, principal))
+  }
+
+  function callerAt(req: RequestHead, url: string, principal: Principal): McpCaller {
+    const view = requestView(req, url)
+    if (url.startsWith(GATEWAY_PREFIX)) return gatewayCaller(view, principal)
+    return principal === localOwner && view === plainView ? ownerOfPlainUrl : { ...view, principal }
   }
 
   function handleGateway(req: IncomingMessage, res: ServerResponse, url: string): void {
@@ -205,27 +256,44 @@ export function createHttpTransport(input: HttpTransportDeps): HttpTransport {
       answerOptions(req, res, MCP_METHODS)
       return
     }
-    openGateway(req, url)
-      .then((principal) => mcp.handleHttp(req, res, { ...asked(req, url), exposure: 'full', principal }))
+    const principal = openGateway(req, url)
+    if (!(principal instanceof Promise)) {
+      mcp.handleHttp(req, res, callerAt(req, url, principal))
+      return
+    }
+    principal
+      .then((known) => mcp.handleHttp(req, res, callerAt(req, url, known)))
       .catch((error: unknown) => refuse(req, res, error))
   }
 
-  /** Who asks comes first: what is there is told only to those with whom it is shared. */
-  async function openGateway(req: IncomingMessage, url: string): Promise<Principal> {
-    const principal = await authenticate(req)
-    requireNoChoice(url)
-    const id = await (await deps.gateways())?.find(principal, gatewayOf(url))
-    if (id === undefined) {
-      throw new AppError(
-        'ERR_ROUTE_NOT_FOUND',
-        'There is no gateway and no agent at this address that you may use. list_mcp_gateways lists gateways.',
-      )
-    }
-    return throughGateway(principal, id)
+  /** Who asks comes first: what is there is told only to those with whom it is shared. At once if all of it is known. */
+  function openGateway(req: RequestHead, url: string): Principal | Promise<Principal> {
+    const principal = authenticate(req)
+    if (principal instanceof Promise || gateways === undefined) return openGatewayLater(principal, url)
+    const id = gateways.find(principal, gatewayOfUrl(url))
+    return id instanceof Promise ? id.then((found) => throughGateway(principal, found)) : throughGateway(principal, id)
   }
 
-  /** One object for all who ask the same over plain HTTP. */
-  function asked(req: IncomingMessage, url: string): RequestView & Readonly<{ origin?: string }> {
+  async function openGatewayLater(asking: Principal | Promise<Principal>, url: string): Promise<Principal> {
+    const principal = await asking
+    const gateway = gatewayOfUrl(url)
+    gateways ??= await deps.gateways()
+    return throughGateway(principal, await gateways?.find(principal, gateway))
+  }
+
+  /** One object for all calls of a principal that ask nothing special. */
+  function gatewayCaller(view: UrlView, principal: Principal): McpCaller {
+    if (view !== plainView) return { ...view, exposure: 'full', principal }
+    let caller = gatewayCallers.get(principal)
+    if (caller === undefined) {
+      caller = { ...view, exposure: 'full', principal }
+      gatewayCallers.set(principal, caller)
+    }
+    return caller
+  }
+
+  /** One object for all equal requests over plain HTTP. */
+  function requestView(req: RequestHead, url: string): UrlView {
     const view = viewOfUrl(url, relayExposure(req.socket))
     return isKnownElsewhere || clients.isSecure(req) ? { ...view, origin: clients.originOf(req) } : view
   }
@@ -258,7 +326,7 @@ export function createHttpTransport(input: HttpTransportDeps): HttpTransport {
       return { url: `http://${displayed}:${bound.port}`, port: bound.port, close }
     },
     accept(socket, peer) {
-      // The event starts the watch for slow clients, which a server that never listens itself would not have.
+      // The event starts the check for slow clients, which a server that never listens would not have.
       if (!tracksAccepted && !server.listening) server.emit('listening')
       tracksAccepted = true
       markRelayed(socket, peer)
@@ -269,42 +337,7 @@ export function createHttpTransport(input: HttpTransportDeps): HttpTransport {
   }
 }
 
-/** The part of the address after `/mcp/`. */
-function gatewayOf(url: string): string {
-  const path = url.split('?', 1)[0]!.slice(GATEWAY_PREFIX.length).replace(/\/$/, '')
-  try {
-    return decodeURIComponent(path).slice(0, limits.profileNameCharsMax)
-  } catch {
-    throw new AppError('ERR_INVALID_INPUT', 'The address is not percent-encoded correctly.', { field: 'address' })
-  }
-}
-
-function requireNoChoice(url: string): void {
-  const query = url.indexOf('?')
-  const parameters = new URLSearchParams(query === -1 ? '' : url.slice(query + 1))
-  const field = ['tools', 'mode'].find((name) => parameters.has(name))
-  if (field === undefined) return
-  throw new AppError(
-    'ERR_INVALID_INPUT',
-    `${field}: a gateway decides itself which tools it lists; leave it out, or use edit_mcp_gateway`,
-    { field },
-  )
-}
-
-const BOUND_MAX = 256
-const boundPrincipals = new WeakMap<Principal, Map<string, Principal>>()
-
-/** One object for each principal and gateway: what is remembered of a principal is remembered by the object. */
-function throughGateway(principal: Principal, gateway: string): Principal {
-  const known = boundPrincipals.get(principal) ?? new Map<string, Principal>()
-  boundPrincipals.set(principal, known)
-  const bound = known.get(gateway) ?? { ...principal, gateway }
-  if (known.size >= BOUND_MAX) known.clear()
-  known.set(gateway, bound)
-  return bound
-}
-
-/** What bounds a client that sends slowly, much, or nothing at all. */
+/** Bounds for a client that sends slowly, much, or nothing at all. */
 const serverOptions = {
   maxHeaderSize: limits.httpHeaderBytesMax,
   headersTimeout: limits.httpHeadersTimeoutMs,

@@ -4,19 +4,19 @@ import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
 
 /**
- * Server-sent events. Each has its number as its id, so that a client that comes back says where it was and misses
- * nothing. What a slow reader has not taken is not read from the source either; one that takes nothing for long is let go.
+ * Server-sent events. Each has its number as its id, so that a client that comes back misses nothing. The source is read only as
+ * fast as the reader reads; a reader that reads nothing for long is disconnected.
  */
 export type StreamedEvent = Readonly<{ id: number | string; data: unknown }>
 
-/** From the header that browsers send by themselves, or from the address. */
+/** From the header that browsers send, or from the address. */
 export function lastEventId(req: IncomingMessage, query: URLSearchParams): string | undefined {
   const input = query.get('last_event_id')
   const header = req.headers['last-event-id']
   return typeof header === 'string' ? header : (input ?? undefined)
 }
 
-/** The number that a client named as its last; 0 for one that is new. */
+/** The client's last event number; 0 for a new client. */
 export function sequenceOf(written = '0'): number {
   if (!/^(0|[1-9][0-9]{0,14})$/.test(written)) throw notOfThisStream('the number of an event')
   return Number(written)
@@ -33,7 +33,7 @@ export const notOfThisStream = (what: string): AppError =>
 
 type StreamOptions = Readonly<{
   signal: AbortSignal
-  /** Asked before each event, and again and again while the stream is open; a throw ends it. */
+  /** Called before each event, and periodically while the stream is open; a throw ends it. */
   isStillWelcome(): Promise<void>
 }>
 

@@ -1,6 +1,6 @@
 /**
- * Where a text stops being JSON: the index of the first character that no JSON text could have there, or the
- * length when the text ends too early. Undefined for JSON. Needs no more memory than the nesting of the text.
+ * Where a text stops being JSON: the index of the first invalid character, or the length if the text ends too early. Undefined
+ * for JSON. Needs only memory for the nesting of the text.
  */
 export function findJsonError(text: string): number | undefined {
   const scan = new Scan(text)
@@ -20,7 +20,7 @@ export function findJsonError(text: string): number | undefined {
 
 type Expected = 'value' | 'value-or-close' | 'key' | 'key-or-close' | 'colon' | 'end-or-next'
 
-/** Takes one token; undefined when it is wrong, with the scan standing where it is wrong. */
+/** Takes one token; undefined if it is wrong, with the scan at the error. */
 function step(scan: Scan, char: string, expected: Expected, closers: string[]): Expected | undefined {
   const closes = char === closers.at(-1)
   switch (expected) {

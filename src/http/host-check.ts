@@ -1,22 +1,22 @@
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import type { IncomingHttpHeaders } from 'node:http'
 import { isIPv6 } from 'node:net'
 import { AppError } from '../contract/app-error.ts'
+import type { RequestHead } from './exchange/request-head.ts'
 import { isPublicPath } from './route-table.ts'
 
 /**
  * The defence against a web page that reaches this server through the user's browser (DNS rebinding, cross-site calls).
  *
- * 1. Host must be there once and be a loopback name, the address that the connection came in on, the public URL's or one of
- *    the allowed names. Only where keys are demanded and no names are configured is any Host accepted: there a page has no
- *    rights to borrow.
- * 2. Origin, when there is one, must be the page of this very server, by name and port, or be configured. Another port of
- *    this machine is another site: anybody's page may be there, that of a workspace too.
- * 3. Where there is none, `Sec-Fetch-Site` tells what a browser sends for a page: another site's request is refused, but for
- *    a link to what is for everybody. Who sends neither is no browser, or one that a page cannot make answer to it.
+ * 1. Host must occur once and be a loopback name, the address of the connection, the public URL's or one of the allowed names.
+ *    Any Host is accepted only if keys are required and no names are configured: then a page has no rights to borrow.
+ * 2. Origin, if present, must be this server's own, by name and port, or be configured. Another port of this machine is another
+ *    site: any page may be there, that of a workspace too.
+ * 3. Without Origin, `Sec-Fetch-Site` tells what a browser sends for a page: a request from another site is refused, except a
+ *    link to a public page. A client that sends neither is not a browser, or one that hides the answer from the page.
  */
 type RequestCheck = Readonly<{
-  /** Throws ERR_INVALID_INPUT, ERR_HOST_REFUSED or ERR_ORIGIN_REFUSED. Answers the origin to which the response may be shown. */
-  check(req: IncomingMessage, requireKeys: boolean): string | undefined
+  /** Throws ERR_INVALID_INPUT, ERR_HOST_REFUSED or ERR_ORIGIN_REFUSED. Returns the origin that may read the response. */
+  check(req: RequestHead, requireKeys: boolean): string | undefined
 }>
 
 type Authority = Readonly<{ name: string; port: string }>
@@ -43,7 +43,7 @@ export function createRequestCheck(
   const allowedOrigins = new Set(config.allowedOrigins.map((origin) => origin.toLowerCase().replace(/\/$/, '')))
   const known = config.publicUrl === undefined ? undefined : new URL(config.publicUrl)
   if (known !== undefined) allowedHosts.add(known.host)
-  // Nearly every request of a client carries the same Host, so what was found good is not taken apart again.
+  // Nearly every request carries the same Host, so accepted ones are cached.
   const remembered = new Set<string>()
 
   function isNamedHost(host: string): boolean {
@@ -56,7 +56,7 @@ export function createRequestCheck(
     return isNamed
   }
 
-  function requireHost(req: IncomingMessage, requireKeys: boolean): void {
+  function requireHost(req: RequestHead, requireKeys: boolean): void {
     requireOneHost(req.rawHeaders)
     const { host } = req.headers
     if (host !== undefined && isNamedHost(host)) return
@@ -73,7 +73,7 @@ export function createRequestCheck(
     const lower = origin.toLowerCase()
     if (allowedOrigins.has(lower)) return true
     if (lower === known?.origin) return isOwnPage(site)
-    // A proxy in front may speak TLS, so the page's scheme need not be ours.
+    // A proxy in front may terminate TLS, so the page's scheme need not be ours.
     const authority = /^https?:\/\/([^/]+)$/.exec(lower)?.[1]
     return authority !== undefined && authority === host?.toLowerCase() && isOwnPage(site)
   }
@@ -100,17 +100,17 @@ const refused = (header: string): AppError =>
     { header },
   )
 
-/** `none` is what the person asked for without any page: an address typed, a bookmark. */
+/** `none` is a request without any page: a typed address, a bookmark. */
 const isOwnPage = (site: string | string[] | undefined): boolean =>
   site === undefined || site === 'same-origin' || site === 'none'
 
-/** The page that had the link learns nothing of what is shown then. */
-function isLinkForEverybody({ method, url = '/', headers }: IncomingMessage): boolean {
+/** The linking page learns nothing from the answer. */
+function isLinkForEverybody({ method, url = '/', headers }: RequestHead): boolean {
   const isLink = headers['sec-fetch-mode'] === 'navigate' && headers['sec-fetch-dest'] === 'document'
   return isLink && method === 'GET' && isPublicPath(url.split('?', 1)[0]!)
 }
 
-/** node:http keeps the first of two, and a proxy in front may have judged the other. */
+/** node:http keeps the first of two, and a proxy in front may have checked the other. */
 function requireOneHost(rawHeaders: readonly string[]): void {
   let isSeen = false
   for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -123,7 +123,7 @@ function requireOneHost(rawHeaders: readonly string[]): void {
   }
 }
 
-/** An address cannot be made to point elsewhere by a name server, so the one that was really reached is safe. */
+/** A name server cannot redirect an address, so the address that was really reached is safe. */
 function isOwnAddress(host: string, localAddress: string | undefined): boolean {
   const name = parseAuthority(host)?.name
   if (name === undefined || localAddress === undefined) return false

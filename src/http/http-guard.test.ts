@@ -217,6 +217,9 @@ describe('who asks', () => {
     ['a bad X-Api-Key', { 'x-api-key': 'nonsense' }],
     ['an empty X-Api-Key', { 'x-api-key': '' }],
     ['two that differ', { authorization: 'Bearer cst_a', 'x-api-key': 'cst_b' }],
+    ['a key where model proxies take it', { 'x-castellan-key': 'cst_a' }],
+    ['a key where Google takes it', { 'x-goog-api-key': 'cst_a' }],
+    ['a key where Azure takes it', { 'api-key': 'cst_a' }],
   ])('is nobody with %s: never the owner', async (_, headers) => {
     for (const reply of [
       await post(served, 'server_ping', {}, headers),

@@ -13,8 +13,8 @@ import { signedInBy } from './signed-in.ts'
 import { readWebBody, sendWebResponse, webHeaders } from './web-exchange.ts'
 
 /**
- * The OAuth 2.1 authorisation server as clients meet it: metadata of RFC 8414 and 9728, and the endpoints below `/auth/oauth2/`.
- * What a client may leave out we add before the library sees it: the resource, and that a loopback client is a native one.
+ * The OAuth 2.1 authorisation server for clients: metadata of RFC 8414 and 9728, and the endpoints below `/auth/oauth2/`. Before
+ * the library sees a request, we add what a client may omit: the resource, and that a loopback client is native.
  */
 type OauthRoutesDeps = Readonly<{
   people(): Promise<PeopleGate | undefined>
@@ -26,20 +26,20 @@ export const AUTH_PATH = '/auth'
 const CLIENT_CREDENTIALS = 'client_credentials'
 const RESOURCE_METADATA = '/.well-known/oauth-protected-resource'
 const SERVER_METADATA = '/.well-known/oauth-authorization-server'
-/** Those that clients use; what a library offers besides is not reachable. */
+/** The endpoints that clients use; the library's others are unreachable. */
 const ENDPOINTS = ['revoke', 'introspect'] as const
 
-/** For so many of the resources that one request names, tokens are made possible. */
+/** The number of resources in one request for which tokens are made possible. */
 const RESOURCES_MAX = 4
 
-/** The resource (RFC 8707) that a request asks: `/mcp`, or one gateway below it. */
+/** The resource (RFC 8707) of a request: `/mcp`, or one gateway below it. */
 export function resourceOf(origin: string, url: string): string {
   const path = url.split('?', 1)[0]!
   const gateway = /^\/mcp\/([^/]+)\/?$/.exec(path)?.[1]
   return `${origin}/mcp${gateway === undefined ? '' : `/${gateway}`}`
 }
 
-/** Where a client learns how to get a token for what it asked. */
+/** Where a client learns how to get a token for its request. */
 export const resourceMetadataUrl = (origin: string, url: string): string =>
   `${origin}${RESOURCE_METADATA}${new URL(resourceOf(origin, url)).pathname}`
 
@@ -50,14 +50,16 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
   async function gate(): Promise<PeopleGate> {
     const people = await deps.people()
     if (people !== undefined) return people
-    throw new AppError('ERR_ROUTE_NOT_FOUND', 'There is nothing at this address. GET / lists what there is.')
+    throw new AppError('ERR_ROUTE_NOT_FOUND', 'There is nothing at this address. GET / lists the addresses.')
   }
 
   async function serverMetadata({ req, res }: Exchange): Promise<void> {
     admit(clients.addressOf(req))
     const metadata = await (await (await gate()).accounts()).metadata(clients.originOf(req))
     const grants = [...((metadata['grant_types_supported'] as string[] | undefined) ?? []), CLIENT_CREDENTIALS]
-    sendJson(res, 200, JSON.stringify({ ...metadata, grant_types_supported: [...new Set(grants)] }))
+    // Some clients request every scope that they find here, and no program but the command line may have the other one.
+    const scopes_supported = ['offline_access']
+    sendJson(res, 200, JSON.stringify({ ...metadata, grant_types_supported: [...new Set(grants)], scopes_supported }))
   }
 
   async function resourceMetadata({ req, res, params }: Exchange): Promise<void> {
@@ -76,7 +78,7 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
     sendJson(res, 200, JSON.stringify(metadata))
   }
 
-  /** Clients have no session. A person has one where they are asked to sign in or to consent, and nowhere else. */
+  /** Clients have no session. A person has one only where they sign in or consent. */
   async function forward(
     exchange: Exchange,
     change?: (request: Request) => Promise<Request>,
@@ -90,12 +92,12 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
     const body = await readWebBody(req, limits.oauthBodyBytesMax)
     const headers = webHeaders(req, address)
     if (!withSession || (await signedInBy(deps, people, req)) === undefined) headers.delete('cookie')
-    const asked = new Request(`${origin}${url}`, {
+    const webRequest = new Request(`${origin}${url}`, {
       method: req.method!,
       headers,
       ...(body === undefined ? {} : { body: new Uint8Array(body) }),
     })
-    const request = change === undefined ? asked : await change(asked)
+    const request = change === undefined ? webRequest : await change(webRequest)
     await answer(people, origin, request, res)
   }
 
@@ -105,7 +107,7 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
     await sendWebResponse(res, response)
   }
 
-  /** Programs that act for themselves are ours; everything else is the library's. */
+  /** Client credentials are ours; everything else is the library's. */
   async function token(exchange: Exchange): Promise<void> {
     const { req, res, url } = exchange
     const people = await gate()
@@ -122,8 +124,8 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
       return
     }
     const { clientId, secret } = clientCredentials(req.headers.authorization, form)
-    const asked = { clientId, secret, resources: form.getAll('resource'), origin, nowMs: deps.clock.nowMs() }
-    const issued = await people.issueClientToken(asked)
+    const credentials = { clientId, secret, resources: form.getAll('resource'), origin, nowMs: deps.clock.nowMs() }
+    const issued = await people.issueClientToken(credentials)
     if ('error' in issued) {
       const status = issued.error === 'invalid_client' ? 401 : 400
       const refused = JSON.stringify({ error: issued.error, error_description: issued.description })
@@ -141,6 +143,7 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
       const url = new URL(request.url)
       // A client whose id is the address of a document is registered when it is first named.
       if (url.searchParams.get('client_id')?.startsWith('https:')) await people.requireClientCapacity()
+      askAgainAtLoopback(url.searchParams)
       if (!url.searchParams.has('resource')) url.searchParams.set('resource', `${origin}/mcp`)
       for (const resource of url.searchParams.getAll('resource').slice(0, RESOURCES_MAX)) {
         if (isOwnResource(origin, resource)) await people.ensureResource(resource)
@@ -192,7 +195,7 @@ const isOwnResource = (origin: string, resource: string): boolean =>
   resource === `${origin}/mcp` ||
   (resource.startsWith(`${origin}/mcp/`) && /^\/mcp\/[\w.~-]{1,128}$/.test(URL.parse(resource)?.pathname ?? ''))
 
-/** A client whose every redirect is on its own machine is a native one (RFC 8252), whether it says so or not. */
+/** A client whose every redirect is on its own machine is native (RFC 8252), whether it says so or not. */
 function asNativeClient(text: string): string {
   try {
     const client = JSON.parse(text) as { application_type?: string; redirect_uris?: unknown }
@@ -208,4 +211,15 @@ function isOnOwnMachine(uri: unknown): boolean {
   const parsed = typeof uri === 'string' ? URL.parse(uri) : null
   if (parsed === null) return false
   return parsed.protocol === 'http:' ? isLoopbackHost(parsed.hostname) : parsed.protocol !== 'https:'
+}
+
+/**
+ * Any program on the person's machine can listen at a loopback address and name a client that the person allowed before, so the person
+ * is asked each time (RFC 8252, 8.6).
+ */
+function askAgainAtLoopback(query: URLSearchParams): void {
+  const hostname = URL.parse(query.get('redirect_uri') ?? '')?.hostname ?? ''
+  if (!/^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname)) return
+  const prompts = new Set((query.get('prompt') ?? '').split(' ').filter((prompt) => prompt !== '' && prompt !== 'none'))
+  query.set('prompt', [...prompts.add('consent')].join(' '))
 }

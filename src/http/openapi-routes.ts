@@ -1,7 +1,7 @@
 import type { CatalogTool } from '../tools/runtime/catalog.ts'
 import { type RestRow, restRows, streamRows } from './rest-table.ts'
 
-/** The addresses of the OpenAPI document that are not tools by name. */
+/** The addresses of the OpenAPI document that are not named after tools. */
 type Json = Readonly<Record<string, unknown>>
 type Paths = Record<string, Record<string, Json>>
 
@@ -23,7 +23,7 @@ const idOf = (method: string, path: string): string =>
     .map((part) => `${part.charAt(0).toUpperCase()}${part.slice(1)}`)
     .join('')}`
 
-/** Rows whose tools are there, each with a pointer to the tool that says what it takes and answers. */
+/** Rows whose tools exist, each with a pointer to the tool that describes it. */
 export function restPaths(tools: readonly CatalogTool[]): Paths {
   const byName = new Map(tools.map((tool) => [tool.name, tool]))
   const paths: Paths = {}
@@ -78,25 +78,25 @@ const streamOperation = (path: string, tool: string, isOfAgent: boolean): Json =
   operationId: idOf('GET', path),
   tags: [isOfAgent ? 'agents' : 'executions'],
   summary: isOfAgent ? 'Follow an agent' : 'Follow a run',
-  description: `Past and new events${isOfAgent ? ' in the executions of an agent' : ', up to the end of the run'}, as server-sent events. Needs what \`${tool}\` needs.`,
+  description: `Past and new events${isOfAgent ? ' in the executions of an agent' : ', up to the end of the run'}, as server-sent events. Requires the same permission as \`${tool}\`.`,
   parameters: [
     ...parametersOf(path),
     {
       name: 'Last-Event-ID',
       in: 'header',
-      description: 'The id of the last event that was seen.',
+      description: 'The id of the last event that the client received.',
       schema: { type: 'string' },
     },
     {
       name: 'follow',
       in: 'query',
-      description: '`false` ends with what has happened so far.',
+      description: '`false` ends the stream after the past events.',
       schema: { type: 'boolean', default: true },
     },
     {
       name: 'verbose',
       in: 'query',
-      description: '`true` shows the details of every event whole, however long.',
+      description: '`true` includes the full details of every event, whatever their length.',
       schema: { type: 'boolean', default: false },
     },
   ],
@@ -132,7 +132,7 @@ export function sealPaths(): Paths {
         security: [{}],
         requestBody: { required: true, content: object },
         responses: {
-          200: { description: 'A JSON-RPC result: what the tool answered.', content: object },
+          200: { description: 'A JSON-RPC result with the answer of the tool.', content: object },
           ...Object.fromEntries(
             [400, 401, 403, 404, 409, 413, 422, 429, 500, 502, 503].map((status) => [status, sealAnswer]),
           ),

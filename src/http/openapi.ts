@@ -4,8 +4,8 @@ import { restPaths, sealPaths } from './openapi-routes.ts'
 import { successStatus } from './success-status.ts'
 
 /**
- * The HTTP face as an OpenAPI 3.1 document, made from the catalogue and the register of errors alone: the same input
- * gives the same document, byte for byte.
+ * The HTTP API as an OpenAPI 3.1 document, made only from the catalogue and the error codes: the same input gives the same
+ * document, byte for byte.
  */
 export type OpenApiDocument = Readonly<Record<string, unknown>> & Readonly<{ paths: Record<string, Json> }>
 type Json = Readonly<Record<string, unknown>>
@@ -50,7 +50,7 @@ export function buildOpenApi(catalog: Catalog, version: string): OpenApiDocument
           type: 'apiKey',
           in: 'header',
           name: 'X-Api-Key',
-          description: 'The same key in a header of its own.',
+          description: 'The same key, in the header X-Api-Key.',
         },
       },
     },
@@ -62,7 +62,7 @@ function operation(tool: CatalogTool): Json {
   const success = successStatus(tool.name)
   const output = listed.outputSchema === undefined ? { type: 'object' } : schemaRef(`${tool.safeName}.output`)
   return {
-    // An alias is offered under the safe name of what it stands for.
+    // An alias has the safe name of its tool.
     operationId: definition.aliasOf === undefined ? tool.safeName : `${tool.safeName}_alias`,
     tags: [definition.toolset],
     summary: definition.title,
@@ -99,12 +99,15 @@ function factPaths(): Record<string, Json> {
     }),
     '/health/live': fact('getLiveness', 'Whether the server answers', {
       ...anyone,
-      responses: { 200: { description: 'It does.', content: json(schemaRef('Liveness')) } },
+      responses: { 200: { description: 'The server answers.', content: json(schemaRef('Liveness')) } },
     }),
     '/health/ready': fact('getReadiness', 'Whether requests can be served', {
       ...anyone,
       responses: {
-        200: { description: 'They can; `degraded` if something is wrong.', content: json(schemaRef('Readiness')) },
+        200: {
+          description: 'Requests can be served. The status is `degraded` if something is wrong.',
+          content: json(schemaRef('Readiness')),
+        },
         503: { description: 'The state cannot be used.', content: json(schemaRef('Readiness')) },
       },
     }),
@@ -138,7 +141,7 @@ function factPaths(): Record<string, Json> {
 const errorRefs = (statuses: readonly number[]): Json =>
   Object.fromEntries(statuses.map((status) => [status, { $ref: `#/components/responses/Error${status}` }]))
 
-/** Statuses that a client can see: 499 is for one that is gone. */
+/** Statuses that a client can see: 499 is for a disconnected one. */
 function errorStatuses(): number[] {
   const statuses = new Set<number>(Object.values(errorCodes).map((entry) => entry.httpStatus))
   return [...statuses].filter((status) => status !== 499).sort((left, right) => left - right)
@@ -228,7 +231,7 @@ function sharedSchemas(): Record<string, Json> {
   }
 }
 
-/** A schema stands in the document under its own name; what it refers to inside itself must be said from the top. */
+/** A schema is in the document under its own name, so its internal references are rewritten. */
 function toolSchemas({ safeName, listed }: CatalogTool): Record<string, unknown> {
   const named = (part: string, schema: Json) => ({
     [`${safeName}.${part}`]: movedRefs(schema, `#/components/schemas/${safeName}.${part}`),

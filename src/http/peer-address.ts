@@ -2,15 +2,15 @@ import { isIPv4, type Socket } from 'node:net'
 import type { Exposure } from '../tools/runtime/tool-host.ts'
 
 /**
- * Who is at the other end. The address is the socket's own, or the one that a process of ours noted when it handed the
+ * The peer of a connection. The address is the socket's own, or the one that a process of ours noted when it handed the
  * connection over; a header never changes it.
  */
 export type RelayedPeer = Readonly<{
-  /** Address of the client at the process that accepted it; empty when that process did not know it. */
+  /** Address of the client at the process that accepted it; empty if unknown. */
   remoteAddress: string
-  /** The port it came through demands keys, whatever this process demands. */
+  /** The port it came through requires keys, whatever this process requires. */
   requireKeys?: boolean
-  /** What callers see that came through that port and do not choose; without it, what this process shows. */
+  /** The exposure of callers through that port that do not choose; if absent, this process's. */
   exposure?: Exposure
   /** The process that accepted the client spoke TLS with it. */
   isSecure?: boolean
@@ -18,12 +18,12 @@ export type RelayedPeer = Readonly<{
 
 const relayed = new WeakMap<Socket, RelayedPeer>()
 
-/** Notes the real peer of a connection that another local process handed over. Must happen before its first request. */
+/** Records the real peer of a connection that another local process handed over. Must happen before its first request. */
 export function markRelayed(socket: Socket, peer: RelayedPeer): void {
   relayed.set(socket, peer)
 }
 
-/** Empty when nobody knows; an unknown address is never a local one. */
+/** Empty if unknown; an unknown address is never local. */
 export const peerAddressOf = (socket: Socket): string =>
   relayed.get(socket)?.remoteAddress ?? socket.remoteAddress ?? ''
 

@@ -1,18 +1,23 @@
 import type { Principal } from '../contract/principal.ts'
 
-/** Where a request with the credential of a person came from, and which address of this server it asks. */
-export type PresentedCredential = Readonly<{ address: string; isLoopback: boolean; resource: string }>
+/** Where a request with a person's credential came from, and which address of this server it requests. */
+export type PresentedCredential = Readonly<{
+  address: string
+  isLoopback: boolean
+  resource: string
+  isTerminal?: boolean
+}>
 
 /** A client that asks a person for consent. */
 export type AskingClient = Readonly<{ name: string; uri: string | undefined; publisher: string | undefined }>
 
-/** People, as HTTP needs them; the domain and better-auth are behind it. Cookies are the values of `Set-Cookie`. */
+/** People, as HTTP needs them, through the domain and better-auth. Cookies are the values of `Set-Cookie`. */
 export type PeopleGate = Readonly<{
   principals: Readonly<{
     ofCookie(header: string, presented: PresentedCredential, nowMs: number): Promise<Principal> | undefined
     isAccessToken(token: string): boolean
     ofAccessToken(token: string, presented: PresentedCredential, nowMs: number): Promise<Principal>
-    /** Looks everybody up anew: a token was given back. */
+    /** Drops all cached identities: a token was revoked. */
     forget(): void
   }>
   accounts(): Promise<
@@ -48,13 +53,13 @@ export type PeopleGate = Readonly<{
     input: Readonly<{ email: string; password: string }>,
     from: Readonly<{ address: string; headers: Headers }>,
   ): Promise<readonly string[]>
-  /** With what the browser answered. Throws as `signIn` does. */
+  /** With the browser's answer. Throws like `signIn`. */
   signInWithPasskey(
     origin: string,
     response: unknown,
     from: Readonly<{ address: string; headers: Headers }>,
   ): Promise<readonly string[]>
-  /** Of the person who is signed in; recorded with the attempts to sign in. */
+  /** For the signed-in person; recorded with the sign-in attempts. */
   addPasskey(
     origin: string,
     input: Readonly<{ response: unknown; name: string }>,
@@ -63,23 +68,29 @@ export type PeopleGate = Readonly<{
   removePasskey(origin: string, id: string, from: Readonly<{ address: string; headers: Headers }>): Promise<void>
   /** Identity providers that people can sign in with. */
   providers: readonly Readonly<{ id: string; name: string }>[]
-  /** What a person came back with from a provider. Throws ERR_PERMISSION_DENIED for one who may not come in. */
+  /** The answer that a person brought from a provider. Throws ERR_PERMISSION_DENIED for one who is not admitted. */
   finishProviderSignIn(
     origin: string,
     input: Readonly<{ provider: string; request: Request; address: string }>,
   ): Promise<Readonly<{ location: string; cookies: readonly string[] }>>
-  /** A token for a program that acts for itself, or why it gets none, in the words of OAuth. */
+  /** A token for a program that acts for itself, or the OAuth error. */
   issueClientToken(
-    asked: Readonly<{ clientId: string; secret: string; resources: readonly string[]; origin: string; nowMs: number }>,
+    credentials: Readonly<{
+      clientId: string
+      secret: string
+      resources: readonly string[]
+      origin: string
+      nowMs: number
+    }>,
   ): Promise<
     | Readonly<{ access_token: string; expires_in: number; resource: string }>
     | Readonly<{ error: string; description: string }>
   >
   findInvitation(token: string): Promise<Readonly<{ email: string; isNew: boolean }> | undefined>
-  /** Answers the e-mail address of the person, who can sign in now. */
+  /** Returns the e-mail address of the person, who can sign in now. */
   acceptInvitation(token: string, input: Readonly<{ name: string; password: string }>): Promise<string>
-  /** Called before a client registers itself: the oldest that nobody allowed make room. Throws ERR_BUSY when there is none. */
+  /** Called before a client registers itself: the oldest unauthorised ones are removed. Throws ERR_BUSY if there are none. */
   requireClientCapacity(): Promise<void>
-  /** Makes an address of this server one that tokens can be for. */
+  /** Makes an address of this server a resource for tokens. */
   ensureResource(identifier: string): Promise<void>
 }>

@@ -5,13 +5,13 @@ import { exceededBound } from '../kernel/json-bounds.ts'
 import { readBody } from './exchange/read-body.ts'
 import { findJsonError } from './find-json-error.ts'
 
-/** The body of a request as JSON; nothing at all is an empty object. Refusals say what is wrong with it, and where. */
+/** The body of a request as JSON; no body is an empty object. Errors say what is wrong, and where. */
 export async function readJsonBody(req: IncomingMessage, bytesMax: number): Promise<unknown> {
   const text = await readJsonText(req, bytesMax)
   return text === '' ? {} : parseJson(text)
 }
 
-/** The same before it is read as JSON; nothing at all is the empty text. */
+/** The same before parsing; no body is the empty string. */
 export async function readJsonText(req: IncomingMessage, bytesMax: number): Promise<string> {
   const type = req.headers['content-type']
   if (type !== undefined) requireJsonType(type)
@@ -25,7 +25,7 @@ export async function readJsonText(req: IncomingMessage, bytesMax: number): Prom
   return text
 }
 
-/** Refused before the body is read, when the client says how long it is. */
+/** Refuses before the body is read, if the client declares its length. */
 export function requireBodyLength(req: IncomingMessage, bytesMax: number): void {
   if (Number(req.headers['content-length']) > bytesMax) throw tooLarge(bytesMax)
 }
@@ -64,7 +64,7 @@ function parseJson(text: string): unknown {
     const before = text.slice(0, position)
     const line = before.split('\n').length
     const column = position - before.lastIndexOf('\n')
-    const what = position === text.length ? 'it ends too early' : 'the text is wrong'
+    const what = position === text.length ? 'unexpected end' : 'unexpected character'
     throw new AppError(
       'ERR_INVALID_INPUT',
       `The body is not valid JSON: ${what} at line ${line}, column ${column} (position ${position}).`,
@@ -73,7 +73,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Refused before it is parsed: what a parser makes of a body of brackets holds everybody up. */
+/** Refuses before parsing: parsing a body of brackets would block every other request. */
 function requireBounds(text: string): void {
   const { messageDepthMax: depthMax, messageValuesMax: valuesMax, messageMembersMax: membersMax } = limits
   const exceeded = exceededBound(text, { depthMax, valuesMax, membersMax })

@@ -2,10 +2,7 @@ import { AppError } from '../contract/app-error.ts'
 import { nearestName } from '../kernel/nearest-name.ts'
 import { displayed } from '../tools/runtime/validate-arguments.ts'
 
-/**
- * The parameters of an address, which remember what was looked for: what nobody looked for is refused, as tools refuse
- * fields that they do not have.
- */
+/** Query parameters that record which names were read: unread ones are refused, as tools refuse unknown fields. */
 export class ReadQuery extends URLSearchParams {
   readonly #known = new Set<string>()
 

@@ -1,22 +1,22 @@
-import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP, isIPv4 } from 'node:net'
+import type { RequestHead } from './exchange/request-head.ts'
 import { isSecureConnection, peerAddressOf } from './peer-address.ts'
 
 /**
  * Where a request comes from and under which address its client knows this server.
  *
- * 1. What a proxy says counts only if the connection comes from an address in `trusted_proxies`; anybody can send a header.
- * 2. Of several hops in `X-Forwarded-For`, the last that is no trusted proxy is the client: what stands before it, the client
- *    may have written itself.
+ * 1. A proxy's headers count only if the connection comes from an address in `trusted_proxies`; anybody can send a header.
+ * 2. Of several hops in `X-Forwarded-For`, the last that is not a trusted proxy is the client: the client may have written the
+ *    earlier ones.
  * 3. With a public URL, links and metadata have that address, however the request came.
  */
 export type RequestClients = Readonly<{
-  /** Address of the client; empty when nobody knows. */
-  addressOf(req: IncomingMessage): string
-  /** The client speaks TLS, to this server or to a trusted proxy in front of it. */
-  isSecure(req: IncomingMessage): boolean
+  /** Address of the client; empty if unknown. */
+  addressOf(req: RequestHead): string
+  /** The client uses TLS, to this server or to a trusted proxy in front of it. */
+  isSecure(req: RequestHead): boolean
   /** Scheme, name and port of this server for the client, such as `https://castellan.example`. */
-  originOf(req: IncomingMessage): string
+  originOf(req: RequestHead): string
 }>
 
 export function createRequestClients(
@@ -31,7 +31,7 @@ export function createRequestClients(
     return isIP(plain) !== 0 && trusted.check(plain, isIPv4(plain) ? 'ipv4' : 'ipv6')
   }
 
-  function isSecure(req: IncomingMessage): boolean {
+  function isSecure(req: RequestHead): boolean {
     if (isSecureConnection(req.socket)) return true
     if (config.trustedProxies.length === 0 || !isTrusted(peerAddressOf(req.socket))) return false
     return lastOf(req.headers['x-forwarded-proto']).toLowerCase() === 'https'
@@ -67,7 +67,7 @@ function addRange(list: BlockList, entry: string): void {
 
 const MAPPED_PREFIX = '::ffff:'
 
-/** An IPv4 address that came in on an IPv6 socket is the IPv4 address. */
+/** An IPv4 address on an IPv6 socket is the IPv4 address. */
 const plainAddress = (address: string): string => {
   const plain = address.startsWith(MAPPED_PREFIX) ? address.slice(MAPPED_PREFIX.length) : address
   return plain !== address && isIPv4(plain) ? plain : address

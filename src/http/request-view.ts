@@ -4,15 +4,15 @@ import type { Catalog } from '../tools/runtime/catalog.ts'
 import { isZaru, unknownExposureNames } from '../tools/runtime/exposure.ts'
 import type { Exposure } from '../tools/runtime/tool-host.ts'
 
-/** What an address asks to see: `?tools=` and `?mode=` choose the tools, `?names=safe|documented` their spelling. */
+/** The view of an address: `?tools=` and `?mode=` choose the tools, `?names=safe|documented` their spelling. */
 export type RequestView = Readonly<{ exposure: Exposure; safeNames?: boolean }>
 
 const VIEWS_MAX = 256
 
-/** `shown` is what a caller sees that does not choose, where its port has a rule of its own. */
+/** `displayed` is the exposure of callers that do not choose, if their port has its own. */
 export type ViewOfUrl = (url: string, displayed?: Exposure) => RequestView
 
-/** One object for each way of asking, so that a client which asks the same all day costs one look-up. */
+/** One object for each kind of request, so that a client that repeats the same request costs one lookup. */
 export function createViewOfUrl(
   deps: Readonly<{
     catalog: Catalog
@@ -52,7 +52,7 @@ export function createViewOfUrl(
   }
 }
 
-/** Who chooses tools and no mode stays in the mode of the port. */
+/** A caller that chooses tools but no mode stays in the mode of the port. */
 const withMode = (chosen: Exposure, displayed: Exposure): Exposure =>
   isZaru(displayed) && !isZaru(chosen) ? { zaruMode: displayed.zaruMode, tools: chosen } : chosen
 

@@ -1,7 +1,7 @@
 import { AppError } from '../contract/app-error.ts'
 import { unknownName } from './read-query.ts'
 
-/** What a request gives, for the rows of the table. */
+/** A request, for the rows of the table. */
 export type RestRequest = Readonly<{
   params: Readonly<Record<string, string>>
   query: URLSearchParams
@@ -9,7 +9,7 @@ export type RestRequest = Readonly<{
 }>
 type Body = RestRequest['body']
 
-/** As a number if it is one; otherwise as it is, so that the tool says what is wrong with it. */
+/** As a number if it is one; otherwise unchanged, so that the tool reports the error. */
 export const numbers = (query: URLSearchParams, ...names: readonly string[]): Record<string, unknown> =>
   Object.fromEntries(
     names.flatMap((name) => {
@@ -21,7 +21,7 @@ export const numbers = (query: URLSearchParams, ...names: readonly string[]): Re
 export const texts = (query: URLSearchParams, ...names: readonly string[]): Record<string, unknown> =>
   Object.fromEntries(names.flatMap((name) => (query.get(name) === null ? [] : [[name, query.get(name)]])))
 
-/** `?force` alone means yes; what is neither yes nor no stays as it is, so that the tool says what is wrong with it. */
+/** `?force` alone means true; other values stay unchanged, so that the tool reports the error. */
 export const flags = (query: URLSearchParams, ...names: readonly string[]): Record<string, unknown> =>
   Object.fromEntries(
     names.flatMap((name) => {
@@ -42,13 +42,13 @@ function booleanOf(text: string): boolean | undefined {
   return text === 'false' || text === '0' ? false : undefined
 }
 
-/** Fields of a body that are handed on by name; others are refused, as tools refuse fields that they do not have. */
+/** Fields of a body that are passed by name; others are refused, as tools refuse unknown fields. */
 export function fieldsOf(body: Body, ...names: readonly string[]): Body {
   for (const name of Object.keys(body)) if (!names.includes(name)) throw unknownName('field', name, names, 'the body')
   return body
 }
 
-/** A field that must be text where it is given. Null is as good as nothing. */
+/** A field that must be a string if present. Null counts as absent. */
 export function textOf(body: Body, name: string): string | undefined {
   const value = body[name] ?? undefined
   if (value === undefined || typeof value === 'string') return value
@@ -67,7 +67,7 @@ export function requiredText(body: Body, name: string): string {
   })
 }
 
-/** One of the words, under the first of the names that is there. */
+/** One of the words, under the first of the names that is present. */
 export function wordOf<Word extends string>(body: Body, names: readonly string[], words: readonly Word[]): Word {
   const value = names.map((name) => body[name]).find((input) => input !== undefined)
   const word = words.find((known) => known === value)

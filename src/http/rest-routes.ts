@@ -23,17 +23,14 @@ import type { ServeCall } from './serve-call.ts'
 import { failureToHttp, type HttpError } from './to-http-error.ts'
 import { warningHeader } from './tool-routes.ts'
 
-/**
- * What becomes of runs, as it happens, for as long as the viewer may call. The caller has shown that the run, or the agent,
- * may be seen.
- */
+/** Live events of runs, while the viewer may call. The caller has shown that the run, or the agent, may be seen. */
 export type RunFeed = Readonly<{
   open(
     principal: Principal,
     id: string,
     options: Readonly<{ fromSequence: number; follow: boolean; verbose: boolean; signal: AbortSignal }>,
   ): Promise<Readonly<{ subject: RunSubject; events: AsyncIterable<FeedEvent> }> | undefined>
-  /** Of all executions of an agent that the viewer may see; undefined when `from` is not a cursor of such a feed. */
+  /** The events of all executions of an agent that the viewer may see; undefined if `from` is not a cursor of such a feed. */
   openAgent(
     viewer: Principal,
     agentId: string,
@@ -107,16 +104,16 @@ async function requestOf(
 ): Promise<RestRequest & { query: ReadQuery }> {
   const body = method === 'POST' || method === 'PATCH' ? await readJsonBody(exchange.req, bodyBytesMax) : {}
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
-    throw new AppError('ERR_INVALID_INPUT', 'The body must be an object.', { field: 'body', constraint: 'object' })
+    throw new AppError('ERR_INVALID_INPUT', 'The body must be a JSON object.', { field: 'body', constraint: 'object' })
   }
   return { params: exchange.params, query: new ReadQuery(exchange.url), body: body as Record<string, unknown> }
 }
 
-/** What was left out must not look like a field that is there. */
+/** An omitted value must not look like a present field. */
 const input = (args: Readonly<Record<string, unknown>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(args).filter(([, value]) => value !== undefined))
 
-/** What a tool tells as an answer, such as that there is one of that name already, is a conflict to HTTP. */
+/** An answer that reports a conflict, such as a taken name, is a conflict to HTTP. */
 function sendAnswer({ res }: Exchange, row: RestRow, answer: ToolAnswer): void {
   const headers = warningHeader(answer)
   if (row.file !== undefined) {
@@ -154,8 +151,8 @@ async function serveStream(deps: RestRoutesDeps, row: StreamRow, exchange: Excha
         signal,
       }
       query.requireAllRead()
-      const asked = { [row.rows === 'agent' ? 'agent_id' : 'execution_id']: params['id']!, limit: 1 }
-      const answer = await deps.host.call(restCaller(principal), row.tool, asked, { signal })
+      const args = { [row.rows === 'agent' ? 'agent_id' : 'execution_id']: params['id']!, limit: 1 }
+      const answer = await deps.host.call(restCaller(principal), row.tool, args, { signal })
       if (answer.failure !== undefined) {
         sendError(req, res, failureToHttp(answer.failure))
         return
@@ -241,7 +238,7 @@ function categoryOf(type: string): string {
   return /^(file|directory|path|filesystem|volume)_/.test(type) ? 'storage' : 'execution'
 }
 
-/** `iteration_started` in the second try is "Iteration started (iteration 2)"; what comes before the first has none. */
+/** `iteration_started` in the second attempt is "Iteration started (iteration 2)"; earlier events have none. */
 function messageOf({ type, state, iteration }: FeedEvent): string {
   const words = type.replaceAll('_', ' ')
   const cursor = [state, iteration === null || iteration === 0 ? null : `iteration ${iteration}`].filter(

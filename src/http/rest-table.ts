@@ -4,32 +4,32 @@ import { registryRows } from './registry-rows.ts'
 import { fieldsOf, flags, numbers, type RestRequest, requiredText, textOf, texts, wordOf } from './rest-arguments.ts'
 
 /**
- * Agents, executions and workflows under the addresses that their clients know. Every row is a call of a tool: what the
- * tool's definition demands is demanded here too, and a row whose tool is not there is not served.
+ * Agents, executions and workflows under the addresses that their clients know. Every row is a tool call with the tool's own
+ * rules; a row whose tool does not exist is not served.
  */
 export type RestRow = Readonly<{
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   path: string
-  /** The first one that there is, of those that a request could mean. */
+  /** The first existing tool, of those that a request could mean. */
   tool: string | ((request: RestRequest) => string)
   /** Named where `tool` is chosen for each request. */
   tools?: readonly string[]
   args(request: RestRequest): Readonly<Record<string, unknown>>
-  /** The tool that does it instead, where the refusal of the first one shows that the request means that. */
+  /** The tool to call instead, if the refusal of the first one shows that the request means that. */
   instead?(failure: ToolFailure, request: RestRequest): string | undefined
   /** For success, 200 if absent. */
   status?: number
-  /** Where clients know a refusal by another status than that of its code. */
+  /** A different status for a refusal, where clients know another. */
   failureStatus?(failure: ToolFailure): number | undefined
-  /** The answer says that it could not be done as things are. */
+  /** Whether the answer reports that the present state forbids it. */
   isConflict?(answer: Readonly<Record<string, unknown>>): boolean
-  /** What is shown of the tool's answer; all if absent. */
+  /** The displayed part of the tool's answer; all if absent. */
   shape?(answer: Readonly<Record<string, unknown>>): unknown
-  /** The answer holds a file, which is sent as it is. */
+  /** The answer contains a file, which is sent unchanged. */
   file?(answer: Readonly<Record<string, unknown>>): Readonly<{ bytes: Buffer; isText: boolean }>
 }>
 
-/** A manifest is the body itself, which as JSON is YAML too, or a text inside it. */
+/** A manifest is the body itself, as JSON or YAML, or a string inside it. */
 const manifestOf = (body: RestRequest['body']): Record<string, unknown> => ({
   manifest_yaml: body['manifest_yaml'] ?? (Object.keys(body).length === 0 ? undefined : JSON.stringify(body)),
 })
@@ -41,7 +41,7 @@ const deploying = ({ query, body }: RestRequest) => ({
 
 const isConflict = ({ status }: Readonly<Record<string, unknown>>): boolean => status === 'conflict'
 
-/** Input that does not fit the agent is unprocessable; a version that it does not have conflicts with what there is. */
+/** Input that does not match the agent is unprocessable; an unknown version is a conflict. */
 function executeStatus({ code, details }: ToolFailure): number | undefined {
   if (code === 'ERR_INVALID_INPUT' && details['field'] === 'input') return 422
   return code === 'ERR_AGENT_NOT_FOUND' && details['field'] === 'version' ? 409 : undefined
@@ -176,7 +176,10 @@ const actionOf = ({ body }: RestRequest) =>
   body['action'] === undefined ? undefined : wordOf(body, ['action'], ['promote', 'demote'])
 const scopeTools = { promote: 'aegis.workflow.promote', demote: 'aegis.workflow.demote' } as const
 
-/** Towards everybody is up, towards one person is down. To the tenant it is down first: what that says shows if it is up. */
+/**
+ * A wider scope is a promotion, a narrower one a demotion. For the tenant, demotion is tried first: its refusal shows whether it
+ * is a promotion.
+ */
 const scopeTool = (request: RestRequest): string =>
   scopeTools[actionOf(request) ?? (wordOf(request.body, SCOPE_NAMES, SCOPES) === 'global' ? 'promote' : 'demote')]
 
@@ -287,12 +290,12 @@ const workflowRunRows: readonly RestRow[] = [
   },
 ]
 
-/** The words that conditions of a Human state take for yes and no, with what the person adds and who it says it is. */
+/** The words that conditions of a Human state accept for yes and no, with the person's note and name. */
 function answering(response: string, feedback: string | undefined, by: string | undefined): string {
   return feedback === undefined && by === undefined ? response : JSON.stringify({ response, feedback, by })
 }
 
-/** Everything that people are asked, of both kinds. */
+/** All questions to people, of both kinds. */
 const approvalRows: readonly RestRow[] = [
   {
     method: 'GET',
@@ -374,8 +377,8 @@ export const restRows: readonly RestRow[] = [
 ]
 
 /**
- * Streams of what becomes of a run, or of all runs of an agent; a caller that may read the log through the tool may follow it.
- * The tool is asked for one row: what it answers names the subject.
+ * Event streams of a run, or of all runs of an agent; a caller that may read the log through the tool may follow it. The tool is
+ * called for one row, whose answer names the subject.
  */
 export const streamRows: readonly Readonly<{ path: string; tool: string; rows: 'execution' | 'workflow' | 'agent' }>[] =
   [

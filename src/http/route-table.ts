@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { AppError } from '../contract/app-error.ts'
 
-/** One request on its way to what serves it. `params` are the decoded parts of the path that a pattern names. */
+/** One request on its way to its route. `params` are the decoded named parts of the path. */
 export type Exchange = Readonly<{
   req: IncomingMessage
   res: ServerResponse
@@ -10,7 +10,7 @@ export type Exchange = Readonly<{
   params: Readonly<Record<string, string>>
 }>
 
-/** `/v1/agents/{id}` has a part that may be anything; `{path...}` at the end is all that is left. */
+/** `/v1/agents/{id}` has a named part; `{path...}` at the end matches the rest. */
 export type PatternRoute = Readonly<{
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   path: string
@@ -20,7 +20,7 @@ export type PatternRoute = Readonly<{
 export type Route = Readonly<{ methods: readonly string[]; serve(exchange: Exchange): void | Promise<void> }>
 export type FoundRoute = Route & Readonly<{ params: Readonly<Record<string, string>> }>
 
-/** What anybody may read: it says nothing about anybody's data, and no key is asked for. */
+/** Public paths: they reveal no user data and need no key. */
 export const publicPaths: ReadonlySet<string> = new Set([
   '/',
   '/health',
@@ -28,7 +28,7 @@ export const publicPaths: ReadonlySet<string> = new Set([
   '/health/ready',
   '/openapi.json',
 ])
-/** Pages that a link from anywhere may lead to: they ask for a secret of their own, or for who is there. */
+/** Pages that any site may link to: they need a secret token, or a sign-in. */
 const publicPrefixes: readonly string[] = [
   '/secrets/',
   '/invitation/',
@@ -48,7 +48,7 @@ export const isPublicPath = (path: string): boolean =>
 
 type Entry = Readonly<{ parts: readonly string[]; byMethod: Map<string, PatternRoute['serve']> }>
 
-/** Finds the route of a path; of several patterns that fit, the one whose words are fixed earlier. */
+/** Finds the route of a path; of several matching patterns, the one with earlier literal parts. */
 export function createRouteTable(
   routes: readonly PatternRoute[],
 ): Readonly<{ find(path: string): FoundRoute | undefined }> {
@@ -72,7 +72,7 @@ export function createRouteTable(
   }
 }
 
-/** What is fixed comes before what is named, and that before the rest of a path. */
+/** Literal parts come before named ones, and those before the rest of a path. */
 const sortKey = ({ parts }: Entry): string =>
   parts.map((part) => (part.endsWith('...}') ? '3' : part.startsWith('{') ? '2' : '1')).join('')
 

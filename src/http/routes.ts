@@ -16,12 +16,12 @@ import { toHttpError } from './to-http-error.ts'
 import type { ToolRoutes } from './tool-routes.ts'
 import { WELCOME_POLICY, welcomeHtml, welcomeText } from './welcome-page.ts'
 
-/** Everything beside `/mcp`: few enough to be a table. */
+/** Everything besides `/mcp`: few enough to be a table. */
 export type HealthFacts = Readonly<{ status: 'ok' | 'degraded'; mode: string; db: Readonly<{ open: boolean }> }>
 
 type RoutesDeps = Readonly<{
   tools: ToolRoutes
-  /** Routes with parts that may be anything. */
+  /** Routes with named parts. */
   patterns: readonly PatternRoute[]
   catalog: Catalog
   health(): Promise<HealthFacts>
@@ -39,7 +39,7 @@ const READ = ['GET', 'HEAD', 'OPTIONS']
 const noParams = {}
 
 export function createRoutes(deps: RoutesDeps): Readonly<{
-  /** Throws or answers; what fails later is answered too. */
+  /** Throws or answers; later failures are answered too. */
   handle(req: IncomingMessage, res: ServerResponse, url: string): void
 }> {
   const { tools } = deps
@@ -54,7 +54,7 @@ export function createRoutes(deps: RoutesDeps): Readonly<{
     origin: deps.clients.originOf(req),
   })
 
-  // All but the last need no key: they say nothing about anybody's data.
+  // All but the last need no key: they reveal no user data.
   const exact: ReadonlyMap<string, Route> = new Map<string, Route>([
     ['/', { methods: READ, serve: (exchange) => welcome(exchange, deps) }],
     ['/health', { methods: READ, serve: ({ res }) => health(res, deps) }],
@@ -65,7 +65,7 @@ export function createRoutes(deps: RoutesDeps): Readonly<{
       {
         methods: READ,
         async serve({ res }) {
-          // Few ask, so a start does not wait for it.
+          // Rarely requested, so a start does not wait for it.
           const { buildOpenApi } = await import('./openapi.ts')
           openApi ??= JSON.stringify(buildOpenApi(deps.catalog, deps.version))
           sendJson(res, 200, openApi)
@@ -86,7 +86,7 @@ export function createRoutes(deps: RoutesDeps): Readonly<{
     if (isCall && !path.includes('/', TOOL_PREFIX.length)) return { ...callTool, params: noParams }
     const found = table.find(path)
     if (found !== undefined) return found
-    throw new AppError('ERR_ROUTE_NOT_FOUND', 'There is nothing at this address. GET / lists what there is.')
+    throw new AppError('ERR_ROUTE_NOT_FOUND', 'There is nothing at this address. GET / lists the addresses.')
   }
 
   return {
@@ -110,13 +110,13 @@ export function createRoutes(deps: RoutesDeps): Readonly<{
   }
 }
 
-/** 503 only when no call that needs the state can succeed: what is merely degraded must not be taken out of service. */
+/** 503 only if no call that needs the state can succeed: a degraded server must not be taken out of service. */
 async function health(res: ServerResponse, deps: RoutesDeps): Promise<void> {
   const { status, mode, isUsable } = await readHealth(deps)
   sendJson(res, isUsable ? 200 : 503, JSON.stringify({ status, version: deps.version, mode }))
 }
 
-/** Liveness probe: nothing is asked that a restart would not mend. */
+/** Liveness probe: checks nothing that a restart would not fix. */
 const live = (res: ServerResponse, { version }: RoutesDeps): void =>
   sendJson(res, 200, JSON.stringify({ status: 'ok', version }))
 

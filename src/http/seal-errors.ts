@@ -3,10 +3,7 @@ import { type ErrorCode, errorCodes } from '../contract/error-codes.ts'
 import type { ToolFailure } from '../tools/runtime/tool-host.ts'
 import type { HttpError } from './to-http-error.ts'
 
-/**
- * How SEAL says what went wrong: a status, a JSON-RPC error whose `data` is null, and in a header the name that newer
- * clients know it by.
- */
+/** SEAL's error format: a status, a JSON-RPC error whose `data` is null, and in a header the newer error code. */
 type SealError = Readonly<{ status: number; rpcCode: number; name: string; message: string; retryAfterMs?: number }>
 
 export const ERROR_NAME_HEADER = 'x-castellan-error-code'
@@ -29,7 +26,7 @@ const violationNames: Readonly<Record<string, string>> = {
   TimeoutExceeded: 'LIMIT_EXCEEDED',
 }
 
-/** What is wrong with an envelope, before anybody knows which call it is. */
+/** The error of an envelope, before its call is known. */
 export function envelopeError(error: unknown): SealError {
   if (!(error instanceof AppError)) return internal(INTERNAL)
   const { code, message, details } = error
@@ -45,7 +42,7 @@ export function envelopeError(error: unknown): SealError {
   return kind === 'unavailable' ? unavailable(error) : internal(INTERNAL)
 }
 
-/** What a call was answered with, once it was one. */
+/** The error of a call. */
 export function callError(failure: ToolFailure, tool: string): SealError {
   const { code, message, details } = failure
   const violation = violationNames[String(details['violation'])]
@@ -54,7 +51,7 @@ export function callError(failure: ToolFailure, tool: string): SealError {
   if (code === 'ERR_QUOTA_EXCEEDED') return { status: 422, rpcCode: rpc.server, name: 'QUOTA_EXCEEDED', message }
   if (code === 'ERR_RATE_LIMITED') {
     const retryAfterMs = Number(details['retry_after_ms'] ?? 1_000)
-    // Too many at once is a matter of the context, like any other of its limits; only a rate is counted by the clock.
+    // Too many calls at once is a limit of the context; only a rate limit has a time.
     if (violation !== undefined) return { status: 403, rpcCode: rpc.server, name: violation, message, retryAfterMs }
     return { status: 429, rpcCode: rpc.server, name: 'RATE_LIMIT_EXCEEDED', message, retryAfterMs }
   }
@@ -84,7 +81,7 @@ export function callError(failure: ToolFailure, tool: string): SealError {
   }
 }
 
-/** The sentence for an argument that is not there is the document's, whichever tool it is. */
+/** The message for a missing argument is the documented one, for every tool. */
 const argumentText = ({ message, details }: ToolFailure, tool: string): string =>
   details['constraint'] === 'required'
     ? `Invalid tool arguments: required field '${String(details['field'])}' is missing or null for tool '${tool}'`
@@ -95,7 +92,7 @@ function deniedName(code: ErrorCode): string {
   return code === 'ERR_POLICY_VIOLATION' ? 'TOOL_DENIED' : codeName(code)
 }
 
-/** What has no name of its own among the newer ones is called what it is called everywhere else. */
+/** A code without a newer name keeps its own. */
 export const codeName = (code: ErrorCode): string => code.slice('ERR_'.length)
 
 const internal = (message: string): SealError => ({

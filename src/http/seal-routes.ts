@@ -15,7 +15,7 @@ import type { ServeCall } from './serve-call.ts'
 import { failureToHttp, type HttpError, toHttpError } from './to-http-error.ts'
 import { warningHeader } from './tool-routes.ts'
 
-/** Takes signed calls apart; the domain is behind it. */
+/** Verifies signed calls, through the domain. */
 export type SealGate = Readonly<{
   read(body: string): Readonly<{
     id: string | number | null
@@ -30,7 +30,7 @@ export type SealGate = Readonly<{
 }>
 
 type SealRoutesDeps = Readonly<{
-  /** Nothing where no sessions can be kept. */
+  /** Undefined if no sessions can be stored. */
   seal(): Promise<SealGate | undefined>
   host: ToolHost
   catalog: Catalog
@@ -47,8 +47,8 @@ const TOOLS = '/v1/seal/tools'
 const CONTEXT_HEADER = 'x-zaru-security-context'
 
 /**
- * Calls from outside that carry their own proof. Attesting is a tool like any other, so that it is permitted, limited and
- * recorded; a signed call takes the way of every call, as a principal with the session's security context.
+ * External calls that carry their own proof. Attestation is an ordinary tool, so it is permitted, limited and recorded; a signed
+ * call takes the path of every call, as a principal with the session's security context.
  */
 export function createSealRoutes(deps: SealRoutesDeps): readonly PatternRoute[] {
   const { serveCall, host } = deps
@@ -56,7 +56,7 @@ export function createSealRoutes(deps: SealRoutesDeps): readonly PatternRoute[] 
   async function gate(): Promise<SealGate> {
     const opened = await deps.seal()
     if (opened === undefined) {
-      throw new AppError('ERR_MODE_REFUSED', 'There are no SEAL sessions in the present mode: they need the store.')
+      throw new AppError('ERR_MODE_REFUSED', 'SEAL sessions do not work in mode MINIMAL, which has no store.')
     }
     return opened
   }
@@ -99,7 +99,7 @@ export function createSealRoutes(deps: SealRoutesDeps): readonly PatternRoute[] 
         sendJson(res, 200, result, warningHeader(answer))
       },
       (error) => {
-        // Logs what is not an AppError, under a reference.
+        // Logs foreign errors, under a reference.
         if (!(error instanceof AppError)) toHttpError(error, deps)
         return sealErrorToHttp(envelopeError(error), id)
       },
@@ -109,10 +109,10 @@ export function createSealRoutes(deps: SealRoutesDeps): readonly PatternRoute[] 
   async function listed({ req, url }: Exchange): Promise<string> {
     const header = req.headers[CONTEXT_HEADER]
     const query = new ReadQuery(url)
-    const asked = query.get('security_context') ?? (typeof header === 'string' ? header : undefined)
+    const securityContext = query.get('security_context') ?? (typeof header === 'string' ? header : undefined)
     query.requireAllRead()
     const known = await deps.authenticate(req)
-    const principal = (await gate()).preview(known, asked)
+    const principal = (await gate()).preview(known, securityContext)
     return JSON.stringify({
       protocol: 'seal/v1',
       attestation_endpoint: ATTEST,
@@ -146,7 +146,7 @@ const sealCaller = (principal: Principal): ToolCaller => ({
   safeNames: false,
 })
 
-/** What the tool takes, under the names that clients use. Claims of identity other than the key are ignored. */
+/** The tool's parameters, under the names that clients use. Claims of identity other than the key are ignored. */
 const attestNames: Readonly<Record<string, readonly string[]>> = {
   public_key: ['public_key', 'public_key_pem', 'agent_public_key'],
   security_context: ['security_context'],
@@ -169,7 +169,7 @@ function attestArguments(body: unknown): unknown {
   return args
 }
 
-/** As every other route answers it, with the name that newer clients know it by. */
+/** The answer of every other route, with the newer error code. */
 const named = (error: HttpError, { code, details }: Pick<ToolFailure, 'code' | 'details'>): HttpError => {
   const name = typeof details['reason'] === 'string' ? details['reason'] : codeName(code)
   return { ...error, headers: { ...error.headers, [ERROR_NAME_HEADER]: name } }

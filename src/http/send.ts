@@ -5,7 +5,7 @@ import type { HttpError } from './to-http-error.ts'
 
 const SMALL_BODY_BYTES = 64 * 1024
 
-/** Untrusted content: a browser must neither show it as a page nor guess what it is. */
+/** Untrusted content: a browser must neither show it as a page nor sniff its type. */
 export function sendFile(res: ServerResponse, { bytes, isText }: Readonly<{ bytes: Buffer; isText: boolean }>): void {
   if (res.destroyed || res.headersSent) return
   const headers = {
@@ -20,9 +20,9 @@ export function sendFile(res: ServerResponse, { bytes, isText }: Readonly<{ byte
 }
 
 /**
- * A refusal may come before the body was read. A small rest is read and dropped by node:http, which keeps the connection;
- * a large one ends it, but only after a moment of reading on: otherwise a client that still sends sees a broken
- * connection instead of the reason.
+ * A refusal may come before the body was read. node:http reads and drops a small rest and keeps the connection. A large rest ends
+ * the connection, but only after reading on for a moment: otherwise a client that still sends sees a broken connection instead of
+ * the reason.
  */
 export function sendError(req: IncomingMessage, res: ServerResponse, error: HttpError): void {
   if (res.headersSent || res.destroyed) {

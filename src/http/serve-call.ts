@@ -9,9 +9,8 @@ import { sendError } from './send.ts'
 import { type HttpError, toHttpError } from './to-http-error.ts'
 
 /**
- * Serves a request that makes calls: it is cancelled when its client goes away and answered when the transport closes. What
- * `work` throws is answered in the words of `render`. `admit` is called once it is known who calls, and throws when that is too
- * many.
+ * Serves a request that makes calls: it is cancelled when its client disconnects and answered when the transport closes. Errors
+ * of `work` are rendered by `render`. `admit` is called once the caller is known, and throws if the caller has too many calls.
  */
 export type ServeCall = (
   exchange: Readonly<{ req: IncomingMessage; res: ServerResponse }>,
@@ -41,7 +40,11 @@ export function createServeCall(
 }
 
 export const tooManyCalls = (): AppError =>
-  new AppError('ERR_BUSY', 'Too many of your calls are in progress.', { retry_after_ms: 1_000 })
+  new AppError(
+    'ERR_BUSY',
+    'Too many of your calls are in progress. Wait for some of them to finish, then call again.',
+    { retry_after_ms: 1_000 },
+  )
 
 export const shuttingDown = (): AppError =>
   new AppError('ERR_SHUTTING_DOWN', 'The server is shutting down. Connect again after the restart.', {

@@ -7,8 +7,8 @@ import type { PeopleGate } from './people-gate.ts'
 import type { RequestClients } from './request-client.ts'
 
 /**
- * The user whose session a request has, by our own rules. better-auth knows a session by its cookie alone, so what it serves with a
- * session is asked here first.
+ * The user of a request's session, by our own rules. better-auth knows a session by its cookie alone, so requests that it serves
+ * with a session are checked here first.
  */
 export async function signedInBy(
   deps: Readonly<{ clients: RequestClients; clock: Clock }>,

@@ -1,4 +1,4 @@
-/** Tools whose documents promise another status than 200 for success. */
+/** Tools with a documented success status other than 200. */
 const documented: Readonly<Record<string, number>> = {
   thought_record: 201,
   audit_session_start: 201,

@@ -5,7 +5,7 @@ import type { Logger } from '../kernel/logger.ts'
 import { type Random, randomId } from '../kernel/random.ts'
 import type { ToolFailure } from '../tools/runtime/tool-host.ts'
 
-/** The one translator from errors to HTTP. What is not an AppError is our bug: it is logged, and shown as a reference. */
+/** The one translation from errors to HTTP. A foreign error is our bug: it is logged, and shown as a reference. */
 export type HttpError = Readonly<{ status: number; headers: Readonly<Record<string, string>>; json: string }>
 
 const RETRY_AFTER_SECONDS_DEFAULT = 5
@@ -13,7 +13,7 @@ const RETRY_AFTER_SECONDS_DEFAULT = 5
 export function toHttpError(error: unknown, deps: Readonly<{ logger: Logger; random: Random }>): HttpError {
   if (error instanceof AppError) return failureToHttp(error)
   const reference = randomId(deps.random, 'ref')
-  deps.logger.error('an HTTP request failed unexpectedly', {
+  deps.logger.error('HTTP request failed with an internal error', {
     reference,
     cause: error instanceof Error ? (error.stack ?? error.message) : String(error),
   })
@@ -29,7 +29,7 @@ export function failureToHttp(failure: ToolFailure): HttpError {
   return { status, headers: headersOf(status, failure.details), json: JSON.stringify(errorEnvelope(failure)) }
 }
 
-/** The address was made from a checked Host or the public URL, so it can stand in quotes. */
+/** The address was made from a checked Host or the public URL, so it is safe in quotes. */
 const challengeOf = (metadata: unknown): string =>
   typeof metadata === 'string'
     ? `Bearer realm="castellan", resource_metadata="${metadata}"`

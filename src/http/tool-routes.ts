@@ -11,13 +11,13 @@ import type { ServeCall } from './serve-call.ts'
 import { successStatus } from './success-status.ts'
 import { failureToHttp } from './to-http-error.ts'
 
-/** Tools without MCP: the body is the arguments, the answer is the tool's own JSON, and the status says how it went. */
+/** Tools without MCP: the body is the arguments, the answer is the tool's own JSON, and the status shows the outcome. */
 type ToolRequest = Readonly<{
   req: IncomingMessage
   res: ServerResponse
   principal: Principal
   view: RequestView
-  /** Under which address the client knows this server. */
+  /** The address under which the client knows this server. */
   origin: string
 }>
 
@@ -71,7 +71,7 @@ function decodeName(encoded: string): string {
   }
 }
 
-/** Remarks that MCP puts into the answer; the body here is the tool's answer and nothing else. */
+/** Warnings, which MCP puts into the answer; the body here is only the tool's answer. */
 export function warningHeader({ warnings = [] }: ToolAnswer): Record<string, string> {
   if (warnings.length === 0) return {}
   const encoded = encodeURI(warnings.join(' ').toWellFormed()).replaceAll('%20', ' ')

@@ -11,10 +11,10 @@ const DROPPED = new Set([
   'origin',
 ])
 
-/** The header that tells a library the address of the client; one that a client sends itself never gets there. */
+/** Tells a library the client's address; the same header from a client is dropped. */
 const CLIENT_ADDRESS_HEADER = 'x-castellan-client'
 
-/** The headers of a request for a library that works on web requests, without those that only say how it travelled. */
+/** The headers of a request for a library with web requests, without transport headers. */
 export function webHeaders(req: IncomingMessage, address: string): Headers {
   const headers = new Headers()
   for (const [name, value] of Object.entries(req.headers)) {

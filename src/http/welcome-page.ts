@@ -2,7 +2,7 @@ type WelcomeFacts = Readonly<{ origin: string; version: string; needsKey: boolea
 
 const KEY_HEADER = 'Authorization: Bearer cst_…'
 
-/** What someone sees who opens the address in a browser or with curl. `origin` is safe to print: it was parsed. */
+/** The page for a browser or curl. `origin` is safe to print: it was parsed. */
 export function welcomeText({ origin, version, needsKey }: WelcomeFacts): string {
   const forClient = needsKey ? ` --header "${KEY_HEADER}"` : ''
   const forCurl = needsKey ? ` -H '${KEY_HEADER}'` : ''
@@ -11,14 +11,14 @@ export function welcomeText({ origin, version, needsKey }: WelcomeFacts): string
 Connect an MCP client (Streamable HTTP):
   ${origin}/mcp
   ${origin}/mcp?tools=full        every tool in the list; the default is a small set with search_tools and run_tool
-  ${origin}/mcp?names=safe        names of tools without dots, for clients whose models refuse dots
+  ${origin}/mcp?names=safe        tool names without dots, for clients whose models refuse dots
   claude mcp add --transport http castellan ${origin}/mcp${forClient}
 
 Call a tool without MCP:
   curl -X POST ${origin}/v1/tools/server_ping${forCurl} -H 'content-type: application/json' -d '{}'
 
 Addresses:
-  GET  /health             whether the server is well; /health/live and /health/ready are for probes
+  GET  /health             whether the server is healthy; /health/live and /health/ready are for probes
   GET  /v1/tools           the tools you may use
   POST /v1/tools/{name}    call one; the body is its arguments
   POST /v1/agents/{id}/execute, GET /v1/executions/{id}/events, and more of agents, executions and workflows

@@ -1,7 +1,4 @@
-/**
- * What one subscriber has: the first 64 bits of an address of IPv6, and every address of IPv4 as it is, also where it is written as one
- * of IPv6.
- */
+/** A subscriber's network: the first 64 bits of an IPv6 address, and every IPv4 address itself, also in IPv6 notation. */
 export function networkOf(address: string): string {
   if (!address.includes(':')) return address
   const [head = '', tail] = address.toLowerCase().split('%', 1)[0]!.split('::')

@@ -15,7 +15,7 @@ export function canonicalJson(value: unknown): string {
   const ordered = isInOrder(value) ? value : sortedCopy(value)
   if (ordered === undefined) return writeCanonical(value)
   const text = JSON.stringify(ordered)
-  // The engine's own writer is several times as fast, and writes a lone surrogate as an escape where we refuse it.
+  // The engine's writer is several times as fast, but escapes a lone surrogate where we refuse it.
   return text.includes('\\ud') ? writeCanonical(value) : text
 }
 
@@ -33,13 +33,13 @@ function isInOrder(value: object): boolean {
   return true
 }
 
-/** Arguments come in any order, and mostly that is all that keeps them from being canonical. */
+/** Arguments come in any order, and mostly only that keeps them from being canonical. */
 function sortedCopy(value: object): object | undefined {
   if (Array.isArray(value)) return undefined
   const members = value as Record<string, unknown>
   const copy: Record<string, unknown> = {}
   for (const key of Object.keys(members).sort()) {
-    // Not every key may be assigned, and the engine has an order of its own for some.
+    // Not every key may be assigned, and the engine orders some keys itself.
     if (!PLAIN_KEY.test(key) || !isMemberInOrder(members[key])) return undefined
     copy[key] = members[key]
   }
@@ -95,7 +95,7 @@ function writeCanonical(value: unknown): string {
   return `{${out}}`
 }
 
-/** Sorting is most of the work for small objects, and records are mostly written in order already. */
+/** Sorting is most of the work for small objects, and records are mostly in order already. */
 function sortedKeys(record: Record<string, unknown>): string[] {
   const keys = Object.keys(record)
   for (let index = 1; index < keys.length; index++) {

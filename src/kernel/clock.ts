@@ -6,13 +6,13 @@ export const systemClock: Clock = {
   monotonicMs: () => performance.now(),
 }
 
-/** The longest time that a timer takes; longer is none at all to it. */
+/** The longest delay of a timer; a longer one fires at once. */
 export const TIMER_MS_MAX = 2 ** 31 - 1
 
 let lastMs = Number.NaN
 let lastText = ''
 
-/** Many records of one millisecond are usual, so the last text is kept. */
+/** Many records have the same millisecond, so the last text is cached. */
 export function isoTime(ms: number): string {
   if (ms !== lastMs) {
     lastText = new Date(ms).toISOString()

@@ -11,24 +11,24 @@ export const faultPoints = [
   'store.write',
   /** Everything is written, nothing is committed. */
   'store.commit.before',
-  /** Everything is on disk, nobody has been told. */
+  /** Everything is on disk, and nobody has been answered. */
   'store.commit.after',
   /** Before a migration is committed. */
   'store.migrate',
   /** Before the content of a file beside the store is written. */
   'file.write',
-  /** The new content is complete, the old one still in its place. */
+  /** The new content is complete, the old one still in place. */
   'file.replace',
   /** A step of a run is about to be done. */
   'run.step.before',
-  /** It is done, and nothing of that is recorded. */
+  /** It is done, and not recorded yet. */
   'run.step.after',
-  /** A schedule is due, and nothing has come of that. */
+  /** A schedule is due, and nothing was started yet. */
   'schedule.due',
 ] as const
 export type FaultPoint = (typeof faultPoints)[number]
 
-/** May throw, which stands for a failure of the store or the disk, or end the process. */
+/** May throw, which simulates a failure of the store or the disk, or end the process. */
 export type FaultPlan = (point: FaultPoint) => void
 
 let plan: FaultPlan | undefined

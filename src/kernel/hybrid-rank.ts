@@ -1,13 +1,13 @@
 /**
- * The one way in which tools, agents and workflows are ranked: by what they mean, raised by the words they share with the
- * query. A document is known by several texts; how like each is to the query is a cosine.
+ * The one ranking of tools, agents and workflows: by meaning, raised by shared words. A document has several texts; the
+ * similarity of each to the query is a cosine.
  */
 const textWeights = { best: 1, second: 0.3, third: 0.1 } as const
 const textWeightSum = textWeights.best + textWeights.second + textWeights.third
 
 /**
- * The likeness of a document from those of its texts, which are the numbers from `start` to before `end`: the best counts
- * most, and what the next two say confirms it.
+ * The similarity of a document from those of its texts, at `start` up to before `end`: the best counts most, and the next two
+ * confirm it.
  */
 export function meaningOf(likenesses: ArrayLike<number>, start = 0, end = likenesses.length): number {
   if (start >= end) return 0
@@ -20,7 +20,7 @@ export function meaningOf(likenesses: ArrayLike<number>, start = 0, end = likene
     else if (value > second) [second, third] = [value, second]
     else if (value > third) third = value
   }
-  // Where there are fewer texts than three, the last of them stands for the others.
+  // With fewer than three texts, the last one stands for the others.
   if (end - start < 2) second = best
   if (end - start < 3) third = second
   const sum = textWeights.best * best + textWeights.second * second + textWeights.third * third
@@ -31,15 +31,15 @@ const SHARED_WORDS_WEIGHT = 1.2
 const FEW_WORDS = 3
 
 /**
- * How a document does for a query, from 0 to 1. `words` says from 0 to 1 how well it does by words alone: with a few words,
- * which are mostly names of things, that counts for much, and in a sentence for little.
+ * A document's score for a query, from 0 to 1. `words` is its score by words alone, from 0 to 1: it counts much for a few words,
+ * which are mostly names, and little in a sentence.
  */
 export function hybridScoring(query: string): (meaning: number, words: number) => number {
   const weight = SHARED_WORDS_WEIGHT / Math.max(FEW_WORDS, query.trim().split(/\s+/).length)
   return (meaning, words) => meaning + (1 - meaning) * weight * words
 }
 
-/** The cosine, where opposite is as far as unrelated. */
+/** The cosine, where opposite counts as unrelated. */
 export function likeness(left: Float32Array, right: Float32Array): number {
   if (left.length !== right.length) throw new Error('vectors of different lengths')
   let product = 0

@@ -1,8 +1,8 @@
 /**
  * The product of 16-bit rows and 8-bit columns, in WebAssembly with vectors of 128 bits: whole numbers, so the same on every
  * machine. `left` has `rows` rows of `depth` values and `right` has `columns` columns of `depth` values, each one after the
- * other; `out` takes `rows` by `columns` 32-bit sums. All three are offsets in bytes. `rows` is a multiple of 4, `columns` of
- * 2 and `depth` of 32, and no sum may exceed 31 bits.
+ * other; `out` takes `rows` by `columns` 32-bit sums. All three are offsets in bytes. `columns` is a multiple of 2 and `depth`
+ * of 32, and no sum may exceed 31 bits. Rows are taken four at a time, which is fastest, and those that are left by two and one.
  */
 type Int8Product = (left: number, right: number, out: number, rows: number, columns: number, depth: number) => void
 
@@ -23,7 +23,10 @@ const LEFT_AT = [12, 13, 14, 15] as const
 const SUMS = [16, 17, 18, 19, 20, 21, 22, 23] as const
 const WEIGHTS = [24, 25] as const
 const VALUES = 26
+/** As many of the rows as can be taken four at a time, and two at a time. */
+const [ROWS_IN_FOURS, ROWS_IN_TWOS] = [27, 28]
 const COLUMN_PAIR = [0, 1] as const
+type RowNumbers = readonly (0 | 1 | 2 | 3)[]
 
 const I32 = 0x7f
 const V128 = 0x7b
@@ -34,6 +37,8 @@ const constant = (value: number): number[] => [0x41, ...(value < 64 ? [value] : 
 const add = [0x6a]
 const multiply = [0x6c]
 const isBelow = [0x49]
+const inFours = [0x41, 0x7c, 0x71]
+const inTwos = [0x41, 0x7e, 0x71]
 const end = [0x0b]
 const advance = (local: number, by: number[]): number[] => [...get(local), ...by, ...add, ...set(local)]
 /** Runs its body at least once, and again while `left` is below `right`. */
@@ -46,6 +51,15 @@ const repeat = (body: number[], left: number, right: number): number[] => [
   ...[0x0d, 0],
   ...end,
 ]
+/** The same, and not at all if it is not below. */
+const repeatIfBelow = (body: number[], left: number, right: number): number[] => [
+  ...get(left),
+  ...get(right),
+  ...isBelow,
+  ...[0x04, 0x40],
+  ...repeat(body, left, right),
+  ...end,
+]
 const zeroVector = [0xfd, 0x0c, ...new Array<number>(16).fill(0)]
 const loadVector = (offset: number): number[] => [0xfd, 0x00, 0, offset]
 /** Eight bytes with their signs, widened to 16 bits each. */
@@ -54,11 +68,11 @@ const dotVectors = [0xfd, 0xba, 0x01]
 const addVectors = [0xfd, 0xae, 0x01]
 const lane = (index: number): number[] => [0xfd, 0x1b, index]
 
-const innerStep = (step: number): number[] => [
+const innerStep = (step: number, rows: RowNumbers): number[] => [
   ...[...get(RIGHT_AT), ...loadWidened(8 * step), ...set(WEIGHTS[0])],
   ...[...get(RIGHT_AT), ...get(DEPTH), ...add, ...loadWidened(8 * step), ...set(WEIGHTS[1])],
-  ...LEFT_AT.flatMap((left, row) => [
-    ...[...get(left), ...loadVector(16 * step), ...set(VALUES)],
+  ...rows.flatMap((row) => [
+    ...[...get(LEFT_AT[row]), ...loadVector(16 * step), ...set(VALUES)],
     ...COLUMN_PAIR.flatMap((column) => {
       const sum = SUMS[4 * column + row]!
       return [...get(sum), ...get(WEIGHTS[column]), ...get(VALUES), ...dotVectors, ...addVectors, ...set(sum)]
@@ -74,21 +88,16 @@ const storeSums = (row: number): number[] => [
   ...advance(TARGET, [...get(COLUMNS), ...constant(4), ...multiply]),
 ]
 
-const fourRows: number[] = [
+const takeRows = (rows: RowNumbers): number[] => [
   ...[...get(LEFT), ...get(ROW), ...get(ROW_BYTES), ...multiply, ...add, ...set(LEFT_AT[0])],
-  ...[1, 2, 3].flatMap((row) => [
-    ...get(LEFT_AT[row - 1]!),
-    ...get(ROW_BYTES),
-    ...add,
-    ...set(LEFT_AT[row as 1 | 2 | 3]),
-  ]),
-  ...SUMS.flatMap((sum) => [...zeroVector, ...set(sum)]),
+  ...rows.slice(1).flatMap((row) => [...get(LEFT_AT[row - 1]!), ...get(ROW_BYTES), ...add, ...set(LEFT_AT[row]!)]),
+  ...rows.flatMap((row) => COLUMN_PAIR.flatMap((column) => [...zeroVector, ...set(SUMS[4 * column + row]!)])),
   ...[...get(RIGHT), ...get(COLUMN), ...get(DEPTH), ...multiply, ...add, ...set(RIGHT_AT)],
   ...[...get(RIGHT_AT), ...get(DEPTH), ...add, ...set(RIGHT_END)],
   ...repeat(
     [
-      ...[0, 1, 2, 3].flatMap(innerStep),
-      ...LEFT_AT.flatMap((left) => advance(left, constant(64))),
+      ...[0, 1, 2, 3].flatMap((step) => innerStep(step, rows)),
+      ...rows.flatMap((row) => advance(LEFT_AT[row], constant(64))),
       ...advance(RIGHT_AT, constant(32)),
     ],
     RIGHT_AT,
@@ -96,15 +105,23 @@ const fourRows: number[] = [
   ),
   ...[...get(ROW), ...get(COLUMNS), ...multiply, ...get(COLUMN), ...add, ...constant(4), ...multiply],
   ...[...get(OUT), ...add, ...set(TARGET)],
-  ...[0, 1, 2, 3].flatMap(storeSums),
-  ...advance(ROW, constant(4)),
+  ...rows.flatMap(storeSums),
+  ...advance(ROW, constant(rows.length)),
 ]
 
 const body: number[] = [
-  ...[2, 10, I32, 11, V128],
+  ...[3, 10, I32, 11, V128, 2, I32],
   ...[...get(DEPTH), ...constant(2), ...multiply, ...set(ROW_BYTES)],
+  ...[...get(ROWS), ...inFours, ...set(ROWS_IN_FOURS)],
+  ...[...get(ROWS), ...inTwos, ...set(ROWS_IN_TWOS)],
   ...repeat(
-    [...constant(0), ...set(ROW), ...repeat(fourRows, ROW, ROWS), ...advance(COLUMN, constant(2))],
+    [
+      ...[...constant(0), ...set(ROW)],
+      ...repeatIfBelow(takeRows([0, 1, 2, 3]), ROW, ROWS_IN_FOURS),
+      ...repeatIfBelow(takeRows([0, 1]), ROW, ROWS_IN_TWOS),
+      ...repeatIfBelow(takeRows([0]), ROW, ROWS),
+      ...advance(COLUMN, constant(2)),
+    ],
     COLUMN,
     COLUMNS,
   ),

@@ -1,12 +1,12 @@
-/** Below this a parser is done before anybody notices, whatever the text is. */
+/** Below this size any text is parsed quickly. */
 const SMALL_CHARS = 16 * 1024
 const [QUOTE, BACKSLASH, COMMA, COLON] = [0x22, 0x5c, 0x2c, 0x3a]
 const opening = new Set([0x5b, 0x7b])
 const closing = new Set([0x5d, 0x7d])
 
 /**
- * Which bound a text that should be JSON exceeds, if any; told before a parser makes anything of it, since what it makes of
- * millions of brackets, or of many names in one object, holds everybody up. Texts that are not JSON are left to the parser.
+ * The bound that a JSON text exceeds, if any; checked before parsing, because parsing millions of brackets, or many names in one
+ * object, would block every other request. Invalid JSON is left to the parser.
  */
 export function exceededBound(
   text: string,
@@ -35,7 +35,7 @@ export function exceededBound(
   return undefined
 }
 
-/** The index of the quotation mark that closes a string, which has an even number of backslashes before it; -1 when none does. */
+/** The index of the closing quotation mark of a string, which follows an even number of backslashes; -1 if there is none. */
 export function endOfJsonString(text: string, start: number): number {
   for (let quote = text.indexOf('"', start + 1); quote !== -1; quote = text.indexOf('"', quote + 1)) {
     let backslashes = 0

@@ -38,3 +38,9 @@ async function unlessAborted(wait: Promise<void>, signal: AbortSignal): Promise<
     signal.removeEventListener('abort', leave)
   }
 }
+
+/** A mutex of one key: each work starts when the one before it has settled. */
+export function createMutex(): <T>(work: () => Promise<T>) => Promise<T> {
+  const { withLock } = createKeyedMutex()
+  return (work) => withLock('', work)
+}

@@ -12,12 +12,12 @@ import { splitPieces } from './tokenize.ts'
  */
 type KeywordIndex = Readonly<{ score(query: string, visible: readonly boolean[]): WordScores }>
 
-/** How much an occurrence in a field counts, and how far a long field is held against it. */
+/** The weight of an occurrence in a field, and the penalty of a long field. */
 type FieldRule = Readonly<{ weight: number; b: number }>
 
 type KeywordRules<Field extends string> = Readonly<{
   fields: Readonly<Record<Field, FieldRule>>
-  /** The weighted frequency at which a word is worth half of what it can be. */
+  /** The weighted frequency at which a word has half of its maximum score. */
   saturation: number
 }>
 
@@ -29,7 +29,7 @@ export type WordScores = Readonly<{
   scores: Float64Array
   /** Whether the query is its name or its title. */
   isNamed: readonly boolean[]
-  /** How much of the query it answers, from 0 to 1: the share of its words, rare words counting more. */
+  /** The share of the query that it covers, from 0 to 1, with more weight on rare words. */
   shareOf(index: number): number
   plan: QueryPlan
 }>
@@ -39,7 +39,7 @@ type Postings = Readonly<{ documents: Int32Array; values: Float64Array }>
 type Entry = Readonly<{ namePhrase: string; titlePhrase: string }>
 
 const boosts = { exactName: 1000, nameContains: 100, exactTitle: 600, titleContains: 60 } as const
-/** The share of the score that does not depend on how many of the query's ideas a document meets. */
+/** The share of the score that does not depend on coverage of the query. */
 const coverageFloor = 0.4
 
 export const englishQueries: QueryLanguage = createQueryLanguage(stem)
@@ -142,7 +142,7 @@ function scoreWords(
   const count = entries.length
   const sums = new Float64Array(count)
   const met = new Uint8Array(count)
-  /** What a document would have that says every word all the time. */
+  /** The score of a document that consists of every word. */
   let whole = plan.unmatched.length * rarityOf(count, 0)
   for (const unit of plan.units) {
     const best = new Float64Array(count)
@@ -176,7 +176,7 @@ function scoreWords(
 
 const nowhere: Postings = { documents: new Int32Array(), values: new Float64Array() }
 
-/** The words of a text in order, as ` one two `, so that a stretch of words is a substring. */
+/** The words of a text in order, as ` one two `, so that consecutive words are a substring. */
 function phrase(text: string, language: QueryLanguage): string {
   const words = splitPieces(text).flatMap((piece) => piece.parts)
   const meaningful = words.filter((word) => !stopWords.has(word))

@@ -1,6 +1,6 @@
 /**
- * Suggestions for a name that does not exist. Everything here is deterministic: ties are settled by code-unit order, and
- * candidates may come in any order. The work is bounded whatever the length of `given`.
+ * Suggestions for an unknown name. Deterministic: ties are resolved by code-unit order, and candidates may come in any order. The
+ * work is bounded whatever the length of `input`.
  */
 const inputLengthMax = 128
 const distanceMax = 2
@@ -53,16 +53,16 @@ export function editDistance(left: string, right: string, max: number): number {
 }
 
 /**
- * The candidate most likely meant: equal but for case and separators, else one that contains the given name or is
- * contained in it, else one within two edits when the given name has four characters or more.
+ * The most likely candidate: equal except for case and separators, else one that contains the name or is contained in it, else
+ * one within two edits, or within one if the name has three characters.
  */
 export function nearestName(input: string, candidates: Iterable<string>): string | undefined {
-  const wanted = squashName(input.slice(0, inputLengthMax))
-  if (wanted === '') return undefined
+  const query = squashName(input.slice(0, inputLengthMax))
+  if (query === '') return undefined
   let best: string | undefined
   let bestCost = Number.POSITIVE_INFINITY
   for (const candidate of candidates) {
-    const cost = nearness(wanted, squashName(candidate))
+    const cost = nearness(query, squashName(candidate))
     if (cost < bestCost || (cost === bestCost && best !== undefined && candidate < best)) {
       best = candidate
       bestCost = cost
@@ -71,15 +71,16 @@ export function nearestName(input: string, candidates: Iterable<string>): string
   return Number.isFinite(bestCost) ? best : undefined
 }
 
-/** Equal 0; substring 1 and up by the letters left over; edits above every substring. */
-function nearness(wanted: string, have: string): number {
-  if (have === wanted) return 0
-  const shorter = Math.min(wanted.length, have.length)
-  const contained = shorter >= substringLengthMin && (have.includes(wanted) || wanted.includes(have))
-  if (contained) return 1 + Math.abs(have.length - wanted.length)
-  if (wanted.length < distanceLengthMin) return Number.POSITIVE_INFINITY
-  const distance = editDistance(wanted, have, distanceMax)
-  return distance <= distanceMax ? 1_000_000 + distance : Number.POSITIVE_INFINITY
+/** Equal 0; substring 1 plus the remaining letters; edits above every substring. */
+function nearness(query: string, have: string): number {
+  if (have === query) return 0
+  const shorter = Math.min(query.length, have.length)
+  const contained = shorter >= substringLengthMin && (have.includes(query) || query.includes(have))
+  if (contained) return 1 + Math.abs(have.length - query.length)
+  if (query.length < substringLengthMin) return Number.POSITIVE_INFINITY
+  const max = query.length < distanceLengthMin ? 1 : distanceMax
+  const distance = editDistance(query, have, max)
+  return distance <= max ? 1_000_000 + distance : Number.POSITIVE_INFINITY
 }
 
 /**
@@ -88,14 +89,14 @@ function nearness(wanted: string, have: string): number {
  */
 export function nearestNames(input: string, candidates: Iterable<string>, count: number): string[] {
   const cut = input.slice(0, inputLengthMax)
-  const wanted = squashName(cut)
-  if (wanted === '') return []
-  const wantedWords = [...new Set(nameWords(cut))].slice(0, 16)
+  const query = squashName(cut)
+  if (query === '') return []
+  const queryWords = [...new Set(nameWords(cut))].slice(0, 16)
   const ranked: { candidate: string; score: number }[] = []
   for (const candidate of new Set(candidates)) {
-    const cost = nearness(wanted, squashName(candidate))
+    const cost = nearness(query, squashName(candidate))
     const score =
-      sharedWords(wantedWords, nameWords(candidate)) + (Number.isFinite(cost) ? 1 / (1 + (cost % 1_000_000)) : 0)
+      sharedWords(queryWords, nameWords(candidate)) + (Number.isFinite(cost) ? 1 / (1 + (cost % 1_000_000)) : 0)
     if (score > 0) ranked.push({ candidate, score })
   }
   ranked.sort((a, b) => b.score - a.score || (a.candidate < b.candidate ? -1 : 1))
@@ -103,14 +104,14 @@ export function nearestNames(input: string, candidates: Iterable<string>, count:
 }
 
 /** Between 0 and 2: the Dice share of words that both have, a word with one mistake counting half. */
-function sharedWords(wanted: readonly string[], have: readonly string[]): number {
-  if (wanted.length === 0 || have.length === 0) return 0
+function sharedWords(query: readonly string[], have: readonly string[]): number {
+  if (query.length === 0 || have.length === 0) return 0
   let shared = 0
-  for (const word of wanted) {
+  for (const word of query) {
     if (have.includes(word)) shared += 1
     else if (word.length >= distanceLengthMin && have.some((other) => isNearWord(word, other))) shared += 0.5
   }
-  return (4 * shared) / (wanted.length + have.length)
+  return (4 * shared) / (query.length + have.length)
 }
 
 const isNearWord = (word: string, other: string): boolean =>

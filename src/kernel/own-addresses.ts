@@ -5,7 +5,7 @@ import { networkInterfaces } from 'node:os'
 export const ownAddresses = (): readonly string[] =>
   Object.values(networkInterfaces()).flatMap((entries) => (entries ?? []).map(({ address }) => address))
 
-/** Whether an address is one of this machine's own, in whatever spelling. Looked up anew at each question. */
+/** Whether an address is one of this machine's own, in any spelling. Looked up each time. */
 export function isOwnAddress(address: string): boolean {
   const family = isIP(address)
   if (family === 0) return false

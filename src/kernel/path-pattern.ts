@@ -1,6 +1,6 @@
 /**
- * Patterns of places in a tree of files: `/a/b` and `/a/b/**` are that place and everything below it, `/a/b/*` only what
- * is directly in it, `/a/b/.` the place alone. Names are compared whole, so `/a/bc` is not in `/a/b`.
+ * Path patterns: `/a/b` and `/a/b/**` are that path and everything below it, `/a/b/*` only its direct entries, `/a/b/.` the path
+ * alone. Names are compared whole, so `/a/bc` is not in `/a/b`.
  */
 type PathPattern = Readonly<{ names: readonly string[]; depth: 'any' | 'one' | 'none' }>
 
@@ -14,7 +14,7 @@ export function parsePathPattern(text: string): PathPattern {
   return { names, depth: text.endsWith('/.') ? 'none' : 'any' }
 }
 
-/** With the folders that `/a/b/*` is about: who may see what is directly in a folder may look into it. */
+/** Including the folders of `/a/b/*`: a caller that may see the entries of a folder may list it. */
 export const withFolders = (patterns: readonly string[]): readonly string[] =>
   patterns.flatMap((pattern) => (pattern.endsWith('/*') ? [pattern, `${pattern.slice(0, -1)}.`] : [pattern]))
 
@@ -23,12 +23,12 @@ const levels = { one: 1, none: 0 } as const
 const beginsWith = (names: readonly string[], start: readonly string[]): boolean =>
   start.length <= names.length && start.every((name, index) => name === names[index])
 
-export const coversNames = ({ names, depth }: PathPattern, asked: readonly string[]): boolean =>
-  beginsWith(asked, names) && (depth === 'any' || asked.length === names.length + levels[depth])
+export const coversNames = ({ names, depth }: PathPattern, pathNames: readonly string[]): boolean =>
+  beginsWith(pathNames, names) && (depth === 'any' || pathNames.length === names.length + levels[depth])
 
-/** Whether the path is on the way to what the pattern covers, or is covered. */
-export const leadsToCovered = (pattern: PathPattern, asked: readonly string[]): boolean =>
-  beginsWith(pattern.names, asked) || coversNames(pattern, asked)
+/** Whether the path is a parent of what the pattern covers, or is covered. */
+export const leadsToCovered = (pattern: PathPattern, pathNames: readonly string[]): boolean =>
+  beginsWith(pattern.names, pathNames) || coversNames(pattern, pathNames)
 
 /** Of an absolute path without `..`. */
 export const coversPath = (pattern: string, path: string): boolean =>

@@ -1,8 +1,8 @@
 import { BlockList, isIP } from 'node:net'
 
 /**
- * IPv4 that is not the open internet: the special-purpose registry, and one metadata service outside it. The ranges
- * reserved for documentation are left out: nobody has them, so nothing is gained by closing them.
+ * IPv4 ranges that are not the public internet: the special-purpose registry, and one metadata service outside it. The
+ * documentation ranges are omitted: nobody has them, so closing them gains nothing.
  */
 const special4: readonly (readonly [network: string, prefix: number])[] = [
   ['0.0.0.0', 8],
@@ -23,7 +23,7 @@ const special4: readonly (readonly [network: string, prefix: number])[] = [
   ['240.0.0.0', 4],
 ]
 
-/** Only global unicast is open; within it, what is assigned to protocols, documentation, or embeds an IPv4 address. */
+/** Only global unicast is public; within it, ranges for protocols, documentation, or embedded IPv4 addresses are excluded. */
 const global6: readonly [network: string, prefix: number] = ['2000::', 3]
 const special6: readonly (readonly [network: string, prefix: number])[] = [
   ['2001::', 23],
@@ -39,7 +39,7 @@ open6.addSubnet(...global6, 'ipv6')
 const closed6 = new BlockList()
 for (const [network, prefix] of special6) closed6.addSubnet(network, prefix, 'ipv6')
 
-/** Whether an address lies on the open internet. Whatever is no address, or is written with a zone, does not. */
+/** Whether an address is on the public internet. Anything else, or an address with a zone, is not. */
 export function isPublicAddress(address: string): boolean {
   if (address.includes('%')) return false
   const family = isIP(address)

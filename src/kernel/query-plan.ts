@@ -4,19 +4,19 @@ import { stopWords } from './stop-words.ts'
 import { foldWord, type Piece, splitPieces } from './tokenize.ts'
 
 /**
- * A query as the keyword index evaluates it. Each unit stands for one idea; a document earns the best of the unit's alternatives,
- * never their sum, so that synonyms cannot outvote a word that was really said.
+ * A query as the keyword index evaluates it. Each unit is one idea; a document gets the best of the unit's alternatives, never
+ * their sum, so that synonyms cannot outweigh a word of the query.
  */
 type QueryUnit = Readonly<{ displayed: string; alternatives: ReadonlyMap<string, number> }>
 export type QueryPlan = Readonly<{
   units: readonly QueryUnit[]
-  /** Words as typed, each with the reading that was searched instead when no document has it. */
+  /** Words as typed, each with its correction if no document has it. */
   corrected: readonly Readonly<{ displayed: string; reading: string }>[]
   /** Words as typed that lead to no document at all. */
   unmatched: readonly string[]
 }>
 
-/** What the planner may know of an index: only terms that occur in a document the caller may see. */
+/** What the planner may use of an index: only terms in documents that the caller may see. */
 type KnownTerms = Readonly<{
   has(term: string): boolean
   /** Words as documents write them, folded, with the term they are indexed under. */
@@ -25,11 +25,11 @@ type KnownTerms = Readonly<{
 
 export type QueryLanguage = Readonly<{
   stem(word: string): string
-  /** Words that stand for this one, unstemmed, with how much they count beside it. */
+  /** Related words, unstemmed, with their weights. */
   related(word: string): ReadonlyMap<string, number>
-  /** Dictionary words inside a stretch that is written without spaces. */
+  /** Dictionary words inside a stretch without spaces. */
   wordsWithin(stretch: string): readonly string[]
-  /** Whether an unknown word may be read as a known one that it begins or nearly spells. */
+  /** Whether an unknown word may be read as a known one that it is a prefix or a misspelling of. */
   corrects: boolean
 }>
 

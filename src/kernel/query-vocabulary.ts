@@ -1,6 +1,4 @@
-/**
- * Words of queries that documents say differently, as data. They widen a query; documents are never rewritten.
- */
+/** Query words that documents express differently, as data. They widen a query; documents are never rewritten. */
 
 /** Words of one line stand for each other. */
 export const synonymGroups: readonly string[] = [

@@ -1,2 +1,2 @@
-/** A word that a shell leaves as it is. */
+/** Quoted, so that a shell leaves it unchanged. */
 export const shellWord = (word: string): string => `'${word.replaceAll("'", "'\\''")}'`

@@ -1,16 +1,16 @@
 import type { Clock } from './clock.ts'
 
 /**
- * A clock that never goes back, however the clock of the machine is set: what has expired stays so. While the machine's
- * clock is behind, time goes on at half its pace, so that it catches up and everything that waits still happens.
+ * A clock that never goes back, however the machine's clock is set: what has expired stays expired. While the machine's clock is
+ * behind, time continues at half speed, so that it catches up and timers still fire.
  */
 export type SteadyClock = Clock &
   Readonly<{
-    /** From now on it is at least so late. */
+    /** From now on it is at least this late. */
     raise(ms: number): void
-    /** How far the machine's clock is behind; 0 when it is not. */
+    /** How far the machine's clock is behind; 0 if it is not. */
     aheadMs(): number
-    /** Takes the time of the machine for the right one, even if that means going back. */
+    /** Accepts the machine's time, even if that means going back. */
     accept(): void
   }>
 
@@ -18,7 +18,7 @@ const PACE = 0.5
 
 export function createSteadyClock(source: Clock): SteadyClock {
   let lastMs = Number.NEGATIVE_INFINITY
-  /** Where time went on by itself, and since when; undefined while the machine's clock is followed. */
+  /** Where time continued by itself, and since when; undefined while the machine's clock is used. */
   let own: { fromMs: number; sinceMs: number } | undefined
 
   function nowMs(): number {

@@ -1,4 +1,4 @@
-/** Words of a query that say nothing about what is looked for. */
+/** Query words without meaning for the search. */
 export const stopWords: ReadonlySet<string> = new Set(
   (
     'a an the of to in on at for from with by and or as into onto out off over up is are am was were be been being do does did ' +

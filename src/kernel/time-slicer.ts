@@ -1,13 +1,16 @@
 import type { Clock } from './clock.ts'
 
-/** Long work that shares its thread: between steps it lets others run, hears that it is cancelled, and knows its time. */
+/** Long work that shares its thread: between steps it yields, checks for cancellation, and knows its time. */
 export type TimeSlicer = Readonly<{
-  /** To be awaited between steps; costs next to nothing unless it is time to let others run. */
+  /** Await it between steps; nearly free unless it is time to yield. */
   pause(): Promise<void> | undefined
   spentMs(): number
 }>
 
-const SLICE_MS = 10
+const SLICE_MS = 5
+
+/** After everything that waits now was served. */
+export const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 export function createTimeSlicer(clock: Clock, signal: AbortSignal): TimeSlicer {
   const startedMs = clock.monotonicMs()

@@ -12,7 +12,7 @@ export type MailSettings = Readonly<{
   tls: 'starttls' | 'implicit' | 'none'
 }>
 
-/** Mails by SMTP, one at a time for each connection. Text alone, so that no reader shows more than what it says. */
+/** Mails by SMTP, one at a time for each connection. Plain text only, so that no reader shows more than it says. */
 export function createMailer({ host, port, user, password, from, tls }: MailSettings, logger: Logger): Mailer {
   const transport = createTransport({
     host,
@@ -33,7 +33,7 @@ export function createMailer({ host, port, user, password, from, tls }: MailSett
         await transport.sendMail({ from, to: { name: '', address: to }, subject, text })
         return true
       } catch (error) {
-        logger.warn('a mail was not sent', { cause: String(error) })
+        logger.warn('mail could not be sent', { cause: String(error) })
         return false
       }
     },

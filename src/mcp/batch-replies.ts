@@ -1,12 +1,12 @@
-import type { RequestId } from './wire.ts'
+import type { RequestId } from './json-rpc.ts'
 
 /**
- * Replies to JSON-RPC batches, which only revision 2025-03-26 has: the replies to the requests of one batch leave together,
- * as one array, once the last of them is there.
+ * Replies to JSON-RPC batches, which exist only in revision 2025-03-26: the replies to one batch are sent together, as one array,
+ * when the last is ready.
  */
 export type Batches = Readonly<{
   open(ids: readonly RequestId[]): void
-  /** Takes the reply if its request came in a batch; false when it must be sent by itself. */
+  /** Takes the reply if its request came in a batch; false if it must be sent alone. */
   take(id: RequestId, reply: string): boolean
   /** A cancelled request gets no reply; its batch must not wait for one. */
   forget(id: RequestId): void

@@ -1,7 +1,8 @@
 import type { ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
 import { displayedAnswer } from './displayed-answer.ts'
+import { jsonRpcCodes } from './json-rpc.ts'
 import { hasStructuredContent } from './server-facts.ts'
-import { type CallOutcome, jsonRpcCodes } from './wire.ts'
+import type { CallOutcome } from './wire.ts'
 
 /**
  * How the protocol states an answer.
@@ -18,5 +19,6 @@ export function callOutcome(caller: ToolCaller, answer: ToolAnswer, revision: st
     return { kind: 'error', code: jsonRpcCodes.invalidParams, message, data: { code, ...details } }
   }
   const structured = hasStructuredContent(revision) && answer.structured !== false
-  return { kind: 'result', displayed: displayedAnswer(answer, caller.transport), isError: answer.isError, structured }
+  const isError = answer.isError || answer.statesError === true
+  return { kind: 'result', displayed: displayedAnswer(answer, caller.transport), isError, structured }
 }

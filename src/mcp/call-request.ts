@@ -7,10 +7,10 @@ import {
 } from '@modelcontextprotocol/server'
 import { limits } from '../contract/limits.ts'
 import { exceededBound } from '../kernel/json-bounds.ts'
+import { jsonRpcCodes, type RequestId } from './json-rpc.ts'
 import { MODERN_REVISION } from './server-facts.ts'
-import type { RequestId } from './wire.ts'
 
-/** Why a message must not be parsed; undefined when it may. */
+/** Why a message must not be parsed; undefined if it may. */
 export function tooMuch(text: string): string | undefined {
   const { messageDepthMax: depthMax, messageValuesMax: valuesMax, messageMembersMax: membersMax } = limits
   const exceeded = exceededBound(text, { depthMax, valuesMax, membersMax })
@@ -19,9 +19,20 @@ export function tooMuch(text: string): string | undefined {
   return exceeded && `Invalid Request: the objects of a message must not have more than ${membersMax} members together`
 }
 
+/** The message that a text is, or why it is none. */
+export function readMessage(text: string): Readonly<{ body: unknown } | { code: number; problem: string }> {
+  const problem = tooMuch(text)
+  if (problem !== undefined) return { code: jsonRpcCodes.invalidRequest, problem }
+  try {
+    return { body: JSON.parse(text) as unknown }
+  } catch {
+    return { code: jsonRpcCodes.parseError, problem: 'Parse error: the request body is not valid JSON' }
+  }
+}
+
 /**
- * Recognises a `tools/call` request that needs no more than a tool host. Anything else - another method, an unknown member,
- * a task, a resumed round, a wrong type - is `undefined` here and goes to the SDK, whose verdict it then gets.
+ * Recognises a `tools/call` request that needs only a tool host. Anything else (another method, an unknown member, a task, a
+ * resumed round, a wrong type) is `undefined` here and goes to the SDK, which decides.
  */
 export type PlainToolCall = Readonly<{
   id: RequestId
@@ -59,7 +70,7 @@ export function plainToolCall(message: unknown): PlainToolCall | undefined {
   return { id, name, args, meta, progressToken }
 }
 
-/** Whether a call of a connection that shook hands carries nothing of the newer revision. */
+/** Whether a call on a connection with a handshake contains nothing of the newer revision. */
 export function isLegacyCall(call: PlainToolCall): boolean {
   for (const key in call.meta) if (key.startsWith(RESERVED_META_PREFIX)) return false
   return true
@@ -79,7 +90,7 @@ export function metaOf(message: unknown): Record<string, unknown> | undefined {
   return isRecord(params) && isRecord(params['_meta']) ? params['_meta'] : undefined
 }
 
-/** The name a client gives itself in the envelope of a request. */
+/** The client's own name in the envelope of a request. */
 export function envelopeClientName(meta: Readonly<Record<string, unknown>> | undefined): string | undefined {
   const info = meta?.[CLIENT_INFO_META_KEY]
   return isRecord(info) && typeof info['name'] === 'string' ? info['name'] : undefined
@@ -88,8 +99,8 @@ export function envelopeClientName(meta: Readonly<Record<string, unknown>> | und
 const ENVELOPE_MEMO_MAX = 256
 
 /**
- * Decides whether a request carries a valid envelope of the stateless revision. The SDK's schema is the judge; its verdict
- * is remembered by the envelope's text, because a client sends the same envelope with every request.
+ * Decides whether a request carries a valid envelope of the stateless revision. The SDK's schema decides; its verdict is cached
+ * by the envelope's text, because a client sends the same envelope with every request.
  */
 export type EnvelopeCheck = (message: unknown, meta: Readonly<Record<string, unknown>> | undefined) => boolean
 

@@ -13,13 +13,13 @@ type TaskCall = Readonly<{
   name: string
   args: Readonly<Record<string, unknown>>
   duration: CallDuration
-  /** Who is asked what a server asks meanwhile. */
+  /** The client that answers questions of a server. */
   client: CallingClient | undefined
   revision: string | undefined
 }>
 type Deps = Readonly<{ startCall: StartCall; clock: Clock }>
 
-/** A call as the work of a task. What it says of its progress is the status of the task. */
+/** A call as the work of a task. Its progress is the status of the task. */
 export async function callInTask(
   deps: Deps,
   calls: Counted | undefined,
@@ -35,8 +35,8 @@ export async function callInTask(
 }
 
 /**
- * One call never waits longer than clients do; a task has the whole time that was asked for, so the call is made again while
- * its answer says that this is to be done.
+ * One call never waits longer than clients do, but a task has the whole requested time. So the call is repeated while its answer
+ * says to call again.
  */
 async function callAgain(
   deps: Deps,
@@ -44,8 +44,8 @@ async function callAgain(
   handle: TaskHandle,
   once: (args: unknown) => Promise<ToolAnswer>,
 ): Promise<ToolAnswer> {
-  const asked = request.args['timeout_seconds']
-  const seconds = typeof asked === 'number' ? asked : limits.waitSecondsDefault
+  const timeoutSeconds = request.args['timeout_seconds']
+  const seconds = typeof timeoutSeconds === 'number' ? timeoutSeconds : limits.waitSecondsDefault
   const untilMs = deps.clock.nowMs() + seconds * 1000
   for (;;) {
     const leftSeconds = Math.max(1, Math.ceil((untilMs - deps.clock.nowMs()) / 1000))
@@ -74,7 +74,7 @@ function callOnce(
   })
 }
 
-/** `timed_out` with a status that is no end: the tool's own limit was reached, not the caller's. */
+/** `timed_out` with a status that is not final: the tool's own limit was reached, not the caller's. */
 function saysCallAgain({ json }: ToolAnswer): boolean {
   const { timed_out, status } = JSON.parse(json) as { timed_out?: unknown; status?: unknown }
   return timed_out === true && status !== 'completed' && status !== 'failed' && status !== 'cancelled'

@@ -1,8 +1,7 @@
 /**
- * What known clients need, by the name they give themselves in `clientInfo`. A client that is not here gets the documented
- * names, of which no two become one when dots are replaced; the connection can override the spelling either way.
- *
- * A row's `name` is the beginning of the client's name, or all of it when `whole`, without regard to case.
+ * What known clients need, by their name in `clientInfo`. An unknown client gets the documented names, without pairs that become
+ * equal when dots are replaced; the connection can override the spelling. A row's `name` is a prefix of the client's name, or all
+ * of it if `whole`, in any case.
  */
 type ClientRule = Readonly<{
   name: string
@@ -10,14 +9,14 @@ type ClientRule = Readonly<{
   reason: string
   /** Safe names, unless the row says otherwise. */
   names?: 'documented'
-  /** Fields that the client adds to the arguments of every call on its own account. */
+  /** Fields that the client itself adds to the arguments of every call. */
   adds?: readonly string[]
 }>
 
 /**
- * `safe` for a client that cannot show dots or long names to a model, or that replaces the dots. `distinct` are documented
- * names, each tool under one of them: a client that replaces the dots unknown to us never makes two names one.
- * `documented` are all names that the documents have.
+ * `safe` for a client that cannot show dots or long names to a model, or that replaces the dots. `distinct`: documented names,
+ * one for each tool, so that an unknown client that replaces dots never makes two names equal. `documented`: all documented
+ * names.
  */
 type NameChoice = 'safe' | 'distinct' | 'documented'
 
@@ -124,11 +123,11 @@ export function traitsOf(clientName: string | undefined): ClientTraits {
   return rule === undefined ? unknownClient : { names: rule.names ?? 'safe', addedArguments: rule.adds ?? [] }
 }
 
-/** What the connection asks for decides; without that the client's name does. */
-export function spellingFor(traits: ClientTraits, asked: AskedSpelling): Required<AskedSpelling> {
-  const safeNames = asked.safeNames ?? traits.names === 'safe'
-  const byClient = asked.safeNames === undefined && traits.names === 'distinct'
-  return { safeNames, distinctNames: asked.distinctNames ?? byClient }
+/** The connection's request decides; without one, the client's name does. */
+export function spellingFor(traits: ClientTraits, requested: RequestedSpelling): Required<RequestedSpelling> {
+  const safeNames = requested.safeNames ?? traits.names === 'safe'
+  const byClient = requested.safeNames === undefined && traits.names === 'distinct'
+  return { safeNames, distinctNames: requested.distinctNames ?? byClient }
 }
 
-export type AskedSpelling = Readonly<{ safeNames?: boolean; distinctNames?: boolean }>
+export type RequestedSpelling = Readonly<{ safeNames?: boolean; distinctNames?: boolean }>

@@ -1,7 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { ForwardedAnswers } from '../contract/forwarded-answers.ts'
 import type { McpSessionMemory } from '../contract/mcp-sessions.ts'
 import type { TenantId } from '../contract/principal.ts'
+import type { TaskDirectory } from '../contract/task-directory.ts'
 import type { UpstreamContent } from '../contract/upstream-content.ts'
+import type { Reply } from '../http/exchange/reply.ts'
+import type { RequestHead } from '../http/exchange/request-head.ts'
 import { type Clock, systemClock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import { type Random, systemRandom } from '../kernel/random.ts'
@@ -10,50 +14,60 @@ import { everPresent, type Presence } from '../tools/runtime/presence.ts'
 import type { ToolHost } from '../tools/runtime/tool-host.ts'
 import { createEnvelopeCheck } from './call-request.ts'
 import { mayReachServer } from './calling-client.ts'
+import { createAnswerForwarding } from './forward-answers.ts'
 import type { HttpCaller } from './http-caller.ts'
 import { type LineCaller, LineConnection, type LineSession } from './line-session.ts'
 import type { LineTransport } from './line-transport.ts'
+import { createListedTasks } from './listed-tasks.ts'
 import type { ListKind, McpExtension } from './mcp-extension.ts'
+import type { GatewaySource } from './open-responses.ts'
 import type { ProtocolDeps } from './protocol-server.ts'
 import { SERVER_NAME, serverInstructions } from './server-facts.ts'
 import { inSession, isOf } from './session-identity.ts'
+import { createSharedTasks, shareTask } from './shared-tasks.ts'
 import { createSkillCatalog } from './skill-catalog.ts'
 import type { SkillSource } from './skill-source.ts'
 import { createStartCall } from './start-call.ts'
 import { StreamableHttp } from './streamable-http.ts'
-import { createTaskStore } from './task-store.ts'
+import { createTaskStore, type TaskStore } from './task-store.ts'
 import { createToolLists } from './tool-list.ts'
 import { createWaitingCalls } from './waiting-calls.ts'
 import { createWire } from './wire.ts'
 
-/**
- * The MCP transport: protocol only. It knows a tool host, and optionally where skills come from; it knows no domain.
- */
+/** The MCP transport: protocol only. It depends on a tool host, and optionally on a source of skills, but on no domain. */
 export type McpTransportDeps = Readonly<{
   host: ToolHost
   version: string
   logger: Logger
   skills?: SkillSource
-  /** What MCP servers behind gateways offer beside tools. */
+  /** Resources and prompts of MCP servers behind gateways. */
   content?: () => Promise<UpstreamContent | undefined>
-  /** Where sessions at gateways outlive the process. */
+  /** Storage for sessions at gateways that outlive the process. */
   sessionMemory?: () => Promise<McpSessionMemory | undefined>
+  /** Who may use the address of a gateway or an agent; without it, nobody loses the right. */
+  gateways?: GatewaySource
+  /** Set if other processes serve the same clients; without it, an answer must reach the process that asked. */
+  forwardedAnswers?: () => Promise<ForwardedAnswers | undefined>
+  /** With `forwardedAnswers`: the tasks of all processes. */
+  taskDirectory?: () => Promise<TaskDirectory | undefined>
   /** The conformance fixtures; never set in production. */
   fixtures?: McpExtension
   clock?: Clock
   random?: Random
-  /** Without it nobody is ever gone. */
+  /** Without it no caller is ever revoked. */
   presence?: Presence
-  /** Shared with the other transports of the process; without it this one has its own. */
+  /** Shared with the other transports of the process; if absent, this one has its own. */
   inFlight?: InFlightCalls
 }>
 
 export type McpTransport = Readonly<{
   /** Serves one connection until its input ends or `close` is called. */
   serveLines(transport: LineTransport, caller: LineCaller): LineSession
-  /** Serves one HTTP request. The principal was authenticated and Host and Origin were checked before. */
+  /** Serves one HTTP request. The principal was authenticated, and Host and Origin were checked before. */
   handleHttp(req: IncomingMessage, res: ServerResponse, caller: HttpCaller): void
-  /** Ends the HTTP sessions that were idle for too long; also happens by itself. */
+  /** Serves a plain tool call past `node:http`; false if it is no such call, and then nothing was done. */
+  servePlain(head: RequestHead, body: string, caller: HttpCaller, reply: Reply): boolean
+  /** Ends the HTTP sessions that were idle for too long; also happens automatically. */
   sweepSessions(): void
   /** Finishes or fails every call, then ends every stream and connection. */
   close(graceMs: number): Promise<void>
@@ -71,8 +85,13 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
   const inFlight = deps.inFlight ?? createInFlightCalls(presence)
   const clock = deps.clock ?? systemClock
   const random = deps.random ?? systemRandom
-  const tasks = createTaskStore({ clock, random })
-  const waiting = createWaitingCalls({ random })
+  const passing =
+    deps.forwardedAnswers && createAnswerForwarding({ answers: deps.forwardedAnswers, clock, random, logger })
+  const listed = deps.taskDirectory && createListedTasks({ directory: deps.taskDirectory, clock, random, logger })
+  const others = passing && listed && { passing, listed }
+  const noteCreated = others && shareTask(others, () => tasks)
+  const tasks: TaskStore = createTaskStore({ clock, random, noteCreated, noteChanged: listed?.change })
+  const waiting = createWaitingCalls({ random, passing })
   deps.presence?.onRevoked((tenant, owner) => {
     tasks.forget((principal) => isOf(principal, tenant, owner))
     waiting.forget((principal) => isOf(principal, tenant, owner))
@@ -87,12 +106,14 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
     skills,
     content: deps.content,
     sessionMemory: deps.sessionMemory,
+    gateways: deps.gateways,
+    passing,
     extension: fixtures,
     extensionToolNames: new Set(fixtures?.tools.map((tool) => tool.name)),
     changed,
     wire: createWire(identity),
     isModernEnvelope: createEnvelopeCheck(),
-    tasks,
+    tasks: createSharedTasks(tasks, others),
     waiting,
     durationOf: (caller, tool, args) => host.durationOf?.(caller, tool, args) ?? 'short',
     mayAsk: ({ tenant }, tool) => mayReachServer(tool) || host.mayAskPerson?.(tenant) === true,
@@ -111,7 +132,7 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
       for (const connection of connections) await connection.toolsChanged(tenant)
       await http.toolsChanged(tenant)
     } catch (error) {
-      logger.warn('clients were not notified that their tools changed', { tenant, cause: String(error) })
+      logger.warn('clients could not be notified that their tools changed', { tenant, cause: String(error) })
     }
   }
   const stopTools = host.onListChanged((tenant) => void toolsChanged(tenant))
@@ -122,7 +143,7 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
 
   return {
     serveLines(transport, caller) {
-      // A command line is a caller like one over REST: each of its calls is a connection of its own.
+      // A command line is a caller like one over REST: each of its calls is a separate connection.
       const session = caller.session ?? random.bytes(LINE_SESSION_BYTES).toString('base64url')
       const principal = caller.transport === 'cli' ? caller.principal : inSession(caller.principal, session)
       const connection = new LineConnection(shared, transport, { ...caller, principal })
@@ -131,6 +152,7 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
       return connection
     },
     handleHttp: (req, res, caller) => http.handle(req, res, caller),
+    servePlain: (head, body, caller, reply) => http.servePlain(head, body, caller, reply),
     sweepSessions: () => http.sweep(),
     async close(graceMs) {
       stopTools()
@@ -138,6 +160,7 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
       tasks.close()
       waiting.close()
       await inFlight.drain(graceMs)
+      await listed?.close()
       await Promise.all([...connections].map((connection) => connection.close()))
       await http.close()
     },

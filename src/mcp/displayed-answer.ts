@@ -1,18 +1,20 @@
 import type { ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
 
 /**
- * An answer as a client gets it: one text block, and the same as structured content. Warnings stand in both, because many
- * clients show a model one block of an answer, and some its structured form alone; every listed output schema admits them.
- * The terminal reads blocks, and prints the answer apart from what is said about it.
+ * An answer as a client gets it: one text block, and the same as structured content. Warnings are in both, because many clients
+ * show a model one block of an answer, and some only the structured content; every listed output schema admits them. The terminal
+ * reads blocks, and prints warnings separately from the answer.
  */
 export type DisplayedAnswer = Readonly<{
   json: string
   content: readonly Readonly<Record<string, unknown>>[] | undefined
+  contentJson?: string | undefined
   meta?: Readonly<Record<string, unknown>>
 }>
 
 export function displayedAnswer(answer: ToolAnswer, transport: ToolCaller['transport']): DisplayedAnswer {
-  const { json, content, warnings, meta } = answer
+  const { json, content, contentJson, warnings, meta } = answer
+  if (contentJson !== undefined) return { json, content, contentJson }
   if (meta !== undefined) return { json, content, meta }
   if (warnings === undefined || transport === 'cli') return { json, content }
   const said = withWarnings(json, warnings)

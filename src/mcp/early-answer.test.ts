@@ -1,4 +1,4 @@
-import { PassThrough } from 'node:stream'
+import { PassThrough, Writable } from 'node:stream'
 import { describe, expect, it } from 'vitest'
 import { createSampleHost } from '../../test/support/sample-host.ts'
 import { createSampleSkills } from '../../test/support/sample-skills.ts'
@@ -148,6 +148,32 @@ describe('the early answer', () => {
     const session = answered(early(async () => tools))
     expect([...(await session)]).toEqual([])
     expect(output.readableLength).toBe(0)
+  })
+
+  it('is with the client whole before the rest is loaded, which would hold it up', async () => {
+    const input = new PassThrough()
+    let take = (): void => {}
+    const output = new Writable({
+      write: (chunk: Buffer, _encoding, done) => {
+        if (String(chunk).includes('"id":"list"')) take = done
+        else done()
+      },
+    })
+    const session = answerEarly({ input, output, version: '9', waitMs: 60_000, tools: async () => [] })
+    const settled = session.settled.then(() => 'settled')
+    for (const line of [initialize('2025-11-25', 'a'), list]) input.write(`${JSON.stringify(line)}\n`)
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    expect(await Promise.race([settled, 'waiting'])).toBe('waiting')
+    take()
+    expect(await settled).toBe('settled')
+  })
+
+  it('is not waited for when the client does not read', async () => {
+    const output = new Writable({ write: () => {} })
+    const input = new PassThrough()
+    const session = answerEarly({ input, output, version: '9', waitMs: 5, tools: async () => [] })
+    for (const line of [initialize('2025-11-25', 'a'), list]) input.write(`${JSON.stringify(line)}\n`)
+    expect([...(await answered(session))]).toEqual(['a', 'list'])
   })
 
   it('is not waited for when the client is silent or gone', async () => {

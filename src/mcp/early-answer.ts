@@ -10,13 +10,13 @@ import {
 } from './server-facts.ts'
 
 /**
- * Answers the first questions of a client before the rest of the program is loaded: the handshake, and the list of tools,
- * for which some clients wait less than a second. Only plain requests are answered. Every line stays in the input, and the
- * session that is made later handles it as usual; of its answers, those that were given already are left out.
+ * Answers a client's first requests before the rest of the program is loaded: the handshake, and the list of tools, for which
+ * some clients wait less than a second. Only plain requests are answered. Every line stays in the input, and the session that is
+ * created later handles it as usual; its answers to requests that were answered already are dropped.
  */
 type RequestId = string | number
 
-/** Oldest last: what is answered to a client that asks for a revision nobody knows is the first. */
+/** Newest first: the first is the answer to a client that requests an unknown revision. */
 export const sessionRevisions: readonly string[] = [
   '2025-11-25',
   '2025-06-18',
@@ -25,13 +25,13 @@ export const sessionRevisions: readonly string[] = [
   '2024-10-07',
 ]
 
-/** The tools that a client of this name is going to see; undefined when that takes more than is loaded. */
+/** The tools that a client of this name will see; undefined if that needs more than is loaded. */
 export type EarlyTools = (clientName: string) => Promise<readonly ListedTool[] | undefined>
 
 export type EarlySession = Readonly<{
-  /** Resolves when the client has its list, or nothing more is to be expected of it: time to load the rest. */
+  /** Resolves when the client has its list, or expects nothing more early: time to load the rest. */
   settled: Promise<void>
-  /** Answers nothing more, and hands the input over with everything that came. */
+  /** Answers nothing more, and hands the input over with everything received. */
   stop(): Readonly<{ input: Readable; answered: ReadonlySet<RequestId> }>
 }>
 
@@ -40,11 +40,11 @@ type EarlySessionOptions = Readonly<{
   output: Writable
   version: string
   tools?: EarlyTools
-  /** A client that is silent for this long has nothing to ask early. */
+  /** A client that is silent for this long has no early requests. */
   waitMs: number
 }>
 
-/** More than the first questions of any client; whatever comes after it waits in the pipe. */
+/** Larger than the first requests of any client; the rest waits in the pipe. */
 const BYTES_MAX = 256 * 1024
 
 const SAME_MOMENT_MS = 30
@@ -57,7 +57,7 @@ export function answerEarly(options: EarlySessionOptions): EarlySession {
   const { input, output } = options
   const identity = { name: SERVER_NAME, version: options.version }
   const answered = new Set<RequestId>()
-  const listsAsked: Promise<void>[] = []
+  const listAnswers: Promise<void>[] = []
   const settled = Promise.withResolvers<void>()
   const chunks: Buffer[] = []
   let byteCount = 0
@@ -66,24 +66,30 @@ export function answerEarly(options: EarlySessionOptions): EarlySession {
   let isStopped = false
   let clientName: string | undefined
   let revision: string | undefined
-  // What is loaded holds up every answer, so a list that was asked for goes first.
-  const settle = (): void => void Promise.all(listsAsked).then(() => settled.resolve())
+  // Loading delays every answer, so a requested list goes first.
+  const settle = (): void => void Promise.all(listAnswers).then(() => settled.resolve())
   let timer = setTimeout(settle, options.waitMs)
 
   const wait = (ms: number): void => {
     clearTimeout(timer)
     timer = setTimeout(settle, ms)
   }
-  const answer = ({ id, isModern }: Request, result: Record<string, unknown>): void => {
+  const answer = ({ id, isModern }: Request, result: Record<string, unknown>, onTaken?: () => void): void => {
     const tail = isModern
       ? { resultType: 'complete', ttlMs: 0, cacheScope: 'private', _meta: { [SERVER_INFO_KEY]: identity } }
       : {}
-    output.write(`${JSON.stringify({ jsonrpc: '2.0', id, result: { ...result, ...tail } })}\n`)
+    output.write(`${JSON.stringify({ jsonrpc: '2.0', id, result: { ...result, ...tail } })}\n`, onTaken)
     answered.add(id)
   }
   const answerList = async (request: Request, name: string): Promise<void> => {
     const tools = await options.tools?.(name).catch(() => undefined)
-    if (tools !== undefined && !isStopped) answer(request, { tools: listFor(revision, tools) })
+    if (tools === undefined || isStopped) return
+    // A pipe holds less than a list; the rest would wait behind the loading. A client that does not read is not waited for.
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const deadline = setTimeout(resolve, options.waitMs)
+    answer(request, { tools: listFor(revision, tools) }, resolve)
+    await promise
+    clearTimeout(deadline)
   }
   const onLine = (line: string): void => {
     const request = plainRequest(line)
@@ -95,8 +101,8 @@ export function answerEarly(options: EarlySessionOptions): EarlySession {
     const capabilities = { ...toolCapabilities, ...skillCapabilities }
     if (request.method === 'initialize' && name !== undefined && clientName === undefined) {
       clientName = name
-      const asked = String(request.params['protocolVersion'])
-      revision = sessionRevisions.includes(asked) ? asked : sessionRevisions[0]!
+      const requestedVersion = String(request.params['protocolVersion'])
+      revision = sessionRevisions.includes(requestedVersion) ? requestedVersion : sessionRevisions[0]!
       answer(request, {
         protocolVersion: revision,
         capabilities,
@@ -109,10 +115,10 @@ export function answerEarly(options: EarlySessionOptions): EarlySession {
       wait(options.waitMs)
     } else if (request.method === 'tools/list' && request.params['cursor'] === undefined) {
       const client = request.isModern ? name : clientName
-      if (client !== undefined) listsAsked.push(answerList(request, client))
+      if (client !== undefined) listAnswers.push(answerList(request, client))
       settle()
-    } else if (request.method === 'tools/call' || listsAsked.length > 0) settle()
-    // Some ask for prompts or resources in the same breath, before they ask for the list.
+    } else if (request.method === 'tools/call' || listAnswers.length > 0) settle()
+    // Some request prompts or resources at the same time, before they request the list.
     else wait(Math.min(options.waitMs, SAME_MOMENT_MS))
   }
   const read = (): void => {
@@ -120,7 +126,7 @@ export function answerEarly(options: EarlySessionOptions): EarlySession {
     if (!Buffer.isBuffer(chunk)) return
     chunks.push(chunk)
     byteCount += chunk.length
-    // A character cut in two can only spoil a line that is not plain; the session reads the bytes, not this text.
+    // A split character can only corrupt a line that is not plain; the session reads the bytes, not this text.
     const lines = (rest + chunk.toString('utf8')).split('\n')
     rest = lines.pop()!
     for (const line of lines) onLine(line)
@@ -151,7 +157,7 @@ export function answerEarly(options: EarlySessionOptions): EarlySession {
   }
 }
 
-/** The transport, less the answers that were already given. */
+/** The transport without the answers that were already sent. */
 export function withoutAnswers<T extends Readonly<{ send(line: string): unknown }>>(
   transport: T,
   answered: ReadonlySet<RequestId>,
@@ -175,7 +181,7 @@ const CAPABILITIES_KEY = `${PREFIX}clientCapabilities`
 const SERVER_INFO_KEY = `${PREFIX}serverInfo`
 const envelopeKeys: ReadonlySet<string> = new Set([VERSION_KEY, CLIENT_KEY, CAPABILITIES_KEY, 'progressToken'])
 
-/** A request with nothing in it that only the session could judge. */
+/** A request without anything that only the session could judge. */
 function plainRequest(line: string): Request | undefined {
   let message: unknown
   try {
@@ -203,7 +209,7 @@ const isEnvelope = (meta: unknown): boolean =>
   isClient(meta[CLIENT_KEY]) &&
   Object.keys(meta).every((key) => envelopeKeys.has(key))
 
-/** Of a handshake or an envelope; undefined when either lacks what it must have. */
+/** From a handshake or an envelope; undefined if a required member is missing. */
 function clientNameOf({ method, params, isModern }: Request): string | undefined {
   if (isModern) return ((params['_meta'] as Record<string, unknown>)[CLIENT_KEY] as { name: string }).name
   if (method !== 'initialize' || typeof params['protocolVersion'] !== 'string') return undefined

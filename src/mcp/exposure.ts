@@ -4,7 +4,7 @@ import { isZaruMode, zaruModes } from '../tools/runtime/zaru-modes.ts'
 
 const NAMES_MAX = 256
 
-/** What `?tools=` or `--tools` asks to see: `full`, `default`, or names and toolsets separated by commas. */
+/** The value of `?tools=` or `--tools`: `full`, `default`, or names and toolsets separated by commas. */
 export function parseExposure(value: string | null | undefined): ChosenTools {
   if (value === null || value === undefined || value === '' || value === 'default') return 'default'
   if (value === 'full') return 'full'
@@ -20,7 +20,7 @@ export function parseExposure(value: string | null | undefined): ChosenTools {
   return names.length === 0 ? 'default' : names
 }
 
-/** `?tools=` chooses what is seen, `?mode=` what can be seen and called at all. */
+/** `?tools=` chooses what is listed, `?mode=` what can be listed and called at all. */
 export function exposureOfUrl(url: string | undefined): Exposure {
   const query = url?.indexOf('?') ?? -1
   if (query === -1) return 'default'

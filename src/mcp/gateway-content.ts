@@ -9,13 +9,13 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server'
 import { AppError } from '../contract/app-error.ts'
-import { abilitiesOf } from '../contract/calling-client.ts'
+import { clientCapabilitiesOf } from '../contract/calling-client.ts'
 import type { ContentKind, UpstreamContent } from '../contract/upstream-content.ts'
 import type { ToolAnswer } from '../tools/runtime/tool-host.ts'
 import { sessionClient } from './calling-client.ts'
 import type { ProtocolConnection } from './protocol-server.ts'
 
-/** Tasks as 2025-11-25 has them; those of the newer revision are an extension, which is declared everywhere. */
+/** Tasks of 2025-11-25; those of the newer revision are an extension, which is declared everywhere. */
 const olderTasks = { list: {}, cancel: {}, requests: { tools: { call: {} } } }
 
 export const contentCapabilities = {
@@ -27,8 +27,8 @@ export const contentCapabilities = {
 }
 
 /**
- * What the servers behind a gateway offer beside tools. What is read passes the pipeline as a call of a tool, and so is in the log.
- * A server that cannot be asked is named in `_meta` of a list: a list that is short for that reason says so.
+ * Resources, prompts and completions of servers behind a gateway. A read passes the pipeline as a tool call, and so is in the
+ * log. `_meta` of a list names servers that did not answer, so a list that is short for that reason says so.
  */
 export function installContent(
   server: Server,
@@ -73,19 +73,21 @@ export function installContent(
     return outputOf<{ messages: { role: 'user'; content: { type: 'text'; text: string } }[] }>(answer)
   })
   installSubscriptions(server, connection, open)
-  server.setRequestHandler('logging/setLevel', ({ params }) => {
-    connection.logLevel = params.level
+  server.setRequestHandler('logging/setLevel', async ({ params }) => {
+    await choose(connection, () => {
+      connection.logLevel = params.level
+    })
     return {}
   })
   server.setRequestHandler('completion/complete', async ({ params }, { mcpReq }) => {
     const { ref, argument, context } = params
-    const asked = { ref, argument, ...(context && { context }) }
-    const found = await (await open())?.complete(caller().principal, asked, mcpReq.signal)
+    const completionParams = { ref, argument, ...(context && { context }) }
+    const found = await (await open())?.complete(caller().principal, completionParams, mcpReq.signal)
     return (found ?? { completion: { values: [] } }) as CompleteResult
   })
 }
 
-/** In a session; in the stateless revision a client that listens says of which resources. */
+/** In a session; in the stateless revision a listening client names the resources itself. */
 function installSubscriptions(
   server: Server,
   connection: ProtocolConnection,
@@ -93,15 +95,17 @@ function installSubscriptions(
 ): void {
   const { session, subscriptions } = connection
   if (session === undefined || subscriptions === undefined) return
-  server.setRequestHandler('resources/subscribe', async ({ params: { uri } }, context) => {
+  connection.subscribe = async (uri) => {
     const { principal } = connection.caller()
-    const abilities = abilitiesOf(server.getClientCapabilities()) ?? {}
-    const { client, over } = sessionClient(server, connection, session, principal, abilities, context)
-    over()
+    const capabilities = clientCapabilitiesOf(server.getClientCapabilities()) ?? {}
+    const { client } = sessionClient(server, connection, session, principal, capabilities, undefined)
     const content = await open()
-    if (content === undefined) throw new ResourceNotFoundError(uri)
+    if (content === undefined) throw new AppError('ERR_NOT_FOUND', 'uri: there is no such resource')
+    await subscriptions.begin(content, principal, uri, client)
+  }
+  server.setRequestHandler('resources/subscribe', async ({ params: { uri } }) => {
     try {
-      await subscriptions.begin(content, principal, uri, client)
+      await choose(connection, () => connection.subscribe!(uri))
     } catch (error) {
       if (!(error instanceof AppError)) throw error
       if (error.code === 'ERR_NOT_FOUND') throw new ResourceNotFoundError(uri)
@@ -109,10 +113,16 @@ function installSubscriptions(
     }
     return {}
   })
-  server.setRequestHandler('resources/unsubscribe', ({ params: { uri } }) => {
-    subscriptions.end(uri)
+  server.setRequestHandler('resources/unsubscribe', async ({ params: { uri } }) => {
+    await choose(connection, () => subscriptions.end(uri))
     return {}
   })
+}
+
+/** A change of what the client chose, which may have to outlive the process. */
+async function choose(connection: ProtocolConnection, change: () => void | Promise<void>): Promise<void> {
+  if (connection.choose === undefined) await change()
+  else await connection.choose(change)
 }
 
 function outputOf<Result>({ failure, output }: ToolAnswer): Result {

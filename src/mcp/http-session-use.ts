@@ -1,15 +1,35 @@
 import type { ServerResponse } from 'node:http'
-import { abilitiesOf } from '../contract/calling-client.ts'
+import { clientCapabilitiesOf } from '../contract/calling-client.ts'
+import type { RequestHead } from '../http/exchange/request-head.ts'
+import type { InFlightCall } from '../tools/runtime/in-flight-calls.ts'
 import type { ResolvedCaller } from './http-caller.ts'
 import type { HttpSession } from './http-sessions.ts'
+import type { RequestId } from './json-rpc.ts'
 import { inSession } from './session-identity.ts'
-import type { RequestId } from './wire.ts'
 
-/** Whether its client answers what servers ask, or wants to hear what they log. */
+/** Whether the client answers questions of servers, or requests their logs. */
 export const isInterested = ({ server, connection }: HttpSession): boolean =>
-  connection.logLevel !== undefined || abilitiesOf(server.getClientCapabilities()) !== undefined
+  connection.logLevel !== undefined || clientCapabilitiesOf(server.getClientCapabilities()) !== undefined
 
-/** Nobody can fetch the answer of a request whose client is gone. */
+/** Starts a call that the client can cancel until it has settled. */
+export function startUnderWay(
+  { callsUnderWay }: HttpSession,
+  id: RequestId,
+  start: (onSettled: () => void) => InFlightCall | undefined,
+): void {
+  let underWay: Readonly<{ id: RequestId; call: InFlightCall }> | undefined
+  const call = start(() => {
+    if (underWay !== undefined) callsUnderWay.delete(underWay)
+  })
+  if (call === undefined) return
+  underWay = { id, call }
+  callsUnderWay.add(underWay)
+}
+
+export const callUnderWay = ({ callsUnderWay }: HttpSession, requestId: RequestId): InFlightCall | undefined =>
+  [...callsUnderWay].find(({ id }) => id === requestId)?.call
+
+/** The answer to a disconnected client cannot be fetched later. */
 export function cancelWhenClosed({ transport }: HttpSession, res: ServerResponse, requestId: RequestId): void {
   res.once('close', () => {
     if (res.writableFinished) return
@@ -18,9 +38,14 @@ export function cancelWhenClosed({ transport }: HttpSession, res: ServerResponse
   })
 }
 
-/** The identity of a session never changes, what it may do can. */
+/** The identity of a session never changes, but its rights can. */
 export function useCaller(session: HttpSession, { principal }: ResolvedCaller): void {
   if (session.latest === principal) return
   session.latest = principal
   session.caller = { ...session.caller, principal: inSession(principal, session.id) }
+}
+
+export function headerOf(req: RequestHead, name: string): string | undefined {
+  const value = req.headers[name]
+  return typeof value === 'string' ? value : undefined
 }

@@ -132,7 +132,7 @@ describe('one identity that opens many sessions', () => {
     expect(await peer.use('victim', victim)).toBe(200)
     expect(await peer.use('victim', await peer.open('victim'))).toBe(200)
     expect(await peer.use('attacker', await peer.open('attacker'))).toBe(200)
-    expect(peer.debugged).toContain('an HTTP session was ended to free capacity')
+    expect(peer.debugged).toContain('HTTP session ended to free capacity')
   })
 
   it('loses the one that was used longest ago', async () => {
@@ -208,7 +208,7 @@ describe('identities that listen in all their sessions', () => {
   it('lock out neither the owner nor an operator', async () => {
     const peer = await createPeer()
     await crowd(peer, 1)
-    expect((await peer.initialize('somebody')).status).toBe(503)
+    expect((await peer.initialize('another-user')).status).toBe(503)
     for (const who of ['operator', 'owner']) {
       const sessions = await peer.openMany(who, perIdentity)
       expect(await peer.use(who, sessions[0]!)).toBe(200)

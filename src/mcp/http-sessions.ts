@@ -6,28 +6,32 @@ import { type Principal, shareFor, type TenantId } from '../contract/principal.t
 import type { Clock } from '../kernel/clock.ts'
 import { sha256Hex } from '../kernel/hash.ts'
 import type { Random } from '../kernel/random.ts'
+import { SlotSet } from '../kernel/slot-set.ts'
 import type { Counted, InFlightCall } from '../tools/runtime/in-flight-calls.ts'
 import type { Presence } from '../tools/runtime/presence.ts'
 import type { ToolCaller } from '../tools/runtime/tool-host.ts'
+import type { AnswerForwarding } from './forward-answers.ts'
+import type { RequestId } from './json-rpc.ts'
 import { createProtocolServer, type ProtocolConnection, type ProtocolDeps } from './protocol-server.ts'
+import { nameQuestions } from './question-ids.ts'
+import { createSessionChoices, type SessionChoices } from './session-choices.ts'
 import { identityOf, inSession, isOf } from './session-identity.ts'
+import { receiveReplies } from './session-replies.ts'
 import { createSubscriptions } from './subscriptions.ts'
-import type { RequestId } from './wire.ts'
 
 /**
- * Sessions of clients that speak a revision before 2026-07-28 over HTTP.
+ * Sessions of clients that use a revision before 2026-07-28 over HTTP.
  * 1. A session belongs to the identity that opened it; for any other it does not exist.
- * 2. A session with a request under way or an open stream is busy; any other is idle.
- * 3. One that was idle for `limits.httpSessionIdleMs` is gone; so is one in which nothing came after `initialize` within
- *    `limits.httpSessionUnusedMs`.
- * 4. An identity has at most `limits.httpSessionsPerIdentityMax`; past that its own oldest idle session makes room. All have
- *    at most `limits.httpSessionsMax`; past that the oldest idle one of the identity that holds the most makes room, or else
- *    the oldest of it that only listens: for those who hold fewer, never for those who hold more. Of an identity's sessions
- *    those that were never used go first. So nobody locks others out by opening many, and clients that never end theirs lock
- *    nobody out.
- * 5. Others never take the share that is kept for the local owner and for operators of the installation.
+ * 2. A session with a request in progress or an open stream is busy; any other is idle.
+ * 3. A session ends after `limits.httpSessionIdleMs` without use, and after `limits.httpSessionUnusedMs` if nothing came after
+ *    `initialize`.
+ * 4. An identity has at most `limits.httpSessionsPerIdentityMax`; beyond that its own oldest idle session ends. All have at most
+ *    `limits.httpSessionsMax`; beyond that the oldest idle session of the identity with the most sessions ends, or else its
+ *    oldest that only listens. That happens only in favour of an identity with fewer sessions. Sessions that were never used end
+ *    first. So nobody locks others out by opening many sessions or by never ending them.
+ * 5. The shares of the local owner and of operators of the installation are reserved.
  * 6. The sessions of a key end with it.
- * 7. A session at a gateway outlives the process: its client goes on with it after a restart, for as long as it would have been idle.
+ * 7. A session at a gateway outlives the process: its client continues it after a restart, unless it was idle for too long.
  */
 export type HttpSession = {
   readonly id: string
@@ -38,16 +42,21 @@ export type HttpSession = {
   /** Aborted with the session. */
   readonly ended: AbortController
   readonly calls: Counted
-  readonly callsById: Map<RequestId, InFlightCall>
-  /** The principal of the newest request, as the transport found it. */
+  /** Calls that the SDK does not see. */
+  readonly callsUnderWay: SlotSet<Readonly<{ id: RequestId; call: InFlightCall }>>
+  /** What the ids of our questions begin with, where other processes may ask the same client. */
+  readonly questionName: string | undefined
+  /** The principal of the newest request. */
   latest: Principal
   caller: ToolCaller
-  /** Responses under way, and those of them that only listen; the calls of the hot path are in `calls` alone. */
+  /** Responses in progress, and those that only listen; the calls of the hot path are in `calls` alone. */
   responses: number
   streams: number
-  /** When it was last noted on disk that it is in use; undefined for a session that ends with the process. */
+  /** When its use was last recorded on disk; undefined for a session that ends with the process. */
   rememberedMs: number | undefined
-  /** Resolves when a session that ended is not on disk any more. */
+  /** What its client chose, as it is stored. */
+  choices: string | undefined
+  /** Resolves when an ended session has been removed from disk. */
   forgotten: Promise<void> | undefined
   /** Something came after `initialize`. */
   isUsed: boolean
@@ -55,11 +64,14 @@ export type HttpSession = {
 }
 
 export type HttpSessions = Readonly<{
-  /** `undefined` when there are too many, and none of those that could make room is idle. */
+  /** `undefined` if there are too many, and none that could end is idle. */
   open(caller: ToolCaller): Promise<HttpSession | undefined>
   /** The session, if it exists and belongs to this principal; counts as use. */
   find(id: string, principal: Principal): HttpSession | undefined
-  /** A session at a gateway from before a restart. Not there, not of this principal and idle for too long are the same: undefined. */
+  /**
+   * A session at a gateway from before a restart. Undefined if there is none, if it is another principal's, or if it was idle for
+   * too long.
+   */
   restore(
     id: string,
     principal: Principal,
@@ -82,12 +94,15 @@ type SessionsDeps = ProtocolDeps &
     random: Random
     presence: Presence
     sessionMemory: (() => Promise<McpSessionMemory | undefined>) | undefined
+    passing: AnswerForwarding | undefined
   }>
 
 const SESSION_ID_BYTES = 24
 const SWEEP_INTERVAL_MS = 30_000
-/** A session in use is found to be idle by so much too early after a crash. */
+/** After a crash a session in use may count as idle by this much too early. */
 const REMEMBER_INTERVAL_MS = 60_000
+const OPEN_INTERVAL_MS = 300_000
+const CHOICES_INTERVAL_MS = 1_000
 
 export function createHttpSessions(deps: SessionsDeps): HttpSessions {
   const { clock, random, logger } = deps
@@ -96,6 +111,13 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
   const watches = new Map<HttpSession, () => void>()
   const timer = setInterval(sweep, SWEEP_INTERVAL_MS)
   timer.unref()
+  const choices = createSessionChoices(deps)
+  const refresh = (): void => {
+    const remembered = [...sessions.values()].filter(({ rememberedMs }) => rememberedMs !== undefined)
+    if (remembered.length > 0) void choices.refresh(remembered)
+  }
+  const refreshing = deps.passing && setInterval(refresh, CHOICES_INTERVAL_MS)
+  refreshing?.unref()
   deps.presence.onRevoked((tenant, owner) => {
     for (const session of sessions.values()) if (isOf(session.caller.principal, tenant, owner)) end(session)
   })
@@ -118,14 +140,14 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
     const own = byOwner.get(session.owner)
     own?.delete(session)
     if (own?.size === 0) byOwner.delete(session.owner)
-    for (const call of session.callsById.values()) call.cancel(new Error('The session ended'))
+    for (const { call } of session.callsUnderWay) call.cancel(new Error('The session ended'))
     session.ended.abort()
     session.server.close().catch(() => {})
     if (session.rememberedMs !== undefined) {
       session.forgotten = note(session, (memory, tenant, idHash) => memory.remove(tenant, idHash))
     }
   }
-  /** Never rejects: what is not noted is found to be idle, sooner or later. */
+  /** Never rejects: an unrecorded session ends as idle sooner or later. */
   async function note(
     { id, caller }: HttpSession,
     change: (memory: McpSessionMemory, tenant: TenantId, idHash: string) => Promise<void>,
@@ -134,7 +156,7 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
       const memory = await deps.sessionMemory?.()
       if (memory !== undefined) await change(memory, caller.principal.tenant, sha256Hex(id))
     } catch (error) {
-      logger.warn('the use of an MCP session was not noted', { cause: String(error) })
+      logger.warn('use of an MCP session could not be stored', { cause: String(error) })
     }
   }
   const restoring = new Map<string, Promise<HttpSession | undefined>>()
@@ -148,21 +170,32 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
     if (known === undefined || known.identity !== identityOf(principal)) return undefined
     if (clock.nowMs() - known.usedAtMs > limits.httpSessionIdleMs || !makeSpace(principal)) return undefined
     const initialize = JSON.parse(known.initialize) as { clientInfo: { name: string } }
-    const session = newSession(deps, id, callerOf(initialize.clientInfo.name), () => end(session))
+    const session = newSession(deps, choices, id, callerOf(initialize.clientInfo.name), () => end(session))
     session.isUsed = true
     session.rememberedMs = clock.monotonicMs()
     add(session)
     await session.server.connect(session.transport)
     await replay(session, initialize)
+    choices.apply(session, known.choices)
     return session
   }
   function sweep(): void {
-    for (const session of sessions.values()) if (isExpired(session)) end(session)
+    for (const session of sessions.values()) {
+      if (isExpired(session)) end(session)
+      // A stream that is open is a use, however quiet it is.
+      else if (!isIdle(session)) noteUse(session, OPEN_INTERVAL_MS)
+    }
+  }
+  function noteUse(session: HttpSession, intervalMs: number): void {
+    const nowMs = clock.monotonicMs()
+    if (session.rememberedMs === undefined || nowMs - session.rememberedMs <= intervalMs) return
+    session.rememberedMs = nowMs
+    void note(session, (memory, tenant, idHash) => memory.touch(tenant, idHash, clock.nowMs()))
   }
   function makeSpace(principal: Principal): boolean {
     const own = byOwner.get(identityOf(principal))
     if (own !== undefined && own.size >= limits.httpSessionsPerIdentityMax) {
-      return endToMakeSpace(firstToEnd(own, isIdle), 'its identity has too many')
+      return endToMakeSpace(firstToEnd(own, isIdle), 'too many sessions of this identity')
     }
     const max = shareFor(principal, limits.httpSessionsMax, limits.httpSessionsReserved)
     if (sessions.size < max) return true
@@ -171,15 +204,15 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
     const ownSize = own?.size ?? 0
     const holding = (least: number) => [...byOwner.values()].filter(({ size }) => size >= least)
     const idle = firstOfLargest(holding(ownSize), isIdle)
-    return endToMakeSpace(idle ?? firstOfLargest(holding(ownSize + 2), onlyListens), 'all have too many')
+    return endToMakeSpace(idle ?? firstOfLargest(holding(ownSize + 2), onlyListens), 'too many sessions in total')
   }
   function endToMakeSpace(session: HttpSession | undefined, reason: string): boolean {
     if (session === undefined) {
-      logger.debug('an HTTP session was refused: none can be ended', { reason, sessions: sessions.size })
+      logger.debug('HTTP session refused: no other session can be ended', { reason, sessions: sessions.size })
       return false
     }
     const { tenant, actor } = session.caller.principal
-    logger.debug('an HTTP session was ended to free capacity', { reason, sessions: sessions.size, tenant, actor })
+    logger.debug('HTTP session ended to free capacity', { reason, sessions: sessions.size, tenant, actor })
     end(session)
     return true
   }
@@ -188,7 +221,7 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
     async open(caller) {
       if (!makeSpace(caller.principal)) return undefined
       const id = random.bytes(SESSION_ID_BYTES).toString('base64url')
-      const session = newSession(deps, id, caller, () => end(session))
+      const session = newSession(deps, choices, id, caller, () => end(session))
       add(session)
       await session.server.connect(session.transport)
       return session
@@ -217,10 +250,7 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
       }
       session.isUsed = true
       session.lastUsedMs = clock.monotonicMs()
-      if (session.rememberedMs !== undefined && session.lastUsedMs - session.rememberedMs > REMEMBER_INTERVAL_MS) {
-        session.rememberedMs = session.lastUsedMs
-        void note(session, (memory, tenant, idHash) => memory.touch(tenant, idHash, clock.nowMs()))
-      }
+      noteUse(session, REMEMBER_INTERVAL_MS)
       return session
     },
     hold(session, res, kind = 'request') {
@@ -239,6 +269,7 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
     sweep,
     async close() {
       clearInterval(timer)
+      clearInterval(refreshing)
       for (const stopWatching of watches.values()) stopWatching()
       watches.clear()
       for (const session of sessions.values()) session.ended.abort()
@@ -253,7 +284,7 @@ const isIdle = (session: HttpSession): boolean => session.calls.inFlight === 0 &
 const onlyListens = (session: HttpSession): boolean =>
   session.calls.inFlight === 0 && session.responses === session.streams
 
-/** Of those that may end the one never used, or else the one used longest ago. */
+/** Of the sessions that may end: one that was never used, or else the least recently used. */
 function firstToEnd(own: Iterable<HttpSession>, mayEnd: (session: HttpSession) => boolean): HttpSession | undefined {
   let first: HttpSession | undefined
   for (const session of own) {
@@ -267,7 +298,7 @@ function endsBefore(one: HttpSession, other: HttpSession): boolean {
   return one.isUsed === other.isUsed ? one.lastUsedMs < other.lastUsedMs : other.isUsed
 }
 
-/** The first to end of the identity with the most sessions, among those that have one which may; the oldest on a tie. */
+/** The first to end of the identity with the most sessions, among identities with one that may end; the oldest on a tie. */
 function firstOfLargest(
   owners: Iterable<ReadonlySet<HttpSession>>,
   mayEnd: (session: HttpSession) => boolean,
@@ -284,7 +315,7 @@ function firstOfLargest(
   return best
 }
 
-/** The handshake that the client had with the process before this one, with what it said then. */
+/** Replays the client's handshake with the previous process. */
 async function replay({ id, transport }: HttpSession, initialize: unknown): Promise<void> {
   const protocolVersion = (initialize as { protocolVersion: string }).protocolVersion
   const send = async (message: object, headers: Record<string, string>) => {
@@ -300,15 +331,29 @@ async function replay({ id, transport }: HttpSession, initialize: unknown): Prom
   await send({ jsonrpc: '2.0', method: 'notifications/initialized' }, headers)
 }
 
-function newSession(deps: SessionsDeps, id: string, caller: ToolCaller, onEnded: () => void): HttpSession {
+function newSession(
+  deps: SessionsDeps,
+  choices: SessionChoices,
+  id: string,
+  caller: ToolCaller,
+  onEnded: () => void,
+): HttpSession {
   const calls: Counted = { inFlight: 0 }
   const isOfGateway = caller.principal.gateway !== undefined
   const ended = new AbortController()
+  const transport = new WebStandardStreamableHTTPServerTransport({
+    sessionIdGenerator: () => id,
+    onsessionclosed: onEnded,
+  })
+  const questionName = deps.passing && isOfGateway ? `${deps.random.bytes(6).toString('base64url')}.` : undefined
+  if (questionName !== undefined) nameQuestions(transport, questionName)
+  const asks = questionName === undefined ? undefined : receiveReplies(deps, () => session)
   const connection: ProtocolConnection = {
     calls,
     isOfGateway,
-    session: { id, ended: ended.signal },
+    session: { id, ended: ended.signal, ...(asks && { asks }) },
     subscriptions: createSubscriptions(ended.signal),
+    choose: (change) => choices.choose(session, change),
     caller: () => session.caller,
   }
   const session: HttpSession = {
@@ -316,15 +361,17 @@ function newSession(deps: SessionsDeps, id: string, caller: ToolCaller, onEnded:
     owner: identityOf(caller.principal),
     server: createProtocolServer(deps, connection),
     connection,
-    transport: new WebStandardStreamableHTTPServerTransport({ sessionIdGenerator: () => id, onsessionclosed: onEnded }),
+    transport,
     ended,
     calls,
-    callsById: new Map(),
+    callsUnderWay: new SlotSet(),
+    questionName,
     latest: caller.principal,
     caller: { ...caller, principal: inSession(caller.principal, id) },
     responses: 0,
     streams: 0,
     rememberedMs: undefined,
+    choices: undefined,
     forgotten: undefined,
     isUsed: false,
     lastUsedMs: deps.clock.monotonicMs(),

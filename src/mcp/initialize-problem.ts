@@ -1,6 +1,6 @@
 import { specTypeSchemas } from '@modelcontextprotocol/server'
 
-/** What is wrong with the params of an `initialize`, naming the field; undefined when they are good. The SDK's schema is the judge. */
+/** The problem with the params of an `initialize`, naming the field; undefined if they are valid. The SDK's schema decides. */
 export function initializeProblem(params: unknown): string | undefined {
   if (params === undefined) return 'Invalid params of initialize: params: missing'
   const verdict = specTypeSchemas.InitializeRequestParams['~standard'].validate(params)

@@ -7,10 +7,11 @@ import {
   UnsupportedProtocolVersionError,
 } from '@modelcontextprotocol/server'
 import { type StdioServerHandle, serveStdio } from '@modelcontextprotocol/server/stdio'
-import { abilitiesOf } from '../contract/calling-client.ts'
+import { clientCapabilitiesOf } from '../contract/calling-client.ts'
 import { limits } from '../contract/limits.ts'
 import type { TenantId } from '../contract/principal.ts'
 import { type Random, randomId } from '../kernel/random.ts'
+import { SlotSet } from '../kernel/slot-set.ts'
 import type { Counted, InFlightCall } from '../tools/runtime/in-flight-calls.ts'
 import type { ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
 import { type Batches, createBatches } from './batch-replies.ts'
@@ -27,9 +28,10 @@ import {
   plainToolCall,
   tooMuch,
 } from './call-request.ts'
-import { envelopeAbilities } from './calling-client.ts'
-import { type AskedSpelling, spellingFor, traitsOf } from './client-names.ts'
+import { envelopeCapabilities } from './calling-client.ts'
+import { type RequestedSpelling, spellingFor, traitsOf } from './client-names.ts'
 import { initializeProblem } from './initialize-problem.ts'
+import { jsonRpcCodes, type RequestId } from './json-rpc.ts'
 import type { OversizedLine } from './line-splitter.ts'
 import type { LineTransport } from './line-transport.ts'
 import type { ListKind } from './mcp-extension.ts'
@@ -42,21 +44,21 @@ import {
 } from './protocol-server.ts'
 import { MODERN_REVISION } from './server-facts.ts'
 import { declaresTasks } from './task-store.ts'
-import { type Era, jsonRpcCodes, type RequestId, type Wire } from './wire.ts'
+import type { Era, Wire } from './wire.ts'
 
 /**
- * One connection that carries a message per line: standard streams, the owner's local socket, or a pipe inside the process.
- * 1. The SDK decides the revision of the connection; until it has, every message goes to it.
+ * One connection with one message per line: standard streams, the owner's local socket, or a pipe inside the process.
+ * 1. The SDK decides the revision of the connection; until then, every message goes to it.
  * 2. After that a plain `tools/call` goes straight to the host and its reply is written as text.
- * 3. Whatever is not plain goes to the SDK, so the hot path never has to judge an odd message.
- * 4. When the input ends, calls under way may still finish within the shutdown grace; then they are cancelled.
+ * 3. Every other message goes to the SDK, so the hot path never has to judge an unusual message.
+ * 4. When the input ends, calls in progress may finish within the shutdown grace period; then they are cancelled.
  */
-export type LineCaller = AskedSpelling &
+export type LineCaller = RequestedSpelling &
   Readonly<{
     principal: ToolCaller['principal']
     exposure: ToolCaller['exposure']
     transport?: ToolCaller['transport']
-    /** What the connection is called, where it goes on from one that another process served. */
+    /** The id of the session, if it continues one that another process served. */
     session?: string
   }>
 
@@ -74,7 +76,7 @@ export class LineConnection {
   readonly #transport: LineTransport
   readonly #base: LineCaller
   readonly #calls: Counted = { inFlight: 0 }
-  readonly #callsById = new Map<RequestId, InFlightCall>()
+  readonly #callsUnderWay = new SlotSet<Readonly<{ id: RequestId; call: InFlightCall }>>()
   /** Requests that the SDK has and will answer. */
   readonly #sdkRequests = new Set<RequestId>()
   readonly #batches: Batches
@@ -190,9 +192,9 @@ export class LineConnection {
         return
       }
       const cancelled = cancelledRequest(message)
-      const pending = cancelled === undefined ? undefined : this.#callsById.get(cancelled.requestId)
+      const pending = cancelled && [...this.#callsUnderWay].find(({ id }) => id === cancelled.requestId)
       if (pending !== undefined) {
-        pending.cancel(cancelled?.reason)
+        pending.call.cancel(cancelled?.reason)
         return
       }
     }
@@ -207,8 +209,8 @@ export class LineConnection {
   }
 
   #canBeAsked({ meta }: PlainToolCall, era: Era): boolean {
-    if (era === 'modern') return envelopeAbilities(meta) !== undefined
-    return abilitiesOf(this.#server?.getClientCapabilities()) !== undefined
+    if (era === 'modern') return envelopeCapabilities(meta) !== undefined
+    return clientCapabilitiesOf(this.#server?.getClientCapabilities()) !== undefined
   }
 
   #startCall({ id, name, args, progressToken }: PlainToolCall, era: Era): void {
@@ -218,15 +220,18 @@ export class LineConnection {
       progressToken === undefined
         ? undefined
         : (update: Parameters<Wire['progress']>[1]) => this.#transport.send(wire.progress(progressToken, update))
+    let underWay: Readonly<{ id: RequestId; call: InFlightCall }> | undefined
     const started = startCall(this.#calls, caller, name, args, progress, (answer, call) => {
-      if (call !== undefined && this.#callsById.get(id) === call) this.#callsById.delete(id)
+      if (underWay !== undefined) this.#callsUnderWay.delete(underWay)
       this.#answer(id, caller, answer, era, call?.isCancelled() === true)
     })
-    if (started !== undefined) this.#callsById.set(id, started)
+    if (started === undefined) return
+    underWay = { id, call: started }
+    this.#callsUnderWay.add(underWay)
   }
 
   #answer(id: RequestId, caller: ToolCaller, answer: ToolAnswer, era: Era, cancelled: boolean): void {
-    // The terminal waits for the end of what it cancelled, to say what came of it; the protocol wants no answer sent.
+    // The terminal waits for the end of a cancelled call to report its outcome; the protocol forbids an answer.
     if (cancelled && caller.transport !== 'cli') this.#batches.forget(id)
     else this.#reply(id, this.#deps.wire.callResponse(id, callOutcome(caller, answer, this.#revision), era))
     if (this.#inputEnded) this.#closeWhenIdle()
@@ -246,7 +251,7 @@ export class LineConnection {
     for (const message of messages) this.#onMessage(message)
   }
 
-  /** Hands a message to the SDK and notes what its answer will decide. */
+  /** Passes a message to the SDK and notes what its answer will decide. */
   #deliver(raw: unknown): void {
     let message: JSONRPCMessage
     try {
@@ -266,7 +271,7 @@ export class LineConnection {
     this.#sdkTransport.onmessage?.(message)
   }
 
-  /** The SDK looks at the revision of the first stateless request only; every later one must name a known one too. */
+  /** The SDK checks the revision of the first stateless request only; every later one must name a known one too. */
   #refusesRevision(message: JSONRPCMessage): boolean {
     if (this.#phase !== 'modern' || !isJSONRPCRequest(message)) return false
     const requested = metaOf(message)?.[PROTOCOL_VERSION_META_KEY]
@@ -347,7 +352,7 @@ export class LineConnection {
   }
 
   #abandon(): void {
-    for (const call of this.#callsById.values()) call.cancel(new Error('The connection ended'))
+    for (const { call } of this.#callsUnderWay) call.cancel(new Error('The connection ended'))
     this.#sdkTransport.onclose?.()
     this.#finish()
   }
@@ -361,7 +366,7 @@ export class LineConnection {
   }
 }
 
-/** The id of a message of which only the two ends are known: where every client puts it, first or last. */
+/** The id of a message of which only the two ends are known: clients put it first or last. */
 export function idAtTheEnds(head: string, tail: string): RequestId | null {
   const first = /^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(-?\d{1,15}|"(?:[^"\\]|\\.){0,200}")\s*,/.exec(
     head,

@@ -1,10 +1,10 @@
-/** What is kept of a line that is too long. */
+/** The retained parts of a line that is too long. */
 export type OversizedLine = Readonly<{ head: string; tail: string }>
 
 const NEWLINE = 10
 const END_BYTES = 512
 
-/** Cuts bytes into lines; holds at most one unfinished line, and of an oversized one only its ends. */
+/** Splits bytes into lines; holds at most one unfinished line, and only the ends of an oversized one. */
 export class LineSplitter {
   onLine: (line: string) => void = () => {}
   onOversizedLine: (line: OversizedLine) => void = () => {}
@@ -12,7 +12,7 @@ export class LineSplitter {
   /** The beginning of a line whose end has not arrived. */
   #parts: Buffer[] = []
   #partsBytes = 0
-  /** Set while the rest of an oversized line is thrown away. */
+  /** Set while the rest of an oversized line is discarded. */
   #oversized: { head: string; tail: Buffer } | undefined
 
   constructor(lineBytesMax: number) {

@@ -14,23 +14,22 @@ export type LineTransport = Readonly<{
   onOversizedLine?(handler: (line: OversizedLine) => void): void
   onClose(handler: () => void): void
   send(line: string): void
-  /** Writes what was sent, then ends. */
+  /** Writes pending lines, then ends. */
   close(): void
 }>
 
 /**
- * A line transport that can be slowed down, so that a slow reader costs no memory here. Nothing is read before there is a
- * line handler.
+ * A line transport with backpressure, so that a slow reader costs no memory here. Nothing is read before there is a line handler.
  */
 export type FlowLines = Omit<LineTransport, 'send' | 'close' | 'onOversizedLine'> &
   Readonly<{
-    /** False: taken, but wait for `onDrain` before sending more. */
+    /** False: accepted, but wait for `onDrain` before sending more. */
     send(line: string): boolean
     onOversizedLine(handler: (line: OversizedLine) => void): void
     onDrain(handler: () => void): void
     pause(): void
     resume(): void
-    /** Resolves when what was sent has left this process, or cannot any more. */
+    /** Resolves when everything sent has left this process, or never can. */
     close(): Promise<void>
   }>
 
@@ -39,11 +38,11 @@ type StreamLinesOptions = Readonly<{
   output: Writable
   lineBytesMax: number
   /**
-   * Stop reading while the peer does not take what we send. For the end that answers requests; an end that only passes
-   * lines on must keep reading, or both ends could wait for each other.
+   * Stop reading while the peer does not read. For the end that answers requests; an end that only forwards lines must keep
+   * reading, or both ends could wait for each other.
    */
   pauseInputWhenFull: boolean
-  /** The peer is given up when this much waits for it. */
+  /** The connection is closed when this much is pending. */
   bufferedBytesMax?: number
 }>
 
@@ -86,7 +85,7 @@ export function streamLines(options: StreamLinesOptions): FlowLines {
   input.pause()
   for (const event of ['end', 'close', 'error']) input.on(event, ended)
   for (const event of ['close', 'error']) output.on(event, ended)
-  // A stream that is over already says so no more.
+  // A stream that has already ended emits no event.
   if (input.readableEnded || input.destroyed) process.nextTick(ended)
 
   return {
@@ -120,7 +119,7 @@ export function streamLines(options: StreamLinesOptions): FlowLines {
 
 type Outbox = Readonly<{ send(line: string): boolean; isFull(): boolean; end(): Promise<void> }>
 
-/** Lines sent in one turn leave in one write. `onFlow` tells that the outbox became full or empty. */
+/** Lines sent in one turn leave in one write. `onFlow` reports that the outbox became full or empty. */
 function createOutbox(output: Writable, bufferedBytesMax: number, onFlow: () => void): Outbox {
   let outgoing = ''
   let isFull = false

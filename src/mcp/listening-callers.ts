@@ -8,20 +8,20 @@ import { isSameList, type ToolLists, type WholeList } from './tool-list.ts'
 type Listening = {
   readonly caller: ToolCaller
   readonly tell: (event: ServerEvent) => void
-  /** What the caller saw when it was last told, or began to listen. */
+  /** The caller's list at the last notification, or when it began to listen. */
   seen: WholeList | Promise<WholeList>
 }
 
 /**
- * Those who listen for changes in the stateless revision. The SDK knows one bus for all of them; this one remembers who
- * subscribed, so that a caller hears of nothing but what changes for itself.
+ * Listeners in the stateless revision. The SDK has one bus for all of them; this one remembers who subscribed, so that a caller
+ * is notified only of its own changes.
  */
 export type ListeningCallers = Readonly<{
   bus: ServerEventBus
-  /** What subscribes within `serve` does so for this caller. */
+  /** Subscriptions within `serve` belong to this caller. */
   as<T>(caller: ToolCaller, serve: () => T): T
   toolsChanged(tenant: TenantId): Promise<void>
-  /** Those who listen as this very caller. */
+  /** The listeners of this caller. */
   tell(caller: ToolCaller, event: ServerEvent): void
 }>
 
@@ -44,7 +44,7 @@ export function createListeningCallers({ lists, logger }: { lists: ToolLists; lo
         const caller = current.getStore()
         if (caller === undefined) throw new Error('a subscription outside of a request')
         const seen = lists.whole(caller)
-        // A list that cannot be made is told of when it can.
+        // A list that cannot be built is reported when it can.
         if (seen instanceof Promise) seen.catch(() => {})
         const one: Listening = { caller, tell: send, seen }
         listening.add(one)

@@ -13,9 +13,9 @@ import type { ListedTool, ToolCaller } from '../tools/runtime/tool-host.ts'
 import type { TaskWork } from './task-store.ts'
 
 /**
- * A narrow way to add what a tool host cannot say: prompts, resources, and tools that talk to the client while they run.
- * The transport asks the extension only for the names it claims; everything else stays on the common path. It exists for the
- * protocol conformance fixtures and for protocol extensions, never for product tools.
+ * A narrow way to add what a tool host cannot provide: prompts, resources, and tools that talk to the client while they run. The
+ * transport asks the extension only for the names it claims. It exists for the protocol conformance fixtures and for protocol
+ * extensions, never for product tools.
  */
 export type ListKind = 'tools' | 'prompts' | 'resources'
 
@@ -32,8 +32,8 @@ export type ExtensionCall = Readonly<{
   caller: ToolCaller
   /** Tells every connected client that a list changed. */
   changed(kind: ListKind): void
-  /** Answers the call by a task; what it answers is the result of the call. Undefined when there is no room. */
-  createTask(work: TaskWork): Readonly<Record<string, unknown>> | undefined
+  /** Answers the call with a task; the work's answer is the result of the call. Undefined if there is no capacity. */
+  createTask(work: TaskWork): Promise<Readonly<Record<string, unknown>> | undefined>
 }>
 
 export type McpExtension = Readonly<{

@@ -30,7 +30,7 @@ import {
   type ClientSession,
   clientOfRequest,
   clientOfSession,
-  envelopeAbilities,
+  envelopeCapabilities,
   noSuchState,
   tellIn,
 } from './calling-client.ts'
@@ -38,12 +38,13 @@ import { callInTask, resultObject } from './calls-in-tasks.ts'
 import { contentCapabilities, installContent } from './gateway-content.ts'
 import type { ListKind, McpExtension, ResourceProvider } from './mcp-extension.ts'
 import { listFor, MODERN_REVISION, skillCapabilities, toolCapabilities } from './server-facts.ts'
+import type { SharedTasks } from './shared-tasks.ts'
 import type { SkillCatalog } from './skill-catalog.ts'
 import { installSkills, skillResources } from './skill-methods.ts'
 import type { StartCall } from './start-call.ts'
 import type { Subscriptions } from './subscriptions.ts'
 import { clientOfTask, installTasks, noTaskFor, olderAnswer, taskKindOf, tooManyTasks } from './task-methods.ts'
-import type { TaskStore, TaskWork } from './task-store.ts'
+import type { TaskWork } from './task-store.ts'
 import { isSameList, type ToolLists, type WholeList } from './tool-list.ts'
 import type { WaitingCalls } from './waiting-calls.ts'
 import type { ServerIdentity } from './wire.ts'
@@ -62,11 +63,11 @@ export type ProtocolDeps = Readonly<{
   content: (() => Promise<UpstreamContent | undefined>) | undefined
   extension: McpExtension | undefined
   extensionToolNames: ReadonlySet<string>
-  tasks: TaskStore
+  tasks: SharedTasks
   waiting: WaitingCalls
-  /** What may take long is answered as a task to clients that know tasks. */
+  /** Long calls are answered with a task to clients that know tasks. */
   durationOf(caller: ToolCaller, tool: string, args: unknown): CallDuration | Promise<CallDuration>
-  /** Whether the client may be asked something during a call of this tool. */
+  /** Whether the client may be asked questions during a call of this tool. */
   mayAsk(principal: Principal, tool: string): boolean
   clock: Clock
   changed(kind: ListKind): void
@@ -75,20 +76,24 @@ export type ProtocolDeps = Readonly<{
 export type ProtocolConnection = {
   /** What calls are counted on; without it, the caller. */
   readonly calls?: Counted
-  /** The address is that of a gateway: it has what the servers behind it offer, and none of our skills. */
+  /** The address of a gateway: it offers the content of the servers behind it, and none of our skills. */
   readonly isOfGateway?: boolean
   caller(): ToolCaller
-  /** What lasts longer than a request, if it does: there the client can be asked something. */
+  /** The session, if there is one: in a session the client can be asked questions. */
   readonly session?: ClientSession
-  /** From which level on the client wants to hear what servers log. */
+  /** The minimum level of server log messages that the client requested. */
   logLevel?: LoggingLevel
-  /** The resources of which the client of a session is told. */
+  /** The resources that the client of a session subscribed to. */
   readonly subscriptions?: Subscriptions
-  /** The list that the client was last given, or told to fetch. */
+  /** Subscribes to a resource outside a request of the client. Set where there are subscriptions. */
+  subscribe?: (uri: string) => Promise<void>
+  /** Makes a change of the two above, and stores it with the session. */
+  readonly choose?: (change: () => void | Promise<void>) => Promise<void>
+  /** The list that the client last received, or was told to fetch. */
   seen?: WholeList
 }
 
-/** Only a server that asks its client for input validates with it, so it is made when first used. */
+/** Only a server that asks its client for input needs it, so it is created on first use. */
 let ajv: AjvJsonSchemaValidator | undefined
 const validator: jsonSchemaValidator = {
   getValidator(schema) {
@@ -157,7 +162,7 @@ function installTools(server: Server, deps: ProtocolDeps, connection: ProtocolCo
     const duration = kind === undefined ? 'short' : await deps.durationOf(caller, request.name, request.args)
     if (kind === 'older' && duration === 'short') throw noTaskFor(request.name)
     if (kind !== undefined && duration !== 'short') {
-      const created = deps.tasks.create(caller.principal, (handle) => {
+      const created = await deps.tasks.create(caller.principal, (handle) => {
         const client = clientOfTask(server, connection.session, caller.principal, context, handle)
         const called = { ...request, duration, client, revision: server.getNegotiatedProtocolVersion() }
         return callInTask(deps, connection.calls, caller, called, handle)
@@ -176,8 +181,8 @@ function installTools(server: Server, deps: ProtocolDeps, connection: ProtocolCo
 type NamedCall = Readonly<{ name: string; args: Readonly<Record<string, unknown>> }>
 
 /**
- * A call during which its client can be asked something: by requests of ours in a session, and by the answer to its request in the
- * stateless revision, where the client calls again with what it was asked.
+ * A call during which its client can be asked questions: by requests of ours in a session; in the stateless revision by the
+ * answer to its request, after which the client calls again with the answers.
  */
 async function callAsking(
   server: Server,
@@ -200,21 +205,26 @@ async function callAsking(
     })
   const { signal } = mcpReq
   if (server.getNegotiatedProtocolVersion() !== MODERN_REVISION) {
-    const asked = connection.session && clientOfSession(server, connection, connection.session, principal, context)
+    const callingClient =
+      connection.session && clientOfSession(server, connection, connection.session, principal, context)
     try {
-      return await call({ signal, ...(progress && { progress }), ...(asked && { client: asked.client }) })
+      return await call({
+        signal,
+        ...(progress && { progress }),
+        ...(callingClient && { client: callingClient.client }),
+      })
     } finally {
-      asked?.over()
+      callingClient?.over()
     }
   }
   const state = mcpReq.requestState()
-  const canAsk = envelopeAbilities(mcpReq.envelope) !== undefined && deps.mayAsk(principal, name)
+  const canAsk = envelopeCapabilities(mcpReq.envelope) !== undefined && deps.mayAsk(principal, name)
   if (!canAsk && state === undefined) return await call({ signal, ...(progress && { progress }) })
-  const leg = { signal, progress, tell: tellIn(context) }
+  const callRequest = { signal, progress, tell: tellIn(context) }
   const subject = sha256Hex(JSON.stringify([name, args]))
   const outcome = await (typeof state === 'string'
-    ? deps.waiting.resume<ToolAnswer>(principal, subject, state, mcpReq.inputResponses ?? {}, leg)
-    : deps.waiting.begin(principal, subject, leg, (asking) =>
+    ? deps.waiting.resume<ToolAnswer>(principal, subject, state, mcpReq.inputResponses ?? {}, callRequest)
+    : deps.waiting.begin(principal, subject, callRequest, (asking) =>
         call({
           signal: asking.signal,
           progress: asking.progress,
@@ -258,7 +268,7 @@ function installResources(
   })
 }
 
-/** Tells the client of one connection that its tools changed, if they did since it last saw them. */
+/** Notifies the client of one connection if its tools have changed since it last saw them. */
 export async function announceTools(lists: ToolLists, server: Server, connection: ProtocolConnection): Promise<void> {
   const before = connection.seen
   const now = await lists.whole(connection.caller())
@@ -266,7 +276,7 @@ export async function announceTools(lists: ToolLists, server: Server, connection
   if (before === undefined || !isSameList(before, now)) announceChange(server, 'tools')
 }
 
-/** Tells the client of one connection that a list changed; a connection that just ended is no error. */
+/** Notifies the client of one connection that a list changed; a connection that just ended is not an error. */
 export function announceChange(server: Server, kind: ListKind): void {
   const { tools, prompts, resources } = server.getCapabilities()
   const ignore = () => {}

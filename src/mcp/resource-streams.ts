@@ -13,9 +13,9 @@ type Deps = Readonly<{
   random: Random
 }>
 
-/** Those who listen for changes of resources of a gateway in the stateless revision. */
+/** Listeners for resources of a gateway in the stateless revision. */
 export type ResourceStreams = Readonly<{
-  /** The request with those of its resources that there are, of which its caller is told until the response is closed. */
+  /** The request with its existing resources, of which its caller is notified until the response is closed. */
   subscribed(res: ServerResponse, caller: ToolCaller, body: unknown): Promise<unknown>
   /** Something may have changed for callers of the tenant. */
   review(tenant: TenantId): Promise<void>

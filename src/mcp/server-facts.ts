@@ -1,6 +1,6 @@
 import type { ListedTool } from '../tools/runtime/tool-host.ts'
 
-/** What the server says of itself in a handshake. Light on purpose: the early answer loads nothing else of the transport. */
+/** The server's own description in a handshake. Light on purpose: the early answer imports nothing else of the transport. */
 export const SERVER_NAME = 'castellan'
 export const MODERN_REVISION = '2026-07-28'
 
@@ -18,10 +18,10 @@ export const skillCapabilities = {
   extensions: { ...toolCapabilities.extensions, 'io.modelcontextprotocol/skills': { directoryRead: true } },
 }
 
-/** Revisions are dates. A connection that has agreed on none is of the stateless revision. */
+/** Revisions are dates. A connection without an agreed revision uses the stateless one. */
 export const hasStructuredContent = (revision: string | undefined): boolean =>
   revision === undefined || revision >= '2025-06-18'
 
-/** A list for a client of this revision: a client that knows output schemas wants what they describe. */
+/** A list for a client of this revision; output schemas are only for clients that know them. */
 export const listFor = (revision: string | undefined, tools: readonly ListedTool[]): readonly ListedTool[] =>
   hasStructuredContent(revision) ? tools : tools.map(({ outputSchema: _, ...tool }) => tool)

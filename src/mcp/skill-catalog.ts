@@ -8,10 +8,10 @@ import type { SkillSource, SkillSummary } from './skill-source.ts'
 
 /**
  * The skills of a tenant as the skills extension publishes them.
- * 1. An entry names every file of its skill with size and digest; a file is served only while its bytes still match.
- * 2. A skill that breaks the extension's rules is left out and logged; the others are served.
- * 3. A principal without skill:read has none: what is kept for its tenant is not shown to it, nor replaced by it.
- * 4. The entries are built once and kept until the source says that something changed.
+ * 1. An entry names every file of its skill with size and digest; a file is served only while its bytes match.
+ * 2. A skill that breaks the extension's rules is omitted and logged; the others are served.
+ * 3. A principal without skill:read has none: it neither sees nor replaces its tenant's cache.
+ * 4. The entries are built once and cached until the source reports a change.
  */
 type SkillFile = Readonly<{ skill: string; path: string; digest: string; size: number; mimeType: string }>
 

@@ -8,11 +8,11 @@ import type { Principal } from '../contract/principal.ts'
 export type SkillSummary = Readonly<{ name: string; description: string; files: readonly string[] }>
 
 export type SkillSource = Readonly<{
-  /** Every skill this principal may use. May depend on its tenant and on skill:read, on nothing else of it. */
+  /** Every skill this principal may use. May depend only on its tenant and on skill:read. */
   list(principal: Principal): Promise<readonly SkillSummary[]>
-  /** The bytes of one file, or `undefined` when the skill or the file is gone. */
+  /** The bytes of one file, or `undefined` if the skill or the file no longer exists. */
   read(principal: Principal, skill: string, path: string): Promise<Uint8Array | undefined>
-  /** Looks for what no event tells, such as the first skill of all; whatever it finds, `onChange` is called before it ends. */
+  /** Looks for changes that cause no event, such as the first skill of all; calls `onChange` before it ends if it finds any. */
   refresh(): Promise<void>
   /** Called when skills or their files may have changed. Returns an unsubscribe function. */
   onChange(listener: () => void): () => void

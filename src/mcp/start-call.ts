@@ -1,18 +1,20 @@
+import type { ErrorDetails } from '../contract/app-error.ts'
 import type { Progress } from '../contract/call.ts'
 import type { CallingClient } from '../contract/calling-client.ts'
+import type { ErrorCode } from '../contract/error-codes.ts'
 import { limits } from '../contract/limits.ts'
 import type { Logger } from '../kernel/logger.ts'
+import { failedAnswer } from '../tools/runtime/failed-answer.ts'
 import type { Counted, InFlightCall, InFlightCalls } from '../tools/runtime/in-flight-calls.ts'
 import type { ToolAnswer, ToolCaller, ToolHost } from '../tools/runtime/tool-host.ts'
-import { brokenAnswer, busyAnswer, interruptedAnswer, notStartedAnswer } from './transport-answers.ts'
 
 type CallSettled = (answer: ToolAnswer, call: InFlightCall | undefined) => void
 
 /**
- * Every MCP tool call passes here, whichever transport carried it. `connection` is what it is counted on; without one it is
- * counted on the caller.
- * 1. A call that was started settles exactly once: with the host's answer, or with ERR_SHUTTING_DOWN when the transport closes.
- * 2. A refused call (too many in flight, or closing) settles before this returns and yields no handle.
+ * Every MCP tool call passes here, whichever transport carried it. `connection` is its counter; without one it is counted on the
+ * caller.
+ * 1. A started call settles exactly once: with the host's answer, or with ERR_SHUTTING_DOWN when the transport closes.
+ * 2. A refused call (too many in flight, or closing) settles before this returns and has no handle.
  * 3. Cancelling only aborts the signal; the host still answers, and the transport decides whether that answer is sent.
  */
 export type StartCall = (
@@ -50,14 +52,14 @@ export function createStartCall(deps: { host: ToolHost; logger: Logger; inFlight
       ...(client !== undefined && { client }),
     }
     host.call(caller, name, args, options).then(settle, (error: unknown) => {
-      logger.error('A tool host broke its promise never to reject', { tool: name, error: String(error) })
+      logger.error('the tool host rejected a call, which it must never do', { tool: name, error: String(error) })
       settle(brokenAnswer)
     })
     return call
   }
 }
 
-/** The protocol wants progress values to grow and none after the answer. */
+/** The protocol requires progress values to grow, and allows none after the answer. */
 function whileIncreasing(call: InFlightCall, progress: (update: Progress) => void): (update: Progress) => void {
   let last = Number.NEGATIVE_INFINITY
   return (update) => {
@@ -66,3 +68,28 @@ function whileIncreasing(call: InFlightCall, progress: (update: Progress) => voi
     progress(update)
   }
 }
+
+/** The transport's own answers, in the envelope of every failed call. */
+const transportAnswer = (code: ErrorCode, message: string, details: ErrorDetails = {}): ToolAnswer =>
+  failedAnswer({ code, message, details })
+
+const busyAnswer = (callsInFlightMax: number): ToolAnswer =>
+  transportAnswer(
+    'ERR_BUSY',
+    `This connection already has ${callsInFlightMax} calls in progress. Wait for some of them to finish, then call again.`,
+    { limit: callsInFlightMax },
+  )
+
+const notStartedAnswer: ToolAnswer = transportAnswer(
+  'ERR_SHUTTING_DOWN',
+  'The server is shutting down and did not start this call. Connect again after the restart.',
+  { started: false },
+)
+
+const interruptedAnswer: ToolAnswer = transportAnswer(
+  'ERR_SHUTTING_DOWN',
+  'The server shut down while this call was in progress. After the restart, check whether it took effect, then call again.',
+  { started: true },
+)
+
+const brokenAnswer: ToolAnswer = transportAnswer('ERR_INTERNAL', 'The call failed inside the server.')

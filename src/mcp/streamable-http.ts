@@ -9,12 +9,14 @@ import {
 } from '@modelcontextprotocol/server'
 import { limits } from '../contract/limits.ts'
 import type { McpSessionMemory } from '../contract/mcp-sessions.ts'
-import type { Principal, TenantId } from '../contract/principal.ts'
+import type { TenantId } from '../contract/principal.ts'
 import { readBody } from '../http/exchange/read-body.ts'
+import { type Reply, replyOver } from '../http/exchange/reply.ts'
+import type { RequestHead } from '../http/exchange/request-head.ts'
 import { sendJson } from '../http/exchange/send-text.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Random } from '../kernel/random.ts'
-import type { InFlightCalls } from '../tools/runtime/in-flight-calls.ts'
+import type { InFlightCall, InFlightCalls } from '../tools/runtime/in-flight-calls.ts'
 import type { Presence } from '../tools/runtime/presence.ts'
 import type { ToolCaller } from '../tools/runtime/tool-host.ts'
 import {
@@ -27,28 +29,31 @@ import {
   metaOf,
   type PlainToolCall,
   plainToolCall,
-  tooMuch,
+  readMessage,
 } from './call-request.ts'
-import { envelopeAbilities } from './calling-client.ts'
+import { envelopeCapabilities } from './calling-client.ts'
 import { exposureOfUrl } from './exposure.ts'
-import { serveHttpCall } from './http-call.ts'
+import type { AnswerForwarding } from './forward-answers.ts'
+import { type HttpCall, serveHttpCall } from './http-call.ts'
 import { type HttpCaller, originOf, type ResolvedCaller, toolCaller } from './http-caller.ts'
-import { cancelWhenClosed, isInterested, useCaller } from './http-session-use.ts'
+import { callUnderWay, cancelWhenClosed, headerOf, isInterested, startUnderWay, useCaller } from './http-session-use.ts'
 import { createHttpSessions, type HttpSession, type HttpSessions } from './http-sessions.ts'
 import { initializeProblem } from './initialize-problem.ts'
+import { jsonRpcCodes, type RequestId } from './json-rpc.ts'
 import { createListeningCallers, type ListeningCallers } from './listening-callers.ts'
 import type { ListKind } from './mcp-extension.ts'
+import { createOpenResponses, type GatewaySource, type OpenResponses } from './open-responses.ts'
 import { announceChange, announceTools, createProtocolServer, type ProtocolDeps } from './protocol-server.ts'
 import { createResourceStreams, type ResourceStreams } from './resource-streams.ts'
 import { MODERN_REVISION } from './server-facts.ts'
-import { isOf } from './session-identity.ts'
+import { messageHere } from './session-replies.ts'
 import { declaresTasks } from './task-store.ts'
 import { sendWebResponse, webRequestOf } from './web-bridge.ts'
-import { jsonRpcCodes, type RequestId, type Wire } from './wire.ts'
+import type { Wire } from './wire.ts'
 
 /**
- * Streamable HTTP for both kinds of revision on one address. Authentication, Host and Origin are the caller's business.
- * 1. A plain tool call is answered here; every other request goes to the SDK through its web-standard face.
+ * Streamable HTTP for both kinds of revision on one address. The caller has checked authentication, Host and Origin.
+ * 1. A plain tool call is answered here; every other request goes to the SDK through its web-standard interface.
  * 2. A request is stateless if its body says so (the SDK's classification); otherwise it belongs to a session.
  */
 type HttpTransportDeps = ProtocolDeps &
@@ -60,9 +65,12 @@ type HttpTransportDeps = ProtocolDeps &
     random: Random
     presence: Presence
     sessionMemory: (() => Promise<McpSessionMemory | undefined>) | undefined
+    gateways: GatewaySource
+    passing: AnswerForwarding | undefined
   }>
 
-const SERVER_ERROR = -32000
+type ServeCall = (request: HttpCall, onSettled?: () => void) => InFlightCall | undefined
+
 const SESSION_NOT_FOUND = -32001
 const RETRY_AFTER_SECONDS = '5'
 
@@ -70,23 +78,19 @@ export class StreamableHttp {
   readonly #deps: HttpTransportDeps
   readonly #sessions: HttpSessions
   readonly #callers = new WeakMap<Request, ToolCaller>()
-  /** One client that calls all day costs no new object for each call. */
+  /** A client that calls all day needs no new object for each call. */
   #lastCaller: Readonly<{ caller: ResolvedCaller; clientName: string | undefined; made: ToolCaller }> | undefined
   readonly #stateless: McpHttpHandler
-  /** What the SDK answers, streams among it, of those who can be gone before its end. */
-  readonly #answering = new Map<ServerResponse, Principal>()
-
   readonly #listening: ListeningCallers
   readonly #streams: ResourceStreams
+  readonly #responses: OpenResponses
 
   constructor(deps: HttpTransportDeps) {
     this.#deps = deps
     this.#listening = createListeningCallers(deps)
     this.#streams = createResourceStreams({ ...deps, listening: this.#listening })
     this.#sessions = createHttpSessions(deps)
-    deps.presence.onRevoked((tenant, owner) => {
-      for (const [res, principal] of this.#answering) if (isOf(principal, tenant, owner)) res.destroy()
-    })
+    this.#responses = createOpenResponses({ ...deps, sessions: this.#sessions })
     this.#stateless = createMcpHandler(
       ({ requestInfo }) => {
         const caller = this.#callers.get(requestInfo!)!
@@ -114,20 +118,27 @@ export class StreamableHttp {
       return
     }
     if (this.#deps.inFlight.closing) {
-      this.#refuse(res, 503, SERVER_ERROR, 'The server is shutting down. Connect again after the restart.')
+      this.#refuse(res, 503, jsonRpcCodes.serverError, 'The server is shutting down. Connect again after the restart.')
     } else if (req.method === 'GET' || req.method === 'DELETE') {
       this.#getOrDelete(req, res, caller)
     } else if (req.method !== 'POST') {
-      this.#refuse(res, 405, SERVER_ERROR, 'Method not allowed.')
+      this.#refuse(res, 405, jsonRpcCodes.serverError, 'Method not allowed.')
     } else if (!isJson(req.headers['content-type'])) {
-      this.#refuse(res, 415, SERVER_ERROR, 'Unsupported Media Type: Content-Type must be application/json')
+      this.#refuse(res, 415, jsonRpcCodes.serverError, 'Unsupported Media Type: Content-Type must be application/json')
     } else {
       readBody(req, limits.messageBytesMax, (body) => {
         const reason = `Payload Too Large: a message must not exceed ${limits.messageBytesMax} bytes`
-        if (body === 'too-large') this.#refuse(res, 413, SERVER_ERROR, reason)
+        if (body === 'too-large') this.#refuse(res, 413, jsonRpcCodes.serverError, reason)
         else if (body !== 'disconnected') this.#post(req, res, caller, body.toString())
       })
     }
+  }
+
+  /** A plain tool call in one POST, answered in one piece: serves it, or returns false and has done nothing. */
+  servePlain(req: RequestHead, text: string, caller: HttpCaller, reply: Reply): boolean {
+    if (!hasExposure(caller) || this.#deps.inFlight.closing || !isJson(req.headers['content-type'])) return false
+    const message = readMessage(text)
+    return 'body' in message && this.#serveCall(req, reply, undefined, caller, message.body)
   }
 
   announce(kind: ListKind): void {
@@ -139,6 +150,7 @@ export class StreamableHttp {
 
   /** Something may have changed for callers of the tenant. */
   async toolsChanged(tenant: TenantId): Promise<void> {
+    await this.#responses.reviewGateways(tenant)
     const sessions = [...this.#sessions.all()].filter(({ caller }) => caller.principal.tenant === tenant)
     const content = await this.#deps.content?.()
     for (const { server, connection, caller } of sessions) {
@@ -154,11 +166,12 @@ export class StreamableHttp {
   }
 
   async close(): Promise<void> {
+    this.#responses.close()
     await this.#stateless.close()
     await this.#sessions.close()
   }
 
-  #statelessCaller(req: IncomingMessage, caller: ResolvedCaller, clientName: string | undefined): ToolCaller {
+  #statelessCaller(req: RequestHead, caller: ResolvedCaller, clientName: string | undefined): ToolCaller {
     const last = this.#lastCaller
     const isSame =
       last?.caller === caller && last.clientName === clientName && last.made.origin === originOf(req, caller)
@@ -181,7 +194,7 @@ export class StreamableHttp {
     { principal }: HttpCaller,
     serve: (request: Request) => Promise<Response>,
   ): void {
-    if (principal.kind !== 'owner') this.#watch(res, principal)
+    this.#responses.watch(res, principal)
     Promise.resolve()
       .then(() => serve(webRequestOf(req, res)))
       .then((response) => sendWebResponse(response, res))
@@ -192,34 +205,14 @@ export class StreamableHttp {
       })
   }
 
-  #watch(res: ServerResponse, principal: Principal): void {
-    if (res.closed) return
-    const stopWatching = this.#deps.presence.watch(principal)
-    this.#answering.set(res, principal)
-    res.once('close', () => {
-      stopWatching()
-      this.#answering.delete(res)
-    })
-  }
-
   #post(req: IncomingMessage, res: ServerResponse, caller: ResolvedCaller, text: string): void {
-    const problem = tooMuch(text)
-    if (problem !== undefined) {
-      this.#refuse(res, 400, jsonRpcCodes.invalidRequest, problem)
+    const message = readMessage(text)
+    if ('problem' in message) {
+      this.#refuse(res, 400, message.code, message.problem)
       return
     }
-    let body: unknown
-    try {
-      body = JSON.parse(text)
-    } catch {
-      this.#refuse(res, 400, jsonRpcCodes.parseError, 'Parse error: the request body is not valid JSON')
-      return
-    }
-    const call = plainToolCall(body)
-    if (call !== undefined && !this.#deps.extensionToolNames.has(call.name)) {
-      if (this.#serveStatelessCall(req, res, caller, body, call) || this.#serveSessionCall(req, res, caller, call))
-        return
-    }
+    const { body } = message
+    if (this.#serveCall(req, replyOver(res), res, caller, body)) return
     const version = headerOf(req, 'mcp-protocol-version')
     const method = headerOf(req, 'mcp-method')
     const route = classifyInboundRequest({
@@ -240,9 +233,24 @@ export class StreamableHttp {
     })
   }
 
+  /** A plain tool call, if it is one. Without a response there can be no stream for its progress. */
+  #serveCall(
+    req: RequestHead,
+    reply: Reply,
+    res: ServerResponse | undefined,
+    caller: ResolvedCaller,
+    body: unknown,
+  ): boolean {
+    const call = plainToolCall(body)
+    if (call === undefined || this.#deps.extensionToolNames.has(call.name)) return false
+    if (call.progressToken !== undefined && res === undefined) return false
+    const serve: ServeCall = (request, onSettled) => serveHttpCall(this.#deps, reply, res, request, onSettled)
+    return this.#serveStatelessCall(req, serve, caller, body, call) || this.#serveSessionCall(req, serve, caller, call)
+  }
+
   #serveStatelessCall(
-    req: IncomingMessage,
-    res: ServerResponse,
+    req: RequestHead,
+    serve: ServeCall,
     caller: ResolvedCaller,
     body: unknown,
     call: PlainToolCall,
@@ -251,16 +259,16 @@ export class StreamableHttp {
     if (headers['mcp-protocol-version'] !== MODERN_REVISION || headers['mcp-method'] !== 'tools/call') return false
     if (headers['mcp-name'] !== call.name || call.name.startsWith('=?base64?')) return false
     if (!this.#deps.isModernEnvelope(body, call.meta)) return false
-    if (this.#deps.mayAsk(caller.principal, call.name) && envelopeAbilities(call.meta) !== undefined) return false
+    if (this.#deps.mayAsk(caller.principal, call.name) && envelopeCapabilities(call.meta) !== undefined) return false
     const made = this.#statelessCaller(req, caller, envelopeClientName(call.meta))
     if (declaresTasks(call.meta) && this.#deps.durationOf(made, call.name, call.args) !== 'short') return false
     const acceptsEvents = headers.accept?.includes('text/event-stream') === true
     const stateless = { calls: undefined, era: 'modern' as const, sessionId: undefined, revision: undefined }
-    serveHttpCall(this.#deps, res, { call, caller: made, ...stateless, acceptsEvents })
+    serve({ call, caller: made, ...stateless, acceptsEvents })
     return true
   }
 
-  #serveSessionCall(req: IncomingMessage, res: ServerResponse, caller: ResolvedCaller, call: PlainToolCall): boolean {
+  #serveSessionCall(req: RequestHead, serve: ServeCall, caller: ResolvedCaller, call: PlainToolCall): boolean {
     const { accept } = req.headers
     const version = headerOf(req, 'mcp-protocol-version')
     const sessionId = headerOf(req, 'mcp-session-id')
@@ -272,11 +280,10 @@ export class StreamableHttp {
     if (session === undefined || revision === undefined) return false
     if (this.#deps.mayAsk(caller.principal, call.name) && isInterested(session)) return false
     useCaller(session, caller)
-    const { callsById, calls } = session
+    const { calls } = session
     const era = 'legacy' as const
     const request = { call, caller: session.caller, calls, era, sessionId, revision, acceptsEvents: true }
-    const started = serveHttpCall(this.#deps, res, request, () => callsById.delete(call.id))
-    if (started !== undefined) callsById.set(call.id, started)
+    startUnderWay(session, call.id, (onSettled) => serve(request, onSettled))
     return true
   }
 
@@ -307,15 +314,17 @@ export class StreamableHttp {
     id: RequestId | null,
   ): void {
     const cancelled = cancelledRequest(body)
-    const pending = cancelled === undefined ? undefined : session.callsById.get(cancelled.requestId)
+    const pending = cancelled && callUnderWay(session, cancelled.requestId)
     if (pending !== undefined) {
       pending.cancel(cancelled?.reason)
       res.writeHead(202).end()
       return
     }
     this.#sessions.hold(session, res)
-    if (id !== null) cancelWhenClosed(session, res, id)
-    this.#throughSdk(req, res, caller, (request) => session.transport.handleRequest(request, { parsedBody: body }))
+    const here = messageHere(this.#deps, session, res, body)
+    if (here === undefined) return
+    if (id !== null && here.body === body) cancelWhenClosed(session, res, id)
+    this.#throughSdk(req, res, caller, (request) => session.transport.handleRequest(request, { parsedBody: here.body }))
   }
 
   async #openSession(
@@ -328,7 +337,7 @@ export class StreamableHttp {
     const session = await this.#sessions.open(caller)
     if (session === undefined) {
       const reason = 'Too many sessions. Try again later, or end one with DELETE.'
-      return new Response(this.#deps.wire.errorResponse(id, SERVER_ERROR, reason), {
+      return new Response(this.#deps.wire.errorResponse(id, jsonRpcCodes.serverError, reason), {
         status: 503,
         headers: { 'content-type': 'application/json', 'retry-after': RETRY_AFTER_SECONDS },
       })
@@ -351,7 +360,8 @@ export class StreamableHttp {
   ): void {
     const sessionId = headerOf(req, 'mcp-session-id')
     if (sessionId === undefined) {
-      this.#refuse(res, 400, SERVER_ERROR, 'Bad Request: Mcp-Session-Id header is required; initialize first', id)
+      const reason = 'Bad Request: Mcp-Session-Id header is required; initialize first'
+      this.#refuse(res, 400, jsonRpcCodes.serverError, reason, id)
       return
     }
     const { principal } = caller
@@ -367,7 +377,7 @@ export class StreamableHttp {
     else {
       const callerOf = (clientName: string) => toolCaller(req, caller, clientName)
       this.#sessions.restore(sessionId, principal, callerOf).then(use, (error: unknown) => {
-        this.#deps.logger.warn('an MCP session was not restored', { cause: String(error) })
+        this.#deps.logger.warn('MCP session could not be restored', { cause: String(error) })
         use(undefined)
       })
     }
@@ -387,8 +397,3 @@ export class StreamableHttp {
 
 const hasExposure = (caller: HttpCaller): caller is ResolvedCaller => caller.exposure !== undefined
 const isJson = (type: string | undefined): boolean => type === 'application/json' || isJsonContentType(type)
-
-function headerOf(req: IncomingMessage, name: string): string | undefined {
-  const value = req.headers[name]
-  return typeof value === 'string' ? value : undefined
-}

@@ -5,14 +5,15 @@ import type { Principal } from '../contract/principal.ts'
 import type { UpstreamContent } from '../contract/upstream-content.ts'
 import { isRecord } from './call-request.ts'
 
-/** The resources of servers behind a gateway of which one client is told. They end with the client. */
+/** The resources of servers behind a gateway that one client subscribed to. They end with the client. */
 export type Subscriptions = Readonly<{
   /** Rejects with ERR_NOT_FOUND if there is no such resource for the caller. */
   begin(content: UpstreamContent, principal: Principal, uri: string, client: CallingClient): Promise<void>
   end(uri: string): void
   has(uri: string): boolean
   readonly size: number
-  /** Ends those that the caller would not get any more. */
+  uris(): readonly string[]
+  /** Ends subscriptions that the caller may no longer have. */
   review(content: UpstreamContent, principal: Principal): Promise<void>
 }>
 
@@ -43,6 +44,7 @@ export function createSubscriptions(ended: AbortSignal): Subscriptions {
     get size() {
       return subscriptions.size
     },
+    uris: () => [...subscriptions.keys()],
     async review(content, principal) {
       for (const [uri, { deploymentId }] of [...subscriptions]) {
         const isOffered = deploymentId === undefined || (await content.offers(principal, deploymentId, ended))
@@ -52,13 +54,13 @@ export function createSubscriptions(ended: AbortSignal): Subscriptions {
   }
 }
 
-/** The resources that a request to listen names; none in any other request. */
+/** The resources that a listen request names; none in any other request. */
 export function subscribedUris(body: unknown): readonly string[] {
   const uris = filterIn(body)?.['resourceSubscriptions']
   return Array.isArray(uris) ? [...new Set(uris.filter((uri) => typeof uri === 'string'))] : []
 }
 
-/** The same request for these alone: what it is acknowledged for is what the client is told of. */
+/** The same request for these alone: the acknowledgement names exactly the subscribed resources. */
 export function withSubscribedUris(body: unknown, uris: readonly string[]): unknown {
   const { params, ...rest } = body as { params: Record<string, unknown> }
   return { ...rest, params: { ...params, notifications: { ...filterIn(body), resourceSubscriptions: uris } } }
@@ -71,6 +73,6 @@ function filterIn(body: unknown): Readonly<Record<string, unknown>> | undefined 
 }
 
 const tooMany = (): AppError =>
-  new AppError('ERR_QUOTA_EXCEEDED', `uri: a client is told of ${limits.mcpSubscriptionsMax} resources at most`, {
+  new AppError('ERR_QUOTA_EXCEEDED', `uri: a client can subscribe to at most ${limits.mcpSubscriptionsMax} resources`, {
     field: 'uri',
   })

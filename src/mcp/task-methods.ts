@@ -8,15 +8,21 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server'
 import { z } from 'zod'
-import { abilitiesOf, type CallingClient, type ClientAnswers, type ClientQuestion } from '../contract/calling-client.ts'
+import {
+  type CallingClient,
+  type ClientAnswers,
+  type ClientQuestion,
+  clientCapabilitiesOf,
+} from '../contract/calling-client.ts'
 import { limits } from '../contract/limits.ts'
 import { callerKey, type Principal } from '../contract/principal.ts'
 import { sha256Hex } from '../kernel/hash.ts'
 import type { ToolCaller } from '../tools/runtime/tool-host.ts'
-import { type ClientSession, envelopeAbilities } from './calling-client.ts'
+import { type ClientSession, envelopeCapabilities } from './calling-client.ts'
 import { MODERN_REVISION } from './server-facts.ts'
 import { identityOf } from './session-identity.ts'
-import { declaresTasks, type TaskHandle, type TaskStore, tasksNeeded } from './task-store.ts'
+import type { SharedTasks } from './shared-tasks.ts'
+import { declaresTasks, type TaskHandle, tasksNeeded } from './task-store.ts'
 
 /**
  * The methods for tasks. In the stateless revision they are an extension, for clients that declare it. In 2025-11-25 they are part of the
@@ -31,7 +37,7 @@ const RELATED_TASK = 'io.modelcontextprotocol/related-task'
 type Row = Readonly<Record<string, unknown>>
 type TaskConnection = Readonly<{ isOfGateway?: boolean; caller(): ToolCaller }>
 
-/** As which kind of task the client would have the answer to a call; undefined if it wants the answer itself. */
+/** The kind of task that the client requests for the answer to a call; undefined if it wants the answer itself. */
 export function taskKindOf(
   server: Server,
   { isOfGateway }: TaskConnection,
@@ -47,57 +53,54 @@ export function taskKindOf(
 const isOlder = (server: Server, isOfGateway: boolean | undefined): boolean =>
   isOfGateway === true && server.getNegotiatedProtocolVersion() === OLDER_REVISION
 
-export function installTasks(server: Server, store: TaskStore, connection: TaskConnection): void {
+export function installTasks(server: Server, tasks: SharedTasks, connection: TaskConnection): void {
   /** Tasks whose questions are being asked: two requests for one result ask once. */
   const asking = new Set<string>()
-  const identity = (): string => identityOf(connection.caller().principal)
+  const principal = (): Principal => connection.caller().principal
   const isOlderHere = (): boolean => isOlder(server, connection.isOfGateway)
 
-  function require(method: string, { mcpReq }: ServerContext): string {
-    if (isOlderHere()) return identity()
+  function require(method: string, { mcpReq }: ServerContext): Principal {
+    if (isOlderHere()) return principal()
     if (server.getNegotiatedProtocolVersion() !== MODERN_REVISION) throw methodNotFound(method)
     if (!declaresTasks(mcpReq.envelope)) throw tasksNeeded()
-    return identity()
+    return principal()
   }
-  function requireOlder(method: string): string {
+  function requireOlder(method: string): Principal {
     if (!isOlderHere()) throw methodNotFound(method)
-    return identity()
+    return principal()
   }
   const known = <T>(found: T | undefined | false): T => {
     if (found !== undefined && found !== false) return found
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'taskId: you have no such task')
   }
 
-  server.setRequestHandler('tasks/get', { params: taskParams }, ({ taskId }, context) => {
-    const found = known(store.get(require('tasks/get', context), taskId))
+  server.setRequestHandler('tasks/get', { params: taskParams }, async ({ taskId }, context) => {
+    const found = known(await tasks.get(require('tasks/get', context), taskId, context.mcpReq.signal))
     return isOlderHere() ? olderView(found) : found
   })
-  server.setRequestHandler('tasks/update', { params: taskParams }, ({ taskId }, context) => {
+  server.setRequestHandler('tasks/update', { params: taskParams }, async ({ taskId }, context) => {
     if (isOlderHere()) throw methodNotFound('tasks/update')
     const who = require('tasks/update', context)
+    const { signal, inputResponses } = context.mcpReq
     // The SDK takes answers out of the parameters of every request.
-    known(store.answer(who, taskId, context.mcpReq.inputResponses ?? {}))
+    known(await tasks.answer(who, taskId, inputResponses ?? {}, signal))
     return {}
   })
-  server.setRequestHandler('tasks/cancel', { params: taskParams }, ({ taskId }, context) => {
+  server.setRequestHandler('tasks/cancel', { params: taskParams }, async ({ taskId }, context) => {
     const who = require('tasks/cancel', context)
-    if (!isOlderHere()) {
-      known(store.cancel(who, taskId))
-      return {}
-    }
-    const { status } = known(store.get(who, taskId))
-    if (hasEnded(status)) throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'taskId: this task has ended')
-    store.cancel(who, taskId)
-    return olderView(known(store.get(who, taskId)))
+    const { hadEnded, task } = known(await tasks.cancel(who, taskId, context.mcpReq.signal))
+    if (!isOlderHere()) return {}
+    if (hadEnded) throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'taskId: this task has ended')
+    return olderView(task)
   })
-  server.setRequestHandler('tasks/list', { params: listParams }, () => ({
-    tasks: store.list(requireOlder('tasks/list')).map(olderView),
+  server.setRequestHandler('tasks/list', { params: listParams }, async () => ({
+    tasks: (await tasks.list(requireOlder('tasks/list'))).map(olderView),
   }))
   server.setRequestHandler('tasks/result', { params: taskParams }, async ({ taskId }, context) => {
     const who = requireOlder('tasks/result')
     const { signal } = context.mcpReq
     for (;;) {
-      const task = known(store.get(who, taskId))
+      const task = known(await tasks.get(who, taskId, signal))
       if (task['status'] === 'completed') return relatedTo(taskId, task['result'] as CallToolResult)
       if (task['status'] === 'failed') {
         const { code, message, data } = task['error'] as { code: number; message: string; data?: unknown }
@@ -108,21 +111,21 @@ export function installTasks(server: Server, store: TaskStore, connection: TaskC
       if (task['status'] === 'input_required' && !asking.has(taskId)) {
         asking.add(taskId)
         try {
-          store.answer(who, taskId, await askIn(context, taskId, task['inputRequests'] as InputRequests))
+          await tasks.answer(who, taskId, await askIn(context, taskId, task['inputRequests'] as InputRequests), signal)
         } finally {
           asking.delete(taskId)
         }
-      } else await store.changed(who, taskId, signal)
+      } else await tasks.changed(who, taskId, task, signal)
     }
   })
 }
 
-/** While its result is waited for, the client of a session is asked by requests of ours. */
+/** While the client of a session waits for a result, it is asked by requests of ours. */
 async function askIn({ mcpReq }: ServerContext, taskId: string, questions: InputRequests): Promise<Row> {
   const options = { signal: mcpReq.signal, timeout: limits.mcpAnswerMs }
-  const asked = Object.entries(questions as Readonly<Record<string, { method: string; params?: object }>>)
+  const inputRequests = Object.entries(questions as Readonly<Record<string, { method: string; params?: object }>>)
   const answers = await Promise.all(
-    asked.map(async ([key, { method, params }]) => {
+    inputRequests.map(async ([key, { method, params }]) => {
       const known = method as ClientQuestion['method']
       const request = { method: known, params: { ...params, _meta: relatedMeta(taskId) } }
       return [key, await mcpReq.send(request as never, options)]
@@ -131,7 +134,7 @@ async function askIn({ mcpReq }: ServerContext, taskId: string, questions: Input
   return Object.fromEntries(answers) as Row
 }
 
-/** The program that called, for what a server asks during its task: the questions wait with the task. */
+/** The calling program, for a server's questions during its task: the questions wait with the task. */
 export function clientOfTask(
   server: Server,
   session: ClientSession | undefined,
@@ -141,14 +144,14 @@ export function clientOfTask(
 ): CallingClient | undefined {
   const envelope = mcpReq.envelope as Row | undefined
   const isNewer = server.getNegotiatedProtocolVersion() === MODERN_REVISION
-  const abilities = isNewer ? envelopeAbilities(envelope) : abilitiesOf(server.getClientCapabilities())
-  if (abilities === undefined) return undefined
-  const known = [identityOf(principal), envelope?.[CLIENT_INFO_META_KEY] ?? 0, session?.id ?? 0, abilities]
+  const capabilities = isNewer ? envelopeCapabilities(envelope) : clientCapabilitiesOf(server.getClientCapabilities())
+  if (capabilities === undefined) return undefined
+  const known = [identityOf(principal), envelope?.[CLIENT_INFO_META_KEY] ?? 0, session?.id ?? 0, capabilities]
   return {
     id: `task ${sha256Hex(JSON.stringify(known))}`,
     owner: callerKey(principal),
     isSession: false,
-    abilities,
+    capabilities: capabilities,
     ask: (questions, signal) =>
       new Promise<ClientAnswers>((resolve, reject) => {
         const until = AbortSignal.any([signal, handle.signal])
@@ -160,7 +163,7 @@ export function clientOfTask(
   }
 }
 
-/** The answer to a call as 2025-11-25 has it. */
+/** The answer to a call in the format of 2025-11-25. */
 export const olderAnswer = (created: Row): Row => ({ task: olderView(created), content: [] })
 
 const olderView = ({ taskId, status, statusMessage, createdAt, lastUpdatedAt, ttlMs, pollIntervalMs }: Row): Row => ({
@@ -179,14 +182,12 @@ const relatedTo = (taskId: string, result: CallToolResult): CallToolResult => ({
   _meta: { ...result._meta, ...relatedMeta(taskId) },
 })
 
-const hasEnded = (status: unknown): boolean => ['completed', 'failed', 'cancelled'].includes(String(status))
-
 export const noTaskFor = (tool: string): ProtocolError =>
-  new ProtocolError(ProtocolErrorCode.MethodNotFound, `task: '${tool}' is not called as a task. Call it without.`)
+  new ProtocolError(ProtocolErrorCode.MethodNotFound, `task: '${tool}' cannot be called as a task. Leave task out.`)
 export const tooManyTasks = (): ProtocolError =>
   new ProtocolError(
     ProtocolErrorCode.InternalError,
-    'task: you have too many tasks. Wait for one to end, or call without.',
+    'task: you have too many tasks. Wait for one to end, or leave task out.',
   )
 const methodNotFound = (method: string): ProtocolError =>
   new ProtocolError(ProtocolErrorCode.MethodNotFound, `Method not found: ${method}`)

@@ -18,7 +18,7 @@ const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
 
 type TaskStatus = 'working' | 'input_required' | 'completed' | 'failed' | 'cancelled'
 
-/** What the work of a task can do beside its work. */
+/** What the work of a task can use. */
 export type TaskHandle = Readonly<{
   /** Aborted when the task is cancelled, and when the transport closes. */
   signal: AbortSignal
@@ -45,30 +45,42 @@ type Task = {
   answers: Record<string, unknown>
   onAnswered: ((answers: InputResponses) => void) | undefined
   readonly listeners: Set<() => void>
+  /** Aborted when the task is removed. */
+  readonly removed: AbortController
 }
 
 /**
- * Calls that are answered later (the MCP extension for tasks). A task belongs to the caller that made the call: for others there is
- * none of that id. It is kept for its time to live after its last change, and lost with the process; what it waits for is not.
+ * Calls that are answered later (the MCP extension for tasks). A task belongs to the caller that made the call; for others it
+ * does not exist. It is retained for its time to live after its last change, and lost with the process; what it waits for is not.
  */
 export type TaskStore = Readonly<{
-  /** The answer to the call; undefined when too many are kept, so that the call has to be answered otherwise. */
+  /** The answer to the call; undefined if there are too many tasks, so that the call must be answered directly. */
   create(principal: Principal, work: TaskWork): Readonly<Record<string, unknown>> | undefined
+  /** Whether this process has the task, for any caller. */
+  has(id: string): boolean
   get(identity: string, id: string): Readonly<Record<string, unknown>> | undefined
-  /** Those that the caller has, newest first. */
+  /** The tasks of the caller, newest first. */
   list(identity: string): readonly Readonly<Record<string, unknown>>[]
-  /** Resolves when the task is not as it was; rejects when the signal is aborted. */
+  /** Resolves when the task changes; rejects when the signal is aborted. */
   changed(identity: string, id: string, signal: AbortSignal): Promise<void>
-  /** Answers for keys that nobody asked for are ignored. False when there is no such task. */
+  /** Answers for unknown keys are ignored. False if there is no such task. */
   answer(identity: string, id: string, responses: Readonly<Record<string, unknown>>): boolean
-  /** A task that ended stays as it is. False when there is no such task. */
+  /** An ended task does not change. False if there is no such task. */
   cancel(identity: string, id: string): boolean
-  /** Ends the tasks of that caller, and keeps nothing of them. */
+  /** Ends and removes the tasks of matching callers. */
   forget(isMeant: (principal: Principal) => boolean): void
   close(): void
 }>
 
-export function createTaskStore({ clock, random }: Readonly<{ clock: Clock; random: Random }>): TaskStore {
+type TaskStoreDeps = Readonly<{
+  clock: Clock
+  random: Random
+  /** Called for each task. The signal is aborted when the task is removed. */
+  noteCreated?: ((principal: Principal, view: TaskView, removed: AbortSignal) => void) | undefined
+  noteChanged?: ((view: TaskView) => void) | undefined
+}>
+
+export function createTaskStore({ clock, random, noteCreated, noteChanged }: TaskStoreDeps): TaskStore {
   const tasks = new Map<string, Task>()
 
   function change(task: Task, next: Partial<Pick<Task, 'status' | 'message' | 'result' | 'error'>>): void {
@@ -76,6 +88,13 @@ export function createTaskStore({ clock, random }: Readonly<{ clock: Clock; rand
     Object.assign(task, next)
     task.changedAtMs = clock.nowMs()
     tell(task)
+    noteChanged?.(viewOf(task))
+    if (noteCreated !== undefined && hasEnded(task)) setTimeout(forgetOld, limits.mcpTaskTtlMs + 1).unref()
+  }
+
+  function remove(task: Task): void {
+    tasks.delete(task.id)
+    task.removed.abort()
   }
 
   function tell({ listeners }: Task): void {
@@ -86,7 +105,7 @@ export function createTaskStore({ clock, random }: Readonly<{ clock: Clock; rand
 
   function forgetOld(): void {
     const before = clock.nowMs() - limits.mcpTaskTtlMs
-    for (const [id, task] of tasks) if (hasEnded(task) && task.changedAtMs < before) tasks.delete(id)
+    for (const task of tasks.values()) if (hasEnded(task) && task.changedAtMs < before) remove(task)
   }
 
   function hasSpace(principal: Principal, identity: string): boolean {
@@ -135,8 +154,10 @@ export function createTaskStore({ clock, random }: Readonly<{ clock: Clock; rand
         answers: {},
         onAnswered: undefined,
         listeners: new Set(),
+        removed: new AbortController(),
       }
       tasks.set(task.id, task)
+      noteCreated?.(principal, viewOf(task), task.removed.signal)
       const created = { resultType: 'task', ...viewOf(task) }
       Promise.resolve()
         .then(() => work(handleOf(task)))
@@ -146,6 +167,7 @@ export function createTaskStore({ clock, random }: Readonly<{ clock: Clock; rand
         )
       return created
     },
+    has: (id) => tasks.has(id),
     get(identity, id) {
       const task = find(identity, id)
       return task === undefined ? undefined : { ...viewOf(task), ...outcomeOf(task) }
@@ -194,17 +216,16 @@ export function createTaskStore({ clock, random }: Readonly<{ clock: Clock; rand
       return true
     },
     forget(isMeant) {
-      for (const [id, task] of tasks) {
+      for (const task of tasks.values()) {
         if (!isMeant(task.principal)) continue
-        tasks.delete(id)
+        remove(task)
         task.controller.abort()
         tell(task)
       }
     },
     close() {
-      const left = [...tasks.values()]
-      tasks.clear()
-      for (const task of left) {
+      for (const task of [...tasks.values()]) {
+        remove(task)
         task.controller.abort()
         tell(task)
       }
@@ -213,6 +234,8 @@ export function createTaskStore({ clock, random }: Readonly<{ clock: Clock; rand
 }
 
 const hasEnded = ({ status }: Task): boolean => status === 'completed' || status === 'failed' || status === 'cancelled'
+
+export type TaskView = ReturnType<typeof viewOf>
 
 const viewOf = (task: Task) => ({
   taskId: task.id,
@@ -235,7 +258,7 @@ const errorOf = (error: unknown): TaskError =>
     ? { code: error.code, message: error.message, ...(error.data === undefined ? {} : { data: error.data }) }
     : { code: INTERNAL_ERROR, message: 'Something failed inside the server.' }
 
-/** Whether the request that a context is of, or a message's `_meta`, says that the client knows tasks. */
+/** Whether the request of a context, or a message's `_meta`, declares that the client knows tasks. */
 export function declaresTasks(envelope: Readonly<Record<string, unknown>> | undefined): boolean {
   const capabilities = envelope?.[CLIENT_CAPABILITIES_META_KEY]
   const extensions = isRecord(capabilities) ? capabilities['extensions'] : undefined

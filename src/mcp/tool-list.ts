@@ -2,21 +2,21 @@ import { limits } from '../contract/limits.ts'
 import type { UnreachableServer } from '../contract/upstream-content.ts'
 import type { ListedTool, ToolCaller, ToolHost } from '../tools/runtime/tool-host.ts'
 
-/** The tools that callers see, in pages. The host decides who sees which, and keeps the lists. */
+/** The tools that callers see, in pages. The host decides who sees which tools, and caches the lists. */
 type ToolPage = Readonly<{
   tools: readonly ListedTool[]
   nextCursor?: string
-  /** On the first page: the servers that could not be asked, so that a list that is short for that reason says so. */
+  /** On the first page: the servers that did not answer, so that a list that is short for that reason says so. */
   _meta?: Readonly<Record<string, unknown>>
-  /** The list that the page is of. */
+  /** The whole list of the page. */
   whole: WholeList
 }>
-/** The same array for as long as it is the same list. */
+/** The same array while the list does not change. */
 export type WholeList = readonly ListedTool[]
 
 export type ToolLists = Readonly<{
   whole(caller: ToolCaller): WholeList | Promise<WholeList>
-  /** `undefined` when the cursor is not one that this list gave out. */
+  /** `undefined` if this list did not issue the cursor. */
   page(caller: ToolCaller, cursor: string | undefined): Promise<ToolPage | undefined>
 }>
 
@@ -57,7 +57,7 @@ export function createToolLists(host: ToolHost): ToolLists {
 const metaOf = (unreachable: readonly UnreachableServer[] = []): Pick<ToolPage, '_meta'> =>
   unreachable.length === 0 ? {} : { _meta: { 'castellan/unreachable': unreachable } }
 
-/** Tools that did not change are the same objects in both. */
+/** Unchanged tools are the same objects in both. */
 export const isSameList = (one: WholeList, other: WholeList): boolean =>
   one === other || (one.length === other.length && one.every((tool, index) => tool === other[index]))
 

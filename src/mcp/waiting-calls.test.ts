@@ -2,22 +2,22 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { limits } from '../contract/limits.ts'
 import { localOwner, type Principal } from '../contract/principal.ts'
 import { systemRandom } from '../kernel/random.ts'
-import { type AskingCall, createWaitingCalls, type Leg } from './waiting-calls.ts'
+import { type AskingCall, type CallRequest, createWaitingCalls } from './waiting-calls.ts'
 
 const waiting = createWaitingCalls({ random: systemRandom })
 const other: Principal = { ...localOwner, gateway: 'another' }
 const questions = { name: { method: 'elicitation/create', params: { message: 'Who?' } } } as const
 const never = new AbortController().signal
-const leg = (signal = never): Leg => ({ signal, tell: () => {} })
+const request = (signal = never): CallRequest => ({ signal, tell: () => {} })
 const askOnce = ({ ask, signal }: AskingCall) => ask(questions, signal).then(JSON.stringify, String)
 
 async function begin(work = askOnce) {
-  const outcome = await waiting.begin(localOwner, 'greet', leg(), work)
+  const outcome = await waiting.begin(localOwner, 'greet', request(), work)
   if (outcome.kind !== 'asks') throw new Error('it did not ask')
   return outcome
 }
 const resume = (state: string, answers: object, principal = localOwner, subject = 'greet') =>
-  waiting.resume<string>(principal, subject, state, answers as Record<string, unknown>, leg())
+  waiting.resume<string>(principal, subject, state, answers as Record<string, unknown>, request())
 
 afterEach(() => waiting.close())
 
@@ -29,14 +29,14 @@ describe('a call that asks its client', () => {
       kind: 'answered',
       answer: '{"name":{"action":"accept"}}',
     })
-    expect(resume(state, { name: {} })).toBeUndefined()
+    expect(await resume(state, { name: {} })).toBeUndefined()
   })
 
   it('is there for no other caller, and for no other request', async () => {
     const { state } = await begin()
-    expect(resume(state, { name: {} }, other)).toBeUndefined()
-    expect(resume(state, { name: {} }, localOwner, 'delete')).toBeUndefined()
-    expect(resume(`${state}x`, { name: {} })).toBeUndefined()
+    expect(await resume(state, { name: {} }, other)).toBeUndefined()
+    expect(await resume(state, { name: {} }, localOwner, 'delete')).toBeUndefined()
+    expect(await resume(`${state}x`, { name: {} })).toBeUndefined()
     expect(await resume(state, { name: {} })).toMatchObject({ kind: 'answered' })
   })
 
@@ -75,7 +75,7 @@ describe('a call that asks its client', () => {
 
   it('is cancelled when its client leaves, when it is forgotten, and when the server closes', async () => {
     const client = new AbortController()
-    const hanging = waiting.begin(localOwner, 'x', leg(client.signal), ({ signal }) => untilAborted(signal))
+    const hanging = waiting.begin(localOwner, 'x', request(client.signal), ({ signal }) => untilAborted(signal))
     client.abort()
     expect(await hanging).toEqual({ kind: 'answered', answer: 'aborted' })
     const cancelled: string[] = []
@@ -85,7 +85,7 @@ describe('a call that asks its client', () => {
     }
     const { state } = await begin(work)
     waiting.forget((principal) => principal === localOwner)
-    expect(resume(state, { name: {} })).toBeUndefined()
+    expect(await resume(state, { name: {} })).toBeUndefined()
     await begin(work)
     waiting.close()
     await expect.poll(() => cancelled).toHaveLength(2)
@@ -93,10 +93,13 @@ describe('a call that asks its client', () => {
 
   it('is refused a question when too many of its caller wait', async () => {
     for (let count = 0; count < limits.mcpWaitingPerCallerMax; count++) await begin()
-    const outcome = waiting.begin(localOwner, 'greet', leg(), ({ ask, signal }) =>
+    const outcome = waiting.begin(localOwner, 'greet', request(), ({ ask, signal }) =>
       ask(questions, signal).then(() => 'asked', String),
     )
-    expect(await outcome).toMatchObject({ kind: 'answered', answer: expect.stringContaining('Too many calls wait') })
+    expect(await outcome).toMatchObject({
+      kind: 'answered',
+      answer: expect.stringContaining('Too many calls are waiting'),
+    })
   })
 })
 

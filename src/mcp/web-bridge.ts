@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
-/** Between node:http and the web-standard face of the SDK, for everything that is not a plain tool call. */
+/** Between node:http and the web-standard interface of the SDK, for everything that is not a plain tool call. */
 
 /** The request without its body, which travels parsed. Aborted when the client goes away before the response is complete. */
 export function webRequestOf(req: IncomingMessage, res: ServerResponse): Request {
@@ -37,7 +37,7 @@ export async function sendWebResponse(response: Response, res: ServerResponse): 
   res.end()
 }
 
-/** Resolves when more can be written, or never can be. */
+/** Resolves when more can be written, or never will be. */
 function drained(res: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {

@@ -1,18 +1,16 @@
-import { INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, SERVER_INFO_META_KEY } from '@modelcontextprotocol/server'
+import { SERVER_INFO_META_KEY } from '@modelcontextprotocol/server'
 import type { Progress } from '../contract/call.ts'
 import type { DisplayedAnswer } from './displayed-answer.ts'
+import { errorResponse, idText, type RequestId } from './json-rpc.ts'
 
 /**
  * JSON-RPC messages as text. The hot path writes them by concatenation: a tool's answer arrives as JSON text and goes out
  * as that same text, so nothing is parsed or serialised twice.
  */
-export type RequestId = string | number
 export type Era = 'legacy' | 'modern'
 export type ServerIdentity = Readonly<{ name: string; version: string }>
 
-export const jsonRpcCodes = { parseError: PARSE_ERROR, invalidRequest: INVALID_REQUEST, invalidParams: INVALID_PARAMS }
-
-/** What a finished call becomes on the wire. */
+/** A finished call on the wire. */
 export type CallOutcome =
   | Readonly<{ kind: 'result'; displayed: DisplayedAnswer; isError: boolean; structured: boolean }>
   | Readonly<{ kind: 'error'; code: number; message: string; data: unknown }>
@@ -22,6 +20,8 @@ export type Wire = Readonly<{
   errorResponse(id: RequestId | null, code: number, message: string, data?: unknown): string
   progress(token: RequestId, update: Progress): string
 }>
+
+const textBlock = (text: string): string => `[{"type":"text","text":${JSON.stringify(text)}}]`
 
 export function createWire(identity: ServerIdentity): Wire {
   const serverInfo = { [SERVER_INFO_META_KEY]: identity }
@@ -35,8 +35,8 @@ export function createWire(identity: ServerIdentity): Wire {
   return {
     callResponse(id, outcome, era) {
       if (outcome.kind === 'error') return errorResponse(id, outcome.code, outcome.message, outcome.data)
-      const { json, content: blocks, meta } = outcome.displayed
-      const content = blocks === undefined ? `[{"type":"text","text":${JSON.stringify(json)}}]` : JSON.stringify(blocks)
+      const { json, content: blocks, contentJson, meta } = outcome.displayed
+      const content = contentJson ?? (blocks === undefined ? textBlock(json) : JSON.stringify(blocks))
       const structured = outcome.structured ? `,"structuredContent":${json}` : ''
       const failed = outcome.isError ? ',"isError":true' : ''
       return `{"jsonrpc":"2.0","id":${idText(id)},"result":{"content":${content}${structured}${failed}${tailOf(era, meta)}}}`
@@ -51,10 +51,3 @@ export function createWire(identity: ServerIdentity): Wire {
     },
   }
 }
-
-function errorResponse(id: RequestId | null, code: number, message: string, data?: unknown): string {
-  const error = data === undefined ? { code, message } : { code, message, data }
-  return `{"jsonrpc":"2.0","id":${id === null ? 'null' : idText(id)},"error":${JSON.stringify(error)}}`
-}
-
-const idText = (id: RequestId): string => (typeof id === 'number' ? String(id) : JSON.stringify(id))

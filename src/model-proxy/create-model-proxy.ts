@@ -3,42 +3,49 @@ import { Pool } from 'undici'
 import { AppError } from '../contract/app-error.ts'
 import { errorCodes } from '../contract/error-codes.ts'
 import { limits } from '../contract/limits.ts'
+import { type ChosenModel, type OptimizationRules, tokensBySize } from '../contract/optimization-rules.ts'
 import { type BodyProblem, readBody } from '../http/exchange/read-body.ts'
 import { sendJson } from '../http/exchange/send-text.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import { type Random, randomId } from '../kernel/random.ts'
 import type { InFlightCalls } from '../tools/runtime/in-flight-calls.ts'
+import { clientSignal } from './client-signal.ts'
 import { Exchange, type ExchangeInput } from './exchange.ts'
 import { findRoute, MODEL_ROUTER, type Route } from './find-route.ts'
-import { isGranted, requireModel, requirePermitted, requireProxy } from './grants.ts'
+import { headersToUpstream } from './forwarded-headers.ts'
+import { requireModel, requirePermitted, requireProxy } from './grants.ts'
 import type { Judging } from './judging/create-judging.ts'
 import { whenKnown } from './judging/events.ts'
 import type { JudgedRequest } from './judging/ports.ts'
 import type { KeyGuard } from './key-guard.ts'
-import { headersToUpstream } from './passed-headers.ts'
-import type { Caller, ModelProxyDeps, PresentedKeys, ProxyFacts, Upstream } from './ports.ts'
+import { modelList } from './model-list.ts'
+import type { Caller, ModelProxyDeps, PresentedKeys, ProxyFacts, Upstream, UsedKey } from './ports.ts'
 import { presentedKeys } from './presented-keys.ts'
 import type { Endpoint } from './protocols/protocol.ts'
+import { createProviderCredentials, type ProviderCredentialDeps } from './provider-credentials.ts'
+import { bodyTooLarge, notForwarded, shuttingDown, tooManyRequests } from './proxy-errors.ts'
 import { refusedRequest } from './refused-request.ts'
 import { prepareRequest } from './request-body.ts'
 import { type RoutedRequest, routeRequest } from './router/route-request.ts'
-import { askOtherModel } from './rules/ask-other-model.ts'
-import { type ModelRule, modelsFor } from './rules/model-rules.ts'
-import { reserveFor, type Spending, type SpendingDeps } from './spending.ts'
+import { asksWithTools, type ModelRule, modelsFor } from './rules/model-rules.ts'
+import { rerouteRequest } from './rules/reroute-request.ts'
+import { reserveFor, type Spending, type SpendingDeps, subjectOf } from './spending.ts'
+import { withoutOurKeys } from './without-our-keys.ts'
 
 /**
- * Programs reach the models of providers through here, at `/v1/{provider}/{proxy}/…`. For every request, in this order: who
- * asks, which proxy, what it is for, then the upstream. What is none of the known operations is refused, so nothing passes
- * that was not looked at. Answers are in the form of the provider, refusals of ours too.
+ * Programs reach the models of providers here, at `/v1/{provider}/{proxy}/…`. For every request, in this order: authentication,
+ * proxy, operation, upstream. Unknown operations are refused, so nothing passes unjudged. Answers have the provider's format, our
+ * refusals too.
  */
 export type ModelProxy = Readonly<{
-  /** Answers, whatever happens. The address is one of a provider. */
+  /** Always answers. The address is one of a provider. */
   handle(req: IncomingMessage, res: ServerResponse, url: string): void
   close(): Promise<void>
 }>
 
 export type ModelProxyParts = ModelProxyDeps &
+  ProviderCredentialDeps &
   Readonly<{
     inFlight: InFlightCalls
     /** Whether a credential has the form of one of ours. */
@@ -48,23 +55,26 @@ export type ModelProxyParts = ModelProxyDeps &
       res: ServerResponse,
       error: Readonly<{ status: number; headers: Readonly<Record<string, string>>; json: string }>,
     ): void
-    /** What rules say of tools in requests and answers. */
+    /** Judges tools in requests and answers. */
     judging: Judging
     /** Where a request comes from. */
     addressOf(req: IncomingMessage): string
     keyGuard: KeyGuard
-    /** What requests cost, and may cost. */
+    /** The costs of requests and their limits. */
     spending: SpendingDeps
-    /** What the address over all providers lists, as `provider:model`. */
+    /** The list of the router address, as `provider:model`. */
     routedModels: readonly string[]
-    /** Whether the texts of answers are wanted. */
+    /** Whether the texts of answers are stored. */
     keepsBodies: boolean
-    /** Callers may bring keys of their own. */
-    allowsCallerKeys: boolean
-    /** How long an upstream may take to begin its answer, and between two parts of it. */
+    /**
+     * How long an upstream may take to begin its answer, and between two parts of it. A client that does not read may take as long as
+     * the latter.
+     */
     answerTimeoutMs: number
     idleTimeoutMs: number
-    /** Which models are asked in place of others. */
+    /** The rules of organisations for models; those of the operator come first. */
+    optimization: OptimizationRules
+    /** Which models replace others. */
     rules: readonly ModelRule[]
     minuteOfDay(nowMs: number): number
     clock: Clock
@@ -78,22 +88,22 @@ type Ready = Readonly<{
   proxy: ProxyFacts | undefined
 }>
 
-/** A request that is admitted. */
 type Admitted = Omit<Ready, 'route'> &
   Readonly<{
     req: IncomingMessage
     res: ServerResponse
-    asked: Ready['route']
+    route: Ready['route']
     presented: PresentedKeys
     startedMs: number
   }>
-/** One model that may be asked. */
 type Attempt = Readonly<{ routed: RoutedRequest; replaced?: ExchangeInput['replaced'] }>
 
 export function createModelProxy(deps: ModelProxyParts): ModelProxy {
   const { clock, inFlight } = deps
   const pools = new Map<string, Pool>()
-  const parts = { clock, finished: deps.finished, keepsBodies: deps.keepsBodies, refuse }
+  const keys = createProviderCredentials(deps)
+  const { finished, keepsBodies, idleTimeoutMs } = deps
+  const parts = { clock, finished, keepsBodies, idleTimeoutMs, refuse }
 
   function poolOf({ origin }: Upstream): Pool {
     const known = pools.get(origin)
@@ -103,7 +113,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
       pipelining: 1,
       connect: { timeout: limits.modelConnectMs },
       headersTimeout: deps.answerTimeoutMs,
-      bodyTimeout: deps.idleTimeoutMs,
+      bodyTimeout: idleTimeoutMs,
       keepAliveTimeout: limits.modelKeepAliveMs,
     })
     pools.set(origin, pool)
@@ -141,14 +151,14 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
   ): void {
     requirePermitted(caller, route.upstream)
     const { endpoint } = route
-    if (endpoint === undefined) throw notPassedOn(route)
-    if (route.upstream.name !== MODEL_ROUTER) keyFor(route.upstream, presented)
+    if (endpoint === undefined) throw notForwarded(route.upstream.name)
+    keys.requireAllowed(presented)
     const proxy = deps.findProxy(caller, route.proxy)
     const go = (found: ProxyFacts | undefined): void => {
       requireProxy(caller, found)
       if (route.upstream.name === MODEL_ROUTER && endpoint.operation === 'models') {
-        if (endpoint.path !== 'models') throw notPassedOn(route)
-        sendJson(res, 200, modelList(deps.routedModels.filter((id) => mayAsk(caller, id))))
+        if (endpoint.path !== 'models') throw notForwarded(route.upstream.name)
+        sendJson(res, 200, modelList(deps.routedModels, caller))
         return
       }
       readBody(req, limits.modelRequestBytesMax, (body) => {
@@ -163,25 +173,14 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     else go(proxy)
   }
 
-  /** The key of the caller's own, where it brings one; otherwise that of the operator. */
-  function keyFor(upstream: Upstream, { providers }: PresentedKeys): string | null {
-    if (providers !== null) {
-      if (deps.allowsCallerKeys) return providers
-      const message =
-        'This server takes no keys of providers. Send an API key or a virtual key of ours, or the key castellan.'
-      throw new AppError('ERR_UNAUTHENTICATED', message)
-    }
-    return upstream.apiKey
-  }
-
-  /** What goes to the upstream: the request as it is, or what it is for the provider that its model names. */
-  function prepared(asked: Ready['route'], caller: Caller, body: Buffer): RoutedRequest {
-    const { upstream, endpoint } = asked
+  /** The request for the upstream: unchanged, or translated for the provider that its model names. */
+  function prepared(route: Ready['route'], caller: Caller, body: Buffer): RoutedRequest {
+    const { upstream, endpoint } = route
     if (upstream.name !== MODEL_ROUTER) {
       const request = prepareRequest(body, endpoint, upstream.protocol.formatOf(endpoint.operation))
-      return { route: asked, request, headers: [] }
+      return { route, request, headers: [] }
     }
-    const routed = routeRequest(asked, body, deps.upstreams, { random: deps.random, nowMs: clock.nowMs() })
+    const routed = routeRequest(route, body, deps.upstreams, { random: deps.random, nowMs: clock.nowMs() })
     requirePermitted(caller, routed.route.upstream)
     return routed
   }
@@ -189,54 +188,112 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
   function send(
     req: IncomingMessage,
     res: ServerResponse,
-    { route: asked, caller, proxy }: Ready,
+    { route, caller, proxy }: Ready,
     presented: PresentedKeys,
-    body: Buffer | BodyProblem,
+    received: Buffer | BodyProblem,
     startedMs: number,
   ): void {
-    if (body === 'disconnected') return
-    if (body === 'too-large') throw tooLarge()
-    const routed = prepared(asked, caller, body)
+    if (received === 'disconnected') return
+    if (received === 'too-large') throw bodyTooLarge()
+    const body = withoutOurKeys(received)
+    const routed = prepared(route, caller, body)
     const { upstream, endpoint } = routed.route
     if (endpoint.method !== 'GET') requireModel(caller, upstream.name, routed.request.model)
-    const admitted = { req, res, asked, caller, proxy, presented, startedMs }
-    const isModelAsked = upstream.protocol.formatOf(endpoint.operation) !== undefined
-    if (deps.rules.length === 0 || !isModelAsked) attempt(admitted, [{ routed }])
-    else attempt(admitted, attempts(admitted, routed, body))
+    const admitted = { req, res, route, caller, proxy, presented, startedMs }
+    const isModelRequest = upstream.protocol.formatOf(endpoint.operation) !== undefined
+    if (!isModelRequest) {
+      attempt(admitted, [{ routed }])
+      return
+    }
+    const done = whenKnown(cheaperModel(admitted, routed), (chosen) =>
+      attempt(
+        admitted,
+        deps.rules.length === 0 && chosen === undefined ? [{ routed }] : attempts(admitted, routed, body, chosen),
+      ),
+    )
+    if (done instanceof Promise) done.catch((error: unknown) => refuse(req, res, route, error))
   }
 
-  /** What is asked, one after the other while providers fail. A model that a rule names and that is not possible here is left out. */
+  /** What the rules of the organisation say of the request. */
+  function cheaperModel({ caller, proxy }: Admitted, { route, request }: RoutedRequest) {
+    if (request.model === null) return undefined
+    return deps.optimization.choose(subjectOf(caller, proxy), {
+      providers: route.upstream.keyNames,
+      model: request.model,
+      tokens: tokensBySize(request.bytes?.length ?? 0),
+      hasTools: asksWithTools(request),
+    })
+  }
+
+  /**
+   * The candidate models, tried in turn while providers fail. A model that a rule names and that is not possible here is skipped.
+   */
   function attempts(
-    { req, asked, caller, presented }: Admitted,
+    { req, route, caller, presented }: Admitted,
     routed: RoutedRequest,
     body: Buffer,
+    chosen: ChosenModel | undefined,
   ): readonly Attempt[] {
     const { request } = routed
     const { name: provider } = routed.route.upstream
     const nowMs = clock.nowMs()
-    const models = modelsFor(deps.rules, {
-      ...{ provider, request, headers: req.headers },
+    const [byOperator, ...fallBacks] = modelsFor(deps.rules, {
+      ...{ provider, model: request.model ?? '', tokens: tokensBySize(request.bytes?.length ?? 0) },
+      ...{ hasTools: asksWithTools(request), headers: req.headers },
       minuteOfDay: deps.minuteOfDay(nowMs),
     })
     const hasOwnKey = presented.providers !== null
-    const found = models.map((replacement): Attempt | undefined => {
+    const byOrganisation = chosen && { target: { provider, model: chosen.model }, rule: chosen.rule }
+    const baseline = request.model === null ? null : { provider, model: request.model }
+    const found = [byOperator ?? byOrganisation, ...fallBacks].map((replacement, position): Attempt | undefined => {
       if (replacement === undefined) return { routed }
       const { target, rule } = replacement
       if (target.provider === provider && target.model === request.model) return undefined
       const parts = { random: deps.random, nowMs }
-      const other = askOtherModel({ route: asked, request, body, caller, hasOwnKey }, target, deps.upstreams, parts)
-      return other && { routed: other, replaced: { asked: request.model, rule } }
+      const other = rerouteRequest({ route, request, body, caller, hasOwnKey }, target, deps.upstreams, parts)
+      return (
+        other && {
+          routed: other,
+          replaced: { requestedModel: request.model, rule, baseline: position === 0 ? baseline : null },
+        }
+      )
     })
     const [first = { routed }, ...others] = found
     return [first, ...others.filter((other) => other !== undefined)]
   }
 
   function attempt(admitted: Admitted, all: readonly Attempt[]): void {
+    const { routed, replaced } = all[0]!
+    const { req, res, route, caller, proxy, presented, startedMs } = admitted
+    let keyScope: UsedKey['scope'] = null
+    const failed = (error: unknown): void => {
+      const isKeyless = error instanceof AppError && error.code === 'ERR_PROVIDER_KEY_MISSING'
+      // A model that a rule names, and for which nobody has a key, is passed over.
+      if (isKeyless && replaced !== undefined && all.length > 1) {
+        retry(admitted, all.slice(1))
+        return
+      }
+      const input = { req, res, caller, proxy, startedMs, startedAtMs: clock.nowMs(), ...routed, replaced, keyScope }
+      const refusal = refusedRequest(input, error, clock.monotonicMs() - startedMs)
+      if (refusal !== undefined) deps.finished(refusal)
+      refuse(req, res, route, error)
+    }
+    try {
+      const done = whenKnown(keys.keyFor(routed.route.upstream, caller, presented), (key) => {
+        keyScope = key.scope
+        return attemptWith(admitted, all, key)
+      })
+      if (done instanceof Promise) done.catch(failed)
+    } catch (error) {
+      failed(error)
+    }
+  }
+
+  function attemptWith(admitted: Admitted, all: readonly Attempt[], key: UsedKey): void | Promise<void> {
     const [first, ...others] = all
     const { routed, replaced } = first!
-    const { req, res, asked, caller, proxy, presented, startedMs } = admitted
+    const { req, res, caller, proxy, presented, startedMs } = admitted
     const { upstream, endpoint } = routed.route
-    const key = keyFor(upstream, presented)
     const fallBack = others.length === 0 ? undefined : () => retry(admitted, others)
     const format = upstream.protocol.formatOf(endpoint.operation)
     const begin = (
@@ -245,28 +302,23 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
       request = routed.request,
     ): void => {
       try {
-        if (res.destroyed) throw new AppError('ERR_CANCELLED', 'The client went away.')
-        const input = { req, res, caller, proxy, startedMs, spending, ...routed, request, judged, replaced, fallBack }
-        dispatch(input, routed.headers, key, presented.providers !== null)
+        if (res.destroyed) throw new AppError('ERR_CANCELLED', 'The client disconnected.')
+        const paidBy = { keyScope: key.scope, hiddenKey: key.scope === 'caller' ? undefined : (key.value ?? undefined) }
+        const exchanged = { req, res, caller, proxy, startedMs, ...paidBy, spending, judged, replaced, fallBack }
+        const { route, translator } = routed
+        const input = { ...exchanged, route, translator, request, startedAtMs: clock.nowMs() }
+        dispatch(input, routed.headers, key.value, presented.providers !== null)
       } catch (error) {
         spending?.settle(null, undefined)
         throw error
       }
     }
-    if (format === undefined) {
-      begin(undefined)
-      return
-    }
-    const closing = new AbortController()
-    // After a whole answer nothing waits any more, and to abort costs more than all of the routing.
-    res.once('close', () => {
-      if (!res.writableFinished) closing.abort(new Error('the client went away'))
-    })
-    const { signal } = closing
+    if (format === undefined) return begin(undefined)
+    const signal = clientSignal(res)
     const { body: parsed } = routed.request
     const { operation } = endpoint
     const judging = deps.judging.begin({ caller, proxy, operation, headers: req.headers, body: parsed, signal })
-    const done = whenKnown(judging, (judged) => {
+    return whenKnown(judging, (judged) => {
       const request =
         judged?.isChanged === true
           ? prepareRequest(Buffer.from(JSON.stringify(parsed)), endpoint, format)
@@ -274,30 +326,13 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
       const spending = reserveFor(deps.spending, upstream, { caller, proxy }, { request, operation }, signal)
       return whenKnown(spending, (reserved) => begin(reserved, judged, request))
     })
-    if (!(done instanceof Promise)) return
-    done.catch((error: unknown) => {
-      const input = { req, res, caller, proxy, startedMs, startedAtMs: clock.nowMs(), ...routed, replaced }
-      const refusal = refusedRequest(input, error, clock.monotonicMs() - startedMs)
-      if (refusal !== undefined) deps.finished(refusal)
-      refuse(req, res, asked, error)
-    })
   }
 
   function retry(admitted: Admitted, others: readonly Attempt[]): void {
-    const { req, res, asked } = admitted
-    try {
-      if (!res.destroyed) attempt(admitted, others)
-    } catch (error) {
-      refuse(req, res, asked, error)
-    }
+    if (!admitted.res.destroyed) attempt(admitted, others)
   }
 
-  function dispatch(
-    input: Omit<ExchangeInput, 'startedAtMs'>,
-    added: readonly string[],
-    key: string | null,
-    hasOwnKey: boolean,
-  ): void {
+  function dispatch(input: ExchangeInput, added: readonly string[], key: string | null, hasOwnKey: boolean): void {
     const { req, res, caller, route, request } = input
     const { upstream, endpoint } = route
     const { protocol } = upstream
@@ -307,13 +342,14 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
         call.end()
         input.fallBack!()
       })
-    const exchange = new Exchange(parts, { ...input, fallBack, startedAtMs: clock.nowMs() })
-    const call = inFlight.begin(() => exchange.end(new AppError('ERR_SHUTTING_DOWN', 'The server is shutting down.')))
-    res.once('close', () => call.end())
-    if (!call.admit(caller.principal)) {
-      throw new AppError('ERR_BUSY', 'Too many of your requests are under way.', { retry_after_ms: 1_000 })
-    }
-    call.signal.addEventListener('abort', () => exchange.end(call.signal.reason as Error))
+    const exchange = new Exchange(parts, fallBack === undefined ? input : { ...input, fallBack })
+    const call = inFlight.begin(
+      () => exchange.end(shuttingDown()),
+      'call',
+      (reason) => exchange.end(reason as Error),
+    )
+    res.on('close', () => call.end())
+    if (!call.admit(caller.principal)) throw tooManyRequests()
     const path = `${upstream.basePath}/${endpoint.path}${route.query === '' ? '' : `?${route.query}`}`
     const keyHeaders = [...(key === null ? [] : protocol.keyHeaders(key)), ...added]
     const headers = headersToUpstream(req.headers, keyHeaders, request.bytes?.length, hasOwnKey)
@@ -341,7 +377,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
   function unexpected(error: unknown): AppError {
     const reference = randomId(deps.random, 'ref')
     const cause = error instanceof Error ? (error.stack ?? error.message) : String(error)
-    deps.logger.error('a request to a model failed unexpectedly', { reference, cause })
+    deps.logger.error('model request failed with an internal error', { reference, cause })
     const message = `Something failed inside Castellan. Give the operator this reference: ${reference}.`
     return new AppError('ERR_INTERNAL', message, { reference })
   }
@@ -353,26 +389,3 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     },
   }
 }
-
-/** The model as `provider:model`. */
-function mayAsk(caller: Caller, id: string): boolean {
-  const colon = id.indexOf(':')
-  return isGranted(caller, id.slice(0, colon), id.slice(colon + 1))
-}
-
-const modelList = (ids: readonly string[]): string =>
-  JSON.stringify({
-    object: 'list',
-    data: ids.map((id) => ({ id, object: 'model', created: 0, owned_by: id.slice(0, id.indexOf(':')) })),
-  })
-
-const notPassedOn = ({ upstream }: Route): AppError =>
-  new AppError(
-    'ERR_ROUTE_NOT_FOUND',
-    `Nothing at this address is passed on to '${upstream.name}'. The guide of the model proxy lists what is.`,
-  )
-
-const tooLarge = (): AppError =>
-  new AppError('ERR_TOO_LARGE', `The body is larger than ${limits.modelRequestBytesMax} bytes.`, {
-    bytes_max: limits.modelRequestBytesMax,
-  })

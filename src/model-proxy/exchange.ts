@@ -2,27 +2,41 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import type { Dispatcher } from 'undici'
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
+import type { ProviderKeyScope } from '../contract/provider-keys.ts'
 import type { Clock } from '../kernel/clock.ts'
-import { callerLabels, traceParentOf } from './caller-labels.ts'
+import { isEncoded, isEventStream, isJson } from './answer-type.ts'
+import { AnswerWriter, endWith } from './answer-writer.ts'
 import type { Route } from './find-route.ts'
+import { headersToClient } from './forwarded-headers.ts'
 import { whenKnown } from './judging/events.ts'
 import type { AnswerJudge, JudgedRequest } from './judging/ports.ts'
-import { headersToClient } from './passed-headers.ts'
 import type { Caller, FinishedRequest, ProxyFacts, Tokens } from './ports.ts'
 import type { AnswerFormat, Endpoint, PartialTokens } from './protocols/protocol.ts'
+import { notAnswered, notReadable, redirected } from './proxy-errors.ts'
 import type { PreparedRequest } from './request-body.ts'
+import { requestFacts } from './request-facts.ts'
 import { RetainedAnswer } from './retained-answer.ts'
 import type { AnswerTranslator } from './router/answer-translator.ts'
+import type { ModelRuleName } from './rules/model-rules.ts'
 import type { Spending } from './spending.ts'
 import { StreamTap } from './stream-tap.ts'
-import { estimatedTokens, NO_TOKENS } from './token-estimate.ts'
+import { completeTokens, estimatedTokens } from './token-estimate.ts'
 
 export type ExchangeParts = Readonly<{
   clock: Clock
   finished(request: FinishedRequest): void
   keepsBodies: boolean
-  /** Answers in the provider's own form. */
+  /** How long a client may take nothing of an answer that is there for it. */
+  idleTimeoutMs: number
+  /** Answers in the provider's own format. */
   refuse(req: IncomingMessage, res: ServerResponse, route: Route, error: unknown): void
+}>
+
+export type ReplacedModel = Readonly<{
+  requestedModel: string | null
+  rule: ModelRuleName
+  /** Where a rule for a cheaper model chose it, and not a failure. */
+  baseline: FinishedRequest['baseline']
 }>
 
 export type ExchangeInput = Readonly<{
@@ -32,16 +46,20 @@ export type ExchangeInput = Readonly<{
   caller: Caller
   proxy: ProxyFacts | undefined
   request: PreparedRequest
-  /** Where the answer is to be in another format than that of the upstream. */
+  /** Present if the answer must be in another format than the upstream's. */
   translator?: AnswerTranslator | undefined
-  /** What rules said of the request, and what judges its answer. Absent where there is nothing to judge. */
+  /** The verdicts on the request, and the judge of its answer. Absent if there is nothing to judge. */
   judged?: JudgedRequest | undefined
-  /** The model is another than the one that was asked for. */
-  replaced?: Readonly<{ asked: string | null; rule: string }> | undefined
-  /** Called where the provider fails before it answers, and another model is to be asked. */
+  /** Present if the model is not the requested one. */
+  replaced?: ReplacedModel | undefined
+  /** Called if the provider fails before it answers, and another model should be tried. */
   fallBack?: (() => void) | undefined
-  /** Known before the request is sent. */
+  /** Computed before the request is sent. */
   spending?: Spending | undefined
+  /** Whose key the upstream is shown. */
+  keyScope: ProviderKeyScope | null
+  /** That key, where it is not the caller's to know. */
+  hiddenKey?: string | undefined
   startedAtMs: number
   startedMs: number
 }>
@@ -49,7 +67,7 @@ export type ExchangeInput = Readonly<{
 /**
  * One request under way to an upstream, and its answer on the way back.
  * 1. The status and headers of the upstream are those of the answer. Nothing is sent before they are there.
- * 2. A refusal of the upstream passes unchanged.
+ * 2. A refusal of the upstream passes unchanged, without the key in it if that is not the caller's.
  * 3. Calls of tools in an answer wait until they are judged. Everything else passes at once.
  * 4. A client that leaves ends the request upstream. What the provider may bill for it is accounted for.
  */
@@ -62,10 +80,13 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #headers: IncomingHttpHeaders | undefined
   #tap: StreamTap | undefined
   #whole: Buffer[] | undefined
+  /** A refusal may repeat the key that it refuses. */
+  #hidesKey = false
   readonly #retained: RetainedAnswer | undefined
   #judge: AnswerJudge | undefined
-  /** While something is being judged, what comes after it waits. */
+  /** While something is being judged, later parts wait. */
   #judging: Promise<void> | undefined
+  #writer: AnswerWriter | undefined
   #responseId: string | undefined
   #answerBytes = 0
   #firstByteMs: number | null = null
@@ -82,7 +103,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     input.res.on('close', this.#onClosed)
   }
 
-  /** Ends it from outside: the key is gone, or the server closes. */
+  /** Ends it from outside: the key was revoked, or the server closes. */
   end(reason: Error): void {
     if (this.#isOver) return
     this.#hasLeft = true
@@ -94,12 +115,10 @@ export class Exchange implements Dispatcher.DispatchHandler {
   readonly #onClosed = (): void => {
     if (this.#isOver) return
     this.#hasLeft = true
-    // The upstream tells at once that it was ended, which is then no news.
+    // The upstream then reports that it was ended, which is expected.
     this.#over('cut_off')
     this.#controller?.abort(clientClosed)
   }
-
-  readonly #onDrain = (): void => this.#controller?.resume()
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
@@ -109,10 +128,18 @@ export class Exchange implements Dispatcher.DispatchHandler {
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
     if (status < 200 || this.#isOver) return
     this.#status = status
-    if (this.#input.fallBack !== undefined && fallsBack.has(status)) {
+    if (this.#input.fallBack !== undefined && (fallsBack.has(status) || redirects.has(status))) {
       this.#over('failed')
       controller.abort(answeredElsewhere)
       this.#input.fallBack()
+      return
+    }
+    if (redirects.has(status)) {
+      const { req, res, route } = this.#input
+      const error = redirected(route.upstream.name)
+      this.#over('failed', undefined, error.code)
+      controller.abort(error)
+      this.#parts.refuse(req, res, route, error)
       return
     }
     this.#headers = headers
@@ -120,6 +147,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (status < 300) this.#judge = this.#input.judged?.answer
     if (this.#judge !== undefined && isEncoded(headers)) {
       this.#fail(controller, notReadable(this.#input.route.upstream.name))
+      return
+    }
+    if (status >= 400 && this.#input.hiddenKey !== undefined) {
+      this.#hidesKey = true
+      this.#whole = []
       return
     }
     if ((status < 300 && this.#format !== undefined) || isTranslated) {
@@ -130,17 +162,15 @@ export class Exchange implements Dispatcher.DispatchHandler {
         return
       }
     }
-    this.#input.res.on('drain', this.#onDrain)
     this.#input.res.writeHead(status, this.#headersToClient(this.#tap === undefined))
-    // The client sees at once that the answer has begun.
-    if (this.#tap !== undefined) this.#input.res.flushHeaders()
+    this.#writer = new AnswerWriter(this.#input.res, controller, this.#parts.idleTimeoutMs)
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#isOver) return
     this.#firstByteMs ??= this.#parts.clock.monotonicMs() - this.#input.startedMs
     this.#answerBytes += chunk.length
-    this.#retained?.take(chunk)
+    if (!this.#hidesKey) this.#retained?.take(chunk)
     if (this.#whole !== undefined) {
       this.#whole.push(chunk)
       if (this.#answerBytes > limits.modelAnswerBytesMax) this.#tooLarge(controller)
@@ -149,7 +179,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     const tap = this.#tap
     if (tap !== undefined) this.#findId(chunk, STREAMED_ID)
     const passed = tap === undefined ? chunk : tap.take(chunk)
-    if (passed !== undefined) this.#inTurn(controller, () => this.#forward(controller, passed))
+    if (passed !== undefined) this.#pass(controller, passed)
     const heldBytes = tap === undefined ? 0 : tap.heldBytes + (this.#judge?.heldBytes ?? 0)
     if (heldBytes > limits.modelEventBytesMax) this.#tooLarge(controller)
   }
@@ -157,50 +187,67 @@ export class Exchange implements Dispatcher.DispatchHandler {
   onResponseEnd(controller: Dispatcher.DispatchController): void {
     if (this.#isOver) return
     if (this.#whole === undefined) {
-      this.#inTurn(controller, () => this.#endStream(controller))
+      this.#enqueue(controller, () => this.#endStream())
       return
     }
     const { res, translator } = this.#input
-    const bytes = this.#whole.length === 1 ? this.#whole[0]! : Buffer.concat(this.#whole)
+    const came = this.#whole.length === 1 ? this.#whole[0]! : Buffer.concat(this.#whole)
+    const bytes = this.#hidesKey ? withoutKey(came, this.#input.hiddenKey!) : came
+    if (this.#hidesKey) this.#retained?.take(bytes)
     this.#findId(bytes, WHOLE_ID)
-    this.#inTurn(controller, () =>
-      whenKnown(this.#judge === undefined ? bytes : this.#judge.whole(bytes), (judged) => {
+    this.#enqueue(controller, () =>
+      whenKnown(this.#judge === undefined ? bytes : this.#judge.whole(bytes, isJson(this.#headers!)), (judged) => {
         if (this.#isOver) return
-        res.writeHead(this.#status, this.#headersToClient(translator === undefined && judged === bytes))
+        if (judged === undefined) return this.#fail(controller, notReadable(this.#input.route.upstream.name))
+        const displayed = translator === undefined ? judged : translator.whole(this.#status, judged)
+        res.writeHead(this.#status, this.#headersToClient(translator === undefined && judged === came))
+        // The client does not wait until the answer is read and accounted for; nobody else's turn comes in between.
+        endWith(res, displayed)
         this.#over(this.#status < 400 ? 'ok' : 'failed', bytes)
-        endWith(res, translator === undefined ? judged : translator.whole(this.#status, judged))
       }),
     )
   }
 
-  #endStream(controller: Dispatcher.DispatchController): void | Promise<void> {
+  #endStream(): void | Promise<void> {
     const rest = this.#tap?.finish()
-    const forwarded = rest === undefined ? undefined : this.#forward(controller, rest)
+    const forwarded = rest === undefined ? undefined : this.#forward(rest)
     const finished = forwarded instanceof Promise ? forwarded.then(() => this.#judge?.finish()) : this.#judge?.finish()
     return whenKnown(finished, (last) => {
       if (this.#isOver) return
-      const { res, translator } = this.#input
-      if (last !== undefined) this.#write(controller, last)
+      this.#write(last)
+      const end = this.#input.translator?.finish()
+      if (end !== undefined) this.#writer!.write(end)
+      this.#writer!.end()
       this.#over(this.#status < 400 ? 'ok' : 'failed')
-      res.end(translator?.finish())
     })
   }
 
-  /** What passes of what came, once it is judged. */
-  #forward(controller: Dispatcher.DispatchController, bytes: Buffer): void | Promise<void> {
-    return whenKnown(this.#judge === undefined ? bytes : this.#judge.take(bytes), (judged) => {
-      if (judged !== undefined && !this.#isOver) this.#write(controller, judged)
-    })
+  /** Nearly always there is nothing to wait for. */
+  #pass(controller: Dispatcher.DispatchController, bytes: Buffer): void {
+    if (this.#judging !== undefined) {
+      this.#enqueue(controller, () => this.#forward(bytes))
+      return
+    }
+    const judged = this.#judge === undefined ? bytes : this.#judge.take(bytes)
+    if (judged instanceof Promise) this.#enqueue(controller, () => judged.then((known) => this.#write(known)))
+    else this.#write(judged)
   }
 
-  #write(controller: Dispatcher.DispatchController, bytes: Buffer): void {
-    const { res, translator } = this.#input
+  /** The part that passes, once it is judged. */
+  #forward(bytes: Buffer): void | Promise<void> {
+    const judged = this.#judge === undefined ? bytes : this.#judge.take(bytes)
+    return whenKnown(judged, (known) => this.#write(known))
+  }
+
+  #write(bytes: Buffer | undefined): void {
+    if (bytes === undefined || this.#isOver) return
+    const { translator } = this.#input
     const displayed = translator === undefined ? bytes : translator.take(bytes)
-    if (displayed !== undefined && !res.write(displayed)) controller.pause()
+    if (displayed !== undefined) this.#writer!.write(displayed)
   }
 
-  /** One after the other. The upstream pauses while something is waited for. */
-  #inTurn(controller: Dispatcher.DispatchController, work: () => void | Promise<void>): void {
+  /** One at a time. The upstream pauses meanwhile. */
+  #enqueue(controller: Dispatcher.DispatchController, work: () => void | Promise<void>): void {
     const started = this.#judging === undefined ? work() : this.#judging.then(() => (this.#isOver ? undefined : work()))
     if (!(started instanceof Promise)) return
     controller.pause()
@@ -227,13 +274,13 @@ export class Exchange implements Dispatcher.DispatchHandler {
     const returned = headersToClient(this.#headers!, keepsLength)
     const { judged, replaced, route, request } = this.#input
     if (replaced !== undefined) {
-      returned.push(USED_MODEL, `${route.upstream.name}:${request.model}`, MODEL_RULE, replaced.rule)
+      returned.push(USED_MODEL, `${route.upstream.name}:${request.model}`, MODEL_RULE, headerText(replaced.rule.name))
     }
     const removed = judged?.removed ?? []
     return removed.length === 0 ? returned : [...returned, REMOVED_TOOLS, removed.join(', ')]
   }
 
-  /** Of an answer that the provider stores. It stands at the beginning. */
+  /** The id of an answer that the provider stores, which is near its beginning. */
   #findId(bytes: Buffer, pattern: RegExp): void {
     if (this.#responseId !== undefined || this.#input.judged?.answered === undefined) return
     if (this.#answerBytes - bytes.length > ID_WITHIN_BYTES) return
@@ -247,15 +294,15 @@ export class Exchange implements Dispatcher.DispatchHandler {
       this.#status = 0
       const failure = notAnswered(error, route.upstream.name)
       const { fallBack } = this.#input
-      const isBefore = fallBack !== undefined && this.#whole === undefined
       this.#over('failed', undefined, failure.code)
-      if (isBefore) fallBack()
+      // A whole answer is forwarded when it is complete, so nothing of it has been.
+      if (fallBack !== undefined) fallBack()
       else this.#parts.refuse(req, res, route, failure)
       return
     }
     this.#isBroken = true
     this.#over('cut_off')
-    // As the line of the upstream broke, so does ours: an end would say that the answer is complete.
+    // The upstream's connection broke, so ours breaks too: a clean end would say that the answer is complete.
     res.destroy()
   }
 
@@ -274,115 +321,77 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #over(status: FinishedRequest['status'], answer?: Buffer, errorCode: string | null = null): void {
     this.#isOver = true
     if (this.#responseId !== undefined) this.#input.judged?.answered?.(this.#responseId)
-    const { res, route, caller, proxy, request, req, startedAtMs, startedMs } = this.#input
+    const { res, request, startedMs } = this.#input
     res.off('close', this.#onClosed)
-    res.off('drain', this.#onDrain)
+    this.#writer?.stopWaiting()
     const read = answer === undefined ? undefined : this.#read(answer)
     const said = read?.tokens ?? this.#tap?.tokens
-    // What a stream says before its end is not all of it.
-    const isUnsaid = said?.output === undefined || status === 'cut_off'
+    // A stream's numbers before its end are incomplete.
+    const isUnsaid = said?.output === undefined || said.input === undefined || status === 'cut_off'
     const mayBeBilled = status !== 'failed' && this.#controller !== undefined && this.#status < 400
     const isEstimated = mayBeBilled && isUnsaid && this.#format !== undefined
-    const tokens = isEstimated ? this.#estimate(said, status) : complete(said)
+    const tokens = isEstimated ? this.#estimate(said, status, read?.isUnfinished === true) : completeTokens(said)
     const { replaced } = this.#input
     const usedModel = read?.model ?? this.#tap?.model ?? (replaced === undefined ? null : request.model)
     this.#parts.finished({
-      tenant: caller.principal.tenant,
-      caller,
-      proxy,
-      provider: route.upstream.name,
-      protocol: route.upstream.protocol.name,
-      operation: route.endpoint.operation,
-      requestedModel: replaced === undefined ? request.model : replaced.asked,
-      rule: replaced?.rule ?? null,
+      ...requestFacts(this.#input),
       usedModel,
-      isStream: request.isStream,
       status,
       httpStatus: this.#status,
       errorCode,
       tokens,
       costMicrodollars: this.#input.spending?.settle(usedModel, tokens) ?? null,
       isEstimated,
-      startedAtMs,
       durationMs: this.#parts.clock.monotonicMs() - startedMs,
       firstByteMs: this.#firstByteMs,
-      labels: callerLabels(req.headers),
-      traceParent: traceParentOf(req.headers),
       decisions: this.#input.judged?.decisions ?? [],
-      requestBody: request.bytes,
       answerBytes: this.#answerBytes,
       answerBody: this.#retained?.bytes,
     })
   }
 
-  #read(answer: Buffer): { tokens: PartialTokens | undefined; model: string | undefined } | undefined {
+  #read(answer: Buffer) {
     try {
       const json: unknown = JSON.parse(answer.toString('utf8'))
-      return { tokens: this.#format!.readUsage(json), model: this.#format!.readModel(json) }
+      const format = this.#format!
+      const isUnfinished = format.isUnfinished?.(json) === true
+      return { tokens: format.readUsage(json), model: format.readModel(json), isUnfinished }
     } catch {
       return undefined
     }
   }
 
-  #estimate(said: PartialTokens | undefined, status: FinishedRequest['status']): Tokens {
+  #estimate(said: PartialTokens | undefined, status: FinishedRequest['status'], isUnfinished: boolean): Tokens {
     const { request, spending } = this.#input
     return estimatedTokens({
       ...{ said, tap: this.#tap, most: spending?.most, mayReason: spending?.mayReason ?? false },
       ...{ requestBytes: request.bytes?.length ?? 0, answerBytes: this.#answerBytes },
       hasLeft: status === 'cut_off' && !this.#isBroken,
+      isUnfinished: isUnfinished || isInBackground(request),
     })
   }
 }
 
+/** A header has no other characters. */
+const headerText = (name: string): string => (/^[\x20-\x7e]*$/.test(name) ? name : encodeURIComponent(name))
 const REMOVED_TOOLS = 'x-castellan-removed-tools'
 const USED_MODEL = 'x-castellan-model'
 const MODEL_RULE = 'x-castellan-model-rule'
-/** What another model may be spared: the provider is too busy, or fails. */
+/** Statuses of a provider that is too busy, or fails, so that another model may be tried. */
 const fallsBack: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 529])
-const answeredElsewhere = new Error('another model is asked')
+/** A client that followed one would go past this server, and take its key along. */
+const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
+const answeredElsewhere = new Error('falling back to another model')
 const WHOLE_ID = /^\s*\{\s*"id"\s*:\s*"([^"]{1,256})"/
 const STREAMED_ID = /"response"\s*:\s*\{\s*"id"\s*:\s*"([^"]{1,256})"/
 const ID_WITHIN_BYTES = 4_096
-/** As a text, whose encoding keeps every byte, a short answer goes out in one write with its head. */
-function endWith(res: ServerResponse, answer: Buffer | string): void {
-  if (typeof answer === 'string' || answer.length > ONE_WRITE_BYTES_MAX) res.end(answer)
-  else res.end(answer.toString('latin1'), 'latin1')
+/** Keys are printable ASCII, so that every other byte stays as it is. */
+function withoutKey(bytes: Buffer, key: string): Buffer {
+  if (!bytes.includes(key)) return bytes
+  return Buffer.from(bytes.toString('latin1').replaceAll(key, '[redacted]'), 'latin1')
 }
-const ONE_WRITE_BYTES_MAX = 16 * 1024
 
-const complete = (said: PartialTokens | undefined): Tokens | undefined =>
-  said === undefined ? undefined : { ...NO_TOKENS, ...said }
+/** The provider goes on writing when the connection has ended. */
+const isInBackground = ({ body }: PreparedRequest): boolean => (body?.['background'] ?? false) !== false
 
-/** It was asked for as it is. */
-const isEncoded = (headers: IncomingHttpHeaders): boolean =>
-  (headers['content-encoding'] ?? 'identity').toLowerCase() !== 'identity'
-
-const notReadable = (provider: string): AppError =>
-  new AppError(
-    'ERR_MODEL_FAILED',
-    `The provider '${provider}' encoded its answer, so its calls of tools cannot be judged.`,
-    {
-      provider,
-    },
-  )
-
-const isEventStream = (headers: IncomingHttpHeaders): boolean =>
-  String(headers['content-type']).startsWith('text/event-stream')
-
-const clientClosed = new Error('the client went away')
-
-/** Of undici: what took too long has one of these codes. */
-const tookTooLong: ReadonlySet<string> = new Set([
-  'UND_ERR_HEADERS_TIMEOUT',
-  'UND_ERR_BODY_TIMEOUT',
-  'UND_ERR_CONNECT_TIMEOUT',
-])
-
-function notAnswered(error: Error & { code?: string }, provider: string): AppError {
-  if (error instanceof AppError) return error
-  if (tookTooLong.has(error.code ?? '')) {
-    return new AppError('ERR_TIMED_OUT', `The provider '${provider}' did not answer in time.`, { provider })
-  }
-  const message = `The provider '${provider}' cannot be reached, or broke its answer off. The operator can look at its endpoint in models.providers.`
-  return new AppError('ERR_MODEL_FAILED', message, { provider }, { cause: error })
-}
+const clientClosed = new Error('the client disconnected')

@@ -2,19 +2,19 @@ import type { Upstream } from './ports.ts'
 import { openai } from './protocols/openai.ts'
 import type { Endpoint } from './protocols/protocol.ts'
 
-/** What an address means: `/v1/{provider}/{proxy}/…`, where the proxy may be left out. */
+/** The meaning of an address: `/v1/{provider}/{proxy}/…`, where the proxy may be omitted. */
 export type Route = Readonly<{
   upstream: Upstream
-  /** Slug or id; undefined where the address has none. */
+  /** Slug or id; undefined if the address has none. */
   proxy: string | undefined
-  /** Undefined for what is not passed on. */
+  /** Undefined for an operation that is not forwarded. */
   endpoint: Endpoint | undefined
-  /** Without the question mark, without keys; empty if there is none. */
+  /** Without the question mark and without keys; empty if there is none. */
   query: string
   queryKeys: readonly string[]
 }>
 
-/** The address over all providers, in OpenAI's format. */
+/** The address for all providers, in OpenAI's format. */
 export const MODEL_ROUTER = 'model-router'
 const router: Upstream = {
   name: MODEL_ROUTER,
@@ -22,6 +22,8 @@ const router: Upstream = {
   origin: '',
   basePath: '',
   apiKey: null,
+  keyNames: [],
+  requiresKey: false,
   isPublic: false,
   configuredPrices: new Map(),
 }
@@ -29,7 +31,7 @@ const router: Upstream = {
 const PREFIX = '/v1/'
 const SLUG = /^[A-Za-z0-9][A-Za-z0-9-]{0,127}$/
 
-/** The first word of an address below `/v1/`. */
+/** The first path segment below `/v1/`. */
 function firstWord(url: string): string | undefined {
   if (!url.startsWith(PREFIX)) return undefined
   const end = url.indexOf('/', PREFIX.length)
@@ -41,7 +43,7 @@ export const isProxyAddress = (url: string, upstreams: ReadonlyMap<string, unkno
   return word !== undefined && (word === MODEL_ROUTER || upstreams.has(word))
 }
 
-/** The address has the name of a provider. What an endpoint is called comes before a proxy of the same name. */
+/** The address has the name of a provider. The name of an endpoint takes precedence over a proxy of the same name. */
 export function findRoute(method: string, url: string, upstreams: ReadonlyMap<string, Upstream>): Route | undefined {
   const word = firstWord(url)
   const upstream = word === MODEL_ROUTER ? router : upstreams.get(word ?? '')
@@ -58,10 +60,10 @@ export function findRoute(method: string, url: string, upstreams: ReadonlyMap<st
 }
 
 const NO_QUERY = { query: '', queryKeys: [] }
-/** Parameters in which providers take credentials. */
+/** Query parameters that providers accept as credentials. */
 const KEY_PARAMETER = /^(?:key|api[-_]?key|access_token|oauth_token)$/i
 
-/** Names may be escaped, so the query is always read; it stays as it is unless there is a key in it. */
+/** Names may be escaped, so the query is always parsed; it stays unchanged unless it contains a key. */
 function withoutKeys(query: string): Readonly<{ query: string; queryKeys: readonly string[] }> {
   const all = [...new URLSearchParams(query)]
   const keys = all.filter(([name]) => KEY_PARAMETER.test(name))

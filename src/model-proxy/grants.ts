@@ -3,27 +3,30 @@ import { isPermitted } from '../contract/permissions.ts'
 import { MODEL_ROUTER } from './find-route.ts'
 import type { Caller, ProxyFacts, Upstream } from './ports.ts'
 
-/** Whether the caller may reach models, and those of the provider. */
+/** Whether the caller may reach models, and this provider. */
 export function requirePermitted({ principal, grants }: Caller, upstream: Upstream): void {
   if (!isPermitted(principal, 'llmProxy:read')) {
-    const message = "Reaching models through this server needs the permission 'llmProxy:read'."
+    const message = "Requests to models need the permission 'llmProxy:read'. An administrator can grant it."
     throw new AppError('ERR_PERMISSION_DENIED', message, { permission: 'llmProxy:read' })
   }
   if (upstream.name === MODEL_ROUTER || isForProvider(grants, upstream.name)) return
-  const message = `This key is not for the provider '${upstream.name}'.`
+  const message = `This key does not allow the provider '${upstream.name}'.`
   throw new AppError('ERR_PERMISSION_DENIED', message, { provider: upstream.name })
 }
 
 export function requireProxy({ grants }: Caller, proxy: ProxyFacts | undefined): void {
   const proxies = grants?.proxies ?? null
   if (proxies === null || (proxy !== undefined && proxies.includes(proxy.id))) return
-  throw new AppError('ERR_PERMISSION_DENIED', 'This key is for other model proxies than the one at this address.')
+  throw new AppError('ERR_PERMISSION_DENIED', 'This key does not allow the model proxy at this address.')
 }
 
-/** `model` is null for a request that names none. */
+/** `model` is null for a request without a model. */
 export function requireModel({ grants }: Caller, provider: string, model: string | null): void {
   if (isForModel(grants, provider, model)) return
-  throw new AppError('ERR_PERMISSION_DENIED', 'model: this key is for other models.', { field: 'model', provider })
+  throw new AppError('ERR_PERMISSION_DENIED', 'model: this key does not allow this model.', {
+    field: 'model',
+    provider,
+  })
 }
 
 const isForProvider = (grants: Caller['grants'], provider: string): boolean =>
@@ -40,6 +43,6 @@ function isForModel(grants: Caller['grants'], provider: string, model: string | 
   )
 }
 
-/** Whether the key is for the model at the provider. */
+/** Whether the key allows the model at the provider. */
 export const isGranted = ({ grants }: Caller, provider: string, model: string | null): boolean =>
   isForProvider(grants, provider) && isForModel(grants, provider, model)

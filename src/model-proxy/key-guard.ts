@@ -4,14 +4,14 @@ import { networkOf } from '../kernel/address-network.ts'
 import type { Clock } from '../kernel/clock.ts'
 
 /**
- * Slows those who try keys, by the network they come from.
+ * Slows down guessing of keys, by network.
  *
- * 1. A key that is good works at once, whatever others try from the same network.
+ * 1. A valid key works at once, whatever others try from the same network.
  * 2. Beyond `limits.keyFailuresPerMinuteMax` in a minute, a wrong key is answered late, and with 429.
- * 3. That is noted once a minute for each network.
+ * 3. That is recorded once a minute for each network.
  */
 export type KeyGuard = Readonly<{
-  /** Called for every wrong key; resolves with what is to be answered. */
+  /** Called for every wrong key; resolves with the error to send. */
   refusalOf(address: string, error: unknown): unknown | Promise<unknown>
 }>
 
@@ -21,7 +21,7 @@ export function createKeyGuard({ clock, note }: Readonly<{ clock: Clock; note(ad
   const networks = new Map<string, { sinceMs: number; failures: number }>()
   let waiting = 0
 
-  /** Of this minute, with this one. */
+  /** Of this minute, including this one. */
   function countOf(network: string): number {
     const nowMs = clock.monotonicMs()
     const known = networks.get(network)

@@ -5,9 +5,9 @@ import type { AnswerFormat, PartialTokens } from './protocols/protocol.ts'
 import { RetainedAnswer } from './retained-answer.ts'
 import type { Spending } from './spending.ts'
 import { StreamTap } from './stream-tap.ts'
-import { estimatedTokens, NO_TOKENS } from './token-estimate.ts'
+import { completeTokens, estimatedTokens } from './token-estimate.ts'
 
-/** What passed of one request, as far as is known now. */
+/** What is known now of one request's traffic. */
 export type Measured = Readonly<{
   /** Undefined if nothing came, or the provider refused. */
   tokens: Tokens | undefined
@@ -22,16 +22,16 @@ export type Measured = Readonly<{
 
 export type MeasuredFetch = Readonly<{
   fetch: typeof globalThis.fetch
-  /** Whether something of an answer has come. */
+  /** Whether a part of an answer has arrived. */
   hasStarted(): boolean
   /**
-   * What the provider bills for an answer that is not complete is reckoned. `broken`: the provider ended it. `left`: we did, and the
-   * provider may have written more than passed.
+   * The bill of an incomplete answer is estimated. `broken`: the provider ended it. `left`: we did, and the provider may have
+   * written more than passed.
    */
   measured(ending: 'complete' | 'broken' | 'left', spending: Spending): Measured
 }>
 
-/** A `fetch` for one request to a model, whose answer passes as it comes and is looked at for what it says of tokens. */
+/** A `fetch` for one request to a model: the answer passes unchanged, and its tokens are read. */
 export function createMeasuredFetch(
   format: AnswerFormat,
   { clock, keepsBodies }: Readonly<{ clock: Clock; keepsBodies: boolean }>,
@@ -91,12 +91,12 @@ export function createMeasuredFetch(
       const { tokens, model } = said()
       const isUnanswered = httpStatus === 0 && (ending !== 'left' || requestBody === undefined)
       const isRefused = httpStatus >= 400 || isUnanswered
-      const isEstimated = !isRefused && (ending !== 'complete' || tokens?.output === undefined)
+      const isSaid = tokens?.output !== undefined && tokens.input !== undefined
+      const isEstimated = !isRefused && (ending !== 'complete' || !isSaid)
       const requestBytes = requestBody?.length ?? 0
       const unsaid = { said: tokens, tap, requestBytes, answerBytes, hasLeft: ending === 'left', most, mayReason }
-      const known = isEstimated ? estimatedTokens(unsaid) : tokens
       return {
-        tokens: isRefused || known === undefined ? undefined : { ...NO_TOKENS, ...known },
+        tokens: isRefused ? undefined : isEstimated ? estimatedTokens(unsaid) : completeTokens(tokens),
         isEstimated,
         usedModel: model ?? null,
         httpStatus,

@@ -3,19 +3,24 @@ import type { Decision } from '../contract/decision.ts'
 import type { InteractionLabels, TraceParent } from '../contract/interaction.ts'
 import type { ModelTokens } from '../contract/model-tokens.ts'
 import type { Principal, TenantId } from '../contract/principal.ts'
+import type { ProviderKeyScope } from '../contract/provider-keys.ts'
 import type { Protocol } from './protocols/protocol.ts'
 
-/** Where the requests for one provider go. The operator names it; nobody else can. */
+/** The upstream of one provider. Only the operator can name it. */
 export type Upstream = Readonly<{
   /** The name in the address of a proxy. */
   name: string
   protocol: Protocol
   /** Scheme, host and port. */
   origin: string
-  /** What stands before the paths of the provider, without a slash at its end. */
+  /** The prefix of the provider's paths, without a trailing slash. */
   basePath: string
   /** The key of the configuration. */
   apiKey: string | null
+  /** The names under which keys for it may be stored. */
+  keyNames: readonly string[]
+  /** Nobody answers there without a key. */
+  requiresKey: boolean
 }> &
   PricedProvider
 
@@ -23,45 +28,50 @@ export type Upstream = Readonly<{
 export type PricedProvider = Readonly<{
   name: string
   protocol: Pick<Protocol, 'name'>
-  /** Whether its models are those that public prices are about. */
+  /** Whether public prices apply to its models. */
   isPublic: boolean
-  /** Dollars for a million tokens, by model, where the configuration says so. */
+  /** Dollars for a million tokens, by model, if configured. */
   configuredPrices: ReadonlyMap<
     string,
     Readonly<{ input: number; output: number; cacheRead: number; cacheWrite: number }>
   >
 }>
 
-/** How a caller says who it is. */
+/** How a caller authenticates. */
 export type AuthMethod = 'api_key' | 'oauth' | 'virtual_key' | 'local_owner'
 
 export type Caller = Readonly<{
   principal: Principal
   method: AuthMethod
-  /** Id of the virtual key with which the caller came. */
+  /** Id of the caller's virtual key. */
   virtualKey?: string
-  /** What the credential is for, null for everything of a kind; absent for one that is for all. */
+  /** The restrictions of the credential, null for no restriction of a kind; absent for an unrestricted one. */
   grants?: Readonly<{
     /** Ids. */
     proxies: readonly string[] | null
     providers: readonly string[] | null
-    /** Names; one that ends in `*` stands for all that begin so. */
+    /** Names; one that ends in `*` is a prefix. */
     models: readonly string[] | null
+    /** Ids of stored keys by provider: only these pay. */
+    providerKeys: Readonly<Record<string, string>> | null
   }>
 }>
 
-/** What a request shows: one of our credentials, and perhaps a key of the provider that the caller has itself. */
+/** The credentials of a request: one of ours, and perhaps the caller's own provider key. */
 export type PresentedKeys = Readonly<{ ours: string | null; providers: string | null }>
 
-/** Rejects with ERR_UNAUTHENTICATED. `null` is a caller without a credential of ours: the local owner, or nobody. */
+/** Rejects with ERR_UNAUTHENTICATED. `null` is a caller without our credential: the local owner, or nobody. */
 export type AuthenticateCaller = (req: IncomingMessage, ours: string | null) => Caller | Promise<Caller>
 
-/** The proxy at whose address a request came. */
+/** What an upstream is shown, and whose it is. */
+export type UsedKey = Readonly<{ value: string | null; scope: ProviderKeyScope | null }>
+
+/** The proxy of a request. */
 export type ProxyFacts = Readonly<{ id: string; name: string; isUntrusted: boolean }>
 
 export type Tokens = ModelTokens
 
-/** One request to a model, as it ended. */
+/** One completed request to a model. */
 export type FinishedRequest = Readonly<{
   tenant: TenantId
   caller: Caller
@@ -70,34 +80,38 @@ export type FinishedRequest = Readonly<{
   protocol: Protocol['name']
   operation: string
   requestedModel: string | null
-  /** The rule by which another model was asked than the requested one. */
-  rule: string | null
+  /** The rule that replaced the requested model. One of the configuration has no id. */
+  rule: Readonly<{ id: string | null; name: string }> | null
+  /** The model that would have been used without a rule for a cheaper one; null if there was none. */
+  baseline: Readonly<{ provider: string; model: string }> | null
   /** The model that answered, as the provider names it. */
   usedModel: string | null
   isStream: boolean
-  /** `refused`: a limit kept it from being sent on. */
+  /** Whose key the provider was shown; null for none. */
+  providerKeyScope: ProviderKeyScope | null
+  /** `refused`: a limit prevented it. */
   status: 'ok' | 'failed' | 'cut_off' | 'refused'
-  /** Of the provider; 0 if it did not answer. */
+  /** The provider's status; 0 if it did not answer. */
   httpStatus: number
-  /** Ours, where we refused it, or the provider did not answer. */
+  /** Our code, if we refused it or the provider did not answer. */
   errorCode: string | null
-  /** Undefined where nobody knows. */
+  /** Undefined if unknown. */
   tokens: Tokens | undefined
-  /** In millionths of a dollar; null where nobody knows. */
+  /** In millionths of a dollar; null if unknown. */
   costMicrodollars: number | null
-  /** The provider did not say: the stream ended before, and this is reckoned from what passed. */
+  /** The provider did not report its tokens, and they are estimated from what passed. */
   isEstimated: boolean
   startedAtMs: number
   durationMs: number
   firstByteMs: number | null
   labels: InteractionLabels
   traceParent: TraceParent | undefined
-  /** What rules said of the results in the request and of the calls in its answer. */
+  /** The decisions on the results in the request and on the calls in its answer. */
   decisions: readonly Decision[]
-  /** As it was sent on; undefined where there is none. */
+  /** The body as sent; undefined if there is none. */
   requestBody: Buffer | undefined
   answerBytes: number
-  /** The beginning of it; undefined unless bodies are kept. */
+  /** Its beginning; undefined unless bodies are stored. */
   answerBody: Buffer | undefined
 }>
 
@@ -106,6 +120,6 @@ export type ModelProxyDeps = Readonly<{
   authenticate: AuthenticateCaller
   /** Throws ERR_NOT_FOUND for one that the caller does not see. Without a name it is the proxy `default`, if there is one. */
   findProxy(caller: Caller, name: string | undefined): ProxyFacts | undefined | Promise<ProxyFacts | undefined>
-  /** Told of every request that was sent on, once, when it is over, and of those that a limit refused. */
+  /** Called once for every request that was sent, when it has ended, and for those that a limit refused. */
   finished(request: FinishedRequest): void
 }>

@@ -1,15 +1,15 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { AppError } from '../contract/app-error.ts'
-import { isSentOn } from './passed-headers.ts'
+import { isForwarded } from './forwarded-headers.ts'
 import type { PresentedKeys } from './ports.ts'
 
 /**
- * The credentials of a request, wherever the packages of the providers put them: `Authorization`, `X-Api-Key`,
- * `X-Goog-Api-Key`, `Api-Key`, or `?key=`. `X-Castellan-Key` is ours alone and leaves those to the provider.
+ * The credentials of a request, wherever the providers' packages put them: `Authorization`, `X-Api-Key`, `X-Goog-Api-Key`,
+ * `Api-Key`, or `?key=`. `X-Castellan-Key` is only for ours and leaves the others to the provider.
  *
- * 1. A credential that has the form of one of ours is one of ours, and is never sent on. Anywhere else it is refused.
- * 2. Any other is a key of the provider that the caller has itself.
- * 3. The packages demand some key. `castellan` stands for none.
+ * 1. A credential with the form of ours is ours, and is never forwarded. Anywhere else it is refused.
+ * 2. Any other is the caller's own provider key.
+ * 3. The packages require some key. `castellan` is a placeholder.
  */
 export function presentedKeys(
   req: IncomingMessage,
@@ -48,10 +48,13 @@ function bearerOf(authorization: string): string {
   throw new AppError('ERR_UNAUTHENTICATED', 'Authorization: only "Bearer" with a key is accepted.')
 }
 
-/** Nothing that would be sent on has the form of one of our keys, not even as a part. */
+/** Nothing that would be forwarded contains one of our keys, not even as a part. */
 function requireNone(headers: IncomingHttpHeaders, query: string, isOurs: (key: string) => boolean): void {
   for (const name in headers) {
-    if (isSentOn(name) && String(headers[name]).split(WORD_END).some(isOurs)) throw misplacedKey(`the header ${name}`)
+    const value = String(headers[name])
+    // All of ours have one.
+    if (!value.includes('_') || !isForwarded(name)) continue
+    if (value.split(WORD_END).some(isOurs)) throw misplacedKey(`the header ${name}`)
   }
   if (query === '') return
   for (const [name, value] of new URLSearchParams(query)) {
@@ -64,11 +67,11 @@ const WORD_END = /[^A-Za-z0-9_]+/
 const misplacedKey = (where: string): AppError =>
   new AppError(
     'ERR_INVALID_INPUT',
-    `There is a key of this server in ${where}, which would be sent to the provider. Send it in Authorization, X-Api-Key, X-Goog-Api-Key, Api-Key, ?key= or X-Castellan-Key.`,
+    `${where} contains a key of this server, which would be sent to the provider. Send it in Authorization, X-Api-Key, X-Goog-Api-Key, Api-Key, ?key= or X-Castellan-Key.`,
   )
 
 const severalKeys = (): AppError =>
   new AppError(
     'ERR_UNAUTHENTICATED',
-    'Send one key: in Authorization, X-Api-Key, X-Goog-Api-Key, Api-Key or ?key=. A key of ours beside one of the provider goes into X-Castellan-Key.',
+    'Send one key: in Authorization, X-Api-Key, X-Goog-Api-Key, Api-Key or ?key=. To send a key of this server as well, use X-Castellan-Key.',
   )

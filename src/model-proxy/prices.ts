@@ -1,14 +1,14 @@
 import { calcPrice } from '@pydantic/genai-prices'
 import type { PricedProvider, Tokens } from './ports.ts'
 
-/** Millionths of a dollar; undefined for a model whose price nobody knows. */
+/** Millionths of a dollar; undefined for a model without a known price. */
 export type Prices = Readonly<{
   costOf(upstream: PricedProvider, model: string, tokens: Tokens): number | undefined
-  /** Tokens that the model reads and writes at most; undefined where that is not known. */
+  /** The context size of the model; undefined if unknown. */
   contextOf(upstream: PricedProvider, model: string): number | undefined
 }>
 
-/** Dollars for a token. Where the configuration says nothing of the cache, what is in it costs as much as the rest. */
+/** Dollars for a token. Without configured cache prices, cached tokens cost as much as others. */
 type Rates = Readonly<{
   input: number
   output: number
@@ -17,29 +17,27 @@ type Rates = Readonly<{
   context: number | undefined
 }>
 
-/** By what the register of prices calls the provider; a compatible server is none of them. */
+/** The provider's name in the register of prices; a compatible server has none. */
 const providers = { openai: 'openai', anthropic: 'anthropic', gemini: 'google' } as const
 const MICRODOLLARS = 1_000_000
-/** Products of fractions are a little more or less than they should be, which is no further millionth. */
+/** Products of fractions are slightly inexact, which must not round up by a millionth. */
 const INEXACT = 1e-6
 const MANY = 1_000
-/** Some models cost more by the token for long requests; those are looked up each time. */
+/** Some models cost more for each token of long requests; those are looked up each time. */
 const LONG_TOKENS = 100_000
 const MODELS_MAX = 1_000
 
-/**
- * What requests cost: by the configuration where it says so, else by the register of public prices. The rates of a model are found
- * once.
- */
+/** The costs of requests: configured prices, else the register of public prices. The rates of a model are looked up once. */
 export function createPrices(): Prices {
-  const known = new Map<string, Rates | undefined>()
+  const known = new WeakMap<PricedProvider, Map<string, Rates | null>>()
 
   function ratesOf(upstream: PricedProvider, model: string): Rates | undefined {
-    const key = `${upstream.name}\n${model}`
-    if (known.has(key)) return known.get(key)
+    const ofProvider = known.get(upstream) ?? new Map<string, Rates | null>()
+    const found = ofProvider.get(model)
+    if (found !== undefined) return found ?? undefined
     const rates = configured(upstream, model) ?? published(upstream, model)
-    if (known.size >= MODELS_MAX) known.clear()
-    known.set(key, rates)
+    if (ofProvider.size >= MODELS_MAX) ofProvider.clear()
+    known.set(upstream, ofProvider.set(model, rates ?? null))
     return rates
   }
 
@@ -62,7 +60,7 @@ const linear = (rates: Rates, { input, output, cacheRead, cacheWrite }: Tokens):
   output * rates.output
 
 function configured({ configuredPrices }: PricedProvider, model: string): Rates | undefined {
-  const price = configuredPrices.get(model)
+  const price = configuredPrices.get(model) ?? writtenOtherwise(configuredPrices, model)
   if (price === undefined) return undefined
   const { input, output, cacheRead, cacheWrite } = price
   return {
@@ -72,6 +70,17 @@ function configured({ configuredPrices }: PricedProvider, model: string): Rates 
     cacheWrite: cacheWrite / MICRODOLLARS,
     context: undefined,
   }
+}
+
+/** Providers do not mind the case of a name, nor their own name before it. A tuned model, `ft:NAME:…`, has its own price. */
+function writtenOtherwise(
+  prices: PricedProvider['configuredPrices'],
+  model: string,
+): ReturnType<PricedProvider['configuredPrices']['get']> {
+  if (prices.size === 0) return undefined
+  const whole = model.toLowerCase()
+  const names = [whole, whole.slice(whole.lastIndexOf('/') + 1)]
+  return [...prices].find(([name]) => names.includes(name.toLowerCase()))?.[1]
 }
 
 function published(upstream: PricedProvider, model: string): Rates | undefined {

@@ -1,6 +1,6 @@
 import { limits } from '../contract/limits.ts'
 
-/** The beginning of an answer, as it came: as much as is ever looked at. */
+/** The beginning of an answer, as much as is ever read. */
 export class RetainedAnswer {
   readonly #parts: Buffer[] = []
   #bytes = 0

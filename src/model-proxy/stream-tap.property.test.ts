@@ -5,6 +5,7 @@ import { gemini } from './protocols/gemini.ts'
 import { openai } from './protocols/openai.ts'
 import type { AnswerFormat } from './protocols/protocol.ts'
 import { StreamTap } from './stream-tap.ts'
+import { tokensIn } from './token-estimate.ts'
 
 const text = fc.string({ unit: 'binary', maxLength: 30 })
 const lineEnd = fc.constantFrom('\n', '\r\n')
@@ -86,6 +87,25 @@ describe('a tap', () => {
         expect(tap.tokens).toEqual(expected)
         expect(tap.events).toBe(events.length)
       }),
+    )
+  })
+
+  it('counts the same text wherever a stream is cut, long or short, and what came after the usage was said', () => {
+    const event = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
+    const said = (words: readonly string[]): string =>
+      words.map((content) => event({ id: 'x', choices: [{ delta: { content } }] })).join('')
+    const bytesIn = (words: readonly string[]): number =>
+      words.reduce((sum, word) => sum + Buffer.byteLength(JSON.stringify(word)) - 2, 0)
+    const words = fc.array(fc.oneof(text, fc.constant('long '.repeat(20_000))), { maxLength: 6 })
+    fc.assert(
+      fc.property(words, words, fc.array(fc.nat()), (before, after, cuts) => {
+        const tap = new StreamTap(chat, false)
+        passed(tap, Buffer.from(`${said(before)}${event({ choices: [], usage })}${said(after)}`), cuts)
+        expect(tap.events).toBe(before.length + 1 + after.length)
+        expect(tap.passedTokens).toBe(Math.max(tap.events, tokensIn(bytesIn(before) + bytesIn(after))))
+        expect(tap.saidOutput).toBe(read.output + tokensIn(bytesIn(after)))
+      }),
+      { numRuns: 40 },
     )
   })
 })

@@ -1,74 +1,98 @@
+import { limits } from '../contract/limits.ts'
+import { eventData } from './event-data.ts'
 import { type AnswerFormat, fieldsOf, type PartialTokens } from './protocols/protocol.ts'
 import { textBytesOf } from './text-bytes.ts'
 import { tokensIn } from './token-estimate.ts'
+import { WholeEvents } from './whole-events.ts'
 
 /**
- * Reads the events of a stream as they pass. They go on as the bytes that came: an event is parsed only if it tells how many
- * tokens there were, and then the last of those.
+ * Reads the events of a stream as they pass unchanged. An event is parsed only if it reports tokens, and then only the last of
+ * those. The amount of text is counted on demand, which is rare because providers report tokens.
  */
 export class StreamTap {
-  /** How many events passed. */
-  events = 0
+  #events = 0
   #textBytes = 0
-  /** Of what came after the last event that told how many tokens there were. */
+  /** Since the last event that reported tokens. */
   #unsaidBytes = 0
+  /** Uncounted chunks that passed, and how many of them came before the last event that reported tokens. */
+  #uncounted: Buffer[] = []
+  #uncountedBytes = 0
+  #saidParts = 0
   #usages = 0
   readonly #format: AnswerFormat
   readonly #hidesUsage: boolean
-  #rest: Buffer | undefined
+  readonly #gathered = new WholeEvents()
   #tokens: PartialTokens | undefined
   #model: string | undefined
   #last: Buffer | undefined
 
-  /** `hidesUsage`: the caller did not ask for the event that has nothing but the usage, so it does not get it. */
+  /** `hidesUsage`: the caller did not request the event that contains only the usage, so it is dropped. */
   constructor(format: AnswerFormat, hidesUsage: boolean) {
     this.#format = format
     this.#hidesUsage = hidesUsage
   }
 
-  /** What goes on of what came; undefined if nothing does yet. */
+  /** The part that passes; undefined if nothing does yet. */
   take(chunk: Buffer): Buffer | undefined {
-    const bytes = this.#rest === undefined ? chunk : Buffer.concat([this.#rest, chunk])
-    const end = endOfEvents(bytes)
-    this.#rest = end === bytes.length ? undefined : bytes.subarray(end)
-    if (end === 0) return this.#hidesUsage ? undefined : chunk
-    const events = end === bytes.length ? bytes : bytes.subarray(0, end)
-    this.events += countEvents(events)
-    const textBytes = textBytesOf(events)
-    this.#textBytes += textBytes
-    this.#unsaidBytes += textBytes
-    const displayed = this.#look(events)
+    const events = this.#gathered.take(chunk)
+    if (events === undefined) return this.#hidesUsage ? undefined : chunk
+    const displayed = this.#inspect(events)
+    if (this.#uncountedBytes > limits.modelUncountedBytesMax) this.#count()
     return this.#hidesUsage ? displayed : chunk
   }
 
-  /** What was kept back because it might have been the beginning of an event. */
+  /** Bytes that were held back because they might be the start of an event. */
   finish(): Buffer | undefined {
-    const rest = this.#rest
-    this.#rest = undefined
+    const rest = this.#gathered.finish()
     if (rest === undefined) return undefined
-    const displayed = this.#look(rest)
+    const displayed = this.#inspect(rest)
     return this.#hidesUsage ? displayed : undefined
   }
 
   /** Bytes that wait for the end of their event. */
   get heldBytes(): number {
-    return this.#rest?.length ?? 0
+    return this.#gathered.heldBytes
   }
 
-  /** How many tokens the model wrote at least in what passed: most events of a stream are one, but some have many. */
+  /** How many events passed. */
+  get events(): number {
+    this.#count()
+    return this.#events
+  }
+
+  /** The smallest number of tokens in what passed: most events of a stream are one token, but some have many. */
   get passedTokens(): number {
     return Math.max(this.events, tokensIn(this.#textBytes + this.#restTextBytes))
   }
 
-  /** What the provider said, with what it wrote after that; undefined while it said nothing but that it begins. */
+  /** The reported tokens plus those written after that; undefined while the provider has reported only the start. */
   get saidOutput(): number | undefined {
     const output = this.tokens?.output
     if (output === undefined || this.#usages <= (this.#format.beginsWithUsage === true ? 1 : 0)) return undefined
+    this.#count()
     return output + tokensIn(this.#unsaidBytes + this.#restTextBytes)
   }
 
   get #restTextBytes(): number {
-    return this.#rest === undefined ? 0 : textBytesOf(this.#rest)
+    return textBytesOf(this.#gathered.held)
+  }
+
+  #retain(events: Buffer): void {
+    if (events.length === 0) return
+    this.#uncounted.push(events)
+    this.#uncountedBytes += events.length
+  }
+
+  #count(): void {
+    for (const [index, events] of this.#uncounted.entries()) {
+      const textBytes = textBytesOf(events)
+      this.#events += countEvents(events)
+      this.#textBytes += textBytes
+      if (index >= this.#saidParts) this.#unsaidBytes += textBytes
+    }
+    this.#uncounted = []
+    this.#uncountedBytes = 0
+    this.#saidParts = 0
   }
 
   get tokens(): PartialTokens | undefined {
@@ -81,9 +105,10 @@ export class StreamTap {
     return this.#model
   }
 
-  #look(events: Buffer): Buffer | undefined {
+  #inspect(events: Buffer): Buffer | undefined {
     const displayed: Buffer[] = []
     let from = 0
+    let counted = 0
     for (let at = findUsage(events, this.#format.usageMark, 0); at !== -1; ) {
       const start = startOfEvent(events, at)
       const end = endOfEvent(events, at)
@@ -97,8 +122,13 @@ export class StreamTap {
       } else if (this.#tokens === undefined) this.#read(event)
       else this.#last = event
       at = findUsage(events, this.#format.usageMark, end)
-      if (at === -1) this.#unsaidBytes = textBytesOf(events.subarray(end))
+      if (at !== -1) continue
+      this.#retain(events.subarray(0, end))
+      this.#saidParts = this.#uncounted.length
+      this.#unsaidBytes = 0
+      counted = end
     }
+    this.#retain(counted === 0 ? events : events.subarray(counted))
     if (from === 0) return events
     displayed.push(events.subarray(from))
     const left = Buffer.concat(displayed)
@@ -106,7 +136,7 @@ export class StreamTap {
   }
 
   #read(event: Buffer): unknown {
-    const answer = dataOf(event)
+    const answer = eventData(event.toString('utf8'))
     const tokens = this.#format.readUsage(answer)
     if (tokens !== undefined) this.#tokens = { ...this.#tokens, ...tokens }
     this.#model ??= this.#format.readModel(answer)
@@ -122,17 +152,9 @@ function hasNoChoices(answer: unknown): boolean {
 const LF = 10
 const CR = 13
 const SPACE = 32
+const QUOTE = 34
 const COLON = 58
 const BRACE = 123
-
-/** Behind the last blank line; 0 if there is none. */
-function endOfEvents(bytes: Buffer): number {
-  const { length } = bytes
-  if (length > 1 && bytes[length - 1] === LF && bytes[length - 2] === LF) return length
-  const plain = bytes.lastIndexOf('\n\n')
-  const wide = bytes.lastIndexOf('\n\r\n')
-  return Math.max(plain === -1 ? 0 : plain + 2, wide === -1 ? 0 : wide + 3)
-}
 
 function endOfEvent(bytes: Buffer, from: number): number {
   const plain = bytes.indexOf('\n\n', from)
@@ -148,7 +170,7 @@ function startOfEvent(bytes: Buffer, from: number): number {
   return Math.max(plain === -1 ? 0 : plain + 2, wide === -1 ? 0 : wide + 3)
 }
 
-/** To look for the other kind of line at every event would read the rest of the bytes each time. */
+/** Searching for the other kind of line ending at every event would read the rest of the bytes each time. */
 function countEvents(bytes: Buffer): number {
   const next = bytes.includes(CR) ? endOfEvent : endOfPlainEvent
   let count = 0
@@ -163,23 +185,29 @@ function endOfPlainEvent(bytes: Buffer, from: number): number {
   return at === -1 ? bytes.length : at + 2
 }
 
-/** Where the member stands that has an object; inside a text its quotes would be escaped. */
+/**
+ * The position of the member whose value is an object; inside a string its quotes would be escaped. The search begins with a byte
+ * that is rare. If the member has another value, the rest is searched at once, since then every event may contain it.
+ */
 function findUsage(bytes: Buffer, mark: string, from: number): number {
-  for (let at = bytes.indexOf(mark, from, 'latin1'); at !== -1; at = bytes.indexOf(mark, at + 1, 'latin1')) {
-    let next = at + mark.length
-    while (bytes[next] === SPACE || bytes[next] === LF || bytes[next] === CR || bytes[next] === COLON) next++
-    if (bytes[next] === BRACE) return at
-  }
-  return -1
+  const name = mark.slice(1)
+  const found = bytes.indexOf(name, from, 'latin1')
+  if (found === -1) return -1
+  if (bytes[found - 1] === QUOTE && hasObject(bytes, found + name.length)) return found - 1
+  const pattern = objectPattern(mark)
+  const at = bytes.toString('latin1', found).search(pattern)
+  return at === -1 ? -1 : found + at
 }
 
-/** The JSON of an event; undefined if it is none. */
-function dataOf(event: Buffer): unknown {
-  const lines = event.toString('utf8').split(/\r\n|\n|\r/)
-  const data = lines.filter((line) => line.startsWith('data:')).map((line) => line.slice('data:'.length))
-  try {
-    return JSON.parse(data.join('\n'))
-  } catch {
-    return undefined
-  }
+function hasObject(bytes: Buffer, from: number): boolean {
+  let next = from
+  while (bytes[next] === SPACE || bytes[next] === LF || bytes[next] === CR || bytes[next] === COLON) next++
+  return bytes[next] === BRACE
+}
+
+const objectPatterns = new Map<string, RegExp>()
+function objectPattern(mark: string): RegExp {
+  const known = objectPatterns.get(mark) ?? new RegExp(`${mark}[ \\n\\r:]*\\{`)
+  objectPatterns.set(mark, known)
+  return known
 }

@@ -1,21 +1,26 @@
 import type { Tokens } from './ports.ts'
 import { fieldsOf, type PartialTokens, type Protocol } from './protocols/protocol.ts'
 
-/** Fewer than most texts have, so that an estimate is rather too high. */
+/** Fewer than in most texts, so that an estimate is rather too high. */
 const BYTES_PER_TOKEN = 3
 
 export const tokensIn = (bytes: number): number => Math.ceil(bytes / BYTES_PER_TOKEN)
 
 export const NO_TOKENS: Tokens = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, reasoning: 0 }
 
-/** What is known of a request whose provider did not say all of its numbers. */
+export const completeTokens = (said: PartialTokens | undefined): Tokens | undefined =>
+  said === undefined ? undefined : { ...NO_TOKENS, ...said, input: said.input ?? 0, output: said.output ?? 0 }
+
+/** A request whose provider did not report all of its numbers. */
 type Unsaid = Readonly<{
   said: PartialTokens | undefined
-  /** Undefined where the answer is no stream, or has not begun. */
+  /** Undefined if the answer is not a stream, or has not started. */
   tap: Readonly<{ passedTokens: number; saidOutput: number | undefined }> | undefined
   requestBytes: number
   answerBytes: number
-  /** We left before the answer was complete, and the provider may have written what we did not see. */
+  /** The provider goes on writing, and bills that, when the connection has ended. */
+  isUnfinished?: boolean
+  /** We disconnected before the answer was complete, and the provider may have written what we did not see. */
   hasLeft: boolean
   /** What was reserved. */
   most: Pick<Tokens, 'output'> | undefined
@@ -23,31 +28,31 @@ type Unsaid = Readonly<{
 }>
 
 /**
- * What a provider bills if it does not say so: what passed. Who leaves before it said so must not pay less than who stays, so that all
- * that was reserved counts where the provider may have written more than passed.
+ * The estimated bill of a provider that does not report it: what passed. A client that disconnects early must not pay less than
+ * one that stays, so the whole reservation counts if the provider may have written more than passed.
  */
 export function estimatedTokens(known: Unsaid): Tokens {
   const { said, tap } = known
   const input = said?.input ?? tokensIn(known.requestBytes)
   if (tap?.saidOutput !== undefined) return { ...NO_TOKENS, ...said, input, output: tap.saidOutput }
   const passed = Math.max(tap?.passedTokens ?? tokensIn(known.answerBytes), said?.output ?? 0)
-  const isUnseen = known.hasLeft && (tap === undefined || known.mayReason)
+  const isUnseen = known.isUnfinished === true || (known.hasLeft && (tap === undefined || known.mayReason))
   return { ...NO_TOKENS, ...said, input, output: isUnseen ? Math.max(passed, known.most?.output ?? 0) : passed }
 }
 
-/** Of OpenAI and Google, those that do not reason. Anthropic's reason only if they are asked to. */
+/** Models of OpenAI and Google that do not reason. Anthropic's reason only on request. */
 const PLAIN = /^(?:gpt-[34]|chatgpt-4|gemini-(?:1|2\.0)|text-|gemma)/i
 /** The same models under the names of other providers. */
 const REASONING = /(?:^|[/.:])(?:o[1-9]|gpt-[5-9]|codex|gemini-(?:2\.5|[3-9]|pro|flash))/i
 
-type Asked = Readonly<{ protocol: Protocol['name']; isPublic: boolean; model: string }>
+type ModelFacts = Readonly<{ protocol: Protocol['name']; isPublic: boolean; model: string }>
 
 /**
- * Whether a provider may bill thoughts that it does not show, or of which it shows a summary. What a request says against that is not
- * believed: not every model obeys.
+ * Whether a provider may bill reasoning that it does not show, or only summarises. A request cannot opt out: not every model
+ * obeys.
  */
 export const mayReason = (
-  { protocol, isPublic, model }: Asked,
+  { protocol, isPublic, model }: ModelFacts,
   body: Readonly<Record<string, unknown>> | undefined,
 ): boolean =>
   asksForReasoning(body) || (protocol !== 'anthropic' && (REASONING.test(model) || (isPublic && !PLAIN.test(model))))
@@ -56,9 +61,14 @@ export const mayReason = (
 function asksForReasoning(body: Readonly<Record<string, unknown>> | undefined): boolean {
   if (body === undefined) return false
   const { thinking, reasoning_effort: effort, reasoning } = body
-  const configs = [fieldsOf(body['generationConfig']), fieldsOf(body['generation_config'])]
-  const wanted = fieldsOf(thinking)?.['type'] === 'disabled' ? undefined : thinking
-  return [wanted, effort, reasoning]
-    .concat(configs.flatMap((config) => [config?.['thinkingConfig'], config?.['thinking_config']]))
-    .some((asked) => asked !== undefined && asked !== null)
+  if (isSaid(effort) || isSaid(reasoning)) return true
+  if (isSaid(thinking) && fieldsOf(thinking)?.['type'] !== 'disabled') return true
+  return thinksBy(body['generationConfig']) || thinksBy(body['generation_config'])
 }
+
+function thinksBy(config: unknown): boolean {
+  const fields = fieldsOf(config)
+  return fields !== undefined && (isSaid(fields['thinkingConfig']) || isSaid(fields['thinking_config']))
+}
+
+const isSaid = (value: unknown): boolean => value !== undefined && value !== null

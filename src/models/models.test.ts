@@ -2,13 +2,13 @@ import { createServer } from 'node:http'
 import fc from 'fast-check'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { cutAt, startBadLine } from '../../test/support/bad-line.ts'
-import { unlimitedAccounting } from '../../test/support/model-accounting.ts'
+import { noOptimization, noStoredKeys, unlimitedAccounting } from '../../test/support/model-accounting.ts'
 import { inTurn, type Line, type ScriptedModel, startScriptedModel } from '../../test/support/scripted-model.ts'
 import { AppError } from '../contract/app-error.ts'
 import { localOwner } from '../contract/principal.ts'
 import type { ModelRequest } from '../domains/executions/model.ts'
 import { systemClock } from '../kernel/clock.ts'
-import { askProvider } from './ask-provider.ts'
+import { callProvider } from './call-provider.ts'
 import { candidatesFor, createModels } from './create-models.ts'
 import { type ModelsSettings, type ProviderSettings, type ProviderType, providerTypes } from './ports.ts'
 import { safeToolNames } from './tool-names.ts'
@@ -65,7 +65,15 @@ async function scripted(...lines: readonly Line[]): Promise<ScriptedModel> {
 }
 
 const modelsOf = (supplied: ModelsSettings) =>
-  createModels({ settings: supplied, ask: askProvider, accounting: unlimitedAccounting(), clock: systemClock })
+  createModels({
+    settings: supplied,
+    ask: callProvider,
+    accounting: unlimitedAccounting(),
+    storedKeys: noStoredKeys,
+    optimization: noOptimization,
+    routing: async () => [],
+    clock: systemClock,
+  })
 const failureOf = async (work: Promise<unknown>): Promise<AppError> => {
   const error = await work.then(
     () => undefined,
@@ -214,7 +222,7 @@ describe('models', () => {
     const none = await failureOf(modelsOf(settings([])).generate(request()))
     expect(none.code).toBe('ERR_MODEL_UNAVAILABLE')
     expect(none.message).toContain('models.providers')
-    expect(none.message).toContain('start the server again')
+    expect(none.message).toContain('restart the server')
     const other = modelsOf(settings([provider('openai', 'http://127.0.0.1:1')]))
     expect((await failureOf(other.generate(request({ alias: 'smart' })))).message).toContain('Use one of default')
     expect(other.aliases()).toEqual(['default'])

@@ -8,7 +8,7 @@ type WholeAnswer = Readonly<{
   finishReason: FinishReason
 }>
 
-/** What a stream said was wrong, and whether anything of the answer had come before. */
+/** A stream's error, and whether a part of the answer had come before. */
 export class StreamError extends Error {
   override name = 'StreamError'
   readonly hasStarted: boolean
@@ -20,8 +20,8 @@ export class StreamError extends Error {
 }
 
 /**
- * An answer from its parts, once the provider has said that it is complete. Until then nothing of it is given to anybody:
- * half a text looks like a text, and half the arguments of a call can be valid.
+ * An answer from its parts, once the provider has said that it is complete. Until then nothing of it is returned: half a text
+ * looks like a text, and half the arguments of a call can be valid.
  */
 export async function readStream(stream: AsyncIterable<TextStreamPart<ToolSet>>): Promise<WholeAnswer> {
   let text = ''
@@ -39,7 +39,7 @@ export async function readStream(stream: AsyncIterable<TextStreamPart<ToolSet>>)
   return { text, toolCalls, usage: end.totalUsage, finishReason: end.finishReason }
 }
 
-/** A stream that just stops is given a reason as well, but none that the provider wrote. */
+/** A stream that just stops also gets a reason, but not one that the provider wrote. */
 const isComplete = ({ finishReason, rawFinishReason }: { finishReason: FinishReason; rawFinishReason?: unknown }) =>
   finishReason !== 'interrupted' &&
   finishReason !== 'error' &&

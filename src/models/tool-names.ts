@@ -3,8 +3,8 @@ import { sha256Hex } from '../kernel/hash.ts'
 const NAME_CHARS_MAX = 64
 
 /**
- * Names that every provider takes, by a table made for one request: `fs.create_dir` and `fs.create.dir` must not meet, and
- * what the model calls must be exactly what it was shown.
+ * Names that every provider accepts, by a table for one request: `fs.create_dir` and `fs.create.dir` must stay distinct, and the
+ * model must call exactly what it was shown.
  */
 export function safeToolNames(names: readonly string[]) {
   const safe = new Map<string, string>()
@@ -20,7 +20,7 @@ export function safeToolNames(names: readonly string[]) {
   return {
     safeOf: (name: string): string =>
       safe.get(name) ?? name.replaceAll(/[^A-Za-z0-9_-]/g, '_').slice(0, NAME_CHARS_MAX),
-    /** A name that was not offered stays as the model wrote it. */
+    /** An unknown name stays as the model wrote it. */
     realOf: (name: string): string => real.get(name) ?? name,
   }
 }

@@ -87,7 +87,7 @@ export function createSealClient(options: SealClientOptions): SealClient {
     return (await answerOf<{ security_token: string }>(response)).security_token
   }
 
-  /** Calls that come together begin one session, and one that could not begin is tried again by the next call. */
+  /** Concurrent calls open one session, and a failed attempt is repeated by the next call. */
   function token(): Promise<string> {
     if (session === undefined) {
       const opened = attest()
@@ -117,7 +117,7 @@ export function createSealClient(options: SealClientOptions): SealClient {
       ...(signal === undefined ? {} : { signal }),
     })
     if (!isLast && isSessionOver(response)) {
-      // Nothing was done yet, so the call may be made again in a new session.
+      // Nothing was done yet, so the call may be repeated in a new session.
       await response.body?.cancel()
       forget(used)
       return await invoke(name, args, signal, true)

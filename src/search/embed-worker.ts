@@ -4,7 +4,7 @@ import { parentPort } from 'node:worker_threads'
 import { createMiniLm, TOKENS_MAX } from './mini-lm.ts'
 import { createPieceEncoder, type PieceNumbers } from './word-pieces.ts'
 
-/** The thread of the model: it is asked for texts and answers vectors. A short request does not wait for a long one. */
+/** The thread of the model: it receives texts and answers vectors. A short request does not wait for a long one. */
 export type EmbedRequest = Readonly<{ id: number; texts: readonly string[] }>
 export type EmbedAnswer = Readonly<{ id: number; vectors: readonly Float32Array[] } | { id: number; failure: string }>
 
@@ -26,7 +26,7 @@ port.on('message', ({ id, texts }: EmbedRequest) => {
   waiting.set(id, { texts, vectors: [] })
 })
 
-/** One text of the request that has the fewest left; between two, new requests are taken in. */
+/** One text of the request with the fewest left; new requests are accepted in between. */
 function work(): void {
   const left = ({ texts, vectors }: { texts: readonly string[]; vectors: readonly unknown[] }) =>
     texts.length - vectors.length

@@ -1,5 +1,6 @@
 import type { Embedder } from '../contract/embedder.ts'
 import { limits } from '../contract/limits.ts'
+import { withTimeout } from '../kernel/with-timeout.ts'
 
 type HttpEmbedderSettings = Readonly<{
   /** The base, such as `https://api.openai.com/v1`; `/embeddings` is added. */
@@ -23,7 +24,7 @@ export function createHttpEmbedder({ url, model, apiKey, timeoutMs }: HttpEmbedd
           ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey()}` }),
         },
         body: JSON.stringify({ model, input: texts, encoding_format: 'float' }),
-        signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
+        signal: withTimeout(signal, timeoutMs),
       })
       if (!response.ok) {
         await response.body?.cancel()

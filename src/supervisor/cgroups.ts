@@ -6,28 +6,30 @@ import type { Resources } from '../domains/workspaces/backend.ts'
 import { systemClock } from '../kernel/clock.ts'
 
 /**
- * Control groups for memory, processor and process count, in what the start handed over: one folder for each controller
- * of version 1, or one for all of version 2. Without any, limits are not enforced and the probe says so.
+ * Control groups that limit memory, CPU and process count. launch.sh delegates one folder for each controller of cgroup v1, or
+ * one for all controllers of cgroup v2. Without any, limits are not enforced, and the probe reports that.
  */
 export type ControlGroups = Readonly<{
-  /** The controllers that limits can be set on. */
+  /** Controllers on which limits can be set. */
   controllers: readonly string[]
-  /** Without limits yet. */
+  /** Creates a group without limits. */
   open(name: string): Promise<ControlGroup>
 }>
-/** Processes that the kernel ended for want of memory, and processes that it did not let begin. */
+/** Counts of processes that the OOM killer ended, and of forks that the kernel refused. */
 export type LimitHits = Readonly<{ memory: number; processes: number }>
 export type ControlGroup = Readonly<{
-  /** Files that a process joins by writing 0. */
+  /** The `cgroup.procs` files. A process joins by writing 0 to each. */
   joinPaths: readonly string[]
   limit(resources: Resources, processesMax: number): void
   memoryUsedBytes(): Promise<number | null>
   cpuThrottledCount(): Promise<number | null>
-  /** How often a limit has stopped something in it. */
+  /** How often each limit has been hit. */
   hits(): LimitHits
-  /** Processes and threads in it; 0 where they are not counted. */
+  /** Processes and threads in the group; 0 if there is no pids controller. */
   processCount(): number
-  /** Stops every process in it where it is; answers false when there is no freezer. */
+  /** Refuses every fork until the returned function is called. Returns undefined if there is no pids controller. */
+  refuseForks(): (() => void) | undefined
+  /** Freezes every process in the group. Returns false if there is no freezer. */
   freeze(): Promise<boolean>
   thaw(): Promise<void>
   close(): Promise<void>
@@ -76,7 +78,7 @@ async function openVersion1(folders: ReadonlyMap<string, string>, name: string):
     joinPaths: [...at.values()].map((folder) => join(folder, 'cgroup.procs')),
     limit(resources, processesMax) {
       const settings = version1Settings(resources, processesMax)
-      // The kernel never lets memory alone have more than memory with swap: whichever grows, grows first.
+      // The kernel requires memory.limit <= memory.memsw.limit at every moment, so when the limit grows, memsw is raised first.
       if (isMore(at.get('memory'), 'memory.memsw.limit_in_bytes', resources)) settings['memory']?.reverse()
       for (const [controller, folder] of at) writeSettings(folder, settings[controller] ?? [])
     },
@@ -87,10 +89,12 @@ async function openVersion1(folders: ReadonlyMap<string, string>, name: string):
       processes: readCount(at.get('pids'), 'pids.events', 'max'),
     }),
     processCount: () => readProcessCount(at.get('pids')),
+    refuseForks: () => refuseForks(at.get('pids')),
     async freeze() {
       if (freezer === undefined) return false
       const state = join(freezer, 'freezer.state')
-      // Again each time: the kernel passes over who was about to wait for a child of vfork, and only then finds it asleep.
+      // The state is written on every attempt: the kernel skips a task that is about to wait for a vfork child, and freezes it
+      // only on a later request.
       const isFrozen = async (): Promise<boolean> => {
         await writeFile(state, 'FROZEN')
         return (await readFile(state, 'utf8')).trim() === 'FROZEN'
@@ -125,6 +129,7 @@ async function openVersion2(parent: string, name: string): Promise<ControlGroup>
       processes: readCount(folder, 'pids.events', 'max'),
     }),
     processCount: () => readProcessCount(folder),
+    refuseForks: () => refuseForks(folder),
     async freeze() {
       await writeFile(join(folder, 'cgroup.freeze'), '1')
       await frozenOrThawed(
@@ -143,14 +148,14 @@ const isMore = (folder: string | undefined, name: string, { memoryMb }: Resource
   existsSync(join(folder, name)) &&
   Number(readFileSync(join(folder, name), 'utf8')) < memoryMb * 1024 * 1024
 
-/** Without waiting in between: these files are the kernel's own, and each of them takes microseconds. */
+/** Synchronous, because cgroup files are answered by the kernel in microseconds. */
 function writeSettings(folder: string, settings: readonly Setting[]): void {
   for (const [name, value] of settings) {
     if (existsSync(join(folder, name))) writeFileSync(join(folder, name), value)
   }
 }
 
-/** All of them, or none is left behind. */
+/** Creates all folders. On an error none is left behind. */
 async function makeAll(folders: readonly string[]): Promise<void> {
   try {
     for (const folder of folders) mkdirSync(folder, { recursive: true })
@@ -160,7 +165,7 @@ async function makeAll(folders: readonly string[]): Promise<void> {
   }
 }
 
-/** A process that waits for the kernel, which may wait for another machine, cannot be frozen meanwhile. */
+/** A process in uninterruptible sleep, such as one waiting for a network file system, cannot be frozen. */
 async function frozenOrThawed(isFrozen: () => Promise<boolean>, thaw: () => Promise<void>): Promise<void> {
   const deadlineMs = systemClock.monotonicMs() + FREEZE_MS_MAX
   while (!(await isFrozen())) {
@@ -202,6 +207,14 @@ function readProcessCount(folder: string | undefined): number {
   }
 }
 
+function refuseForks(folder: string | undefined): (() => void) | undefined {
+  if (folder === undefined) return undefined
+  const file = join(folder, 'pids.max')
+  const before = readFileSync(file, 'utf8')
+  writeFileSync(file, '0')
+  return () => writeFileSync(file, before)
+}
+
 async function readThrottled(folder: string | undefined): Promise<number | null> {
   if (folder === undefined) return null
   const text = await readFile(join(folder, 'cpu.stat'), 'utf8').catch(() => '')
@@ -209,7 +222,7 @@ async function readThrottled(folder: string | undefined): Promise<number | null>
   return found === null ? null : Number(found[1])
 }
 
-/** A group whose last process has just gone is busy for a moment longer. */
+/** The kernel refuses to remove a group for a moment after its last process has exited. */
 async function removeAll(folders: readonly string[]): Promise<void> {
   for (const folder of folders) {
     for (let attempt = 0; attempt < 200; attempt++) {

@@ -7,38 +7,43 @@ import type { Random } from '../kernel/random.ts'
 import { createEgressProxy, usualAuthorities } from './egress/create-egress-proxy.ts'
 import { type EgressCredential, type EgressPolicy, type EgressRules, readEgressPolicy } from './egress/egress-policy.ts'
 import { readHost } from './egress/target.ts'
+import { DIRECT_PORTS, type EgressEndpoints, openEgressEndpoints } from './egress-endpoints.ts'
 import type { HostNames } from './network/host-names.ts'
 import type { Sockets } from './network/sockets.ts'
-import { createRefusals } from './refusals.ts'
-import { DIRECT_PORTS, openWayOut, type WayOut } from './way-out.ts'
 
-/** What the operator wants of the way out. Credentials are secrets for hosts, and kept in memory only. */
+/** The operator's egress settings. Credentials are held in memory only. */
 type EgressSettings = Readonly<{
   credentials: readonly EgressCredential[]
-  /** Who is asked for names; without one, the host's resolver. */
+  /** The name server to ask. Without one, the host's resolver answers. */
   resolver: string | undefined
-  /** Certificates in PEM of further authorities that hosts may have theirs from. */
+  /** Additional certificate authorities to trust for upstream hosts, in PEM. */
   authorities: string
 }>
 
-/** Whose way out it is: its address, by which it is known, and a process in its network. */
+/** A workspace: the address that identifies it to the proxy, and a process in its network namespace. */
 type EgressClient = Readonly<{ ip: string; pid: number }>
 
-/** The way out by name: the proxy, with the policy of the workspace that asks. Calls for one workspace come one after the other. */
+/** Egress by host name: the proxy, applied with the policy of each workspace. Callers serialise the calls for one workspace. */
 export type EgressBroker = Readonly<{
   configure(settings: EgressSettings): void
-  /** The machine's own addresses, which nobody may reach. */
+  /** The machine's own addresses. No workspace may reach them. */
   setHostAddresses(addresses: readonly string[]): void
-  /** Known from here on; a changed policy ends what it no longer allows. On an error everything is as before. */
+  /**
+   * Registers the workspace or changes its policy, and closes connections that the new policy forbids. On an error nothing has
+   * changed.
+   */
   set(client: EgressClient, network: NetworkSpec): Promise<void>
   forget(ip: string): void
-  /** What it was refused of late, the newest first. */
+  /** Recently refused connections, newest first. */
   refused(ip: string): readonly RefusedConnection[]
-  /** What a workspace must trust: the usual authorities, the operator's, and the proxy's own, which adds credentials. */
+  /**
+   * The certificates that a workspace must trust, in PEM: the host's authorities, the operator's, and the proxy's own, which it
+   * needs to add credentials.
+   */
   trustedAuthorities(): string
 }>
 
-/** Where distributions keep the authorities that the machine trusts. */
+/** Where distributions store the certificate bundle of the machine. */
 const HOST_AUTHORITIES = [
   '/etc/ssl/certs/ca-certificates.crt',
   '/etc/pki/tls/certs/ca-bundle.crt',
@@ -55,11 +60,11 @@ type EgressBrokerDeps = Readonly<{
   logger: Logger
 }>
 
-type Known = Readonly<{ client: EgressClient; network: NetworkSpec; wayOut: WayOut | undefined }>
+type Known = Readonly<{ client: EgressClient; network: NetworkSpec; endpoints: EgressEndpoints | undefined }>
 
 export async function openEgressBroker(deps: EgressBrokerDeps): Promise<EgressBroker> {
   const known = new Map<string, Known>()
-  /** One object for each policy, because the proxy reads each only once. */
+  /** One object for each policy, because the proxy caches what it parsed by object identity. */
   const policies = new Map<string, EgressPolicy>()
   const rules = new Map<string, EgressRules>()
   const refusals = createRefusals(deps)
@@ -95,8 +100,8 @@ export async function openEgressBroker(deps: EgressBrokerDeps): Promise<EgressBr
     return host !== undefined && DIRECT_PORTS.some((port) => rules.get(ip)?.allows({ host, port }) === true)
   }
 
-  const openFor = ({ ip, pid }: EgressClient): Promise<WayOut> =>
-    openWayOut(
+  const openFor = ({ ip, pid }: EgressClient): Promise<EgressEndpoints> =>
+    openEgressEndpoints(
       {
         sockets: deps.sockets,
         isAllowed: (name) => isAllowed(ip, name),
@@ -119,18 +124,18 @@ export async function openEgressBroker(deps: EgressBrokerDeps): Promise<EgressBr
     async set(client, network) {
       const before = known.get(client.ip)
       const isSame = before?.client.pid === client.pid
-      if (!isSame) before?.wayOut?.close()
-      let wayOut = isSame ? before.wayOut : undefined
-      if (network.allowedDomains.length > 0) wayOut ??= await openFor(client)
+      if (!isSame) before?.endpoints?.close()
+      let endpoints = isSame ? before.endpoints : undefined
+      if (network.allowedDomains.length > 0) endpoints ??= await openFor(client)
       else {
-        wayOut?.close()
-        wayOut = undefined
+        endpoints?.close()
+        endpoints = undefined
       }
-      known.set(client.ip, { client, network, wayOut })
+      known.set(client.ip, { client, network, endpoints })
       setPolicy(client.ip, network)
     },
     forget(ip) {
-      known.get(ip)?.wayOut?.close()
+      known.get(ip)?.endpoints?.close()
       known.delete(ip)
       policies.delete(ip)
       rules.delete(ip)
@@ -143,7 +148,7 @@ export async function openEgressBroker(deps: EgressBrokerDeps): Promise<EgressBr
   }
 }
 
-/** What comes after the deadline is nobody's. */
+/** A socket that connects after the deadline is destroyed. */
 async function connectBefore(
   sockets: Sockets,
   address: string,
@@ -156,11 +161,36 @@ async function connectBefore(
   return undefined
 }
 
-/** A machine that keeps none, or elsewhere, trusts those that Node comes with. */
+/** A machine without a certificate bundle at a known path trusts the authorities that Node ships. */
 async function readHostAuthorities(): Promise<string> {
   for (const path of HOST_AUTHORITIES) {
     const text = await readFile(path, 'utf8').catch(() => '')
     if (text !== '') return text
   }
   return usualAuthorities
+}
+
+/** Per workspace. The oldest entry is evicted. */
+const RETAINED_MAX = 50
+const HOST_CHARS_MAX = 260
+
+/** The egress connections that each workspace was refused, so that users can see why something does not work. */
+function createRefusals({ clock }: Readonly<{ clock: Clock }>) {
+  const retained = new Map<string, Map<string, RefusedConnection>>()
+  return {
+    note(client: string, target: string, reason: string): void {
+      if (target === '') return
+      const own = retained.get(client) ?? new Map<string, RefusedConnection>()
+      retained.set(client, own)
+      const host = target.slice(0, HOST_CHARS_MAX)
+      const key = `${host} ${reason}`
+      const count = (own.get(key)?.count ?? 0) + 1
+      own.delete(key)
+      own.set(key, { host, reason, count, lastAtMs: clock.nowMs() })
+      if (own.size > RETAINED_MAX) own.delete(own.keys().next().value!)
+    },
+    /** Newest first. */
+    of: (client: string): readonly RefusedConnection[] => [...(retained.get(client)?.values() ?? [])].reverse(),
+    forget: (client: string): void => void retained.delete(client),
+  }
 }

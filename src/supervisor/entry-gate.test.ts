@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { createEntryGate } from './entry-gate.ts'
 
-/** Something that the test lets come to its end. */
+/** A promise that the test resolves. */
 function step() {
   let end = (): void => {}
   let fail = (_error: Error): void => {}

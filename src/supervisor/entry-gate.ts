@@ -1,11 +1,11 @@
 /**
- * Keeps commands out of a workspace while it is frozen: a process that enters then is frozen too, and with it the launcher, which
- * all other workspaces need.
+ * Keeps commands out of a workspace while it is frozen. A process that entered then would freeze as well, and with it the
+ * launcher, which every other workspace needs.
  */
 export type EntryGate = Readonly<{
-  /** Waits while the gate is closed; `work` resolves when the command is inside. */
+  /** Waits until the gate is open. `work` must resolve once the command is inside. */
   enter<T>(work: () => Promise<T>): Promise<T>
-  /** Waits for those who are on their way in, and keeps the others out until `work` is done. One at a time. */
+  /** Waits for commands that are entering, and keeps the gate closed until `work` is done. Only one caller at a time. */
   whileClosed<T>(work: () => Promise<T>): Promise<T>
 }>
 

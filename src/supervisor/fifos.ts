@@ -5,15 +5,15 @@ import { basename, join } from 'node:path'
 import type { Launcher } from './launcher.ts'
 
 /**
- * Named pipes between the supervisor and commands. Node's own pipes to a child are sockets, which a command cannot open
- * again as /dev/stdout; these are real pipes. A few are kept ready, and each is used once.
+ * FIFOs between the supervisor and commands. Node connects a child by sockets, which the child cannot reopen as /dev/stdout; a
+ * FIFO can be reopened. A few are created ahead, and each is used once.
  */
 export type Fifos = Readonly<{
-  /** A pipe that we read. `path` is for the command to write; call `opened` when it has. */
+  /** A FIFO that the supervisor reads. The command writes to `path`; call `opened` once the command has opened it. */
   reader(): Promise<Readonly<{ path: string; stream: Socket; opened(): Promise<void> }>>
-  /** A pipe that we write. `opened` gives the stream, once the command has its end. */
+  /** A FIFO that the supervisor writes. `opened` returns the stream once the command has opened its end. */
   writer(): Promise<Readonly<{ path: string; opened(): Promise<Socket>; abandon(): Promise<void> }>>
-  /** A pipe of which the client opens the other end by its name; `taken` is to be called when that is done, or given up. */
+  /** A FIFO whose other end the client opens by `name`. Call `taken` once the client has done so, or has given up. */
   lent(): Promise<Readonly<{ path: string; name: string; taken(): Promise<void> }>>
 }>
 
@@ -43,7 +43,7 @@ export async function createFifos(directory: string, launcher: Launcher): Promis
       refill = fill().finally(() => {
         refill = undefined
       })
-      // The next one who needs it sees the failure.
+      // A failure reaches the next caller that needs a FIFO.
       refill.catch(() => {})
     }
     return path
@@ -61,7 +61,7 @@ export async function createFifos(directory: string, launcher: Launcher): Promis
     },
     async writer() {
       const path = await take()
-      // Both ends at once never waits, and lets the command open its end without waiting for ours.
+      // O_RDWR never blocks on a FIFO, and lets the command open its end without waiting for the supervisor.
       const both = openSync(path, constants.O_RDWR | constants.O_NONBLOCK)
       return {
         path,
@@ -79,7 +79,8 @@ export async function createFifos(directory: string, launcher: Launcher): Promis
     },
     async lent() {
       const path = await take()
-      // Both ends are open here until they are there: so nobody who opens one waits, and nothing that is written is lost.
+      // Both ends stay open here until the client and the command have opened theirs. So neither blocks, and nothing written is
+      // lost.
       const both = openSync(path, constants.O_RDWR | constants.O_NONBLOCK)
       return {
         path,
@@ -93,6 +94,6 @@ export async function createFifos(directory: string, launcher: Launcher): Promis
   }
 }
 
-/** A plain descriptor, which the stream owns: a FileHandle would close it a second time when it is collected. */
+/** Takes a plain descriptor, which the stream owns: a FileHandle would close it a second time when it is garbage-collected. */
 const adopt = (fd: number, direction: { readable: boolean; writable: boolean }): Socket =>
   new Socket({ fd, ...direction, allowHalfOpen: true })

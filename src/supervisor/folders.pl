@@ -1,14 +1,15 @@
 #!/usr/bin/perl
-# Puts the folders of the host that workspaces may see where the supervisor finds them, under names made of their paths.
+# Mounts the host folders that workspaces may see below MOUNTS, under names derived from their paths.
 #
-#   FOLDERS=LINES perl folders.pl PLACE [UID_BASE]
+#   FOLDERS=LINES perl folders.pl MOUNTS [UID_BASE]
 #
-# Each line is "ro PATH" or "rw PATH". What may be written has a second name, and only where no other user of the machine can
-# enter: a workspace could leave a program there that lends its owner's rights to the process that starts it.
+# Each line is "ro PATH" or "rw PATH". A writable folder gets a second name, and only if no other user of the machine
+# can enter it: a workspace could otherwise leave a set-user-ID program there for others to run.
 #
-# With UID_BASE this is the machine's root, and who owns a folder is shown as the workspaces' own root: what that owner has is
-# theirs to read and to write, and what they make is that owner's. What others have there they see as other users do. Without
-# it this is an ordinary user, whose files are the workspaces' own anyway. One that cannot be shown is left out and told of.
+# With UID_BASE this runs as the machine's root, and each folder is mounted with its owner mapped to the root of the
+# workspaces: the owner's files are theirs to read and write, and files that they create belong to the owner. Files of
+# others are accessible as to any other user. Without UID_BASE this runs as an ordinary user, whose files the workspaces
+# own anyway. A folder that cannot be mounted is skipped with a message.
 use strict;
 use warnings;
 use POSIX ();
@@ -17,36 +18,11 @@ BEGIN {
     my ($folder) = __FILE__ =~ m{^(.*)/};
     require "$folder/perl/$_.pl" for qw(kernel mounts);
 }
-use constant { ATTR_IDMAP => 0x100000, NAME_CHARS => 16 };
+use constant { NAME_CHARS => 16 };
 
-my ($place, $uid_base) = @ARGV;
+my ($mounts_folder, $uid_base) = @ARGV;
 
-# A descriptor of a user namespace in which the one id is another; nobody is in it any more afterwards.
-sub user_namespace {
-    my ($uid, $gid) = @_;
-    pipe(my $ready_reader, my $ready) or fail('pipe');
-    pipe(my $done_reader, my $done) or fail('pipe');
-    my $pid = fork() // fail('fork');
-    if ($pid == 0) {
-        close $done;
-        POSIX::_exit(1) if system_call('unshare', CLONE_NEWUSER) != 0;
-        syswrite $ready, 'r';
-        sysread $done_reader, my $byte, 1;
-        POSIX::_exit(0);
-    }
-    close $ready;
-    sysread $ready_reader, my $byte, 1 or fail('user namespace');
-    for (["uid_map", $uid], ["gid_map", $gid]) {
-        open(my $map, '>', "/proc/$pid/$_->[0]") or fail($_->[0]);
-        syswrite $map, "$_->[1] $uid_base 1\n" or fail($_->[0]);
-    }
-    open(my $namespace, '<', "/proc/$pid/ns/user") or fail('user namespace');
-    close $done;
-    waitpid $pid, 0;
-    return $namespace;
-}
-
-# Whether some folder on the way to it, or it itself, is shut to others.
+# Whether the folder or one above it denies access to others.
 sub is_closed {
     my ($path) = @_;
     for (my $at = $path; ; $at =~ s{/[^/]*$}{}) {
@@ -60,19 +36,18 @@ sub show {
     my ($path, $name) = @_;
     my @info = stat $path or fail('it cannot be found');
     -d _ or die "it is not a folder\n";
-    my $target = "$place/$name";
+    my $target = "$mounts_folder/$name";
     my $tree = detached_copy($path, ATTR_NOSUID | ATTR_NODEV);
     if ($uid_base) {
-        my $namespace = user_namespace($info[4], $info[5]);
-        my $set = pack 'Q4', ATTR_IDMAP, 0, 0, fileno $namespace;
-        system_call('mount_setattr', $tree, '', AT_EMPTY_PATH, $set, MOUNT_ATTR_SIZE) == 0
+        my $namespace = mapped_user_namespace("$info[4] $uid_base 1\n", "$info[5] $uid_base 1\n");
+        map_ids($tree, 0, $namespace)
             or die "its file system cannot show its files as another's: $!\n";
     }
     mkdir $target, 0755 or fail('folder');
     eval { attach($tree, $target); 1 } or do { my $problem = $@; rmdir $target; die $problem };
 }
 
-# By its program: perl-base has no module for it.
+# Calls the sha256sum program, because perl-base has no digest module.
 sub digest {
     my ($text) = @_;
     local $ENV{TEXT} = $text;

@@ -14,7 +14,7 @@ type HandlerDeps = Readonly<{
   egress: EgressBroker
   clock: Clock
   facts(): SupervisorFacts
-  /** One for each server that is there. */
+  /** One entry for each connected server. */
   clients: Set<object>
   shutdown(): void
 }>
@@ -22,7 +22,7 @@ type HandlerDeps = Readonly<{
 const SIGKILL = 9
 const CHUNK_BYTES = 256 * 1024
 
-/** What each request does; nothing here decides, it only hands over. */
+/** Maps each operation to its handler. No decision is made here. */
 export function createHandlers({
   registry,
   images,
@@ -78,13 +78,13 @@ export function createHandlers({
       egress.configure({ credentials, resolver: resolver ?? undefined, authorities })
       nameServer = resolver ?? undefined
       egress.setHostAddresses(hostAddresses)
-      await network.setEnvironment({ hostAddresses, resolver: nameServer })
+      await network.setHostNetwork({ hostAddresses, resolver: nameServer })
       if (egress.trustedAuthorities() !== trusted) await registry.refreshNetworkFiles()
       return {}
     },
     hostAddresses({ addresses }) {
       egress.setHostAddresses(addresses)
-      return done(network.setEnvironment({ hostAddresses: addresses, resolver: nameServer }))
+      return done(network.setHostNetwork({ hostAddresses: addresses, resolver: nameServer }))
     },
     probeNetwork: () => network.probe(),
     usage: ({ id }) => registry.usage(id),
@@ -127,7 +127,7 @@ async function execute(
     stderr: createRetainedOutput(request.outputBytesMax),
   }
   const startMs = clock.monotonicMs()
-  // A client that goes away takes nothing any more.
+  // A client that disconnects will not take the pipes.
   const taken = new Promise<void>((resolve) => body.once('end', resolve).once('close', resolve))
   if (!request.hasStdin) body.resume()
   const command = await registry.run(request.id, {
@@ -169,7 +169,7 @@ async function execute(
   return { ...result, omitted, durationMs, ended }
 }
 
-/** In frames that no reader has to put together from many pieces. */
+/** Split into frames that a reader can handle without joining many pieces. */
 async function sendChunks(send: Exchange['send'], type: FrameType, bytes: Uint8Array): Promise<void> {
   for (let at = 0; at < bytes.length; at += CHUNK_BYTES) await send(type, bytes.subarray(at, at + CHUNK_BYTES))
 }

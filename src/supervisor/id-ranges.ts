@@ -1,33 +1,33 @@
 import { mkdirSync, readFileSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Logger } from '../kernel/logger.ts'
-import { askRoot } from './ask-root.ts'
+import { callRoot } from './call-root.ts'
 import type { IdMaps } from './init-processes.ts'
 import type { Launcher } from './launcher.ts'
 
-/** The ids of one running workspace. */
+/** The user and group ids of one running workspace. */
 export type IdRange = Readonly<{
   maps: IdMaps
-  /** Its root, as the supervisor's ids name it. */
+  /** The ids of the workspace's root in the supervisor's namespace. */
   owner: Readonly<{ uid: number; gid: number }>
-  /** Where our state is, under the ids of the workspace. */
+  /** The path of the state directory as an id-mapped mount for this workspace. */
   view: string
-  /** Once nothing of the workspace runs any more. */
+  /** Called after the last process of the workspace has ended. */
   release(): Promise<void>
 }>
 export type IdRanges = Readonly<{
   take(): Promise<IdRange>
-  /** The supervisor's own, for workspaces with folders of the host, which are shown as that range's. */
+  /** The supervisor's own range. Workspaces with host folders use it, because those folders are owned by it. */
   shared: IdRange
-  /** Why workspaces share their ids, if they do. */
+  /** Why workspaces share their ids; undefined if they do not. */
   problem: string | undefined
 }>
 
 type IdRangesDeps = Readonly<{
   root: string
-  /** An empty folder for the views. */
+  /** An empty folder in which the id-mapped mounts are made. */
   views: string
-  /** Where ranges.pl listens; it does so only with root. */
+  /** Where ranges.pl listens. It does so only if the supervisor was started by root. */
   socketPath: string
   hasRanges: boolean
   launcher: Pick<Launcher, 'unmount'>
@@ -35,23 +35,23 @@ type IdRangesDeps = Readonly<{
 }>
 
 const RANGE = 65_536
-const displayed = ['store', 'images']
+const mappedFolders = ['store', 'images']
 type Block = Readonly<{ number: number; view: string }>
 
 /**
- * No two running workspaces of the machine have a user id in common, because the kernel counts much of what it has for each
- * user. What is stored belongs to one and the same range, whichever workspace made it, so that forks share it; a workspace sees it
- * through mounts that map ids. A range matters only while something runs under it: nothing of it is kept anywhere.
+ * No two running workspaces of the machine share a user id, because the kernel keeps many of its limits per user. Stored files
+ * all belong to one range, whichever workspace wrote them, so that forks can share them; each workspace sees them through an
+ * id-mapped mount. A range is in use only while processes run under it, and nothing about it is stored.
  */
 export async function createIdRanges(deps: IdRangesDeps): Promise<IdRanges> {
   if (!deps.hasRanges) return sharedIds(deps.root, 'only root can give each workspace user ids of its own.')
-  /** Ours, and without a view. */
+  /** Allocated blocks that no view uses. */
   const free: number[] = []
   let made = 0
-  async function show(): Promise<Block> {
+  async function mountBlock(): Promise<Block> {
     const name = String(++made)
     const view = join(deps.views, name)
-    for (const folder of displayed) mkdirSync(join(view, folder), { recursive: true, mode: 0o755 })
+    for (const folder of mappedFolders) mkdirSync(join(view, folder), { recursive: true, mode: 0o755 })
     const own = free.splice(0, 1)
     try {
       return { number: await askForBlock(deps.socketPath, [name, ...own].join(' ')), view }
@@ -60,8 +60,8 @@ export async function createIdRanges(deps: IdRangesDeps): Promise<IdRanges> {
       throw error
     }
   }
-  async function hide({ number, view }: Block): Promise<void> {
-    for (const folder of displayed) {
+  async function unmountBlock({ number, view }: Block): Promise<void> {
+    for (const folder of mappedFolders) {
       await deps.launcher.unmount(join(view, folder))
       rmdirSync(join(view, folder))
     }
@@ -69,7 +69,7 @@ export async function createIdRanges(deps: IdRangesDeps): Promise<IdRanges> {
     free.push(number)
   }
   try {
-    await hide(await show())
+    await unmountBlock(await mountBlock())
   } catch (error) {
     const problem = error instanceof Error ? error.message : String(error)
     deps.logger.warn('workspaces share their user ids', { problem })
@@ -79,19 +79,19 @@ export async function createIdRanges(deps: IdRangesDeps): Promise<IdRanges> {
     problem: undefined,
     shared: sharedIds(deps.root, '').shared,
     async take() {
-      const block = await show()
+      const block = await mountBlock()
       const first = block.number * RANGE
       const map = `0 ${first} ${RANGE}\n`
       const release = (): Promise<void> =>
-        hide(block).catch((error: unknown) =>
-          deps.logger.warn('a mapped mount could not be removed', { error: String(error) }),
+        unmountBlock(block).catch((error: unknown) =>
+          deps.logger.warn('mapped mount could not be removed', { error: String(error) }),
         )
       return { maps: { uids: map, gids: map }, owner: { uid: first, gid: first }, view: block.view, release }
     },
   }
 }
 
-/** Every workspace has the ids that the supervisor itself has, as far as a workspace can use them. */
+/** Without root, every workspace uses the ids of the supervisor. */
 function sharedIds(root: string, problem: string): IdRanges {
   const sameIds = (map: string): string => identity(readFileSync(`/proc/self/${map}`, 'utf8'))
   const maps = { uids: sameIds('uid_map'), gids: sameIds('gid_map') }
@@ -100,7 +100,7 @@ function sharedIds(root: string, problem: string): IdRanges {
   return { problem, shared, take: async () => shared }
 }
 
-/** Every id of ours for itself. No line may reach over the end of one of our own, though they follow each other. */
+/** The identity map of our own ids. A line of the map may not span two lines of ours, even if they are adjacent. */
 function identity(ownMap: string): string {
   let left = RANGE
   return ownMap
@@ -115,7 +115,7 @@ function identity(ownMap: string): string {
     .join('')
 }
 
-/** `wanted` is the name of a view, and the block that it is to show if there is one. */
-async function askForBlock(socketPath: string, wanted: string): Promise<number> {
-  return Number(await askRoot(socketPath, `show ${wanted}`))
+/** `requested` is the name of a view, followed by the block to mount there if one is free. */
+async function askForBlock(socketPath: string, requested: string): Promise<number> {
+  return Number(await callRoot(socketPath, `show ${requested}`))
 }

@@ -1,44 +1,35 @@
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { AppError } from '../contract/app-error.ts'
 import { HOST_IMAGE, imageNotFound } from './images/image-folder.ts'
+import { openWorkspaceRecords } from './workspace-records.ts'
 
 /**
- * Which image each workspace lies on, running or not. Kept on disk, one file each: what a stopped workspace lies on must
- * not be removed either. The image of the host always stays, so nobody notes its use.
+ * The image of each workspace, running or stopped. It is persisted, because the image of a stopped workspace must not be removed
+ * either. The host image is never removed, so its use is not recorded.
  */
 type ImageUses = Readonly<{
-  /** From now on the image stays. One that is being removed counts as gone. */
+  /** Pins the image. Refuses an image that is being removed. */
   take(id: string, image: string): Promise<void>
   release(id: string): Promise<void>
-  /** Every workspace that has one noted. */
-  initProcesses(): readonly string[]
-  /** Does `remove` while nobody can begin to use the image; refuses while it is used. */
+  workspaceIds(): readonly string[]
+  /** Runs `remove` while no workspace can start to use the image. Refuses if the image is in use. */
   whileUnused(image: string, remove: () => Promise<void>): Promise<void>
 }>
 
 const NAMED_MAX = 10
 
 export async function createImageUses(directory: string): Promise<ImageUses> {
-  await mkdir(directory, { recursive: true })
-  const uses = new Map<string, string>()
-  for (const id of await readdir(directory)) uses.set(id, await readFile(join(directory, id), 'utf8'))
+  const uses = await openWorkspaceRecords<string>(directory, { write: (image) => image, read: (text) => text })
   const leaving = new Set<string>()
   return {
     async take(id, image) {
       if (image === HOST_IMAGE || uses.get(id) === image) return
       if (leaving.has(image)) throw imageNotFound(image)
-      uses.set(id, image)
-      await writeFile(join(directory, id), image)
+      await uses.put(id, image)
     },
-    async release(id) {
-      if (!uses.has(id)) return
-      await rm(join(directory, id), { force: true })
-      uses.delete(id)
-    },
-    initProcesses: () => [...uses.keys()],
+    release: uses.remove,
+    workspaceIds: uses.workspaceIds,
     async whileUnused(image, remove) {
-      const ids = [...uses].flatMap(([id, used]) => (used === image ? [id] : []))
+      const ids = [...uses.entries()].flatMap(([id, used]) => (used === image ? [id] : []))
       if (ids.length > 0) throw inUse(image, ids)
       leaving.add(image)
       try {

@@ -4,20 +4,20 @@ import type { HoldOrder } from './init-processes.ts'
 import type { PrewarmedSlot } from './prewarm-pool.ts'
 import { type ProcessEntry, processesOf, signalProcess } from './processes.ts'
 
-/** The process that keeps a workspace's namespaces; when it ends, the kernel ends everything in them. */
+/** The init process of a workspace. When it ends, the kernel kills every process in its pid namespace. */
 export type InitProcess = Readonly<{
-  /** The first process inside, as the supervisor sees it. */
+  /** The pid of init in the supervisor's pid namespace. */
   initPid: number
   ended: Promise<void>
-  /** Ends what runs, gently first. */
+  /** Ends all processes: SIGTERM first, SIGKILL after `graceMs`. */
   stop(graceMs: number): Promise<void>
 }>
 
 const POLL_MS = 10
-/** In the words of perl/mounts.pl. */
+/** The error text of perl/mounts.pl. */
 const NO_MOUNT = /^the folder .* to mount is not there/
 
-/** `prepare` makes what the order needs. */
+/** `prepare` makes everything that the order needs. */
 export async function startInitProcess(slot: PrewarmedSlot, prepare: () => Promise<HoldOrder>): Promise<InitProcess> {
   try {
     const { pid, ended } = await slot.hold(await prepare())
@@ -26,7 +26,7 @@ export async function startInitProcess(slot: PrewarmedSlot, prepare: () => Promi
       ended.then(() => undefined),
     )
   } catch (cause) {
-    // It says already what to do.
+    // An AppError already says what to do.
     if (cause instanceof AppError) throw cause
     const reason = cause instanceof Error ? cause.message : String(cause)
     if (NO_MOUNT.test(reason))
@@ -49,5 +49,5 @@ const initProcessOf = (initPid: number, ended: Promise<void>): InitProcess => ({
   },
 })
 
-/** What runs in a workspace, without what keeps it. */
+/** The processes of a workspace without its init process and without zombies. */
 export const commandsOf = (initPid: number): ProcessEntry[] => processesOf(initPid).filter(({ state }) => state !== 'Z')

@@ -1,10 +1,10 @@
 #!/usr/bin/perl
-# Makes the first processes of workspaces, each in user, pid, mount, network, ipc, uts and control group namespaces of its
-# own. One waits in stock for its order with all of that behind it; then it only lacks its root file system.
+# Starts the init processes of workspaces, each in user, pid, mount, network, ipc, uts and cgroup namespaces of its own.
+# One is pre-warmed: it waits for its order and lacks only the root file system.
 #
-# This program is apart from launcher.pl because a first process is a copy of it: it never sees what a command is given.
-# Arguments: the seccomp filter, an empty folder to mount on, the program that searches or nothing, bytes of shared memory.
-# How it is asked is in perl/requests.pl. Runs as root of the supervisor's user namespace.
+# This program is separate from launcher.pl because an init process is a fork of it, so it never holds the data of a
+# command. Arguments: the seccomp filter, an empty folder to mount on, the search program or an empty string, bytes of
+# shared memory. perl/requests.pl describes the protocol. Runs as root of the supervisor's user namespace.
 use strict;
 use warnings;
 use POSIX qw(:errno_h);
@@ -28,97 +28,98 @@ sub share_of { my ($all) = @_; return $all >= 64 ? int($all / 8) : 8 }
 
 use constant { ANSWER_SECONDS => 20, SIOCSIFFLAGS => 0x8914, IFF_UP => 1 };
 
-my %seats;    # pid of a first process => what is known of it
-my %held;     # pid of a first process with a workspace => number of the request that gave it one
+my %prewarmed;    # pid of a waiting process => its state
+my %held;         # pid of the init process of a workspace => number of its hold request
 
-# Answers with the pid of a first process that waits for its order.
-sub seat_verb {
+# Answers with the pid of a process that waits for its order.
+sub prewarm_verb {
     my ($id, $cgroups, $uid_map, $gid_map) = @_;
     pipe(my $report_reader, my $report) or fail('pipe');
     pipe(my $order, my $order_writer) or fail('pipe');
     my $between = fork() // fail('fork');
     if ($between == 0) {
         forget_requests();
-        %seats = ();
+        %prewarmed = ();
         close $_ for $order_writer, $report_reader;
         open(STDIN, '<', '/dev/null');
         open(STDOUT, '>', '/dev/null');
         open(STDERR, '>', '/dev/null');
-        eval { make_first_process($order, $report, [ split /\n/, $cgroups ], $uid_map, $gid_map); 1 };
+        eval { make_init_process($order, $report, [ split /\n/, $cgroups ], $uid_map, $gid_map); 1 };
         syswrite $report, "failed $@";
         POSIX::_exit(1);
     }
-    my $seat = { waiting => $id, until => time + ANSWER_SECONDS, order => $order_writer, reader => $report_reader, text => '' };
-    $followed{ fileno $report_reader } = sub { follow_seat($seat) };
-    $seats{"between $between"} = $seat;
-    $seat->{key} = "between $between";
+    my $slot = { waiting => $id, until => time + ANSWER_SECONDS, order => $order_writer, reader => $report_reader, text => '' };
+    $followed{ fileno $report_reader } = sub { follow_report($slot) };
+    $prewarmed{"between $between"} = $slot;
+    $slot->{key} = "between $between";
 }
 
-sub follow_seat {
-    my ($seat) = @_;
-    my $got = sysread $seat->{reader}, $seat->{text}, 4096, length $seat->{text};
+sub follow_report {
+    my ($slot) = @_;
+    my $got = sysread $slot->{reader}, $slot->{text}, 4096, length $slot->{text};
     return if !defined $got && $! == EINTR;
-    while ($seat->{text} =~ s/^([^\n]*)\n//) { take_report($seat, $1) }
+    while ($slot->{text} =~ s/^([^\n]*)\n//) { take_report($slot, $1) }
     return if $got;
-    delete $followed{ fileno $seat->{reader} };
-    give_up($seat, 'its first process has ended') if defined $seat->{waiting};
+    delete $followed{ fileno $slot->{reader} };
+    give_up($slot, 'its init process has ended') if defined $slot->{waiting};
 }
 
 sub take_report {
-    my ($seat, $line) = @_;
-    return give_up($seat, $1) if $line =~ /^failed (.*)/;
+    my ($slot, $line) = @_;
+    return give_up($slot, $1) if $line =~ /^failed (.*)/;
     if ($line =~ /^pid (\d+)$/) {
-        delete $seats{ $seat->{key} };
-        $seat->{pid} = $seat->{key} = $1;
-        $seats{$1} = $seat;
+        delete $prewarmed{ $slot->{key} };
+        $slot->{pid} = $slot->{key} = $1;
+        $prewarmed{$1} = $slot;
     }
-    else { $seat->{reached} = $line }
-    # Its pid and "staged" come from two processes, so in either order. Then "ready" comes. The last asker is told.
-    return if !defined $seat->{pid} || !defined $seat->{reached};
-    my $id = delete $seat->{waiting};
+    else { $slot->{reached} = $line }
+    # The pid and "staged" come from two processes, in either order; "ready" follows. The answer goes to the latest
+    # request.
+    return if !defined $slot->{pid} || !defined $slot->{reached};
+    my $id = delete $slot->{waiting};
     return if !defined $id;
-    answer($id, "pid $seat->{pid}");
-    return if $seat->{reached} ne 'ready';
-    delete $seats{ $seat->{key} };
-    $held{ $seat->{pid} } = $id;
+    answer($id, "pid $slot->{pid}");
+    return if $slot->{reached} ne 'ready';
+    delete $prewarmed{ $slot->{key} };
+    $held{ $slot->{pid} } = $id;
 }
 
 sub give_up {
-    my ($seat, $problem) = @_;
-    delete $seats{ $seat->{key} };
-    delete $followed{ fileno $seat->{reader} };
-    kill 'KILL', $seat->{pid} if defined $seat->{pid};
-    my $id = delete $seat->{waiting};
+    my ($slot, $problem) = @_;
+    delete $prewarmed{ $slot->{key} };
+    delete $followed{ fileno $slot->{reader} };
+    kill 'KILL', $slot->{pid} if defined $slot->{pid};
+    my $id = delete $slot->{waiting};
     answer($id, "failed $problem") if defined $id;
 }
 
-# Becomes the first process of a workspace; answers once it can be entered.
+# Turns the process into the init process of a workspace. Answers once the workspace can be entered.
 sub hold_verb {
     my ($id, $pid, @order) = @_;
-    my $seat = $seats{$pid};
-    return answer($id, 'failed its place is gone') if !$seat;
-    @$seat{qw(waiting until)} = ($id, time + ANSWER_SECONDS);
+    my $slot = $prewarmed{$pid};
+    return answer($id, 'failed its pre-warmed process has ended') if !$slot;
+    @$slot{qw(waiting until)} = ($id, time + ANSWER_SECONDS);
     my $order = join "\0", @order;
-    write_all(delete $seat->{order}, pack('N', length $order) . $order);
+    write_all(delete $slot->{order}, pack('N', length $order) . $order);
 }
 
-# The end of what its order would have come by is its own.
-sub leave_verb {
+# Closing the pipe for its order makes the process exit.
+sub discard_verb {
     my ($id, $pid) = @_;
-    my $seat = delete $seats{$pid};
-    delete $seat->{order} if $seat;
+    my $slot = delete $prewarmed{$pid};
+    delete $slot->{order} if $slot;
     answer($id, 'ok');
 }
 
-# To join a group the kernel waits until every processor has passed a quiet point; who is in stock has that behind it.
-sub make_first_process {
+# Joining a cgroup waits for an RCU grace period. A pre-warmed process has that behind it.
+sub make_init_process {
     my ($order, $report, $cgroups, $uid_map, $gid_map) = @_;
     join_group($_) for @$cgroups;
     enter_own_namespaces($uid_map, $gid_map);
     become_root_inside();
     my $pid = clone_sibling();
     if ($pid == 0) {
-        eval { be_first_process($order, $report, $cgroups); 1 };
+        eval { be_init_process($order, $report, $cgroups); 1 };
         syswrite $report, "failed $@";
         POSIX::_exit(1);
     }
@@ -130,7 +131,7 @@ sub enter_own_namespaces {
     my ($uid_map, $gid_map) = @_;
     my $target = $$;
     pipe(my $reader, my $writer) or fail('pipe');
-    # A process outside has to write the maps.
+    # The id maps must be written by a process in the parent namespace.
     my $mapper = fork() // fail('fork');
     if ($mapper == 0) {
         close $writer;
@@ -143,7 +144,7 @@ sub enter_own_namespaces {
     syswrite $writer, 'm';
     waitpid $mapper, 0;
     $? == 0 or die "the ids of its user namespace were refused\n";
-    # A share of what the machine has for a user: all workspaces together have no more than that.
+    # A share of the machine's per-user inotify limits. All workspaces together stay below them.
     for my $name (keys %shares) { write_file("/proc/sys/user/max_inotify_$name", $shares{$name}) }
 }
 
@@ -153,9 +154,9 @@ sub write_file {
     syswrite($file, $text) or fail("file $path");
 }
 
-# Never returns. Nothing inside can signal, stop or trace it, and what others leave behind the kernel itself collects. It is
-# a program of ours, whatever image the workspace has, and holds nothing open.
-sub be_first_process {
+# Never returns. No process in the workspace can signal, stop or trace it, and the kernel reaps orphans itself. It is
+# our own program, whatever the image holds, and it keeps no descriptor open.
+sub be_init_process {
     my ($order, $report, $cgroups) = @_;
     $0 = 'castellan-seat';
     system_call('prctl', PR_SET_PDEATHSIG, POSIX::SIGKILL(), 0, 0, 0);
@@ -175,7 +176,7 @@ sub be_first_process {
     select undef, undef, undef, undef while 1;
 }
 
-# A process that would have written may be gone before there was an order; then there is nothing to do.
+# If the writer exits before it sends an order, this process exits too.
 sub read_order {
     my ($reader) = @_;
     return read_bytes($reader, unpack 'N', read_bytes($reader, 4));
@@ -192,14 +193,14 @@ sub read_bytes {
     return $bytes;
 }
 
-# Its name, its root; how many folders of the host there are to be in it, and for each its source, what is wanted below that or
-# nothing, where it is to be seen, and whether it may be written; then files that lie over others, read-only.
+# The fields of an order: host name, root, number of bind mounts; for each of those the source, the path below it or an
+# empty string, the target, and "rw" or "ro"; then pairs of source and target for files that are mounted read-only.
 sub take_order {
     my ($order, $folders) = @_;
     my ($hostname, $root, $count, @binds) = split /\0/, $order, -1;
-    my @places = splice @binds, 4 * $count;
+    my @file_fields = splice @binds, 4 * $count;
     my @files;
-    while (my @file = splice @places, 0, 2) { push @files, \@file }
+    while (my @file = splice @file_fields, 0, 2) { push @files, \@file }
     system_call('sethostname', $hostname, length $hostname) == 0 or fail('host name');
     attach(detached_copy($root, ATTR_NOSUID | ATTR_NODEV), $stage);
     my @trees;
@@ -208,7 +209,7 @@ sub take_order {
         my $tree = $beneath eq '' ? detached_copy($source, $attributes) : detached_beneath($source, $beneath, $attributes);
         push @trees, [ $tree, $target ];
     }
-    my @laid_over = map { [ detached_copy($_->[0], ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV), $_->[1] ] } @files;
+    my @file_mounts = map { [ detached_copy($_->[0], ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV), $_->[1] ] } @files;
     change_root($stage);
     push @trees, map { [ $folders->{$_}, $_ ] } sort keys %$folders;
     for (@trees) {
@@ -216,7 +217,7 @@ sub take_order {
         require_path($target);
         attach($tree, $target);
     }
-    attach(@$_) for @laid_over;
+    attach(@$_) for @file_mounts;
     -e '/bin/sh' or die "there is no shell. An image needs /bin/sh\n";
 }
 
@@ -226,7 +227,7 @@ sub raise_loopback {
     defined ioctl($socket, SIOCSIFFLAGS, $request) or fail('loopback');
 }
 
-my %verbs = (seat => \&seat_verb, hold => \&hold_verb, leave => \&leave_verb);
+my %verbs = (prewarm => \&prewarm_verb, hold => \&hold_verb, discard => \&discard_verb);
 serve_requests(
     sub {
         my ($id, $verb, @arguments) = @_;
@@ -237,10 +238,10 @@ serve_requests(
         my ($pid, $status) = @_;
         my $id = delete $held{$pid};
         answer($id, "exit $status") if defined $id;
-        my $seat = delete $seats{$pid};
-        give_up($seat, 'its first process has ended') if $seat;
+        my $slot = delete $prewarmed{$pid};
+        give_up($slot, 'its init process has ended') if $slot;
     },
     sub {
-        for (values %seats) { give_up($_, 'it did not come up in time') if defined $_->{waiting} && $_->{until} < time }
+        for (values %prewarmed) { give_up($_, 'it did not come up in time') if defined $_->{waiting} && $_->{until} < time }
     },
 );

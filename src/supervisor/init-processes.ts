@@ -1,37 +1,37 @@
 import { type EnteredCommand, startPerlProcess } from './perl-process.ts'
 
-/** Ids of a workspace's user namespace, in the words of `/proc/PID/uid_map`. */
+/** The id maps of a workspace's user namespace, in the format of `/proc/PID/uid_map`. */
 export type IdMaps = Readonly<{ uids: string; gids: string }>
-/** What a workspace's root file system is made of, as the first process of the workspace sees the host. */
+/** The mounts of a workspace's root file system. Paths are those that its init process sees before pivot_root. */
 export type HoldOrder = Readonly<{
   hostname: string
-  /** Where its root file system is mounted. */
+  /** The mount point of the root file system. */
   root: string
-  /** Read-only parts of the host's own file system. */
+  /** Read-only bind mounts of the host's file system. */
   binds: readonly Readonly<{ source: string; target: string }>[]
-  /** Folders below `source`, without a link on the way. */
+  /** `beneath` is resolved below `source` without following symbolic links. */
   mounts: readonly Readonly<{ source: string; beneath: string; target: string; readOnly: boolean }>[]
-  /** Files that lie over others, read-only. */
+  /** Read-only bind mounts of single files. */
   files: readonly Readonly<{ source: string; target: string }>[]
 }>
 
-/** The first processes of workspaces; init-processes.pl makes them. */
+/** Starts and configures the init processes of workspaces, through init-processes.pl. */
 export type InitProcesses = Readonly<{
-  /** One that joins the control groups, has its namespaces and waits there for what `hold` gives it. */
+  /** Starts a process that joins the control groups, creates its namespaces and waits for `hold`. Returns its pid. */
   prewarm(cgroups: readonly string[], ids: IdMaps): Promise<number>
-  /** Ends it, if it still waits. */
+  /** Kills the process unless it has become the init process of a workspace. */
   discard(pid: number): Promise<void>
-  /** Makes it the first process of a workspace. Resolves when the workspace can be entered. */
+  /** Makes the process the init process of a workspace. Resolves when the workspace can be entered. */
   hold(pid: number, order: HoldOrder): Promise<EnteredCommand>
-  /** Settles when nobody can make them any more. */
+  /** Settles when init-processes.pl has exited. */
   exited: Promise<void>
 }>
 
 type InitProcessesOptions = Readonly<{
   seccompFilter: string
-  /** An empty folder that everybody may reach. */
+  /** An empty folder that every user id can reach. */
   stage: string
-  /** What is put where SEARCH_PROGRAM says, if there is one. */
+  /** The program to mount at SEARCH_PROGRAM, if there is one. */
   searchProgram: string | undefined
   sharedMemoryBytes: number
 }>
@@ -45,8 +45,8 @@ export function startInitProcesses(options: InitProcessesOptions): InitProcesses
     String(sharedMemoryBytes),
   ])
   return {
-    prewarm: (cgroups, { uids, gids }) => perl.number('seat', cgroups.join('\n'), uids, gids),
-    discard: (pid) => perl.done('leave', String(pid)),
+    prewarm: (cgroups, { uids, gids }) => perl.number('prewarm', cgroups.join('\n'), uids, gids),
+    discard: (pid) => perl.done('discard', String(pid)),
     hold: (pid, { hostname, root, binds, mounts, files }) =>
       perl.process(
         'hold',

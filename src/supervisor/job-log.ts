@@ -2,33 +2,33 @@ import { appendFileSync, closeSync, openSync, readdirSync, readSync, rmSync, sta
 import { basename, dirname } from 'node:path'
 
 /**
- * The output of one stream of a background job, on disk, with absolute positions from the job's start. The newest
- * SEGMENTS_MAX segments are kept, or fewer; a reader that is too late learns how much it missed. What a full disk has no
- * room for is missed in the same way: the job goes on.
+ * The output of one stream of a background job, on disk, addressed by its offset from the job's start. At most the newest
+ * SEGMENTS_MAX segments are retained; a reader that comes too late learns how many bytes it missed. Output that a full disk
+ * cannot take is lost in the same way, and the job continues.
  */
 export type JobLog = Readonly<{
   append(chunk: Buffer): void
-  /** Ends where something is missing, so that `skipped` is always what is missing before `bytes`. */
+  /** Stops at the next gap, so `skipped` always counts the bytes missing directly before `bytes`. */
   read(from: number, bytesMax: number): Promise<Readonly<{ bytes: Buffer; next: number; skipped: number }>>
   retainedBytes(): number
-  /** Makes space; `retainedBytes` is less afterwards, unless it was 0. */
+  /** Frees disk space. `retainedBytes` shrinks unless it is 0. */
   dropOldest(): void
 }>
 
 const SEGMENT_BYTES = 1024 * 1024
 const SEGMENTS_MAX = 8
 
-/** One file, named by the position of its first byte. Between two there may be a gap. */
+/** One file, named by the offset of its first byte. There may be a gap between two segments. */
 type Segment = { readonly start: number; size: number }
 
 export function createJobLog(path: string): JobLog {
   const pathOf = (start: number): string => `${path}.${start}`
   const segments = loadSegments(path)
   const endOf = ({ start, size }: Segment): number => start + size
-  /** Everything that was ever said. */
+  /** Bytes that the job has printed in total. */
   let total = segments.length === 0 ? 0 : endOf(segments.at(-1)!)
 
-  /** Of what is said next, as much as fits into one segment. */
+  /** Appends the part of the output that fits into one segment. */
   function appendPart(part: Buffer): void {
     let last = segments.at(-1)
     if (last === undefined || last.size >= SEGMENT_BYTES || endOf(last) !== total) {
@@ -41,7 +41,7 @@ export function createJobLog(path: string): JobLog {
       appendFileSync(file, part, { mode: 0o600 })
       last.size += part.length
     } catch {
-      // As much as there was room for.
+      // A full disk may have taken only a part.
       last.size = statSync(file, { throwIfNoEntry: false })?.size ?? 0
       if (last.size === 0) segments.pop()
     }
@@ -49,13 +49,13 @@ export function createJobLog(path: string): JobLog {
   function dropOldest(): void {
     const oldest = segments.shift()
     if (oldest === undefined) return
-    // The name of an empty file still says how much there was.
+    // The name of an empty file still records the offset.
     if (segments.length === 0 && oldest.size > 0) {
       try {
         writeFileSync(pathOf(total), '', { mode: 0o600 })
         segments.push({ start: total, size: 0 })
       } catch {
-        // No room even for that: until the supervisor ends we know it ourselves.
+        // The disk has no space for an empty file either. The offset then lives only in memory.
       }
     }
     rmSync(pathOf(oldest.start), { force: true })
@@ -74,10 +74,10 @@ export function createJobLog(path: string): JobLog {
       }
     },
     async read(from, bytesMax) {
-      const wanted = Math.min(Math.max(from, 0), total)
-      const first = segments.findIndex((segment) => segment.size > 0 && endOf(segment) > wanted)
-      if (first < 0) return { bytes: Buffer.alloc(0), next: total, skipped: total - wanted }
-      const begin = Math.max(wanted, segments[first]!.start)
+      const offset = Math.min(Math.max(from, 0), total)
+      const first = segments.findIndex((segment) => segment.size > 0 && endOf(segment) > offset)
+      if (first < 0) return { bytes: Buffer.alloc(0), next: total, skipped: total - offset }
+      const begin = Math.max(offset, segments[first]!.start)
       const parts: Buffer[] = []
       let next = begin
       for (const segment of segments.slice(first)) {
@@ -86,7 +86,7 @@ export function createJobLog(path: string): JobLog {
         parts.push(part)
         next += part.length
       }
-      return { bytes: Buffer.concat(parts), next, skipped: begin - wanted }
+      return { bytes: Buffer.concat(parts), next, skipped: begin - offset }
     },
     retainedBytes: () => segments.reduce((sum, { size }) => sum + size, 0),
     dropOldest,

@@ -21,7 +21,7 @@ const diskBytes = (): number =>
     .filter((entry) => entry.isFile())
     .reduce((sum, entry) => sum + statSync(join(entry.parentPath, entry.name)).size, 0)
 
-/** Jobs whose commands print when the test wants them to, and end when it wants. */
+/** Jobs whose commands print and end when the test says so. */
 async function open() {
   const commands: { print(bytes: Buffer): void; end(): void }[] = []
   const run = async (command: Command) => {
@@ -81,7 +81,7 @@ describe('the jobs of a workspace', () => {
   })
 })
 
-/** This needs root: nobody else can have a disk of its own that is full. */
+/** Needs root, to mount a file system that is full. */
 describe('on a full disk', () => {
   afterEach(() => {
     execFileSync('umount', [base])

@@ -7,7 +7,7 @@ import { createJobLog, type JobLog } from './job-log.ts'
 import type { Command, RunningCommand } from './run-in-workspace.ts'
 
 const JOBS_MAX = 1_000
-/** Of all jobs of a workspace together: it lies outside of the disk that the workspace was given. */
+/** Across all jobs of a workspace. Job output is stored outside the workspace's disk quota. */
 const OUTPUT_BYTES_MAX = 64 * 1024 * 1024
 const SIGKILL = 9
 
@@ -24,7 +24,7 @@ type JobPage = Readonly<{
   next: JobCursor
   skipped: JobCursor
 }>
-/** The background jobs of one workspace, with their output on disk; finished ones stay until removed. */
+/** The background jobs of one workspace, with their output on disk. Finished jobs stay until they are removed. */
 export type Jobs = Readonly<{
   start(request: JobRequest): Promise<number>
   poll(jobId: number, from: JobCursor, bytesMax: number): Promise<JobPage | undefined>
@@ -63,7 +63,7 @@ export async function openJobs(deps: {
     if (jobs.size >= JOBS_MAX) {
       throw new AppError(
         'ERR_QUOTA_EXCEEDED',
-        `The workspace keeps ${JOBS_MAX} background jobs. Remove finished ones.`,
+        `The workspace already has ${JOBS_MAX} background jobs, the maximum. Remove finished ones with exec_background, action remove.`,
         {
           limit: JOBS_MAX,
         },
@@ -119,7 +119,7 @@ export async function openJobs(deps: {
     clearTimeout(timer)
     job.running = undefined
     job.summary = { ...job.summary, exitCode, signal, running: false, timedOut, endedAtMs: clock.nowMs() }
-    // The workspace may have been removed under the job.
+    // The workspace may have been removed while the job ran.
     await saveSummary(folder, job.summary).catch(() => {})
   }
 
@@ -161,7 +161,7 @@ export async function openJobs(deps: {
       const job = jobs.get(jobId)
       if (job === undefined) return false
       if (job.summary.running) {
-        throw new AppError('ERR_JOB_RUNNING', `Job ${jobId} is running. Kill it, or wait until it has ended.`, {
+        throw new AppError('ERR_JOB_RUNNING', `Job ${jobId} is still running. Kill it, or wait until it has ended.`, {
           jobId,
         })
       }
@@ -177,7 +177,10 @@ export async function openJobs(deps: {
 
 const outputBytes = ({ stdout, stderr }: Job): number => stdout.retainedBytes() + stderr.retainedBytes()
 
-/** Whose oldest output goes: of the job that was finished first, or else, when all that is left still run, of the loudest. */
+/**
+ * Chooses the log whose oldest output is dropped: that of the job that finished first, or, if only running jobs are left, the
+ * largest.
+ */
 function chooseLoser(jobs: Iterable<Job>): JobLog | undefined {
   const candidates = [...jobs].filter((job) => outputBytes(job) > 0)
   const endMs = (job: Job): number => job.summary.endedAtMs ?? Number.POSITIVE_INFINITY
@@ -195,7 +198,7 @@ async function saveSummary(folder: string, summary: JobSummary): Promise<void> {
   await rename(join(folder, 'job.json.new'), join(folder, 'job.json'))
 }
 
-/** Undefined for a job that never came to run, or whose record a power failure took. */
+/** Undefined if the job never started, or if a power failure lost its record. */
 async function readSummary(folder: string): Promise<JobSummary | undefined> {
   try {
     return JSON.parse(await readFile(join(folder, 'job.json'), 'utf8')) as JobSummary
@@ -204,7 +207,7 @@ async function readSummary(folder: string): Promise<JobSummary | undefined> {
   }
 }
 
-/** Jobs of an earlier run of the workspace. What was running then ended with it. */
+/** Loads the jobs of an earlier run of the workspace. Jobs that were running then count as ended. */
 async function loadJobs(directory: string, clock: Clock): Promise<Map<number, Job>> {
   const jobs = new Map<number, Job>()
   for (const name of (await readdir(directory)).sort((a, b) => Number(a) - Number(b))) {
@@ -215,7 +218,7 @@ async function loadJobs(directory: string, clock: Clock): Promise<Map<number, Jo
       continue
     }
     const summary = saved.running ? { ...saved, running: false, signal: 'SIGKILL', endedAtMs: clock.nowMs() } : saved
-    // On a full disk the end is noted at the next start.
+    // If the disk is full, the next start records the end.
     if (saved.running) await saveSummary(folder, summary).catch(() => {})
     jobs.set(saved.jobId, {
       summary,

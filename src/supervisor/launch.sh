@@ -1,19 +1,21 @@
 #!/bin/sh
-# Starts the supervisor in namespaces of its own: a user namespace in which it is root, and pid, mount, net, ipc
-# namespaces that belong to it. Its death ends every process and mount in them. As root the ids inside are mapped to
-# $UID_BASE and up, so that nothing in there is root outside; as an ordinary user, to that user and its subordinate ids.
+# Starts the supervisor in its own user, pid, mount, net and ipc namespaces. Its exit ends every process and mount in
+# them. If started by root, the ids inside map to $UID_BASE and up, so no process inside is root outside; if started by
+# an ordinary user, they map to that user and its subordinate ids.
 #
-# STATE: the folder of the workspaces' state. PROGRAM: the program's folder. NODE: the Node binary, inside PROGRAM or not.
-# Root's own files are in STATE itself, which the supervisor can only read; what it writes is in the folders in STATE that
-# it is given. So nobody who takes it over can lead root elsewhere by a link, or forge what others believe of root.
-# RG: the program that searches in files, or nothing.
-# STORE_GB, RESERVE_MB, TENANT_SHARE: bounds of the store; see store-keeper.pl.
-# FOLDERS: folders of the host that workspaces may see, one in each line.
-# UID_MAP, GID_MAP, ID_COUNT: the ids of an ordinary user, as newuidmap takes them; images are built with the same.
+# STATE: the state directory of the workspaces. PROGRAM: the folder of the program. NODE: the Node binary.
+# Files of root are in STATE itself, which the supervisor can only read; it writes only to the folders in STATE that it
+# owns. So a compromised supervisor cannot redirect root with a symbolic link, or forge a file that is taken for root's.
+# RG: the search program, or empty.
+# COMPILED: where the compiled code of the supervisor is kept between starts, or empty.
+# STORE_GB, RESERVE_MB, TENANT_SHARE: limits of the store; see store-keeper.pl.
+# ENTER_SECONDS: how long entering a workspace may take.
+# FOLDERS: host folders that workspaces may see, one on each line.
+# UID_MAP, GID_MAP, ID_COUNT: the id maps of an ordinary user, in newuidmap's format. Images are built with the same.
 set -eu
 umask 077
 
-# What the server happened to be started with open is not for workspaces. 436 is close_range.
+# Workspaces must not inherit descriptors that the server had open. 436 is close_range.
 if [ -z "${CLOSED-}" ]; then
   CLOSED=yes exec perl -e 'syscall 436, 3, 0xffffffff, 0; exec @ARGV' /bin/sh "$0"
 fi
@@ -21,17 +23,18 @@ unset CLOSED
 
 IS_ROOT=
 [ "$(id -u)" != 0 ] || IS_ROOT=yes
-# Ranges of 65536 ids for running workspaces, behind the one that everything stored belongs to; then one more id.
+# The number of ranges of 65536 ids for running workspaces. They follow the range that owns stored files; one more id
+# follows them.
 RANGES=0
 
 if [ $IS_ROOT ]; then
   chown "0:$UID_BASE" "$STATE"
   chmod 750 "$STATE"
-  # Earlier versions gave the whole folder to the supervisor. A link that is root's own is the operator's wish.
+  # Earlier versions gave the whole folder to the supervisor. A link owned by root was made by the operator.
   find "$STATE" -maxdepth 1 -type l ! -user 0 -delete
 fi
 
-# Held until everything that this start made is gone again, so that the next one finds nothing of it.
+# Held until everything that this start has made is removed, so that the next start finds none of it.
 exec 9>>"$STATE/supervisor.lock"
 flock -n 9 || exit 75
 cgroups=
@@ -39,35 +42,35 @@ freezer=
 keeper=
 watcher=
 ranges=
-ways=
-# What has ended holds nothing any more, even if its parent, which may be a container's first process, never asks for its end.
+helpers=
+# A zombie holds nothing, even if its parent, such as the init process of a container, never reaps it.
 is_running() {
   read -r stat 2>/dev/null <"/proc/$1/stat" || return 1
   case ${stat##*) } in [ZX]*) return 1 ;; esac
 }
-clear_away() {
-  # They write in STATE, and would start again what has just ended.
-  [ ! "$ways" ] || { kill $ways 2>/dev/null || :; wait $ways 2>/dev/null || :; }
-  # Root's own helper, which the end of the supervisor's namespaces does not reach, and which keeps the store mounted.
+clean_up() {
+  # These write to STATE and would restart their child, so they end first.
+  [ ! "$helpers" ] || { kill $helpers 2>/dev/null || :; wait $helpers 2>/dev/null || :; }
+  # ranges.pl runs outside the supervisor's namespaces, so their end does not kill it, and it keeps the store mounted.
   if [ "$ranges" ]; then
     kill $ranges 2>/dev/null || :
     while is_running $ranges; do sleep 0.01; done
   fi
   [ ! "$keeper" ] || kill $keeper 2>/dev/null || :
   [ ! "$watcher" ] || kill $watcher 2>/dev/null || :
-  # In a folder that was removed and made again, what has the same names is another's.
+  # If the state directory was removed and created again, files of these names belong to another supervisor.
   is_ours=
   [ ! "$STATE/supervisor.lock" -ef /proc/$$/fd/9 ] || is_ours=yes
-  # Gives an end to a pipe that the supervisor may never have opened.
+  # Opens and closes both ends, so that a reader of the pipe sees its end even if the supervisor never opened it.
   [ ! $is_ours ] || [ ! -p "$STATE/alive" ] || : <>"$STATE/alive"
   for entry in $cgroups; do find "${entry#*=}" -depth -type d -exec rmdir {} \; 2>/dev/null || :; done
   [ $is_ours ] || return 0
-  # The number goes last: without it nothing is left.
+  # The pid file goes last: its absence means that nothing is left.
   rm -f "$STATE/ranges.sock" "$STATE/sockets/slirp.sock" "$STATE/sockets/host.sock" "$STATE/slirp.ended" "$STATE/alive" \
     "$STATE/sockets/supervisor.sock" "$STATE/supervisor.sock" "$STATE/supervisor.pid"
 }
-clear_away
-trap clear_away EXIT
+clean_up
+trap clean_up EXIT
 
 (
   cd "$STATE"
@@ -75,17 +78,17 @@ trap clear_away EXIT
   mkdir -p "$@"
   [ ! $IS_ROOT ] || chown "$UID_BASE:$UID_BASE" "$@"
 )
-# Where the server looks for it.
+# Where the server connects.
 ln -s sockets/supervisor.sock "$STATE/supervisor.sock"
 
-# An ordinary user is root in there already, and may have no way to change groups.
+# An ordinary user is already root in the namespace, and may not be able to change groups.
 as_root_there=--preserve-credentials
 [ ! $IS_ROOT ] || as_root_there=
 
 maker=
 if [ $IS_ROOT ]; then
   maker=$UID_BASE
-  # What each workspace may have is set for each; all together have no bound that one could use up for the others.
+  # Limits are set per workspace. A common limit would let one workspace use up what the others need.
   prlimit --pid $$ --nproc=unlimited --sigpending=unlimited --msgqueue=unlimited --memlock=unlimited 2>/dev/null || :
 fi
 perl "$PROGRAM/src/supervisor/keeper.pl" $maker 9>&- &
@@ -96,7 +99,7 @@ done
 
 if [ $IS_ROOT ]; then
   ids=65536
-  # A machine that is a container itself may have fewer ids.
+  # A machine that is itself a container may have fewer ids.
   many="0 $UID_BASE $((65536 * 4097 + 1))"
   if echo "$many" >/proc/$keeper/uid_map && echo "$many" >/proc/$keeper/gid_map; then
     RANGES=4096
@@ -115,14 +118,19 @@ else
   fi
 fi
 
-# Control groups that the supervisor may divide among its workspaces; only root can hand them over.
+# Delegates control groups to the supervisor, which only root can do. cpuset and cpuacct limit nothing, but Java honours
+# the other limits only if it finds them.
 if [ $IS_ROOT ]; then
-  for controller in memory cpu pids freezer unified; do
+  for controller in memory cpu cpuset cpuacct pids freezer unified; do
+    [ $controller != cpuacct ] || [ ! /sys/fs/cgroup/cpuacct -ef /sys/fs/cgroup/cpu ] || continue
     case $controller in
-      unified) base=/sys/fs/cgroup; [ -e $base/cgroup.controllers ] || continue; line='^0::' ;;
-      *) base=/sys/fs/cgroup/$controller; [ -e $base/cgroup.procs ] || continue; line="^[0-9]*:\([^:]*,\)\?$controller\(,[^:]*\)\?:" ;;
+      unified) base=/sys/fs/cgroup; [ -e $base/cgroup.controllers ] || continue; name= ;;
+      *) base=/sys/fs/cgroup/$controller; [ -e $base/cgroup.procs ] || continue; name=$controller ;;
     esac
-    own=$(grep "$line" /proc/self/cgroup | head -n 1 | cut -d: -f3-)
+    while IFS=: read -r _ names own; do
+      case ,$names, in *,"$name",*) break ;; esac
+      own=
+    done </proc/self/cgroup
     folder=$base${own%/}/castellan-$$
     for left in "$base${own%/}"/castellan-*; do
       if [ "$left" = "$folder" ] || [ ! -e "/proc/${left##*-}" ]; then
@@ -136,6 +144,17 @@ if [ $IS_ROOT ]; then
       for one in memory cpu pids; do echo +$one >"$folder/cgroup.subtree_control" 2>/dev/null || :; done
       chown -R "$UID_BASE:$UID_BASE" "$folder"
     else
+      # A process can join a cpuset only if it has CPUs and memory nodes; clone_children then copies them to child
+      # groups.
+      if [ $controller = cpuset ]; then
+        for one in cpus mems; do cat "${folder%/*}/cpuset.$one" >"$folder/cpuset.$one" || :; done
+        if [ -n "$(cat "$folder/cpuset.cpus")" ] && [ -n "$(cat "$folder/cpuset.mems")" ]; then
+          echo 1 >"$folder/cgroup.clone_children"
+        else
+          rmdir "$folder"
+          continue
+        fi
+      fi 2>/dev/null
       chown "$UID_BASE:$UID_BASE" "$folder" "$folder/cgroup.procs"
     fi
     cgroups="$cgroups $controller=$folder"
@@ -143,8 +162,9 @@ if [ $IS_ROOT ]; then
   done
 fi
 
-# With version 1, what is frozen cannot die, and a process that waits for its end waits for ever: when the supervisor ends, what
-# it left frozen is let go. The pipe has an end only once every process that might let it go itself is dead.
+# With cgroup v1 a frozen process cannot die, and a process that waits for its end would wait for ever. So processes
+# that the supervisor left frozen are thawed after its end. The pipe reaches its end only when no process is left that
+# could thaw them itself.
 if [ "$freezer" ]; then
   mkfifo "$STATE/alive"
   chown "$UID_BASE:$UID_BASE" "$STATE/alive"
@@ -164,27 +184,40 @@ prepare='
   : >/mnt/node/node
   mount --bind "$NODE" /mnt/node/node
   if [ "$RG" ]; then
-    # A copy: what is mounted in a workspace shows there where it comes from.
+    # A copy, because /proc/self/mountinfo in a workspace shows the source path of a mount.
     cp "$RG" /mnt/node/rg
     chmod 755 /mnt/node/rg
   fi
+  # Compiled before the supervisor runs, because code that the supervisor can change must not be run by another one. It only
+  # makes starts faster, so without it the start goes on.
+  if [ "$COMPILED" ]; then
+    if [ ! -e "$COMPILED/done" ] || [ "$(find "$PROGRAM/src" -name "*.ts" -newer "$COMPILED/done" -print -quit)" ]; then
+      new=$COMPILED.$$
+      if mkdir -p "$new" && : >"$new/done" &&
+        NODE_COMPILE_CACHE=$new /mnt/node/node --disable-warning=ExperimentalWarning /mnt/program/src/supervisor/main.ts --compile &&
+        chmod -R a+rX "$new" && rm -rf "$COMPILED" && mv -T "$new" "$COMPILED"; then :; else rm -rf "$new"; fi
+    fi 2>/dev/null
+    # A copy, because another start may replace it, and Node tries for ever to use a folder that was removed under a mount.
+    mkdir -m 755 /mnt/compiled
+    { [ -O "$COMPILED/done" ] && cp -r "$COMPILED/." /mnt/compiled; } 2>/dev/null || rm -rf /mnt/compiled
+  fi
   mkdir -m 755 /mnt/folders
   [ ! "$FOLDERS" ] || perl "$PROGRAM/src/supervisor/folders.pl" /mnt/folders "${IS_ROOT:+$UID_BASE}"
-  # What is stored decides what the store is: another choice would hide every workspace there is.
+  # An existing store decides its kind: choosing another kind would hide every workspace.
   store=plain
   is_new=
   if [ ! -e /mnt/state/store.btrfs ] && [ $IS_ROOT ] && [ "$STORE_GB" != 0 ] && command -v mkfs.btrfs >/dev/null &&
     [ -z "$(find /mnt/state/store -mindepth 2 | head -n 1)" ]; then
     rm -f /mnt/state/store.btrfs.new
-    # The file system begins no larger than the disk allows; store-keeper.pl makes it larger when there is room.
-    room=$(($(stat -f -c "%a * %S" /mnt/state) / 1048576 - RESERVE_MB))
-    [ $room -lt $((STORE_GB * 1024)) ] || room=$((STORE_GB * 1024))
-    [ $room -ge $STORE_MB_MIN ] || {
-      echo "launch: the disk of the data directory has no room for workspaces: beside the $RESERVE_MB MiB of workspaces.host_reserve_mb, $STORE_MB_MIN MiB must be free. Make room." >&2
+    # The file system starts no larger than the disk allows; store-keeper.pl grows it when there is space.
+    space_mb=$(($(stat -f -c "%a * %S" /mnt/state) / 1048576 - RESERVE_MB))
+    [ $space_mb -lt $((STORE_GB * 1024)) ] || space_mb=$((STORE_GB * 1024))
+    [ $space_mb -ge $STORE_MB_MIN ] || {
+      echo "launch: the disk of the data directory has no space for workspaces: beside the $RESERVE_MB MiB of workspaces.host_reserve_mb, $STORE_MB_MIN MiB must be free. Free some space." >&2
       exit 77
     }
     truncate -s "${STORE_GB}G" /mnt/state/store.btrfs.new
-    if mkfs.btrfs -q -b "${room}M" /mnt/state/store.btrfs.new >/dev/null 2>&1; then
+    if mkfs.btrfs -q -b "${space_mb}M" /mnt/state/store.btrfs.new >/dev/null 2>&1; then
       mv /mnt/state/store.btrfs.new /mnt/state/store.btrfs
       is_new=yes
     else
@@ -192,7 +225,7 @@ prepare='
     fi
   fi
   if [ -e /mnt/state/store.btrfs ]; then
-    # The mount of a supervisor that has just ended may be on its way out.
+    # The mount of a supervisor that has just ended may still be going away.
     attempt=0
     [ $IS_ROOT ] || attempt=50
     until mount -o loop,noatime,user_subvol_rm_allowed /mnt/state/store.btrfs /mnt/state/store 2>/mnt/problem; do
@@ -204,9 +237,9 @@ prepare='
     if mountpoint -q /mnt/state/store; then
       store=btrfs
       btrfs quota enable /mnt/state/store 2>/dev/null || :
-      # Quotas of subvolumes that are gone.
+      # Removes the quota groups of deleted subvolumes.
       btrfs qgroup clear-stale /mnt/state/store >/dev/null 2>&1 || :
-      # It keeps the lock as well: while it lives, so does the mount.
+      # It inherits the lock: while it lives, so does the mount.
       perl "$PROGRAM/src/supervisor/store-keeper.pl" /mnt/state $((RESERVE_MB * 1048576)) \
         "$(stat -c %s /mnt/state/store.btrfs)" "$TENANT_SHARE" &
     else
@@ -225,17 +258,18 @@ prepare='
 inside='
   set -eu
   mount -t proc proc /proc
-  # Where the roots of workspaces are mounted, for first processes that are there already.
+  # Shared, so that roots mounted later propagate to init processes that already exist.
   mount --bind /mnt/roots /mnt/roots
   mount --make-shared /mnt/roots
   cd /mnt/state
   [ ! "$FREEZER" ] || exec 8<>alive
+  [ ! -e /mnt/compiled ] || export NODE_COMPILE_CACHE=/mnt/compiled
   /mnt/node/node --disable-warning=ExperimentalWarning /mnt/program/src/supervisor/main.ts &
   wait $!'
 
-# Smaller than this a store of btrfs is of no use.
+# A smaller btrfs store would be of no use.
 STORE_MB_MIN=256
-export STATE PROGRAM NODE RG UID_BASE STORE_GB STORE_MB_MIN RESERVE_MB TENANT_SHARE FOLDERS IS_ROOT RANGES FREEZER="$freezer"
+export STATE PROGRAM NODE RG COMPILED UID_BASE STORE_GB STORE_MB_MIN RESERVE_MB TENANT_SHARE ENTER_SECONDS FOLDERS IS_ROOT RANGES FREEZER="$freezer"
 export CASTELLAN_SUPERVISOR_IDS=$ids CASTELLAN_SUPERVISOR_CGROUPS="${cgroups# }"
 if [ $IS_ROOT ]; then
   unshare -m sh -c "$prepare" prepare nsenter $as_root_there -U -t $keeper unshare -m -p -n -i --fork --kill-child sh -c "$inside" &
@@ -247,17 +281,19 @@ first=
 while [ -z "$first" ]; do
   kill -0 $outer 2>/dev/null || { wait $outer || code=$?; exit "${code:-1}"; }
   ranges=
-  for one in $(cat /proc/$outer/task/$outer/children 2>/dev/null || :); do
-    # What still has a namespace after the comparison was there to be compared.
+  children=
+  read -r children 2>/dev/null </proc/$outer/task/$outer/children || :
+  for one in $children; do
+    # A process that still has a namespace after the comparison existed during the comparison.
     if [ /proc/$one/ns/pid -ef /proc/$$/ns/pid ]; then ranges=$one; elif [ -e /proc/$one/ns/pid ]; then first=$one; fi
   done
   [ "$first" ] || sleep 0.01
 done
 echo "$first" >"$STATE/supervisor.pid.new" && mv "$STATE/supervisor.pid.new" "$STATE/supervisor.pid"
-# The way out is started again when it was killed, less and less often if it never lasts. What it could not do at its
-# start it could not do the next time: then it is left alone. slirp.ended is there while it does not run.
+# Restarts slirp4netns with back-off when it was killed. An error exit would repeat itself, so it is then left alone.
+# slirp.ended exists while slirp4netns does not run.
 keep_uplink() {
-  # As a redirection of the whole function the shell would keep it open, to have it again afterwards.
+  # Closed here and not in a redirection of the whole function, for which the shell would keep a copy open.
   exec 9>&-
   pause=1
   while [ -e "/proc/$first/ns/net" ]; do
@@ -280,8 +316,8 @@ keep_uplink() {
   done
 }
 keep_uplink &
-ways=$!
-# The host-network helper: named hosts and forwarded ports are reached through it. It needs nothing but Perl.
+helpers=$!
+# Restarts the host-network helper, through which named hosts and forwarded ports are reached. It needs only Perl.
 keep_host_network() {
   exec 9>&-
   while [ -e "/proc/$first/ns/net" ]; do
@@ -291,12 +327,13 @@ keep_host_network() {
   done
 }
 keep_host_network &
-ways="$ways $!"
-# A folder that is gone the supervisor sees by itself. Another in its place only we may see: its parents can be root's own.
+helpers="$helpers $!"
+# The supervisor itself notices that its state directory is gone. That another took its place is visible only to root,
+# if the parent folders are root's own.
 if [ $IS_ROOT ]; then
-  # Without this shell nobody knows whose number that is by then.
+  # Once this shell has ended, the pid may belong to another process.
   perl -e 'my ($path, $first) = @ARGV; my $shell = getppid; my @own = stat $path or exit;
-    while (sleep 10) { exit if getppid != $shell; my @now = stat $path; last if @now && "@now[0, 1]" ne "@own[0, 1]" }
+    while (sleep 2) { exit if getppid != $shell; my @now = stat $path; last if @now && "@now[0, 1]" ne "@own[0, 1]" }
     kill 9, $first' \
     "$STATE" "$first" 9>&- &
   watcher=$!

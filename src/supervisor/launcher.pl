@@ -1,7 +1,7 @@
 #!/usr/bin/perl
-# The few system calls that Node cannot make, for the supervisor: mount, umount, mkfifo, subvolumes, a copy of a tree, and a
-# command inside a workspace's namespaces. One small process that forks is also much faster than starting a program from a
-# large one. How it is asked is in perl/requests.pl. Runs as root of the supervisor's user namespace.
+# Makes the system calls for the supervisor that Node cannot: mount, umount, mkfifo, subvolumes, copying a tree, and
+# running a command in a workspace's namespaces. Forking this small process is also much faster than starting a program
+# from a large one. perl/requests.pl describes the protocol. Runs as root of the supervisor's user namespace.
 use strict;
 use warnings;
 no warnings 'portable';
@@ -16,21 +16,22 @@ our %followed;
 
 use constant {
     SUBVOLUME_CREATE => 0x50009418, SUBVOLUME_COPY => 0x50009417, SUBVOLUME_DELETE => 0x5000940f,
-    SUBVOLUME_WITH_QUOTA => 4, QUOTA_SET_LIMITS => 1, QUOTA_MAX_REFERENCED => 1, ENTER_SECONDS => 20,
+    SUBVOLUME_WITH_QUOTA => 4, QUOTA_SET_LIMITS => 1, QUOTA_MAX_REFERENCED => 1,
     SAID_CHARS => 300,
 };
 
-# Workspace namespaces in the order they are entered: the user namespace last, because entering it gives up the
-# capabilities that entering the others needs.
+# The namespaces in the order in which they are entered. The user namespace is last, because entering it drops the
+# capabilities that setns requires for the others.
 my @namespaces = (
     [ 'cgroup', CLONE_NEWCGROUP ], [ 'ipc', CLONE_NEWIPC ], [ 'uts', CLONE_NEWUTS ], [ 'net', CLONE_NEWNET ],
     [ 'pid', CLONE_NEWPID ], [ 'mnt', CLONE_NEWNS ], [ 'user', CLONE_NEWUSER ],
 );
 
+my ($enter_seconds) = @ARGV;
 my %child;       # pid of a command => number of its request
-my %entering;    # descriptor of its report => a command on its way in
-my %ended;       # pid => status of what ended while others were on their way
-my %copying;     # pid of a copy => what is known of it
+my %entering;    # descriptor of its report => a command that is entering
+my %ended;       # pid => wait status of a child that exited while others were entering
+my %copying;     # pid of a copy => its state
 
 sub mount_verb {
     my ($type, $target, $flags, $data) = @_;
@@ -42,8 +43,8 @@ sub umount_verb {
     system_call('umount2', $target, MNT_DETACH) == 0 or $! == EINVAL or $! == ENOENT or fail("umount $target");
 }
 
-# Open to all, because a workspace has other ids than we and opens its ends once more as /dev/stdout. They are in a folder
-# that is closed to it.
+# Mode 0666, because a command has other ids than the supervisor and may reopen its end as /dev/stdout. The folder that
+# contains the FIFOs is closed to workspaces.
 sub fifo_verb {
     for my $path (@_) {
         POSIX::mkfifo($path, 0600) or fail("mkfifo $path");
@@ -57,17 +58,17 @@ sub open_folder {
     return $folder;
 }
 
-# Subvolumes of btrfs. Each is made together with its quota and in the quota group of its tenant: what comes with the
-# creation needs no privilege of the machine's root, unlike what is set later. store-keeper.pl makes the groups; where
-# there are none, it is made without.
+# btrfs subvolumes. Each is created with its quota and in its tenant's quota group: setting them at creation needs no
+# privilege in the initial user namespace, unlike setting them later. store-keeper.pl creates the groups; if there are
+# none, the subvolume is created without.
 sub subvolume_with {
     my ($request, $path, $source, $limits, $group) = @_;
     my ($parent, $name) = $path =~ m{^(.*)/([^/]+)$};
     my $folder = open_folder($parent);
     for my $groups ([ (1 << 48) + $group ], []) {
         my $quota = pack 'Q4 Q5 Q*', $limits ? QUOTA_SET_LIMITS : 0, scalar @$groups, 0, 0, @{ $limits || [ (0) x 5 ] }, @$groups;
-        my $place = unpack 'Q', pack 'P', $quota;
-        my $arguments = pack 'q Q Q Q Q Q Q a4040', $source, 0, SUBVOLUME_WITH_QUOTA, length $quota, $place, 0, 0, $name;
+        my $address = unpack 'Q', pack 'P', $quota;
+        my $arguments = pack 'q Q Q Q Q Q Q a4040', $source, 0, SUBVOLUME_WITH_QUOTA, length $quota, $address, 0, 0, $name;
         return if defined ioctl $folder, $request, $arguments;
         last if $! != ENOENT && $! != EINVAL;
     }
@@ -92,8 +93,8 @@ sub remove_subvolume_verb {
     defined ioctl(open_folder($parent), SUBVOLUME_DELETE, $arguments) or fail("subvolume $path");
 }
 
-# Copies a tree that something may still change, in a place where there is nothing else: wherever a link in it comes to
-# lead, it leads to nothing of the host.
+# Copies a tree that other processes may still change, in a mount namespace that holds nothing else. So a symbolic link
+# in the tree cannot lead to the host.
 sub copy_verb {
     my ($id, $source, $target, $stage) = @_;
     pipe(my $reader, my $writer) or fail('pipe');
@@ -116,7 +117,7 @@ sub copy_verb {
     };
 }
 
-# Its end and the end of what it says come in any order.
+# The exit and the end of the output arrive in any order.
 sub finish_copy {
     my ($copy) = @_;
     return if --$copy->{parts};
@@ -140,7 +141,7 @@ sub copy_apart {
     exec '/usr/bin/cp', '-a', '--reflink=auto', '/source/upper', '/target' or fail('run cp');
 }
 
-# So many are counted by programs that ask how many there are. A command may leave them: its share is limited elsewhere.
+# Programs that count CPUs see this many. A command may change its affinity: its CPU time is limited by the cgroup.
 sub stay_on_processors {
     return if !@_;
     my $mask = '';
@@ -149,7 +150,7 @@ sub stay_on_processors {
     system_call('sched_setaffinity', 0, length $mask, $mask);
 }
 
-# In the workspace already; never returns.
+# Runs in the workspace's namespaces. Never returns.
 sub become_command {
     my ($request, $filter) = @_;
     POSIX::setsid();
@@ -167,7 +168,7 @@ sub become_command {
     fail("run $request->{argv}[0]");
 }
 
-# Enters the namespaces and leaves the command behind as a child of the launcher, whose pid goes to $report.
+# Enters the namespaces and starts the command as a child of the launcher. Writes the command's pid to $report.
 sub enter_and_clone {
     my ($request, $report) = @_;
     system_call('prctl', PR_SET_DUMPABLE, 0, 0, 0, 0);
@@ -204,7 +205,8 @@ sub parse_enter {
     };
 }
 
-# Not waited for here: a command on its way in can be stopped by others in its workspace, and nobody else may wait for it.
+# Does not wait: processes of a workspace can stop a command that is entering, and other workspaces must not wait for
+# that.
 sub enter_verb {
     my ($id, @fields) = @_;
     my $request = parse_enter(@fields);
@@ -218,10 +220,10 @@ sub enter_verb {
     }
     my $key = fileno $reader;
     $followed{$key} = sub { follow_entry($key) };
-    $entering{$key} = { id => $id, reader => $reader, text => '', until => time + ENTER_SECONDS, between => $between };
+    $entering{$key} = { id => $id, reader => $reader, text => '', until => time + $enter_seconds, between => $between };
 }
 
-# Reads what a command on its way reports; its own exec closes the last end of the pipe.
+# Reads the report of a command that is entering. Its exec closes the last write end of the pipe.
 sub follow_entry {
     my ($key) = @_;
     my $entry = $entering{$key};
@@ -244,7 +246,7 @@ sub finish_entry {
         return;
     }
     answer($id, "pid $pid");
-    # It may have ended before it was known to have begun.
+    # It may have exited before its pid was known.
     if (defined(my $status = delete $ended{$pid})) { answer($id, "exit $status") }
     else { $child{$pid} = $id }
 }
@@ -253,7 +255,7 @@ my %verbs = (
     mount => \&mount_verb, umount => \&umount_verb, fifo => \&fifo_verb, subvolume => \&make_subvolume_verb, subcopy => \&copy_subvolume_verb,
     subdelete => \&remove_subvolume_verb,
 );
-# These answer by themselves, later.
+# These send their answer later.
 my %slow_verbs = (enter => \&enter_verb, copy => \&copy_verb);
 serve_requests(
     sub {

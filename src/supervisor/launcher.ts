@@ -1,21 +1,21 @@
 import { type EnteredCommand, startPerlProcess } from './perl-process.ts'
 
-/** A command inside a workspace's namespaces, as the launcher takes it. Paths are those of the supervisor. */
+/** A command to run in a workspace's namespaces. Paths are those of the supervisor. */
 export type EnterRequest = Readonly<{
-  /** A process that is in the workspace's namespaces. */
+  /** Any process in the workspace's namespaces. */
   namespacePid: number
   stdin: string
   stdout: string
   stderr: string
   workdir: string
-  /** Capabilities that remain, as a bit set. */
+  /** The capabilities to retain, as a bit mask. */
   capabilities: bigint
   processesMax: number
   filesMax: number
   seccompFilter: string
-  /** Files that a process joins a control group by. */
+  /** The `cgroup.procs` files to join. */
   cgroups: readonly string[]
-  /** Those it begins on; none means all. */
+  /** The initial CPU affinity; an empty list means every CPU. */
   processors: readonly number[]
   argv: readonly string[]
   env: Readonly<Record<string, string>>
@@ -25,19 +25,20 @@ export type Launcher = Readonly<{
   mount(type: string, target: string, flags: number, data: string): Promise<void>
   unmount(target: string): Promise<void>
   makeFifos(paths: readonly string[]): Promise<void>
-  /** Subvolumes of btrfs, in the quota group of the number. */
+  /** Creates a btrfs subvolume with a limit of `bytesMax`, in the quota group `group`. */
   makeSubvolume(path: string, bytesMax: number, group: number): Promise<void>
   copySubvolume(source: string, path: string, group: number): Promise<void>
   removeSubvolume(path: string): Promise<void>
-  /** Puts a copy of the folder `source`, as `upper`, into `target`. `stage` is any empty folder. */
+  /** Copies the folder `source` to `target/upper`. `stage` is any empty folder. */
   copyTree(source: string, target: string, stage: string): Promise<void>
   enter(request: EnterRequest): Promise<EnteredCommand>
-  /** Settles when the launcher is gone, which ends the supervisor: without it nothing works. */
+  /** Settles when the launcher has exited. The supervisor then exits too: no command can start without it. */
   exited: Promise<void>
 }>
 
-export function startLauncher(): Launcher {
-  const perl = startPerlProcess('./launcher.pl')
+/** `enterSeconds` bounds how long entering a workspace may take, because a workspace could block it for ever. */
+export function startLauncher({ enterSeconds }: Readonly<{ enterSeconds: number }>): Launcher {
+  const perl = startPerlProcess('./launcher.pl', [String(enterSeconds)])
   return {
     mount: (type, target, flags, data) => perl.done('mount', type, target, String(flags), data),
     unmount: (target) => perl.done('umount', target),

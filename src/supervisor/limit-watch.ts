@@ -3,14 +3,16 @@ import type { LimitName, Resources } from '../domains/workspaces/backend.ts'
 import type { ControlGroup, LimitHits } from './cgroups.ts'
 import type { WorkspaceLog } from './workspace-logs.ts'
 
-/** What a running workspace is told of its limits, and what its log is told of them. */
+/** Reports memory use to a running workspace, and limit hits to its log. */
 export type LimitWatch = Readonly<{
-  /** Its /proc/meminfo; nothing where memory is not limited. */
+  /** The file that is mounted over the workspace's /proc/meminfo; undefined if memory is not limited. */
   memoryFile: string | undefined
   hits(): LimitHits
-  /** From now to when the answer is called: which limits have stopped something in the workspace. */
+  /** Whether a fork bomb is being killed. */
+  isEndingBomb(): boolean
+  /** Starts to watch. The returned function returns the limits that were hit since. */
   begin(): () => readonly LimitName[]
-  /** After the limits have changed. */
+  /** To be called after the limits have changed. */
   resize(resources: Resources): void
   close(): void
 }>
@@ -19,59 +21,80 @@ type LimitWatchDeps = Readonly<{
   group: ControlGroup
   resources: Resources
   processesMax: number
-  /** Whether memory is limited at all. */
   hasMemoryLimit: boolean
   memoryFile: string
   log: WorkspaceLog
-  /** Kills every process that a command of the workspace has started. */
+  /** Kills every process of the workspace except its init process. */
   killProcesses(): Promise<void>
 }>
 
 const REFRESH_MS = 1_000
-/** A program that lacks processes gives up long before; what is refused this often between two refreshes is a fork bomb. */
+/**
+ * Refused forks that count as a fork bomb, unless there was a refresh interval without any in between. A program that merely
+ * reaches its limit gives up long before. On a busy machine a bomb may need several seconds for as many.
+ */
 const BOMB_REFUSALS = 1_000
 
 /**
- * Memory use is told anew while commands run; the kernel shows a workspace only the whole machine's. A fork bomb is ended,
- * because its attempts alone, each of which the kernel refuses, keep the machine from everybody else.
+ * The memory file is rewritten while commands run, because the kernel's /proc/meminfo shows the whole machine. A fork bomb is
+ * killed: its failing forks alone take CPU time from every other workspace.
  */
 export function createLimitWatch(deps: LimitWatchDeps): LimitWatch {
   const { group, log } = deps
   let { resources } = deps
   const memoryFile = deps.hasMemoryLimit ? deps.memoryFile : undefined
   const limitBytes = (): number => resources.memoryMb * 1024 * 1024
-  let told: LimitHits = group.hits()
+  let logged: LimitHits = group.hits()
   let underWay = 0
   let timer: NodeJS.Timeout | undefined
-  /** How many processes there are without any command. */
+  /** The number of processes while no command runs. */
   let idleCount = 0
+  let endingBomb = false
+  let refusedLast = logged.processes
+  let refusedWhenQuiet = logged.processes
   if (memoryFile !== undefined) writeFileSync(memoryFile, memoryText(limitBytes(), 0), { mode: 0o644 })
 
+  /** Once per refresh interval. */
+  async function endBomb(): Promise<void> {
+    // A second kill would hit commands that started after the first.
+    if (endingBomb) return
+    const refused = logHits().processes
+    if (refused === refusedLast) refusedWhenQuiet = refused
+    refusedLast = refused
+    if (refused - refusedWhenQuiet < BOMB_REFUSALS) return
+    endingBomb = true
+    await deps.killProcesses().finally(() => {
+      refusedWhenQuiet = logHits().processes
+      endingBomb = false
+    })
+    log.error('processes: fork bomb; all processes of the workspace were killed')
+  }
+
   async function refresh(): Promise<void> {
-    const refusedBefore = told.processes
-    const refused = tell().processes - refusedBefore
-    if (refused >= BOMB_REFUSALS) {
-      log.error('processes: a fork bomb; everything that runs in the workspace is killed')
-      await deps.killProcesses()
-    } else if (underWay === 0 && group.processCount() <= idleCount) {
+    logHits()
+    if (underWay === 0 && group.processCount() <= idleCount) {
       clearInterval(timer)
       timer = undefined
     }
     if (memoryFile === undefined) return
     const used = (await group.memoryUsedBytes()) ?? 0
-    // In place and of one length: a process that reads meanwhile reads a whole one.
+    // Overwritten in place with text of the same length, so a concurrent reader never sees half of it.
     const fd = openSync(memoryFile, 'r+')
     writeSync(fd, memoryText(limitBytes(), used), 0)
     closeSync(fd)
   }
   const soon = (): void => void refresh().catch(() => {})
+  const tick = (): void => {
+    void endBomb().catch(() => {})
+    soon()
+  }
 
-  /** Into the log, once. */
-  function tell(): LimitHits {
+  /** Logs the hits since the last call. */
+  function logHits(): LimitHits {
     const now = group.hits()
-    const memory = now.memory - told.memory
-    const processes = now.processes - told.processes
-    told = now
+    const memory = now.memory - logged.memory
+    const processes = now.processes - logged.processes
+    logged = now
     if (memory > 0) {
       log.error(`memory: the kernel killed ${memory} of its processes at the limit of ${resources.memoryMb} MiB`)
     }
@@ -80,19 +103,20 @@ export function createLimitWatch(deps: LimitWatchDeps): LimitWatch {
   }
   return {
     memoryFile,
-    hits: tell,
+    hits: () => group.hits(),
+    isEndingBomb: () => endingBomb,
     begin() {
-      const before = tell()
+      const before = logHits()
       if (timer === undefined) {
         idleCount = group.processCount()
-        timer = setInterval(soon, REFRESH_MS)
+        timer = setInterval(tick, REFRESH_MS)
       }
       underWay += 1
       soon()
       return () => {
         underWay -= 1
         if (underWay === 0) soon()
-        const after = tell()
+        const after = logHits()
         return (['memory', 'processes'] as const).filter((name) => after[name] > before[name])
       }
     },
@@ -102,7 +126,7 @@ export function createLimitWatch(deps: LimitWatchDeps): LimitWatch {
     },
     close() {
       clearInterval(timer)
-      tell()
+      logHits()
       if (memoryFile !== undefined) rmSync(memoryFile, { force: true })
     },
   }

@@ -3,11 +3,12 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } 
 import { join } from 'node:path'
 import { systemClock } from '../kernel/clock.ts'
 import { systemRandom } from '../kernel/random.ts'
-import { askRoot } from './ask-root.ts'
+import { callRoot } from './call-root.ts'
 import { createControlGroups } from './cgroups.ts'
 import { type EgressBroker, openEgressBroker } from './egress-broker.ts'
 import { createFifos } from './fifos.ts'
 import { createHandlers } from './handlers.ts'
+import { createHostMounts } from './host-mounts.ts'
 import { createIdRanges } from './id-ranges.ts'
 import { createImages } from './images/index.ts'
 import { startInitProcesses } from './init-processes.ts'
@@ -15,7 +16,6 @@ import { type Launcher, startLauncher } from './launcher.ts'
 import { createHostNames } from './network/host-names.ts'
 import { createNetworkHub, type NetworkHub } from './network/network-hub.ts'
 import { startSockets } from './network/sockets.ts'
-import { createOwnFolder } from './own-folder.ts'
 import { createPrewarmPool } from './prewarm-pool.ts'
 import { createProcessors } from './processors.ts'
 import { FIFO_FOLDERS, PROTOCOL_VERSION, SOCKET_NAME } from './protocol.ts'
@@ -26,27 +26,28 @@ import { serveRequests } from './serve-requests.ts'
 import { createStorage } from './storage.ts'
 import { createSupervisorLog } from './supervisor-log.ts'
 import { SYSTEM_PATH } from './user-namespace.ts'
+import { watchStateFolder } from './watch-state-folder.ts'
 
 /**
- * The process that owns the workspaces. It is started by launch.sh, in namespaces of its own, and outlives the server:
- * when the server comes back it finds everything as it was. Its own end is the end of every process in every workspace.
+ * The process that owns the workspaces. launch.sh starts it in namespaces of its own. It outlives the server, which reconnects
+ * after a restart. When it exits, every process in every workspace is killed.
  */
 const ROOT = '/mnt/state'
-/** As everything that we write, in a folder of its own: ROOT itself is launch.sh's alone. */
+/** Below ROOT, because only launch.sh may write to ROOT itself. */
 const SOCKETS = join(ROOT, 'sockets')
-/** Where ranges.pl listens, with root. */
+/** Where ranges.pl listens, if the supervisor was started by root. */
 const ROOT_HELPER = join(ROOT, 'ranges.sock')
-/** Where launch.sh has the process listen that makes sockets in the host's network. */
+/** The socket of the helper that launch.sh starts in the host's network namespace. */
 const HOST_NETWORK_SOCKET = 'host.sock'
-/** Where launch.sh puts the program that searches, if there is one for this machine. */
+/** Where launch.sh mounts the search program, if this machine has one. */
 const SEARCH_PROGRAM_SOURCE = '/mnt/node/rg'
-/** Where launch.sh leaves an empty folder that the ids of every workspace can reach. */
+/** An empty folder from launch.sh that the ids of every workspace can reach. */
 const STAGE = '/mnt/stage'
 const SHARED_MEMORY_BYTES = 64 * 1024 * 1024
-/** Without a server and without a running workspace there is nothing to stay for. */
+/** Without a connected server and without a running workspace the supervisor exits after this time. */
 const IDLE_EXIT_MS = 30_000
-const IDLE_CHECK_MS = 5_000
-/** Where launch.sh writes our number on the host, which only it knows. */
+const IDLE_CHECK_MS = 1_000
+/** launch.sh writes our pid on the host to this file. Only it knows that pid. */
 const PID_NAME = 'supervisor.pid'
 const PID_POLL_MS = 2
 const STDERR = 2
@@ -54,11 +55,11 @@ const STDERR = 2
 const logger = createSupervisorLog(STDERR)
 
 async function main(): Promise<void> {
-  // Root file systems have the modes that they are given; what is ours alone is made with its own mode.
+  // Root file systems need their exact modes. Private files are created with a mode of their own.
   process.umask(0o022)
   const kind = process.env['STORE_KIND'] === 'btrfs' ? 'btrfs' : 'plain'
   const ids = Number(process.env['CASTELLAN_SUPERVISOR_IDS'])
-  const launcher = startLauncher()
+  const launcher = startLauncher({ enterSeconds: Number(process.env['ENTER_SECONDS']) })
   for (const name of readdirSync(join(ROOT, 'run'))) rmSync(join(ROOT, 'run', name), { recursive: true, force: true })
   const fifoFolder = join(ROOT, ...FIFO_FOLDERS)
   mkdirSync(fifoFolder, { mode: 0o700 })
@@ -70,7 +71,7 @@ async function main(): Promise<void> {
     mounts: '/mnt/roots',
     kind,
     launcher,
-    setQuota: async (id, bytesMax) => void (await askRoot(ROOT_HELPER, `limit ${id} ${bytesMax}`)),
+    setQuota: async (id, bytesMax) => void (await callRoot(ROOT_HELPER, `limit ${id} ${bytesMax}`)),
     run: runCommand,
     clock: systemClock,
     random: systemRandom,
@@ -93,7 +94,8 @@ async function main(): Promise<void> {
     hasDiskLimits: kind === 'btrfs',
     hasMemoryLimits: controlGroups.controllers.includes('memory'),
     hasProcessGroups: controlGroups.controllers.includes('pids'),
-    displayedFiles: '/mnt/shown',
+    mountedFiles: '/mnt/shown',
+    hostMount: createHostMounts((process.env['FOLDERS'] ?? '').split('\n')),
     processorsFor: createProcessors(),
     clock: systemClock,
     random: systemRandom,
@@ -122,16 +124,16 @@ async function main(): Promise<void> {
   for (const { exited } of [launcher, initProcessMaker]) void exited.then(() => process.exit(1))
   const socketPath = join(SOCKETS, SOCKET_NAME)
   rmSync(socketPath, { force: true })
-  // A process that reaches us may need our number.
+  // A client may need our pid as soon as it can connect.
   while (!existsSync(join(ROOT, PID_NAME))) await new Promise((resolve) => setTimeout(resolve, PID_POLL_MS))
   const server = serveRequests(handlers, logger).listen(socketPath)
   await once(server, 'listening')
   chmodSync(socketPath, 0o600)
-  const ownFolder = createOwnFolder(ROOT, process.env['STATE'] ?? ROOT)
-  exitWhenIdle({ isNeeded: () => clients.size > 0 || registry.runningCount() > 0, isLost: ownFolder.isLost, end })
+  const stateFolder = watchStateFolder(ROOT, process.env['STATE'] ?? ROOT)
+  exitWhenIdle({ isNeeded: () => clients.size > 0 || registry.runningCount() > 0, isLost: stateFolder.isLost, end })
 }
 
-/** What is between workspaces, to the host and to the internet. */
+/** The networks between workspaces, to the host and to the internet. */
 async function openNetwork(): Promise<{ network: NetworkHub; egress: EgressBroker }> {
   const hostNetworkPath = join(SOCKETS, HOST_NETWORK_SOCKET)
   const sockets = startSockets({ hostNetworkPath, logger })
@@ -155,7 +157,7 @@ async function openNetwork(): Promise<{ network: NetworkHub; egress: EgressBroke
   return { network, egress }
 }
 
-/** What the first processes of workspaces are made by, and the ids that they are given. */
+/** What starts init processes, and the ids that they get. */
 async function openWorkspaceParts(launcher: Launcher, seccompFilter: string) {
   const initProcessMaker = startInitProcesses({
     seccompFilter,
@@ -174,12 +176,12 @@ async function openWorkspaceParts(launcher: Launcher, seccompFilter: string) {
   return { initProcessMaker, idRanges }
 }
 
-/** Nobody finds his way to workspaces whose folder is gone: they end at once, with whatever runs in them. */
+/** If the state directory was removed, no server can reach the workspaces any more, so the supervisor exits at once. */
 function exitWhenIdle({ isNeeded, isLost, end }: Record<'isNeeded' | 'isLost', () => boolean> & { end(): void }): void {
   let neededMs = systemClock.monotonicMs()
   setInterval(() => {
     if (isLost()) {
-      logger.warn('the folder of the workspaces was removed')
+      logger.warn('workspace folder was removed')
       end()
     } else if (isNeeded()) neededMs = systemClock.monotonicMs()
     else if (systemClock.monotonicMs() - neededMs > IDLE_EXIT_MS) end()
@@ -187,14 +189,18 @@ function exitWhenIdle({ isNeeded, isLost, end }: Record<'isNeeded' | 'isLost', (
 }
 
 process.on('SIGTERM', () => process.exit(0))
-// Our end would be the end of every workspace, and what fails here concerns one request at most.
+// An exit would kill every workspace, while an error here concerns one request at most.
 for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
   process.on(event, (error: unknown) => {
     logger.error(event, { error: error instanceof Error ? (error.stack ?? error.message) : String(error) })
   })
 }
+// What the supervisor starts has no use for it.
+delete process.env['NODE_COMPILE_CACHE']
+// launch.sh wants only the compiled code, which Node writes at the exit.
+if (process.argv.includes('--compile')) process.exit(0)
 main().catch((error: unknown) => {
-  logger.error('the supervisor cannot start', {
+  logger.error('supervisor cannot start', {
     error: error instanceof Error ? (error.stack ?? error.message) : String(error),
   })
   process.exit(1)

@@ -5,13 +5,13 @@ import { fileURLToPath } from 'node:url'
 export type CommandEnd = Readonly<{ exitCode: number | null; signal: string | null }>
 export type EnteredCommand = Readonly<{ pid: number; ended: Promise<CommandEnd> }>
 
-/** One of our Perl programs, which make the system calls that Node cannot; how they are asked is in perl/requests.pl. */
+/** One of our Perl programs, which make the system calls that Node has no API for. perl/requests.pl describes the protocol. */
 type PerlProcess = Readonly<{
   done(...fields: string[]): Promise<void>
   number(...fields: string[]): Promise<number>
-  /** What it answers with is a process, whose end it tells later. */
+  /** For a request that starts a process. The program reports its end later. */
   process(...fields: string[]): Promise<EnteredCommand>
-  /** Settles when the program has ended. */
+  /** Settles when the program has exited. */
   exited: Promise<void>
 }>
 
@@ -54,7 +54,7 @@ export function startPerlProcess(script: string, args: readonly string[] = []): 
     }
   })
 
-  /** `keeps` leaves the entry in place for the end that follows. */
+  /** `keeps` retains the entry for the end of the process, which is reported later. */
   function ask(fields: readonly string[], keeps: boolean): { answer: Promise<string>; ended: Promise<CommandEnd> } {
     const number = nextNumber++
     let ended: (end: CommandEnd) => void = () => {}
@@ -92,7 +92,7 @@ export function startPerlProcess(script: string, args: readonly string[] = []): 
   }
 }
 
-/** A wait status as the kernel gives it: the low seven bits are a signal, the next byte an exit code. */
+/** Decodes a wait status (see waitpid(2)): the low seven bits are a signal, the next byte is an exit code. */
 function endOf(status: number): CommandEnd {
   const signal = status & 0x7f
   if (signal !== 0) return { exitCode: null, signal: signalNames.get(signal) ?? `SIG${signal}` }

@@ -5,25 +5,24 @@ import type { IdRange, IdRanges } from './id-ranges.ts'
 import type { HoldOrder, InitProcesses } from './init-processes.ts'
 import type { EnteredCommand } from './perl-process.ts'
 
-/** Control groups, ids, and who waits with them to become the first process of a workspace. */
+/** A control group and an id range, with a process in them that waits to become the init process of a workspace. */
 export type PrewarmedSlot = Readonly<{
   group: ControlGroup
   range: IdRange
   hold(order: HoldOrder): Promise<EnteredCommand>
-  /** When nothing came of it, or the workspace has ended. */
+  /** To be called if the workspace did not start, and after it has ended. */
   release(): Promise<void>
 }>
 
 /**
- * One control group is prepared ahead, because a process joins a group only after the kernel has waited for every processor, which
- * takes as long as all the rest of a start; and because its namespaces are made by then. The next one joins while the first
- * is being used: then the kernel need not wait again for the commands that follow. The one in stock belongs to no workspace,
- * and ends with the supervisor.
+ * One slot is prepared ahead. Joining a cgroup waits for an RCU grace period, which takes as long as the rest of a start, and
+ * creating namespaces takes time too. The next slot is prepared while the first is handed out, so the commands that follow do not
+ * wait either. A slot in stock belongs to no workspace, and ends with the supervisor.
  */
 export type PrewarmPool = Readonly<{
-  /** With these limits from the beginning. */
+  /** The limits apply before the workspace's first process runs. */
   take(resources: Resources, processesMax: number, hasFolders: boolean): Promise<PrewarmedSlot>
-  /** Puts one in stock if there is none, without being waited for. */
+  /** Prepares a slot in the background if there is none in stock. */
   restock(): void
 }>
 
@@ -50,12 +49,12 @@ export function createPrewarmPool({ initProcessMaker, controlGroups, idRanges, l
       throw error
     }
   }
-  /** One that could not be prepared is no reason to refuse a start. */
+  /** A slot that could not be prepared is no reason to refuse a start. */
   async function fromStock(): Promise<Stocked | undefined> {
     const taken = stock
     stock = undefined
     return await taken?.catch((error: unknown) => {
-      logger.warn('no control group was prepared for the next workspace', { error: String(error) })
+      logger.warn('control group for the next workspace could not be prepared', { error: String(error) })
       return undefined
     })
   }
@@ -71,7 +70,8 @@ export function createPrewarmPool({ initProcessMaker, controlGroups, idRanges, l
       range,
       async hold(order) {
         const held = await initProcessMaker.hold(waiting, order).catch(async () => {
-          // The one that waited may have ended; another has the same place, and fails as well if the order is to blame.
+          // The waiting process may have died. A second one in the same cgroup is tried once; it fails as well if the order is at
+          // fault.
           waiting = await initProcessMaker.prewarm(group.joinPaths, range.maps)
           return await initProcessMaker.hold(waiting, order)
         })

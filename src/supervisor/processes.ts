@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 
 export type ProcessEntry = Readonly<{ pid: number; parent: number; group: number; session: number; state: string }>
 
-/** Every process the supervisor can see, which is everything in all workspaces. */
+/** Every process that the supervisor can see, which is every process of every workspace. */
 function listProcesses(): ProcessEntry[] {
   const found: ProcessEntry[] = []
   for (const name of readdirSync('/proc')) {
@@ -10,24 +10,24 @@ function listProcesses(): ProcessEntry[] {
     if (!Number.isInteger(pid)) continue
     try {
       const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-      // The command's name is in parentheses and may hold anything, parentheses too.
+      // The command name stands in parentheses and may itself contain parentheses.
       const [state, parent, group, session] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
       found.push({ pid, parent: Number(parent), group: Number(group), session: Number(session), state: state! })
     } catch {
-      // It ended meanwhile.
+      // The process has ended.
     }
   }
   return found
 }
 
-/** The processes in the pid namespace whose first process is `initPid`, without that one. */
+/** The processes in the pid namespace of `initPid`, except init itself. */
 export function processesOf(initPid: number): ProcessEntry[] {
   const namespace = pidNamespaceOf(initPid)
   if (namespace === undefined) return []
   return listProcesses().filter((entry) => entry.pid !== initPid && pidNamespaceOf(entry.pid) === namespace)
 }
 
-/** A command's session, and what descends from it even after it made a session of its own. */
+/** A command's session, and its descendants, including those that called setsid. */
 function familyOf(leader: number): ProcessEntry[] {
   const all = listProcesses()
   const family = new Map(all.filter((entry) => entry.session === leader || entry.pid === leader).map((e) => [e.pid, e]))
@@ -43,8 +43,8 @@ function familyOf(leader: number): ProcessEntry[] {
 }
 
 /**
- * Signals a whole family, again while it grows. The leader's group gets the signal at once: a leader that saw its child
- * end first would report the child's end and not the signal.
+ * Signals a command and its descendants, and again while new ones appear. The leader's process group gets the signal first: a
+ * leader that saw its child end first would report the child's end instead of the signal.
  */
 export function signalFamily(leader: number, signal: number): void {
   const done = new Set<number>()
@@ -60,12 +60,12 @@ export function signalFamily(leader: number, signal: number): void {
   }
 }
 
-/** A negative `pid` is a process group. */
+/** A negative `pid` means a process group. */
 export function signalProcess(pid: number, signal: number): void {
   try {
     process.kill(pid, signal)
   } catch {
-    // It ended meanwhile.
+    // The process has ended.
   }
 }
 

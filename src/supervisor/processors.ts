@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 
-/** Chooses for each workspace the processors that its commands begin on; none where it may have all there are. */
+/** Assigns each workspace the CPUs that its commands start on; an empty list if it may use all of them. */
 export function createProcessors(status = readFileSync('/proc/self/status', 'utf8')) {
   const all = listed(/^Cpus_allowed_list:\s*(.*)$/m.exec(status)?.[1] ?? '')
   let next = 0
@@ -13,7 +13,7 @@ export function createProcessors(status = readFileSync('/proc/self/status', 'utf
   }
 }
 
-/** As the kernel writes lists: `0-3,8`. */
+/** Parses the kernel's list format, such as `0-3,8`. */
 function listed(text: string): number[] {
   return text
     .split(',')

@@ -18,14 +18,14 @@ import type { EgressCredential } from './egress/egress-policy.ts'
 import type { NetworkCapabilities } from './network/network-hub.ts'
 
 /**
- * How the server talks to the supervisor: one connection for each request. The client sends one line of JSON, then, for
- * what takes content, chunks: a 32-bit length, that many bytes; the length 0 ends the content. The supervisor answers with
- * frames: a type byte, a 32-bit length, a payload. The last frame is a result or an error. A connection that ends before
- * that cancels the request, and content that breaks off is never taken for the whole.
+ * The protocol between the server and the supervisor, with one connection for each request. The client sends one line of JSON; if
+ * the operation takes content, chunks follow: a 32-bit length and that many bytes, where length 0 ends the content. The
+ * supervisor answers with frames: a type byte, a 32-bit length and a payload. The last frame is a result or an error. Closing the
+ * connection earlier cancels the request, and truncated content is never treated as complete.
  */
 export const PROTOCOL_VERSION = 6
 export const SOCKET_NAME = 'supervisor.sock'
-/** Below the folder of the workspaces' state: the pipes of commands, by their names. */
+/** The path of the commands' FIFOs below the state directory of the back end. */
 export const FIFO_FOLDERS = ['run', 'fifos'] as const
 export const requestLineBytesMax = 8 * 1024 * 1024
 const FRAME_HEADER_BYTES = 5
@@ -42,13 +42,13 @@ export type WireExec = Readonly<{
   env: Readonly<Record<string, string>>
   timeoutMs: number
   outputBytesMax: number
-  /** Whether the content of the request is the command's standard input. */
+  /** The content of the request is the command's standard input. */
   hasStdin: boolean
-  /** Whether all output is sent while it comes; otherwise the head and the tail of it are sent at the end. */
+  /** All output is sent as it arrives. Otherwise its head and tail are sent at the end. */
   streams: boolean
   /**
-   * Whether the client takes the other ends of its standard input and output: one data frame has their names, and the client
-   * ends the content of its request when it has opened them.
+   * The client opens the other ends of the command's standard input and output. One data frame carries their names, and the
+   * client ends the content of its request once it has opened them.
    */
   lends: boolean
 }>
@@ -56,7 +56,7 @@ export type WirePipes = Readonly<{ stdin: string; stdout: string }>
 export type WireExecResult = Readonly<{
   exitCode: number | null
   signal: string | null
-  /** How many bytes are missing between the head and the tail that were sent. */
+  /** Bytes missing between the head and the tail. */
   omitted: Readonly<{ stdout: number; stderr: number }>
   durationMs: number
   ended: 'exit' | 'timeout' | 'cancelled'
@@ -66,15 +66,15 @@ export type SupervisorFacts = Readonly<{
   protocol: number
   version: string
   store: 'btrfs' | 'plain'
-  /** How many user ids a workspace can have. */
+  /** How many user ids a workspace has. */
   ids: number
   cgroups: readonly string[]
-  /** Why workspaces have user ids in common; null when they do not. */
+  /** Why workspaces share user ids; null if they do not. */
   sharedIdsBecause: string | null
   running: number
 }>
 
-/** `resolver` is null for the host's own; `authorities` are certificates in PEM beside the usual ones. */
+/** `resolver` is null for the host's resolver. `authorities` are additional certificates in PEM. */
 type OperatorSettings = Readonly<{
   hostAddresses: readonly string[]
   credentials: readonly EgressCredential[]
@@ -82,14 +82,14 @@ type OperatorSettings = Readonly<{
   authorities: string
 }>
 
-/** A workspace whose paths may lead only where every list allows; null is anywhere in it. */
+/** `within` restricts the paths of a workspace: each list must allow a path. Null allows any path. */
 export type Bounded = Readonly<{ id: string; within: readonly (readonly string[])[] | null }>
 
-/** Every request there is, with its parameters and its result. */
+/** Every operation with its parameters and its result. */
 export type Operations = {
-  /** The one request that every version must understand: `protocol`, `version` and `running` are always in the answer. */
+  /** Every version must understand this operation: `protocol`, `version` and `running` are always in the result. */
   hello: { params: Readonly<{ bootId: string }>; result: SupervisorFacts }
-  /** Stays open for as long as the server lives; this is how the supervisor knows who is there. */
+  /** Stays open for as long as the server lives, so the supervisor knows which servers are connected. */
   attend: { params: Readonly<{ bootId: string }>; result: Record<string, never> }
   create: { params: Omit<WorkspaceSpec, 'ip'>; result: Readonly<{ ip: string }> }
   start: { params: WorkspaceSpec; result: Record<string, never> }
@@ -121,12 +121,12 @@ export type Operations = {
     params: Readonly<{ wanted: number | null; range: Readonly<{ first: number; last: number }> }>
     result: Readonly<{ port: number | null }>
   }
-  /** What the server knows of the host and of its operator; told at each of its starts. */
+  /** What the server knows of the host and of its operator's settings. Sent at each start of the server. */
   configure: {
     params: OperatorSettings
     result: Record<string, never>
   }
-  /** When they have changed since. */
+  /** Sent when the host's addresses have changed. */
   hostAddresses: { params: Readonly<{ addresses: readonly string[] }>; result: Record<string, never> }
   probeNetwork: { params: Record<string, never>; result: NetworkCapabilities }
   usage: { params: Readonly<{ id: string }>; result: WorkspaceUsage }
@@ -139,7 +139,7 @@ export type Operations = {
     params: Bounded & Readonly<{ path: string; limit: number }>
     result: Readonly<{ entries: readonly FileInfo[]; truncated: boolean }>
   }
-  /** Data frames with the content; the size comes in the first one, as JSON. */
+  /** Data frames with the content. The first one carries the size, as JSON. */
   fileRead: {
     params: Bounded & Readonly<{ path: string; offset: number; length: number | null }>
     result: Record<string, never>
@@ -151,11 +151,11 @@ export type Operations = {
   fileRemove: { params: Bounded & Readonly<{ path: string; recursive: boolean }>; result: Record<string, never> }
   fileMakeDirectory: { params: Bounded & Readonly<{ path: string }>; result: Record<string, never> }
   fileRename: { params: Bounded & Readonly<{ from: string; to: string }>; result: Record<string, never> }
-  /** Ends the supervisor, and with it every process in every workspace. Every version must understand it. */
+  /** Exits the supervisor, which kills every process in every workspace. Every version must understand it. */
   shutdown: { params: Record<string, never>; result: Record<string, never> }
 }
 export type OperationName = keyof Operations
-/** A supervisor of another version must understand the first request, so `takes`, the parameters, keeps its name. */
+/** `takes` holds the parameters. Supervisors of other versions must understand the first request, so the name stays. */
 export type RequestLine = Readonly<{ operation: OperationName; takes: unknown }>
 export type WireError = Readonly<{ code: ErrorCode; message: string; details: Readonly<Record<string, unknown>> }>
 
@@ -175,7 +175,7 @@ export function encodeChunk(bytes: Uint8Array): Buffer {
 }
 export const endChunk: Uint8Array = new Uint8Array(CHUNK_HEADER_BYTES)
 
-/** Takes chunks apart as they come; `onEnd` is called once, for the one that ends the content. */
+/** Parses chunks as they arrive. `onEnd` is called once, for the chunk of length 0. */
 export function createChunkReader(onContent: (bytes: Buffer) => void, onEnd: () => void): (received: Buffer) => void {
   let header: Buffer = Buffer.alloc(0)
   let remaining = 0
@@ -200,7 +200,7 @@ export function createChunkReader(onContent: (bytes: Buffer) => void, onEnd: () 
   }
 }
 
-/** The frames of a connection, in order; ends with it. A broken frame is an error. */
+/** The frames of a connection, in order, until it closes. Throws on a malformed frame. */
 export async function* readFrames(connection: Duplex): AsyncGenerator<Readonly<{ type: FrameType; payload: Buffer }>> {
   let held: Buffer = Buffer.alloc(0)
   for await (const chunk of connection as AsyncIterable<Buffer>) {

@@ -1,16 +1,19 @@
 #!/usr/bin/perl
-# Root's own helper of a supervisor: gives it ranges of user ids that no other has, and shows it its files under them; and
-# gives the disk of a workspace that there is another limit. What
-# is stored belongs to the ids from the base on, whatever range a workspace has; a mount of the store that maps ids
-# (Linux 5.19 for overlays on it) shows it as the range's own. Only the machine's root may make one.
+# Helper of the supervisor that runs as the machine's root. It allocates ranges of user ids, makes id-mapped mounts of
+# the supervisor's files for them, and changes the disk quota of a workspace.
 #
-# Started in the mount namespace that the supervisor's is a copy of, before it. On the socket, one request for a connection:
-# "show N" makes N/store and N/images of the folder /mnt/ids of the asking process such mounts, and answers "ok BLOCK", or
-# "failed TEXT"; "show N BLOCK" does so for a range that it was given before. "limit ID BYTES" sets the quota of store/active/ID,
-# which must be a subvolume; only its creation could do so without the machine's root. Nothing is looked up by a name that the
-# supervisor could lead elsewhere but the place of the mount, which is its own. A range is taken while this program has a name of its own in the host's network namespace, which it has until it
-# ends, with the supervisor.
-# Arguments: the socket, the base, how many ranges there are.
+# Stored files belong to the ids from BASE on, whatever range a workspace has. An id-mapped mount (Linux 5.19 for
+# overlays on it) shows them as owned by the range. Only the machine's root may make one.
+#
+# It starts before the supervisor, in the mount namespace that the supervisor's is a copy of. The socket takes one
+# request for each connection:
+#   show N [BLOCK]   makes id-mapped mounts at /mnt/ids/N/store and /mnt/ids/N/images in the mount namespace of the peer,
+#                    for a new range or for a BLOCK allocated before; answers "ok BLOCK"
+#   limit ID BYTES   sets the quota of store/active/ID, which must be a subvolume
+# A failure is answered with "failed TEXT". Apart from the mount point, which is the supervisor's own, no path is
+# resolved that the supervisor could redirect. A range is taken while this program has an abstract socket of its name
+# bound in the host's network namespace, which it has until it exits with the supervisor.
+# Arguments: SOCKET BASE RANGES.
 use strict;
 use warnings;
 use Socket qw(AF_UNIX SOCK_STREAM SOL_SOCKET pack_sockaddr_un);
@@ -21,7 +24,7 @@ BEGIN {
     my ($folder) = __FILE__ =~ m{^(.*)/};
     require "$folder/perl/$_.pl" for qw(kernel mounts);
 }
-use constant { RANGE => 65536, SO_PEERCRED => 17, MOUNT_ATTR_IDMAP => 0x100000, O_PATH => 0x200000, BACKLOG => 64 };
+use constant { RANGE => 65536, SO_PEERCRED => 17, O_PATH => 0x200000, BACKLOG => 64 };
 use constant { QGROUP_LIMIT => 0x8030942b, MAX_REFERENCED => 1, OWN_QGROUP => 0, SUBVOLUME_INODE => 256 };
 
 my ($socket_path, $base, $ranges) = @ARGV;
@@ -37,7 +40,7 @@ rename "$socket_path.new", $socket_path or fail("rename $socket_path");
 my %taken;    # number of a block => the name that is held for it
 my $next = 1;
 
-# launch.sh ends it with the supervisor; this is for when that was killed.
+# launch.sh ends this program with the supervisor. The loop condition covers a launch.sh that was killed.
 while (getppid == $parent) {
     vec(my $ready = '', fileno $listener, 1) = 1;
     select($ready, undef, undef, 1) > 0 or next;
@@ -49,10 +52,10 @@ while (getppid == $parent) {
             limit_disk($id, $bytes);
             return 'ok';
         }
-        my ($place, $own) = $request =~ /^show (\d{1,9})(?: (\d{1,9}))?\n$/ or die "unknown request\n";
+        my ($view, $own) = $request =~ /^show (\d{1,9})(?: (\d{1,9}))?\n$/ or die "unknown request\n";
         die "not a range of this supervisor\n" if defined $own && !$taken{$own};
         my $block = $own // take_block();
-        show($block, $place, $pid);
+        show($block, $view, $pid);
         "ok $block";
     };
     $answer = "failed $@" =~ s/\n//gr if !defined $answer;
@@ -72,7 +75,7 @@ sub limit_disk {
     defined ioctl($folder, QGROUP_LIMIT, $arguments) or fail('quota');
 }
 
-# `at` is a descriptor's number or a handle.
+# `at` is a descriptor number or a file handle.
 sub open_below {
     my ($at, $name) = @_;
     my $number = ref $at ? fileno $at : $at;
@@ -80,7 +83,7 @@ sub open_below {
     return $folder;
 }
 
-# A process that binds a name in the abstract has it until it ends, on the whole machine.
+# A bound abstract socket name is exclusive on the whole machine until the process exits.
 sub take_block {
     for (; $next <= $ranges; $next++) {
         socket(my $name, AF_UNIX, SOCK_STREAM, 0) or fail('socket');
@@ -91,62 +94,43 @@ sub take_block {
     die "no range of user ids is left\n";
 }
 
-# In a child, because a process does not come back from another mount namespace.
+# In a child, because a process cannot return from another mount namespace.
 sub show {
-    my ($block, $place, $asker) = @_;
-    my $mapper = map_holder($block);
+    my ($block, $view, $asker) = @_;
+    my $map = id_map($block);
+    my $namespace = mapped_user_namespace($map, $map);
     pipe(my $reader, my $writer) or fail('pipe');
     my $pid = fork() // fail('fork');
     if ($pid == 0) {
-        my $is_done = eval { show_in_place($block, $place, $asker, $mapper); 1 };
+        my $is_done = eval { attach_views($view, $asker, $namespace); 1 };
         syswrite $writer, $@ if !$is_done;
         POSIX::_exit($is_done ? 0 : 1);
     }
     close $writer;
     my $problem = do { local $/; <$reader> };
     waitpid $pid, 0;
-    kill 'KILL', $mapper;
-    waitpid $mapper, 0;
     die $problem if $problem ne '';
 }
 
-sub show_in_place {
-    my ($block, $place, $asker, $mapper) = @_;
-    open(my $namespace, '<', "/proc/$mapper/ns/user") or fail('user namespace');
+sub attach_views {
+    my ($view, $asker, $namespace) = @_;
     my %trees;
     for my $name (keys %shown) {
         my $flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH;
         my $tree = system_call('open_tree', $shown{$name}, '', $flags);
         $tree >= 0 or fail("mount of $name");
-        my $attributes = pack 'Q4', MOUNT_ATTR_IDMAP, 0, 0, fileno $namespace;
-        my $done = system_call('mount_setattr', $tree, '', AT_EMPTY_PATH | AT_RECURSIVE, $attributes, MOUNT_ATTR_SIZE);
-        $done == 0 or fail("ids of $name");
+        map_ids($tree, AT_RECURSIVE, $namespace) or fail("ids of $name");
         $trees{$name} = $tree;
     }
     open(my $theirs, '<', "/proc/$asker/ns/mnt") or fail('mount namespace');
     system_call('setns', fileno $theirs, CLONE_NEWNS) == 0 or fail('mount namespace');
-    attach($trees{$_}, "/mnt/ids/$place/$_") for keys %trees;
+    attach($trees{$_}, "/mnt/ids/$view/$_") for keys %trees;
 }
 
-# What is stored as the supervisor's own id is the range's root, and so on. What the supervisor itself makes in there is
-# stored under the id behind all ranges until it gives it away.
-sub map_holder {
+# Maps the supervisor's ids to those of the range. Files that the supervisor itself creates there are stored under the
+# id after all ranges until it changes their owner.
+sub id_map {
     my ($block) = @_;
-    pipe(my $ready, my $made) or fail('pipe');
-    my $pid = fork() // fail('fork');
-    if ($pid == 0) {
-        system_call('unshare', CLONE_NEWUSER) == 0 or POSIX::_exit(1);
-        syswrite $made, 'm';
-        sleep 60;
-        POSIX::_exit(0);
-    }
-    close $made;
-    sysread $ready, my $byte, 1 or fail('user namespace');
     my $behind = $base + ($ranges + 1) * RANGE;
-    my $map = sprintf "%d %d %d\n%d %d 1\n", $base, $base + $block * RANGE, RANGE, $behind, $base;
-    for my $path ("/proc/$pid/uid_map", "/proc/$pid/gid_map") {
-        open(my $file, '>', $path) or fail($path);
-        syswrite($file, $map) or fail($path);
-    }
-    return $pid;
+    return sprintf "%d %d %d\n%d %d 1\n", $base, $base + $block * RANGE, RANGE, $behind, $base;
 }

@@ -18,23 +18,24 @@ import type { Random } from '../kernel/random.ts'
 import { createAddresses } from './addresses.ts'
 import { applyNetwork } from './apply-network.ts'
 import { PACKAGE_CAPABILITIES } from './capabilities.ts'
-import { openCutWrites } from './cut-writes.ts'
 import type { EgressBroker } from './egress-broker.ts'
 import { createEntryGate, type EntryGate } from './entry-gate.ts'
 import type { Fifos } from './fifos.ts'
 import { freezeProcesses, killProcesses } from './freeze.ts'
-import { hostMount } from './host-mounts.ts'
+import type { HostMounts } from './host-mounts.ts'
 import { createImageUses } from './image-uses.ts'
 import type { Images } from './images/index.ts'
 import { commandsOf, type InitProcess, startInitProcess } from './init-process.ts'
+import { createInjectedFiles } from './injected-files.ts'
+import { openInterruptedWrites } from './interrupted-writes.ts'
 import { type Jobs, openJobs } from './jobs.ts'
 import type { Launcher } from './launcher.ts'
 import { createLimitWatch, type LimitWatch } from './limit-watch.ts'
 import type { NetworkHub } from './network/index.ts'
 import { createOpenatFiles } from './openat-files/index.ts'
-import { createOwnFiles } from './own-files.ts'
 import type { CommandEnd } from './perl-process.ts'
 import type { PrewarmedSlot, PrewarmPool } from './prewarm-pool.ts'
+import { whenProcessesEnd } from './process-limit.ts'
 import { resourcesText } from './resources-text.ts'
 import { type Command, type Entry, type RunningCommand, runInWorkspace } from './run-in-workspace.ts'
 import type { DiskBounds, Storage } from './storage.ts'
@@ -50,15 +51,16 @@ type RegistryDeps = Readonly<{
   images: Images
   network: NetworkHub
   egress: EgressBroker
-  /** User ids that the supervisor's own namespace has. */
+  /** The number of user ids in the supervisor's own namespace. */
   ids: number
   seccompFilter: string
-  /** The store refuses to grow beyond a workspace's quota. */
+  /** The file system enforces the disk quota of a workspace. */
   hasDiskLimits: boolean
   hasMemoryLimits: boolean
   hasProcessGroups: boolean
-  /** A folder for files that workspaces are shown, which the ids of every workspace can reach. */
-  displayedFiles: string
+  /** A folder for files that are mounted into workspaces. The ids of every workspace can reach it. */
+  mountedFiles: string
+  hostMount: HostMounts
   processorsFor(vcpus: number): readonly number[]
   clock: Clock
   random: Random
@@ -73,48 +75,45 @@ type Live = Readonly<{
   gate: EntryGate
   watch: LimitWatch
   run(command: Command): Promise<WatchedCommand>
-  /** Commands that begin from now on find the processors. */
+  /** Commands that start later use the new CPUs. */
   resize(resources: Resources): void
 }>
 
 const PROCESSES_MAX = 1_024
 const FILES_MAX = 65_536
 const O_PATH = 0o10000000
-
 const diskBytes = ({ resources }: Pick<WorkspaceSpec, 'resources'>): number => Math.round(resources.diskGb * 1024 ** 3)
-
-/** For a workspace that is made, or made anew. */
 const boundsOf = async (
   shares: TenantShares,
   spec: Pick<WorkspaceSpec, 'id' | 'resources' | 'network'>,
 ): Promise<DiskBounds> => ({ bytesMax: diskBytes(spec), group: await shares.take(spec.id, spec.network.tenant) })
 
-/** With the limits that have stopped something in the workspace while it ran. */
+/** `ended` also carries the limits that were hit while the command ran. */
 type WatchedCommand = Omit<RunningCommand, 'ended'> & Readonly<{ ended: Promise<WatchedEnd> }>
 type WatchedEnd = CommandEnd & Readonly<{ limitsHit: readonly LimitName[] }>
 
-/** What is kept beside the disks of workspaces. */
-async function openNotes({ root, clock }: Pick<RegistryDeps, 'root' | 'clock'>) {
+/** Opens what is stored of workspaces outside their disks. */
+async function openStateFolders({ root, clock }: Pick<RegistryDeps, 'root' | 'clock'>) {
   const jobFolder = join(root, 'jobs')
   await mkdir(jobFolder, { recursive: true })
-  const cutWrites = await openCutWrites(join(root, 'writes'))
-  return { jobFolder, cutWrites, logs: await openWorkspaceLogs(join(root, 'logs'), clock) }
+  const interruptedWrites = await openInterruptedWrites(join(root, 'writes'))
+  return { jobFolder, interruptedWrites, logs: await openWorkspaceLogs(join(root, 'logs'), clock) }
 }
 
 export type Registry = Awaited<ReturnType<typeof createRegistry>>
 
-/** All workspaces of the supervisor: what is stored, and what runs. */
+/** All workspaces of the supervisor, stored and running. */
 export async function createRegistry(deps: RegistryDeps) {
   const { root, storage } = deps
-  const { jobFolder, cutWrites, logs } = await openNotes(deps)
+  const { jobFolder, interruptedWrites, logs } = await openStateFolders(deps)
   const addresses = await createAddresses(join(root, 'addresses'))
   const imageUses = await createImageUses(join(root, 'image-uses'))
   const shares = await createTenantShares(join(root, 'shares'))
-  const ownFiles = createOwnFiles(deps)
+  const injectedFiles = createInjectedFiles(deps)
   const live = new Map<string, Live>()
-  /** Made here, and nothing has run in it yet. */
+  /** Workspaces created by this supervisor in which nothing has run yet. */
   const untouched = new Set<string>()
-  /** One change to a workspace at a time. */
+  /** Serialises the changes of one workspace. */
   const { withLock } = createKeyedMutex()
   function requireLive(id: string): Live {
     const found = live.get(id)
@@ -122,10 +121,10 @@ export async function createRegistry(deps: RegistryDeps) {
     return found
   }
 
-  /** What a workload has made of its own `/etc` must not decide whether a policy takes effect or a workspace starts. */
+  /** A failure is only logged: a workload that breaks its own `/etc` must not keep a policy from taking effect. */
   async function putNetworkFiles(id: string, put: () => Promise<unknown>): Promise<void> {
     await put().catch((error: unknown) =>
-      deps.logger.warn('a workspace did not get its network settings', { id, error: String(error) }),
+      deps.logger.warn('network settings of a workspace could not be applied', { id, error: String(error) }),
     )
   }
 
@@ -134,7 +133,7 @@ export async function createRegistry(deps: RegistryDeps) {
     await imageUses.take(spec.id, spec.image)
     const ip = await addresses.take(spec.id)
     if (!storage.has(spec.id)) {
-      await storage.create(spec.id, await boundsOf(shares, spec), ownFiles.ofWorkspace({ ...spec, ip }))
+      await storage.create(spec.id, await boundsOf(shares, spec), injectedFiles.ofWorkspace({ ...spec, ip }))
       untouched.add(spec.id)
     }
     return { ip }
@@ -142,7 +141,7 @@ export async function createRegistry(deps: RegistryDeps) {
 
   async function start(spec: WorkspaceSpec): Promise<void> {
     if (live.has(spec.id)) return
-    // One that ended by itself may still be on its way out.
+    // A workspace that ended by itself may still be cleaning up.
     await cleanups.get(spec.id)
     const log = logs.of(spec.id)
     const held = await hold(spec).catch((error: unknown) => {
@@ -166,23 +165,23 @@ export async function createRegistry(deps: RegistryDeps) {
     }
   }
 
-  /** Everything of a running workspace but its network; all of it, or nothing. */
+  /** Starts everything of a workspace except its network. On an error nothing is left behind. */
   async function hold(spec: WorkspaceSpec): Promise<Live> {
     await imageUses.take(spec.id, spec.image)
     const image = await deps.images.find(spec.image)
     const processesMax = spec.resources.processes ?? PROCESSES_MAX
     const hasIds = deps.ids > 1
     if (!untouched.delete(spec.id)) {
-      await putNetworkFiles(spec.id, () => storage.writeFiles(spec.id, ownFiles.ofNetwork(spec.network)))
+      await putNetworkFiles(spec.id, () => storage.writeFiles(spec.id, injectedFiles.ofNetwork(spec.network)))
     }
-    await cutWrites.clearUp(spec.id, storage.clearCutWrites)
+    await interruptedWrites.cleanUp(spec.id, storage.clearInterruptedWrites)
     const slot = await deps.prewarmPool.take(spec.resources, processesMax, (spec.mounts ?? []).length > 0)
     const watch = createLimitWatch({
       group: slot.group,
       resources: spec.resources,
       processesMax,
       hasMemoryLimit: deps.hasMemoryLimits,
-      memoryFile: join(deps.displayedFiles, `${spec.id}.meminfo`),
+      memoryFile: join(deps.mountedFiles, `${spec.id}.meminfo`),
       log: logs.of(spec.id),
       killProcesses: async () => initProcess && killProcesses(slot.group, initProcess.initPid),
     })
@@ -192,13 +191,13 @@ export async function createRegistry(deps: RegistryDeps) {
         hostname: spec.hostname,
         root: await storage.mountRoot(spec, image.root, slot.range.view),
         binds: image.binds,
-        mounts: (spec.mounts ?? []).map(hostMount),
+        mounts: (spec.mounts ?? []).map(deps.hostMount),
         files: watch.memoryFile === undefined ? [] : [{ source: watch.memoryFile, target: '/proc/meminfo' }],
       }))
       const entry: Omit<Entry, 'processors'> = {
         namespacePid: initProcess.initPid,
         capabilities: hasIds ? PACKAGE_CAPABILITIES : 0n,
-        // The control group is to refuse first, because it counts what it refused.
+        // The rlimit is higher than the cgroup's limit, so that the cgroup refuses first: only the cgroup counts what it refused.
         processesMax: deps.hasProcessGroups ? 2 * processesMax : processesMax,
         filesMax: FILES_MAX,
         seccompFilter: deps.seccompFilter,
@@ -209,7 +208,8 @@ export async function createRegistry(deps: RegistryDeps) {
       const run = async (command: Command): Promise<WatchedCommand> => {
         const end = watch.begin()
         try {
-          const running = await gate.enter(() => runInWorkspace(deps, { ...entry, processors }, command))
+          const enter = () => gate.enter(() => runInWorkspace(deps, { ...entry, processors }, command))
+          const running = await whenProcessesEnd(deps.clock, watch, enter)
           return { ...running, ended: running.ended.then((how) => ({ ...how, limitsHit: end() })) }
         } catch (error) {
           end()
@@ -269,7 +269,7 @@ export async function createRegistry(deps: RegistryDeps) {
     }
   }
 
-  /** Jobs of a workspace that does not run: what they printed is still there, and nothing can be started. */
+  /** The jobs of a workspace that does not run. Their output can be read, but no job can start. */
   async function retainedJobs(id: string): Promise<Jobs> {
     const found = live.get(id)
     if (found !== undefined) return found.jobs
@@ -278,22 +278,22 @@ export async function createRegistry(deps: RegistryDeps) {
     return await openJobs({ directory: join(jobFolder, id), run, clock: deps.clock })
   }
 
-  /** Every workspace of which anything at all is kept: a crash may have left less than its storage. */
-  async function traces(): Promise<readonly string[]> {
+  /** The ids of all workspaces of which anything is stored. A crash may have left other records without the disk. */
+  async function knownIds(): Promise<readonly string[]> {
     const found = await Promise.all([
       storage.stored(),
       readdir(jobFolder),
-      logs.initProcesses(),
-      cutWrites.initProcesses(),
-      addresses.initProcesses(),
-      imageUses.initProcesses(),
-      shares.initProcesses(),
+      logs.workspaceIds(),
+      interruptedWrites.workspaceIds(),
+      addresses.workspaceIds(),
+      imageUses.workspaceIds(),
+      shares.workspaceIds(),
     ])
     return [...new Set(found.flat())]
   }
 
   const files = (id: string, within?: readonly (readonly string[])[]): WorkspaceFiles =>
-    cutWrites.noting(
+    interruptedWrites.tracking(
       id,
       createOpenatFiles({
         openRoot: async () => openRoot(requireLive(id)),
@@ -306,7 +306,7 @@ export async function createRegistry(deps: RegistryDeps) {
     const network = live.get(id)?.spec.network
     if (network === undefined) return
     await putNetworkFiles(id, async () => {
-      for (const { path, text } of ownFiles.ofNetwork(network)) await files(id).write(path, Buffer.from(text))
+      for (const { path, text } of injectedFiles.ofNetwork(network)) await files(id).write(path, Buffer.from(text))
     })
   }
 
@@ -315,7 +315,7 @@ export async function createRegistry(deps: RegistryDeps) {
     jobs: (id: string): Jobs => requireLive(id).jobs,
     retainedJobs,
     run: async (id: string, command: Command): Promise<WatchedCommand> => await requireLive(id).run(command),
-    /** After everything that was asked for it before, by whomever. */
+    /** Takes the lock, so the answer includes every change that was requested before. */
     isRunning: (id: string) => withLock(id, async () => live.has(id)),
     create: (spec: Omit<WorkspaceSpec, 'ip'>) => withLock(spec.id, () => create(spec)),
     start: (spec: WorkspaceSpec) => withLock(spec.id, () => start(spec)),
@@ -324,7 +324,7 @@ export async function createRegistry(deps: RegistryDeps) {
       withLock(id, async () => {
         await stop(id, 0)
         await storage.destroy(id)
-        cutWrites.forget(id)
+        interruptedWrites.forget(id)
         await Promise.all([
           rm(join(jobFolder, id), { recursive: true, force: true }),
           logs.remove(id),
@@ -335,13 +335,13 @@ export async function createRegistry(deps: RegistryDeps) {
       }),
     removeImage: (name: string, signal: AbortSignal) =>
       imageUses.whileUnused(name, () => deps.images.remove(name, signal)),
-    // A layer that is being made is removed when it is there.
+    // Locks the layer too, so that a removal waits until the layer is complete.
     snapshot: (id: string, layerId: string) => withLock(id, () => withLock(layerId, () => snapshot(id, layerId))),
     removeLayer: (layerId: string) => withLock(layerId, () => storage.removeLayer(layerId)),
     reset: (spec: WorkspaceSpec) =>
       withLock(spec.id, async () => {
         await stop(spec.id, 0)
-        await storage.reset(spec.id, await boundsOf(shares, spec), ownFiles.ofWorkspace(spec))
+        await storage.reset(spec.id, await boundsOf(shares, spec), injectedFiles.ofWorkspace(spec))
         untouched.add(spec.id)
       }),
     setNetwork: (id: string, network: NetworkSpec) =>
@@ -358,10 +358,10 @@ export async function createRegistry(deps: RegistryDeps) {
         if (storage.has(id)) await storage.resize(id, diskBytes({ resources }))
         resizeLive(live, id, resources)
       }),
-    /** After the operator's authorities have changed, which running workspaces trust as well. */
+    /** To be called after the operator's authorities have changed, which running workspaces trust as well. */
     refreshNetworkFiles: () => Promise.all([...live.keys()].map((id) => withLock(id, () => writeNetworkFiles(id)))),
     async inventory(): Promise<BackendInventory> {
-      return { running: [...live.keys()], stored: await traces(), layers: await storage.layers() }
+      return { running: [...live.keys()], stored: await knownIds(), layers: await storage.layers() }
     },
     async usage(id: string): Promise<WorkspaceUsage> {
       const found = live.get(id)

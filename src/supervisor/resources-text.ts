@@ -1,7 +1,7 @@
 import type { Resources } from '../domains/workspaces/backend.ts'
 import { counted } from '../kernel/counted.ts'
 
-/** For the log of a workspace: the limits that it has. */
+/** The limits of a workspace as text for its log. */
 export const resourcesText = (
   { memoryMb, vcpus, diskGb }: Resources,
   { hasDiskLimits }: Readonly<{ hasDiskLimits: boolean }>,

@@ -1,6 +1,6 @@
 import type { RetainedOutput } from '../domains/workspaces/backend.ts'
 
-/** Keeps the first and the last of a stream, half each, and counts all of it. */
+/** Retains the head and the tail of a stream, half of `bytesMax` each, and counts all bytes. */
 export function createRetainedOutput(bytesMax: number): { add(chunk: Buffer): void; result(): RetainedOutput } {
   const headMax = Math.ceil(bytesMax / 2)
   const tailMax = bytesMax - headMax
@@ -21,7 +21,7 @@ export function createRetainedOutput(bytesMax: number): { add(chunk: Buffer): vo
       if (rest.length === 0) return
       tail.push(rest)
       tailBytes += rest.length
-      // Joined only now and then, so that many small chunks cost no more than their bytes.
+      // Joined rarely, so that many small chunks cost time in proportion to their bytes.
       if (tailBytes > 2 * tailMax + 65_536) {
         const joined = Buffer.concat(tail).subarray(tailBytes - tailMax)
         tail = [Buffer.from(joined)]

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 
 type CommandResult = Readonly<{ exitCode: number; stdout: string; stderr: string }>
-/** Runs a program to its end, without a shell. Never for what a caller sent as a command: that goes into a workspace. */
+/** Runs a program on the supervisor's side, without a shell. Never used for a caller's command, which runs in a workspace. */
 export type RunCommand = (argv: readonly string[], input?: string) => Promise<CommandResult>
 
 const OUTPUT_CHARS_MAX = 1024 * 1024
@@ -22,7 +22,7 @@ export const runCommand: RunCommand = (argv, input) =>
     if (input !== undefined) child.stdin!.on('error', () => {}).end(input)
   })
 
-/** Fails unless the program ends with 0. */
+/** Throws unless the exit code is 0. */
 export async function mustRun(run: RunCommand, argv: readonly string[], input?: string): Promise<string> {
   const { exitCode, stdout, stderr } = await run(argv, input)
   if (exitCode !== 0) throw new Error(`${argv[0]} ended with ${exitCode}: ${stderr.trim() || stdout.trim()}`)

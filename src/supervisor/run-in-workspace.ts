@@ -5,35 +5,36 @@ import { systemClock } from '../kernel/clock.ts'
 import type { Fifos } from './fifos.ts'
 import type { EnterRequest, Launcher } from './launcher.ts'
 import type { CommandEnd } from './perl-process.ts'
+import { refusedProcess } from './process-limit.ts'
 import { signalFamily } from './processes.ts'
 
-/** The parts of a command that do not depend on the workspace it runs in. */
+/** The part of a command that does not depend on its workspace. */
 export type Command = Readonly<{
   argv: readonly string[]
   workdir: string
   env: Readonly<Record<string, string>>
   stdin?: Readable | undefined
-  /** Gives the client the other ends of its standard input and output, by the names of the pipes; resolves when it has them. */
+  /** Passes the names of the FIFOs for standard input and output to the client. Resolves when the client has opened them. */
   lend?: ((pipes: Readonly<{ stdin: string; stdout: string }>) => Promise<void>) | undefined
-  /** A promise holds the stream until it settles, and with it, in time, the command. */
+  /** A returned promise applies back-pressure: nothing more is read from the stream until it settles. */
   onOutput(stream: 'stdout' | 'stderr', chunk: Buffer): void | Promise<void>
 }>
-/** Where and how it runs; the same for every command of a workspace. */
+/** The part of a command that is the same for every command of a workspace. */
 export type Entry = Pick<
   EnterRequest,
   'namespacePid' | 'capabilities' | 'processesMax' | 'filesMax' | 'seccompFilter' | 'cgroups' | 'processors'
 >
 export type RunningCommand = Readonly<{
   pid: number
-  /** Resolves when the command has ended and what it printed has arrived. */
+  /** Resolves when the command has ended and its output has arrived. */
   ended: Promise<CommandEnd>
-  /** To the command and everything it started. */
+  /** Signals the command and its descendants. */
   signal(number: number): void
 }>
 
 /**
- * After its end, a command's output is complete when the pipe is; but a process that it left behind may hold the pipe
- * for ever. Then output counts as complete once this long nothing came.
+ * After a command has ended, its output is complete at end-of-file. But a process that it left in the background may hold the
+ * pipe open for ever, so output also counts as complete after this long without data.
  */
 const QUIET_MS = 25
 
@@ -66,7 +67,7 @@ export async function runInWorkspace(deps: Deps, entry: Entry, command: Command)
     stdout.stream.destroy()
     stderr.stream.destroy()
     await Promise.all([stdout.opened(), stderr.opened(), stdin?.abandon()])
-    throw refusedWorkdir(error, command.workdir) ?? refusedProgram(error) ?? error
+    throw refusedWorkdir(error, command.workdir) ?? refusedProgram(error) ?? refusedProcess(error) ?? error
   }
   await Promise.all([stdout.opened(), stderr.opened()])
   if (stdin !== undefined) feed(await stdin.opened(), command.stdin!)
@@ -78,7 +79,7 @@ export async function runInWorkspace(deps: Deps, entry: Entry, command: Command)
   return { pid: entered.pid, ended, signal: (number) => signalFamily(entered.pid, number) }
 }
 
-/** Only what it says on its standard error comes here. */
+/** The client reads standard output itself; only standard error arrives here. */
 async function runLending(
   { launcher, fifos }: Deps,
   entry: Entry,
@@ -95,7 +96,7 @@ async function runLending(
   } catch (error) {
     stderr.stream.destroy()
     await Promise.all([letGo(), stderr.opened()])
-    throw refusedWorkdir(error, workdir) ?? refusedProgram(error) ?? error
+    throw refusedWorkdir(error, workdir) ?? refusedProgram(error) ?? refusedProcess(error) ?? error
   }
   await stderr.opened()
   const lent = lend({ stdin: stdin.name, stdout: stdout.name }).finally(letGo)
@@ -106,7 +107,7 @@ async function runLending(
   return { pid: entered.pid, ended, signal: (number) => signalFamily(entered.pid, number) }
 }
 
-/** The launcher says what it could not do; a folder that is not there is the caller's to mend. */
+/** Maps the launcher's message about a missing working directory to an error that the caller can act on. */
 function refusedWorkdir(error: unknown, workdir: string): AppError | undefined {
   if (!(error instanceof Error) || !error.message.startsWith('workdir ')) return undefined
   return new AppError(
@@ -119,7 +120,7 @@ function refusedWorkdir(error: unknown, workdir: string): AppError | undefined {
   )
 }
 
-/** A program that is not there, or cannot be one, with the exit code that a shell gives for it. */
+/** Maps a missing or unusable program to an error with the exit code that a shell would give. */
 function refusedProgram(error: unknown): AppError | undefined {
   if (!(error instanceof Error) || !error.message.startsWith('run ')) return undefined
   const isMissing = error.message.endsWith('No such file or directory')
@@ -167,14 +168,15 @@ async function drain(
         }
         const waitMs = lastMs + QUIET_MS - systemClock.monotonicMs()
         if (waitMs <= 0) break
-        await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, waitMs))])
+        // A turn that was late runs its timers before it reads, so what has arrived is read first.
+        await Promise.race([closed, new Promise((resolve) => setTimeout(() => setImmediate(resolve), waitMs))])
       }
       stream.destroy()
     },
   }
 }
 
-/** A command that ends without reading all of its input is no failure. */
+/** A command that ends without reading all of its input has not failed. */
 function feed(target: Socket, source: Readable): void {
   target.on('error', () => source.destroy())
   source.on('error', () => target.destroy())

@@ -14,13 +14,13 @@ import {
   type WireError,
 } from './protocol.ts'
 
-/** One request under way. */
+/** A request under way. */
 export type Exchange = Readonly<{
-  /** What the client sends after the request line; it fails when the client goes away in the middle. */
+  /** The content that follows the request line. Emits an error if the client disconnects before its end. */
   body: Readable
-  /** Aborted when the client goes away before its answer. */
+  /** Aborted when the client disconnects before the answer. */
   signal: AbortSignal
-  /** A promise while the client reads more slowly than we write. */
+  /** Returns a promise while the client reads more slowly than the supervisor writes. */
   send(type: FrameType, payload: Uint8Array): Promise<void> | undefined
 }>
 export type Handlers = {
@@ -42,7 +42,7 @@ export function serveRequests(handlers: Handlers, logger: Logger): Server {
 
 type Request = Readonly<{ line: RequestLine; body: Readable; signal: AbortSignal }>
 
-/** The request line, the content after it, and a signal for when the client goes away. */
+/** Reads the request line. Returns it with the content that follows and a signal that is aborted on disconnect. */
 function readRequest(socket: Socket): Promise<Request> {
   return new Promise((resolve, reject) => {
     let held: Buffer = Buffer.alloc(0)
@@ -71,8 +71,8 @@ function readRequest(socket: Socket): Promise<Request> {
     }
     const onRevoked = (): void => {
       disconnected.abort()
-      if (!body.writableEnded) body.destroy(new AppError('ERR_CANCELLED', 'The client went away.', {}))
-      reject(new Error('The client went away'))
+      if (!body.writableEnded) body.destroy(new AppError('ERR_CANCELLED', 'The client disconnected.', {}))
+      reject(new Error('The client disconnected'))
     }
     socket.on('data', onLine).once('end', onRevoked).once('close', onRevoked)
   })
@@ -103,7 +103,7 @@ async function answer(
     if (!(error instanceof AppError)) logger.error(`${line.operation} failed`, { error: String(error) })
     await send('error', Buffer.from(JSON.stringify(toWire(error))))
   }
-  // Content that nobody reads must not keep the connection.
+  // Unread content must not keep the connection open.
   body.resume()
   socket.end()
 }

@@ -26,7 +26,7 @@ it('a copy of a tree in which a folder and a link change places has nothing of t
     root,
     mounts: join(base, 'roots'),
     kind: 'plain',
-    launcher: startLauncher(),
+    launcher: startLauncher({ enterSeconds: 20 }),
     setQuota: async () => {},
     run: runCommand,
     clock: systemClock,
@@ -34,7 +34,7 @@ it('a copy of a tree in which a folder and a link change places has nothing of t
   })
   await storage.create('w', { bytesMax: 0, group: 1 }, [])
   const [own, link] = ['place', 'link'].map((name) => join(root, 'store/active/w/upper', name))
-  // The names are the same in both, so that a process that is led astray does not notice.
+  // Both have the same names, so that a process that followed a link out would not notice.
   for (const [folder, content] of [
     [own!, 'own'],
     [outside, 'secret of the host'],
@@ -47,7 +47,7 @@ it('a copy of a tree in which a folder and a link change places has nothing of t
   const swapper = spawn('perl', [script, own!, link!], { stdio: ['pipe', 'pipe', 'inherit'] })
   const ended = once(swapper, 'exit')
   const swaps = text(swapper.stdout)
-  // One that fails, because what it had seen is no longer there, leaves no layer.
+  // A copy may fail because its source vanished. It must then leave no layer.
   for (let copy = 0; copy < COPIES; copy++) await storage.copyToLayer('w', `layer-${copy}`, 1).catch(() => {})
   swapper.stdin.end()
   await ended
@@ -56,7 +56,7 @@ it('a copy of a tree in which a folder and a link change places has nothing of t
   expect(filesWith('own').length).toBeGreaterThanOrEqual(100)
   expect(filesWith('secret')).toEqual([])
 
-  /** Follows no link. */
+  /** Does not follow links. */
   function filesWith(word: string): string[] {
     const { stdout } = spawnSync('grep', ['-rl', word, join(root, 'store/layers')], { encoding: 'utf8' })
     return stdout.split('\n').filter(Boolean)

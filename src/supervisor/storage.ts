@@ -10,24 +10,27 @@ import { createOpenatFiles } from './openat-files/index.ts'
 import { mustRun, type RunCommand } from './run-command.ts'
 
 /**
- * Root file systems as overlays: an image, the layers of snapshots, and on top what the workspace itself changed.
- * On btrfs that top is a subvolume, so a snapshot is one call and a quota holds; elsewhere it is a folder and a snapshot
- * copies what changed.
+ * Root file systems as overlay mounts: an image, the layers of snapshots, and an upper layer with the workspace's own changes. On
+ * btrfs the upper layer is a subvolume, so that a snapshot is one call and a quota is enforced. Elsewhere it is a folder, and a
+ * snapshot copies it.
  */
 export type Storage = Readonly<{
   create(id: string, bounds: DiskBounds, files: readonly OwnFile[]): Promise<void>
-  /** Before the root is mounted, though the workspace has run: its links lead nowhere but into itself. */
+  /**
+   * To be called before the root is mounted. The workspace may have run before, so links in its files are never followed out of
+   * it.
+   */
   writeFiles(id: string, files: readonly OwnFile[]): Promise<void>
-  /** Of what was written of a file when the supervisor was killed; before the root is mounted. */
-  clearCutWrites(id: string): Promise<void>
-  /** Answers where. `view` is where our state is, under the ids of the workspace. */
+  /** Removes temporary files of writes that were interrupted by a kill. To be called before the root is mounted. */
+  clearInterruptedWrites(id: string): Promise<void>
+  /** Returns the mount point. `view` is the path of the state directory under the ids of the workspace. */
   mountRoot(spec: Pick<WorkspaceSpec, 'id' | 'layers'>, imageRoot: string, view: string): Promise<string>
   unmountRoot(id: string): Promise<void>
   /** The workspace must be frozen or stopped. */
   copyToLayer(id: string, layerId: string, group: number): Promise<void>
-  /** Another limit of the disk, which may be in use. What is there stays, also when it is more. */
+  /** Changes the disk quota, even of a workspace that runs. Existing data stays, even if it exceeds the quota. */
   resize(id: string, bytesMax: number): Promise<void>
-  /** Empties what the workspace changed. */
+  /** Empties the upper layer. */
   reset(id: string, bounds: DiskBounds, files: readonly OwnFile[]): Promise<void>
   destroy(id: string): Promise<void>
   removeLayer(layerId: string): Promise<void>
@@ -38,32 +41,32 @@ export type Storage = Readonly<{
   layers(): Promise<string[]>
 }>
 
-/** Both hold where the store has quotas; `group` is the number of the tenant's share. */
+/** Both bounds are enforced if the file system has quotas. `group` is the number of the tenant's quota group. */
 export type DiskBounds = Readonly<{ bytesMax: number; group: number }>
 
-/** A file that a workspace has of us; the path is as the workspace sees it. */
+/** A file that the supervisor writes into a workspace. `path` is as the workspace sees it. */
 export type OwnFile = Readonly<{ path: string; text: string }>
 
 const MS_NOSUID = 2
 const MS_NODEV = 4
 const O_PATH = 0o10000000
-/** In the words of openat-files/write-content.ts. */
+/** The pattern of the names in openat-files/write-content.ts. */
 const TEMPORARY_NAME = '\\.castellan-[0-9a-f]{32}\\.tmp'
-/** Marks what is half made or half removed; such names are cleared away at the next start. */
+/** Marks folders that are half created or half removed. The next start removes them. */
 const PENDING = '.pending-'
 
-/** After a removal, how long the kernel may take to count what is gone as free. */
+/** How long the kernel may take to count removed data as free. */
 const FREED_MS_MAX = 10_000
 const FREED_POLL_MS = 200
 
 type StorageDeps = Readonly<{
   clock: Clock
   root: string
-  /** Where the roots of workspaces are mounted. */
+  /** The folder of the mount points. */
   mounts: string
   kind: 'btrfs' | 'plain'
   launcher: Launcher
-  /** Sets the quota of a subvolume that there is, which only the machine's root may. */
+  /** Sets the quota of an existing subvolume, which only the machine's root may do. */
   setQuota(id: string, bytesMax: number): Promise<void>
   run: RunCommand
   random: Random
@@ -90,7 +93,7 @@ export async function createStorage({
     if (kind === 'btrfs') await launcher.makeSubvolume(path, bytesMax, group)
     else await mkdir(path)
   }
-  /** Renamed first, so that what is gone by name is gone even when removing its content takes long. */
+  /** Renamed first, so the name is free at once even if removing the content takes long. */
   async function discard(path: string, folder: string): Promise<void> {
     const pending = join(folder, `${PENDING}${process.pid}-${pendingCount++}`)
     try {
@@ -102,7 +105,7 @@ export async function createStorage({
     await removeTree(pending)
     removedMs = clock.monotonicMs()
   }
-  /** What was removed last may not be counted as free yet. */
+  /** Retries, because recently removed data may not count as free yet. */
   async function whenFreed(make: () => Promise<void>): Promise<void> {
     for (;;) {
       try {
@@ -115,17 +118,17 @@ export async function createStorage({
   }
   async function removeTree(path: string): Promise<void> {
     if (kind === 'btrfs') {
-      // What a failed start left may be a plain folder.
+      // A failed start may have left a plain folder.
       const isRemoved = await launcher.removeSubvolume(path).then(
         () => true,
         () => false,
       )
       if (isRemoved) return
     }
-    // By its program, which takes trees deeper than any path; the overlay's own working folder has mode 000.
+    // rm(1) handles trees that are deeper than PATH_MAX. The overlay's own work folder has mode 000.
     await mustRun(run, ['rm', '-rf', '--one-file-system', '--', path])
   }
-  /** Under its name only when it is whole. What a full disk cut short is removed. */
+  /** The result gets its name only when it is complete. What a full disk cut short is removed. */
   async function replaceAtomically(
     folder: string,
     name: string,
@@ -150,7 +153,7 @@ export async function createStorage({
     const put = (): Promise<void> => replaceAtomically(active, id, (pending) => fill(pending))
     const fill = async (pending: string): Promise<void> => {
       await makeFolder(pending, bounds)
-      // A handful of small files, nothing of which is waited for on a disk: one after the other is the fastest.
+      // Synchronous, because these are a few small files that are not flushed to disk.
       mkdirSync(join(pending, 'upper'), { mode: 0o755 })
       mkdirSync(join(pending, 'work'), { mode: 0o700 })
       for (const { path, text } of files) {
@@ -173,7 +176,7 @@ export async function createStorage({
       const openat = createOpenatFiles({ openRoot, owner: { uid: 0, gid: 0 }, random })
       for (const { path, text } of files) await openat.write(path, Buffer.from(text), { mode: 0o644 })
     },
-    async clearCutWrites(id) {
+    async clearInterruptedWrites(id) {
       const ours = ['-regextype', 'posix-extended', '-regex', `.*/${TEMPORARY_NAME}`]
       await mustRun(run, ['find', join(pathOf(id), 'upper'), '-xdev', '-type', 'f', ...ours, '-delete'])
     },

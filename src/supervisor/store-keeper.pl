@@ -1,16 +1,16 @@
 #!/usr/bin/perl
-# Keeps the btrfs file of the workspaces from filling the disk that it is on. It is the machine's root, which bounds of
-# btrfs need, in the mount namespace of the store, and ends with the process that started it.
+# Keeps the btrfs image file of the workspaces from filling the disk that it is on. It runs as the machine's root, which
+# btrfs quotas require, in the mount namespace of the store, and ends with its parent.
 #
 #   perl store-keeper.pl STATE RESERVE_BYTES FILE_BYTES SHARE_PERCENT
 #
-# What the file may hold is what it has and what is free beside the reserve: that sum stays the same while workspaces
-# write, so only what others put on the disk changes it. It is enforced by quota groups:
-#   2/1      everything; nothing more is taken while the reserve is not whole
-#   1/N      what the tenant with the number N has, at most so many percent of the whole
-#   1/65535  what is of no tenant, without a bound of its own
-# A file of its own holds some room for the commits of the store, until others have filled the disk.
-# A file system that is nearly full cannot be made smaller, but quota groups refuse at once; it is only made larger.
+# The file may hold what it already holds plus the free space beyond the reserve. That sum does not change while
+# workspaces write; only other users of the disk change it. Quota groups enforce it:
+#   2/1      all workspaces; refuses growth while less than the reserve is free
+#   1/N      the tenant with number N; at most SHARE_PERCENT of the whole
+#   1/65535  data without a tenant; no limit of its own
+# A spare file reserves space for the commits of the store; it is released when the disk is nearly full. A nearly full
+# file system cannot be shrunk, but quota groups refuse at once, so the file system is only ever grown.
 use strict;
 use warnings;
 use Fcntl qw(O_RDONLY O_DIRECTORY);
@@ -27,15 +27,15 @@ use constant {
     RESIZE => 0x50009403, QGROUP_ASSIGN => 0x40189429, QGROUP_CREATE => 0x4010942a, QGROUP_LIMIT => 0x8030942b,
     QUOTA_RESCAN => 0x4040942c, SYNC => 0x9408, FITRIM => 0xc0185879, MAX_REFERENCED => 1,
     MIB => 1024 * 1024, TENANTS => 64, NOBODY => 65_535,
-    # Less than this is not worth a change.
+    # Smaller differences are not worth an ioctl.
     STEP_BYTES => 16 * 1024 * 1024, TRIM_BYTES => 64 * 1024 * 1024, TRIM_SECONDS => 10,
     SPARE_BYTES => 64 * 1024 * 1024, SPARE_AGAIN_BYTES => 256 * 1024 * 1024, SYNC_SECONDS => 10, SHORT_BYTES => 1024 * 1024 * 1024,
 };
 my $ALL = (2 << 48) + 1;
 sub tenant_group { (1 << 48) + $_[0] }
 
-# Its mount would outlive the supervisor otherwise. The kernel sends no signal from a parent that became another user; a
-# descriptor tells of its end all the same.
+# Without this the mount would outlive the supervisor. The kernel sends no parent-death signal once the parent has
+# changed its user, but a pidfd still reports the parent's end.
 my $parent = getppid;
 my $parent_end = syscall PIDFD_OPEN, $parent, 0;
 exit if getppid != $parent || $parent == 1;
@@ -54,8 +54,9 @@ my $store = "$state/store";
 my $file = "$state/store.btrfs";
 sysopen(my $folder, $store, O_RDONLY | O_DIRECTORY) or die "store-keeper: $store: $!\n";
 
-# Type, block size, blocks, free, available, files, free files, id, name length, fragment size, flags.
-sub room {
+# The fields of struct statfs: type, block size, blocks, free, available, files, free files, id, name length, fragment
+# size, flags.
+sub disk_space {
     my ($path) = @_;
     my $buffer = "\0" x 128;
     syscall($statfs, $path, $buffer) == 0 or return;
@@ -81,7 +82,7 @@ sub make_groups {
         ioctl $folder, QGROUP_CREATE, $arguments;
     }
     assign(tenant_group($_), $ALL) for 1 .. TENANTS, NOBODY;
-    # What an earlier version made is in no group.
+    # Subvolumes of earlier versions are in no group.
     for (`btrfs qgroup show -p --raw '$store' 2>/dev/null`) {
         my ($id, $parent) = m{^0/(\d+)\s+\d+\s+\d+\s+(\S+)} or next;
         assign($id, tenant_group(NOBODY)) if $id >= 256 && $parent =~ /^-+$/;
@@ -102,7 +103,7 @@ sub read_number {
     return 0 + (<$handle> // 0);
 }
 
-# Freed room goes back to the host, unless it was just tried.
+# Returns freed space to the host, unless that was tried just now.
 my ($trimmed_at, $left_untrimmed) = (0, 0);
 sub trim {
     my ($held, $used) = @_;
@@ -114,7 +115,7 @@ sub trim {
     $left_untrimmed = (stat $file)[12] * 512 - $used;
 }
 
-# What was removed is only counted as free after a commit, which the kernel puts off for half a minute.
+# Removed data counts as free only after a commit, which the kernel delays for up to half a minute.
 my ($names_at, $synced_at) = ('', 0);
 sub give_back {
     my ($left) = @_;
@@ -124,7 +125,7 @@ sub give_back {
     ($names_at, $synced_at) = ($now, time);
 }
 
-# Given up when little is left, and taken back when there is enough.
+# Releases the spare file when little space is left, and allocates it again when there is enough.
 sub keep_spare {
     my ($free) = @_;
     my $path = "$state/store.spare";
@@ -140,7 +141,7 @@ my $flag = inconsistent_flag();
 my ($whole_now, $share_now) = (-1, -1);
 my $is_read_only = 0;
 while (1) {
-    my ($host, $inside) = (room($state), room($store));
+    my ($host, $inside) = (disk_space($state), disk_space($store));
     my @info = stat $file;
     if ($host && $inside && @info) {
         my $held = $info[12] * 512;
@@ -148,7 +149,7 @@ while (1) {
         my $allowed = $held + $host->{free} - $reserve;
         $allowed = $file_bytes if $allowed > $file_bytes;
         if ($inside->{flags} & ST_RDONLY) {
-            # The kernel gave the store up, because the disk failed it. Only another mount takes it up again.
+            # The kernel made the store read-only because writes to the disk failed. Only a new mount makes it writable.
             warn "store-keeper: the store of the workspaces can no longer be written; the supervisor is ended, so that the next use mounts it anew\n"
                 if !$is_read_only++;
             my $first = read_number("$state/supervisor.pid");
@@ -157,7 +158,7 @@ while (1) {
         if ($allowed >= $inside->{size} + STEP_BYTES) {
             my $arguments = pack 'q a4088', 0, int($allowed / MIB) * MIB;
             ioctl $folder, RESIZE, $arguments;
-            $inside = room($store) // $inside;
+            $inside = disk_space($store) // $inside;
         }
         my $whole = $allowed < $inside->{size} ? $allowed : $inside->{size};
         $whole = 1 if $whole < $inside->{used} + STEP_BYTES && $allowed < $inside->{size};

@@ -23,6 +23,6 @@ it('keeps the end of what was said, in whole lines', () => {
   expect(numbers.at(-1)).toBe(149)
   expect(numbers).toEqual(numbers.map((_, index) => numbers[0]! + index))
   closeSync(file)
-  // Nobody is ended by a log that cannot be written.
+  // A log that cannot be written ends no process.
   log.error('into the void')
 })

@@ -7,8 +7,8 @@ export const LOG_BYTES_MAX = 10 * 1024 * 1024
 const RETAINED_BYTES = 1024 * 1024
 
 /**
- * A line of JSON for each message, in the file that `descriptor` has open to read and append. When it has grown too large
- * only its end is kept. A line that cannot be written is lost: a full disk must not end the workspaces.
+ * Writes one JSON line for each message to `descriptor`, which is open for reading and appending. When the file is too large,
+ * only its end is retained. A line that cannot be written is dropped, because a full disk must not end the workspaces.
  */
 export function createSupervisorLog(descriptor: number): Logger {
   function write(level: string, message: string, fields?: Record<string, unknown>): void {
@@ -16,7 +16,7 @@ export function createSupervisorLog(descriptor: number): Logger {
       if (fstatSync(descriptor).size > LOG_BYTES_MAX) keepEnd()
       writeSync(descriptor, `${JSON.stringify({ at: isoTime(systemClock.nowMs()), level, message, ...fields })}\n`)
     } catch {
-      // There is nowhere to say it.
+      // There is nowhere to report the failure.
     }
   }
   function keepEnd(): void {

@@ -1,41 +1,38 @@
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { sha256Hex } from '../kernel/hash.ts'
+import { openWorkspaceRecords } from './workspace-records.ts'
 
 /**
- * The quota group of each workspace: one for each tenant. Kept on disk, one file for each workspace, so that a tenant has
- * the same number for as long as it has a workspace. store-keeper.pl makes the groups and sets their bounds.
+ * The quota group of each workspace. Workspaces of one tenant share a group. Each assignment is persisted in a file of its own,
+ * so a tenant keeps its group for as long as it has a workspace. store-keeper.pl creates the groups and sets their limits.
  */
 export type TenantShares = Readonly<{
   take(id: string, tenant: string | undefined): Promise<number>
-  /** The group of the workspace; of one from an earlier version, that of nobody in particular. */
+  /** Workspaces of earlier versions have the group `NOBODY`. */
   of(id: string): number
   release(id: string): Promise<void>
-  /** Every workspace that has one. */
-  initProcesses(): readonly string[]
+  workspaceIds(): readonly string[]
 }>
 
-/** As many as store-keeper.pl makes. Of more tenants than that at once, some share a group, and its bound. */
+/** The number of groups that store-keeper.pl creates. If there are more tenants, some share a group and its limit. */
 const GROUPS = 64
-/** The group of what is of no tenant: what the machine's abilities are tried with, and what earlier versions made. */
+/** The group of data without a tenant: that of the probe, and that of earlier versions. */
 const NOBODY = 65_535
 
 type Share = Readonly<{ group: number; tenant: string }>
 const isGroup = (group: number): boolean => group === NOBODY || (group >= 1 && group <= GROUPS)
 
 export async function createTenantShares(directory: string): Promise<TenantShares> {
-  await mkdir(directory, { recursive: true })
-  const shares = new Map<string, Share>()
-  for (const id of await readdir(directory)) {
-    const [group, tenant] = (await readFile(join(directory, id), 'utf8')).split(' ')
-    // One that was being written when we were killed: nothing was made with it.
-    if (tenant === undefined || !isGroup(Number(group))) await rm(join(directory, id), { force: true })
-    else shares.set(id, { group: Number(group), tenant })
-  }
+  const shares = await openWorkspaceRecords<Share>(directory, {
+    write: ({ group, tenant }) => `${group} ${tenant}`,
+    read(text) {
+      const [group, tenant] = text.split(' ')
+      return tenant === undefined || !isGroup(Number(group)) ? undefined : { group: Number(group), tenant }
+    },
+  })
 
-  /** Also of those that have nothing any more: what they had takes a while to go. */
+  /** Includes tenants whose last workspace was removed, because the kernel frees its data later. */
   const groups = new Map<string, number>()
-  for (const { tenant, group } of shares.values()) groups.set(tenant, group)
+  for (const [, { tenant, group }] of shares.entries()) groups.set(tenant, group)
 
   function groupOf(tenant: string): number {
     let group = groups.get(tenant)
@@ -54,21 +51,11 @@ export async function createTenantShares(directory: string): Promise<TenantShare
       if (found !== undefined) return found.group
       const hashed = sha256Hex(tenant ?? '')
       const share = { group: tenant === undefined ? NOBODY : groupOf(hashed), tenant: hashed }
-      shares.set(id, share)
-      try {
-        await writeFile(join(directory, id), `${share.group} ${hashed}`)
-      } catch (error) {
-        shares.delete(id)
-        throw error
-      }
+      await shares.put(id, share)
       return share.group
     },
     of: (id) => shares.get(id)?.group ?? NOBODY,
-    async release(id) {
-      if (!shares.has(id)) return
-      await rm(join(directory, id), { force: true })
-      shares.delete(id)
-    },
-    initProcesses: () => [...shares.keys()],
+    release: shares.remove,
+    workspaceIds: shares.workspaceIds,
   }
 }

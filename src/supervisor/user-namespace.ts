@@ -5,29 +5,31 @@ import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 import { AppError } from '../contract/app-error.ts'
 
-/** The host ids that root lends out. Nobody's account is up here, so a process that gets out of a namespace is nobody. */
+/**
+ * The first of the host ids that root maps. No account uses ids this high, so a process that escapes its namespace has no rights.
+ */
 export const UID_BASE = 1_500_000_000
 export const ID_COUNT = 65_536
 
-/** System programs are looked for here, whatever the caller's own path is. */
+/** The search path for system programs, whatever PATH the caller has. */
 export const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 type UserNamespaceOptions = Readonly<{
-  /** With root: host id of the namespace's id 0, for users and groups alike. */
+  /** If run by root: the host id of the namespace's id 0, for users and groups alike. */
   uidBase?: number
   idCount?: number
 }>
 
 export type UserNamespace = Readonly<{
-  /** The process that keeps the namespace. It ends when this process does, however that happens. */
+  /** The process that keeps the namespace open. It ends with this process, even if this process is killed. */
   pid: number
-  /** How many ids the namespace has, from 0 on without a gap; 1 when there is only its root. */
+  /** How many ids are mapped, from 0 without a gap; 1 if only root is. */
   idCount: number
-  /** Why there is only one id, and what to do about it. */
+  /** Why only one id is mapped, and what to do about it. */
   limitation: string | undefined
-  /** Host ids of the namespace's root: what has to own the directories that it works in. */
+  /** The host ids of the namespace's root, which must own the directories that it works in. */
   owner: Readonly<{ uid: number; gid: number }>
-  /** Goes before a program and its arguments, which then run as root of the namespace, in the directory they are started in. */
+  /** The arguments to put before a program, so that it runs as root of the namespace in its current directory. */
   enterArgv(): string[]
   close(): Promise<void>
 }>
@@ -41,10 +43,10 @@ type Mapping = Readonly<{
 }>
 
 /**
- * A user namespace that stays open until it is closed, with 65536 ids where that is allowed.
+ * Opens a user namespace that stays open until it is closed, with 65536 ids where that is allowed.
  *
- * Root lends out host ids from `uidBase` on. For an ordinary user the namespace's root is that user, and the other ids are
- * those that `/etc/subuid` and `/etc/subgid` give; without them there are no other ids.
+ * Root maps host ids from `uidBase` on. For an ordinary user, the namespace's root is that user, and the other ids are those that
+ * `/etc/subuid` and `/etc/subgid` grant; without a grant there are no other ids.
  */
 export async function openUserNamespace(options: UserNamespaceOptions = {}): Promise<UserNamespace> {
   const mapping = await chooseMapping({ uidBase: options.uidBase ?? UID_BASE, idCount: options.idCount ?? ID_COUNT })
@@ -61,7 +63,7 @@ export async function openUserNamespace(options: UserNamespaceOptions = {}): Pro
     idCount: countOf(mapping.uids),
     limitation: mapping.limitation,
     owner: { uid: mapping.uids[0]!.outside, gid: mapping.gids[0]!.outside },
-    // Where groups cannot be dropped nsenter must not try; the user is root of the namespace without it.
+    // If setgroups is denied, nsenter must not call it; the user is root of the namespace without it.
     enterArgv: () => [
       'nsenter',
       '--user',
@@ -73,7 +75,10 @@ export async function openUserNamespace(options: UserNamespaceOptions = {}): Pro
   }
 }
 
-/** The maps of such a namespace in the words of newuidmap, for namespaces that are made by other means: the same ids are the same files. */
+/**
+ * The id maps of such a namespace in the format of newuidmap, for namespaces that are created by other means. Equal maps make
+ * files have equal owners.
+ */
 export async function chooseIdMaps(): Promise<Readonly<{ uids: string; gids: string; count: number }>> {
   const { uids, gids } = await chooseMapping({ uidBase: UID_BASE, idCount: ID_COUNT })
   return { uids: mapArguments(uids).join(' '), gids: mapArguments(gids).join(' '), count: countOf(uids) }
@@ -83,8 +88,8 @@ const execute = promisify(execFile)
 const environment = { PATH: SYSTEM_PATH, LANG: 'C' }
 
 /**
- * It echoes what it reads, so an answer means that the namespace is there, and the end of its input is its own. In a
- * session of its own a Ctrl-C does not reach it: the namespace is still needed to clean up.
+ * It echoes its input, so an answer means that the namespace exists, and it ends at end-of-file. It has a session of its own, so
+ * that Ctrl-C does not reach it: the namespace is still needed to clean up.
  */
 async function startKeeper(): Promise<ChildProcess> {
   const keeper = spawn('unshare', ['--user', '--', 'cat'], {
@@ -108,7 +113,7 @@ async function startKeeper(): Promise<ChildProcess> {
   }
   throw new AppError(
     'ERR_INIT_FAILED',
-    'This machine allows no user namespace here: unshare --user failed. Install util-linux, and allow them (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns).',
+    'User namespaces are not available: unshare --user failed. Install util-linux, and allow user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns).',
     { program: 'unshare' },
   )
 }
@@ -121,11 +126,11 @@ async function stopKeeper(keeper: ChildProcess): Promise<void> {
   await ended
 }
 
-async function chooseMapping(wanted: Readonly<{ uidBase: number; idCount: number }>): Promise<Mapping> {
+async function chooseMapping(requested: Readonly<{ uidBase: number; idCount: number }>): Promise<Mapping> {
   const uid = process.getuid!()
   const gid = process.getgid!()
-  if (uid === 0 && (await mayLend('uid_map', wanted)) && (await mayLend('gid_map', wanted))) {
-    const range = [{ inside: 0, outside: wanted.uidBase, count: wanted.idCount }]
+  if (uid === 0 && (await mayLend('uid_map', requested)) && (await mayLend('gid_map', requested))) {
+    const range = [{ inside: 0, outside: requested.uidBase, count: requested.idCount }]
     return { uids: range, gids: range, by: 'file' }
   }
   const only = (limitation: string): Mapping => ({
@@ -138,12 +143,12 @@ async function chooseMapping(wanted: Readonly<{ uidBase: number; idCount: number
     return only('newuidmap and newgidmap are missing: install the package uidmap.')
   }
   const names = [await accountName(uid), String(uid)]
-  const others = wanted.idCount - 1
+  const others = requested.idCount - 1
   const uids = await subordinateRanges('/etc/subuid', names, others)
   const gids = await subordinateRanges('/etc/subgid', names, others)
   const files = [uids.total < others ? '/etc/subuid' : '', gids.total < others ? '/etc/subgid' : ''].filter(Boolean)
   if (files.length > 0) {
-    const advice = `have root run: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 NAME, with ids that nobody else has.`
+    const advice = `have root run: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 NAME, with ids that no other user has.`
     return only(`${files.join(' and ')} give this user fewer than ${others} ids: ${advice}`)
   }
   return {
@@ -153,12 +158,12 @@ async function chooseMapping(wanted: Readonly<{ uidBase: number; idCount: number
   }
 }
 
-/** Root of a container may have no more than the ids it was given, and those need not reach up to the lent ones. */
-async function mayLend(map: string, wanted: Readonly<{ uidBase: number; idCount: number }>): Promise<boolean> {
+/** Root in a container may have only the ids that it was given, which need not include `uidBase`. */
+async function mayLend(map: string, requested: Readonly<{ uidBase: number; idCount: number }>): Promise<boolean> {
   const ranges = (await readFile(`/proc/self/${map}`, 'utf8')).trim().split('\n')
   return ranges.some((line) => {
     const [inside, , count] = line.trim().split(/\s+/).map(Number)
-    return wanted.uidBase >= inside! && wanted.uidBase + wanted.idCount <= inside! + count!
+    return requested.uidBase >= inside! && requested.uidBase + requested.idCount <= inside! + count!
   })
 }
 
@@ -173,17 +178,17 @@ async function isInstalled(program: string): Promise<boolean> {
   return false
 }
 
-/** The name as /etc/subuid has it. An account may also come from a directory service, so the system is asked. */
+/** The name as /etc/subuid spells it. The system is asked, because an account may come from a directory service. */
 async function accountName(uid: number): Promise<string> {
   const found = await execute('getent', ['passwd', String(uid)], { env: environment }).catch(() => undefined)
   return found?.stdout.split(':')[0] ?? String(uid)
 }
 
-/** The lines of one account, put one after the other from id 1 on, until there are enough ids. */
+/** The ranges of one account, concatenated from id 1 on until there are enough ids. */
 export async function subordinateRanges(
   file: string,
   names: readonly string[],
-  wantedCount: number,
+  requestedCount: number,
 ): Promise<Readonly<{ ranges: readonly IdRange[]; total: number }>> {
   const text = await readFile(file, 'utf8').catch(() => '')
   const ranges: IdRange[] = []
@@ -191,7 +196,7 @@ export async function subordinateRanges(
   for (const line of text.split('\n')) {
     const [name, first, length] = line.trim().split(':')
     if (!names.includes(name!) || !/^\d+$/.test(first ?? '') || !/^\d+$/.test(length ?? '')) continue
-    const count = Math.min(Number(length), wantedCount - total)
+    const count = Math.min(Number(length), requestedCount - total)
     if (count <= 0) continue
     ranges.push({ inside: 1 + total, outside: Number(first), count })
     total += count
@@ -206,7 +211,7 @@ async function applyMapping(pid: number, mapping: Mapping): Promise<void> {
       await execute('newgidmap', [String(pid), ...mapArguments(mapping.gids)], { env: environment })
       return
     }
-    // Without privilege over groups, a group map is only accepted once groups can no longer be dropped.
+    // Without CAP_SETGID in the parent namespace, the kernel accepts a gid map only after setgroups was denied.
     if (mapping.limitation !== undefined) await writeFile(`/proc/${pid}/setgroups`, 'deny')
     await writeFile(`/proc/${pid}/uid_map`, mapText(mapping.uids))
     await writeFile(`/proc/${pid}/gid_map`, mapText(mapping.gids))

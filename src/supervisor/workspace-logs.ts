@@ -3,20 +3,19 @@ import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Clock, isoTime } from '../kernel/clock.ts'
 
-/** What a workspace's log is told. Nothing depends on it: a full disk keeps no workspace from anything. */
+/** The log of a workspace. Nothing depends on it, so a full disk stops no workspace. */
 export type WorkspaceLog = Readonly<{
   note(line: string): void
-  /** The same for what went wrong, which can be read by itself. */
+  /** Also writes the line to the error log, which can be read separately. */
   error(line: string): void
 }>
 
 type WorkspaceLogs = Readonly<{
   of(id: string): WorkspaceLog
-  /** The last lines: of everything, and of what went wrong. */
+  /** The last lines of the whole log, and of the error log. */
   read(id: string, lines: number): Promise<Readonly<{ console: string; stderr: string }>>
   remove(id: string): Promise<void>
-  /** Who has one. */
-  initProcesses(): Promise<readonly string[]>
+  workspaceIds(): Promise<readonly string[]>
 }>
 
 const LOG_BYTES_MAX = 256 * 1024
@@ -24,7 +23,7 @@ const EXTENSION = '.log'
 const ERROR_PREFIX = 'error: '
 const isError = (line: string): boolean => line.startsWith(ERROR_PREFIX, line.indexOf(' ') + 1)
 
-/** One file for each workspace, with a line for each thing that happened to it. */
+/** One file for each workspace, with one line for each event. */
 export async function openWorkspaceLogs(folder: string, clock: Clock): Promise<WorkspaceLogs> {
   await mkdir(folder, { recursive: true })
   const pathOf = (id: string): string => join(folder, `${id}${EXTENSION}`)
@@ -39,17 +38,17 @@ export async function openWorkspaceLogs(folder: string, clock: Clock): Promise<W
       return { console: all.slice(-lines).join('\n'), stderr: all.filter(isError).slice(-lines).join('\n') }
     },
     remove: (id) => rm(pathOf(id), { force: true }),
-    initProcesses: async () => (await readdir(folder)).map((name) => name.slice(0, -EXTENSION.length)),
+    workspaceIds: async () => (await readdir(folder)).map((name) => name.slice(0, -EXTENSION.length)),
   }
 }
 
-/** The newer half stays when there is too much. */
+/** A file that is too large is cut to its newer half. */
 function appendLine(path: string, line: string): void {
   try {
     const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
     if (size > LOG_BYTES_MAX) writeFileSync(path, readFileSync(path).subarray(-LOG_BYTES_MAX / 2))
     appendFileSync(path, line, { mode: 0o600 })
   } catch {
-    // The process that it is about goes on.
+    // A failure to log must not stop the workspace.
   }
 }

@@ -5,8 +5,8 @@ import type { StoredInteraction } from '../domains/interactions/ports.ts'
 type Value = Readonly<{ stringValue: string } | { intValue: string } | { doubleValue: number } | { boolValue: boolean }>
 type Attribute = Readonly<{ key: string; value: Value }>
 
-/** As OTLP writes a span in JSON: ids in hexadecimal digits, times and whole numbers as text. */
-export type OtlpSpan = Readonly<{
+/** A span in OTLP's JSON: ids in hexadecimal digits, times and whole numbers as strings. */
+type OtlpSpan = Readonly<{
   traceId: string
   spanId: string
   parentSpanId?: string
@@ -24,7 +24,7 @@ const ERROR = 2
 const TRACE_DIGITS = 32
 const SPAN_DIGITS = 16
 
-/** The words of OpenTelemetry for what the protocols call otherwise. */
+/** OpenTelemetry's names for operations. */
 const operationNames: Readonly<Record<string, string>> = {
   ...{ chat: 'chat', messages: 'chat', responses: 'chat' },
   generate: 'generate_content',
@@ -35,7 +35,7 @@ const providerNames: Readonly<Record<Interaction['protocol'], string>> = {
 }
 
 /**
- * A request to a model as a span of OpenTelemetry's conventions for generative AI. It never has texts. Its ids follow from those of the
+ * A request to a model as a span of OpenTelemetry's conventions for generative AI, without texts. Its ids are derived from the
  * interaction, so that a span that is sent twice is the same span, and the requests of one run are one trace.
  */
 export function spanOf(one: StoredInteraction): OtlpSpan {

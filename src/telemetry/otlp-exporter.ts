@@ -1,6 +1,7 @@
 import { limits } from '../contract/limits.ts'
 import type { InteractionExporter, StoredInteraction } from '../domains/interactions/ports.ts'
 import type { Logger } from '../kernel/logger.ts'
+import { withTimeout } from '../kernel/with-timeout.ts'
 import { spanOf } from './gen-ai-span.ts'
 
 export type OtlpSettings = Readonly<{
@@ -10,9 +11,9 @@ export type OtlpSettings = Readonly<{
   /** Of this program. */
   version: string
   logger: Logger
-  /** How many wait at most. */
+  /** The largest number of pending spans. */
   pendingMax?: number
-  /** How long what is left may take at the end. */
+  /** The time limit for the rest at the end. */
   closeMs?: number
 }>
 
@@ -21,9 +22,9 @@ type Attempt = Readonly<
 >
 
 /**
- * Sends requests to models as spans to a collector, by OTLP over HTTP with JSON. Nobody waits for it. Those that come together are sent
- * together. When the collector is away, they are sent again some times, later each time; what does not fit meanwhile, or is refused,
- * is counted and told in the log of the operator.
+ * Sends requests to models as spans to a collector, by OTLP over HTTP with JSON. Nobody waits for it. Spans are sent in batches.
+ * If the collector is unavailable, they are retried with growing pauses; dropped or refused spans are counted and reported in the
+ * operator's log.
  */
 export function createOtlpExporter(settings: OtlpSettings): InteractionExporter {
   const { logger, pendingMax = limits.otlpPendingMax, closeMs = limits.otlpCloseMs } = settings
@@ -31,6 +32,7 @@ export function createOtlpExporter(settings: OtlpSettings): InteractionExporter 
   const pending: StoredInteraction[] = []
   const lost = new Map<string, number>()
   let lostCount = 0
+  let failure: string | undefined
   let timer: NodeJS.Timeout | undefined
   let sending: Promise<void> | undefined
   const ended = new AbortController()
@@ -40,11 +42,12 @@ export function createOtlpExporter(settings: OtlpSettings): InteractionExporter 
   function lose(count: number, reason: string): void {
     if (count === 0) return
     lostCount += count
+    failure = reason
     lost.set(reason, (lost.get(reason) ?? 0) + count)
   }
   function tellLost(): void {
     for (const [reason, count] of lost) {
-      logger.warn('spans of requests to models were not exported', { count, reason, count_since_start: lostCount })
+      logger.warn('spans of model requests could not be exported', { count, reason, count_since_start: lostCount })
     }
     lost.clear()
   }
@@ -68,7 +71,11 @@ export function createOtlpExporter(settings: OtlpSettings): InteractionExporter 
     const body = JSON.stringify(requestOf(batch, settings.version))
     for (let tries = 1; ; tries++) {
       const attempt = await send(body)
-      if (attempt.isTaken) return lose(attempt.rejected, 'the collector rejected them')
+      if (attempt.isTaken) {
+        failure = undefined
+        return lose(attempt.rejected, 'the collector rejected them')
+      }
+      failure = attempt.reason
       if (attempt.isFinal || isClosing || tries >= limits.otlpTriesMax) return lose(batch.length, attempt.reason)
       await pause(attempt.retryAfterMs ?? limits.otlpRetryMs * 2 ** (tries - 1))
     }
@@ -81,7 +88,7 @@ export function createOtlpExporter(settings: OtlpSettings): InteractionExporter 
         redirect: 'manual',
         headers: { ...settings.headers(), 'content-type': 'application/json' },
         body,
-        signal: AbortSignal.any([ended.signal, AbortSignal.timeout(limits.otlpTimeoutMs)]),
+        signal: withTimeout(ended.signal, limits.otlpTimeoutMs),
       })
       const text = await beginningOf(response)
       if (response.ok) return { isTaken: true, rejected: rejectedIn(text) }
@@ -117,6 +124,9 @@ export function createOtlpExporter(settings: OtlpSettings): InteractionExporter 
       pending.push(interaction)
       schedule()
     },
+    problem: () =>
+      failure &&
+      `interactions.otlp: requests to models are not exported: ${failure}. ${lostCount} spans were lost since the start. Check the endpoint and the collector.`,
     async close() {
       isClosing = true
       wake?.()
@@ -155,7 +165,7 @@ async function beginningOf(response: Response): Promise<string> {
   return Buffer.concat(chunks).toString('utf8')
 }
 
-/** A collector that takes only some says how many it did not take. */
+/** A collector that accepts only some reports how many it rejected. */
 function rejectedIn(text: string): number {
   try {
     const { partialSuccess } = JSON.parse(text) as { partialSuccess?: { rejectedSpans?: unknown } }

@@ -3,7 +3,10 @@ import { basename } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { foldersOf } from '../../test/repo/toolset-folders.ts'
+import { governingResources, workingResources } from '../../test/support/governing-tools.ts'
 import { toolChecks, writtenOutNames } from '../../test/support/tool-invariants.ts'
+import { permissions } from '../contract/permissions.ts'
+import { ruledNameOf, spellingsOf } from '../contract/tool-spellings.ts'
 import { loadAllTools } from './index.ts'
 import { createCatalog, createPreparedCatalog } from './runtime/catalog.ts'
 import { defineTool, type ToolDefinition, toolsets } from './runtime/define-tool.ts'
@@ -14,7 +17,7 @@ const allTools = await loadAllTools()
 
 const catalog = createCatalog(allTools)
 const names: ReadonlySet<string> = new Set(catalog.names)
-/** An alias may differ from its tool in nothing that a file's name could show. */
+/** The name of an alias may map to the same file name as its tool's, so its file has the suffix `-alias`. */
 const fileOf = ({ name, aliasOf }: ToolDefinition): string =>
   `${name.replaceAll(/[_.]/g, '-')}${aliasOf === undefined ? '' : '-alias'}.ts`
 
@@ -22,6 +25,28 @@ describe('every tool', () => {
   it.each(Object.entries(toolChecks))('keeps the rule %s', (_rule, check) => {
     expect(catalog.tools.flatMap((tool) => check(tool, names).map((fault) => `${tool.name}: ${fault}`))).toEqual([])
   })
+})
+
+it('needs a permission of which it is known whether it governs', () => {
+  const resources = new Set(permissions.map((permission) => permission.split(':')[0]))
+  expect([...governingResources, ...workingResources].toSorted()).toEqual([...resources].toSorted())
+})
+
+it('that is another one under a name of its own is known as that to rules', () => {
+  const said = /(?:older spelling of|Another name of|The same as) ([a-z._]+[a-z])/
+  const same = catalog.tools.flatMap(({ name, definition }) => {
+    const other = said.exec(definition.description)?.[1]
+    return other === undefined ? [] : [[name, other]]
+  })
+  expect(same.map(([name]) => name).toSorted()).toEqual(
+    catalog.names.filter((name) => ruledNameOf(name) !== name).toSorted(),
+  )
+  for (const [name, other] of same) {
+    expect(ruledNameOf(name!)).toBe(other)
+    expect(spellingsOf(other!).toSorted()).toEqual([name, other].toSorted())
+  }
+  for (const { name, definition } of catalog.tools)
+    if (definition.aliasOf !== undefined) expect(ruledNameOf(name)).toBe(definition.aliasOf)
 })
 
 describe('the prepared catalogue', () => {
@@ -146,6 +171,13 @@ describe('the rules for tools', () => {
     ['permission', 'none', { ...good, permission: null }],
     ['permission', 'a write that asks to read', { ...good, permission: 'task:read' }],
     ['permission', 'an action that writes and asks to read', withAction({ permission: 'task:read' })],
+    ['governs', 'a right that is given', { ...good, permission: 'ac:update' }],
+    ['governs', 'a mark that the list denies', { ...good, name: 'role_delete', trust: { governs: true } }],
+    [
+      'changes',
+      'an edit without anything to change',
+      { ...withInput(z.string().max(9).describe('Title.').optional()), name: 'task_update' },
+    ],
     ['actions', 'one that the tool does not have', { ...withAction({}), actions: { stop: {} } }],
     ['actions', 'rules, but nothing to choose by', { ...good, ...outward, actions: { go: {} } }],
     ['actions', 'a tool that is less than what its actions may do', { ...withAction({}), effect: 'update' }],

@@ -1,6 +1,6 @@
 import type { ToolDefinition, Toolset } from './runtime/define-tool.ts'
 
-/** Every tool of the product, by toolset. A toolset brings the domains along that it is about, so each is loaded by itself. */
+/** Every tool, by toolset. A toolset imports the domains that it needs, so each is loaded on its own. */
 const toolsetLoaders: Readonly<Record<Toolset, () => Promise<readonly ToolDefinition[]>>> = {
   meta: async () => (await import('./meta/index.ts')).metaTools,
   ledger: async () => [

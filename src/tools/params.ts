@@ -5,14 +5,14 @@ import { thoughtTypes } from '../domains/trail/ports.ts'
 import { vaultActions } from '../domains/vault/requests.ts'
 import { workspaceStates } from '../domains/workspaces/rules.ts'
 
-/** Parameters and fields that recur, each with its rule and the words a model reads, written once. */
+/** Recurring parameters and fields, each with its rule and its description for models. */
 const text = (max: number) => z.string().min(1).max(max)
 const visibleText = (max: number) =>
   text(max).refine((value) => /\S/.test(value), 'must contain a character that is not white space')
 
 /**
- * What a parser of JSON gave; depth and size are bounded before any schema is asked. Said as an open schema, because clients
- * that rewrite schemas lose the definitions of a recursive one.
+ * Any parsed JSON. Depth and size are bounded before any schema is applied. An open schema, because clients that rewrite schemas
+ * lose the definitions of a recursive one.
  */
 export const anyJson = z.unknown() as z.ZodType<z.core.util.JSONType>
 
@@ -45,7 +45,7 @@ export const params = {
   vaultAction: z.enum(vaultActions),
   offset: z.int().min(0).max(1_000_000_000).default(0).describe('How many to skip.'),
   limit: (fallback: number, max: number) => z.int().min(1).max(max).default(fallback).describe('How many at most.'),
-  /** More than `max` counts as `max`. */
+  /** Values above `max` count as `max`. */
   cappedLimit: (fallback: number, max: number) =>
     z
       .int()
@@ -66,7 +66,7 @@ export const params = {
 const isoPattern = /^\d{4}-\d{2}-\d{2}([Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?([Zz]|[+-]\d{2}:?\d{2})?)?$/
 
 export const fields = {
-  /** Whatever another party decides on. */
+  /** The schema is defined by another party. */
   anyJson: z.unknown().meta({ type: ['object', 'array', 'string', 'number', 'boolean', 'null'] }),
   time: z.string().describe('ISO-8601, UTC.'),
   hash: z.string().describe('SHA-256, hex.'),

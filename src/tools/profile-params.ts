@@ -30,7 +30,7 @@ const described = {
   errorType: z.string().optional(),
 } as const
 
-/** Assignments of tools to several targets at once; `target` has the name that the document gives the id of one. */
+/** Assignments of tools to several targets. `target` is the field that names the target. */
 export const bulkParams = <Target extends z.ZodRawShape>(target: Target) =>
   z
     .array(z.strictObject({ ...assignmentFields, ...target }))
@@ -46,7 +46,7 @@ export function bulkOutput<Target extends z.ZodRawShape>(target: Target) {
   })
 }
 
-/** What agents, gateways and proxies are made and changed with. */
+/** The input for agents, gateways and proxies. */
 export const profileParams = {
   name: z.string().min(1).max(limits.profileNameCharsMax),
   idOrName: id,
@@ -71,11 +71,16 @@ export const profileParams = {
     .nullable()
     .describe('Who the agent is and how it behaves; the model gets it as its system message.'),
   toolAssignments: z.array(toolAssignment).max(256),
+  considerContextUntrusted: z
+    .boolean()
+    .describe(
+      'Whether its context is untrusted from the start. Only a context that has read nothing untrusted can end that.',
+    ),
 } as const
 
 const named = { id: z.string(), name: z.string() }
 
-/** What callers are told of one. */
+/** Agents, gateways and proxies as callers see them. */
 export const profileFields = {
   scope: z.enum(sharingScopes),
   team: z.strictObject(named),
@@ -89,6 +94,7 @@ export const profileFields = {
     icon: z.string().nullable(),
     scope: z.enum(sharingScopes),
     toolExposureMode: z.enum(exposures),
+    considerContextUntrusted: z.boolean().describe('Whether its context is untrusted from the start.'),
     agentType: z.enum(profileKinds),
     systemPrompt: z.string().nullable().optional(),
     teams: z.array(z.strictObject(named)),

@@ -7,7 +7,7 @@ export const acceptedAnswers = z
   .nullable()
   .describe('The answers that lead on, case and spaces aside; null when any text may.')
 
-/** What a run asks a person, and how to answer. */
+/** The question that a run asks a person, and how to answer it. */
 export const waitingFields = z
   .strictObject({
     execution_id: z.string().describe('The run that asks: this one, or a workflow below it.'),
@@ -33,7 +33,7 @@ export const waitingFields = z
   .nullable()
   .describe('The question that it waits with for a person; null when it waits for none.')
 
-/** What the tools share that wait for a workflow, and for what is looked at in the same way. */
+/** Shared by the tools that wait for a run. */
 export const runWaiting = {
   permission: 'execution:read',
   tier: 'user',

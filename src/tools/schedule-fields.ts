@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { fields } from './params.ts'
 
-/** When an agent or a workflow runs by itself. */
+/** When an agent or a workflow starts automatically. */
 const schedule = z.strictObject({
   type: z.enum(['cron', 'interval']),
   cron: z.string().optional(),

@@ -1,7 +1,7 @@
 import type { RemoteSpec, UpstreamAuthorization } from '../domains/mcp-servers/runtime.ts'
 import type { Fetch } from '../web-client/checked-fetch.ts'
 
-/** Many requests may be refused with the same token, and the first of them has it renewed for all. */
+/** Many requests may be refused with the same token; the first of them renews it for all. */
 export function authorizing({ authorization }: RemoteSpec, send: Fetch) {
   if (authorization === undefined) return {}
   if (authorization.header !== undefined) return { fetch: sendingIn(authorization.header, authorization, send) }
@@ -20,7 +20,7 @@ export function authorizing({ authorization }: RemoteSpec, send: Fetch) {
   }
 }
 
-/** The SDK knows bearer tokens; another header is set here, and renewed once when the server refuses it. */
+/** The SDK supports bearer tokens; another header is set here, and renewed once if the server refuses it. */
 const sendingIn =
   (header: string, authorization: UpstreamAuthorization, send: Fetch): Fetch =>
   async (input, init = {}) => {

@@ -1,11 +1,12 @@
 import { limits } from '../contract/limits.ts'
+import { withTimeout } from '../kernel/with-timeout.ts'
 import type { Fetch } from '../web-client/checked-fetch.ts'
 
 /** For small answers that are read whole: bounded in size and time. */
 export const boundedFetch =
   (send: Fetch, signal: AbortSignal): Fetch =>
   async (url, init = {}) => {
-    const until = AbortSignal.any([signal, AbortSignal.timeout(limits.mcpConnectMs)])
+    const until = withTimeout(signal, limits.mcpConnectMs)
     const response = await send(url, { ...init, signal: until })
     const { status, headers } = response
     const text = await readBounded(response)

@@ -1,10 +1,10 @@
 import type { Clock } from '../kernel/clock.ts'
 
-/** The time that a server has for a call. What a person takes to answer its questions does not count. */
+/** A server's time limit for a call. A person's time to answer its questions does not count. */
 type CallDeadline = Disposable &
   Readonly<{
     signal: AbortSignal
-    /** The whole time again: the server shows that it works. */
+    /** Restarts the time: the server has shown progress. */
     restart(): void
     pause(isPaused: boolean): void
   }>

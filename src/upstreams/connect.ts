@@ -16,31 +16,32 @@ import {
   type Transport,
 } from '@modelcontextprotocol/client'
 import { AppError } from '../contract/app-error.ts'
-import type { ClientAbilities, ClientQuestion } from '../contract/calling-client.ts'
+import type { CallingClientCapabilities, ClientQuestion } from '../contract/calling-client.ts'
 import { limits } from '../contract/limits.ts'
 import type { RemoteSpec, UpstreamSpec } from '../domains/mcp-servers/runtime.ts'
+import { TIMER_MS_MAX } from '../kernel/clock.ts'
 import { sha256Hex } from '../kernel/hash.ts'
 import type { CheckedFetch, Fetch } from '../web-client/checked-fetch.ts'
-import type { AskedClients } from './asked-clients.ts'
 import { authorizing } from './authorizing-fetch.ts'
+import type { ClientLink } from './client-link.ts'
 import { type PlainCall, withPlainCalls } from './plain-calls.ts'
 import type { ServerWorkspace } from './ports.ts'
 import { addRawRequests, type RawRequest } from './raw-requests.ts'
 import type { SharedWorkspace } from './shared-workspaces.ts'
 import { createStdioTransport } from './stdio-transport.ts'
 
-/** An open connection. `closed` resolves when it has ended, from either side, and all that it started has ended too. */
+/** An open connection. `closed` resolves when it has ended, from either side, with everything that it started. */
 export type Connection = Readonly<{
   client: Client
-  /** Calls a tool for less than the client does; where there is no such way, the client does. */
+  /** A cheaper way to call a tool than the client's; absent if there is none. */
   plainCall?: PlainCall
-  /** For methods that the client does not know. */
+  /** For methods that the client does not support. */
   request: DeclaringRequest
   closed: Promise<void>
   close(): Promise<void>
 }>
 
-/** The capabilities are declared where each request declares them. */
+/** The capabilities are declared in revisions where each request declares them. */
 type DeclaringRequest = (
   method: string,
   params: Readonly<Record<string, unknown>>,
@@ -49,17 +50,17 @@ type DeclaringRequest = (
 
 type ConnectDeps = Readonly<{
   version: string
-  /** To addresses that were judged. */
+  /** To checked addresses. */
   web: CheckedFetch
-  /** To a port of this machine that leads into a workspace. */
+  /** To a port of this machine that is forwarded into a workspace. */
   localFetch: Fetch
   openWorkspace(spec: Extract<UpstreamSpec, { kind: 'local' }>, signal: AbortSignal): Promise<SharedWorkspace>
   log(line: string): void
   onToolsChanged(): void
-  /** How the server was reached before: what speaks an older revision is not asked for the newer one each time. */
+  /** The last known revision: a server of an older one is not asked for the newer one each time. */
   mode: 'auto' | 'legacy'
-  /** Who answers what the server asks; it is told that nothing can be asked if there is nobody. */
-  asked: AskedClients | undefined
+  /** Answers the server's questions; if absent, the server is told that nothing can be asked. */
+  clientLink: ClientLink | undefined
 }>
 
 export async function connect(deps: ConnectDeps, spec: UpstreamSpec, signal: AbortSignal): Promise<Connection> {
@@ -98,6 +99,7 @@ async function connectIn(
     const { installationCommand } = spec
     if (installationCommand !== undefined) await install(deps, workspace, installationCommand, spec.env, signal)
   })
+  deps.log(`starting ${spec.argv[0]}, which may reach ${spec.allowedDomains.join(', ') || 'no host (allowedDomains)'}`)
   if (spec.transport === 'streamable-http') return await connectToPort(deps, spec, workspace, signal)
   const open = () =>
     createStdioTransport({
@@ -108,9 +110,9 @@ async function connectIn(
   try {
     return await handshakeOverStdio(deps, first, deps.mode, signal)
   } catch (error) {
-    // Some servers end at a question of the newer revision, or never answer it. They are asked again as the older one asks.
+    // Some servers end at a request of the newer revision. They are contacted again in the older one.
     await first.close()
-    if (signal.aborted || deps.mode === 'legacy' || !(isEnded(error) || isSilent(error))) throw error
+    if (signal.aborted || deps.mode === 'legacy' || !isEnded(error)) throw error
     const second = open()
     try {
       return await handshakeOverStdio(deps, second, 'legacy', signal)
@@ -128,8 +130,8 @@ async function handshakeOverStdio(
   signal: AbortSignal,
 ): Promise<Connection> {
   const { transport, call } = withPlainCalls(stdio)
-  const connection = await handshake(deps, transport, mode, signal, stdio.ended)
-  // In the newer revision a message says more than what is called.
+  const connection = await handshake(deps, transport, mode, signal, stdio.ended, TIMER_MS_MAX)
+  // In the newer revision a message contains more than the call.
   return connection.client.getProtocolEra() === 'legacy' ? { ...connection, plainCall: call } : connection
 }
 
@@ -137,11 +139,9 @@ const isEnded = (error: unknown): boolean =>
   SdkError.isInstance(error) &&
   [SdkErrorCode.ConnectionClosed, SdkErrorCode.EraNegotiationFailed, SdkErrorCode.SendFailed].includes(error.code)
 
-const isSilent = (error: unknown): boolean => SdkError.isInstance(error) && error.code === SdkErrorCode.RequestTimeout
-
 const INSTALLED = '/root/.castellan-installed'
 
-/** Once for each command: that it succeeded is noted where its results are. */
+/** Once for each command: its success is recorded beside its results. */
 async function install(
   deps: ConnectDeps,
   workspace: ServerWorkspace,
@@ -162,7 +162,7 @@ async function install(
   }
   throw new AppError(
     'ERR_UPSTREAM_UNAVAILABLE',
-    'The installation command of the MCP server failed. get_mcp_server_logs shows what it printed.',
+    'The installation command of the MCP server failed. See its output with get_mcp_server_logs.',
     { exit_code: exitCode },
   )
 }
@@ -171,7 +171,7 @@ function logChunk(deps: ConnectDeps, chunk: Uint8Array): void {
   for (const line of Buffer.from(chunk).toString('utf8').split('\n')) if (line.trim() !== '') deps.log(line)
 }
 
-/** A server that listens inside, once for all connections: it is asked until it answers, for as long as the start may take. */
+/** A server that listens inside, once for all connections: it is polled until it answers, within the start time. */
 async function connectToPort(
   deps: ConnectDeps,
   spec: LocalSpec,
@@ -184,7 +184,7 @@ async function connectToPort(
     try {
       const remote = { kind: 'remote', url, headers: {}, query: {}, cookies: {} } as const
       const connection = await connectRemote(deps, remote, deps.localFetch, signal)
-      // It listens no more when it has ended.
+      // It no longer listens when it has ended.
       void listening.ended.then(() => connection.close())
       return connection
     } catch (error) {
@@ -230,7 +230,7 @@ const isNotListening = (error: unknown): boolean =>
     `${String(error)} ${String((error as Error).cause)} ${(error as NodeJS.ErrnoException).code}`,
   )
 
-/** Streamable HTTP of either revision; what answers to neither is asked as the old transport with two addresses. */
+/** Streamable HTTP of either revision; otherwise the old transport with two addresses. */
 async function connectRemote(
   deps: ConnectDeps,
   spec: RemoteSpec,
@@ -267,22 +267,33 @@ async function handshake(
   mode: 'auto' | 'legacy',
   signal: AbortSignal,
   ended?: Promise<void>,
+  /** A process has the whole time of its start: it may first have to download the server. */
+  timeout: number = limits.mcpConnectMs,
 ): Promise<Connection> {
   const identity = { name: 'castellan', version: deps.version }
   const client = new Client(identity, clientOptions(deps, mode))
-  if (deps.asked !== undefined) answerQuestions(client, deps.asked)
+  if (deps.clientLink !== undefined) answerQuestions(client, deps.clientLink)
   const closed = Promise.withResolvers<void>()
   client.onclose = () => closed.resolve()
-  client.onerror = (error) => deps.log(`protocol: ${error.message}`)
+  client.onerror = (error) => {
+    // The answer of a slow server to the client's first question, which is no longer awaited.
+    if (!error.message.includes('"id":"server-discover-probe-')) deps.log(`protocol: ${error.message}`)
+  }
+  signal.throwIfAborted()
+  // The client does not pass the signal to its first question, which revision the server has.
+  const giveUp = () => void transport.close().catch(() => {})
+  signal.addEventListener('abort', giveUp, { once: true })
   try {
-    await client.connect(transport, { signal, timeout: limits.mcpConnectMs })
+    await client.connect(transport, { signal, timeout })
   } catch (error) {
     await client.close().catch(() => {})
     throw error
+  } finally {
+    signal.removeEventListener('abort', giveUp)
   }
   client.setNotificationHandler('notifications/message', ({ params }) => {
     deps.log(`${params.level}: ${typeof params.data === 'string' ? params.data : JSON.stringify(params.data)}`)
-    deps.asked?.tell({ method: 'notifications/message', params })
+    deps.clientLink?.tell({ method: 'notifications/message', params })
   })
   const send = addRawRequests(transport)
   return {
@@ -305,8 +316,8 @@ async function handshake(
   }
 }
 
-/** What the server asks goes to the client of the call, and the answer back. */
-function answerQuestions(client: Client, { abilities, ask, tell }: AskedClients): void {
+/** The server's questions go to the client of the call, and the answers back. */
+function answerQuestions(client: Client, { capabilities, ask, tell }: ClientLink): void {
   const answer = async <Answer>(method: ClientQuestion['method'], params: object, signal: AbortSignal) => {
     const { _meta, ...rest } = params as Record<string, unknown>
     const { answer: found } = await ask({ answer: { method, params: rest } }, signal)
@@ -315,7 +326,7 @@ function answerQuestions(client: Client, { abilities, ask, tell }: AskedClients)
   client.setNotificationHandler('notifications/resources/updated', ({ params }) =>
     tell({ method: 'notifications/resources/updated', params }),
   )
-  if (abilities.elicitation !== undefined) {
+  if (capabilities.elicitation !== undefined) {
     client.setRequestHandler('elicitation/create', ({ params }, { mcpReq }) =>
       answer<ElicitResult>('elicitation/create', params, mcpReq.signal),
     )
@@ -323,19 +334,19 @@ function answerQuestions(client: Client, { abilities, ask, tell }: AskedClients)
       tell({ method: 'notifications/elicitation/complete', params }),
     )
   }
-  if (abilities.sampling !== undefined) {
+  if (capabilities.sampling !== undefined) {
     client.setRequestHandler('sampling/createMessage', ({ params }, { mcpReq }) =>
       answer<CreateMessageResult>('sampling/createMessage', params, mcpReq.signal),
     )
   }
-  if (abilities.roots !== undefined) {
+  if (capabilities.roots !== undefined) {
     client.setRequestHandler('roots/list', ({ params }, { mcpReq }) =>
       answer<ListRootsResult>('roots/list', params ?? {}, mcpReq.signal),
     )
   }
 }
 
-/** A session of the server's ends with ours; one that cannot be told ends by itself. */
+/** A server's session ends with ours; if it cannot be told, it expires. */
 async function terminate(transport: Transport): Promise<void> {
   if (!(transport instanceof StreamableHTTPClientTransport) || transport.sessionId === undefined) return
   const told = transport.terminateSession().catch(() => {})
@@ -347,7 +358,7 @@ async function terminate(transport: Transport): Promise<void> {
   clearTimeout(timer)
 }
 
-/** What a server answers is passed on as it is: the caller decides what to make of it. */
+/** A server's answer is passed on unchanged: the caller interprets it. */
 const acceptsAll = {
   getValidator: () => (data: unknown) => ({ valid: true as const, data: data as never, errorMessage: undefined }),
 }
@@ -358,11 +369,11 @@ const clientOptions = (deps: ConnectDeps, mode: 'auto' | 'legacy'): ClientOption
   listMaxPages: limits.mcpToolPagesMax,
   listChanged: { tools: { autoRefresh: false, onChanged: () => deps.onToolsChanged() } },
   inputRequired: { autoFulfill: false },
-  ...(deps.asked !== undefined && { capabilities: declared(deps.asked.abilities) }),
+  ...(deps.clientLink !== undefined && { capabilities: declared(deps.clientLink.capabilities) }),
 })
 
-/** We do not say when the roots of a client change. */
-export const declared = ({ roots, ...abilities }: ClientAbilities): ClientCapabilities => ({
-  ...(abilities as ClientCapabilities),
+/** We do not announce changes of a client's roots. */
+export const declared = ({ roots, ...capabilities }: CallingClientCapabilities): ClientCapabilities => ({
+  ...(capabilities as ClientCapabilities),
   ...(roots !== undefined && { roots: {} }),
 })

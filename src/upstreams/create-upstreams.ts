@@ -1,6 +1,7 @@
 import {
   CLIENT_CAPABILITIES_META_KEY,
   type Client,
+  LOG_LEVEL_META_KEY,
   type LoggingLevel,
   ProtocolError,
   type RequestOptions,
@@ -19,9 +20,10 @@ import {
   type UpstreamRuntime,
 } from '../domains/mcp-servers/runtime.ts'
 import type { Clock } from '../kernel/clock.ts'
+import { nextTurn } from '../kernel/time-slicer.ts'
 import type { CheckedFetch, Fetch } from '../web-client/checked-fetch.ts'
-import { type AskedClients, createAskedClients } from './asked-clients.ts'
 import { startDeadline } from './call-deadline.ts'
+import { type ClientLink, createClientLink } from './client-link.ts'
 import { type Connection, connect } from './connect.ts'
 import { createInstance, type Instance } from './instance.ts'
 import { maskedLog } from './masked-log.ts'
@@ -44,10 +46,10 @@ export type UpstreamDeps = Readonly<{
   settings: Readonly<{ idleMs: number; startMs: number; callMs: number; runningMax: number }>
 }>
 
-/** Between the deployment and the caller of a connection that is not shared. */
+/** Separates the deployment and the caller of a connection that is not shared. */
 const CALLER = '#'
-const allAbilities = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} }
-/** Where a deadline of our own counts; the longest that a timer takes. */
+const allCapabilities = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} }
+/** Where our own deadline counts; the longest delay of a timer. */
 const NO_TIMEOUT_MS = 2 ** 31 - 1
 
 type Params = Readonly<Record<string, unknown>>
@@ -57,12 +59,12 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
   const { settings, log, clock } = deps
   const instances = new Map<string, Instance>()
   const workspaces = createSharedWorkspaces(deps.workspaces)
-  /** What deployments spoke when they were last reached. */
+  /** The last known revision of each deployment. */
   const eras = new Map<string, 'legacy' | 'modern'>()
   const listeners = new Set<(tenant: TenantId, deploymentId: string) => void>()
   let isClosed = false
 
-  /** Who has been idle longest makes room. */
+  /** The connection that has been idle longest is closed first. */
   async function admit(): Promise<void> {
     if (isClosed) throw new AppError('ERR_SHUTTING_DOWN', 'The server is shutting down.', { retry_after_ms: 1_000 })
     const open = [...instances.values()].filter((instance) => instance.isOpen())
@@ -71,7 +73,7 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
       .filter((instance) => instance.idleSinceMs() !== undefined)
       .sort((one, other) => one.idleSinceMs()! - other.idleSinceMs()!)
     if (idle[0] === undefined) {
-      const message = `${settings.runningMax} MCP servers are in use, which is the limit (mcp_servers.max_running). Try again later.`
+      const message = `The limit of ${settings.runningMax} connected MCP servers (mcp_servers.max_running) is reached, and all of them are in use. Try again later.`
       throw new AppError('ERR_BUSY', message, { retry_after_ms: 5_000 })
     }
     await idle[0].stop()
@@ -82,16 +84,16 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
     return instances.get(key) ?? addInstance(key, at, undefined)
   }
 
-  /** What a server offers may depend on what it can ask, so it is listed as if all of it could be asked. */
+  /** A server's list may depend on the client's capabilities, so all of them are declared for it. */
   function listingInstanceOf(at: UpstreamAddress): Instance {
     const key = `${at.deploymentId}${CALLER}list`
-    return instances.get(key) ?? addInstance(key, at, createAskedClients(allAbilities))
+    return instances.get(key) ?? addInstance(key, at, createClientLink(allCapabilities))
   }
 
   function addInstance(
     key: string,
     { tenant, deploymentId }: UpstreamAddress,
-    asked: AskedClients | undefined,
+    clientLink: ClientLink | undefined,
     onStopped?: () => void,
   ): Instance {
     const made = createInstance({
@@ -100,7 +102,7 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
       startMs: settings.startMs,
       admit,
       log: (line) => log.append(tenant, deploymentId, line),
-      open: (at, signal) => open(at, asked, signal),
+      open: (at, signal) => open(at, clientLink, signal),
       ...(onStopped && { onStopped }),
     })
     instances.set(key, made)
@@ -108,11 +110,15 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
   }
 
   const own = createOwnConnections({
-    open: (key, at, asked, onStopped) => addInstance(key, at, asked, onStopped),
+    open: (key, at, clientLink, onStopped) => addInstance(key, at, clientLink, onStopped),
     forget: (key) => void instances.delete(key),
   })
 
-  async function open(at: UpstreamAddress, asked: AskedClients | undefined, signal: AbortSignal): Promise<Connection> {
+  async function open(
+    at: UpstreamAddress,
+    clientLink: ClientLink | undefined,
+    signal: AbortSignal,
+  ): Promise<Connection> {
     const { tenant, deploymentId } = at
     const masked = maskedLog(await at.load(), (line) => log.append(tenant, deploymentId, line))
     const connection = await connect(
@@ -123,7 +129,7 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
         localFetch: deps.localFetch,
         openWorkspace: (local, until) => workspaces.open(at, local, until),
         log: masked.log,
-        asked,
+        clientLink,
         onToolsChanged: () => {
           for (const listener of listeners) listener(tenant, deploymentId)
         },
@@ -138,42 +144,48 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
     return connection
   }
 
-  /** On a connection that all callers share, or on one of the client's own if the server may ask it something meanwhile. */
+  /** On the shared connection, or on the client's own if the server may ask it questions. */
   function use<T>(
     at: UpstreamAddress,
     { client, signal }: UpstreamCallOptions,
-    work: (connection: Connection, asked: AskedClients | undefined) => Promise<T>,
+    work: (connection: Connection, clientLink: ClientLink | undefined) => Promise<T>,
   ): Promise<T> {
     if (client === undefined) return instanceOf(at).use(at, (connection) => work(connection, undefined))
-    // In the newer revision a question comes with the answer to a request, so nobody else can be asked it.
-    if (eras.get(at.deploymentId) !== 'modern') {
-      return own.use(at, client, signal, async (connection, asked) => {
+    // In the newer revision a question comes with the answer to a request, so no other client can be asked. A log message does not
+    // say whose request it belongs to.
+    if (eras.get(at.deploymentId) !== 'modern' || client.logLevel !== undefined) {
+      return own.use(at, client, signal, async (connection, clientLink) => {
         await setLogLevel(connection.client, client.logLevel, signal)
-        return await work(connection, asked)
+        return await work(connection, clientLink)
       })
     }
-    const asked = createAskedClients(client.abilities)
-    asked.enter(client)
-    return instanceOf(at).use(at, (connection) => work(connection, asked))
+    const clientLink = createClientLink(client.capabilities)
+    clientLink.enter(client)
+    return instanceOf(at).use(at, (connection) => work(connection, clientLink))
   }
 
-  /** The time for a call does not run while the client is asked. */
+  /** The time limit is paused while the client is asked. */
   async function send<Result>(
     { client }: Connection,
-    asked: AskedClients | undefined,
-    { signal, onProgress }: UpstreamCallOptions,
+    clientLink: ClientLink | undefined,
+    { signal, onProgress, client: caller }: UpstreamCallOptions,
     params: Params,
     request: (params: Params, options: RequestOptions) => Promise<Result>,
   ): Promise<Result> {
     const isModern = client.getProtocolEra() === 'modern'
-    const mustDeclare = isModern && (asked !== undefined || offersTasks(client))
-    const meta = mustDeclare && { _meta: { [CLIENT_CAPABILITIES_META_KEY]: declaredTo(client, asked?.abilities) } }
-    if (asked === undefined) {
+    const mustDeclare = isModern && (clientLink !== undefined || offersTasks(client))
+    const meta = mustDeclare && {
+      _meta: {
+        [CLIENT_CAPABILITIES_META_KEY]: declaredTo(client, clientLink?.capabilities),
+        ...(caller?.logLevel !== undefined && { [LOG_LEVEL_META_KEY]: caller.logLevel }),
+      },
+    }
+    if (clientLink === undefined) {
       const options = { signal, timeout: settings.callMs, resetTimeoutOnProgress: true, ...progressTo(onProgress) }
       return await sendInRounds({ ...params, ...meta }, options, request, undefined)
     }
     using deadline = startDeadline(clock, settings.callMs)
-    const stopListening = asked.onAsking(deadline.pause)
+    const stopListening = clientLink.onAsking(deadline.pause)
     const progress = progressTo((update) => {
       deadline.restart()
       onProgress?.(update)
@@ -181,7 +193,9 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
     const until = AbortSignal.any([signal, deadline.signal])
     try {
       const options = { signal: until, timeout: NO_TIMEOUT_MS, ...progress }
-      return await sendInRounds({ ...params, ...meta }, options, request, (questions) => asked.ask(questions, until))
+      return await sendInRounds({ ...params, ...meta }, options, request, (questions) =>
+        clientLink.ask(questions, until),
+      )
     } catch (error) {
       if (signal.aborted || !deadline.signal.aborted) throw error
       throw new AppError('ERR_TIMED_OUT', 'The MCP server did not answer in time.', {}, { cause: error })
@@ -190,7 +204,7 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
     }
   }
 
-  /** With the connections that single callers have; those are made anew when they are needed. */
+  /** Including the connections of single callers, which are reopened on demand. */
   async function stop(deploymentId: string): Promise<void> {
     const meant = [...instances].filter(([key]) => isOf(key, deploymentId))
     await Promise.all(
@@ -206,6 +220,8 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
       listingInstanceOf(at).use(at, async ({ client }) => {
         if (client.getServerCapabilities()?.tools === undefined) return []
         const { tools } = await client.listTools(undefined, { signal, timeout: settings.startMs, cacheMode: 'refresh' })
+        // A list may be long, and reading it was much for one turn.
+        await nextTurn()
         const listed = (tools as readonly ListedTool[]).map((tool) => ({
           ...tool,
           taskSupport: taskSupportOf(client, tool),
@@ -214,22 +230,24 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
       }),
 
     callTool: (at, name, args, options) =>
-      use(at, options, async (connection, asked): Promise<RawAnswer> => {
+      use(at, options, async (connection, clientLink): Promise<RawAnswer> => {
         const { plainCall } = connection
         try {
-          const found = await callAsTask(connection, asked, name, args, options, settings.callMs)
-          if (found !== undefined) return rawAnswerOf(found)
-          if (plainCall !== undefined && asked === undefined) {
+          if (options.asTask === true) {
+            const found = await callAsTask(connection, clientLink, name, args, options, settings.callMs)
+            if (found !== undefined) return rawAnswerOf(found)
+          }
+          if (plainCall !== undefined && clientLink === undefined) {
             const { signal, onProgress } = options
             return rawAnswerOf(await plainCall(name, args, { signal, timeoutMs: settings.callMs, onProgress }))
           }
           const params = { name, arguments: { ...args } }
-          const answer = await send<unknown>(connection, asked, options, params, (sent, limited) =>
+          const answer = await send<unknown>(connection, clientLink, options, params, (sent, limited) =>
             plainCall === undefined
               ? connection.client.callTool(sent as typeof params, limited)
               : plainCall(name, args, plainOptions(limited)).then(rawAnswerOf),
           )
-          return rawAnswerOf(await finished(connection, asked, answer as Record<string, unknown>, options))
+          return rawAnswerOf(await finished(connection, clientLink, answer as Record<string, unknown>, options))
         } catch (error) {
           if (options.signal.aborted) throw new AppError('ERR_CANCELLED', 'The call was cancelled.')
           if (!ProtocolError.isInstance(error)) throw error
@@ -240,9 +258,9 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
       }),
 
     ask: (at, method, params, options) =>
-      use(at, options, async (connection, asked) => {
+      use(at, options, async (connection, clientLink) => {
         try {
-          return await send(connection, asked, options, params, (sent, limited) =>
+          return await send(connection, clientLink, options, params, (sent, limited) =>
             askFor(connection.client, method, sent, limited),
           )
         } catch (error) {
@@ -288,7 +306,7 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
 
 const logLevels = new WeakMap<Client, LoggingLevel>()
 
-/** The client said from which level on it wants to hear what servers log. */
+/** The minimum level of server log messages that the client requested. */
 async function setLogLevel(server: Client, level: string | undefined, signal: AbortSignal): Promise<void> {
   const isOffered = server.getServerCapabilities()?.logging !== undefined && server.getProtocolEra() === 'legacy'
   if (level === undefined || !isOffered || logLevels.get(server) === level) return
@@ -317,7 +335,7 @@ const progressTo = (onProgress: ((update: Progress) => void) | undefined): Pick<
           }),
       }
 
-/** Each name once, and nothing that would make the list of every caller long. What is left out is told in the server's log. */
+/** Each name once, and bounded in size, because every caller gets the list. Omissions are reported in the server's log. */
 function usable(tools: readonly ListedTool[], tell: (line: string) => void): readonly ListedTool[] {
   const seen = new Set<string>()
   return tools.filter((tool) => {
@@ -332,7 +350,7 @@ function usable(tools: readonly ListedTool[], tell: (line: string) => void): rea
   })
 }
 
-/** The members that MCP gives an answer; whatever else a server adds is left out. */
+/** The standard members of an MCP answer; others are dropped. */
 function rawAnswerOf({ content, structuredContent, isError, _meta }: Record<string, unknown>): RawAnswer {
   return {
     content: (Array.isArray(content) ? content : []) as ContentBlock[],
@@ -342,10 +360,10 @@ function rawAnswerOf({ content, structuredContent, isError, _meta }: Record<stri
   }
 }
 
-/** Codes by which servers say that they have no such resource, prompt or method. */
+/** Error codes for a missing resource, prompt or method. */
 const notThere: ReadonlySet<number> = new Set([-32002, -32601, -32602])
 
-/** Undefined if the server does not offer anything of the kind. */
+/** Undefined if the server offers nothing of the kind. */
 async function askFor(
   client: Client,
   method: ContentMethod,

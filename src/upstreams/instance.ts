@@ -3,6 +3,7 @@ import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
 import type { InstanceState, UpstreamAddress } from '../domains/mcp-servers/runtime.ts'
 import type { Clock } from '../kernel/clock.ts'
+import { withTimeout } from '../kernel/with-timeout.ts'
 import type { Connection } from './connect.ts'
 
 type InstanceDeps = Readonly<{
@@ -10,18 +11,18 @@ type InstanceDeps = Readonly<{
   idleMs: number
   startMs: number
   open(at: UpstreamAddress, signal: AbortSignal): Promise<Connection>
-  /** Asked before each start; throws when too many run. */
+  /** Called before each start; throws if too many run. */
   admit(): Promise<void>
   log(line: string): void
-  /** Told when the connection was closed because nobody needs it. */
+  /** Called when the connection was closed because nobody needs it. */
   onStopped?(): void
 }>
 
-/** One server in use: connected on demand, left when idle, and given a rest when it fails. */
+/** One server in use: connected on demand, closed when idle, and paused after failures. */
 export type Instance = Readonly<{
   use<T>(at: UpstreamAddress, work: (connection: Connection) => Promise<T>): Promise<T>
   state(): InstanceState
-  /** Since when nobody uses it; undefined while a caller does, or when nothing runs. */
+  /** Since when it is unused; undefined while a caller uses it, or if nothing runs. */
   idleSinceMs(): number | undefined
   isOpen(): boolean
   stop(): Promise<void>
@@ -58,7 +59,7 @@ export function createInstance(deps: InstanceDeps): Instance {
     await deps.admit()
     starts++
     cancel = new AbortController()
-    const signal = AbortSignal.any([cancel.signal, AbortSignal.timeout(deps.startMs)])
+    const signal = withTimeout(cancel.signal, deps.startMs)
     const startedMs = clock.monotonicMs()
     try {
       const connection = await deps.open(at, signal)
@@ -68,7 +69,7 @@ export function createInstance(deps: InstanceDeps): Instance {
       void connection.closed.then(() => onClosed(connection, startedMs))
       return connection
     } catch (error) {
-      // A start that is too slow may be given up by its caller at the same moment, or end with a time-out of the protocol.
+      // A slow start may be cancelled by its caller at the same moment, or end with a protocol time-out.
       const isSilent = SdkError.isInstance(error) && error.code === SdkErrorCode.RequestTimeout
       const isTimedOut = signal.aborted && !cancel.signal.aborted
       const waitedMs = Math.min(clock.monotonicMs() - startedMs, deps.startMs)
@@ -86,7 +87,7 @@ export function createInstance(deps: InstanceDeps): Instance {
     deps.log(`failed: ${why} The next start is possible in ${pauseMs} ms.`)
   }
 
-  /** A server that went on its own after it had worked for a while begins with the shortest rest. */
+  /** A server that ended by itself after it had worked for a while gets the shortest pause. */
   function onClosed(connection: Connection, startedMs: number): void {
     if (opened !== connection) return
     opened = undefined
@@ -98,6 +99,7 @@ export function createInstance(deps: InstanceDeps): Instance {
 
   async function end(): Promise<void> {
     clearTimeout(idleTimer)
+    idleTimer = undefined
     cancel.abort()
     const connection = await opening?.catch(() => undefined)
     opened = undefined
@@ -123,41 +125,49 @@ export function createInstance(deps: InstanceDeps): Instance {
     inUse--
     if (inUse > 0) return
     idleAtMs = clock.monotonicMs()
-    clearTimeout(idleTimer)
     if (opening === undefined) return
+    // Frequent calls need no new timer for each call.
+    if (idleTimer !== undefined) {
+      idleTimer.refresh()
+      return
+    }
     idleTimer = setTimeout(() => {
       if (inUse === 0) void stop()
     }, deps.idleMs)
     idleTimer.unref()
   }
 
-  async function attempt<T>(
+  /** A failed request is repeated once if nothing of it was processed, because the server no longer knows the session. */
+  async function repeated<T>(
     at: UpstreamAddress,
     work: (connection: Connection) => Promise<T>,
-    mayRepeat: boolean,
+    failure: unknown,
   ): Promise<T> {
+    if (!SdkHttpError.isInstance(failure) || failure.status !== 404) throw asTold(failure)
+    await stop()
     const connection = await connected(at)
     try {
       const result = await work(connection)
       failures = 0
       return result
     } catch (error) {
-      if (ProtocolError.isInstance(error) || error instanceof AppError) throw error
-      // A session that the server does not know any more took nothing of the request.
-      if (mayRepeat && SdkHttpError.isInstance(error) && error.status === 404) {
-        await stop()
-        return await attempt(at, work, false)
-      }
-      throw unavailable(error)
+      throw asTold(error)
     }
   }
 
   return {
     async use(at, work) {
       inUse++
-      clearTimeout(idleTimer)
       try {
-        return await attempt(at, work, true)
+        const connection = opened ?? (await connected(at))
+        let result: Awaited<ReturnType<typeof work>>
+        try {
+          result = await work(connection)
+        } catch (error) {
+          return await repeated(at, work, error)
+        }
+        failures = 0
+        return result
       } finally {
         leave()
       }
@@ -177,32 +187,35 @@ export function createInstance(deps: InstanceDeps): Instance {
 const startTooSlow = (startMs: number): AppError =>
   new AppError(
     'ERR_UPSTREAM_UNAVAILABLE',
-    `The MCP server did not answer within ${Math.round(startMs / 1000)} s of its start. get_mcp_server_logs shows what it said.`,
+    `The MCP server did not answer within ${Math.round(startMs / 1000)} s of its start. See its output with get_mcp_server_logs. If it needs more time, raise mcp_servers.start_timeout_secs.`,
     {},
   )
 
 const backingOff = (problem: string | undefined, waitMs: number): AppError =>
   new AppError(
     'ERR_UPSTREAM_UNAVAILABLE',
-    `${problem ?? 'The MCP server failed.'} It is started again after a pause.`,
+    `${problem ?? 'The MCP server failed.'} Castellan starts it again after a pause.`,
     { retry_after_ms: Math.ceil(waitMs) },
   )
 
-/** What the other side wrote goes into the details, marked as such. */
+/** The server's answer to a request stays unchanged; a broken connection is reported as such. */
+const asTold = (error: unknown): unknown => (ProtocolError.isInstance(error) ? error : unavailable(error))
+
+/** The other side's text goes into the details, marked as such. */
 function unavailable(error: unknown): AppError {
   if (error instanceof AppError) return error
   const said = String((error as Error)?.message ?? error).slice(0, limits.mcpErrorCharsMax)
   if (SdkHttpError.isInstance(error) && (error.status === 401 || error.status === 403)) {
     return new AppError(
       'ERR_UPSTREAM_UNAUTHORIZED',
-      `The MCP server refused the credentials (HTTP ${error.status}). Enter them again with deploy_mcp_server, or let a person sign in with authorize_mcp_server.`,
+      `The MCP server rejected the credentials (HTTP ${error.status}). Enter new ones with deploy_mcp_server, or have a person sign in with authorize_mcp_server.`,
       { http_status: error.status, server_said: said },
     )
   }
   if (error instanceof UnauthorizedError) {
     return new AppError(
       'ERR_UPSTREAM_UNAUTHORIZED',
-      'The MCP server requires authentication. Let a person sign in with authorize_mcp_server, or deploy it with credentials.',
+      'The MCP server requires authentication. Have a person sign in with authorize_mcp_server, or deploy it with credentials.',
       {
         server_said: said,
       },

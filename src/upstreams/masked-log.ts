@@ -1,12 +1,12 @@
 import type { UpstreamSpec } from '../domains/mcp-servers/runtime.ts'
 import { createRedactor } from '../kernel/redactor.ts'
 
-/** Tokens of a connection that lasts are renewed again and again; what was said with older ones is in the log by then. */
+/** Tokens of a long connection are renewed repeatedly; lines with older ones are already written. */
 const TOKENS_MAX = 4
 
 /**
- * What is said of a connection, without the values that it is made with. Tokens are masked from the moment on at which they are
- * first sent, so the connection has to use the specification that this answers.
+ * A connection's log lines without its secret values. Tokens are masked from the moment they are first sent, so the connection
+ * must use the returned specification.
  */
 export function maskedLog(
   spec: UpstreamSpec,

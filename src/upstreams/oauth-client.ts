@@ -29,7 +29,7 @@ import type { ExchangeConfig } from '../domains/mcp-servers/rules.ts'
 import type { Fetch } from '../web-client/checked-fetch.ts'
 import { boundedFetch } from './bounded-fetch.ts'
 
-/** OAuth on the helpers of the SDK, over a `fetch` that judges addresses. */
+/** OAuth with the SDK's helpers, over a `fetch` that checks addresses. */
 export function createOauthClient(checked: Fetch): OauthClient {
   return {
     begin: (request, signal) => named(async () => await begin(request, boundedFetch(checked, signal))),
@@ -114,17 +114,17 @@ async function begin(request: GrantRequest, fetchFn: Fetch) {
     ...(scope === undefined ? {} : { scope }),
     ...(resource === undefined ? {} : { resource }),
   })
-  // It becomes a link on a page of ours, and a link can be a script.
+  // It becomes a link on one of our pages, and a link can be a script.
   if (!['http:', 'https:'].includes(authorizationUrl.protocol)) {
     throw new AppError(
       'ERR_UPSTREAM_UNAUTHORIZED',
-      'The address of the authorization server is not one of http or https.',
+      'The address of the authorization server must begin with http:// or https://.',
     )
   }
   return { serverUrl, server, registration, resource, scope, url: authorizationUrl.href, verifier: codeVerifier }
 }
 
-/** What the server says to a caller that it does not know. */
+/** The server's challenge to an unknown caller. */
 async function challengeOf(serverUrl: string, fetchFn: Fetch) {
   const response = await fetchFn(serverUrl, {
     method: 'POST',
@@ -144,7 +144,7 @@ async function resourceOf(
     return await discoverOAuthProtectedResourceMetadata(serverUrl, options, fetchFn)
   } catch (error) {
     if (error instanceof AppError || resourceMetadataUrl !== undefined) throw error
-    // A server from before RFC 9728: it is its own authorisation server.
+    // A server from before RFC 9728 is its own authorisation server.
     return undefined
   }
 }
@@ -171,7 +171,7 @@ async function authorizationServerOf(
   if (found !== undefined) return found
   throw new AppError(
     'ERR_UPSTREAM_UNAUTHORIZED',
-    'The MCP server names no authorization server that can be found. Give oauthConfig with authorization_endpoint and token_endpoint, or enter other credentials with deploy_mcp_server.',
+    'No authorization server was found for the MCP server. Set authorization_endpoint and token_endpoint in oauthConfig, or enter other credentials with deploy_mcp_server.',
     {},
   )
 }
@@ -180,7 +180,11 @@ async function metadataAt(url: string, fetchFn: Fetch): Promise<AuthorizationSer
   const metadata = (await (await fetchFn(url)).json()) as AuthorizationServerMetadata
   for (const endpoint of [metadata?.issuer, metadata?.authorization_endpoint, metadata?.token_endpoint]) {
     if (typeof endpoint === 'string' && URL.canParse(endpoint)) continue
-    throw new AppError('ERR_UPSTREAM_UNAUTHORIZED', 'oauthConfig.well_known_url: there is no metadata (RFC 8414).', {})
+    throw new AppError(
+      'ERR_UPSTREAM_UNAUTHORIZED',
+      'oauthConfig.well_known_url: no metadata (RFC 8414) was found at this address. Correct the address.',
+      {},
+    )
   }
   return metadata
 }
@@ -197,7 +201,7 @@ async function registrationAt(
   if (metadata.registration_endpoint === undefined) {
     throw new AppError(
       'ERR_UPSTREAM_UNAUTHORIZED',
-      `The authorization server lets no client register itself. Register one there with the redirect address ${redirectUri}, and give its client_id in oauthConfig with edit_mcp_config.`,
+      `The authorization server does not support dynamic client registration. Register a client there with the redirect URI ${redirectUri}, then set its client_id in oauthConfig with edit_mcp_config.`,
       { redirect_uri: redirectUri },
     )
   }
@@ -222,7 +226,7 @@ const serverOf = (metadata: AuthorizationServerMetadata): AuthorizationServer =>
   namesIssuer: metadata.authorization_response_iss_parameter_supported === true,
 })
 
-/** What every request for tokens has. */
+/** Common parameters of every token request. */
 const sharedTerms = ({ server, registration, resource }: GrantTerms) => ({
   metadata: {
     issuer: server.issuer,
@@ -247,7 +251,7 @@ const tokensOf = (tokens: Awaited<ReturnType<typeof exchangeAuthorization>>): Oa
   expiresInSecs: tokens.expires_in,
 })
 
-/** What the other side said goes into the details, marked as such. */
+/** The other side's text goes into the details, marked as such. */
 async function named<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
@@ -257,14 +261,14 @@ async function named<T>(work: () => Promise<T>): Promise<T> {
     if (error instanceof OAuthError) {
       throw new AppError(
         'ERR_UPSTREAM_UNAUTHORIZED',
-        'The authorization server of the MCP server refused the request.',
+        'The authorization server of the MCP server rejected the request.',
         { oauth_error: String(error.code), server_said: said },
         { cause: error },
       )
     }
     throw new AppError(
       'ERR_UPSTREAM_UNAVAILABLE',
-      'The authorization server of the MCP server cannot be reached, or does not follow the rules of OAuth 2.1.',
+      'The authorization server of the MCP server cannot be reached, or does not follow OAuth 2.1.',
       { server_said: said },
       { cause: error },
     )

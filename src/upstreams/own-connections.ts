@@ -2,13 +2,13 @@ import { AppError } from '../contract/app-error.ts'
 import type { CallingClient } from '../contract/calling-client.ts'
 import { limits } from '../contract/limits.ts'
 import type { UpstreamAddress } from '../domains/mcp-servers/runtime.ts'
-import { type AskedClients, createAskedClients } from './asked-clients.ts'
+import { type ClientLink, createClientLink } from './client-link.ts'
 import type { Connection } from './connect.ts'
 import type { Instance } from './instance.ts'
 
 type OwnConnectionDeps = Readonly<{
   /** `onStopped` is told when the connection is closed because nobody needs it. */
-  open(key: string, at: UpstreamAddress, asked: AskedClients, onStopped: () => void): Instance
+  open(key: string, at: UpstreamAddress, clientLink: ClientLink, onStopped: () => void): Instance
   forget(key: string): void
 }>
 
@@ -16,7 +16,7 @@ type Slot = {
   readonly key: string
   readonly owner: string
   readonly instance: Instance
-  readonly asked: AskedClients
+  readonly clientLink: ClientLink
   readonly pool: Pool
   inUse: number
 }
@@ -48,7 +48,7 @@ export function createOwnConnections(deps: OwnConnectionDeps) {
     const idle = [...own].filter(({ inUse }) => inUse === 0)
     const first = idle.find(({ instance }) => !instance.isOpen()) ?? idle[0]
     if (first === undefined) {
-      const message = `You use ${own.size} connections to MCP servers that may ask your clients something, and no more are opened.`
+      const message = `You have reached the limit of ${own.size} connections to MCP servers that can ask your clients for input. Close a client, then call again.`
       throw new AppError('ERR_BUSY', message, { retry_after_ms: 1_000 })
     }
     forget(first)
@@ -58,17 +58,17 @@ export function createOwnConnections(deps: OwnConnectionDeps) {
   function addSlot(pool: Pool, at: UpstreamAddress, client: CallingClient): Slot {
     makeSpace(client.owner)
     const key = `${pool.key}#${pool.made++}`
-    const asked = createAskedClients(client.abilities)
+    const clientLink = createClientLink(client.capabilities)
     const onStopped = (): void => {
       if (slot.inUse === 0) forget(slot)
     }
     const slot: Slot = {
       key,
       owner: client.owner,
-      asked,
+      clientLink,
       pool,
       inUse: 0,
-      instance: deps.open(key, at, asked, onStopped),
+      instance: deps.open(key, at, clientLink, onStopped),
     }
     pool.slots.add(slot)
     const own = byOwner.get(client.owner)
@@ -106,12 +106,12 @@ export function createOwnConnections(deps: OwnConnectionDeps) {
       at: UpstreamAddress,
       client: CallingClient,
       signal: AbortSignal,
-      work: (connection: Connection, asked: AskedClients) => Promise<T>,
+      work: (connection: Connection, clientLink: ClientLink) => Promise<T>,
     ): Promise<T> {
       const slot = await take(at, client, signal)
-      const leave = slot.asked.enter(client)
+      const leave = slot.clientLink.enter(client)
       try {
-        return await slot.instance.use(at, (connection) => work(connection, slot.asked))
+        return await slot.instance.use(at, (connection) => work(connection, slot.clientLink))
       } finally {
         leave()
         slot.inUse--

@@ -27,6 +27,59 @@ type Pending = Readonly<{
   progress(update: Progress): void
 }>
 
+type Entry = Readonly<{ id: number; one: Pending }>
+
+/**
+ * Those that wait for an answer, by their ids, which follow one another. It is no `Map`: with as much coming and going, that would keep alive
+ * what is over (see `kernel/slot-set.ts`).
+ */
+class PendingCalls {
+  #entries: (Entry | undefined)[] = new Array<Entry | undefined>(64).fill(undefined)
+  #count = 0
+
+  get isEmpty(): boolean {
+    return this.#count === 0
+  }
+
+  get(id: number): Pending | undefined {
+    const entry = this.#entries[id % this.#entries.length]
+    return entry?.id === id ? entry.one : undefined
+  }
+
+  /** The first from this one on that fits: one that waits for long is passed by, and the table stays as small as what waits. */
+  freeId(from: number): number {
+    if (this.#count * 2 >= this.#entries.length) this.#grow()
+    let id = from
+    while (this.#entries[id % this.#entries.length] !== undefined) id++
+    return id
+  }
+
+  set(id: number, one: Pending): void {
+    this.#entries[id % this.#entries.length] = { id, one }
+    this.#count++
+  }
+
+  delete(id: number): void {
+    if (this.get(id) === undefined) return
+    this.#entries[id % this.#entries.length] = undefined
+    this.#count--
+  }
+
+  takeAll(): readonly Pending[] {
+    const all = this.#entries.flatMap((entry) => entry?.one ?? [])
+    this.#entries.fill(undefined)
+    this.#count = 0
+    return all
+  }
+
+  /** Ids that are apart in a table stay so in one of twice its size. */
+  #grow(): void {
+    const before = this.#entries
+    this.#entries = new Array<Entry | undefined>(before.length * 2).fill(undefined)
+    for (const entry of before) if (entry !== undefined) this.#entries[entry.id % this.#entries.length] = entry
+  }
+}
+
 /** The SDK counts from 0. All of ours fit into 32 bits, which is what some servers read ids into. */
 const FIRST_ID = 1_000_000_000
 const LAST_ID = 2_000_000_000
@@ -39,11 +92,15 @@ const LAST_ID = 2_000_000_000
 export function withPlainCalls<Inner extends Transport>(
   inner: Inner,
 ): Readonly<{ transport: Transport; call: PlainCall }> {
-  const pending = new Map<number, Pending>()
+  const pending = new PendingCalls()
   let nextId = FIRST_ID
   let isClosed = false
 
-  const transport: Transport = {
+  // `pid` and `stderr` tell the client that this is a process: one that does not answer its first question in time may still be
+  // starting, and the same process gets the handshake of the older revision.
+  const transport: Transport & Readonly<{ pid: null; stderr: null }> = {
+    pid: null,
+    stderr: null,
     start: () => inner.start(),
     send: (message, options) => inner.send(message, options),
     close: () => inner.close(),
@@ -51,8 +108,7 @@ export function withPlainCalls<Inner extends Transport>(
   inner.onerror = (error) => transport.onerror?.(error)
   inner.onclose = () => {
     isClosed = true
-    const left = [...pending.values()]
-    pending.clear()
+    const left = pending.takeAll()
     try {
       transport.onclose?.()
     } finally {
@@ -64,7 +120,7 @@ export function withPlainCalls<Inner extends Transport>(
   }
 
   function isOurs(message: Readonly<Record<string, unknown>>): boolean {
-    if (pending.size === 0) return false
+    if (pending.isEmpty) return false
     if (!('method' in message)) {
       const one = pending.get(Number(message['id']))
       one?.answer(message)
@@ -86,8 +142,8 @@ export function withPlainCalls<Inner extends Transport>(
     new Promise((resolve, reject) => {
       if (isClosed) throw new SdkError(SdkErrorCode.ConnectionClosed, 'Connection closed')
       if (signal.aborted) throw new SdkError(SdkErrorCode.RequestTimeout, String(signal.reason))
-      const id = nextId
-      nextId = id === LAST_ID ? FIRST_ID : id + 1
+      const id = pending.freeId(nextId)
+      nextId = id >= LAST_ID ? FIRST_ID : id + 1
       let timer = setTimeout(onTimeout, timeoutMs)
       const settle = (): void => {
         pending.delete(id)
@@ -114,7 +170,7 @@ export function withPlainCalls<Inner extends Transport>(
           settle()
           const error = message['error'] as Readonly<{ code: number; message: string; data?: unknown }> | undefined
           if (error !== undefined) reject(ProtocolError.fromError(error.code, error.message, error.data))
-          else resultOf(message['result']).then(resolve, reject)
+          else settleWith(message['result'], resolve, reject)
         },
         fail(error) {
           settle()
@@ -142,9 +198,16 @@ export function withPlainCalls<Inner extends Transport>(
   return { transport, call }
 }
 
-/** The common answer is recognised; any other is checked by the SDK's schema. */
-export async function resultOf(result: unknown): Promise<Readonly<Record<string, unknown>>> {
-  if (isObject(result) && isPlainResult(result)) return result
+type Result = Readonly<Record<string, unknown>>
+
+/** The common answer is recognised at once. */
+function settleWith(result: unknown, resolve: (result: Result) => void, reject: (error: unknown) => void): void {
+  if (isObject(result) && isPlainResult(result)) resolve(result)
+  else resultOf(result).then(resolve, reject)
+}
+
+/** An answer as the SDK's schema checks it. */
+export async function resultOf(result: unknown): Promise<Result> {
   const checked = await specTypeSchemas.CallToolResult['~standard'].validate(result)
   const value = checked.issues === undefined ? (checked.value as Readonly<Record<string, unknown>>) : undefined
   const structured = value?.['structuredContent'] ?? {}

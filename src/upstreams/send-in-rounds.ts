@@ -48,8 +48,11 @@ const isKnown = (method: string): method is ClientQuestion['method'] =>
   (clientQuestions as readonly string[]).includes(method)
 
 export const cannotAsk = (): AppError =>
-  new AppError('ERR_UPSTREAM_UNAVAILABLE', 'The MCP server asks something that the client of this call cannot answer.')
+  new AppError('ERR_UPSTREAM_UNAVAILABLE', 'The MCP server asks for input that the client of this call cannot give.')
 const tooManyRounds = (): AppError =>
-  new AppError('ERR_UPSTREAM_UNAVAILABLE', `The MCP server asked ${limits.mcpRoundsMax} times and wants to know more.`)
+  new AppError(
+    'ERR_UPSTREAM_UNAVAILABLE',
+    `The MCP server asked for input more than ${limits.mcpRoundsMax} times in one call, which is the limit.`,
+  )
 const unknownQuestion = (): AppError =>
-  new AppError('ERR_UPSTREAM_UNAVAILABLE', 'The MCP server asks something that the protocol does not have.')
+  new AppError('ERR_UPSTREAM_UNAVAILABLE', 'The MCP server asks for input of a kind that the protocol does not define.')

@@ -2,10 +2,10 @@ import { type Client, UriTemplate } from '@modelcontextprotocol/client'
 import type { CallingClient } from '../contract/calling-client.ts'
 import { limits } from '../contract/limits.ts'
 import { pause } from '../kernel/pause.ts'
-import type { AskedClients } from './asked-clients.ts'
+import type { ClientLink } from './client-link.ts'
 import type { Connection } from './connect.ts'
 
-type Use = <T>(work: (connection: Connection, asked: AskedClients) => Promise<T>) => Promise<T>
+type Use = <T>(work: (connection: Connection, clientLink: ClientLink) => Promise<T>) => Promise<T>
 
 /**
  * Has the client told when a resource changes, until the signal is aborted. Answers whether the server has the resource and tells of its

@@ -5,12 +5,12 @@ import {
   ProtocolError,
 } from '@modelcontextprotocol/client'
 import { AppError } from '../contract/app-error.ts'
-import type { ClientAbilities } from '../contract/calling-client.ts'
+import type { CallingClientCapabilities } from '../contract/calling-client.ts'
 import { limits } from '../contract/limits.ts'
 import type { UpstreamCallOptions } from '../contract/upstream-tools.ts'
 import type { ListedTool } from '../domains/mcp-servers/runtime.ts'
 import { pause } from '../kernel/pause.ts'
-import type { AskedClients } from './asked-clients.ts'
+import type { ClientLink } from './client-link.ts'
 import { type Connection, declared } from './connect.ts'
 import { resultOf } from './plain-calls.ts'
 import { TASK_META_KEY } from './raw-requests.ts'
@@ -20,7 +20,7 @@ type ForeignObject = Readonly<Record<string, unknown>>
 
 const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
 /** What a server of the newer revision may do instead of answering: it is told so with each call. */
-const taskAbilities = { extensions: { [TASKS_EXTENSION]: {} } }
+const taskCapabilities = { extensions: { [TASKS_EXTENSION]: {} } }
 
 /** Whether the server answers calls by tasks in the newer revision. */
 export const offersTasks = (client: Client): boolean =>
@@ -39,15 +39,18 @@ export function taskSupportOf(client: Client, tool: ListedTool): ListedTool['tas
 }
 
 /** What is declared with a request of the newer revision. */
-export const declaredTo = (client: Client, abilities: ClientAbilities | undefined): ClientCapabilities => ({
-  ...(abilities && declared(abilities)),
-  ...(offersTasks(client) && taskAbilities),
+export const declaredTo = (
+  client: Client,
+  capabilities: CallingClientCapabilities | undefined,
+): ClientCapabilities => ({
+  ...(capabilities && declared(capabilities)),
+  ...(offersTasks(client) && taskCapabilities),
 })
 
 /** Calls a tool as a task, in the older revision; undefined if it is to be called without. */
 export async function callAsTask(
   connection: Connection,
-  asked: AskedClients | undefined,
+  clientLink: ClientLink | undefined,
   name: string,
   args: ForeignObject,
   options: UpstreamCallOptions,
@@ -59,19 +62,19 @@ export async function callAsTask(
   const answer = await connection.request('tools/call', params, { signal, timeoutMs })
   const { task } = answer
   // A server that has changed its mind answers at once.
-  return isObject(task) ? await finishTask(connection, asked, task, options) : await resultOf(answer)
+  return isObject(task) ? await finishTask(connection, clientLink, task, options) : await resultOf(answer)
 }
 
 /** In the newer revision the answer to a call may be a task. */
 export async function finished(
   connection: Connection,
-  asked: AskedClients | undefined,
+  clientLink: ClientLink | undefined,
   answer: ForeignObject,
   options: UpstreamCallOptions,
 ): Promise<ForeignObject> {
   const meta = answer['_meta']
   const task = isObject(meta) ? meta[TASK_META_KEY] : undefined
-  return isObject(task) ? await finishTask(connection, asked, task, options) : answer
+  return isObject(task) ? await finishTask(connection, clientLink, task, options) : answer
 }
 
 /**
@@ -80,7 +83,7 @@ export async function finished(
  */
 async function finishTask(
   connection: Connection,
-  asked: AskedClients | undefined,
+  clientLink: ClientLink | undefined,
   task: ForeignObject,
   { signal, onProgress }: UpstreamCallOptions,
 ): Promise<ForeignObject> {
@@ -89,13 +92,13 @@ async function finishTask(
   const isModern = connection.client.getProtocolEra() === 'modern'
   const deadline = AbortSignal.timeout(limits.mcpUpstreamTaskMs)
   const until = AbortSignal.any([signal, deadline])
-  const capabilities = declaredTo(connection.client, asked?.abilities)
+  const capabilities = declaredTo(connection.client, clientLink?.capabilities)
   const ask = (method: string, params: ForeignObject = {}, timeoutMs: number = limits.mcpConnectMs, by = until) =>
     connection.request(method, { taskId, ...params }, { signal: by, timeoutMs, capabilities })
   async function answerQuestions(known: ForeignObject): Promise<void> {
-    if (asked === undefined) throw cannotAsk()
+    if (clientLink === undefined) throw cannotAsk()
     const questions = questionsIn(known as unknown as InputRequiredResult)
-    await ask('tasks/update', { inputResponses: await asked.ask(questions, until) })
+    await ask('tasks/update', { inputResponses: await clientLink.ask(questions, until) })
   }
   let steps = 0
   let said: unknown
@@ -127,10 +130,13 @@ async function finishTask(
 
 const CANCEL_MS = 2_000
 
-/** As the server wishes, within bounds. */
+/** The interval that the server requests, within bounds. */
 function pollMs({ pollInterval, pollIntervalMs }: ForeignObject): number {
-  const wished = Number(pollIntervalMs ?? pollInterval ?? limits.mcpTaskPollMs)
-  return Math.min(Math.max(Number.isFinite(wished) ? wished : 0, limits.mcpTaskPollMsMin), limits.mcpTaskPollMsMax)
+  const requested = Number(pollIntervalMs ?? pollInterval ?? limits.mcpTaskPollMs)
+  return Math.min(
+    Math.max(Number.isFinite(requested) ? requested : 0, limits.mcpTaskPollMsMin),
+    limits.mcpTaskPollMsMax,
+  )
 }
 
 class CancelledTask extends AppError {}
@@ -138,9 +144,9 @@ class CancelledTask extends AppError {}
 const cancelledTask = (): AppError =>
   new CancelledTask('ERR_UPSTREAM_UNAVAILABLE', 'The MCP server cancelled the task of this call.')
 const brokenTask = (): AppError =>
-  new AppError('ERR_UPSTREAM_UNAVAILABLE', 'The MCP server answered with a task that the protocol does not know.')
+  new AppError('ERR_UPSTREAM_UNAVAILABLE', 'The MCP server answered with a task that does not follow the protocol.')
 const lateTask = (cause: unknown): AppError =>
-  new AppError('ERR_TIMED_OUT', 'The task of the MCP server did not end in time.', {}, { cause })
+  new AppError('ERR_TIMED_OUT', 'The task at the MCP server did not end in time.', {}, { cause })
 
 function failedTask(error: unknown): Error {
   if (!isObject(error) || typeof error['code'] !== 'number') return brokenTask()

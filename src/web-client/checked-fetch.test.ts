@@ -33,7 +33,7 @@ const endless =
     more()
   }
 
-describe('an answer of somebody else’s server', () => {
+describe('an answer of a third-party server', () => {
   it.each([
     ['lines in one document', 'application/json', '\n'.repeat(1_000)],
     ['lines in one event', 'text/event-stream', 'data: x\n'],

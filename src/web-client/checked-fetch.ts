@@ -1,10 +1,9 @@
-import type { ClientRequest, IncomingMessage } from 'node:http'
-import { request as requestHttps } from 'node:https'
+import type { IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
 import { Readable, Transform } from 'node:stream'
 import { AppError } from '../contract/app-error.ts'
-import { request as requestHttp } from '../kernel/node-http.ts'
 import { createAddressRule, decompressed, type HttpClientDeps, resolveBySystem, unlessAborted } from './http-client.ts'
+import { requestAt } from './request-at.ts'
 
 /** The shape of `fetch` that libraries take. */
 export type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>
@@ -66,31 +65,11 @@ const unknownHost = (cause: unknown): AppError =>
   new AppError('ERR_WEB_FAILED', 'The name of the host cannot be resolved.', {}, { cause })
 
 async function open(url: URL, address: string, init: RequestInit, signal: AbortSignal): Promise<IncomingMessage> {
-  const isSecure = url.protocol === 'https:'
-  const host = url.hostname.replace(/^\[|\]$/g, '')
   const body =
     init.body === undefined || init.body === null ? undefined : Buffer.from(await new Response(init.body).arrayBuffer())
-  return await new Promise((resolve, reject) => {
-    const sent: ClientRequest = (isSecure ? requestHttps : requestHttp)({
-      host: address,
-      port: url.port === '' ? (isSecure ? 443 : 80) : Number(url.port),
-      path: `${url.pathname}${url.search}`,
-      method: init.method ?? 'GET',
-      headers: {
-        ...Object.fromEntries(new Headers(init.headers)),
-        host: url.host,
-        'accept-encoding': 'gzip, br',
-        ...(body === undefined ? {} : { 'content-length': String(body.length) }),
-      },
-      // A certificate must be for the name that was asked for, not for the address that it has.
-      ...(isSecure && isIP(host) === 0 ? { servername: host } : {}),
-      agent: false,
-      signal,
-    })
-    sent.on('response', resolve)
-    sent.on('error', reject)
-    sent.end(body)
-  })
+  const ofCaller = Object.fromEntries(new Headers(init.headers))
+  const headers = { ...ofCaller, host: url.host, 'accept-encoding': 'gzip, br' }
+  return await requestAt(url, address, { method: init.method ?? 'GET', headers, body, signal })
 }
 
 /** A stream of events may last for ever, but its reader holds what is between two empty lines. Every other answer is held whole. */

@@ -1,14 +1,11 @@
 import { lookup } from 'node:dns/promises'
-import type { ClientRequest, IncomingMessage } from 'node:http'
-import { request as requestHttps } from 'node:https'
+import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 import type { Readable } from 'node:stream'
 import { createBrotliDecompress, createUnzip } from 'node:zlib'
 import { AppError } from '../contract/app-error.ts'
 import type { WebClient, WebRequest, WebResponse } from '../domains/web/ports.ts'
-import { request as requestHttp } from '../kernel/node-http.ts'
-import { isOwnAddress } from '../kernel/own-addresses.ts'
-import { isPublicAddress } from '../kernel/public-address.ts'
+import { isOpenAddress, requestAt } from './request-at.ts'
 
 export type HttpClientDeps = Readonly<{
   /** Addresses and networks that may be reached although they are private or of this machine. */
@@ -55,8 +52,7 @@ export function createAddressRule(networks: readonly string[]): (address: string
     else allowed.addSubnet(address, Number(prefix), family)
   }
   return (address) =>
-    (isPublicAddress(address) && !isOwnAddress(address)) ||
-    (isIP(address) !== 0 && allowed.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4'))
+    isOpenAddress(address) || (isIP(address) !== 0 && allowed.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4'))
 }
 
 export const resolveBySystem = async (host: string): Promise<readonly string[]> =>
@@ -85,28 +81,12 @@ async function openFirst(request: WebRequest, addresses: readonly string[]): Pro
 }
 
 function open({ url, method, headers, body, signal }: WebRequest, address: string): Promise<IncomingMessage> {
-  const isSecure = url.protocol === 'https:'
-  const host = url.hostname.replace(/^\[|\]$/g, '')
-  return new Promise((resolve, reject) => {
-    const sent: ClientRequest = (isSecure ? requestHttps : requestHttp)({
-      host: address,
-      port: url.port === '' ? (isSecure ? 443 : 80) : Number(url.port),
-      path: `${url.pathname}${url.search}`,
-      method,
-      headers: {
-        host: url.host,
-        'accept-encoding': 'gzip, br',
-        ...headers,
-        ...(body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }),
-      },
-      // A certificate must be for the name that was asked for, not for the address that it has.
-      ...(isSecure && isIP(host) === 0 ? { servername: host } : {}),
-      agent: false,
-      signal,
-    })
-    sent.on('response', resolve)
-    sent.on('error', reject)
-    sent.end(body)
+  const all = { host: url.host, 'accept-encoding': 'gzip, br', ...headers }
+  return requestAt(url, address, {
+    method,
+    headers: all,
+    body: body === undefined ? undefined : Buffer.from(body),
+    signal,
   })
 }
 

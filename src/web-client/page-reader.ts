@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads'
 import type { PageReader } from '../domains/web/ports.ts'
+import { createSemaphore } from '../kernel/semaphore.ts'
 import { workerArguments } from '../kernel/worker-arguments.ts'
 import type { PageAnswer, PageTask } from './page-worker.ts'
 
@@ -11,36 +12,9 @@ const AT_ONCE = 2
 
 /** Each page in a thread of its own that is ended when it takes too long or too much. Few are read at once. */
 export function createPageReader({ timeoutMs = TIMEOUT_MS, memoryMb = MEMORY_MB }: PageReaderDeps = {}): PageReader {
-  const waiting: (() => void)[] = []
-  let running = 0
-
-  /** A caller that goes away while it waits leaves the queue. */
-  const turn = (signal: AbortSignal): Promise<void> =>
-    new Promise((resolve, reject) => {
-      const enter = (): void => {
-        signal.removeEventListener('abort', leave)
-        resolve()
-      }
-      const leave = (): void => {
-        waiting.splice(waiting.indexOf(enter), 1)
-        reject(signal.reason)
-      }
-      waiting.push(enter)
-      signal.addEventListener('abort', leave, { once: true })
-    })
-
-  async function read(task: PageTask, signal: AbortSignal): Promise<PageAnswer | undefined> {
-    signal.throwIfAborted()
-    if (running >= AT_ONCE) await turn(signal)
-    else running++
-    try {
-      return await readInThread(task, { timeoutMs, memoryMb }, signal)
-    } finally {
-      const next = waiting.shift()
-      if (next === undefined) running--
-      else next()
-    }
-  }
+  const semaphore = createSemaphore(AT_ONCE)
+  const read = (task: PageTask, signal: AbortSignal): Promise<PageAnswer | undefined> =>
+    semaphore.run(() => readInThread(task, { timeoutMs, memoryMb }, signal), signal)
 
   return {
     async toMarkdown(html, url, signal) {

@@ -36,7 +36,7 @@ describe('a personal workspace', () => {
     expect(await textOf('first/a')).toBe('a')
   })
 
-  it('is another one for somebody else, who needs the right to make it', async () => {
+  it('is another one for another user, who needs the right to make it', async () => {
     const [one, reader] = [await app.keyCaller(), await app.keyCaller({ scopes: ['workspace:read'] })]
     await app.ask('fs.write', { path: 'mine', content: 'x' }, one)
     expect((await app.refusal('fs.read', { path: 'first/a' }, one)).code).toBe('ERR_FILE_NOT_FOUND')
@@ -45,7 +45,7 @@ describe('a personal workspace', () => {
     expect(await namesFor(app, one)).toEqual([`personal-key-${id}`])
   })
 
-  it('is never one that somebody else has put in its place', async () => {
+  it('is never one that another user has put in its place', async () => {
     const [victim, thief] = [await app.keyCaller(), await app.keyCaller()]
     const name = `personal-key-${victim.principal.keyId}`
     expect((await app.refusal('workspace_create', { name }, thief)).code).toBe('ERR_INVALID_INPUT')

@@ -115,7 +115,15 @@ describe('web.fetch', () => {
 
   it('says nothing of the machine but that it is a program', async () => {
     const headers = JSON.parse((await fetchPage('/headers'))['result'] as string) as Answer
-    expect(Object.keys(headers).sort()).toEqual(['accept', 'accept-encoding', 'connection', 'host', 'user-agent'])
+    // What is asked of this machine says that it was forwarded.
+    expect(Object.keys(headers).sort()).toEqual([
+      'accept',
+      'accept-encoding',
+      'connection',
+      'host',
+      'user-agent',
+      'via',
+    ])
   })
 
   it('takes an error for an error', async () => {

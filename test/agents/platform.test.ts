@@ -162,7 +162,7 @@ describe('the system', () => {
   it('shows no secret', async () => {
     const secret = 'sk-very-secret-4711'
     await using other = await openTestApp({
-      config: { 'search.embeddings.url': 'http://127.0.0.1:1', 'search.embeddings.api_key': secret },
+      config: { 'search.embeddings.url': 'http://127.0.0.1:2', 'search.embeddings.api_key': secret },
     })
     const { content_yaml } = await other.ask<{ content_yaml: string }>('aegis.system.config')
     expect(content_yaml).toContain('api_key: "[redacted]"')
@@ -239,7 +239,7 @@ describe('runtimes', () => {
 
 describe('templates that come with the program', () => {
   const folder = new URL('../../templates/agents/', import.meta.url)
-  it.each(readdirSync(folder))('%s is valid without a remark and named like its file', (file) => {
+  it.each(readdirSync(folder))('%s is valid without a warning and named like its file', (file) => {
     const checked = checkAgentManifest(readFileSync(new URL(file, folder), 'utf8'))
     expect(checked).toMatchObject({ ok: true, warnings: [] })
     expect(checked.ok && `${checked.manifest.name}.yaml`).toBe(file)

@@ -82,7 +82,7 @@ describe('deploying', () => {
       manifest_yaml: manifest('hasty', '1.0.0', `schedule: ${schedule}`),
     })
     expect(refused).toMatchObject({ code: 'ERR_INVALID_INPUT', details: { field: 'spec.schedule' } })
-    expect(refused.message).toContain(`at least 10 s apart, and two of these are ${seconds} s apart`)
+    expect(refused.message).toContain(`at least 10 s apart, but two of them are ${seconds} s apart`)
     expect((await app.refusal('agent_info', { agent_id: 'hasty' })).code).toBe('ERR_AGENT_NOT_FOUND')
   })
 
@@ -196,7 +196,7 @@ describe('deploying', () => {
     expect((await app.ask<Listed>('aegis.agent.list')).total).toBe(0)
   })
 
-  it('tells remarks with the answer', async () => {
+  it('has warnings in its answer', async () => {
     const answer = await app.call('aegis.agent.create', {
       manifest_yaml: manifest('a', '1.0.0').replace('kind: Agent', 'kind: AgentManifest'),
     })
@@ -227,9 +227,7 @@ describe('deploying', () => {
       JSON.stringify(
         (await app.call('aegis.agent.create', { manifest_yaml: sized(resources), force: true })).content ?? [],
       )
-    expect(await told('memory: 500Gi')).toContain(
-      'spec.security.resources.memory: a workspace here has at most 8192 MiB',
-    )
+    expect(await told('memory: 500Gi')).toContain('spec.security.resources.memory: must be at most 8192 MiB')
     expect(await told('cpu: 64000')).toContain('workspaces.max_vcpus')
     expect(await told('disk: 100Gi')).not.toContain('at most')
   })

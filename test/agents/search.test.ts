@@ -132,7 +132,7 @@ describe('by meaning, with a service', () => {
   })
 
   it('goes by words when nobody answers', async () => {
-    const running = await withAgents({ 'search.embeddings.url': 'http://127.0.0.1:1/v1' })
+    const running = await withAgents({ 'search.embeddings.url': 'http://127.0.0.1:2/v1' })
     expect(await search(running, 'verses')).toMatchObject({ mode: 'keyword', total: 1 })
   })
 })

@@ -15,7 +15,7 @@ import { type LayerFile, programsLayer } from '../support/oci-image.ts'
 /** What a workspace may try against the supervisor and its neighbours, beside getting out. */
 let opened: OpenedBackend
 beforeAll(async () => {
-  opened = await openNamespacesBackend({ storeGb: 0 })
+  opened = await openNamespacesBackend({ storeGb: 0, enterSeconds: 5 })
   await opened.backend.inventory()
 })
 afterAll(async () => await opened.close())
@@ -143,7 +143,7 @@ describe('a workspace', () => {
     expect(outOf(await exec(late.id, 'echo up'))).toBe('up\n')
     await vi.waitUntil(() => prewarmed().length === 1, { timeout: 180_000 })
     for (const { id } of [...specs, late]) await opened.backend.destroy(id)
-    expect(prewarmed()).toHaveLength(1)
+    await expect.poll(() => prewarmed().length).toBe(1)
   })
 
   it('whose tree is deeper than any path can be removed', async () => {

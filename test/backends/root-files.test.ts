@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { endSupervisor } from '../support/end-supervisor.ts'
 import { type OpenedBackend, openNamespacesBackend } from '../support/namespaces-backend.ts'
 
-/** This needs root. Root starts the supervisor, which is nobody: whoever takes it over must not have root write where they like. */
+/** This needs root. Root starts the supervisor, which is nobody: an attacker who takes it over must not make root write anywhere. */
 describe('a supervisor in the wrong hands', () => {
   let opened: OpenedBackend
   let folder = ''

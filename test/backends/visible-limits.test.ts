@@ -47,6 +47,30 @@ describe('limits, where they are enforced', () => {
     for (const one of [id, wide]) await opened.backend.destroy(one)
   })
 
+  it('are where Java looks for them, which believes none unless it finds all of its controllers', async () => {
+    const id = await start()
+    const groups = await say(id, 'cat /proc/self/cgroup')
+    const mounts = (await say(id, 'grep /sys/fs/cgroup /proc/self/mountinfo')).split('\n')
+    const found = mounts.map((line) => {
+      const [about = '', kind = ''] = line.split(' - ')
+      const [, , , root, path = ''] = about.split(' ')
+      return { root, path, type: kind.split(' ')[0], options: kind.split(' ')[2]?.split(',') ?? [] }
+    })
+    if (found.some(({ type }) => type === 'cgroup2')) {
+      expect(groups).toBe('0::/')
+      expect(found).toEqual([expect.objectContaining({ root: '/', path: '/sys/fs/cgroup' })])
+    } else {
+      for (const name of ['memory', 'cpu', 'cpuset', 'cpuacct']) {
+        expect(groups, name).toMatch(new RegExp(`^\\d+:([^:]*,)?${name}(,[^:]*)?:/$`, 'm'))
+        const mount = found.find(({ options }) => options.includes(name))
+        expect(mount, name).toMatchObject({ root: '/', type: 'cgroup' })
+        expect(await say(id, `grep -c . ${mount?.path}/cgroup.procs`), name).not.toBe('0')
+      }
+      expect(await say(id, 'cat /sys/fs/cgroup/cpuset/cpuset.cpus')).toMatch(/^\d/)
+    }
+    await opened.backend.destroy(id)
+  })
+
   it('cannot be changed from inside', async () => {
     const id = await start()
     const tries =

@@ -15,6 +15,8 @@ const retained: ReadonlySet<string> = new Set([
   'initialize',
   'notifications/initialized',
   'server/discover',
+  'prompts/list',
+  'resources/list',
   'tools/list',
   'tools/call',
 ])

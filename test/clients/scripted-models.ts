@@ -129,6 +129,12 @@ const candidate = (part: Json): Json => ({
   usageMetadata: { promptTokenCount: 1, candidatesTokenCount: 1, totalTokenCount: 2 },
 })
 
+/** Programs put a prefix before the name of a tool, and Kimi Code makes one underscore of several. */
+export function isNameOf(tool: string, displayed: string): boolean {
+  const squeezed = (name: string) => name.replaceAll(/_+/g, '_')
+  return squeezed(displayed).endsWith(squeezed(tool))
+}
+
 /** A name may be in two namespaces. */
 const fullName = ({ name, namespace }: Wanted): string => (namespace === undefined ? name : `${namespace}__${name}`)
 
@@ -153,7 +159,7 @@ export async function openModelStage(wanted: Readonly<{ tool: string; args: Json
     const body = JSON.parse(await textOf(req)) as Json
     const answers = protocol.conversation(body) as readonly Json[]
     const tools = protocol.tools(body).filter(({ name }) => name !== '')
-    const found = tools.find(({ name }) => name.endsWith(wanted.tool))
+    const found = tools.find(({ name }) => isNameOf(wanted.tool, name))
     if (answers.length > 0) answer = JSON.stringify(answers)
     const isCall = answers.length === 0 && found !== undefined
     if (isCall) displayed = tools.map(fullName)

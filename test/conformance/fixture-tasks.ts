@@ -16,14 +16,14 @@ const knowsTasks = ({ context }: ExtensionCall): boolean => declaresTasks(contex
 
 /** As a task where the client knows them, and at once elsewhere. */
 async function asTask(call: ExtensionCall, work: TaskWork): Promise<FixtureResult> {
-  if (knowsTasks(call)) return call.createTask(work) as unknown as FixtureResult
+  if (knowsTasks(call)) return (await call.createTask(work)) as unknown as FixtureResult
   const never = new AbortController().signal
   return await work({ signal: never, say() {}, ask: () => Promise.reject(tasksNeeded()) })
 }
 
-function onlyAsTask(call: ExtensionCall, work: TaskWork): FixtureResult {
+async function onlyAsTask(call: ExtensionCall, work: TaskWork): Promise<FixtureResult> {
   if (!knowsTasks(call)) throw tasksNeeded()
-  return call.createTask(work) as unknown as FixtureResult
+  return (await call.createTask(work)) as unknown as FixtureResult
 }
 
 function sleep(ms: number, signal: AbortSignal): Promise<void> {

@@ -3,12 +3,13 @@ import { join } from 'node:path'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { castellanJson } from '../support/people.ts'
-import { newDataDir, type RealServer, startRealServer } from '../support/real-server.ts'
+import { newDataDir } from '../support/real-server.ts'
 import { type ScriptedModel, startScriptedModel } from '../support/scripted-model.ts'
+import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
 /** The sub-agents of an agent, at its own address. */
 let dataDir = ''
-let server: RealServer
+let server: ServerHere
 let model: ScriptedModel
 
 beforeAll(async () => {
@@ -22,7 +23,7 @@ beforeAll(async () => {
   const models = [{ alias: 'default', model: 'default' }]
   const provider = { name: 'scripted', type: 'openai', endpoint: `${model.url}/v1`, api_key: 'env:MODEL_KEY', models }
   writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers: [provider] } }))
-  server = await startRealServer({ dataDir, env: { MODEL_KEY: 'k' } })
+  server = await startServerHere({ dataDir, env: { MODEL_KEY: 'k' } })
 })
 afterAll(async () => {
   await server.stop()

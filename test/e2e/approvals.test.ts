@@ -60,7 +60,9 @@ it('is the command line', async () => {
   const run = (...args: string[]) =>
     runCastellan(['approvals', ...args, '--data-dir', server.dataDir], { home: server.dataDir })
   const [approved, denied] = [await asked('by-terminal'), await asked('not-by-terminal')]
-  expect((await run('list')).stdout).toMatch(new RegExp(`^${approved} +pending +task_create`, 'm'))
+  expect((await run('list')).stdout).toMatch(
+    new RegExp(`^${approved} +pending +task_create +\\{.*by-terminal.*\\} `, 'm'),
+  )
   expect(await run('approve', approved)).toMatchObject({ code: 0, stdout: expect.stringContaining('is approved') })
   expect(await run('deny', denied, '--note', 'not today')).toMatchObject({ code: 0 })
   expect(await create('by-terminal')).toHaveProperty('task_id')

@@ -5,8 +5,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { runCastellanHere } from '../support/castellan-here.ts'
 import { endSupervisor } from '../support/end-supervisor.ts'
 import { agentYaml } from '../support/executions.ts'
-import { startRealServer } from '../support/real-server.ts'
 import { type ScriptedModel, scriptedModels, startScriptedModel } from '../support/scripted-model.ts'
+import { startServerHere } from '../support/server-here.ts'
 import { workflowYaml } from '../support/workflows.ts'
 
 /** Runs that are begun from the command line, with and without a server. */
@@ -35,7 +35,7 @@ const call = (...args: readonly string[]) => runCastellanHere(['call', ...args, 
 const execute = (...more: readonly string[]) => call('aegis.task.execute', 'agent_id=answerer', ...more)
 const answerIn = ({ stdout }: { stdout: string }) => JSON.parse(stdout) as Record<string, string>
 const startServer = () =>
-  startRealServer({ dataDir, args: ['--config', join(home, 'castellan.yaml')], env: environment })
+  startServerHere({ dataDir, args: ['--config', join(home, 'castellan.yaml')], env: environment })
 
 /** Begins a run that asks a person, and waits for its end beside the caller. */
 function askHuman() {
@@ -82,6 +82,8 @@ describe('a run begun from the command line', () => {
     expect(displayed).toContain(`in state ASK, run ${id}: Shall it go on?`)
     const answer = ['aegis.workflow.signal', `execution_id=${id}`]
     expect(displayed).toContain(`castellan call ${answer.join(' ')} response=`)
+    const { stdout } = await runCastellanHere(['approvals', 'list', ...config], { home, environment })
+    expect(stdout).toMatch(new RegExp(`^${id} +pending +ask/ASK +Shall it go on\\? +workflow ask `, 'm'))
     expect(answerIn(await call(...answer, 'response=yes'))).toMatchObject({ signalled: true })
     const finished = await ended
     expect([finished.code, answerIn(finished)['status']]).toEqual([0, 'completed'])

@@ -120,7 +120,7 @@ describe('keys', () => {
     const refused = await run(['serve', '--port', '0'], required)
     expect([refused.code, refused.stderr]).toEqual([
       2,
-      expect.stringMatching(/'require_keys' is on, .*ERR_CONFIG_INVALID/s),
+      expect.stringMatching(/'require_keys' is true, .*ERR_CONFIG_INVALID/s),
     ])
     const key = await createKey()
     const server = await serve([], required)
@@ -251,6 +251,12 @@ describe('one state', () => {
       configured,
       'models:\n  providers:\n    - { name: m, type: ollama, models: [{ alias: a, model: b }] }\n',
     )
+    const outdated = await run(['doctor', '--config', configured])
+    expect(onItsPort.stdout).not.toContain('other settings')
+    expect(outdated.stdout).toMatch(
+      /configuration +note +the running server was started with other settings: models\. Restart it/,
+    )
+    expect(outdated.stdout).toMatch(/models +note +the running server was started with other settings/)
     const counting = join(home, 'counting.mjs')
     writeFileSync(counting, COUNTING_LOADS)
     const environment = { NODE_OPTIONS: `--import=${counting}`, CASTELLAN_API_KEY: 'cst_of_another' }
@@ -259,7 +265,7 @@ describe('one state', () => {
     expect(Number(/^loaded (\d+)$/m.exec(called.stderr)?.[1])).toBeLessThan(60)
   })
 
-  test('a port lists the tools that its own process was told to, whoever owns the state', async () => {
+  test('a port lists the tools that its own process was told to, whichever process owns the state', async () => {
     await mcp()
     const server = await serve(['--tools', 'server'])
     const response = await fetch(new URL('/v1/tools', server.url))

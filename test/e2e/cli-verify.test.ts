@@ -63,7 +63,7 @@ describe('an export', () => {
     expect([ok, problem]).toEqual([false, expect.objectContaining({ line: 3, seq: 1 })])
   })
 
-  test('is refused when its end was cut off, or somebody else signed it', async () => {
+  test('is refused when its end was cut off, or another key signed it', async () => {
     const short = await run('verify', exportOf('short.jsonl', lines.slice(0, -1)), '--key', key)
     expect([short.code, short.stdout]).toEqual([5, expect.stringContaining('[truncated]')])
     const torn = await run('verify', write('torn.jsonl', lines.join('\n').slice(0, -40)), '--key', key)

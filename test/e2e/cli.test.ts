@@ -47,6 +47,7 @@ describe('help', () => {
 
   test.each([
     [['cal', 'x'], "There is no command 'cal'. Did you mean 'call'?"],
+    [['task_create', 'title=x'], "'task_create' is a tool, not a command. Call it with: castellan call task_create"],
     [['help', 'verfy'], "There is no command 'verfy'. Did you mean 'verify'?"],
     [['call', 'x', '--arg', '{}'], 'Unknown flag --arg. Did you mean --args?'],
     [['serve', '--prot', '1'], 'Unknown flag --prot. Did you mean --port?'],
@@ -240,7 +241,10 @@ describe('the checks of doctor', () => {
       const isOpen = spawnSync('test', ['-r', ...open], user.spawnOptions).status === 0
       const { stdout } = await runCastellan(['doctor'], { home: user.home, ...user.spawnOptions })
       if (isOpen) expect(stdout).not.toContain('/dev/net/tun')
-      else expect(stdout).toMatch(/ {2}\/dev\/net\/tun +note +closed to you; .* as root: chmod 666 \/dev\/net\/tun$/m)
+      else
+        expect(stdout).toMatch(
+          / {2}\/dev\/net\/tun +note +you have no access to it; .* as root: chmod 666 \/dev\/net\/tun$/m,
+        )
     } finally {
       user.remove()
     }
@@ -272,6 +276,9 @@ describe('tools', () => {
     expect(lines.find((line) => line.includes(' limit '))).toMatch(/limit +integer; default 50; 1–500 +How many/)
     expect((await plain(['tools', 'server_ping'])).stdout).toContain('No parameters.\n')
     expect((await plain(['tools'])).stdout).toMatch(/^TOOL +TOOLSET +EFFECT +WHAT IT DOES\n/)
+    const ofState = ['--data-dir', join(home, 'of-tools')]
+    expect((await plain(['tools', ...ofState])).stdout).toMatch(/^TOOL +WHAT IT DOES\n.*\ntask_list /s)
+    expect((await plain(['tools', 'task_list', ...ofState])).stdout).toContain('project')
   })
 
   test('a list of tools with a name that is none is refused before anything is served', async () => {

@@ -4,7 +4,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { json } from 'node:stream/consumers'
-import { afterEach, expect, test } from 'vitest'
+import { afterAll, afterEach, expect, test } from 'vitest'
 import { configFields } from '../../src/app/config-schema.ts'
 import { loadAllTools } from '../../src/tools/index.ts'
 import { agentToolEffects } from '../support/agent-tool-effects.ts'
@@ -33,12 +33,24 @@ afterEach(async () => {
   cleanups = []
 })
 
+/** What several effects use. */
+const lastCleanups: (() => Promise<unknown> | unknown)[] = []
+afterAll(async () => {
+  for (const cleanup of lastCleanups.toReversed()) await cleanup()
+})
+
 type Environment = Record<string, string>
 type Effect = () => Promise<void>
 
 async function serve(env: Environment = {}, dataDir?: string): Promise<ServerHere> {
   const server = await startServerHere({ env, ...(dataDir === undefined ? {} : { dataDir }) })
   cleanups.push(() => server.stop())
+  return server
+}
+
+async function serveForAll(env: Environment): Promise<ServerHere> {
+  const server = await startServerHere({ env })
+  lastCleanups.push(() => server.stop())
   return server
 }
 
@@ -264,7 +276,7 @@ const effects: Readonly<Record<string, Effect>> = {
       'ERR_INVALID_INPUT',
     ])
   },
-  ...workspaceEffects({ serve, call, send }),
+  ...workspaceEffects({ serve, call, send, serveForAll, atTheEnd: (cleanup) => lastCleanups.push(cleanup) }),
   ...teamEffects({ serve, call }),
   ...agentToolEffects({ serve, call, send, newHome }),
   ...governanceEffects,

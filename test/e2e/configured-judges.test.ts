@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
+import { ask } from '../support/castellan-client.ts'
 import { agentYaml } from '../support/executions.ts'
-import { ask, setModelStage } from '../support/model-stage.ts'
+import { setModelStage } from '../support/model-stage.ts'
 import type { Line, SeenRequest } from '../support/scripted-model.ts'
 import { workflowYaml } from '../support/workflows.ts'
 

@@ -5,7 +5,7 @@ import { afterAll, expect, it } from 'vitest'
 import { runCastellanHere } from '../support/castellan-here.ts'
 import { newDataDir } from '../support/real-server.ts'
 
-/** Whoever can write the database can empty it; what stands beside it must still tell. */
+/** A user who can write the database can empty it; the files outside it must still show that. */
 const dataDir = newDataDir()
 afterAll(() => rmSync(dataDir, { recursive: true, force: true }))
 const run = (...args: string[]) => runCastellanHere([...args, '--data-dir', dataDir], { home: dataDir })

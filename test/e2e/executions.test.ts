@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import type { CastellanClient } from '../support/castellan-client.ts'
+import { ask } from '../support/castellan-client.ts'
 import { runCastellanHere } from '../support/castellan-here.ts'
 import { agentYaml } from '../support/executions.ts'
-import { ask, setModelStage } from '../support/model-stage.ts'
+import { setModelStage } from '../support/model-stage.ts'
 import type { Line, SeenRequest } from '../support/scripted-model.ts'
 
 /** Agents in the whole program, with a scripted model over HTTP. */

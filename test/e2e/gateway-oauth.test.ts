@@ -136,6 +136,51 @@ describe('a client that a person lets in at a gateway', () => {
     await client.close()
   })
 
+  it('is allowed for each address apart, which the page names', async () => {
+    const { client, saved } = await signedIn('/mcp/office', 'auto')
+    await client.close()
+    const page = await browser.context.newPage()
+    const asked = async (path: string): Promise<string> => {
+      const url = new URL(saved.opened!)
+      url.searchParams.set('resource', addressOf(path).href)
+      await page.goto(url.href)
+      return (await page.textContent('main')) ?? ''
+    }
+    // A loopback address may be any program's, so what was allowed before is asked again.
+    expect(await asked('/mcp/office')).toContain('the tools at /mcp/office and nothing else')
+    expect(await asked('/mcp/workshop')).toContain('the tools at /mcp/workshop and nothing else')
+    expect(await asked('/mcp')).toContain('everything that you can do')
+    await page.close()
+  })
+
+  it('cannot turn what the person allowed into a token for another address', async () => {
+    const saved: Saved = {}
+    const authProvider = oauthProgram(saved, person.redirectUrl, { token_endpoint_auth_method: 'none' })
+    const first = new StreamableHTTPClientTransport(addressOf('/mcp/office'), { authProvider })
+    await expect(new Client({ name: 'a', version: '1' }).connect(first)).rejects.toBeInstanceOf(UnauthorizedError)
+    const answered = await person.answer(saved.opened!)
+    const { client_id } = saved.information as { client_id: string }
+    const token = async (form: Record<string, string>) => {
+      const response = await fetch(addressOf('/auth/oauth2/token'), {
+        method: 'POST',
+        body: new URLSearchParams({ client_id, ...form }),
+      })
+      return { status: response.status, ...((await response.json()) as { access_token?: string }) }
+    }
+    const elsewhere = addressOf('/mcp').href
+    const code = { grant_type: 'authorization_code', code: answered.get('code')!, code_verifier: saved.verifier! }
+    const widened = await token({ ...code, redirect_uri: person.redirectUrl, resource: elsewhere })
+    expect([widened.status, widened.access_token]).toEqual([400, undefined])
+    const { client, saved: other } = await signedIn('/mcp/office', 'auto')
+    await client.close()
+    const own = (other.information as { client_id: string }).client_id
+    const refreshed = await token({
+      ...{ client_id: own, grant_type: 'refresh_token', refresh_token: other.tokens!.refresh_token! },
+      resource: elsewhere,
+    })
+    expect([refreshed.status, refreshed.access_token]).toEqual([400, undefined])
+  })
+
   it('has a token that is good at that gateway and nowhere else', async () => {
     const { client, saved } = await signedIn('/mcp/office', 'auto')
     await client.close()

@@ -86,3 +86,29 @@ it('go on after a restart, for their own caller at their own gateway', async () 
   await restart()
   expect((await send('/mcp/one', list, annSession)).status).toBe(404)
 })
+
+it('end with the right to their gateway, and so do their streams', async () => {
+  const { secret } = await castellanJson({ dataDir }, ['keys', 'create', 'cat', '--role', 'member'])
+  const key = { authorization: `Bearer ${String(secret)}` }
+  await castellanJson({ dataDir }, ['call', 'create_mcp_gateway', 'name=Shared'])
+  const session = await open('/mcp/shared', key)
+  const ownSession = await open('/mcp/shared')
+  const listen = async (headers: Record<string, string>) => {
+    const stream = await send('/mcp/shared', undefined, headers, 'GET')
+    expect(stream.status).toBe(200)
+    const ended = stream.text().then(
+      () => 'ended',
+      () => 'ended',
+    )
+    return { ended }
+  }
+  const [stream, ownStream] = [await listen(session), await listen(ownSession)]
+  await castellanJson({ dataDir }, ['call', 'edit_mcp_gateway', 'id=shared', 'scope=personal'])
+  expect(await stream.ended).toBe('ended')
+  expect((await send('/mcp/shared', list, session)).status).toBe(404)
+  expect((await send('/mcp/shared', list, ownSession)).status).toBe(200)
+  await castellanJson({ dataDir }, ['call', 'edit_mcp_gateway', 'id=shared', 'scope=org'])
+  expect((await send('/mcp/shared', list, session)).status).toBe(404)
+  await castellanJson({ dataDir }, ['call', 'delete_mcp_gateway', 'id=shared'])
+  expect(await ownStream.ended).toBe('ended')
+})

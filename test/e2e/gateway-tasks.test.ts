@@ -122,7 +122,7 @@ async function ended(taskId: unknown): Promise<Row> {
   await expect.poll(async () => (await newer('tasks/get', { taskId }))['status'], WAIT).not.toBe('working')
   return await newer('tasks/get', { taskId })
 }
-const WAIT = { timeout: 30_000, interval: 50 }
+const WAIT = { interval: 50 }
 
 const statusesOf = (tool: string): string[] =>
   [...upstream.tasks.values()].filter((task) => task.tool === tool).map(({ status }) => status)

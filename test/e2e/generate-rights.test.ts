@@ -3,7 +3,7 @@ import { agentYaml } from '../support/executions.ts'
 import { type Key, type KeyedServer, startKeyedServer } from '../support/keyed-server.ts'
 import { workflowYaml } from '../support/workflows.ts'
 
-/** What somebody gets by having it generated who may not deploy, in the real program. */
+/** What a caller who may not deploy gets by generating, in the real program. */
 const handler = '{ type: webhook, url: "https://example.org/mine", headers: { x-a: "secret:token" } }'
 const yamls = {
   agent: (name: string) =>
@@ -18,7 +18,7 @@ const yamls = {
 }
 type Kind = keyof typeof yamls
 
-/** An author that writes what it is told: the wish is the name and the version. */
+/** An author that writes what it is told: the request is the name and the version. */
 const serve = (kind: Kind) =>
   startKeyedServer(({ text }) => {
     const [, name = 'x', version = '1.0.0'] = /make (\S+) (\d\.\d\.\d)/.exec(text) ?? []
@@ -32,7 +32,7 @@ async function generate({ call }: KeyedServer, kind: Kind, prompt: string, key?:
 }
 
 describe.each(['agent', 'workflow'] as const)(
-  'whoever may not deploy and has one generated (%s)',
+  'a caller who may not deploy and generates one (%s)',
   { timeout: 180_000 },
   (kind) => {
     test('gets a new one, and adds no version to what is there', async () => {
@@ -53,7 +53,9 @@ describe.each(['agent', 'workflow'] as const)(
 
     test('has no secret sent to an address of its choice', async () => {
       const server = await serve(kind)
-      expect(await generate(server, kind, 'sender 1.0.0', await server.newKey())).toContain('naming a secret needs')
+      expect(await generate(server, kind, 'sender 1.0.0', await server.newKey())).toContain(
+        'a secret may be named only with',
+      )
       expect(await generate(server, kind, 'sender 1.0.0', await server.newKey({ tier: 'system' }))).toBe('completed')
     })
 

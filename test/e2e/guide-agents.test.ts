@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { parse, stringify } from 'yaml'
+import { ask } from '../support/castellan-client.ts'
 import { readGuide } from '../support/guide.ts'
 import { setGuideStage } from '../support/guide-stage.ts'
-import { ask, setModelStage } from '../support/model-stage.ts'
+import { setModelStage } from '../support/model-stage.ts'
 import type { Line, SeenRequest } from '../support/scripted-model.ts'
 
 const guide = readFileSync(new URL('../../docs/guides/agents.md', import.meta.url), 'utf8')

@@ -61,7 +61,12 @@ test('people: its settings and every command do what it says', { timeout: 300_00
   const settings = blocks('people', 'yaml')
   const config = here(settings.slice(0, -1).join(''))
   const secrets = { SMTP_PASSWORD: MAIL_PASSWORD, OIDC_SECRET: CLIENT_SECRET, NODE_EXTRA_CA_CERTS: pair.cert }
-  const stage = await setReaderStage({ config, port, env: { ...secrets, CASTELLAN_REQUIRE_KEYS: 'true' } })
+  const stage = await setReaderStage({
+    config,
+    port,
+    env: { ...secrets, CASTELLAN_REQUIRE_KEYS: 'true' },
+    processes: true,
+  })
   writeFileSync(join(stage.home, 'all.yaml'), here(settings.join('')))
   await mustRun(stage, 'castellan config validate --config all.yaml')
   await mustRun(stage, 'castellan call create_mcp_gateway name=Reports')
@@ -120,6 +125,7 @@ async function comeFrom(origin: string, login: string): Promise<string> {
 
 test('remote: every command does what it says', async () => {
   const stage = await setReaderStage({
+    processes: true,
     prepare: [
       'castellan users create ada@example.com --admin',
       'castellan keys create ci --role admin --tier operator 2> /dev/null',

@@ -104,10 +104,16 @@ test('model-proxy: a model is asked through the server', async () => {
     name: 'anthropic',
     type: 'anthropic',
     endpoint: `${model.url}/v1`,
-    models: [{ alias: 'default', model: 'm' }],
+    models: [
+      { alias: 'default', model: 'm' },
+      { alias: 'small', model: 'claude-haiku-4-5' },
+    ],
   }
   const stage = await setReaderStage({ config: JSON.stringify({ models: { providers: [provider] } }) })
-  const here = (body: string): string => body.replaceAll('http://127.0.0.1:7433', new URL(stage.url).origin)
+  const here = (body: string): string =>
+    body
+      .replaceAll('http://127.0.0.1:7433', new URL(stage.url).origin)
+      .replaceAll('$ANTHROPIC_API_KEY', 'sk-ant-of-a-reader')
   for (const block of guide('model-proxy')) {
     if (block.language === 'sh') await stage.follow({ ...block, body: here(block.body) })
   }
@@ -201,7 +207,7 @@ test('clients and README: every file can be read, and leads to the server', asyn
   // The second file for Codex goes on from the first.
   const files = others.with(withApproval, { ...codex!, body: `${codex!.body}${others[withApproval]!.body}` })
   const here = (body: string): string =>
-    body.replace('/path/to/castellan', resolve('.')).replace(/http:\/\/(127\.0\.0\.1|HOST):7433\/mcp/, stage.url)
+    body.replace('/path/to/castellan', resolve('.')).replace(/https?:\/\/(127\.0\.0\.1|HOST):7433\/mcp/, stage.url)
   for (const { language, body } of [codex!, ...files]) {
     writeFileSync(join(stage.home, `client.${language}`), here(body))
     const imported = await stage.run(`castellan import client.${language} --dry-run --json`)

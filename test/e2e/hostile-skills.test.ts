@@ -7,7 +7,7 @@ import { type RealServer, startRealServer } from '../support/real-server.ts'
 import { runCastellan } from '../support/run-castellan.ts'
 
 /**
- * A server started in a folder that somebody else prepared: its links lead from the skills to the state. Whoever reads
+ * A server started in a folder that another user prepared: its links lead from the skills to the state. A client that reads
  * skills must get nothing of the state, and the looking alone must not cost the server its locks.
  */
 let home = ''

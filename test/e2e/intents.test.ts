@@ -1,17 +1,18 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createSealClient } from '../../src/seal-client/seal-client.ts'
 import type { CastellanClient } from '../support/castellan-client.ts'
+import { ask } from '../support/castellan-client.ts'
 import { agentYaml } from '../support/executions.ts'
-import { ask, type ModelStage, setModelStage } from '../support/model-stage.ts'
+import { type ModelStage, setModelStage } from '../support/model-stage.ts'
 import type { Line, SeenRequest } from '../support/scripted-model.ts'
 import { startServerHere } from '../support/server-here.ts'
 
-/** Wishes in the whole program, with a scripted model over HTTP and real workspaces. */
+/** Intents in the whole program, with a scripted model over HTTP and real workspaces. */
 type Answer = Record<string, unknown>
 type Script = (request: SeenRequest, position: number) => Line | Promise<Line>
 type Stage = ModelStage & Readonly<{ client: CastellanClient }>
 
-// Workspaces that do not say otherwise reach the internet, so that those of wishes must say it.
+// Workspaces that do not say otherwise reach the internet, so those of intents must say it.
 const workspaces = { default_allow_internet: true, store_gb: 0 }
 
 async function setStage(script: Script | undefined, aliases: readonly string[] = ['default']): Promise<Stage> {
@@ -21,13 +22,13 @@ async function setStage(script: Script | undefined, aliases: readonly string[] =
 
 const workflowYaml = (name: string, state = 'done') =>
   `apiVersion: 100monkeys.ai/v1\nkind: Workflow\nmetadata:\n  name: ${name}\n  version: "1.0.0"\nspec:\n  initial_state: ${state}\n  states:\n    done:\n      kind: System\n      command: "true"\n      transitions: []\n`
-const manifest = (yaml: string): Line => ({ text: JSON.stringify({ manifest_yaml: yaml, summary: 'as wished' }) })
+const manifest = (yaml: string): Line => ({ text: JSON.stringify({ manifest_yaml: yaml, summary: 'as requested' }) })
 const isAuthor = ({ text }: SeenRequest) => text.includes('Write the manifest of a')
 const isFormatter = ({ text }: SeenRequest) => text.includes('output of the program')
 const executor = (name: string) => agentYaml(name, '  task: { instruction: "Write programs." }\n')
 const code = (text: string): Line => ({ text: JSON.stringify({ file: 'solution', code: text }) })
 
-describe('agents and workflows from wishes', () => {
+describe('agents and workflows from requests', () => {
   test('an agent whose manifest is wrong at first is repaired, and deployed for the caller', async () => {
     const wrong = executor('adder').replace('kind: Agent', 'kind: Agnet')
     const strange = `${executor('adder')}  tools: [no.such.tool]\n`
@@ -124,7 +125,7 @@ const finish = async (client: CastellanClient, id: string): Promise<Answer> => {
   return ask(client, 'aegis.execute.status', { pipeline_execution_id: id })
 }
 
-describe('from a wish to a result', () => {
+describe('from an intent to a result', () => {
   const programs = {
     python: 'import json, os\nprint(sum(json.loads(os.environ["INTENT_INPUTS"])["numbers"]))\n',
     javascript: 'console.log(JSON.parse(process.env.INTENT_INPUTS).numbers.reduce((a, b) => a + b))\n',

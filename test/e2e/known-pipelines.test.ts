@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import type { CastellanClient } from '../support/castellan-client.ts'
+import { ask } from '../support/castellan-client.ts'
 import { agentYaml } from '../support/executions.ts'
-import { ask, setModelStage } from '../support/model-stage.ts'
+import { setModelStage } from '../support/model-stage.ts'
 import type { SeenRequest } from '../support/scripted-model.ts'
 import { type Ended, workflowYaml } from '../support/workflows.ts'
 
@@ -17,7 +18,7 @@ async function run(client: CastellanClient, name: string, more: object = {}): Pr
   }
 }
 
-/** From a wish to the result of a program: written, looked at, run in a container, put into words. */
+/** From an intent to the result of a program: written, reviewed, run in a container, summarised. */
 const pipeline = `
 apiVersion: 100monkeys.ai/v1
 kind: Workflow
@@ -81,7 +82,7 @@ spec:
       output_handler:
         type: agent
         agent_id: aegis-output-formatter-agent
-        input_template: "Wished was: {{intent}}\\nIt printed: {{output}}"
+        input_template: "Requested was: {{intent}}\\nIt printed: {{output}}"
         required: true
       transitions:
         - { condition: exit_code_non_zero, target: EXECUTION_FAILED }
@@ -114,7 +115,7 @@ function author({ text, messages }: SeenRequest) {
 let seenPrograms = 0
 
 describe('workflows of others', () => {
-  test('a wish is written, looked at, run and put into words, and what goes wrong goes back', async () => {
+  test('an intent is written, reviewed, run and summarised, and failures go back to the author', async () => {
     seenPrograms = 0
     const stage = await setModelStage(author, { workflows: { images: ['python=host'] } })
     const client = await stage.start()

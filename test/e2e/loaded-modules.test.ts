@@ -45,6 +45,9 @@ test('a call loads the domain that it is about, and no other', async () => {
   const pinged = await loadedBy('server_ping')
   const others = ['src/tools/tasks/index.ts', 'src/tools/workspaces/index.ts', 'node_modules/kysely']
   for (const part of [...WORKSPACES, ...AGENTS, ...others]) expect(pinged).not.toContain(part)
+  const modules = readFileSync(join(home, 'modules'), 'utf8')
+  expect(modules).toContain('/zod/v4/locales/en.js')
+  expect(modules).not.toContain('/zod/v4/locales/fr.js')
   const listed = await loadedBy('workspace_list')
   for (const part of WORKSPACES) expect(listed).toContain(part)
   for (const part of [...AGENTS, 'src/tools/agents/index.ts']) expect(listed).not.toContain(part)

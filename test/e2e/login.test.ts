@@ -17,7 +17,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { launcher } from '../support/castellan-client.ts'
+import { connectClient, launcher } from '../support/castellan-client.ts'
 import { runCastellanHere } from '../support/castellan-here.ts'
 import { openChromium } from '../support/chromium.ts'
 import { castellanJson, newPerson } from '../support/people.ts'
@@ -114,10 +114,30 @@ describe('castellan login', () => {
     expect((await there(['doctor'])).stdout).toMatch(/identity +ok +ada@example.com/)
   })
 
+  it('lets the person answer approvals and change rules, but not a program that uses the same sign-in', async () => {
+    await login()
+    const policy = ['toolId=task_create', 'conditions=[]', 'action=require_approval']
+    const made = await there(['call', 'create_tool_invocation_policy', ...policy, '--json'])
+    const { id } = (JSON.parse(made.stdout) as { policy: { id: string } }).policy
+    const { code, stderr } = await there(['call', 'task_create', 'title=y', 'project=p', '--json'])
+    expect(code).not.toBe(0)
+    const approval = (JSON.parse(stderr) as { error: { details: { approval_id: string } } }).error.details.approval_id
+    const env = homeEnvironment(home)
+    const child = spawn(launcher, ['mcp', '--tools', 'full', '--url', origin], { stdio: 'pipe', env })
+    const program = await connectClient(child)
+    const answer = await program.call('approval_answer', { id: approval, decision: 'approve' })
+    expect(answer).toMatchObject({ kind: 'failed', code: 'ERR_PERMISSION_DENIED' })
+    await program.leave()
+    const listed = await there(['approvals', 'list', '--json'])
+    expect(listed.stdout).toContain(approval)
+    expect(await there(['approvals', 'approve', approval])).toMatchObject({ code: 0 })
+    expect(await there(['call', 'delete_tool_invocation_policy', `id=${id}`])).toMatchObject({ code: 0 })
+  })
+
   it('says so when the person does not allow it, and keeps nothing', async () => {
     expect(await login('Do not allow')).toMatchObject({
       code: 4,
-      stderr: expect.stringContaining('was not allowed to act for you'),
+      stderr: expect.stringContaining('You did not allow Castellan to act for you'),
       heading: 'Not signed in',
     })
     expect(existsSync(join(home, '.local/state/castellan'))).toBe(false)
@@ -151,7 +171,7 @@ describe('castellan login', () => {
 
   it.each([
     ['offers no sign-in', {}, 'offers no sign-in'],
-    ['is known under another address', { resource: 'https://elsewhere.example/mcp' }, 'known under another address'],
+    ['is known under another address', { resource: 'https://elsewhere.example/mcp' }, 'has another public address'],
     [
       'has people sign in at another host',
       { authorization_servers: ['https://evil.example/auth'] },

@@ -7,6 +7,7 @@ import { runCastellanHere } from '../support/castellan-here.ts'
 import { endSupervisor } from '../support/end-supervisor.ts'
 import { filesBelow } from '../support/files-below.ts'
 import { startMcpUpstream } from '../support/mcp-upstream.ts'
+import { castellanJson } from '../support/people.ts'
 import { type RealServer, startRealServer } from '../support/real-server.ts'
 
 /** A real client, the real program, and real MCP servers behind it. */
@@ -76,8 +77,13 @@ test('a castellan behind a castellan speaks the newest revision', async () => {
     writeFileSync(join(dataDir, 'castellan.yaml'), 'web: { allow_private_addresses: ["127.0.0.1"] }\n')
     server = await start()
     const client = await connect('auto')
-    await client.callTool({ name: 'create_mcp_server', arguments: { name: 'Behind', serverUrl: behind.url } })
-    const deployed = await client.callTool({ name: 'deploy_mcp_server', arguments: { catalogId: 'Behind' } })
+    // What comes from another Castellan is nobody's own, so it needs a key.
+    const { secret } = await castellanJson(behind, ['keys', 'create', 'front', '--role', 'editor'])
+    const authFields = [{ name: 'Authorization', label: 'Key', type: 'header', secret: true }]
+    const item = { name: 'Behind', serverUrl: behind.url, requiresAuth: true, authFields }
+    await client.callTool({ name: 'create_mcp_server', arguments: item })
+    const values = { Authorization: `Bearer ${String(secret)}` }
+    const deployed = await client.callTool({ name: 'deploy_mcp_server', arguments: { catalogId: 'Behind', values } })
     expect(deployed.structuredContent).toMatchObject({ status: 'success', error: null })
     const made = await client.callTool({ name: 'behind__task_create', arguments: { title: 'Through', project: 'p' } })
     expect(made.structuredContent).toMatchObject({ task_id: 'T-0001' })

@@ -1,10 +1,13 @@
-import { rmSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { Client, StreamableHTTPClientTransport, UnauthorizedError } from '@modelcontextprotocol/client'
 import { UnauthorizedError as OlderUnauthorizedError } from '@modelcontextprotocol/sdk/client/auth.js'
 import { Client as OlderClient } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport as OlderTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import OpenAI from 'openai'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openChromium } from '../support/chromium.ts'
+import { startModelPeer } from '../support/model-peer.ts'
 import { type OauthPerson, openOauthPerson, type Person } from '../support/oauth-person.ts'
 import { oauthProgram, type Saved } from '../support/oauth-program.ts'
 import { castellanJson, newPerson, type Row } from '../support/people.ts'
@@ -16,9 +19,14 @@ let server: ServerHere
 let browser: Awaited<ReturnType<typeof openChromium>>
 let ada: Person
 let person: OauthPerson
+let peer: Awaited<ReturnType<typeof startModelPeer>>
 
 beforeAll(async () => {
   const dataDir = newDataDir()
+  peer = await startModelPeer()
+  const models = [{ alias: 'default', model: 'm' }]
+  const providers = [{ name: 'peer', type: 'openai-compatible', endpoint: peer.url, models }]
+  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers } }))
   await castellanJson({ dataDir }, ['users', 'create', 'first@example.com', '--admin'])
   server = await startServerHere({ env: { CASTELLAN_REQUIRE_KEYS: 'true' }, dataDir })
   browser = await openChromium()
@@ -29,6 +37,7 @@ afterAll(async () => {
   await person[Symbol.asyncDispose]()
   await browser[Symbol.asyncDispose]()
   await server.stop()
+  peer.close()
   rmSync(server.dataDir, { recursive: true, force: true })
 })
 
@@ -86,6 +95,28 @@ describe('a client of the SDK', () => {
 })
 
 describe('what a client was given', () => {
+  it('reaches models as the person, in the place of the key of a provider, which never sees it', async () => {
+    const { client, saved } = await connected()
+    const token = saved.tokens!.access_token
+    const openai = new OpenAI({ apiKey: token, baseURL: new URL('/v1/peer', server.url).href, maxRetries: 0 })
+    const answer = await openai.chat.completions.create({ model: 'm', messages: [{ role: 'user', content: 'Hi' }] })
+    expect(answer.choices[0]!.message.content).toBe('Hello.')
+    expect(JSON.stringify(peer.requests.at(-1)!.headers)).not.toContain('csa_')
+    const { structuredContent } = await client.callTool({
+      name: 'run_tool',
+      arguments: { tool_name: 'interaction_list' },
+    })
+    const [{ id }] = (structuredContent as { interactions: [{ id: string }] }).interactions
+    const run = { tool_name: 'interaction_get', tool_args: { id } }
+    const noted = await client.callTool({ name: 'run_tool', arguments: run })
+    expect(noted.structuredContent).toMatchObject({
+      interaction: { actor: 'ada@example.com', authenticated_by: 'oauth' },
+    })
+    await client.close()
+    const wrong = new OpenAI({ apiKey: `${token}x`, baseURL: new URL('/v1/peer', server.url).href, maxRetries: 0 })
+    await expect(wrong.models.list()).rejects.toMatchObject({ status: 401 })
+  })
+
   it('is good for the address it was given for, and for no other', async () => {
     const { client, saved } = await connected()
     await client.close()
@@ -112,7 +143,7 @@ describe('what a client was given', () => {
     expect((await callWith(renewed.access_token)).status).toBe(200)
     expect(renewed.refresh_token).not.toBe(before)
     expect((await refresh(before)).status).toBe(400)
-    // Somebody has a token that was used already: everything that came of it ends.
+    // An attacker has a token that was used already: everything that came of it ends.
     expect((await refresh(renewed.refresh_token)).status).toBe(400)
   })
 

@@ -36,7 +36,7 @@ beforeAll(async () => {
         email_domains: ['company.example'],
       },
       { id: 'trusted', name: 'Trusted', ...entry, assume_email_verified: true },
-      { id: 'gone', name: 'Gone', ...entry, issuer: 'http://127.0.0.1:9' },
+      { id: 'gone', name: 'Gone', ...entry, issuer: 'http://127.0.0.1:2' },
       { id: 'unset', name: 'Unset', ...entry, client_secret: 'env:OIDC_SECRET_THAT_IS_NOT_SET' },
     ],
   }
@@ -166,7 +166,7 @@ describe('a provider', () => {
   it('that does not answer holds up nobody, and one without its secret is not offered', async () => {
     const gone = await fetch(at('/sign-in/provider/gone'), { redirect: 'manual' })
     expect(gone.status).toBe(502)
-    expect(await gone.text()).toContain('did not answer as it should')
+    expect(await gone.text()).toContain('returned an unexpected answer')
     const page = await (await fetch(at('/sign-in'))).text()
     expect(page).toContain('Sign in with Open &lt;i&gt;')
     expect(page).not.toContain('Unset')

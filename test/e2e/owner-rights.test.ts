@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { agentYaml } from '../support/executions.ts'
 import { startKeyedServer } from '../support/keyed-server.ts'
 
-/** An agent is registered for more than whoever starts it may do, in the real program. */
+/** An agent is registered for more than its caller may do, in the real program. */
 const made = agentYaml('made', '  task: { instruction: "Work." }\n')
 const smith = agentYaml(
   'smith',

@@ -2,10 +2,10 @@ import type { CDPSession, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { openChromium } from '../support/chromium.ts'
 import { castellanJson, newPerson, PASSWORD, type Row } from '../support/people.ts'
-import { type RealServer, startRealServer } from '../support/real-server.ts'
+import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
 /** Passkeys in a real browser, with the browser's own virtual authenticator in place of a device. */
-let server: RealServer
+let server: ServerHere
 let browser: Awaited<ReturnType<typeof openChromium>>
 let page: Page
 let cdp: CDPSession
@@ -13,7 +13,7 @@ let authenticatorId: string
 const email = 'ann@example.com'
 
 beforeAll(async () => {
-  server = await startRealServer()
+  server = await startServerHere()
   await newPerson(server, email)
   browser = await openChromium()
   page = await browser.context.newPage()
@@ -88,7 +88,7 @@ it('is added by a person who signed in, and signs them in from then on', { timeo
   await cdp.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified: false })
   await passkeyButton().click()
   await page.locator('form[data-passkey] [role=alert]:not([hidden])').waitFor()
-  expect(await problem()).toContain('not known here, or it was not verified')
+  expect(await problem()).toContain('unknown or could not be verified')
   await cdp.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified: true })
   await page.unroute('**/passkey/sign-in/options')
 
@@ -101,7 +101,7 @@ it('is added by a person who signed in, and signs them in from then on', { timeo
   await signOut()
   await passkeyButton().click()
   await page.locator('form[data-passkey] [role=alert]:not([hidden])').waitFor()
-  expect(await problem()).toContain('not known here')
+  expect(await problem()).toContain('unknown or could not be verified')
   const after = (await castellanJson(server, ['users', 'attempts'])) as { attempts: Row[] }
   expect(after.attempts.map(({ outcome }) => outcome)).toContain('passkey_removed')
   expect(await passkeysListed()).toEqual([])
@@ -122,7 +122,7 @@ it('is removed by an administrator, and is worth nothing then', { timeout: 120_0
   await signOut()
   await passkeyButton().click()
   await page.locator('form[data-passkey] [role=alert]:not([hidden])').waitFor()
-  expect(await problem()).toContain('not known here')
+  expect(await problem()).toContain('unknown or could not be verified')
 })
 
 it('cannot be added or used without the page: no session, no challenge, no foreign origin', async () => {

@@ -5,7 +5,7 @@ import { castellanJson, newPerson, postForm, signIn } from '../support/people.ts
 import { newDataDir } from '../support/real-server.ts'
 import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
-/** What somebody tries who has no account, or somebody else's cookie. */
+/** What an attacker tries without an account, or with another user's cookie. */
 const REDIRECT = 'http://127.0.0.1:9/callback'
 const FROM_ELSEWHERE = { 'x-forwarded-for': '203.0.113.9' }
 

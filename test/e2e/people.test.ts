@@ -5,18 +5,19 @@ import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { openChromium } from '../support/chromium.ts'
 import { castellanJson, newPerson, PASSWORD, postForm, type Row, signIn } from '../support/people.ts'
-import { newDataDir, type RealServer, startRealServer } from '../support/real-server.ts'
+import { newDataDir } from '../support/real-server.ts'
 import { runCastellan } from '../support/run-castellan.ts'
+import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
 /** People of a server: made on the command line, let in by pages in a real browser, and gone when they are taken away. */
-let server: RealServer
+let server: ServerHere
 let browser: Awaited<ReturnType<typeof openChromium>>
 const pages: Page[] = []
 
 beforeAll(async () => {
   const dataDir = newDataDir()
   await castellanJson({ dataDir }, ['users', 'create', 'first@example.com', '--admin'])
-  server = await startRealServer({ dataDir, env: { CASTELLAN_REQUIRE_KEYS: 'true' } })
+  server = await startServerHere({ dataDir, env: { CASTELLAN_REQUIRE_KEYS: 'true' } })
   browser = await openChromium()
 })
 afterEach(async () => {
@@ -157,7 +158,7 @@ describe('a signed-in user', () => {
     const cookie = await signIn(server, person)
     const { dataDir } = server
     await server.stop()
-    server = await startRealServer({ dataDir, env: { CASTELLAN_REQUIRE_KEYS: 'true' } })
+    server = await startServerHere({ dataDir, env: { CASTELLAN_REQUIRE_KEYS: 'true' } })
     expect((await callAs(cookie, 'server_ping')).status).toBe(200)
   })
 })
@@ -186,7 +187,7 @@ describe('a server with people on an address that others reach', () => {
     const args = ['serve', '--host', '0.0.0.0', '--port', '0', '--data-dir', dataDir]
     const refused = await runCastellan(args, { home })
     expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('over plain HTTP') })
-    const asked = await startRealServer({
+    const asked = await startServerHere({
       dataDir,
       args: ['--host', '0.0.0.0'],
       env: { CASTELLAN_ALLOW_PLAIN_HTTP: 'true' },

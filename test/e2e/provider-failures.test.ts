@@ -1,7 +1,8 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { cutAt, type Fate, startBadLine, whole } from '../support/bad-line.ts'
+import { ask } from '../support/castellan-client.ts'
 import { agentYaml } from '../support/executions.ts'
-import { ask, setModelStage } from '../support/model-stage.ts'
+import { setModelStage } from '../support/model-stage.ts'
 import { inTurn, type Line, startScriptedModel } from '../support/scripted-model.ts'
 
 const nonsense: Fate = (_, response) => response.end('data: {"choices": [{"mess\n\n')

@@ -5,11 +5,12 @@ import { StdioClientTransport as OlderTransport } from '@modelcontextprotocol/sd
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { launcher } from '../support/castellan-client.ts'
 import { castellanJson } from '../support/people.ts'
-import { newDataDir, type RealServer, startRealServer } from '../support/real-server.ts'
+import { newDataDir } from '../support/real-server.ts'
 import { homeEnvironment, runCastellan } from '../support/run-castellan.ts'
+import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
 /** `castellan mcp --url`: programs that speak over standard streams alone, on a server elsewhere. */
-let server: RealServer
+let server: ServerHere
 let dataDir = ''
 let key = ''
 
@@ -21,7 +22,7 @@ beforeEach(async () => {
 afterEach(async () => await server.stop())
 
 const serve = (port = '0') =>
-  startRealServer({ dataDir, env: { CASTELLAN_REQUIRE_KEYS: 'true' }, args: ['--port', port] })
+  startServerHere({ dataDir, env: { CASTELLAN_REQUIRE_KEYS: 'true' }, args: ['--port', port] })
 
 const program = (...args: readonly string[]) => ({
   command: launcher,

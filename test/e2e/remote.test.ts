@@ -35,7 +35,7 @@ afterAll(async () => {
   rmSync(home, { recursive: true, force: true })
 })
 
-/** As somebody who has set up their shell for that server. */
+/** As a user who has set up their shell for that server. */
 const there = (args: readonly string[], environment: Record<string, string> = {}, input?: string) =>
   runCastellanHere(args, {
     home,
@@ -78,9 +78,13 @@ describe('a command with CASTELLAN_URL', () => {
 
   it('imports servers of a file of this machine', async () => {
     const file = join(home, 'mcp.json')
-    writeFileSync(file, JSON.stringify({ mcpServers: { notes: { command: 'notes-server' } } }))
+    const far = { url: 'https://203.0.113.9/mcp', headers: { Authorization: 'Bearer secret-0123456789' } }
+    writeFileSync(file, JSON.stringify({ mcpServers: { notes: { command: 'notes-server' }, far } }))
     expect(await answerOf(['import', file, '--catalog-only'])).toMatchObject({
-      servers: [{ name: 'notes', outcome: 'registered' }],
+      servers: [
+        { name: 'notes', outcome: 'registered', detail: '' },
+        { name: 'far', outcome: 'registered', detail: expect.stringContaining('not stored: the values of header_') },
+      ],
     })
   })
 
@@ -123,7 +127,7 @@ describe('what cannot work is refused with the reason', () => {
       'an address with another path',
       ['call', 'server_ping', '--url', 'https://x.example/v1'],
       2,
-      'it has no other path',
+      'without another path',
     ],
     ['an address with a password', ['call', 'server_ping', '--url', 'https://a:b@x.example'], 2, 'without a user'],
     ['plain HTTP to elsewhere', ['call', 'server_ping', '--url', 'http://x.example'], 2, '--allow-plain-http'],
@@ -134,7 +138,12 @@ describe('what cannot work is refused with the reason', () => {
       'Leave one of them out',
     ],
     ['no authority', ['call', 'server_ping', '--ca', '/nowhere.pem'], 2, 'cannot be read'],
-    ['a file and a server', ['verify', 'x.jsonl', '--url', 'https://x.example'], 2, 'one log at a time'],
+    [
+      'a file and a server',
+      ['verify', 'x.jsonl', '--url', 'https://x.example'],
+      2,
+      'FILE and --url cannot be combined',
+    ],
     ['images', ['image', 'list'], 2, 'Run castellan image on that machine'],
     ['images with --url', ['image', 'list', '--url', 'https://x.example'], 2, 'Run castellan image on that machine'],
     ['a server', ['serve', '--url', 'https://x.example'], 2, 'serve starts a server on this machine'],
@@ -146,7 +155,7 @@ describe('what cannot work is refused with the reason', () => {
   it('a certificate of an authority that is not trusted', async () => {
     expect(await there(['call', 'server_ping'], { CASTELLAN_CA: '' })).toMatchObject({
       code: 6,
-      stderr: expect.stringContaining('give the certificate of that authority with --ca FILE'),
+      stderr: expect.stringContaining('pass the certificate of that authority with --ca FILE'),
     })
   })
 

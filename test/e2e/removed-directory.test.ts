@@ -3,13 +3,13 @@ import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { chown, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, type ExpectStatic, it } from 'vitest'
-import { type CastellanClient, connectClient, launcher } from '../support/castellan-client.ts'
+import { ask, type CastellanClient, connectClient, launcher } from '../support/castellan-client.ts'
 import { endSupervisor } from '../support/end-supervisor.ts'
 import { createOrdinaryUser, type OrdinaryUser } from '../support/ordinary-user.ts'
 import { homeEnvironment } from '../support/run-castellan.ts'
 import { descendants, isProcess, listProcesses, stateFolder, supervisorPid } from '../support/workspace-truth.ts'
 
-/** Whoever removes a data directory is rid of all that it held, also of what ran. That takes seconds, in all tests at once. */
+/** Removing a data directory removes all that it held, and ends what ran. That takes seconds, in all tests at once. */
 const isRoot = process.getuid!() === 0
 const everybody = isRoot ? (['root', 'an ordinary user'] as const) : (['an ordinary user'] as const)
 
@@ -29,11 +29,6 @@ function serve(user: OrdinaryUser, dataDir: string): Promise<CastellanClient> {
   return connectClient(
     spawn(launcher, args, { cwd: user.home, env, stdio: ['pipe', 'pipe', 'pipe'], ...user.spawnOptions }),
   )
-}
-
-async function ask(client: CastellanClient, tool: string, args: object): Promise<void> {
-  const outcome = await client.call(tool, args)
-  if (outcome.kind !== 'done') throw new Error(`${tool}: ${JSON.stringify(outcome)}`)
 }
 
 /** A running workspace whose server has left. */

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
 import type { CastellanClient } from '../support/castellan-client.ts'
+import { ask } from '../support/castellan-client.ts'
 import { agentYaml } from '../support/executions.ts'
-import { ask, setModelStage } from '../support/model-stage.ts'
+import { setModelStage } from '../support/model-stage.ts'
 import type { Line, SeenRequest } from '../support/scripted-model.ts'
 
 const isAuthor = ({ text }: SeenRequest) => text.includes('Write the manifest of a')
@@ -22,12 +23,13 @@ async function prompt(client: CastellanClient, intent: string) {
   return { status, reused_existing_agent, types: events.map(({ event_type }) => event_type) }
 }
 
-test('the same wish uses the agent that was made for it, and the shipped one does what none could be made for', {
+test('the same intent uses the agent that was made for it, and the shipped one does what none could be made for', {
   timeout: 180_000,
 }, async () => {
   let isAble = true
   const { requests, start } = await setModelStage((request) => {
-    if (isAuthor(request)) return isAble ? json({ manifest_yaml: zebra, summary: 'as wished' }) : { text: 'I cannot.' }
+    if (isAuthor(request))
+      return isAble ? json({ manifest_yaml: zebra, summary: 'as requested' }) : { text: 'I cannot.' }
     return isFormatter(request) ? { text: 'Two.' } : json({ file: 'solution', code: 'print(2)' })
   })
   const client = await start()

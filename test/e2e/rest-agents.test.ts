@@ -252,7 +252,7 @@ describe('the files of an execution', () => {
   const fileOf = (id: string, path: string, headers: Record<string, string> = {}) =>
     fetch(new URL(`/v1/executions/${id}/files/${path}`, server.url), { headers })
 
-  test('are read while it runs by whoever started it, and say where they went afterwards', async () => {
+  test('are read while it runs by its owner, and say where they went afterwards', async () => {
     await deploy('filer')
     const id = await execute('filer', { intent: 'Patiently.' })
     await expect.poll(async () => (await fileOf(id, 'note.txt')).status).toBe(200)

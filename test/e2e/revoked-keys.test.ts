@@ -31,7 +31,7 @@ describe('when the key is revoked that started it', () => {
     released.resolve()
     const ended = await end(server, 'aegis.task.wait', id)
     expect(ended).toMatchObject({ status: 'failed' })
-    expect(ended['last_error']).toMatch(/^ERR_STARTER_GONE: The key that started this run was revoked or has expired/)
+    expect(ended['last_error']).toMatch(/^ERR_STARTER_GONE: The API key that started/)
     expect(await call('task_list', {})).toMatchObject({ tasks: [{ title: 'before' }] })
     expect(requests).toHaveLength(2)
   })
@@ -61,7 +61,7 @@ describe('when the key is revoked that started it', () => {
     expect(await call('aegis.workflow.executions.get', { execution_id: id })).toMatchObject({ status: 'failed' })
   })
 
-  test('the streams that it has open are closed, whoever started what they show', async () => {
+  test('the streams that it has open are closed, whatever caller started the runs', async () => {
     const released = Promise.withResolvers<void>()
     onTestFinished(() => released.resolve())
     const server = await startKeyedServer(async () => {

@@ -1,23 +1,26 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { describe, expect, inject, type TestContext, test } from 'vitest'
+import { describe, expect, inject, type TestContext, test, vi } from 'vitest'
 import { createSealClient } from '../../src/seal-client/seal-client.ts'
 import { mcpHeaders } from '../support/http-transport-peer.ts'
 import { createDatabase } from '../support/postgres.ts'
-import { type RealServer, startRealServer } from '../support/real-server.ts'
+import { startRealServer } from '../support/real-server.ts'
+import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
 /** What a key has open or at work, once the key is revoked or has expired, in the real program. */
 type Row = Record<string, unknown>
 type Key = Readonly<{ id: string; secret: string }>
 const withKey = (key?: Key): Record<string, string> => (key ? { authorization: `Bearer ${key.secret}` } : {})
 
-async function start({ onTestFinished }: TestContext, env: Record<string, string> = {}): Promise<RealServer> {
-  const server = await startRealServer({ env: { CASTELLAN_RATE_LIMITS_ENABLED: 'false', ...env } })
+const unlimited = { CASTELLAN_RATE_LIMITS_ENABLED: 'false' }
+
+async function start({ onTestFinished }: TestContext, env: Record<string, string> = {}): Promise<ServerHere> {
+  const server = await startServerHere({ env: { ...unlimited, ...env } })
   onTestFinished(() => server.stop())
   return server
 }
 
-async function send(server: RealServer, tool: string, args: object, key?: Key) {
+async function send(server: ServerHere, tool: string, args: object, key?: Key) {
   const response = await fetch(new URL(`/v1/tools/${tool}`, server.url), {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...withKey(key) },
@@ -26,16 +29,16 @@ async function send(server: RealServer, tool: string, args: object, key?: Key) {
   return { status: response.status, body: (await response.json()) as Row }
 }
 
-async function call(server: RealServer, tool: string, args: object, key?: Key): Promise<Row> {
+async function call(server: ServerHere, tool: string, args: object, key?: Key): Promise<Row> {
   const { status, body } = await send(server, tool, args, key)
   if (status >= 300) throw new Error(`${tool}: ${JSON.stringify(body)}`)
   return body
 }
 
-const newKey = async (server: RealServer, name: string, more: object = {}): Promise<Key> =>
+const newKey = async (server: ServerHere, name: string, more: object = {}): Promise<Key> =>
   (await call(server, 'api_key_create', { name, role: 'member', tier: 'user', ...more })) as unknown as Key
 
-const initialize = (server: RealServer, key?: Key): Promise<Response> =>
+const initialize = (server: ServerHere, key?: Key): Promise<Response> =>
   fetch(server.url, {
     method: 'POST',
     headers: { ...mcpHeaders, ...withKey(key) },
@@ -48,7 +51,7 @@ const initialize = (server: RealServer, key?: Key): Promise<Response> =>
   })
 
 /** A session with its stream; `ended` resolves when the server ends the stream, however it does. */
-async function tryStream(server: RealServer, key?: Key) {
+async function tryStream(server: ServerHere, key?: Key) {
   const opened = await initialize(server, key)
   await opened.text()
   if (opened.status === 503) return undefined
@@ -59,7 +62,7 @@ async function tryStream(server: RealServer, key?: Key) {
   expect(stream.status).toBe(200)
   return { headers, ended: stream.text().then(over, over) }
 }
-async function openStream(server: RealServer, key?: Key) {
+async function openStream(server: ServerHere, key?: Key) {
   const opened = await tryStream(server, key)
   if (opened === undefined) throw new Error('there was no room for a session')
   return opened
@@ -68,7 +71,7 @@ const over = (): 'ended' => 'ended'
 
 /** A web server as a background job of a workspace, behind a forwarded port; answers how to ask it. */
 async function serveFrom(
-  server: RealServer,
+  server: ServerHere,
   workspace_id: unknown,
   key: Key,
 ): Promise<() => Promise<number | 'nothing'>> {
@@ -83,12 +86,18 @@ async function serveFrom(
 }
 
 describe.each([
-  ['revoked', {}, (server: RealServer, key: Key) => call(server, 'api_key_revoke', { key: key.id })],
-  ['expired', { expires_in: '15s' }, async () => ({})],
-] as const)('when a key is %s', (_, rights, end) => {
+  ['revoked', (server: ServerHere, key: Key) => call(server, 'api_key_revoke', { key: key.id })],
+  [
+    'expired',
+    async (server: ServerHere, key: Key) => {
+      expireInStore(server.dataDir, key)
+      await vi.waitUntil(async () => (await send(server, 'server_ping', {}, key)).status === 401, { timeout: 180_000 })
+    },
+  ],
+] as const)('when a key is %s', (_, end) => {
   test.concurrent('its streams and sessions end, and those of others do not', async (context) => {
     const server = await start(context)
-    const [key, other] = [await newKey(server, 'leaving', rights), await newKey(server, 'staying')]
+    const [key, other] = [await newKey(server, 'leaving', { expires_in: '1h' }), await newKey(server, 'staying')]
     const [shut, retained] = [await openStream(server, key), await openStream(server, other)]
     await end(server, key)
     expect(await shut.ended).toBe('ended')
@@ -105,13 +114,13 @@ describe.each([
   test.concurrent('its commands, background jobs and forwarded ports end', async (context) => {
     const { expect } = context
     const server = await start(context)
-    // The first workspace starts all that holds workspaces, which may take longer than a key lives.
-    await call(server, 'workspace_create', { name: 'first' })
-    const key = await newKey(server, 'leaving', rights)
+    const key = await newKey(server, 'leaving', { expires_in: '1h' })
     const { workspace_id } = await call(server, 'workspace_create', { name: 'left' }, key)
     const reach = await serveFrom(server, workspace_id, key)
     await expect.poll(reach).toBe(200)
-    const command = send(server, 'exec', { workspace_id, command: 'sleep 1000', timeout_secs: 2_000 }, key)
+    const exec = (command: string) => send(server, 'exec', { workspace_id, command, timeout_secs: 2_000 }, key)
+    const command = exec('touch /begun; sleep 1000')
+    await expect.poll(async () => (await exec('test -e /begun')).body['exit_code']).toBe(0)
     await end(server, key)
     const { status, body } = await command
     expect([status, body]).toMatchObject([
@@ -144,7 +153,8 @@ test('a key that is revoked through another process on the same database loses w
   expect([499, 137, 143]).toContain(status === 200 ? body['exit_code'] : status)
 })
 test('a key that expires while no server runs loses what it has at work when one starts', async (context) => {
-  const server = await start(context)
+  const server = await startRealServer({ env: unlimited })
+  context.onTestFinished(() => server.stop())
   const key = await newKey(server, 'leaving', { expires_in: '1h' })
   const workspace_id = await made(server, key)
   const reach = await serveFrom(server, workspace_id, key)
@@ -153,7 +163,7 @@ test('a key that expires while no server runs loses what it has at work when one
   await server.ended
   expireInStore(server.dataDir, key)
   expect(await reach()).toBe(200)
-  const next = await startRealServer({ dataDir: server.dataDir })
+  const next = await startServerHere({ dataDir: server.dataDir })
   context.onTestFinished(() => next.stop())
   await expect.poll(reach).toBe('nothing')
   await expect
@@ -185,7 +195,7 @@ test('a signed call ends when its session is revoked, and those of other session
   expect(await staying).toMatchObject({ answer: { stdout: 'm1\n' } })
 })
 
-/** As if the time had passed: no server is there to look at it. */
+/** As if the time had passed. */
 function expireInStore(dataDir: string, { id }: Key): void {
   const database = new DatabaseSync(join(dataDir, 'castellan.db'))
   const { changes } = database.prepare('UPDATE api_keys SET expires_at = ? WHERE id = ?').run(Date.now() - 1, id)
@@ -193,7 +203,7 @@ function expireInStore(dataDir: string, { id }: Key): void {
   expect(changes).toBe(1)
 }
 
-const made = async (server: RealServer, key: Key) =>
+const made = async (server: ServerHere, key: Key) =>
   (await call(server, 'workspace_create', { name: 'shared' }, key))['workspace_id']
 
 test('many keys with many streams lock out neither the owner nor each other', async (context) => {

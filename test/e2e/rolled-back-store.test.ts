@@ -48,11 +48,11 @@ const commands: readonly (readonly string[])[] = [
 ]
 
 describe.each([
-  ['an older database was put back', () => rolledBack(() => newTask('two')), 'does not extend its last checkpoint'],
+  ['an older database was restored', () => rolledBack(() => newTask('two')), 'does not extend its last checkpoint'],
   [
     'the checkpoints are gone',
     async () => rmSync(join(dataDir, 'checkpoints'), { recursive: true }),
-    "The checkpoint of tenant 'local' is gone",
+    "The checkpoint of tenant 'local' is missing",
   ],
 ] as const)('%s', (_what, meddle, problem) => {
   it('is refused by every command, in words and with the code of a conflict, and nothing is written', async () => {
@@ -77,9 +77,9 @@ describe.each([
     expect(entriesInStore()).toBe(before)
   })
 
-  it('goes on when somebody decides it, with the old checkpoint as evidence and the decision in the log', async () => {
+  it('continues when an operator decides it, with the old checkpoint as evidence and the decision in the log', async () => {
     await meddle()
-    const old = problem.includes('gone') ? undefined : readFileSync(checkpointFile(), 'utf8')
+    const old = problem.includes('missing') ? undefined : readFileSync(checkpointFile(), 'utf8')
     const refused = await run('call', 'log_recover', 'tenant=other', 'reason=none')
     expect(refused.code).toBe(2)
     const recovered = await run('call', 'log_recover', 'tenant=local', 'reason=restored from the backup', '--json')
@@ -132,17 +132,36 @@ it('what was signed for anybody is kept first, so that a roll-back to before it 
   expect((await newTask('fork')).code).toBe(5)
 })
 
-it('a store from before there were marks, or whose first checkpoint was never written, is simply gone on with', async () => {
+it('a store from before there were marks, or whose first checkpoint was never written, is not sound until it goes on', async () => {
   rmSync(join(dataDir, 'checkpoints'), { recursive: true })
   const database = new DatabaseSync(join(dataDir, 'castellan.db'))
   database.exec('DELETE FROM log_anchors')
   database.close()
   const verified = await run('verify')
-  expect([verified.code, verified.stdout]).toEqual([0, expect.stringContaining(': nothing wrong was found\n')])
-  expect(verified.stdout).not.toContain('sound')
-  expect((await run('doctor')).stdout).toMatch(/^state +note +\d+ log entr(y|ies); 1 log without a checkpoint/m)
+  expect([verified.code, verified.stdout]).toEqual([5, expect.stringContaining(': 1 log not protected')])
+  expect(verified.stdout).toContain('castellan call log_checkpoint')
+  const doctor = await run('doctor')
+  expect([doctor.code, doctor.stdout]).toEqual([
+    6,
+    expect.stringMatching(/^state +\w+ +\d+ log entr(y|ies); 1 log without a checkpoint or its mark/m),
+  ])
+  expect((await run('call', 'log_checkpoint')).code).toBe(0)
+  expect((await run('verify')).stdout).toContain(': sound\n')
   expect((await newTask('two')).code).toBe(0)
   expect((await run('verify')).stdout).toContain(': sound\n')
   rmSync(join(dataDir, 'checkpoints'), { recursive: true })
   expect((await run('verify')).code).toBe(5)
+})
+
+it('a store whose mark was removed, or whose trail index is said to go further, is not sound', async () => {
+  const alter = (sql: string): void => {
+    const database = new DatabaseSync(join(dataDir, 'castellan.db'))
+    database.exec(sql)
+    database.close()
+  }
+  expect((await run('verify')).code).toBe(0)
+  alter('UPDATE log_heads SET trail_to = size')
+  expect(await run('verify')).toMatchObject({ code: 5, stdout: expect.stringContaining('[head.trail]') })
+  alter('UPDATE log_heads SET trail_to = 0; DELETE FROM log_anchors')
+  expect(await run('verify')).toMatchObject({ code: 5, stdout: expect.stringContaining('has no mark') })
 })

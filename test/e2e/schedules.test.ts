@@ -1,7 +1,8 @@
 import { describe, type TestContext, test } from 'vitest'
 import type { CastellanClient } from '../support/castellan-client.ts'
+import { ask } from '../support/castellan-client.ts'
 import { agentYaml } from '../support/executions.ts'
-import { ask, setModelStage } from '../support/model-stage.ts'
+import { setModelStage } from '../support/model-stage.ts'
 import { type Ended, type LoggedEvent, workflowYaml } from '../support/workflows.ts'
 
 /** Schedules in the real program, with a scripted model over HTTP. Each test waits for its times, and all together. */

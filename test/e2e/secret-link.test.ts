@@ -3,14 +3,15 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { type CastellanClient, startClient } from '../support/castellan-client.ts'
 import { runCastellanHere } from '../support/castellan-here.ts'
 import { openChromium } from '../support/chromium.ts'
-import { newDataDir, type RealServer, startRealServer } from '../support/real-server.ts'
+import { newDataDir } from '../support/real-server.ts'
+import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
 /** The page that takes a secret once, in a real browser, behind the real program. */
 const PURPOSE = 'Token of <b>GitHub</b> & "others"'
 const VALUE = 'ghp_secret-value-0123456789'
 
 let browser: Awaited<ReturnType<typeof openChromium>>
-let server: RealServer
+let server: ServerHere
 beforeAll(async () => {
   browser = await openChromium()
 })
@@ -36,7 +37,7 @@ const isEntered = async ({ reference }: Link) =>
 
 describe('the page of a link', () => {
   beforeEach(async () => {
-    server = await startRealServer()
+    server = await startServerHere()
   })
   afterEach(() => server.stop())
 
@@ -81,7 +82,7 @@ describe('the page of a link', () => {
     expect((await fetch(url, { ...twice, body: `value=${VALUE}` })).status).toBe(200)
   })
 
-  it('opens from a link in somebody else’s page', async () => {
+  it('opens from a link in a third-party page', async () => {
     const { url } = await newLink()
     const page = await browser.context.newPage()
     await page.goto(`${new URL(server.url).origin.replace('127.0.0.1', 'localhost')}/health`)

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
-import { type CastellanClient, startClient } from '../support/castellan-client.ts'
+import { ask, startClient } from '../support/castellan-client.ts'
 import { endSupervisor } from '../support/end-supervisor.ts'
 import { agentYaml } from '../support/executions.ts'
 import { filesBelow } from '../support/files-below.ts'
@@ -19,12 +19,6 @@ afterEach(async () => {
   for (const cleanup of cleanups.toReversed()) await cleanup()
   cleanups = []
 })
-
-async function ask(client: CastellanClient, tool: string, args: object = {}): Promise<Record<string, unknown>> {
-  const outcome = await client.call(tool, args)
-  if (outcome.kind !== 'done') throw new Error(`${tool}: ${JSON.stringify(outcome)} ${client.stderr()}`)
-  return outcome.answer
-}
 
 const script = [
   'printf %s "$TOKEN" > /workspace/token',

@@ -117,7 +117,7 @@ describe.each(cases)('%s', (_what, meddle, code, words) => {
   })
 })
 
-/** Root may write everything, so it lets somebody else try. */
+/** Root may write everything, so it lets another user try. */
 const user = process.getuid!() === 0 ? { uid: 12_345, gid: 12_345 } : { uid: process.getuid!(), gid: process.getgid!() }
 
 it('a directory that may not be written is told, and still verified', async () => {

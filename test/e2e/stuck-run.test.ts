@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
+import { ask } from '../support/castellan-client.ts'
 import { agentYaml } from '../support/executions.ts'
-import { ask, setModelStage } from '../support/model-stage.ts'
+import { setModelStage } from '../support/model-stage.ts'
 
 test('an execution that the server dies of each time fails in the end', async () => {
   const asked: (() => void)[] = []

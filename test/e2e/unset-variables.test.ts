@@ -44,9 +44,12 @@ describe('a variable that is not set', () => {
     expect(code).toBe(0)
     const { valid, warnings } = JSON.parse(stdout) as { valid: boolean; warnings: string[] }
     expect(valid).toBe(true)
-    for (const variable of variables) expect(warnings.join('\n')).toContain(`needs the variable ${variable}`)
+    for (const variable of variables)
+      expect(warnings.join('\n')).toContain(`needs the environment variable ${variable}`)
     const displayed = await castellan('config', 'validate')
-    expect(displayed.stdout).toContain("models.providers: 'cloud' needs the variable NO_SUCH_KEY, which is not set")
+    expect(displayed.stdout).toContain(
+      "models.providers: 'cloud' needs the environment variable NO_SUCH_KEY. It is not set",
+    )
   })
 
   test('is named by doctor, which shows the models there are', async () => {
@@ -60,7 +63,7 @@ describe('a variable that is not set', () => {
     }
   })
 
-  test('ends neither serve nor mcp, and whoever needs it is told', async () => {
+  test('ends neither serve nor mcp, and a caller that needs it is told', async () => {
     const server = await startRealServer({ dataDir: home, args: ['--config', file], env: { HOME: home } })
     try {
       const call = async (tool: string, args: object) => {
@@ -76,7 +79,7 @@ describe('a variable that is not set', () => {
       await call('aegis.agent.create', { manifest_yaml: agentYaml('thinker', '  task: { instruction: "Think." }\n') })
       const { execution_id } = await call('aegis.task.execute', { agent_id: 'thinker' })
       const ended = await call('aegis.task.wait', { execution_id, timeout_seconds: 40 })
-      expect(ended['last_error']).toMatch(/ERR_MODEL_UNAVAILABLE.*'cloud'.*needs the variable NO_SUCH_KEY/)
+      expect(ended['last_error']).toMatch(/ERR_MODEL_UNAVAILABLE.*'cloud'.*needs the environment variable NO_SUCH_KEY/)
     } finally {
       await server.stop()
     }

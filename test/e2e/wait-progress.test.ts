@@ -43,7 +43,7 @@ END: { kind: System, command: "true", transitions: [] }`
     const manifest_yaml = workflowYaml('ask', states)
     await ask('aegis.workflow.create', { manifest_yaml })
     const { execution_id } = await ask('aegis.workflow.run', { name: 'ask' })
-    const { notices, heard, answer } = listen(tool, execution_id, 5)
+    const { notices, heard, answer } = listen(tool, execution_id, 2)
     await heard
     await ask('aegis.workflow.signal', { execution_id, response: 'yes' })
     expect((await answer).structuredContent).toMatchObject({ execution_id })
@@ -57,7 +57,7 @@ test('aegis.task.wait tells of itself while the model thinks', async () => {
   const { ask, listen } = await connect(dataDir)
   await ask('aegis.agent.create', { manifest_yaml: agentYaml('plain', '  task: { instruction: "Answer." }\n') })
   const { execution_id } = await ask('aegis.task.execute', { agent_id: 'plain' })
-  const { notices, heard, answer } = listen('aegis.task.wait', execution_id, 5)
+  const { notices, heard, answer } = listen('aegis.task.wait', execution_id, 2)
   await heard
   thought.resolve({ text: 'done' })
   expect((await answer).structuredContent).toMatchObject({ status: 'completed', last_output: 'done' })

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import type { CastellanClient } from '../support/castellan-client.ts'
+import { ask } from '../support/castellan-client.ts'
 import { agentYaml } from '../support/executions.ts'
-import { ask, setModelStage } from '../support/model-stage.ts'
+import { setModelStage } from '../support/model-stage.ts'
 import type { Line } from '../support/scripted-model.ts'
 import { type Ended, type LoggedEvent, workflowYaml } from '../support/workflows.ts'
 
@@ -196,7 +197,7 @@ describe('a server that is killed', () => {
       workflowYaml(
         'survivor',
         `A: { kind: System, command: "echo a >> log", transitions: [{ condition: on_success, target: B }] }
-B: { kind: System, command: "echo b >> log; test -e go || sleep 600", transitions: [{ condition: on_success, target: ASK }] }
+B: { kind: System, command: "test -e go || { echo b >> log; sleep 600; }; echo b >> log", transitions: [{ condition: on_success, target: ASK }] }
 ASK: { kind: Human, prompt: "{{B.exit_code}}?", transitions: [{ condition: always, target: END }] }
 END: { kind: System, command: "cat log", transitions: [] }`,
       ),
@@ -204,7 +205,10 @@ END: { kind: System, command: "cat log", transitions: [] }`,
     await until(client, id, 'state_exited')
     await until(client, id, 'step_began', 3)
     const { workspaces } = await ask<{ workspaces: { workspace_id: string }[] }>(client, 'workspace_list')
-    await ask(client, 'exec', { workspace_id: workspaces[0]!.workspace_id, command: 'touch /workspace/go' })
+    await ask(client, 'exec', {
+      workspace_id: workspaces[0]!.workspace_id,
+      command: 'until grep -q b /workspace/log; do sleep 0.01; done; touch /workspace/go',
+    })
     client.kill('SIGKILL')
     await client.ended
     client = await stage.startProcess()

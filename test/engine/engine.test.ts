@@ -240,7 +240,7 @@ describe.each(dialects)('over %s', (dialect) => {
     expect(most).toBe(2)
   })
 
-  test('nobody waits for all that somebody else has begun', async () => {
+  test('a caller does not wait for what another has started', async () => {
     const { engine } = await open({ concurrentMax: 3 })
     const gates = new Map<string, () => void>()
     const started: string[] = []
@@ -287,7 +287,7 @@ describe.each(dialects)('over %s', (dialect) => {
     for (const { id } of runs) await engine.end(id)
   })
 
-  test('events are told to whoever subscribes, from where they left off', async () => {
+  test('events are sent to every subscriber, from where they left off', async () => {
     const { engine } = await open()
     engine.register('execution', async (_, steps) => {
       await steps.once('a', async () => ({ result: 'a' }))
@@ -323,12 +323,12 @@ describe.each(dialects)('over %s', (dialect) => {
     expect(await engine.find(database.read, LOCAL_TENANT, id)).toBeUndefined()
   })
 
-  test('a stranger finds nothing, and lists nothing', async () => {
+  test('an untrusted caller finds nothing, and lists nothing', async () => {
     const { engine, database } = await open()
     engine.register('execution', async () => done(null))
     const { id } = await engine.run()
     await engine.end(id)
-    const untrusted = tenantId('stranger')
+    const untrusted = tenantId('unrelated')
     expect(await engine.find(database.read, untrusted, id)).toBeUndefined()
     expect(await engine.list(database.read, untrusted, { kind: 'execution', limit: 10 })).toEqual([])
     expect(await engine.count(database.read, LOCAL_TENANT, { kind: 'execution', subjectId: 'agent-1' })).toBe(1)

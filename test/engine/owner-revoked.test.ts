@@ -84,7 +84,7 @@ describe.each(dialects)('a run whose starter is gone, over %s', (dialect) => {
 
 const sample = { kind: 'execution', subjectId: 'a', subjectName: 'a', subjectVersion: '1.0.0' } as const
 
-test('a tool is not called for somebody who is gone, but what they have can be taken away', async () => {
+test('a tool is not called for a revoked owner, but what they have can be removed', async () => {
   await using app = await openTestApp()
   // The key is in no store: a call that takes long enough for that to be noticed is cancelled.
   await app.app.catalog.find('workspace_destroy')!.load()

@@ -50,7 +50,7 @@ describe.each(dialects)('over %s', (dialect) => {
           .toSorted(),
       )
     }
-    expect(await told(engine, undefined, 'somebody else')).toEqual([])
+    expect(await told(engine, undefined, 'another owner')).toEqual([])
   })
 
   test('what happens later is told when it happens, runs that begin later included', async () => {

@@ -16,7 +16,7 @@ const narrow = { name: 'narrow', description: '', capabilities: [{ toolPattern: 
 
 describe('what agents and workflows call', () => {
   it.each(['api_key_create', 'seal_session_create', 'log_export'])(
-    'is never %s, whoever set them going',
+    'is never %s, whatever started them',
     async (name) => {
       await using app = await openTestApp()
       const invoker = createToolInvoker(app.app.views, app.config.mode, async (principal) => principal)
@@ -87,14 +87,14 @@ it('templates have no parts that multiply', () => {
   expect(checked.ok ? '' : checked.errors.join('\n')).toMatch(/prompt_template is not a template: partials/)
 })
 
-it('the agents of a wish are bound by the contexts of whoever wishes, and found only by those who may use them', async () => {
+it('the agents of an intent are bound by the contexts of its owner, and found only by those who may use them', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'castellan-bounds-'))
   const models = [{ alias: 'default', model: 'm' }]
   const provider = { name: 'none', type: 'openai-compatible', endpoint: 'http://127.0.0.1:9/v1', models }
   writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers: [provider] } }))
   await using app = await openTestApp({ dataDir })
   const capabilities = [{ toolPattern: 'aegis.execute.*' }]
-  const bound = { name: 'wishes', description: '', capabilities, denyList: [] }
+  const bound = { name: 'requests', description: '', capabilities, denyList: [] }
   const manifest = { name: 'manifest:other', description: '', capabilities, denyList: [] }
   const caller = callerOf({ ...localOwner, securityContexts: [bound, manifest] })
   await app.ask('aegis.agent.create', {

@@ -126,7 +126,9 @@ describe('an agent with sub-agents', () => {
       { agents: agentsOf('lead', 'helper'), subAgents: () => ({ lead: ['helper'] }) },
       (seen) => (lastRole(seen) === 'tool' ? { text: lastText(seen) } : handOn('helper', message)),
     )
-    expect((await loop.finish('lead', { intent: 'Go.' })).text).toContain('message: say what the agent should do')
+    expect((await loop.finish('lead', { intent: 'Go.' })).text).toContain(
+      'message is required: it says what the agent should do',
+    )
   })
 
   test('learns of a failure below it', async () => {

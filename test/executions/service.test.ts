@@ -65,7 +65,7 @@ describe('an execution', () => {
     expect(own).toMatchObject({ code: 'ERR_INVALID_INPUT' })
   })
 
-  test('is seen by whoever started it and by admins, and is not there for others', async () => {
+  test('is visible to its owner and to administrators, and does not exist for others', async () => {
     const id = await execute(ann)
     await wait(id, ann)
     expect(await app.ask('aegis.task.status', { execution_id: id })).toMatchObject({ execution_id: id })

@@ -217,7 +217,7 @@ describe('an agent with tools', () => {
     expect(model.requests.at(-1)!.text).toContain('info s3cret 1 id-of-worker')
   })
 
-  test('does not bring a secret into the workspace of somebody who could not name it', async () => {
+  test('does not bring a secret into the workspace of a user who could not name it', async () => {
     const { loop, model } = await open({
       agents: { worker: worker('  env: { GITHUB_TOKEN: "secret:token" }\n') },
       script: [{ text: 'done' }],

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { limits } from '../../src/contract/limits.ts'
 import { callsIn, openTestApp } from '../support/app.ts'
 import { type CastellanClient, startClient } from '../support/castellan-client.ts'
+import { startMcpUpstream } from '../support/mcp-upstream.ts'
 import { readSqliteState } from '../support/stored-state.ts'
 
 /**
@@ -30,13 +31,14 @@ async function start(environment: Record<string, string> = {}): Promise<Castella
   return client
 }
 
-async function done(tool: string, args: object): Promise<void> {
+async function done(tool: string, args: object): Promise<Readonly<Record<string, unknown>>> {
   const outcome = await client!.call(tool, args)
   if (outcome.kind !== 'done') throw new Error(`${tool}: ${JSON.stringify(outcome)}`)
+  return outcome.answer
 }
 
 /** Pages of one item: the offset tells the reads apart, by the digest of their arguments. */
-const read = (index: number): Promise<void> => done('task_list', { offset: index, limit: 1 })
+const read = (index: number): Promise<unknown> => done('task_list', { offset: index, limit: 1 })
 const reads = (from: number, count: number): Promise<unknown> =>
   Promise.all(Array.from({ length: count }, (_, index) => read(from + index)))
 
@@ -85,6 +87,21 @@ test('a write or a refusal that was answered is kept, and so is every read answe
   await killNow()
   expect(await stored('task_update', 'refused')).toHaveLength(1)
   expect(await stored('task_list')).toHaveLength(20)
+})
+
+test('a call of another server is kept once it was answered, unless that server declares that it reads', async () => {
+  await using upstream = await startMcpUpstream()
+  await start({ CASTELLAN_WEB_ALLOW_PRIVATE_ADDRESSES: '127.0.0.1' })
+  const { id: catalogId } = await done('create_mcp_server', { name: 'other', serverUrl: upstream.url })
+  await done('deploy_mcp_server', { catalogId })
+  for (let index = 0; index < 5; index++) {
+    await done('other__sum', { a: 1, b: 2 })
+    await done('other__echo', { text: `${index}` })
+  }
+  await done('other__sum', { a: 1, b: 2 })
+  await killNow()
+  expect(await stored('other__echo')).toHaveLength(5)
+  expect([5, 6]).toContain((await stored('other__sum')).length)
 })
 
 test('with strict read records a crash takes no read that was answered', async () => {

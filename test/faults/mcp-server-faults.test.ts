@@ -1,19 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type FaultPoint, installFaultPlan } from '../../src/kernel/fault.ts'
+import { installFaultPlan } from '../../src/kernel/fault.ts'
 import { type Answer, openTestApp, type TestApp } from '../support/app.ts'
-import { isLongRun } from '../support/long-run.ts'
+import { sweepFaults } from '../support/fault-sweep.ts'
 import { type McpUpstream, startMcpUpstream } from '../support/mcp-upstream.ts'
 import { type OauthPeer, startOauthPeer } from '../support/oauth-peer.ts'
 
 /**
  * What is done with MCP servers in several steps, with the store failing at each of them. These calls reach outside, so they are not one
- * transaction: whichever step fails, nothing is there twice, and the same call succeeds once the store works again. A short round tries
- * the first steps and then every third.
+ * transaction: whichever step fails, nothing is there twice, and the same call succeeds once the store works again.
  */
-const TURNS_MAX = 200
-const STRIDE = isLongRun ? 1 : 3
-const FIRST = 4
-
 let app: TestApp
 let upstream: McpUpstream
 let peer: OauthPeer
@@ -32,34 +27,16 @@ afterEach(async () => {
 
 type Deployed = { id: string; catalogId: string; status: string; error: string | null; link?: { url: string } }
 
-/** Calls `attempt` with the store failing once, at each step; `check` gets what it answered, with the store working again. */
-async function sweep(
-  prepare: (turn: number) => Promise<() => Promise<unknown>>,
-  check: (turn: number, where: string) => Promise<void>,
-): Promise<void> {
-  const seen = new Set<FaultPoint>()
-  for (let count = 1; count < TURNS_MAX; count += count < FIRST ? 1 : STRIDE) {
-    const attempt = await prepare(count)
-    await (await app.app.ready).database!.flush()
-    let left = count
-    let hit: FaultPoint | undefined
-    installFaultPlan((point) => {
-      left--
-      if (left !== 0) return
-      hit = point
-      throw new Error(`planned at ${point}`)
-    })
-    await attempt().catch(() => {})
-    installFaultPlan(undefined)
-    await check(count, `${hit ?? 'no fault'}, step ${count}`)
-    if (hit === undefined) {
-      expect([...seen]).toEqual(expect.arrayContaining(['store.write']))
-      return
-    }
-    seen.add(hit)
-  }
-  throw new Error('the operation never came to its end')
-}
+type Prepare = (turn: number) => Promise<() => Promise<unknown>>
+const sweep = (prepare: Prepare, check: (turn: number, where: string) => Promise<void>) =>
+  sweepFaults({
+    check,
+    async prepare(turn) {
+      const attempt = await prepare(turn)
+      await (await app.app.ready).database!.flush()
+      return attempt
+    },
+  })
 
 const make = (name: string, serverUrl: string) => app.ask<{ id: string }>('create_mcp_server', { name, serverUrl })
 const deploymentsOf = async (catalogId: string) =>
@@ -80,6 +57,29 @@ describe.each(['deploy_mcp_server', 'install_mcp_server'])('%s', (tool) => {
       const again = await app.ask<Deployed>(tool, { catalogId })
       expect(again.status, where).toBe('success')
       expect(await deploymentsOf(catalogId), where).toMatchObject([{ id: again.id, status: 'success', error: null }])
+    })
+  })
+})
+
+describe('a call of a tool that its server declares read-only', () => {
+  it('is answered whatever the store does with its record, which is there once at most, and in order', async () => {
+    const { id: catalogId } = await make('read', upstream.url)
+    await app.ask('deploy_mcp_server', { catalogId })
+    // The first answer makes the context untrusted, and waits for its record.
+    await app.call('read__sum', { a: 1, b: 2 })
+    let before = 0
+    const prepare = async () => {
+      before = (await app.log()).length
+      return async () => {
+        const answer = await app.call('read__sum', { a: 1, b: 2 })
+        await (await app.app.ready).database!.flush()
+        return answer.isError
+      }
+    }
+    await sweep(prepare, async (_, where) => {
+      expect((await app.call('read__sum', { a: 1, b: 2 })).isError, where).toBe(false)
+      const calls = (await app.log()).slice(before).map(({ tool, outcome }) => `${tool} ${outcome}`)
+      expect(['read__sum ok', 'read__sum ok,read__sum ok'], where).toContain(calls.join())
     })
   })
 })
@@ -107,7 +107,7 @@ async function settled(catalogId: string): Promise<Deployed> {
   return await look()
 }
 const isReady = (id: string, where: string) =>
-  expect.poll(async () => (await deploymentsOf(id))[0]?.status, { timeout: 10_000, message: where }).toBe('success')
+  expect.poll(async () => (await deploymentsOf(id))[0]?.status, { message: where }).toBe('success')
 
 describe('a grant of a person', () => {
   it('is saved whole or asked for again', async () => {

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { type CastellanClient, startClient } from '../support/castellan-client.ts'
+import { ask as askClient, type CastellanClient, startClient } from '../support/castellan-client.ts'
 import { endSupervisor } from '../support/end-supervisor.ts'
 import { isLongRun } from '../support/long-run.ts'
 import { machineHoldings } from '../support/machine-holdings.ts'
@@ -26,11 +26,7 @@ afterEach(async () => {
   rmSync(dataDir, { recursive: true, force: true })
 })
 
-async function ask<T = Record<string, unknown>>(tool: string, args: object): Promise<T> {
-  const outcome = await client.call(tool, args)
-  if (outcome.kind !== 'done') throw new Error(`${tool} ${JSON.stringify(args)}: ${JSON.stringify(outcome)}`)
-  return outcome.answer as T
-}
+const ask = <T = Record<string, unknown>>(tool: string, args: object = {}): Promise<T> => askClient(client, tool, args)
 
 /** It leaves a process of its own behind, which has nothing to do with its streams. */
 const SERVER = `
@@ -99,7 +95,7 @@ test(
     await run(WARM_UP_LIVES)
     const before = machineHoldings(dataDir, client.pid)
     await run(LIVES)
-    await expect.poll(() => machineHoldings(dataDir, client.pid), { interval: 100, timeout: 30_000 }).toEqual(before)
+    await expect.poll(() => machineHoldings(dataDir, client.pid), { interval: 100 }).toEqual(before)
   },
   isLongRun ? 3_600_000 : 180_000,
 )

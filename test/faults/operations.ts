@@ -170,6 +170,45 @@ const revokeVirtualKey = async (app: TestApp, turn: number): Promise<SweptCall> 
   return { tool: 'virtual_key_revoke', args: { key: id } }
 }
 
+const newProviderKey = (app: TestApp, name: string): Promise<{ id: string }> =>
+  app.ask<{ id: string }>('provider_key_create', { name, provider: 'openai', secret: `sk-${name}`, primary: true })
+
+const createProviderKey = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  await newProviderKey(app, `before-${turn}`)
+  const args = { name: `provider-${turn}`, provider: 'openai', secret: `sk-${turn}`, primary: true }
+  return { tool: 'provider_key_create', args }
+}
+
+const rotateProviderKey = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  const { id } = await newProviderKey(app, `replaced-${turn}`)
+  return { tool: 'provider_key_rotate', args: { key: id, secret: `sk-new-${turn}` } }
+}
+
+const deleteProviderKey = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  const { id } = await newProviderKey(app, `removed-${turn}`)
+  return { tool: 'provider_key_delete', args: { key: id } }
+}
+
+const ruleOf = (name: string): Answer => ({
+  ...{ name, entity_type: 'organization', entity_id: 'local' },
+  ...{ provider: 'openai', max_tokens: 10, target_model: 'gpt-5-mini', enabled: false },
+})
+
+const createRule = async (_: TestApp, turn: number): Promise<SweptCall> => ({
+  tool: 'optimization_rule_create',
+  args: ruleOf(`rule-${turn}`),
+})
+
+const updateRule = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  await app.ask('optimization_rule_create', ruleOf(`changed-${turn}`))
+  return { tool: 'optimization_rule_update', args: { rule: `changed-${turn}`, has_tools: true, max_tokens: 20 } }
+}
+
+const deleteRule = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  await app.ask('optimization_rule_create', ruleOf(`deleted-${turn}`))
+  return { tool: 'optimization_rule_delete', args: { rule: `deleted-${turn}` } }
+}
+
 const assignTools = async (app: TestApp, turn: number): Promise<SweptCall> => {
   const { id } = await app.ask<{ id: string }>('create_mcp_gateway', { name: `assigned ${turn}` })
   const assignments = ['task_list', 'task_get'].map((toolId) => ({ mcpGatewayId: id, toolId }))
@@ -295,6 +334,12 @@ export const operations: readonly Operation[] = [
   { name: 'virtual_key_create', kind: 'write', prepare: alone(createVirtualKey) },
   { name: 'virtual_key_rotate', kind: 'write', prepare: alone(rotateVirtualKey) },
   { name: 'virtual_key_revoke', kind: 'write', prepare: alone(revokeVirtualKey) },
+  { name: 'provider_key_create', kind: 'write', prepare: alone(createProviderKey) },
+  { name: 'provider_key_rotate', kind: 'write', prepare: alone(rotateProviderKey) },
+  { name: 'provider_key_delete', kind: 'write', prepare: alone(deleteProviderKey) },
+  { name: 'optimization_rule_create', kind: 'write', prepare: alone(createRule) },
+  { name: 'optimization_rule_update', kind: 'write', prepare: alone(updateRule) },
+  { name: 'optimization_rule_delete', kind: 'write', prepare: alone(deleteRule) },
   { name: 'bulk_assign_tools_to_mcp_gateways', kind: 'write', prepare: alone(assignTools) },
   { name: 'user_create', kind: 'write', prepare: alone(createUser) },
   { name: 'user_delete', kind: 'write', prepare: alone(deleteUser) },

@@ -1,6 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest'
+import { ask } from '../support/castellan-client.ts'
 import { isLongRun } from '../support/long-run.ts'
-import { ask, setModelStage } from '../support/model-stage.ts'
+import { setModelStage } from '../support/model-stage.ts'
 import { type DyingRun, startedAtGate, sweepDeaths } from '../support/run-deaths.ts'
 import { answer, serveWeb } from '../support/web-server.ts'
 import { type Ended, workflowYaml } from '../support/workflows.ts'

@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { type CastellanClient, startClient } from '../support/castellan-client.ts'
+import { ask as askClient, type CastellanClient, startClient } from '../support/castellan-client.ts'
 import { endSupervisor } from '../support/end-supervisor.ts'
 import {
   descendants,
@@ -55,11 +55,7 @@ async function restartServer(): Promise<void> {
   client = await serve()
 }
 
-async function ask<T = Record<string, unknown>>(tool: string, args: object = {}): Promise<T> {
-  const outcome = await client.call(tool, args)
-  if (outcome.kind !== 'done') throw new Error(`${tool}: ${JSON.stringify(outcome)}`)
-  return outcome.answer as T
-}
+const ask = <T = Record<string, unknown>>(tool: string, args: object = {}): Promise<T> => askClient(client, tool, args)
 const at = { workspace_id: 'w' }
 const sh = async (command: string): Promise<string> =>
   (await ask<{ stdout: string }>('exec', { ...at, command })).stdout.trimEnd()

@@ -91,6 +91,8 @@ const supervisors = (): number[] =>
   listProcesses().flatMap(({ pid, command }) =>
     command.startsWith('/mnt/node/node') && stateOf(pid) === state ? [pid] : [],
   )
+/** What a supervisor is about to start looks like itself for a moment. */
+const theOnlySupervisor = (): Promise<void> => expect.poll(() => supervisors().length).toBe(1)
 const launches = (): number[] =>
   listProcesses().flatMap(({ pid, command }) =>
     command.includes('src/supervisor/launch.sh') && stateOf(pid) === state ? [pid] : [],
@@ -117,7 +119,7 @@ describe('a start', () => {
     const backends = Array.from({ length: 6 }, () => open())
     const inventories = await Promise.all(backends.map((backend) => backend.inventory()))
     expect(inventories).toEqual(inventories.map(() => ({ running: [], stored: [], layers: [] })))
-    expect(supervisors()).toHaveLength(1)
+    await theOnlySupervisor()
     await expect.poll(() => launches().length).toBeLessThanOrEqual(4)
   })
 
@@ -150,6 +152,37 @@ describe('a start', () => {
     }
   })
 
+  test('runs code that the process that started it has compiled, once, and that it cannot change', async () => {
+    const cache = join(directory, 'cache')
+    const options = { state, storeGb: 0, ...storeBounds, version: 'test' }
+    const start = `
+      import { enableCompileCache } from 'node:module'
+      enableCompileCache(${JSON.stringify(cache)})
+      const { ensureSupervisor } = await import('./src/backends/namespaces/start-supervisor.ts')
+      await ensureSupervisor(${JSON.stringify(options)})`
+    const startOnce = (): number => {
+      execFileSync(process.execPath, ['--input-type=module', '-e', start])
+      return supervisorPid()
+    }
+    const first = startOnce()
+    const [compiled, ...others] = readdirSync(cache).filter((name) => name.startsWith('supervisor-'))
+    expect(others).toEqual([])
+    const seenBy = (pid: number): string => join('/proc', String(pid), 'root', 'mnt/compiled')
+    const seen = seenBy(first)
+    const paths = readdirSync(seen, { recursive: true }).map((path) => join(seen, String(path)))
+    expect(paths.length).toBeGreaterThan(50)
+    for (const { uid, mode } of [seen, ...paths].map((path) => statSync(path)))
+      expect([uid, mode & 0o022]).toEqual([process.getuid!(), 0])
+    const done = () => statSync(join(cache, compiled!, 'done')).ino
+    const before = done()
+    await endSupervisorIn(state)
+    const second = startOnce()
+    expect(done()).toBe(before)
+    // Node never ends a start with a folder that was removed meanwhile, as another start does that replaces it.
+    rmSync(join(cache, compiled!), { recursive: true })
+    expect(readdirSync(seenBy(second))).toContain('done')
+  })
+
   test('finds nothing strange about a socket, a number and a pipe that nobody holds', async () => {
     const backend = open()
     await run(backend, 'w')
@@ -162,7 +195,7 @@ describe('a start', () => {
     expect([pidFile(), join(state, 'supervisor.sock')].filter((path) => existsSync(path))).toHaveLength(2)
     expect((await open().inventory()).stored).toEqual(['w'])
     expect(supervisorPid()).not.toBe(first)
-    // What watched the first would end whoever has its number by then.
+    // What watched the first would end the process that has its number by then.
     await expect.poll(() => watchersOf(first)).toEqual([])
   })
 
@@ -212,7 +245,7 @@ describe('a supervisor of another version', () => {
     const backend = open()
     await run(backend, 'w')
     expect(asked).toEqual(['hello', 'shutdown'])
-    expect(supervisors()).toHaveLength(1)
+    await theOnlySupervisor()
   })
 
   test.each([

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import { ask } from '../support/castellan-client.ts'
 import { agentYaml } from '../support/executions.ts'
 import { isLongRun } from '../support/long-run.ts'
-import { ask, setModelStage } from '../support/model-stage.ts'
+import { setModelStage } from '../support/model-stage.ts'
 import { type DyingRun, type JournalRow, journalsOf, startedAtGate, sweepDeaths } from '../support/run-deaths.ts'
 import type { SeenRequest } from '../support/scripted-model.ts'
 import { type Ended, workflowYaml } from '../support/workflows.ts'
@@ -84,7 +85,7 @@ describe('a server that kills itself', () => {
     expect(unreached.length, `${unreached}`).toBeLessThan(plans.length / 3)
   })
 
-  test('at any step of a wish leaves a run that the next one ends, and no answer of a model is asked for again', {
+  test('at any step of an intent leaves a run that the next one ends, and no answer of a model is asked for again', {
     timeout: isLongRun ? 3_600_000 : 240_000,
   }, async () => {
     let isHeld = false

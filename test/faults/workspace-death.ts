@@ -4,7 +4,7 @@ import { descendants, isProcess, supervisorPid } from '../support/workspace-trut
 
 export type Victim = 'server' | 'supervisor' | 'both' | 'launcher'
 
-/** Ready to kill at once: whoever looks for its victim only then gives the calls under way the time to end. */
+/** Ready to kill at once: looking for the victim only then gives the calls under way the time to end. */
 export function aim(
   client: CastellanClient,
   dataDir: string,

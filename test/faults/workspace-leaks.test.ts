@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { type CastellanClient, startClient } from '../support/castellan-client.ts'
+import { ask as askClient, type CastellanClient, startClient } from '../support/castellan-client.ts'
 import { endSupervisor } from '../support/end-supervisor.ts'
 import { isLongRun } from '../support/long-run.ts'
 import { machineHoldings, memoryOf, storeBytes } from '../support/machine-holdings.ts'
@@ -32,11 +32,7 @@ afterEach(async () => {
   rmSync(dataDir, { recursive: true, force: true })
 })
 
-async function ask<T = Record<string, unknown>>(tool: string, args: object): Promise<T> {
-  const outcome = await client.call(tool, args)
-  if (outcome.kind !== 'done') throw new Error(`${tool} ${JSON.stringify(args)}: ${JSON.stringify(outcome)}`)
-  return outcome.answer as T
-}
+const ask = <T = Record<string, unknown>>(tool: string, args: object = {}): Promise<T> => askClient(client, tool, args)
 
 async function inLanes(count: number, work: (index: number) => Promise<void>): Promise<void> {
   let next = 0

@@ -1,4 +1,4 @@
-import type { CastellanClient, Outcome } from '../support/castellan-client.ts'
+import { ask, type CastellanClient, type Outcome } from '../support/castellan-client.ts'
 import type { SeededRandom } from '../support/seeded-random.ts'
 
 /** A workspace as its caller knows it; `content` is that of one file, empty where there is none. */
@@ -152,16 +152,10 @@ export function noteSupervisorDeath(books: WorkspaceBooks): void {
 
 type Listed = Readonly<{ name: string; state: Known['state'] }>
 
-const answerOf = async (client: CastellanClient, tool: string, args: object): Promise<Record<string, unknown>> => {
-  const outcome = await client.call(tool, args)
-  if (outcome.kind !== 'done') throw new Error(`${tool} ${JSON.stringify(args)}: ${JSON.stringify(outcome)}`)
-  return outcome.answer
-}
-
 /** Looks at every workspace, through the program, and answers what is not as it was told. From then on the books are sure again. */
 export async function untrue(client: CastellanClient, books: WorkspaceBooks): Promise<string[]> {
   const wrong = books.unexpected.splice(0)
-  const listed = (await answerOf(client, 'workspace_list', {}))['workspaces'] as Listed[]
+  const listed = (await ask(client, 'workspace_list', {}))['workspaces'] as Listed[]
   const own = listed.filter(({ name }) => name.startsWith(books.prefix))
   const found = new Map(own.map(({ name, state }) => [name, state]))
   for (const name of found.keys()) if (!books.workspaces.has(name)) wrong.push(`${name} is there and nobody made it`)
@@ -189,8 +183,8 @@ const isSame = (known: Known | undefined, actual: Actual | undefined): boolean =
   JSON.stringify(known?.snapshots.map(({ name }) => name)) === JSON.stringify(actual?.snapshots)
 
 async function look(client: CastellanClient, workspace_id: string, state: Known['state']): Promise<Actual> {
-  if (state === 'stopped') await answerOf(client, 'workspace_start', { workspace_id })
-  const list = (await answerOf(client, 'snapshot', { workspace_id, action: 'list' }))['snapshots'] as { name: string }[]
+  if (state === 'stopped') await ask(client, 'workspace_start', { workspace_id })
+  const list = (await ask(client, 'snapshot', { workspace_id, action: 'list' }))['snapshots'] as { name: string }[]
   const read = await client.call('file_read', { workspace_id, path: PATH })
   if (read.kind !== 'done' && !(read.kind === 'failed' && read.code === 'ERR_FILE_NOT_FOUND')) {
     throw new Error(`${workspace_id} (${state}) cannot be read: ${JSON.stringify(read)}`)

@@ -111,21 +111,26 @@ async function round(victim: Victim, [hit, spared]: readonly [Side, Side], rando
   if (victim !== 'server') for (const { books } of share) noteSupervisorDeath(books)
 }
 
+async function differences(): Promise<string[]> {
+  const found: string[] = []
+  for (const state of new Set(sides.map((side) => side.state))) {
+    found.push(...disagreements(await recordedInPostgres(url, state), workspaceTruth(state)))
+  }
+  return found
+}
+
+/** What is kept ready for the next workspace is made after the last one was answered for. */
+const settle = (what: string): Promise<void> =>
+  expect.poll(differences, { interval: 20, timeout: 180_000, message: what }).toEqual([])
+
 async function judge(what: string): Promise<void> {
   for (const { client } of sides) await client.call('workspace_list')
-  const differences = async (): Promise<string[]> => {
-    const found: string[] = []
-    for (const state of new Set(sides.map((side) => side.state))) {
-      found.push(...disagreements(await recordedInPostgres(url, state), workspaceTruth(state)))
-    }
-    return found
-  }
-  await expect.poll(differences, { interval: 20, timeout: 180_000, message: what }).toEqual([])
+  await settle(what)
   for (const { client, books } of sides) {
     expect(await untrue(client, books), `${what}; ${books.prefix} said: ${client.stderr()}`).toEqual([])
     books.mayFail = false
   }
-  await expect.poll(differences, { interval: 20, timeout: 180_000, message: what }).toEqual([])
+  await settle(what)
   expect((await checkState(await configOf(sides[0]!.dataDir))).findings).toEqual([])
 }
 
@@ -143,8 +148,8 @@ async function fill(): Promise<void> {
   for (const state of new Set(sides.map((side) => side.state))) {
     const recorded = await recordedInPostgres(url, state)
     expect(recorded.filter(({ state: now }) => now !== 'archived')).toHaveLength(WORKSPACES_MAX)
-    expect(disagreements(recorded, workspaceTruth(state))).toEqual([])
   }
+  await settle('when both are full')
 }
 
 const victims: readonly Victim[] = ['server', 'both', 'server', 'supervisor', 'server', 'launcher']

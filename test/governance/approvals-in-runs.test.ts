@@ -67,7 +67,7 @@ const callsOf = async (tool: string) => (await app.log()).filter((one) => one['t
 
 /** The approval that a run waits for. */
 const waiting = async (execution_id: string): Promise<Approval> => {
-  await expect.poll(() => list({ execution_id, kind: 'tool_call' }), { timeout: 20_000 }).toHaveLength(1)
+  await expect.poll(() => list({ execution_id, kind: 'tool_call' })).toHaveLength(1)
   return (await list({ execution_id, kind: 'tool_call' }))[0]!
 }
 const end = async (execution_id: string) =>
@@ -105,7 +105,7 @@ describe('a run', () => {
     const id = await begin('ask-run-3', connection())
     const approval = await waiting(id)
     await app.ask('aegis.task.cancel', { execution_id: id })
-    await expect.poll(async () => (await get(approval.id)).status, { timeout: 20_000 }).toBe('withdrawn')
+    await expect.poll(async () => (await get(approval.id)).status).toBe('withdrawn')
     expect(await app.ask('approval_answer', { id: approval.id, decision: 'approve' }, cli)).toMatchObject({
       status: 'withdrawn',
     })

@@ -168,6 +168,14 @@ describe('an answer', () => {
     expect(await app.ask<Task>('task_create', create('ask-9'), program)).toHaveProperty('task_id')
   })
 
+  it('is not taken from another connection of the program that asks, but from a terminal of the person', async () => {
+    const at = (more: Partial<Principal>): ToolCaller =>
+      callerOf({ ...person('ann', 'member', { oauthClient: 'client', ...more }).principal }, { transport: 'http' })
+    const id = await asked(create('ask-14'), at({ mcpSessionId: 'a' }))
+    expect((await answer(id, 'approve', at({ mcpSessionId: 'b' }))).failure?.code).toBe('ERR_PERMISSION_DENIED')
+    await approve(id, at({ mcpSessionId: 'c', oauthClient: 'castellan', atTerminal: true }))
+  })
+
   it('is not there for others, and all are there for editors', async () => {
     const id = await asked(create('ask-10'), person('ann', 'member', { oauthClient: 'client' }))
     const bob = person('bob', 'member')
@@ -198,6 +206,8 @@ describe('an answer', () => {
         context: `session:${reader.principal.mcpSessionId!}`,
         cause: { kind: 'tool_result' },
         sinceMs: 0,
+        seenMs: 0,
+        credential: null,
       })
     })
     const restarted = await app.restart()
@@ -212,7 +222,7 @@ describe('the person at the client', () => {
     id: 'c',
     owner: 'owner',
     isSession: true,
-    abilities: { elicitation: {} },
+    capabilities: { elicitation: {} },
     ask: async (questions) => {
       seen.push(questions)
       return { approval: reply as Record<string, unknown> }

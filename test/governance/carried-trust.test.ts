@@ -48,6 +48,29 @@ describe('what an untrusted caller writes', () => {
     expect(await app.refusal('up__echo', { text: 'out' }, reader)).toMatchObject({ code: 'ERR_POLICY_DENIED' })
   })
 
+  it('as the description of a gateway is carried, and not to other gateways', async () => {
+    const clean = await app.ask<{ id: string }>('create_mcp_gateway', { name: 'Clean' }, connection())
+    const wanted = { name: 'Dirty', description: 'obey' }
+    const { id } = await app.ask<{ id: string }>('create_mcp_gateway', wanted, await tainted())
+    const [reader, lister, other] = [connection(), connection(), connection()]
+    await app.ask('get_mcp_gateway', { id }, reader)
+    await app.ask('list_mcp_gateways', {}, lister)
+    await app.ask('get_mcp_gateway', { id: clean.id }, other)
+    expect(await Promise.all([reader, lister, other].map(isUntrusted))).toEqual([true, true, false])
+    await app.ask('edit_mcp_gateway', { id: clean.id, description: 'obey' }, await tainted())
+    await app.ask('get_mcp_gateway', { id: clean.id }, other)
+    expect(await isUntrusted(other)).toBe(true)
+  })
+
+  it('as the purpose of a secret is carried', async () => {
+    const [before, after] = [connection(), connection()]
+    await app.ask('secret_link_create', { purpose: 'a token' }, connection())
+    await app.ask('secret_list', {}, before)
+    await app.ask('secret_link_create', { purpose: 'obey' }, await tainted())
+    await app.ask('secret_list', {}, after)
+    expect(await Promise.all([before, after].map(isUntrusted))).toEqual([false, true])
+  })
+
   it('as a thought of a clean task is carried too', async () => {
     const { task_id } = await app.ask<{ task_id: string }>('task_create', { project: 'p', title: 't' }, connection())
     await app.ask('thought_record', { task_id, type: 'decision', content: 'obey' }, await tainted())
@@ -69,19 +92,25 @@ describe('what an untrusted caller writes', () => {
 })
 
 describe('under restrictive governance an untrusted caller', () => {
-  it('cannot open a network, push or clone', async () => {
+  it('sends nothing out by tools of ours', async () => {
     const caller = await tainted()
     for (const [tool, args] of [
       ['network_policy', { workspace_id: 'w', allow_internet: true }],
       ['git_push', { workspace_id: 'w', path: '/workspace' }],
       ['git_clone', { workspace_id: 'w', url: 'https://example.com/x.git' }],
+      ['port_forward', { workspace_id: 'w', action: 'add', guest_port: 80 }],
+      ['read_mcp_resource', { uri: 'file:///secret' }],
+      ['get_mcp_prompt', { name: 'up__p', arguments: { text: 'secret' } }],
+      ['deploy_mcp_server', { catalogId: 'any' }],
+      ['aegis.agent.create', { manifest_yaml: 'kind: Agent' }],
+      ['aegis.workflow.create', { manifest_yaml: 'kind: Workflow' }],
     ] as const) {
       const { code } = await app.refusal(tool, args, caller)
       expect([tool, code]).toEqual([tool, 'ERR_POLICY_DENIED'])
     }
   })
 
-  it('runs commands where nothing gets out, and not where something can', { timeout: 60_000 }, async () => {
+  it('runs commands where nothing gets out, and not where something can', async () => {
     const clean = connection()
     const make = async (name: string, allow_internet: boolean) =>
       (await app.ask<{ workspace_id: string }>('workspace_create', { name, allow_internet }, clean)).workspace_id

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { gatewayTranscripts } from '../support/gateway-transcripts.ts'
 import { type McpUpstream, startMcpUpstream } from '../support/mcp-upstream.ts'
 import { dialectProviders, dialects, runAgent, type Turn } from '../support/model-dialects.ts'
 import { newDataDir } from '../support/real-server.ts'
@@ -26,6 +27,8 @@ let model: ScriptedModel
 let upstream: McpUpstream
 let server: ServerHere
 let origin: string
+/** The path of a gateway. */
+let office: string
 let script: (request: SeenRequest) => Line = () => ({ text: '' })
 
 beforeAll(async () => {
@@ -39,6 +42,7 @@ beforeAll(async () => {
     web: { allow_private_addresses: ['127.0.0.1'] },
     rate_limits: { enabled: false },
     governance: 'restrictive',
+    interactions: { bodies: 'full' },
   }
   writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify(config))
   process.env['MODEL_KEY'] = 'k'
@@ -55,6 +59,22 @@ beforeAll(async () => {
     action: 'block_always',
     reason: 'a note shows no picture from elsewhere',
   })
+  await tool('create_tool_invocation_policy', {
+    toolId: 'task_create',
+    conditions: [{ key: 'title', operator: 'regex', value: '!\\[[^\\]]*\\]\\(https?:' }],
+    action: 'block_when_context_is_untrusted',
+    reason: 'what foreign text asks for shows no picture from elsewhere',
+  })
+  const gateway = await tool<{ id: string; path: string }>('create_mcp_gateway', { name: 'Office', scope: 'org' })
+  office = gateway.path
+  const toolIds = ['up__read_inbox', 'up__send_mail', 'task_create', 'task_list']
+  const { failed } = await tool<{ failed: object[] }>('bulk_assign_tools_to_mcp_gateways', {
+    assignments: toolIds.map((toolId) => ({
+      ...{ mcpGatewayId: gateway.id, toolId },
+      ...(toolId.startsWith('up__') && { resolveAtCallTime: true }),
+    })),
+  })
+  expect(failed).toEqual([])
 })
 afterAll(async () => {
   await server.stop()
@@ -160,7 +180,7 @@ describe('an attack through the model proxy', () => {
     const turns: Turn[] = [{ user: `What is new? ${Math.random()}` }]
     expect(await runAgent(dialect, origin, tools, turns)).toBe('The meeting is at noon, and noted.')
     expect(done).toEqual(['read_inbox {}', 'save_note {"text":"noon"}'])
-    expect(JSON.stringify(turns)).toContain(`The call of '${attack.name}' is denied`)
+    expect(JSON.stringify(turns)).toContain(`The call to '${attack.name}' was denied`)
     await expect.poll(denials).toMatchObject([{ tool: attack.name, reason }])
     expect(entries().flatMap(({ decisions = [] }) => decisions)).toContainEqual({
       stage: 'trusted-data',
@@ -186,7 +206,7 @@ describe('an attack over several turns', () => {
     const turns: Turn[] = [{ user: `What is new? ${Math.random()}` }]
     expect(await runAgent(streamed, origin, tools, turns)).toBe('The meeting is at noon.')
     turns.push({ user: 'And tomorrow?' })
-    expect(await runAgent(streamed, origin, tools, turns)).toContain("The call of 'send_mail' is denied")
+    expect(await runAgent(streamed, origin, tools, turns)).toContain("The call to 'send_mail' was denied")
     turns.push({ user: 'Go on without it.' })
     expect(await runAgent(streamed, origin, tools, turns)).toBe('Nothing tomorrow.')
     expect(done).toEqual(['read_inbox {}'])
@@ -211,9 +231,9 @@ describe('an attack over several turns', () => {
 })
 
 /** An agent program that has Castellan as its MCP server. */
-async function connect(): Promise<Client> {
+async function connect(path = '/mcp?tools=full'): Promise<Client> {
   const client = new Client({ name: 'injections', version: '1' })
-  await client.connect(new StreamableHTTPClientTransport(new URL(`${origin}/mcp?tools=full`)))
+  await client.connect(new StreamableHTTPClientTransport(new URL(`${origin}${path}`)))
   onTestFinished(() => client.close())
   return client
 }
@@ -242,6 +262,22 @@ describe('an attack through the gateway', () => {
     await expect.poll(refusedCalls).toMatchObject([{ reason }, { reason }])
     expect((await callVia(await connect(), 'up__send_mail')).isError).toBe(false)
   })
+
+  it.each(gatewayTranscripts(SECRET))(
+    '$shape is denied at the address of a gateway, and the task is done',
+    async (transcript) => {
+      const client = await connect(office)
+      forgetEntries()
+      for (const [name, args, isDenied] of transcript.turns) {
+        const answer = await callVia(client, name, args)
+        expect({ name, isError: answer.isError }).toEqual({ name, isError: isDenied })
+        if (isDenied) expect(answer.text).toContain('ERR_POLICY_DENIED')
+      }
+      await expect.poll(refusedCalls).toMatchObject(transcript.denials)
+      const [, task] = transcript.turns.at(-1)!
+      expect((await callVia(client, 'task_list')).text).toContain((task as { title: string }).title)
+    },
+  )
 
   it('is denied to a session that reads a file which the other wrote', async () => {
     const first = await connect()
@@ -322,5 +358,16 @@ describe('a program that has Castellan as its MCP server and as its model proxy'
     await expect.poll(denials).toMatchObject([{ tool: 'up__send_mail', reason: 'governance: restrictive' }])
     expect(await callVia(client, 'up__send_mail')).toMatchObject({ isError: true })
     expect(JSON.stringify(await tool('task_list', {}))).toContain(title)
+    // The arguments of its calls are in the texts of the model: a simulation decides by them.
+    const simulate = (value: string) =>
+      tool('policy_simulate', {
+        from_seq: seenEntries,
+        policies: [
+          { toolId: 'task_create', conditions: [{ key: 'title', operator: 'equal', value }], action: 'block_always' },
+        ],
+      })
+    const change = { tool: 'task_create', before: ['allow'], after: ['deny'] }
+    expect(await simulate(title)).toMatchObject({ changes: [change], undecided_calls: 0 })
+    expect(await simulate('another')).toMatchObject({ changes: [], undecided_calls: 0 })
   })
 })

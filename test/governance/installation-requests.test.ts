@@ -76,7 +76,7 @@ describe.each(dialects)('installation requests in %s', (dialect) => {
       tenant: ACME,
       id: 'r1',
       author: 'key:ann',
-      wanted: { name: 'Ü', reason: null, serverUrl: 'https://x.example', repository: null, catalogId: null },
+      server: { name: 'Ü', reason: null, serverUrl: 'https://x.example', repository: null, catalogId: null },
       status: 'pending',
       notes: [],
       decidedBy: null,

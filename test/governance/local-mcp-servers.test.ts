@@ -110,6 +110,32 @@ describe('a local MCP server', () => {
     expect(log).not.toContain(SECRET)
   })
 
+  it('that is silent for long, such as while npx downloads it, is started only once', async () => {
+    const script = `
+      require('node:fs').appendFileSync('/var/starts', '.')
+      let unknown
+      const answers = {
+        initialize: ({ protocolVersion }) => ({ protocolVersion, capabilities: { tools: {} }, serverInfo: { name: 's', version: '1' } }),
+        'tools/list': () => ({ tools: [{ name: 'any', inputSchema: { type: 'object' } }] }),
+      }
+      require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+        const { id, method, params } = JSON.parse(line)
+        if (id === undefined) return
+        if (!answers[method]) return void (unknown = id)
+        console.log(JSON.stringify({ jsonrpc: '2.0', id, result: answers[method](params) }))
+        console.log(JSON.stringify({ jsonrpc: '2.0', id: unknown, error: { code: -32601, message: 'too late' } }))
+      })`
+    await create('Slow', { arguments: ['-e', script] })
+    const { id, ...made } = await deploy('slow')
+    expect(made).toMatchObject({ status: 'success', toolCount: 1 })
+    expect(await sh(app, `mcp-${id}`, 'cat /var/starts')).toMatchObject({ stdout: '.' })
+    expect(await logOf('slow')).toContain('starting node, which may reach no host')
+    expect(await logOf('slow')).not.toContain('too late')
+    await create('Slow', { arguments: ['-e', script], scope: 'org' })
+    const { message } = await app.refusal('get_mcp_server_logs', { serverId: 'slow' })
+    expect(message).toContain('several MCP servers have this name')
+  })
+
   it('that listens on a port is reached through it', async () => {
     await create('Listening', {
       arguments: [entry('everything'), 'streamableHttp'],
@@ -155,7 +181,14 @@ describe('a local MCP server', () => {
   })
 
   it('of a team ends with its author, and the next who deploys it takes it over', async () => {
-    const { id: team } = await app.ask<{ id: string }>('user_team_create', { name: 'crew' })
+    const { id: team } = await app.ask<{ id: string }>(
+      'user_team_create',
+      { name: 'crew' },
+      {
+        ...ownerCaller,
+        transport: 'cli',
+      },
+    )
     const inTeam = async (name: string): Promise<ToolCaller> => {
       const caller = await app.keyCaller({ name, role: 'editor' })
       return { ...caller, principal: { ...caller.principal, teams: [team] } }
@@ -187,9 +220,7 @@ describe('a local MCP server', () => {
     await expect.poll(async () => (await workspaceOf(id))?.state).toBe('stopped')
     // It does not come back behind the back of the one who is gone.
     // For a moment the server rests, because it has ended.
-    await expect
-      .poll(async () => (await look()).json, { timeout: 20_000 })
-      .toContain('Deploy it again with deploy_mcp_server')
+    await expect.poll(async () => (await look()).json).toContain('Deploy it again with deploy_mcp_server')
     expect((await workspaceOf(id))?.state).toBe('stopped')
     // What the author had entered is nobody else's: it is asked for anew.
     expect(await app.ask('deploy_mcp_server', forTeam, ben)).toMatchObject({ id, status: 'pending' })

@@ -148,7 +148,7 @@ it('that cannot be renewed for now is tried again with the next call', async () 
 it('counts once, in the browser that opened the link, and for the caller that asked', async () => {
   await create({ scope: 'org' })
   const { id, link } = await deploy()
-  // Somebody who was sent straight to the authorisation server gives nothing away.
+  // A person who was sent straight to the authorisation server gives nothing away.
   expect((await follow(link!, false)).status).toBe(404)
   expect(await deployments()).toMatchObject([{ needsAuthorization: true }])
   const { status, back } = await follow(link!)

@@ -17,7 +17,7 @@ let echoId: string
 let sessions = 0
 const connection = (): ToolCaller => ({
   ...owner,
-  principal: { ...owner.principal, mcpSessionId: `s${++sessions}` },
+  principal: { ...owner.principal, keyId: `k${++sessions}`, mcpSessionId: `s${sessions}` },
 })
 /** A person at the command line changes policies whatever was read. */
 const cli: ToolCaller = { ...callerOf(localOwner), transport: 'cli' }
@@ -85,6 +85,38 @@ describe('a policy', () => {
     expect(failure).toMatchObject({ code: 'ERR_ALREADY_EXISTS', details: { id: first.id } })
     await drop(first)
     await drop(other)
+  })
+
+  it('holds under every name of its tool, and sees an argument under each of its names', async () => {
+    const [older, newer] = [{ prompt: 'drop it' }, { intent: 'drop it' }]
+    const refused = async (): Promise<unknown[]> => [
+      (await app.refusal('aegis.execute', older)).code,
+      (await app.refusal('aegis.execute.intent', newer)).code,
+    ]
+    const operator = { operator: 'contains', value: 'drop' }
+    for (const [toolId, key] of [
+      ['aegis.execute.intent', 'intent'],
+      ['aegis.execute', 'prompt'],
+    ]) {
+      for (const conditions of [[], [{ ...operator, key }]]) {
+        const made = await invocation({ toolId, conditions, action: 'block_always' })
+        expect(await refused(), toolId).toEqual(['ERR_POLICY_DENIED', 'ERR_POLICY_DENIED'])
+        await drop(made)
+      }
+    }
+    const answers = await invocation({ toolId: 'aegis.agent.wait', action: 'block_always' })
+    expect(await app.refusal('aegis.task.wait', { execution_id: 'x' })).toMatchObject({ code: 'ERR_POLICY_DENIED' })
+    await drop(answers)
+  })
+
+  it('for a tool that runs commands names the others that do', async () => {
+    const wanted = { toolId: 'exec', conditions: [], action: 'block_always' }
+    const { json, warnings } = await app.call('create_tool_invocation_policy', wanted, cli)
+    expect(warnings?.join()).toMatch(/exec_background, .*exec_parallel.*swarm_run/)
+    expect(warnings?.join()).toMatch(/[ ,]team[,.]/)
+    expect(warnings?.join()).toMatch(/A local MCP server runs a command too: create_mcp_server .*deploy_mcp_server/)
+    expect(warnings?.join()).not.toMatch(/ exec,/)
+    await drop((JSON.parse(json) as { policy: Policy }).policy)
   })
 
   it('is refused when it could not be carried out', async () => {
@@ -170,6 +202,28 @@ describe('a denial', () => {
   })
 })
 
+describe('a condition on an argument that a tool of another server does not describe', () => {
+  it('is warned of, or refused where the tool takes no others', async () => {
+    const make = (toolId: string, key: string) =>
+      app.call(
+        'create_tool_invocation_policy',
+        { toolId, conditions: [{ key, operator: 'equal', value: 'x' }], action: 'block_always' },
+        cli,
+      )
+    const [known, unknown] = [await make('up__echo', 'text'), await make('up__echo', 'txet')]
+    expect(known.warnings).toBeUndefined()
+    expect(unknown.warnings).toEqual([
+      expect.stringMatching(/^conditions\[0\]\.key: the MCP server describes no such argument/),
+    ])
+    for (const { json } of [known, unknown]) await drop((JSON.parse(json) as { policy: Policy }).policy)
+    const refused = await make('up__sum', 'c')
+    expect(refused.failure).toMatchObject({
+      code: 'ERR_INVALID_INPUT',
+      message: expect.stringMatching(/^conditions\[0\]\.key: must begin with an argument/),
+    })
+  })
+})
+
 describe('a context', () => {
   it('becomes untrusted by a result that nobody trusts, and stays so over a restart', async () => {
     const policy = await invocation({ toolId: 'up__sum', action: 'block_when_context_is_untrusted' })
@@ -233,7 +287,8 @@ describe('a context', () => {
       code: 'ERR_PERMISSION_DENIED',
     })
     // A second connection with the same key is the same program.
-    expect(await app.refusal('context_trust_clear', { context }, connection())).toMatchObject({
+    const again = { ...here, principal: { ...here.principal, mcpSessionId: 'again' } }
+    expect(await app.refusal('context_trust_clear', { context }, again)).toMatchObject({
       code: 'ERR_PERMISSION_DENIED',
       message: expect.stringContaining('castellan call at a terminal'),
     })
@@ -243,6 +298,9 @@ describe('a context', () => {
       expect((await app.call('context_trust_clear', { context }, caller)).isError).toBe(true)
     expect(await isUntrusted(here)).toBe(true)
     expect(await app.ask('context_trust_clear', { context }, personal())).toEqual({ context, cleared: true })
+    // The second connection became untrusted with the first, and is open.
+    expect(await isUntrusted(here)).toBe(true)
+    for (const one of [context, 'session:again']) await app.ask('context_trust_clear', { context: one }, cli)
     expect(await isUntrusted(here)).toBe(false)
   })
 })
@@ -263,8 +321,11 @@ describe('a simulation', () => {
         calls: number
         next_seq: number | null
         from_seq: number
+        unchanged: number
         changes: { tool: string; before: string[]; after: string[] }[]
+        undecided_calls: number
         undecided_policies: string[]
+        undecided: { policy: string; calls: number; why: string[] }[]
       }>('policy_simulate', args)
     const blocked = await simulate({ policies: [{ toolId: echoId, conditions: [], action: 'block_always' }] })
     expect(blocked.changes.length).toBeGreaterThan(0)
@@ -273,15 +334,48 @@ describe('a simulation', () => {
     expect(blocked.undecided_policies).toEqual([])
     const conditions = [{ key: 'text', operator: 'equal', value: 'one' }]
     const unsure = await simulate({ policies: [{ toolId: echoId, conditions, action: 'block_always' }] })
-    expect(unsure.changes[0]).toMatchObject({ after: ['allow', 'deny'] })
+    expect(unsure).toMatchObject({ changes: [], undecided_calls: blocked.changes.length })
+    expect(unsure.undecided).toEqual([{ policy: 'given-1', calls: unsure.undecided_calls, why: ['arguments'] }])
     expect(unsure.undecided_policies).toEqual(['given-1'])
+    expect(unsure.unchanged).toBe(unsure.calls - unsure.undecided_calls)
     const origin = [{ key: 'context.origin', operator: 'equal', value: 'nowhere' }]
     expect(
       (await simulate({ policies: [{ toolId: echoId, conditions: origin, action: 'block_always' }] })).changes,
     ).toEqual([])
+    // What was called without arguments is known.
+    const listed = { toolId: 'task_list', action: 'require_approval' }
+    const limit = [{ key: 'project', operator: 'equal', value: 'payroll' }]
+    expect(await simulate({ policies: [{ ...listed, conditions: limit }] })).toMatchObject({
+      changes: [],
+      undecided_calls: 0,
+    })
+    expect((await simulate({ policies: [{ ...listed, conditions: [] }] })).changes).toContainEqual(
+      expect.objectContaining({ tool: 'task_list', before: ['allow'], after: ['require_approval'] }),
+    )
     const page = await simulate({ from_seq: 0, limit: 5 })
     expect(page).toMatchObject({ from_seq: 0, next_seq: 5, changes: [] })
     expect((await app.refusal('policy_simulate', {}, member)).code).toBe('ERR_PERMISSION_DENIED')
     expect(await app.ask('up__echo', { text: 'one' }, connection())).toBeDefined()
+  })
+
+  it('judges as the engine does what changes the rules, and asks where the log does not tell what was trusted', async () => {
+    const from_seq = (await app.ask<{ size: number }>('log_checkpoint')).size
+    const caller = connection()
+    const limit = { entity_type: 'organization', entity_id: 'local', limit_type: 'token_cost', limit_value: 5 }
+    await app.ask('up__echo', { text: 'one' }, caller)
+    expect(await app.refusal('create_limit', limit, caller)).toMatchObject({ code: 'ERR_POLICY_DENIED' })
+    await app.ask('task_list', {}, caller)
+    const simulate = (toolId: string, more: object = {}) =>
+      app.ask<{ changes: object[]; undecided: object[] }>('policy_simulate', {
+        ...{ from_seq, policies: [{ toolId, conditions: [], action: 'block_when_context_is_untrusted' }] },
+        ...more,
+      })
+    const allowing = [{ toolId: 'create_limit', conditions: [], action: 'allow_when_context_is_untrusted' }]
+    expect(await simulate('create_limit', { policies: allowing })).toMatchObject({ changes: [], undecided: [] })
+    expect((await simulate('task_list')).undecided).toEqual([{ policy: 'given-1', calls: 1, why: ['trust'] }])
+    expect((await simulate('task_list', { untrusted: true })).changes).toMatchObject([
+      { tool: 'task_list', before: ['allow'], after: ['deny'] },
+    ])
+    expect(await simulate('task_list', { untrusted: false })).toMatchObject({ changes: [], undecided: [] })
   })
 })

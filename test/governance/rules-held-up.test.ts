@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { rightsOf } from '../../src/contract/permissions.ts'
 import { localOwner } from '../../src/contract/principal.ts'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
-import { callerOf, openTestApp, ownerCaller, type TestApp } from '../support/app.ts'
+import { callerOf, movableClock, openTestApp, ownerCaller, type TestApp } from '../support/app.ts'
 import { type McpUpstream, startMcpUpstream } from '../support/mcp-upstream.ts'
 
 /** A context that rules hold up does not change these rules. */
@@ -16,6 +16,7 @@ let trusting: string
 let limit: string
 let mcpServerId: string
 let sessions = 0
+const clock = movableClock()
 const cli: ToolCaller = { ...ownerCaller, transport: 'cli' }
 const connection = (): ToolCaller => callerOf({ ...localOwner, mcpSessionId: `s${++sessions}` })
 const tainted = async (caller: ToolCaller): Promise<ToolCaller> => {
@@ -27,6 +28,7 @@ const blocked = { toolId: 'task_create', conditions: [], action: 'block_when_con
 beforeAll(async () => {
   upstream = await startMcpUpstream()
   app = await openTestApp({
+    clock,
     config: {
       governance: 'restrictive',
       'web.allow_private_addresses': ['127.0.0.1'],
@@ -48,6 +50,10 @@ afterAll(async () => {
   await upstream[Symbol.asyncDispose]()
 })
 
+const inSession = (caller: ToolCaller, mcpSessionId: string): ToolCaller => ({
+  ...caller,
+  principal: { ...caller.principal, mcpSessionId },
+})
 const changes = (): readonly (readonly [string, object])[] => [
   ['delete_tool_invocation_policy', { id: block }],
   ['update_tool_invocation_policy', { id: block, action: 'allow_when_context_is_untrusted' }],
@@ -121,6 +127,99 @@ describe('an untrusted context', () => {
   })
 })
 
+describe('a program with one key', () => {
+  const isUntrusted = async (caller: ToolCaller) => (await app.ask('context_trust_get', {}, caller))['untrusted']
+  const send = (caller: ToolCaller) => app.call('up__echo', { text: 'out' }, caller)
+
+  it('changes no rule from a second connection once the first has read untrusted data, nor later', async () => {
+    const key = await app.keyCaller({ name: 'one', role: 'admin' })
+    const second = inSession(key, 'one-2')
+    await app.ask('update_limit', { id: limit, limit_value: 6 }, second)
+    await tainted(inSession(key, 'one-1'))
+    const rest = { ...key, transport: 'rest' } as const
+    for (const caller of [second, rest, inSession(key, 'one-3'), { ...key, transport: 'cli' } as const])
+      await refuseAll(caller, 'read untrusted data')
+    const explained = await app.ask<{ call: object }>(
+      'policy_explain',
+      { tool: 'delete_limit', arguments: { id: limit } },
+      inSession(key, 'one-4'),
+    )
+    expect(explained.call).toMatchObject({ action: 'deny', decided_by: 'built-in' })
+    // Long after its connections have ended a program may still remember what it read.
+    clock.advance(24 * 60 * 60_000)
+    const later = inSession(key, 'one-5')
+    expect(await isUntrusted(later)).toBe(false)
+    await refuseAll(later, 'read untrusted data')
+    const other = inSession(await app.keyCaller({ name: 'other', role: 'admin' }), 'other-1')
+    await app.ask('update_limit', { id: limit, limit_value: 7 }, other)
+  })
+
+  it('makes no credential and gives no rights from there', async () => {
+    const key = await tainted(await app.keyCaller({ name: 'maker', role: 'admin', tier: 'operator' }))
+    for (const [tool, args] of [
+      ['api_key_create', { name: 'fresh' }],
+      ['role_create', { name: 'all', permissions: ['toolPolicy:update'] }],
+      ['user_create', { email: 'eve@example.com', name: 'Eve' }],
+      ['invitation_create', { email: 'eve@example.com' }],
+      ['oauth_client_create', { name: 'fresh', gateways: ['g'] }],
+    ] as const) {
+      const { code } = await app.refusal(tool, args, inSession(key, 'maker-2'))
+      expect([tool, code]).toEqual([tool, 'ERR_POLICY_DENIED'])
+    }
+    await app.ask('api_key_create', { name: 'fresh' }, cli)
+  })
+
+  it('sends nothing from a second connection while the first is open, and the second stays untrusted', async () => {
+    const key = await app.keyCaller({ name: 'sender', role: 'admin' })
+    const [first, second, third] = [1, 2, 3].map((number) => inSession(key, `sender-${number}`)) as [
+      ToolCaller,
+      ToolCaller,
+      ToolCaller,
+    ]
+    await tainted(first)
+    for (const caller of [second, { ...key, transport: 'rest' } as const]) {
+      expect((await send(caller)).failure).toMatchObject({
+        code: 'ERR_POLICY_DENIED',
+        details: { context: 'untrusted' },
+      })
+      expect(await isUntrusted(caller)).toBe(true)
+    }
+    const seen = await app.ask<{ cause: object }>('context_trust_get', {}, second)
+    expect(seen.cause).toMatchObject({ kind: 'inherited', from: 'session:sender-1' })
+    clock.advance(2 * 60 * 60_000)
+    expect((await send(second)).failure?.code).toBe('ERR_POLICY_DENIED')
+    clock.advance(2 * 60 * 60_000)
+    expect((await send(third)).isError).toBe(false)
+  })
+
+  it('counts as open for as long as it is used', async () => {
+    const key = await app.keyCaller({ name: 'busy', role: 'admin' })
+    await tainted(inSession(key, 'busy-1'))
+    for (let minutes = 0; minutes < 120; minutes += 20) {
+      clock.advance(20 * 60_000)
+      await app.ask('whoami', {}, inSession(key, 'busy-1'))
+    }
+    expect((await send(inSession(key, 'busy-2'))).failure?.code).toBe('ERR_POLICY_DENIED')
+    await app.ask('context_trust_clear', { context: 'session:busy-1' }, cli)
+    await app.ask('context_trust_clear', { context: 'session:busy-2' }, cli)
+    expect((await send(inSession(key, 'busy-3'))).isError).toBe(false)
+  })
+
+  it('of a person who allowed it answers nothing and clears nothing once it has read untrusted data', async () => {
+    const ann = { ...localOwner, kind: 'user', user: 'ann', actor: 'ann@example.com', oauthClient: 'chat' } as const
+    const [first, second] = ['a', 'b'].map((mcpSessionId) => callerOf({ ...ann, mcpSessionId })) as [
+      ToolCaller,
+      ToolCaller,
+    ]
+    await tainted(first)
+    expect((await send(second)).isError).toBe(false)
+    await refuseAll(callerOf({ ...ann, mcpSessionId: 'c' }), 'read untrusted data')
+    const clear = { context: 'session:a' }
+    const fresh = callerOf({ ...ann, mcpSessionId: 'd' })
+    expect((await app.refusal('context_trust_clear', clear, fresh)).code).toBe('ERR_PERMISSION_DENIED')
+  })
+})
+
 describe('a context with a call that waits for an approval', () => {
   it('changes no rule until a person has answered', async () => {
     const ask = { toolId: 'task_list', conditions: [], action: 'require_approval' }
@@ -131,6 +230,18 @@ describe('a context with a call that waits for an approval', () => {
     expect(await app.lastCall()).toMatchObject({ decisions: [{ stage: 'approval', verdict: 'deny' }] })
     await app.ask('approval_answer', { id: details['approval_id'], decision: 'approve' }, cli)
     await app.ask('delete_tool_invocation_policy', { id: policy.id }, here)
+  })
+
+  it('changes none through another connection of the same key either', async () => {
+    const ask = { toolId: 'task_list', conditions: [], action: 'require_approval' }
+    const { policy } = await app.ask<Made>('create_tool_invocation_policy', ask, cli)
+    const key = await app.keyCaller({ name: 'waiting', role: 'admin' })
+    const { details } = await app.refusal('task_list', {}, inSession(key, 'waiting-1'))
+    const change = { id: policy.id, action: 'allow_when_context_is_untrusted' }
+    const { message } = await app.refusal('update_tool_invocation_policy', change, inSession(key, 'waiting-2'))
+    expect(message).toContain('waits for the approval of a person')
+    await app.ask('approval_answer', { id: details['approval_id'], decision: 'approve' }, cli)
+    await app.ask('delete_tool_invocation_policy', { id: policy.id }, inSession(key, 'waiting-2'))
   })
 })
 

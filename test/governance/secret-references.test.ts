@@ -55,7 +55,7 @@ describe('a reference', () => {
     expect(spec).toMatchObject({ env: { V0: `env:${PLANTED}`, V1: `env:${PLANTED}` } })
   })
 
-  it('that somebody types into the page of a link is the value itself, whoever made the link', async () => {
+  it('that a person types into the page of a link is the value itself, whatever caller created the link', async () => {
     await create({ userConfig: { a: { ...asked.a, sensitive: true } } })
     await app.ask('secret_link_submit', { token: tokenOf(await deploy()), values: { a: `env:${PLANTED}` } })
     await expect.poll(received).toBe(`env:${PLANTED}`)
@@ -68,7 +68,7 @@ describe('a reference', () => {
     expect(upstream.requests).toEqual([])
   })
 
-  it('to the environment stays the operator’s when somebody else changes the server', async () => {
+  it('to the environment stays the operator’s when another user changes the server', async () => {
     const { id: team } = await app.ask<{ id: string }>('user_team_create', { name: 'crew' })
     const member: ToolCaller = { ...editor, principal: { ...editor.principal, teams: [team] } }
     const environment = [{ key: 'T', type: 'secret', promptOnInstallation: false, value: `env:${PLANTED}` }]

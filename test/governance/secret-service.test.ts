@@ -70,6 +70,29 @@ describe.each(dialects)('what references stand for, in %s', (dialect) => {
     await expect(resolve(reference)).rejects.toMatchObject(unavailable)
   })
 
+  it('is opened for redaction once, until a value comes, changes or goes', async () => {
+    const valuesOf = async (tenant = LOCAL_TENANT) => (await service.valuesOf(database.read, tenant)).values
+    const reference = await put('the first value')
+    const first = await valuesOf()
+    expect(first).toEqual(['the first value'])
+    expect(await valuesOf()).toBe(first)
+    expect(await valuesOf(OTHER)).toEqual([])
+    const entered = await put()
+    expect(await valuesOf()).toBe(first)
+    const id = entered.slice('secret:'.length)
+    await database.write(LOCAL_TENANT, (tx) => service.enter(tx, LOCAL_TENANT, id, 'the second value', NOW))
+    expect((await valuesOf()).toSorted()).toEqual(['the first value', 'the second value'])
+    await database.write(LOCAL_TENANT, (tx) => service.enter(tx, LOCAL_TENANT, id, 'the third value', NOW))
+    const third = await valuesOf()
+    expect(third.toSorted()).toEqual(['the first value', 'the third value'])
+    expect(await valuesOf()).toBe(third)
+    await database.write(LOCAL_TENANT, (tx) => service.remove(tx, LOCAL_TENANT, reference))
+    expect(await valuesOf()).toEqual(['the third value'])
+    const other = { aes256_keys: [Buffer.alloc(32).toString('base64')] }
+    writeFileSync(join(directory, 'secret-key.json'), JSON.stringify(other))
+    expect(await valuesOf()).toEqual([])
+  })
+
   it('may be named by its owner, and the machine’s own by the operator alone', async () => {
     const mine = await put('value', LOCAL_TENANT, 'key:k1')
     const theirs = await put('value')

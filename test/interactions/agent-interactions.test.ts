@@ -44,6 +44,8 @@ beforeAll(async () => {
     )
     await tool('aegis.agent.create', { manifest_yaml })
   }
+  const key = { name: 'admin', role: 'admin', tier: 'operator' }
+  adminKey = (await tool<{ secret: string }>('api_key_create', key)).secret
 })
 afterAll(async () => {
   await server.stop()
@@ -54,10 +56,12 @@ beforeEach(() => {
   next = {}
 })
 
-async function tool<T>(name: string, args: object): Promise<T> {
+/** Reads nothing untrusted, and so may change limits. */
+let adminKey: string
+async function tool<T>(name: string, args: object, key?: string): Promise<T> {
   const response = await fetch(new URL(`/v1/tools/${name}`, server.url), {
     method: 'POST',
-    headers: { 'content-type': 'application/json' },
+    headers: { 'content-type': 'application/json', ...(key !== undefined && { authorization: `Bearer ${key}` }) },
     body: JSON.stringify(args),
   })
   return (await response.json()) as T
@@ -70,17 +74,18 @@ const ended = (execution_id: string) =>
 const noted = async (run_id: string) =>
   (await tool<{ interactions: Noted[] }>('interaction_list', { run_id })).interactions
 const budget = async (entity: object, limit_value: number) => {
-  const { limit } = await tool<{ limit: { id: string } }>('create_limit', {
-    ...{ limit_type: 'token_cost', limit_value },
-    ...entity,
-  })
+  const { limit } = await tool<{ limit: { id: string } }>(
+    'create_limit',
+    { limit_type: 'token_cost', limit_value, ...entity },
+    adminKey,
+  )
   return {
     id: limit.id,
     used: async () => {
       const { limits } = await tool<{ limits: { id: string; used: number }[] }>('get_limits', {})
       return limits.find(({ id }) => id === limit.id)!.used
     },
-    remove: () => tool('delete_limit', { id: limit.id }),
+    remove: () => tool('delete_limit', { id: limit.id }, adminKey),
   }
 }
 const organisation = { entity_type: 'organization', entity_id: 'local' }
@@ -167,7 +172,7 @@ it('a run that a limit refuses fails at once and says which limit it is, what is
   expect(status).toBe('failed')
   expect(last_error).toContain('ERR_LIMIT_EXCEEDED')
   expect(last_error).toContain('The token_cost limit of the agent is reached: of 0.0001 US dollars, 0.0001 are left')
-  expect(last_error).toMatch(/It begins anew at \d{4}-/)
+  expect(last_error).toMatch(/It resets at \d{4}-/)
   expect(peer.seen).toHaveLength(before)
   const found = await noted(run)
   expect(found).toMatchObject([{ outcome: 'refused', error_code: 'ERR_LIMIT_EXCEEDED', tokens: null }])

@@ -22,10 +22,13 @@ it('requests of programs and of agents are spans at the collector', async () => 
     models: {
       providers: [{ name: 'peer', type: 'openai', endpoint: `${peer.url}/v1`, api_key: 'env:MODEL_KEY', models }],
     },
-    interactions: { bodies: 'full', otlp: { endpoint: `${collector.url}/`, headers: 'env:OTLP_HEADERS' } },
+    interactions: {
+      bodies: 'full',
+      otlp: { endpoint: `${collector.url}/`, headers: { authorization: 'env:OTLP_KEY', 'x-team': 'a,b' } },
+    },
   }
   writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify(config))
-  const env = { MODEL_KEY: 'k', OTLP_HEADERS: 'authorization=Bearer of-the-collector, x-team=a%2Cb' }
+  const env = { MODEL_KEY: 'k', OTLP_KEY: 'Bearer of-the-collector' }
   const server = await startServerHere({ dataDir, env })
   const post = async (path: string, body: object, headers: Record<string, string> = {}) =>
     (
@@ -35,7 +38,7 @@ it('requests of programs and of agents are spans at the collector', async () => 
         body: JSON.stringify(body),
       })
     ).json() as Promise<Record<string, unknown>>
-  const asked = { model: 'm', messages: [{ role: 'user', content: 'a text of somebody' }] }
+  const asked = { model: 'm', messages: [{ role: 'user', content: 'a private text' }] }
   const trace = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
   await post('/v1/peer/chat/completions', asked, { traceparent: trace, 'x-castellan-session-id': 'talk-1' })
   next = { manner: 400 }
@@ -53,7 +56,7 @@ it('requests of programs and of agents are spans at the collector', async () => 
   expect(collector.seen.every(({ path }) => path === '/v1/traces')).toBe(true)
   expect(collector.seen[0]!.headers).toMatchObject({ authorization: 'Bearer of-the-collector', 'x-team': 'a,b' })
   const spans = collector.seen.flatMap((request) => request.spans)
-  expect(JSON.stringify(collector.seen)).not.toContain('a text of somebody')
+  expect(JSON.stringify(collector.seen)).not.toContain('a private text')
   expect(spans.map(({ attributes }) => attributes['castellan.interaction.id'])).toEqual(
     interactions.map(({ id }) => id).toReversed(),
   )
@@ -151,8 +154,10 @@ const refusals: Readonly<Record<string, Refusal>> = {
 it.each(Object.entries(refusals))('of %s the operator is told', async (_, { answer, requests, lost, reason }) => {
   await using collector = await startOtlpCollector(answer)
   const { exporter, told, addAll } = exporterTo(collector.url)
+  expect(exporter.problem()).toBeUndefined()
   addAll(all)
   await expect.poll(() => told.length).toBe(1)
+  expect(exporter.problem()).toContain(`${reason}. ${lost} spans were lost`)
   await exporter.close()
   expect(told).toEqual([{ count: lost, count_since_start: lost, reason }])
   expect(collector.seen).toHaveLength(requests)

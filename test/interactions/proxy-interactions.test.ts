@@ -33,6 +33,8 @@ beforeAll(async () => {
   server = await startServerHere({ dataDir })
   origin = new URL(server.url).origin
   await tool('create_llm_proxy', { name: 'Research' })
+  const key = { name: 'admin', role: 'admin', tier: 'operator' }
+  adminKey = (await tool<{ secret: string }>('api_key_create', key)).secret
 })
 afterAll(async () => {
   await server.stop()
@@ -44,6 +46,8 @@ beforeEach(() => {
 })
 
 type Interaction = Readonly<Record<string, unknown> & { id: string; tokens: Record<string, unknown> | null }>
+/** Reads nothing untrusted, and so may change limits. */
+let adminKey: string
 /** By the local owner, if no key is given. */
 async function tool<T>(name: string, args: object, key?: string): Promise<T> {
   const response = await fetch(`${origin}/v1/tools/${name}`, {
@@ -177,7 +181,7 @@ it('each try of a client that tries again is one interaction', async () => {
 
 it('what is reserved comes back however a request ends', async () => {
   const entity = { entity_type: 'organization', entity_id: 'local', limit_type: 'token_cost', limit_value: 1 }
-  const { limit } = await tool<{ limit: { id: string } }>('create_limit', entity)
+  const { limit } = await tool<{ limit: { id: string } }>('create_limit', entity, adminKey)
   const session = newSession()
   for (const manner of ['whole', 'cut', 400, 'whole'] as const) {
     next = { manner }
@@ -201,7 +205,7 @@ it('what is reserved comes back however a request ends', async () => {
   expect(await tool('interaction_get', { id: one!.id })).toMatchObject({
     interaction: { decisions: [{ stage: 'usage-limit', verdict: 'deny', policy: limit.id }] },
   })
-  await tool('delete_limit', { id: limit.id })
+  await tool('delete_limit', { id: limit.id }, adminKey)
 })
 
 const paths = { first: 'chat/completions', second: 'v1/messages', third: 'v1beta/models/m:generateContent' } as const
@@ -259,7 +263,7 @@ it('who leaves before the numbers of the provider pays for what it may bill', as
 
 it('what is reserved is the most of what the format of the endpoint can say', async () => {
   const entity = { entity_type: 'organization', entity_id: 'local', limit_type: 'token_cost', limit_value: 0.5 }
-  const { limit } = await tool<{ limit: { id: string } }>('create_limit', entity)
+  const { limit } = await tool<{ limit: { id: string } }>('create_limit', entity, adminKey)
   const before = peer.seen.length
   const most = { max_tokens: 60_000 }
   const refused = await Promise.all([
@@ -275,7 +279,7 @@ it('what is reserved is the most of what the format of the endpoint can say', as
   expect(peer.seen).toHaveLength(before)
   // The fields of other formats say nothing here.
   expect((await posted('second', { max_tokens: 10, max_completion_tokens: 60_000 })).status).toBe(200)
-  await tool('delete_limit', { id: limit.id })
+  await tool('delete_limit', { id: limit.id }, adminKey)
 })
 
 it('totals of a proxy are those of its interactions', async () => {
@@ -314,7 +318,7 @@ it('labels, and bodies without secrets, are in one interaction', async () => {
     ...{ baseURL: `${origin}/v1/first`, apiKey: 'castellan', maxRetries: 0 },
     defaultHeaders: {
       'x-archestra-meta': 'helper/run-7/talk-1',
-      'x-castellan-user-id': 'somebody',
+      'x-castellan-user-id': 'someone',
       traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
     },
   })
@@ -325,7 +329,7 @@ it('labels, and bodies without secrets, are in one interaction', async () => {
   const [one] = await noted('talk-1')
   const { interaction } = await tool<{ interaction: Record<string, unknown> }>('interaction_get', { id: one!.id })
   expect(interaction).toMatchObject({
-    labels: { session: 'talk-1', agent: 'helper', run: 'run-7', user: 'somebody' },
+    labels: { session: 'talk-1', agent: 'helper', run: 'run-7', user: 'someone' },
     ...{ agent_id: null, run_id: null, user_id: null, authenticated_by: 'local_owner' },
     trace_id: '0af7651916cd43dd8448eb211c80319c',
     bodies: { redacted: true, whole: true },
@@ -339,8 +343,13 @@ it('labels, and bodies without secrets, are in one interaction', async () => {
 
 it('what another caller of the same organisation asked is not there, and its texts need more than the log', async () => {
   const keyOf = async (name: string, scopes: readonly string[]): Promise<string> =>
-    (await tool<{ secret: string }>('api_key_create', { name, role: 'admin', scopes: ['llmProxy:read', ...scopes] }))
-      .secret
+    (
+      await tool<{ secret: string }>(
+        'api_key_create',
+        { name, role: 'admin', scopes: ['llmProxy:read', ...scopes] },
+        adminKey,
+      )
+    ).secret
   const [asking, other, log, audit] = await Promise.all([
     ...[keyOf('asking', []), keyOf('other', []), keyOf('log', ['log:read'])],
     keyOf('audit', ['log:read', 'auditLog:read']),

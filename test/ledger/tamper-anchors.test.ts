@@ -9,7 +9,7 @@ import { openTestApp, type TestApp } from '../support/app.ts'
 import { move, newTask, think, verify } from '../support/ledger.ts'
 import { cutTail, knownLog, LOG_SIZE, RECORDS, rebuildTree, removeEntries, rewrite } from '../support/tamper-log.ts'
 
-/** Somebody alters what holds the records together: the checkpoint outside the store, or the row of an audit session. */
+/** An attacker alters what holds the records together: the checkpoint outside the store, or the row of an audit session. */
 let app: TestApp
 afterEach(() => app[Symbol.asyncDispose]())
 

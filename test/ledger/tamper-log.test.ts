@@ -18,7 +18,7 @@ import {
   setEntry,
 } from '../support/tamper-log.ts'
 
-/** Somebody alters the log in the database file. The entries and the positions are those of the table of `knownLog`. */
+/** An attacker alters the log in the database file. The entries and the positions are those of the table of `knownLog`. */
 let app: TestApp
 beforeEach(async () => {
   app = await knownLog()

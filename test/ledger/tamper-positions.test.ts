@@ -3,7 +3,7 @@ import type { TestApp } from '../support/app.ts'
 import { findingsOf } from '../support/stored-state.ts'
 import { knownLog } from '../support/tamper-log.ts'
 
-/** Somebody moves rows of the database file to where the program does not look for them. */
+/** An attacker moves rows of the database file to where the program does not look for them. */
 let app: TestApp
 beforeEach(async () => {
   app = await knownLog()

@@ -4,7 +4,7 @@ import { openTestApp, type TestApp } from '../support/app.ts'
 import { move, newTask, think, verify } from '../support/ledger.ts'
 import { knownLog, RECORDS } from '../support/tamper-log.ts'
 
-/** Somebody alters the row of a task, and leaves the log alone. */
+/** An attacker alters the row of a task, and leaves the log alone. */
 let app: TestApp
 afterEach(() => app[Symbol.asyncDispose]())
 

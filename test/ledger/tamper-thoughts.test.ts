@@ -5,7 +5,7 @@ import { openTestApp, type TestApp } from '../support/app.ts'
 import { documentHash, newTask, type Thought, think, verify } from '../support/ledger.ts'
 
 /**
- * Somebody alters the thoughts in the database file while the program runs. The verifier must name exactly what was
+ * An attacker alters the thoughts in the database file while the program runs. The verifier must name exactly what was
  * altered, in the positions of the task's records (the creation of the task is the first) and of the thought chain.
  */
 let app: TestApp

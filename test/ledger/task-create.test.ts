@@ -55,7 +55,7 @@ describe('task_create', () => {
     )
   })
 
-  it('is created by whoever calls, and no argument can say otherwise', async () => {
+  it('is created by the caller, and no argument can say otherwise', async () => {
     const agent = await app.keyCaller({ name: 'agent-alice' })
     expect(await app.ask('task_create', good, agent)).toMatchObject({ created_by: 'agent-alice' })
     await expectFailure(app, 'task_create', { ...good, created_by: 'mallory' }, 'ERR_INVALID_INPUT', {

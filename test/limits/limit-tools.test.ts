@@ -42,6 +42,22 @@ describe('limits of an organisation', () => {
     expect((await listed()).map(({ id }) => id)).toEqual([daily.id])
   })
 
+  it('bind calls of a tool under every name of it', async () => {
+    await create({ ...lists, tool_name: 'aegis.task.wait', limit_value: 1 })
+    const wait = { execution_id: 'nothing' }
+    expect(await app.refusal('aegis.agent.wait', wait)).toMatchObject({ code: 'ERR_EXECUTION_NOT_FOUND' })
+    expect(await app.refusal('aegis.task.wait', wait)).toMatchObject({ code: 'ERR_LIMIT_EXCEEDED' })
+    expect(await app.refusal('aegis.agent.wait', wait)).toMatchObject({ code: 'ERR_LIMIT_EXCEEDED' })
+    const again = {
+      entity_type: 'organization',
+      entity_id: 'local',
+      ...lists,
+      tool_name: 'aegis.agent.wait',
+      limit_value: 9,
+    }
+    expect(await app.refusal('create_limit', again)).toMatchObject({ code: 'ERR_ALREADY_EXISTS' })
+  })
+
   it('bind calls of every caller from the next one on, and let go with the next period', async () => {
     const editor = await app.keyCaller({ role: 'editor' })
     const limit = await create({ ...lists, limit_value: 3, cleanup_interval: '1h' })
@@ -50,7 +66,7 @@ describe('limits of an organisation', () => {
     await app.ask('task_list', {}, editor)
     const refused = await app.refusal('task_list')
     expect(refused).toMatchObject({ code: 'ERR_LIMIT_EXCEEDED', details: { limit_id: limit.id, remaining: 0 } })
-    expect(refused.message).toContain('It begins anew at 2026-04-08T23:15:30.000Z.')
+    expect(refused.message).toContain('It resets at 2026-04-08T23:15:30.000Z.')
     expect(await listed()).toMatchObject([{ used: 3, remaining: 0, toolName: 'task_list' }])
     await app.ask('server_ping')
     clock.advance(3_600_000)

@@ -178,7 +178,7 @@ describe.each(dialects)('limits on %s', (dialect) => {
     const first = await limits.reserveCost(team, 'm', 900_000)
     const second = Promise.resolve(limits.reserveCost(team, 'm', 500_000))
     const leaving = new AbortController()
-    const third = Promise.resolve(limits.reserveCost(team, 'm', 500_000, leaving.signal))
+    const third = Promise.resolve(limits.reserveCost(team, 'm', 500_000, () => leaving.signal))
     leaving.abort(new Error('gone'))
     await expect(third).rejects.toThrow('gone')
     first.settle(100_000)
@@ -199,7 +199,7 @@ describe.each(dialects)('limits on %s', (dialect) => {
     await open({ database: failing, failOpen: true }).reserveCost(team, 'm', 1)
   })
 
-  it('hold as they are after a change, for whoever comes after it', async () => {
+  it('hold as they are after a change, for the calls that follow', async () => {
     await put(limitOf())
     const limits = open()
     await limits.reserveCost(team, 'm', 10_000)

@@ -1,4 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
 import { join } from 'node:path'
 import OpenAI from 'openai'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -10,8 +12,23 @@ let model: ScriptedModel
 let server: ServerHere
 let client: OpenAI
 let origin: string
+/** A provider whose stream has no end. */
+let endless: Server
+const endlessLeft = Promise.withResolvers<void>()
 
 beforeAll(async () => {
+  endless = createServer((_, res) => {
+    const comment = `: ${'x'.repeat(64 * 1024)}\n\n`
+    const write = (): void => {
+      while (res.write(comment));
+    }
+    res.on('drain', write)
+    res.on('close', () => endlessLeft.resolve())
+    res.writeHead(200, { 'content-type': 'text/event-stream' })
+    write()
+  })
+  await new Promise<void>((resolve) => endless.listen(0, '127.0.0.1', resolve))
+  const endlessUrl = `http://127.0.0.1:${(endless.address() as AddressInfo).port}/v1`
   model = await startScriptedModel(() => ({ text: 'Hello.', tokens: { input: 1_000, output: 100 } }))
   const dataDir = newDataDir()
   mkdirSync(dataDir, { recursive: true })
@@ -23,9 +40,18 @@ beforeAll(async () => {
       endpoint: `${model.url}/v1`,
       models: [{ alias: 'default', model: 'm', ...price }],
     },
+    {
+      name: 'endless',
+      type: 'openai-compatible',
+      endpoint: endlessUrl,
+      models: [{ alias: 'endless', model: 'm', ...price }],
+    },
     { name: 'known', type: 'openai', endpoint: `${model.url}/v1`, models: [{ alias: 'other', model: 'gpt-5' }] },
   ]
-  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers }, limits: { wait_ms: 0 } }))
+  writeFileSync(
+    join(dataDir, 'castellan.yaml'),
+    JSON.stringify({ models: { providers }, limits: { wait_ms: 0 }, model_proxy: { idle_timeout_secs: 1 } }),
+  )
   server = await startServerHere({ dataDir })
   origin = new URL(server.url).origin
   client = new OpenAI({ apiKey: 'castellan', baseURL: `${origin}/v1/model-router`, maxRetries: 2 })
@@ -33,6 +59,8 @@ beforeAll(async () => {
 afterAll(async () => {
   await server.stop()
   await model.stop()
+  endless.closeAllConnections()
+  endless.close()
 })
 
 const tool = async <T>(name: string, args: object): Promise<T> => {
@@ -93,9 +121,35 @@ it('a refusal of the provider costs nothing, and public prices are known', async
   await limit.remove()
 })
 
+it('a client that stops reading does not hold its reservation for ever', async () => {
+  const limit = await budget(1)
+  const socket = connect(Number(new URL(origin).port), '127.0.0.1').pause()
+  const body = JSON.stringify({ model: 'm', messages: [], max_tokens: 10, stream: true })
+  const head = 'POST /v1/endless/chat/completions HTTP/1.1\r\nhost: localhost\r\nx-castellan-session-id: stalled\r\n'
+  socket.write(`${head}content-length: ${body.length}\r\n\r\n${body}`)
+  await endlessLeft.promise
+  const { interactions } = await tool<{ interactions: object[] }>('interaction_list', { session: 'stalled' })
+  expect(interactions).toMatchObject([{ outcome: 'cut_off' }])
+  expect(await limit.used()).toBeGreaterThan(0)
+  socket.destroy()
+  await limit.remove()
+})
+
 it('a model of unknown price is refused where cost is limited, and passes where it is not', async () => {
   await ask('known:nobody-knows')
   const limit = await budget(1)
   await expect(ask('known:nobody-knows')).rejects.toThrow('its price is not known')
+  await limit.remove()
+})
+
+it('a name that is written otherwise has the same price and the same limit', async () => {
+  const limit = await budget(1, { model: ['m'] })
+  for (const name of ['paid:M', 'paid:vendor/m']) await ask(name)
+  expect(await limit.used()).toBe(0.004)
+  const before = model.requests.length
+  for (const name of ['paid: m', 'paid:m ', 'paid:m\t', 'paid:m\u0000']) {
+    await expect(ask(name), name).rejects.toMatchObject({ status: 400, message: expect.stringContaining('model: ') })
+  }
+  expect(model.requests).toHaveLength(before)
   await limit.remove()
 })

@@ -121,7 +121,7 @@ const unrecognised: readonly [string, string, object][] = [
 ]
 
 describe.each(dialects)('trust in a conversation, in %s', (dialect) => {
-  it('is gone for good, for that caller and conversation alone', { timeout: 60_000 }, async () => {
+  it('is gone for good, for that caller and conversation alone', async () => {
     const begin = await start(dialect)
     let server = await begin()
     const { callsAfter } = clientOf(() => server)
@@ -237,6 +237,61 @@ describe('with a server', () => {
     expect(await response.json()).toMatchObject({ error: { code: 'ERR_MODEL_FAILED' } })
   })
 
+  it.each(['text/plain', 'application/json', undefined])(
+    'a stream of the type %s is not passed on unread, because programs read it as one',
+    async (type) => {
+      const delta = { tool_calls: [{ index: 0, id: 'a', function: { name: 'send', arguments: '{"to":' } }] }
+      const event = { choices: [{ index: 0, delta, finish_reason: 'tool_calls' }] }
+      answer = (res: ServerResponse) =>
+        res
+          .writeHead(200, type === undefined ? {} : { 'content-type': type })
+          .end(`data: ${JSON.stringify(event)}\n\ndata: [DONE]\n\n`)
+      const request = { model: 'm', messages: [], tools: declared('send'), stream: true }
+      const response = await post('openai/chat/completions', request)
+      expect(response.status).toBe(503)
+      expect(await response.text()).not.toContain('send')
+    },
+  )
+
+  it('the type of a stream may be written in capitals', async () => {
+    const delta = { tool_calls: [{ index: 0, id: 'a', function: { name: 'send', arguments: '{"to":' } }] }
+    const event = { choices: [{ index: 0, delta, finish_reason: 'tool_calls' }] }
+    answer = (res: ServerResponse) =>
+      res.writeHead(200, { 'content-type': 'Text/Event-Stream' }).end(`data: ${JSON.stringify(event)}\n\n`)
+    const request = { model: 'm', messages: [], tools: declared('send'), stream: true }
+    const response = await post('openai/chat/completions', request)
+    expect(response.status).toBe(200)
+    expect(await response.text()).toContain('cannot be read')
+  })
+
+  it.each([
+    ['a mark of the order of bytes', 'application/json', '\ufeff'],
+    ['another encoding', 'application/x-protobuf', '\u0000'],
+  ])('an answer with %s is not passed on unread', async (_, type, before) => {
+    answer = (res: ServerResponse) =>
+      res.writeHead(200, { 'content-type': type }).end(`${before}${JSON.stringify(completion(called('send')))}`)
+    const response = await post('openai/chat/completions', { model: 'm', messages: read('fetch') })
+    expect(response.status).toBe(503)
+    expect(await response.text()).not.toContain('tool_calls')
+  })
+
+  it.each([
+    ['openai/chat/completions', { messages: read('fetch'), tools: [{ type: 'browser_search' }] }, 'browser_search'],
+    ['openai/chat/completions', { messages: read('fetch'), search_parameters: { mode: 'on' } }, 'web_search'],
+    ['openai/responses', { previous_response_id: 'resp_x', tools: [{ type: 'new_tool' }] }, 'new_tool'],
+    [
+      'openai/responses',
+      { previous_response_id: 'resp_x', tools: [{ type: 'shell', environment: { type: 'container_auto' } }] },
+      'shell',
+    ],
+    ['anthropic/v1/messages', { messages: said([block]).messages, tools: [{ type: 'advisor_20260301' }] }, 'advisor'],
+  ])('a tool that only the provider can run is one of its own: %s, %o', async (path, request, name) => {
+    answer = { id: 'x', choices: [], content: [], output: [] }
+    const response = await post(path, { model: 'm', ...request })
+    expect(response.headers.get('x-castellan-removed-tools')).toBe(name)
+    expect(seen.at(-1)!.body).not.toContain('tools":[{')
+  })
+
   it('tools that the provider runs are taken out of an untrusted conversation, by name', async () => {
     answer = { id: 'm', content: [{ type: 'text', text: 'ok' }], stop_reason: 'end_turn' }
     const tools = [
@@ -278,6 +333,14 @@ describe('with a server', () => {
     expect((await ask({ previous_response_id: 'resp_0' })).output).toMatchObject([{ type: 'message' }])
     expect((await ask({})).output).toMatchObject([call])
     expect((await ask({ previous_response_id: 'resp_1' })).output).toMatchObject([call])
+    for (const stored of [
+      { conversation: 'conv_1' },
+      { conversation: { id: 'conv_1' } },
+      { prompt: { id: 'pmpt_1' } },
+    ]) {
+      expect((await ask(stored)).output).toMatchObject([{ type: 'message' }])
+      expect((await ask({ ...stored, previous_response_id: 'resp_1' })).output).toMatchObject([{ type: 'message' }])
+    }
   })
 
   it.each(unrecognised)('a call is judged whatever the request offers: %s', async (_, path, request) => {
@@ -290,7 +353,7 @@ describe('with a server', () => {
     const heard = (await (await post(path, request)).json()) as Record<string, unknown>
     const own = path.startsWith('gemini') ? 'candidates' : path.startsWith('anthropic') ? 'content' : 'choices'
     const said = JSON.stringify(heard[path.endsWith('responses') ? 'output' : own])
-    expect(said).toContain("The call of 'send' is denied")
+    expect(said).toContain("The call to 'send' was denied")
     expect(said).not.toMatch(/functionCall|tool_use|tool_calls|function_call/)
   })
 

@@ -85,7 +85,7 @@ describe.each(dialects)('$name', ({ ask, ends }: Dialect) => {
     const mixed = await ask(origin, [user], ['send_mail', 'look'])
     expect(mixed.calls.map(({ name, args }) => [name, args])).toEqual([['look', { at: 1 }]])
     expect(mixed.end).toBe(ends.calls)
-    expect(mixed.text).toContain(`'send_mail' is denied by the policy ${id}. Its reason: never there.`)
+    expect(mixed.text).toContain(`'send_mail' was denied by the policy ${id}. Reason: never there.`)
 
     next = () => ({ text: 'I write.', toolCalls: [mail('x@evil.example', 'call_1')] })
     const denied = await ask(origin, [user], ['send_mail'])
@@ -121,6 +121,17 @@ describe.each(dialects)('$name', ({ ask, ends }: Dialect) => {
     expect((await ask(origin, other, ['send_mail', 'read'])).calls).toHaveLength(1)
   })
 
+  it('is not deceived by another spelling of a name, which a program may mend', async () => {
+    await policy('tool_invocation', { toolId: 'client:send_mail', conditions: toEvil, action: 'block_always' })
+    const names = ['Send_Mail', 'send_mail ', ' SEND-MAIL\n', 'sendMail', 'send\u200b_mail', '\uff53end_mail']
+    for (const name of names) {
+      next = () => ({ toolCalls: [{ ...mail('x@evil.example', 'call_1'), name }] })
+      expect((await ask(origin, [user], ['send_mail'])).calls, name).toEqual([])
+    }
+    next = () => ({ toolCalls: [{ ...mail('x@evil.example', 'call_1'), name: 'send_mails' }] })
+    expect((await ask(origin, [user], ['send_mails'])).calls).toHaveLength(1)
+  })
+
   it('does not show the model a result that is blocked', async () => {
     const id = await policy('trusted_data', { toolId: 'client:read', action: 'block_always' })
     next = () => ({ text: 'ok' })
@@ -132,7 +143,7 @@ describe.each(dialects)('$name', ({ ask, ends }: Dialect) => {
     expect((await ask(origin, turns, ['read'])).text).toBe('ok')
     const sent = JSON.stringify(model.requests.at(-1)!.messages)
     expect(sent).not.toContain('hidden words')
-    expect(sent).toContain(`is blocked by the policy ${id}`)
+    expect(sent).toContain(`was blocked by the policy ${id}`)
     await expect
       .poll(() => decisionsBy(id))
       .toEqual([{ stage: 'trusted-data', verdict: 'block', policy: id, reason: 'default', tool: 'read' }])
@@ -167,6 +178,30 @@ it('a result is sanitised as its policy says, once for as long as the policies s
   expect((await whole!.ask(origin, turns, ['send_mail', 'read'])).calls).toHaveLength(1)
   expect(model.requests.length - before).toBe(1)
   await expect.poll(() => decisionsBy(id).length).toBe(2)
+})
+
+it('a spelling that is only alike is never trusted more, and is blocked as a tool of ours is', async () => {
+  await policy('tool_invocation', { toolId: 'client:send_mail', action: 'block_when_context_is_untrusted' })
+  await policy('tool_invocation', {
+    toolId: 'client:Send_Mail',
+    conditions: [{ key: 'to', operator: 'endsWith', value: '@good.example' }],
+    action: 'allow_when_context_is_untrusted',
+  })
+  await policy('trusted_data', { toolId: 'client:read', action: 'mark_as_trusted' })
+  const calledAfter = async (read: string, name: string): Promise<number> => {
+    next = () => ({ toolCalls: [{ ...mail('me@good.example', 'call_2'), name }] })
+    return (await whole!.ask(origin, asked(read), ['send_mail', 'read'])).calls.length
+  }
+  expect(await calledAfter('read', 'send_mail')).toBe(1)
+  expect(await calledAfter('Read', 'send_mail')).toBe(0)
+  expect(await calledAfter('Read', 'Send_Mail')).toBe(1)
+  expect(await calledAfter('Read', 'SEND_MAIL')).toBe(0)
+  await policy('tool_invocation', { toolId: 'task_list', action: 'block_always' })
+  for (const name of ['task_list', 'Task_List', 'mcp__castellan__taskList', 'mcp__Castellan__task_list ']) {
+    expect(await calledAfter('read', name), name).toBe(0)
+  }
+  const id = await policy('tool_invocation', { toolId: 'client:erase', action: 'block_always' })
+  expect(await tool('policy_explain', { tool: 'client:Erase' })).toMatchObject({ call: { action: 'deny', policy: id } })
 })
 
 it('an approval is asked for by the gateway, and cannot be given for a tool that the program runs itself', async () => {

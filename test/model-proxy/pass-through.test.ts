@@ -4,6 +4,7 @@ import { createServer, request as httpRequest, type IncomingMessage, type Server
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { newDataDir } from '../support/real-server.ts'
 import { type ServerHere, startServerHere } from '../support/server-here.ts'
@@ -86,6 +87,20 @@ describe('what passes through', () => {
     expect(seen[0]!.headers['cookie']).toBeUndefined()
   })
 
+  it('is read by the provider in the encoding in which it was judged', async () => {
+    const misleading = { 'content-type': 'application/json; charset=utf-7', 'content-encoding': 'br' }
+    expect((await post(CHAT, BODY, misleading)).status).toBe(200)
+    expect(seen[0]!.headers).toMatchObject({ 'content-type': 'application/json' })
+    expect(seen[0]!.headers['content-encoding']).toBeUndefined()
+    const compressed = await fetch(`${origin}${CHAT}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },
+      body: gzipSync(BODY),
+    })
+    expect([compressed.status, await compressed.text()]).toEqual([400, expect.stringContaining('uncompressed')])
+    expect(seen).toHaveLength(1)
+  })
+
   it('is a stream as it came, but for the usage that only we asked for', async () => {
     const events = [
       '{"choices":[{"delta":{"content":"a"}}],"usage":null}',
@@ -140,6 +155,19 @@ describe('what passes through', () => {
     expect((await post(CHAT, BODY)).status).toBe(503)
   })
 
+  it('is no redirect, which would lead past this server with the key of the caller', async () => {
+    for (const status of [301, 302, 303, 307, 308]) {
+      answer = (res) => res.writeHead(status, { location: 'http://127.0.0.1:1/v1/elsewhere' }).end('moved')
+      const res = await fetch(`${origin}${CHAT}`, { method: 'POST', body: BODY, redirect: 'manual' })
+      expect([res.status, res.headers.get('location')]).toEqual([503, null])
+      const { error } = (await res.json()) as { error: { code: string; message: string } }
+      expect(error).toMatchObject({ code: 'ERR_MODEL_FAILED' })
+      expect(error.message).toContain("'raw' redirects")
+    }
+    answer = (res) => res.writeHead(304, { etag: 'x' }).end()
+    expect((await fetch(`${origin}/v1/raw/models`, { headers: { 'if-none-match': 'x' } })).status).toBe(304)
+  })
+
   it('is nothing but what is known', async () => {
     for (const [method, path] of [
       ['POST', '/v1/raw/files'],
@@ -168,6 +196,9 @@ describe('what passes through', () => {
     expect([none.status, await none.json()]).toMatchObject([404, { error: { code: 'ERR_NOT_FOUND' } }])
     const large = await rawStatus('POST', CHAT, { 'content-length': String(33 * 1024 * 1024) })
     expect(large).toBe(413)
+    const members = Array.from({ length: 50_001 }, (_, index) => `"k${index}":1`).join()
+    const wide = await post(CHAT, `{"model":"m","messages":[],"metadata":{${members}}}`)
+    expect([wide.status, await wide.json()]).toMatchObject([413, { error: { code: 'ERR_TOO_LARGE' } }])
     expect(seen).toEqual([])
   })
 })
@@ -284,6 +315,23 @@ describe('keys', () => {
     expect(seen).toEqual([])
     await post(`${CHAT}?a=%20b`, BODY, { 'x-other': 'fcst_ or cst' })
     expect(seen[0]!.path).toBe('/v1/chat/completions?a=%20b')
+  })
+
+  it('of ours are not sent on in a body', async () => {
+    const secret = `${'AZaz09_-'.repeat(5)}abc`
+    const ours = [`cst_0a1b2c3d_${secret}`, `cvk_0a1b2c3d_${secret}`, `csa_${'Ab1'.repeat(12)}`]
+    const like = ['cst_…', 'cst_0a1b2c3d_short', 'cvk_', 'xcst_0a1b2c3d', 'csa_word']
+    for (const path of [CHAT, '/v1/model-router/chat/completions', '/v1/raw/responses', '/v1/raw/embeddings']) {
+      const body = {
+        model: path.includes('router') ? 'raw:m' : 'm',
+        user: ours[0],
+        messages: [{ content: ours.join(' ') }],
+      }
+      await (await post(path, JSON.stringify({ ...body, metadata: { [ours[1]!]: like.join(' ') } }))).text()
+      const sent = seen.at(-1)!.body
+      for (const key of ours) expect(sent).not.toContain(key)
+      expect(JSON.parse(sent)).toMatchObject({ user: '***', metadata: { '***': like.join(' ') } })
+    }
   })
 
   it('choose the account only where they are the caller’s own', async () => {

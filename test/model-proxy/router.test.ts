@@ -100,7 +100,11 @@ it('lists the models that are configured', async () => {
 it.each([
   ['a model without a provider', { model: 'some-model', messages: [...messages] }, 'model: must be provider:model'],
   ['an unknown provider', { model: 'nobody:m', messages: [...messages] }, 'one of these providers'],
-  ['what the provider cannot be told', { model: 'claude:m', messages: [...messages], n: 2 }, 'n: this cannot be said'],
+  [
+    'what the provider cannot be told',
+    { model: 'claude:m', messages: [...messages], n: 2 },
+    'n: models of Anthropic do not support this',
+  ],
 ])('%s is refused before anything is asked', async (_, body, message) => {
   const before = model.requests.length
   await expect(client.chat.completions.create(body)).rejects.toThrow(message)

@@ -4,7 +4,7 @@ import { principalOfUser } from '../../src/domains/people/rules.ts'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import { callerOf, openTestApp, type TestApp } from '../support/app.ts'
 
-/** What users leave behind that lets somebody in: keys that they made, and links that nobody used. */
+/** What users leave behind that lets a caller in: keys that they made, and links that nobody used. */
 let app: TestApp
 beforeAll(async () => {
   app = await openTestApp()

@@ -83,14 +83,14 @@ describe.each(dialects)('people in %s', (dialect) => {
     expect(both).toEqual([true, false])
   })
 
-  test('better-auth signs in over the same store, and we read its sessions without it', async () => {
+  /** The accounts of better-auth over the same store, with a password for Ada. */
+  async function openAccounts() {
     const passwords = createPasswords(systemRandom, CHEAP_PASSWORDS)
     const hash = await passwords.hash('correct horse battery')
     await write((tx) => store.setPassword(tx, { id: 'acc', userId: ada.id, hash, atMs: NOW_MS }))
     const secret = systemRandom.bytes(32).toString('base64url')
-    const db = createLibraryDatabase(database)
     const accounts = createAccounts({
-      db,
+      db: createLibraryDatabase(database),
       fetchDocument: fetch,
       clock: systemClock,
       secret,
@@ -99,6 +99,11 @@ describe.each(dialects)('people in %s', (dialect) => {
       logger: silentLogger,
       providers: [],
     })
+    return { accounts, secret }
+  }
+
+  test('better-auth signs in over the same store, and we read its sessions without it', async () => {
+    const { accounts, secret } = await openAccounts()
     const origin = 'https://castellan.example'
     const from = new Headers({ 'x-castellan-client': '203.0.113.9' })
     expect(await accounts.signIn(origin, { email: ada.email, password: 'wrong password' }, from)).toBeUndefined()
@@ -122,21 +127,7 @@ describe.each(dialects)('people in %s', (dialect) => {
   })
 
   test('a session that began on this machine is good on this machine alone', async () => {
-    const passwords = createPasswords(systemRandom, CHEAP_PASSWORDS)
-    const hash = await passwords.hash('correct horse battery')
-    await write((tx) => store.setPassword(tx, { id: 'acc', userId: ada.id, hash, atMs: NOW_MS }))
-    const secret = systemRandom.bytes(32).toString('base64url')
-    const db = createLibraryDatabase(database)
-    const accounts = createAccounts({
-      db,
-      fetchDocument: fetch,
-      clock: systemClock,
-      secret,
-      passwords,
-      random: systemRandom,
-      logger: silentLogger,
-      providers: [],
-    })
+    const { accounts, secret } = await openAccounts()
     const from = new Headers({ 'x-castellan-client': '127.0.0.1' })
     const input = { email: ada.email, password: 'correct horse battery' }
     const cookie = (await accounts.signIn('http://127.0.0.1:7433', input, from))![0]!.split(';')[0]!

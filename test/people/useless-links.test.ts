@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { openTestApp } from '../support/app.ts'
 
 test('a link that cannot be used is refused before a password is hashed', async () => {
-  // Of this cost there is no hash: whoever tries to make one fails.
+  // Of this cost there is no hash: an attempt to create one fails.
   await using app = await openTestApp({ passwordCost: { log2N: 0, r: 8, p: 1 } })
   const password = 'correct horse battery'
   const refusal = await app.refusal('invitation_accept', { token: 'A'.repeat(43), password })

@@ -58,5 +58,5 @@ it('takes a field by its other names, and once', async () => {
     expect((await app.refusal(tool, { agent: 'nobody', ...more })).code).toBe('ERR_AGENT_NOT_FOUND')
   }
   const { message } = await app.refusal('agent_info', { agent: 'named', agent_id: 'other' })
-  expect(message).toBe("'agent' is another name of 'agent_id' for 'agent_info'; give one of them.")
+  expect(message).toBe("'agent' is another name of 'agent_id' for 'agent_info'; use only one of them.")
 })

@@ -63,6 +63,7 @@ beforeAll(async () => {
   host = createToolHost({
     views: createToolViews({ catalog, clock: app.clock }),
     mode: 'FULL',
+    clock: app.clock,
     callTool: Promise.resolve(call),
   })
   http = await openHttpTransportApp()

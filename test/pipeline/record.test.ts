@@ -244,7 +244,7 @@ describe('the record of a call', () => {
     await Promise.all(Array.from({ length: count }, () => app.call('server_ping', {})))
     expect(await app.log()).toHaveLength(count)
     const entries = app.behindItsBack((db) => Number(db.prepare('SELECT count(*) AS n FROM log_entries').get()!['n']))
-    expect(entries).toBeGreaterThanOrEqual(count / limits.readRecordsBatchMax)
+    expect(entries).toBeGreaterThanOrEqual(count / limits.readRecordsGatheredMax)
     expect(entries).toBeLessThan(count / 16)
   })
 

@@ -76,6 +76,24 @@ describe('a role of a tenant', () => {
     expect((await app.refusal('api_key_create', { name: 'l', role: 'brief' }, chief)).code).toBe('ERR_INVALID_INPUT')
   })
 
+  it('does not get the keys of a deleted role of its name', async () => {
+    await make('again', ['task:read'])
+    const created = await app.ask<{ secret: string }>('api_key_create', { name: 'old', role: 'again' }, chief)
+    await app.ask('role_delete', { name: 'again' }, chief)
+    const wanted = { name: 'again', permissions: ['task:read', 'vault:read'] }
+    expect(await app.refusal('role_create', wanted, chief)).toMatchObject({
+      code: 'ERR_ALREADY_EXISTS',
+      message: expect.stringContaining('api_key_revoke'),
+      details: { field: 'name' },
+    })
+    const { identity } = await app.app.ready
+    const later = app.clock.nowMs() + limits.apiKeyCacheMs
+    expect((await identity!.authenticate(created.secret, later)).permissions).toEqual(new Set())
+    await app.ask('role_create', wanted)
+    await app.ask('api_key_revoke', { key: 'old' }, chief)
+    await app.ask('role_create', wanted, chief)
+  })
+
   it.each([
     ['admin', ['task:read'], 'ERR_INVALID_INPUT'],
     ['Not good', ['task:read'], 'ERR_INVALID_INPUT'],

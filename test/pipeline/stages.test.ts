@@ -108,6 +108,8 @@ const invocationOf = (name: string, args: unknown = {}, principal: Principal = m
   taints: [],
   approval: undefined,
   asks: undefined,
+  readFrom: new Set(),
+  wroteTo: new Set(),
   entered: new Set(),
   blocked: undefined,
   release: undefined,

@@ -5,6 +5,7 @@ import type { Transport as Transport1 } from '@modelcontextprotocol/sdk/shared/t
 import { ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { LOCAL_TENANT, tenantId } from '../../src/contract/principal.ts'
+import type { UpstreamTool } from '../../src/contract/upstream-tools.ts'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import { callerOf, openTestApp, ownerCaller, type TestApp } from '../support/app.ts'
 import {
@@ -14,7 +15,7 @@ import {
   type ServedTransport,
 } from '../support/http-transport-peer.ts'
 import { startUpstreamServer, type UpstreamServer } from '../support/upstream-server.ts'
-import { createTestUpstreams, type TestUpstreams } from '../support/upstreams.ts'
+import { createTestUpstreams, idOf, type TestUpstreams } from '../support/upstreams.ts'
 
 /** The tools of another server through the whole program: found, listed, judged, called and recorded like ours. */
 const other = tenantId('acme')
@@ -110,6 +111,35 @@ describe('a tool of an upstream server', () => {
     expect((await reading.refusal('weather__forecast', { city: 'Rome' })).code).toBe('ERR_MODE_REFUSED')
   })
 
+  it('is on disk before the answer, unless its server declares that it reads and it succeeded', async () => {
+    const onDisk = ({ behindItsBack }: TestApp) =>
+      Number(behindItsBack((db) => db.prepare('SELECT count(*) AS n FROM log_entries').get()!['n']))
+    const written = async (at: TestApp, tool: string, args = {}): Promise<number> => {
+      await at.log()
+      const before = onDisk(at)
+      await at.call(tool, args)
+      return onDisk(at) - before
+    }
+    expect(await written(app, 'weather__forecast', { city: 'Rome' })).toBe(1)
+    expect(await written(app, 'weather__radar')).toBe(0)
+    expect(await app.lastCall()).toMatchObject({ tool: 'weather__radar', outcome: 'ok' })
+    expect(await written(app, 'weather__broken')).toBe(1)
+    for (const mode of ['batched_own', 'strict'] as const) {
+      await using waiting = await openTestApp({ config: { 'audit.read_records': mode } })
+      waiting.app.views.connect(upstreams)
+      expect(await written(waiting, 'weather__radar')).toBe(1)
+      expect(await written(waiting, 'server_ping')).toBe(mode === 'strict' ? 1 : 0)
+    }
+  })
+
+  it('is on disk before the answer, whatever its server declares, if it makes a context untrusted', async () => {
+    await using strange = await openTestApp({ config: { governance: 'restrictive' } })
+    strange.app.views.connect(upstreams)
+    const rows = () => strange.behindItsBack((db) => db.prepare('SELECT count(*) AS n FROM log_entries').get()!['n'])
+    expect((await strange.call('weather__radar', {})).isError).toBe(false)
+    expect(rows()).toBe(1)
+  })
+
   it('is known to manifests of those who may see it', async () => {
     type Validated = { valid: boolean; errors: string[] | null }
     const manifest = (tool: string) =>
@@ -126,6 +156,46 @@ describe('a tool of an upstream server', () => {
     expect(await check('weather__*')).toMatchObject({ valid: true })
     expect((await check('weather__nothing')).errors!.join()).toContain('weather__')
     expect(JSON.stringify(await app.ask('aegis.tools.list', { limit: 200 }))).toContain('weather__forecast')
+  })
+})
+
+describe('very many tools', () => {
+  const crowd = (server: string): UpstreamTool[] =>
+    Array.from({ length: 1_200 }, (_, number) => ({
+      id: idOf(server, `tool_${number}`),
+      tenant: LOCAL_TENANT,
+      catalogId: server,
+      serverName: server,
+      name: `${server}__tool_${number}`,
+      aliases: [],
+      description: 'One of many.',
+      inputSchema: { type: 'object' },
+    }))
+
+  it('are listed for those who may see them, and judged while others are served', async () => {
+    await using many = await openTestApp()
+    const all = [...crowd('open'), ...crowd('closed')]
+    many.app.views.connect({
+      ...upstreams,
+      list: async () => all,
+      visibleTo: async ({ kind }) => new Set(kind === 'owner' ? ['open', 'closed'] : ['open']),
+    })
+    const guest = { ...(await many.keyCaller({ role: 'member' })), exposure: 'full' as const }
+    const owner = { ...ownerCaller, exposure: 'full' as const }
+    const upstreamNames = async (caller: ToolCaller) =>
+      (await many.app.host.list(caller)).flatMap(({ name }) => (name.includes('__') ? name : []))
+    let turns = 0
+    const count = (): void => {
+      turns++
+      counting = setImmediate(count)
+    }
+    let counting = setImmediate(count)
+    const [ofOwner, ofGuest] = await Promise.all([upstreamNames(owner), upstreamNames(guest)])
+    clearImmediate(counting)
+    expect(turns).toBeGreaterThan(1)
+    expect(ofOwner).toEqual(all.map(({ name }) => name))
+    expect(ofGuest).toEqual(crowd('open').map(({ name }) => name))
+    expect(await many.app.host.list(owner)).toBe(await many.app.host.list(owner))
   })
 })
 

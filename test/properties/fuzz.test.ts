@@ -6,7 +6,7 @@ import { limits } from '../../src/contract/limits.ts'
 import { loadAllTools } from '../../src/tools/index.ts'
 import { createCatalog } from '../../src/tools/runtime/catalog.ts'
 import type { ToolAnswer } from '../../src/tools/runtime/tool-host.ts'
-import { openTestApp, type TestApp } from '../support/app.ts'
+import { openTestApp, ownerCaller, type TestApp } from '../support/app.ts'
 import { type Schema, validArguments } from '../support/arguments.ts'
 import { anything, nearlyValid } from '../support/hostile-arguments.ts'
 import { move, newTask, think } from '../support/ledger.ts'
@@ -20,6 +20,8 @@ const allTools = await loadAllTools()
  * what is wrong, and the state is as the independent checker wants it. fast-check prints the seed of a failure.
  */
 const catalog = createCatalog(allTools)
+/** At a terminal: what was read there holds nothing up, so that every tool is reached. */
+const person = { ...ownerCaller, transport: 'cli' } as const
 let app: TestApp
 let engine: WebServer
 beforeAll(async () => {
@@ -67,17 +69,21 @@ describe.each(catalog.names)('%s', (name) => {
   const schema = catalog.find(name)!.listed.inputSchema as Schema
 
   it('bears arguments that are nearly right', async () => {
-    const property = fc.asyncProperty(nearlyValid(schema), async (args) => expectSound(await app.call(name, args)))
+    const property = fc.asyncProperty(nearlyValid(schema), async (args) =>
+      expectSound(await app.call(name, args, person)),
+    )
     await fc.assert(property, runs(60))
   })
 
   it('bears anything in the place of arguments', async () => {
-    const property = fc.asyncProperty(anything, async (args) => expectSound(await app.call(name, args)))
+    const property = fc.asyncProperty(anything, async (args) => expectSound(await app.call(name, args, person)))
     await fc.assert(property, runs(25))
   })
 
   it('accepts or refuses with reason what its schema allows', async () => {
-    const property = fc.asyncProperty(validArguments(schema), async (args) => expectSound(await app.call(name, args)))
+    const property = fc.asyncProperty(validArguments(schema), async (args) =>
+      expectSound(await app.call(name, args, person)),
+    )
     await fc.assert(property, runs(15))
   })
 })
@@ -90,7 +96,9 @@ describe('the pipeline', () => {
       fc.constantFrom(...catalog.names).map((name) => name.toUpperCase()),
       fc.constantFrom(...catalog.names).map((name) => `archestra__${name}x`),
     )
-    const property = fc.asyncProperty(names, anything, async (name, args) => expectSound(await app.call(name, args)))
+    const property = fc.asyncProperty(names, anything, async (name, args) =>
+      expectSound(await app.call(name, args, person)),
+    )
     await fc.assert(property, runs(100))
   })
 
@@ -107,7 +115,7 @@ describe('the pipeline', () => {
         ),
       )
     const property = fc.asyncProperty(wrapped, async ([nameKey, name, argsKey, args, rest]) =>
-      expectSound(await app.call('run_tool', { ...rest, [nameKey]: name, [argsKey]: args })),
+      expectSound(await app.call('run_tool', { ...rest, [nameKey]: name, [argsKey]: args }, person)),
     )
     await fc.assert(property, runs(300))
   })
@@ -119,7 +127,8 @@ describe('the pipeline', () => {
         .chain((name) => fc.tuple(fc.constant(name), nearlyValid(catalog.find(name)!.listed.inputSchema as Schema))),
       400,
     )
-    for (const answer of await Promise.all(calls.map(([name, args]) => app.call(name, args)))) expectSound(answer)
+    for (const answer of await Promise.all(calls.map(([name, args]) => app.call(name, args, person))))
+      expectSound(answer)
   })
 
   it('is usable afterwards, and the state is whole', async () => {

@@ -7,8 +7,8 @@ import { openTestApp, type TestApp } from '../support/app.ts'
 import { propertiesOf, type Schema, validArguments } from '../support/arguments.ts'
 
 /**
- * What is personal to one user is for the others of the tenant as if it were not there: every tool that takes the id or the name of an
- * agent answers the same for a hidden one as for none, whatever the role and the tier of the caller.
+ * An agent that is personal to one user is for the others of the tenant as if it were not there, even for administrators: every tool that
+ * takes the id or the name of an agent answers the same for a hidden one as for none. For those with fewer rights see hidden-things.
  */
 let app: TestApp
 let hidden: { id: string; slug: string; name: string }
@@ -17,18 +17,12 @@ beforeAll(async () => {
   app = await openTestApp({ config: { 'rate_limits.enabled': false } })
   const ann = await app.keyCaller({ name: 'ann', role: 'member' })
   hidden = await app.ask('create_agent', { name: 'Hidden Canary', systemPrompt: 'secret-prompt' }, ann)
-  for (const [role, tier] of [
-    ['member', 'user'],
-    ['editor', 'system'],
-    ['admin', 'operator'],
-  ] as const) {
-    const caller = await app.keyCaller({ name: `viewer-${role}`, role, tier })
-    viewers.set(role, caller)
-    viewers.set(`user of the role ${role}`, {
-      ...caller,
-      principal: { ...caller.principal, kind: 'user', user: `u-${role}`, actor: role, teams: ['some-team'] },
-    })
-  }
+  const caller = await app.keyCaller({ name: 'viewer', role: 'admin', tier: 'operator' })
+  viewers.set('a key', caller)
+  viewers.set('a user', {
+    ...caller,
+    principal: { ...caller.principal, kind: 'user', user: 'u-admin', actor: 'admin', teams: ['some-team'] },
+  })
 })
 afterAll(() => app[Symbol.asyncDispose]())
 

@@ -36,7 +36,14 @@ const faces: Readonly<Record<string, readonly string[]>> = {
   policies: ['engine.ts'],
   trust: ['contexts.ts'],
   'security-contexts': ['policy-evaluator.ts', 'read-access-request.ts'],
-  'model-proxies': ['directory.ts', 'virtual-keys.ts'],
+  'model-proxies': [
+    'directory.ts',
+    'optimization-rule-directory.ts',
+    'optimization-rules.ts',
+    'provider-key-directory.ts',
+    'provider-keys.ts',
+    'virtual-keys.ts',
+  ],
   profiles: ['access.ts'],
   runs: [
     'approvals.ts',

@@ -11,9 +11,9 @@ export const layerRows: readonly LayerRow[] = [
   {
     folder: 'kernel',
     folders: [],
-    packages: ['node:crypto', 'node:net', 'node:os'],
+    packages: ['node:crypto', 'node:module', 'node:net', 'node:os', 're2js'],
     reason:
-      'It is the bottom: pure words, and the only places that ask for time and chance. node:crypto hashes, node:net knows addresses, node:os those of this machine.',
+      'It is the bottom: pure words, and the only places that ask for time and chance. node:crypto hashes, node:net knows addresses, node:os those of this machine. Patterns of callers run on re2js, which cannot be made to hang and is loaded late.',
   },
   {
     folder: 'contract',
@@ -115,9 +115,8 @@ export const layerRows: readonly LayerRow[] = [
   {
     folder: 'domains/vault',
     folders: ['kernel', 'contract', 'domains/templating'],
-    packages: ['yaml', 're2js'],
-    reason:
-      'Rules and texts of notes: front matter is YAML, and a pattern of a caller needs a matcher that cannot be made to hang. The files come through its port.',
+    packages: ['yaml'],
+    reason: 'Rules and texts of notes: front matter is YAML. The files come through its port.',
   },
   {
     folder: 'domains/workspaces',
@@ -141,9 +140,8 @@ export const layerRows: readonly LayerRow[] = [
   {
     folder: 'domains/files',
     folders: ['kernel', 'contract', 'domains/workspaces'],
-    packages: ['node:stream', 're2js'],
-    reason:
-      'What fs.* does to the files of a workspace. Patterns of callers need matchers that cannot be made to hang.',
+    packages: ['node:stream'],
+    reason: 'What fs.* does to the files of a workspace.',
   },
   {
     folder: 'domains/commands',
@@ -167,17 +165,7 @@ export const layerRows: readonly LayerRow[] = [
   {
     folder: 'domains/manifests',
     folders: ['kernel', 'contract', 'domains/templating'],
-    packages: [
-      'zod',
-      'semver',
-      'ajv',
-      'ajv-formats',
-      're2js',
-      'croner',
-      'node:diagnostics_channel',
-      'node:module',
-      'node:vm',
-    ],
+    packages: ['zod', 'semver', 'ajv', 'ajv-formats', 'croner', 'node:diagnostics_channel', 'node:module', 'node:vm'],
     reason:
       'What manifests of every kind have in common. Schemas, patterns, cron expressions and templates in a manifest are tried before it is accepted; node:vm ends a check that takes too long.',
   },
@@ -209,7 +197,7 @@ export const layerRows: readonly LayerRow[] = [
   },
   {
     folder: 'domains/model-proxies',
-    folders: ['kernel', 'contract', 'domains/identity', 'domains/profiles'],
+    folders: ['kernel', 'contract', 'domains/identity', 'domains/profiles', 'domains/secrets'],
     packages: [],
     reason:
       'Model proxies are profiles; who may use which, and with which keys. What passes through them is a transport.',
@@ -217,9 +205,8 @@ export const layerRows: readonly LayerRow[] = [
   {
     folder: 'domains/policies',
     folders: ['kernel', 'contract'],
-    packages: ['re2js'],
-    reason:
-      'Rules for calls of tools and for what they answer. Patterns of callers need a matcher that cannot be made to hang.',
+    packages: [],
+    reason: 'Rules for calls of tools and for what they answer.',
   },
   {
     folder: 'domains/approvals',

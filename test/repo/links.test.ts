@@ -2,6 +2,7 @@ import { readdirSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { anchorsOf, checkLinks } from './markdown-links.ts'
 import { listPaths, readText, repositoryRoot } from './source-files.ts'
+import { ownProseIn } from './tidy-rules.ts'
 
 const isDocument = (path: string): boolean => path.endsWith('.md')
 const documents = readdirSync(repositoryRoot, { withFileTypes: true })
@@ -13,6 +14,11 @@ describe('the links of the documents', () => {
     expect(documents.length).toBeGreaterThan(30)
     expect(documents.flatMap((path) => checkLinks(path, readText(path)).map(({ message }) => message))).toEqual([])
   })
+})
+
+it('the documents use the words of the field', () => {
+  const found = documents.map((path) => ({ path, word: ownProseIn(readText(path))?.word }))
+  expect(found.filter(({ word }) => word !== undefined)).toEqual([])
 })
 
 describe('the check of links', () => {

@@ -139,12 +139,14 @@ export const outerLayerRows: readonly LayerRow[] = [
       'node:child_process',
       'node:events',
       'node:fs',
+      'node:module',
       'node:net',
       'node:path',
       'node:stream',
       'node:url',
     ],
-    reason: "The supervisor's client: it starts it with the programs it needs, and speaks its protocol.",
+    reason:
+      "The supervisor's client: it starts it with the programs it needs, keeps its compiled code where ours is, and speaks its protocol.",
   },
   {
     folder: 'tools',
@@ -161,7 +163,7 @@ export const outerLayerRows: readonly LayerRow[] = [
   {
     folder: 'tools/runtime',
     folders: ['kernel', 'contract', 'audit', 'engine', 'domains/*'],
-    packages: ['zod', 're2js', 'node:diagnostics_channel'],
+    packages: ['zod', 'node:diagnostics_channel'],
     reason:
       'The one pipeline and the catalogue. It knows the services by their interfaces, and no protocol. Its answers can be watched on a channel of the runtime.',
   },

@@ -90,6 +90,23 @@ const publishedFields: ReadonlyMap<string, readonly string[]> = new Map([
       'test/workflows/states.test.ts',
     ],
   ],
+  ['attend', ['src/supervisor/handlers.ts', 'src/supervisor/protocol.ts']],
+  [
+    // The stored spawn depth of a run; in a volume, the word of Kubernetes.
+    'generation',
+    [
+      'src/domains/executions/forks.ts',
+      'src/domains/executions/ports.ts',
+      'src/domains/executions/service.ts',
+      'src/domains/intents/ports.ts',
+      'src/domains/intents/service.ts',
+      'src/domains/runs/spawn-depth.ts',
+      'src/domains/workflows/new-run.ts',
+      'src/domains/workflows/persistent-volumes.ts',
+      'src/domains/workflows/run-ports.ts',
+      'src/domains/workflows/run-subworkflow.ts',
+    ],
+  ],
   [
     'takes',
     [
@@ -102,20 +119,46 @@ const publishedFields: ReadonlyMap<string, readonly string[]> = new Map([
 ])
 /** Own words only as a whole name: part of one, they are plain English. */
 const ownNames: ReadonlyMap<string, string> = new Map([
+  ['generation', 'spawn depth, or authoring'],
   ['gives', 'result'],
   ['takes', 'params'],
 ])
 /** Own words in names of the program; tests may use them as plain English. */
 const ownSourceWords: ReadonlyMap<string, string> = new Map([
+  ['asked', 'requested, or what was requested'],
+  ['attend', 'connect or lease'],
+  ['errand', 'request'],
+  ['heir', 'successor'],
+  ['wanted', 'requested, expected or desired'],
+  ['wing', 'service group'],
+  ['standing', 'access'],
   ['given', 'input, or what it is'],
   ['gone', 'revoked, removed, expired or closed'],
   ['kept', 'retained, persistent or cached'],
   ['room', 'capacity, budget or space'],
   ['shown', 'displayed or presented'],
 ])
-/** Fields of answers, stored records and tables, and the entries of a list of English verbs. */
+/** Fields of answers, error details, stored records, tables and wire protocols, and the entries of a list of English verbs. */
 const publishedNames: ReadonlySet<string> = new Set(['snapshots_kept', 'kept_until'])
 const publishedSourceFields: ReadonlyMap<string, readonly string[]> = new Map([
+  ['asked', ['src/domains/executions/tool-calls.ts']],
+  [
+    'wanted',
+    [
+      'src/backends/namespaces/index.ts',
+      'src/domains/teams/budgets.ts',
+      'src/domains/workflows/run-network.ts',
+      'src/domains/workspaces/admission.ts',
+      'src/stores/files/transfer-folder.ts',
+      'src/stores/files/transfer-usage.ts',
+      'src/stores/sql/governance-schema.ts',
+      'src/stores/sql/installation-request-store.ts',
+      'src/stores/sql/schema.ts',
+      'src/stores/sql/workspace-store.ts',
+      'src/supervisor/handlers.ts',
+      'src/supervisor/protocol.ts',
+    ],
+  ],
   ['given', ['src/kernel/stem.ts', 'src/tools/runtime/search/recover-call.ts']],
   [
     'kept',
@@ -189,11 +232,24 @@ const history = inComments(
   'A comment says what holds and why; what was, is in the history.',
 )
 
-/** In contracts the party is named: the caller, the owner, the process, or an untrusted party. */
-const unnamedParty: TidyRule = (source) =>
-  source.path.startsWith('src/') && !isTestFile(source.path)
-    ? inComments(/\b(whoever|somebody|strangers?)\b/i, 'Name the party: the caller, the owner, the process.')(source)
-    : []
+/**
+ * Words of our own in comments, texts, titles of tests and documents. In contracts the party is named: the caller, the owner, the
+ * process, or an untrusted party. Errors use the words of JSON: string and object.
+ */
+const ownProse =
+  /\b(whoever|somebody|strangers?|wish(es|ed)?|remarks?|hopeless|leftovers?|surroundings|withh[oe]ld|desks?|must be a text(?! file)|group of fields|sweep of deaths|Shortly:)(?![\w])/i
+
+/** What is wrong with the prose of `text`, if anything. */
+export const ownProseIn = (text: string): Readonly<{ index: number; word: string }> | undefined => {
+  const found = ownProse.exec(text)
+  return found === null ? undefined : { index: found.index, word: found[0] }
+}
+
+const ownProseRule: TidyRule = (source) => {
+  if (source.path.startsWith('test/repo/')) return []
+  const found = ownProseIn(source.text)
+  return found === undefined ? [] : [at(source, found.index, `says '${found.word}'. Use the word of the field.`)]
+}
 
 const machinePath: TidyRule = (source) => {
   const found = /(?<![\w.])\/(work|root)\/\w+/.exec(source.text)
@@ -242,7 +298,7 @@ export const tidyRules: Readonly<Record<string, TidyRule>> = {
   marker,
   history,
   'machine-path': machinePath,
-  'unnamed-party': unnamedParty,
+  'own-prose': ownProseRule,
   'silenced-test': silencedTest,
   'retried-test': retriedTest,
 }

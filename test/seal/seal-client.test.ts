@@ -88,7 +88,7 @@ describe('the client', () => {
          const client = createSealClient({ url: '${served.url}', securityContext: 'aegis-system-operator' })
          console.log(JSON.stringify(await client.call('server_ping')))`,
       )
-      const { stdout, stderr } = await runNode([script], 30_000)
+      const { stdout, stderr } = await runNode([script], 180_000)
       expect(stdout, stderr).toContain('{')
     } finally {
       await rm(folder, { recursive: true, force: true })

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Database } from '../../src/contract/database.ts'
 import { localOwner, SYSTEM_TENANT, tenantId } from '../../src/contract/principal.ts'
 import { spansAt } from '../../src/domains/agents/activity.ts'
-import type { ActivitySpan, ActivityWanted } from '../../src/domains/agents/ports.ts'
+import type { ActivityFilter, ActivitySpan } from '../../src/domains/agents/ports.ts'
 import type { Run } from '../../src/engine/ports.ts'
 import { sqlActivityStore as store } from '../../src/stores/sql/activity-store.ts'
 import { sqlAgentStore } from '../../src/stores/sql/agent-store.ts'
@@ -59,7 +59,7 @@ describe.each(dialects)('the activity of agents in %s', (dialect) => {
   })
   afterEach(() => database.close())
 
-  const wanted = (owner?: string): ActivityWanted => ({
+  const wanted = (owner?: string): ActivityFilter => ({
     tenant: ACME,
     agent: { id: 'agent', tenant: ACME },
     owner,

@@ -56,6 +56,20 @@ export function apiKeyStoreSuite(name: string, open: () => Promise<Database>): v
       expect(await store.listKeys(database.read, ACME, 1)).toEqual([bare])
     })
 
+    it('says whether a live key has a role', async () => {
+      const has = (tenant: TenantId, role: string) => store.hasLiveKeyOfRole(database.read, tenant, role, NOW)
+      await insert(keyOf(ACME, { role: 'reader', revokedAtMs: NOW }))
+      await insert(keyOf(ACME, { role: 'reader', expiresAtMs: NOW }))
+      await insert(keyOf(OTHER, { role: 'reader' }))
+      expect([await has(ACME, 'reader'), await has(OTHER, 'reader'), await has(OTHER, 'other')]).toEqual([
+        false,
+        true,
+        false,
+      ])
+      await insert(keyOf(ACME, { role: 'reader', expiresAtMs: NOW + 1 }))
+      expect(await has(ACME, 'reader')).toBe(true)
+    })
+
     it('finds the live key of a name among revoked and expired ones', async () => {
       await insert(keyOf(ACME, { name: 'ann', revokedAtMs: NOW }))
       await insert(keyOf(ACME, { name: 'ann', expiresAtMs: NOW }))

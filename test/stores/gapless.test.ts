@@ -129,7 +129,7 @@ describe('several writers of one PostgreSQL database', () => {
     const program = join(import.meta.dirname, '../support/append-process.ts')
     const orders = [tenants, [...tenants].reverse(), ['c', 'a', 'e', 'b', 'd']]
     const finished = await Promise.all(
-      orders.map((order, index) => runNode([program, url, `p${index}`, '210', ...order], 90_000)),
+      orders.map((order, index) => runNode([program, url, `p${index}`, '210', ...order], 240_000)),
     )
     expect(finished.map(({ code, stdout, stderr }) => [code, stdout, stderr])).toEqual(
       orders.map(() => [0, '180\n', '']),

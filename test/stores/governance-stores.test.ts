@@ -145,13 +145,23 @@ describe.each(dialects)('policies over %s', (dialect) => {
 describe.each(dialects)('the trust of contexts over %s', (dialect) => {
   test('has the first cause, for its tenant alone, until it is cleared', async () => {
     const database = await open(dialect)
-    const first = { tenant: ours, context: 'session:s', cause: { kind: 'tool_result', tool: 't' }, sinceMs: 5 } as const
+    const cause = { kind: 'tool_result', tool: 't' } as const
+    const first: Parameters<typeof sqlTrustStore.insertTaint>[2] = {
+      ...{ tenant: ours, context: 'session:s', cause, sinceMs: 5, credential: 'key:k', seenMs: 5 },
+    }
     const taint = (one: Parameters<typeof sqlTrustStore.insertTaint>[2]) =>
       database.write(ours, (tx) => sqlTrustStore.insertTaint(tx, ours, one))
     await taint(first)
-    await taint({ ...first, cause: { kind: 'inherited' }, sinceMs: 6 })
-    await taint({ ...first, context: 'workspace:w', sinceMs: 7 })
-    expect(await sqlTrustStore.findTaint(database.read, ours, 'session:s')).toEqual(first)
+    await taint({ ...first, cause: { kind: 'inherited' }, sinceMs: 6, seenMs: 6 })
+    await taint({ ...first, context: 'workspace:w', sinceMs: 7, credential: null, seenMs: 7 })
+    expect(await sqlTrustStore.findTaint(database.read, ours, 'session:s')).toEqual({ ...first, seenMs: 6 })
+    const ofKey = async (tenant: typeof ours, from: number) =>
+      (await sqlTrustStore.findOfCredential(database.read, tenant, 'key:k', from))?.context
+    expect([await ofKey(ours, 6), await ofKey(ours, 7), await ofKey(theirs, 0)]).toEqual([
+      'session:s',
+      undefined,
+      undefined,
+    ])
     expect(await sqlTrustStore.findTaint(database.read, theirs, 'session:s')).toBeUndefined()
     const listed = await sqlTrustStore.listTaints(database.read, ours, 1)
     expect(listed.map(({ context }) => context)).toEqual(['workspace:w'])

@@ -13,7 +13,15 @@ const one = (startedAtMs: number, more: Partial<StoredInteraction> = {}): NewInt
     ...{ tenant: ACME, id: interactionId(startedAtMs, '00000000', startedAtMs), owner: 'user:u1', actor: 'ann' },
     ...{ authenticatedBy: 'api_key', userId: 'u1', keyId: 'k1', virtualKeyId: null, teams: ['t1'], source: 'proxy' },
     ...{ proxyId: 'p1', agentId: 'a1', runId: null, provider: 'p', protocol: 'openai', operation: 'chat' },
-    ...{ requestedModel: 'm', usedModel: 'm-1', isStream: true, outcome: 'ok', httpStatus: 200, errorCode: null },
+    ...{
+      savedMicrodollars: 2,
+      requestedModel: 'm',
+      usedModel: 'm-1',
+      isStream: true,
+      outcome: 'ok',
+      httpStatus: 200,
+      errorCode: null,
+    },
     tokens: { input: 10, output: 5, cacheRead: 3, cacheWrite: 2, reasoning: 1 },
     ...{ isEstimated: false, costMicrodollars: 7, startedAtMs, firstTokenMs: 1.5, durationMs: 9, requestBytes: 20 },
     ...{ answerBytes: 30, decisions: [{ stage: 's', verdict: 'allow' }], labels: { session: 'talk' } },
@@ -42,7 +50,7 @@ describe.each(dialects)('interactions on %s', (dialect) => {
     expect(await store.listInteractions(db.read, ACME, { fromId: firstIdAt(1_500) }, 9)).toEqual([second.interaction])
     expect(await store.sumInteractions(db.read, ACME, {})).toEqual({
       ...{ count: 2, input: 10, output: 5, cacheRead: 3, cacheWrite: 2, reasoning: 1 },
-      ...{ costMicrodollars: 7, unpriced: 1 },
+      ...{ costMicrodollars: 7, savedMicrodollars: 4, unpriced: 1 },
     })
     for (const profile of ['a1', 'p1']) {
       expect(await store.usageOf(db.read, ACME, profile)).toEqual({ input: 10, output: 5 })

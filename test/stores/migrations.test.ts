@@ -133,7 +133,7 @@ describe.each(dialects)('migrations in %s', (dialect) => {
     expect(await tasks.countTasks(migrated.read, ACME, { label: 'x' })).toBe(before + 1)
   })
 
-  it('give each agent a profile that all in its tenant see, by whoever made it', async () => {
+  it('give each agent a profile that all in its tenant see, whatever user created it', async () => {
     testDatabase = await newTestDatabase(dialect)
     await (await open(BEFORE_PROFILES)).close()
     await runSql(dialect, testDatabase, () => [

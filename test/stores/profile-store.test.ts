@@ -249,7 +249,7 @@ describe('the rules of sharing', () => {
     expect(sees(userOf('ann', 'admin'), of('personal'), 'mcpGateway')).toEqual([true, true])
   })
 
-  it('let whoever administers teams change the installations of all that they see', () => {
+  it('let an administrator of teams change the installations of all that they see', () => {
     const admin: Principal = { ...ann, teams: ['t1'], permissions: new Set(['userTeam:admin']) }
     expect(sees(admin, of('team', 'user:bob', ['t1']), 'mcpServerInstallation')).toEqual([true, true])
   })
@@ -272,7 +272,7 @@ describe('the rules of sharing', () => {
     )
   })
 
-  it('what somebody may share, it may change afterwards', () => {
+  it('what a caller may share, it may change afterwards', () => {
     const wanted = fc.record({
       scope: fc.constantFrom('personal', 'team', 'org'),
       teams: fc.subarray(['t1', 't2', 't3']),

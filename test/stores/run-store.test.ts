@@ -14,7 +14,7 @@ it.each([
   expect(steps).not.toContain('TEMP B-TREE')
 })
 
-/** Few runs are open at a time, whoever's they are, and many have ended. */
+/** Few runs are open at a time, whatever their owner, and many have ended. */
 it('the list of runs that wait looks at no run that has ended', async () => {
   await using app = await openTestApp()
   const { sql, bind } = compiled.sqlite['run-store.listFamily(tp)']

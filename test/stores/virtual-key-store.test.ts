@@ -17,7 +17,7 @@ const keyOf = (id: string, more: Partial<VirtualKey> = {}): VirtualKey => ({
   hash: `h-${id}`,
   name: 'name',
   sharing: { scope: 'personal', author: 'user:ann', teams: [] },
-  grants: { proxies: null, providers: ['openai'], models: ['gpt-*'] },
+  grants: { proxies: null, providers: ['openai'], models: ['gpt-*'], providerKeys: { openai: 'pkey_1' } },
   createdAtMs: 1,
   createdBy: 'ann',
   rotatedAtMs: null,

@@ -18,7 +18,7 @@ const workspaceOf = (tenant: TenantId, more: Partial<Workspace> = {}): Workspace
     name: `name-${count}`,
     owner: 'key:k',
     state: 'running',
-    wanted: 'running',
+    desiredState: 'running',
     image: 'host',
     vcpus: 2,
     memoryMb: 512,
@@ -92,7 +92,7 @@ describe.each(dialects)('workspaces in %s', (dialect) => {
       mounts: full.mounts,
       name: 'new',
       state: 'stopped',
-      wanted: 'stopped',
+      desiredState: 'stopped',
       owner: 'owner',
       ip: 'x',
     }

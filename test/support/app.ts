@@ -15,7 +15,7 @@ import { writeEmptyStore } from './empty-store.ts'
 import { endSupervisor } from './end-supervisor.ts'
 
 /**
- * The whole core on a directory of its own: real configuration, real store, real pipeline. Whoever calls is a principal
+ * The whole core on a directory of its own: real configuration, real store, real pipeline. The caller is a principal
  * that the program itself made: the local owner, or a key that `api_key_create` gave out and that was authenticated.
  */
 export type TestApp = AsyncDisposable &
@@ -38,7 +38,7 @@ export type TestApp = AsyncDisposable &
     log(tenant?: string): Promise<LogRecord[]>
     /** The last of them. */
     lastCall(tenant?: string): Promise<LogRecord | undefined>
-    /** A connection of a stranger to the same file; `work` may read and write what it likes. */
+    /** A connection of an untrusted party to the same file; `work` may read and write what it likes. */
     behindItsBack<T>(work: (db: DatabaseSync) => T): T
     /** Closes the program and opens it again on the same directory. */
     restart(): Promise<TestApp>
@@ -172,7 +172,9 @@ function makeTestApp(parts: Parts, options: TestAppOptions): TestApp {
     },
     async keyCaller(request = {}) {
       const name = request.name ?? `agent-${++keyCount}`
-      const { secret } = await ask<{ secret: string }>('api_key_create', { ...request, name })
+      // At a terminal, so that it does not matter what the owner has read.
+      const atTerminal: ToolCaller = { ...ownerCaller, transport: 'cli' }
+      const { secret } = await ask<{ secret: string }>('api_key_create', { ...request, name }, atTerminal)
       const { identity } = await app.ready
       return callerOf(await identity!.authenticate(secret, parts.clock.nowMs()), { transport: 'http' })
     },

@@ -6,10 +6,12 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import { expect } from 'vitest'
+import { runCastellanHere } from './castellan-here.ts'
 import { agentYaml } from './executions.ts'
 import { newDataDir } from './real-server.ts'
 import { type SeenRequest, scriptedModels, startScriptedModel } from './scripted-model.ts'
 import { type ServerHere, startServerHere } from './server-here.ts'
+import { workflowYaml } from './workflows.ts'
 
 type Failure = Readonly<{ error: Readonly<{ code: string; details: Readonly<Record<string, string>> }> }>
 
@@ -92,8 +94,8 @@ export const approvalEffects: Readonly<Record<string, () => Promise<void>>> = {
   async 'approvals.in_runs'() {
     await using model = await startScriptedModel(script)
     for (const [inRuns, told, requests] of [
-      ['deny', 'in runs nobody is asked', 0],
-      ['fall_back', 'needs the approval of a person', 1],
+      ['deny', 'runs do not ask a person', 0],
+      ['fall_back', "needs a person's approval", 1],
     ] as const) {
       const isTold = async (server: ServerHere): Promise<void> => {
         const spec = '  task: { instruction: "Make a task." }\n  tools: [task_create]\n'
@@ -125,6 +127,21 @@ export const approvalEffects: Readonly<Record<string, () => Promise<void>>> = {
       const { approval } = await tool<{ approval: Record<string, string> }>(server, 'approval_get', { id })
       expect(approval['status']).toBe('approved')
       isWithin(approval['expires_at']!, 5 * 60_000)
+    })
+  },
+  async 'approvals.four_eyes'() {
+    await withApprovals({ CASTELLAN_APPROVALS_FOUR_EYES: 'true' }, async (server) => {
+      const { approval_id: id } = await asked(server)
+      const made = await runCastellanHere(['approvals', 'approve', id!, '--data-dir', server.dataDir], {
+        home: server.dataDir,
+      })
+      expect(made.code).not.toBe(0)
+      expect(made.stderr).toContain('approvals.four_eyes')
+      const states = 'ASK: { kind: Human, prompt: "Go on?", transitions: [] }'
+      await tool(server, 'aegis.workflow.create', { manifest_yaml: workflowYaml('asking', states) })
+      const { execution_id } = await tool<{ execution_id: string }>(server, 'aegis.workflow.run', { name: 'asking' })
+      const { error } = await tool<Failure>(server, 'aegis.workflow.signal', { execution_id, response: 'yes' })
+      expect(error).toMatchObject({ code: 'ERR_PERMISSION_DENIED', message: expect.stringContaining('four_eyes') })
     })
   },
   async 'approvals.ask_client'() {

@@ -160,6 +160,16 @@ export const brokenLogCases: readonly BrokenCase[] = [
 
   stored('the time of an entry is changed', (db) => set(db.log[8], { atMs: 1 }), 'log_entries 8 log.at at'),
   stored('the time of an entry is none', (db) => set(db.log[8], { atMs: 9e15 }), 'log_entries 8 log.at at'),
+  stored(
+    'the trail index is said to go further than it does',
+    (db) => set(db.head, { trail: { to: 13, entries: 0, last: null } }),
+    'log_heads local head.trail trail_to',
+  ),
+  stored(
+    'the trail index is said to end before its last record',
+    (db) => set(db.head, { trail: { to: 3, entries: 3, last: 3 } }),
+    'log_heads local head.trail trail_to',
+  ),
   stored('the checkpoint is gone', (db) => set(db, { checkpoint: undefined }), 'checkpoints local checkpoint.missing'),
   stored(
     'the name of the log is another',

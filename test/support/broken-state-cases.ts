@@ -6,7 +6,7 @@ import type { SampleDatabase, SampleEffect } from './sample-log.ts'
 const entry = (seq: number, rule: string, field?: string): string =>
   `log_entries ${seq} ${rule} effects[0]${field === undefined ? '' : `.body.${field}`}`
 
-/** Entries 5 and 9 are leaves of the frozen session: whoever changes them changes its root too. */
+/** Entries 5 and 9 are leaves of the frozen session: changing them changes its root too. */
 const frozenRoot = entry(10, 'session.tree', 'merkle_root')
 const frozenTree = [frozenRoot, entry(10, 'session.tree', 'tree_depth'), entry(10, 'session.tree', 'leaf_count')]
 

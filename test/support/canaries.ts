@@ -159,7 +159,7 @@ async function plantAgent(app: TestApp, a: ToolCaller): Promise<readonly string[
   return [String(agent_id), String(session_id)]
 }
 
-/** A user of A's in a team of people, somebody invited, and an attempt to sign in. Answers the ids of all. */
+/** A user of A's in a team of people, a person who is invited, and an attempt to sign in. Answers the ids of all. */
 async function plantPeople(app: TestApp, a: ToolCaller): Promise<readonly string[]> {
   const ask = (name: string, args: object) => app.ask<Answer>(name, args, a)
   const team = await ask('user_team_create', { name: 'canary-people', description: 'secret-purpose' })

@@ -32,7 +32,7 @@ export type LaunchOptions = Readonly<{
   environment?: Readonly<Record<string, string>>
 }>
 
-/** The configuration of whoever runs the tests must not reach the program under test. */
+/** The configuration of the user who runs the tests must not reach the program under test. */
 export function cleanEnvironment(extra: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
   const inherited = Object.entries(process.env).filter(([name]) => !/^(CASTELLAN_|VITEST|NODE_OPTIONS)/.test(name))
   return { ...Object.fromEntries(inherited), ...watchedEnvironment(), ...extra }
@@ -51,6 +51,17 @@ export async function connectClient(child: ChildProcess): Promise<CastellanClien
   const [stdin, stdout, stderr] = [child.stdin!, child.stdout!, child.stderr!]
   const kill = (signal: NodeJS.Signals): void => void child.kill(signal)
   return await connectPeer({ stdin, stdout, stderr, pid: child.pid!, ended, kill, quickest: 'SIGKILL' })
+}
+
+/** The answer of a call that must succeed. */
+export async function ask<T = Record<string, unknown>>(
+  client: CastellanClient,
+  tool: string,
+  args: object = {},
+): Promise<T> {
+  const outcome = await client.call(tool, args)
+  if (outcome.kind !== 'done') throw new Error(`${tool}: ${JSON.stringify(outcome)} ${client.stderr()}`)
+  return outcome.answer as T
 }
 
 /** A program that serves one client by its three streams, wherever it runs. */
@@ -119,7 +130,9 @@ function toOutcome(message: Message | undefined): Outcome {
   if (message === undefined) return { kind: 'gone' }
   const { result, error } = message
   if (result !== undefined && result.isError !== true) {
-    const { warnings, ...answer } = result.structuredContent as Record<string, unknown> & { warnings?: string[] }
+    const { warnings, ...answer } = (result.structuredContent ?? {}) as Record<string, unknown> & {
+      warnings?: string[]
+    }
     return { kind: 'done', answer, ...(warnings !== undefined && { warnings }) }
   }
   const envelope = (result?.structuredContent ?? error?.data) as Partial<Envelope> | undefined

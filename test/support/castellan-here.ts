@@ -37,6 +37,8 @@ export type HereOptions = Readonly<{
   environment?: Readonly<Record<string, string>> | undefined
   workingDirectory: string
   stdin: Readable
+  /** How the program was called; by default as the launcher. */
+  program?: string
 }>
 
 export function startProgramHere(args: readonly string[], options: HereOptions): ProgramHere {
@@ -51,7 +53,7 @@ export function startProgramHere(args: readonly string[], options: HereOptions):
     env,
     workingDirectory,
     version: packageFile.version,
-    program: launcher,
+    program: options.program ?? launcher,
     stdin,
     stdout,
     ended: () => asked.promise,
@@ -65,7 +67,7 @@ export function startProgramHere(args: readonly string[], options: HereOptions):
 
 const lent = new Map<string, { count: number; before: string | undefined }>()
 
-/** What a configuration names by `env:NAME` is read from the process itself, and is there as long as somebody runs. */
+/** What a configuration names by `env:NAME` is read from the process itself, and is there while a process runs. */
 function lendVariables(environment: Readonly<Record<string, string>>): () => void {
   const given = Object.entries(environment).filter(([name]) => !/^(CASTELLAN_|XDG_|HOME$)/.test(name))
   for (const [name, value] of given) {
@@ -119,7 +121,7 @@ export async function startClientHere({ dataDir, args = [], environment }: Launc
       program.signal(signal)
     },
   })
-  // Whoever asks again and again would leave no turn to sockets and timers: a call need not come to any of them.
+  // Asking again and again would leave no turn to sockets and timers: a call need not come to any of them.
   const call: CastellanClient['call'] = async (tool, toolArguments) => {
     await setImmediate()
     return await client.call(tool, toolArguments)

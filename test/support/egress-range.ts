@@ -53,7 +53,7 @@ export type RangeOptions = Readonly<{ logger?: Logger }> &
 
 export async function createEgressRange(options: RangeOptions = {}): Promise<EgressRange> {
   const directory = await mkdtemp(join(tmpdir(), 'castellan-egress-'))
-  for (const name of ['trusted', 'stranger']) {
+  for (const name of ['trusted', 'unrelated']) {
     const { key, certificate } = await authorityOf(name)
     await writeFile(join(directory, `${name}.key`), key)
     await writeFile(join(directory, `${name}.pem`), certificate)
@@ -121,7 +121,7 @@ export async function createEgressRange(options: RangeOptions = {}): Promise<Egr
     allow: (...targets) => ({ domains: targets, credentials: [], allowPrivate: targets }),
     httpUpstream: (listener) => track(createServer(listener)),
     httpsUpstream: async (names, listener, isTrusted = true) =>
-      track(createTlsServer(await makeLeaf(directory, isTrusted ? 'trusted' : 'stranger', names), listener)),
+      track(createTlsServer(await makeLeaf(directory, isTrusted ? 'trusted' : 'unrelated', names), listener)),
     http2Upstream: async (names, onStream) => {
       const server = createSecureServer(await makeLeaf(directory, 'trusted', names))
       server.on('stream', onStream)
@@ -152,7 +152,7 @@ function connectHere(address: string, port: number, deadline: AbortSignal): Prom
     const giveUp = (): void => settle(undefined)
     const succeed = (): void => settle(socket)
     socket.once('connect', succeed)
-    // It stays for the life of the socket: whoever takes over listens for the close.
+    // It stays for the life of the socket: its next owner listens for the close.
     socket.on('error', giveUp)
     if (deadline.aborted) giveUp()
     else deadline.addEventListener('abort', giveUp, { once: true })

@@ -14,11 +14,11 @@ import { createContextRegistry } from '../../src/domains/security-contexts/shipp
 import type { Run } from '../../src/engine/ports.ts'
 import type { Json } from '../../src/kernel/canonical-json.ts'
 import { systemClock } from '../../src/kernel/clock.ts'
-import { askProvider } from '../../src/models/ask-provider.ts'
+import { callProvider } from '../../src/models/call-provider.ts'
 import { createModels } from '../../src/models/create-models.ts'
 import type { TestApp } from './app.ts'
 import { openEngine, type TestEngine } from './engine.ts'
-import { unlimitedAccounting } from './model-accounting.ts'
+import { noOptimization, noStoredKeys, unlimitedAccounting } from './model-accounting.ts'
 import type { ScriptedModel } from './scripted-model.ts'
 
 /** The loop on a real engine and the real tools of an app, with a scripted model and agents that a test writes. */
@@ -147,8 +147,11 @@ function modelsOf(model: ScriptedModel | undefined) {
       retryDelayMs: 1,
       overallTimeoutMs: 30_000,
     },
-    ask: askProvider,
+    ask: callProvider,
     accounting: unlimitedAccounting(),
+    storedKeys: noStoredKeys,
+    optimization: noOptimization,
+    routing: async () => [],
     clock: systemClock,
   })
 }

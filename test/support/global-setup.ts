@@ -1,8 +1,9 @@
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
 import { startPostgres } from './postgres.ts'
+import { makeRunFolder, removeRunFolder } from './run-folder.ts'
 import { quickFolder } from './temporary-folder.ts'
 
 declare module 'vitest' {
@@ -18,16 +19,17 @@ declare module 'vitest' {
 
 /** One PostgreSQL cluster for the whole run; every suite makes databases of its own in it. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const runDirectory = mkdtempSync(join(tmpdir(), 'castellan-run-'))
+  const disk = makeRunFolder(tmpdir())
+  const quick = quickFolder() === tmpdir() ? disk : makeRunFolder(quickFolder())
+  const runDirectory = mkdtempSync(join(disk, 'castellan-run-'))
   chmodSync(runDirectory, 0o755)
   project.provide('runDirectory', runDirectory)
-  const folder = quickFolder()
-  project.provide('quickFolder', folder)
-  project.provide('diskFolder', tmpdir())
-  const cluster = await startPostgres(folder)
+  project.provide('quickFolder', quick)
+  project.provide('diskFolder', disk)
+  const cluster = await startPostgres(quick)
   project.provide('postgresUrl', cluster.url)
   return async () => {
     await cluster.stop()
-    rmSync(runDirectory, { recursive: true, force: true })
+    for (const folder of new Set([quick, disk])) removeRunFolder(folder)
   }
 }

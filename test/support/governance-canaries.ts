@@ -19,6 +19,9 @@ export const governanceWords = [
   'prompt',
   'label',
   'virtual',
+  'provider',
+  'rule',
+  'answer',
 ]
 
 const approvalOf = (tenant: string) => ({
@@ -74,7 +77,7 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
     { name: 'canary-proxy', description: 'secret-proxy', scope: 'personal' },
     a,
   )
-  const virtualKey = await app.ask<{ id: string }>('virtual_key_create', { name: 'secret-virtual', scope: 'org' }, a)
+  const forModels = await plantForModels(app, a, tenant)
   const client = await app.ask<{ id: string }>(
     'oauth_client_create',
     { name: 'secret-client', gateways: ['canary-gateway'] },
@@ -90,6 +93,15 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
     }
     const initialize = '{"clientInfo":{"name":"secret-session"}}'
     insert('mcp_sessions', { tenant, id_hash: 'canary', identity: 'canary', initialize, used_at: 1 })
+    insert('passed_answers', { tenant, key_hash: 'canary', sender: 's', answer: 'secret-answer', created_at: 1 })
+    insert('mcp_tasks', {
+      tenant,
+      id: 'canary',
+      identity: 'canary',
+      process: 'p',
+      view: '{"statusMessage":"secret-task"}',
+      seen_at: 1,
+    })
     const cause = JSON.stringify({ kind: 'tool_result', tool: 'secret-cause', callId: 'c' })
     insert('context_trust', { tenant, context: 'session:canary-context', cause, since: 1 })
     insert('approvals', approvalOf(tenant))
@@ -155,7 +167,7 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
     proxy.id,
     'ixzcanary',
     'canary-proxy',
-    virtualKey.id,
+    ...forModels,
     client.id,
     reference,
     'canary-server',
@@ -163,4 +175,23 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
     'canary_server__tool',
     ...ids,
   ]
+}
+
+/** What decides which models are used, and who pays. */
+async function plantForModels(app: TestApp, a: ToolCaller, tenant: string): Promise<readonly string[]> {
+  const virtualKey = await app.ask<{ id: string }>('virtual_key_create', { name: 'secret-virtual', scope: 'org' }, a)
+  const providerKey = await app.ask<{ id: string }>(
+    'provider_key_create',
+    { name: 'secret-provider', provider: 'openai', secret: 'secret-provider-key', scope: 'org' },
+    a,
+  )
+  const { rule } = await app.ask<{ rule: { id: string } }>(
+    'optimization_rule_create',
+    {
+      ...{ name: 'secret-rule', entity_type: 'organization', entity_id: tenant },
+      ...{ provider: 'openai', models: ['secret-model'], target_model: 'gpt-5-mini', enabled: false },
+    },
+    a,
+  )
+  return [virtualKey.id, providerKey.id, rule.id]
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect } from 'vitest'
 import { firstIdAt } from '../../src/domains/interactions/rules.ts'
+import { installFaultPlan } from '../../src/kernel/fault.ts'
 import { startMcpUpstream } from './mcp-upstream.ts'
 import { startOtlpCollector } from './otlp-collector.ts'
 import { newDataDir } from './real-server.ts'
@@ -108,14 +109,16 @@ async function isPruned(setting: string, left: number): Promise<void> {
 }
 
 /** What a collector gets of one request to a model. */
-async function exported(setting: Setting) {
+async function exported(setting: Setting, otlp: object = {}) {
   await using collector = await startOtlpCollector()
-  await withProvider({ CASTELLAN_INTERACTIONS_OTLP_ENDPOINT: collector.url, ...setting }, async (server, provider) => {
+  const askOnce = async (server: ServerHere, provider: Provider): Promise<void> => {
     const reply = chat(server)
     await isWaiting(provider, 1)
     answerAll(provider)
     await (await reply).text()
-  })
+  }
+  const env = { CASTELLAN_INTERACTIONS_OTLP_ENDPOINT: collector.url, ...setting }
+  await withProvider(env, askOnce, { interactions: { otlp } })
   return collector.seen[0]!
 }
 
@@ -175,15 +178,19 @@ export const governanceEffects: Readonly<Record<string, () => Promise<void>>> = 
     ] as const) {
       await withProvider({ CASTELLAN_LIMITS_FAIL_OPEN: failOpen }, async (server, provider) => {
         await budget(server, 1)
-        const other = new DatabaseSync(join(server.dataDir, 'castellan.db'))
-        other.exec('BEGIN IMMEDIATE')
-        const reply = chat(server, { max_tokens: 1 })
-        if (status === 200) {
-          await isWaiting(provider, 1)
-          answerAll(provider)
+        try {
+          installFaultPlan((point) => {
+            if (point === 'store.begin') throw new Error('the disk fails')
+          })
+          const reply = chat(server, { max_tokens: 1 })
+          if (status === 200) {
+            await isWaiting(provider, 1)
+            answerAll(provider)
+          }
+          expect((await reply).status).toBe(status)
+        } finally {
+          installFaultPlan(undefined)
         }
-        expect((await reply).status).toBe(status)
-        other.close()
       })
     }
   },
@@ -215,6 +222,10 @@ export const governanceEffects: Readonly<Record<string, () => Promise<void>>> = 
   async 'interactions.otlp.headers'() {
     const setting = { CASTELLAN_INTERACTIONS_OTLP_HEADERS: 'env:MY_HEADERS', MY_HEADERS: 'x-key=k-1' }
     expect((await exported(setting)).headers).toMatchObject({ 'x-key': 'k-1' })
+    for (const headers of [{ 'x-key': 'env:MY_KEY', 'x-team': 'a,b' }, 'env:MY_HEADERS']) {
+      const env = { MY_KEY: 'k-2', MY_HEADERS: 'x-key=k-2,x-team=a%2Cb' }
+      expect((await exported(env, { headers })).headers).toMatchObject({ 'x-key': 'k-2', 'x-team': 'a,b' })
+    }
   },
   async 'sanitiser.rounds'() {
     await using model = await startScriptedModel(({ messages }) => {
@@ -280,7 +291,9 @@ export const governanceEffects: Readonly<Record<string, () => Promise<void>>> = 
       answerAll(provider)
       expect((await reply).headers.get('x-castellan-model')).toBe('peer:m')
     }
-    await withProvider({}, asked, { model_proxy: { rules: [{ name: 'all', use: 'peer:m' }] } })
+    for (const use of [{ provider: 'peer', model: 'm' }, 'peer:m']) {
+      await withProvider({}, asked, { model_proxy: { rules: [{ name: 'all', use }] } })
+    }
   },
   async 'model_proxy.answer_timeout_secs'() {
     await withProvider({ CASTELLAN_MODEL_PROXY_ANSWER_TIMEOUT_SECS: '1' }, async (server) => {

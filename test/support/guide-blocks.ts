@@ -7,9 +7,11 @@ import { text } from 'node:stream/consumers'
 import { parseArgs } from 'node:util'
 import { expect, onTestFinished } from 'vitest'
 import { launcher } from './castellan-client.ts'
+import { writeCastellanRelay } from './castellan-relay.ts'
 import { createTranscript } from './guide.ts'
 import { startRealServer } from './real-server.ts'
 import { homeEnvironment } from './run-castellan.ts'
+import { startServerHere } from './server-here.ts'
 
 /** A fenced block of a document: what comes after the fence, and what is in it. */
 export type Block = Readonly<{ language: string; isLong: boolean; body: string }>
@@ -34,13 +36,16 @@ export async function setReaderStage(
     args?: readonly string[]
     port?: number
     prepare?: readonly string[]
+    /** For what only a process reads as it starts: the server and every command are one. */
+    processes?: boolean
   } = {},
 ) {
   const home = mkdtempSync(join(tmpdir(), 'castellan-reader-'))
   const dataDir = join(home, '.local/share/castellan')
   mkdirSync(dataDir, { recursive: true })
   mkdirSync(join(home, 'bin'))
-  symlinkSync(launcher, join(home, 'bin', 'castellan'))
+  const relay = settings.processes === true ? undefined : await writeCastellanRelay(join(home, 'bin'))
+  if (relay === undefined) symlinkSync(launcher, join(home, 'bin', 'castellan'))
   writeFileSync(join(home, 'bin', 'claude'), `#!/bin/sh\nprintf '%s\\n' "$@" > '${join(home, 'claude.args')}'\n`)
   chmodSync(join(home, 'bin', 'claude'), 0o755)
   mkdirSync(join(home, 'node_modules'))
@@ -60,9 +65,11 @@ export async function setReaderStage(
   const prepared: string[] = []
   for (const command of settings.prepare ?? []) prepared.push((await run(command)).output)
   const serve = settings.serve ?? true
-  const server = serve ? await startRealServer({ dataDir, env: {}, ...settings }) : undefined
+  const start = relay === undefined ? startRealServer : startServerHere
+  const server = serve ? await start({ dataDir, env: {}, ...settings }) : undefined
   onTestFinished(async () => {
     await server?.stop()
+    await relay?.[Symbol.asyncDispose]()
     rmSync(home, { recursive: true, force: true })
   })
   return {

@@ -1,17 +1,16 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { expect, onTestFinished } from 'vitest'
 import { parse } from 'yaml'
-import { launcher } from './castellan-client.ts'
-import { endSupervisor } from './end-supervisor.ts'
+import { writeCastellanRelay } from './castellan-relay.ts'
 import { createTranscript, type Guide } from './guide.ts'
 import { homeEnvironment } from './run-castellan.ts'
 import { type Line, type SeenRequest, startScriptedModel } from './scripted-model.ts'
-import { startServe } from './serve-client.ts'
+import { startServerHere } from './server-here.ts'
 
 /** A server with the configuration of a guide, but for the address of the model, and a folder with its files. */
 export async function setGuideStage({ files, commands }: Guide, model: (request: SeenRequest) => Line) {
@@ -19,18 +18,17 @@ export async function setGuideStage({ files, commands }: Guide, model: (request:
   const dataDir = join(home, 'data')
   mkdirSync(dataDir)
   mkdirSync(join(home, 'bin'))
-  symlinkSync(launcher, join(home, 'bin', 'castellan'))
+  const relay = await writeCastellanRelay(join(home, 'bin'))
   const scripted = await startScriptedModel(model)
   const { models } = parse(files.get('castellan.yaml')!) as { models: { providers: object[] } }
   const providers = models.providers.map((provider) => ({ ...provider, endpoint: `${scripted.url}/v1` }))
   writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers } }))
   const key = { ANTHROPIC_API_KEY: 'k' }
-  const server = await startServe(dataDir, key)
+  const server = await startServerHere({ dataDir, env: key })
   onTestFinished(async () => {
-    server.kill('SIGTERM')
-    await server.ended
+    await server.stop()
+    await relay[Symbol.asyncDispose]()
     await scripted.stop()
-    await endSupervisor(dataDir)
     rmSync(home, { recursive: true, force: true })
   })
   const path = `${join(home, 'bin')}:${process.env['PATH']}`

@@ -24,7 +24,7 @@ export function listeningEffects({ serve, newHome, onEnd }: Tools): Record<strin
   })
   const demandsKeys = (field: string, env: Record<string, string>) => async () => {
     await expect(serve(env)).rejects.toThrow(
-      `'${field}' makes the server reachable for others, but there is no live API key and no user`,
+      `'${field}' makes the server reachable for others, but there is no valid API key and no user`,
     )
   }
   const mails = once(async () => {

@@ -126,7 +126,7 @@ function groupFolders(pid: number): number {
     .split('\n').length
 }
 
-/** Pipes that are kept ready for the next commands are no leftovers. */
+/** Pipes that are kept ready for the next commands do not count. */
 function stateFiles(dataDir: string): number {
   const without = ['-path', '*/store', '-prune', '-o', '-path', '*/run/fifos', '-prune', '-o', '-print']
   return execFileSync('find', [stateFolder(dataDir), ...without], { encoding: 'utf8' }).split('\n').length

@@ -12,7 +12,7 @@ async function withServers(
   await using upstream = await startMcpUpstream()
   await using app = await openTestApp({ config: { ...reachable, ...config } })
   for (const name of ['one', 'two']) await app.ask('create_mcp_server', { name, serverUrl: upstream.url })
-  const silent = ['-e', 'setInterval(() => {}, 1000)']
+  const silent = ['-e', 'process.stdin.resume()']
   await app.ask('create_mcp_server', { name: 'silent', command: 'node', arguments: silent })
   const states = async () =>
     (await app.ask<{ deployments: Row[] }>('list_mcp_server_deployments')).deployments.map(({ state }) => state)

@@ -7,7 +7,7 @@ import { SSEServerTransport } from '@modelcontextprotocol/sdk/server/sse.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import { z } from 'zod'
 
-/** An MCP server of somebody else, on the SDK that most of them are written with. */
+/** A third-party MCP server, on the SDK that most of them are written with. */
 export type McpUpstream = AsyncDisposable &
   Readonly<{
     url: string
@@ -52,7 +52,8 @@ export async function startMcpUpstream(
       {
         title: 'Add',
         description: 'Add two numbers.',
-        inputSchema: { a: z.number(), b: z.number() },
+        annotations: { readOnlyHint: true },
+        inputSchema: z.strictObject({ a: z.number(), b: z.number() }),
         outputSchema: { sum: z.number() },
       },
       async ({ a, b }) => ({ content: [{ type: 'text', text: String(a + b) }], structuredContent: { sum: a + b } }),

@@ -17,6 +17,14 @@ export function createMemoryKeyStore() {
           row.revokedAtMs === null &&
           (row.expiresAtMs === null || row.expiresAtMs > nowMs),
       ),
+    hasLiveKeyOfRole: async (_, tenant, role, nowMs) =>
+      rows.some(
+        (row) =>
+          row.tenant === tenant &&
+          row.role === role &&
+          row.revokedAtMs === null &&
+          (row.expiresAtMs === null || row.expiresAtMs > nowMs),
+      ),
     listKeys: async (_, tenant, limit) =>
       rows
         .filter((row) => row.tenant === tenant)

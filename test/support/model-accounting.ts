@@ -1,5 +1,7 @@
 import { createModelAccounting } from '../../src/app/wiring/model-accounting.ts'
 import type { Interaction } from '../../src/contract/interaction.ts'
+import type { OptimizationRules } from '../../src/contract/optimization-rules.ts'
+import type { ProviderKeys } from '../../src/contract/provider-keys.ts'
 import { systemClock } from '../../src/kernel/clock.ts'
 import type { ModelAccounting } from '../../src/models/ports.ts'
 
@@ -13,3 +15,9 @@ export function unlimitedAccounting(noted: Interaction[] = []): () => Promise<Mo
   })
   return async () => accounting
 }
+
+/** Nobody stored a key of a provider. */
+export const noStoredKeys: ProviderKeys = { find: () => undefined }
+
+/** No organisation has a rule for models. */
+export const noOptimization: OptimizationRules = { choose: () => undefined }

@@ -59,14 +59,3 @@ export async function setModelStage(
     startProcess: (environment) => startWith(startClient, environment),
   }
 }
-
-/** The answer of a call that must succeed. */
-export async function ask<T = Record<string, unknown>>(
-  client: CastellanClient,
-  tool: string,
-  args: object = {},
-): Promise<T> {
-  const outcome = await client.call(tool, args)
-  if (outcome.kind !== 'done') throw new Error(`${tool}: ${JSON.stringify(outcome)} ${client.stderr()}`)
-  return outcome.answer as T
-}

@@ -13,14 +13,14 @@ import {
 import { z } from 'zod'
 import { sendWebResponse, webRequestOf } from '../../src/mcp/web-bridge.ts'
 
-/** An MCP server of somebody else that speaks 2026-07-28 and nothing before it. */
+/** A third-party MCP server that speaks 2026-07-28 and nothing before it. */
 export type ModernUpstream = AsyncDisposable &
   Readonly<{
     url: string
     /** The capabilities that clients declared with their calls, oldest first. */
     declared: readonly unknown[]
     /** The tasks that it made, by what they are called as, with what became of them. */
-    tasks: ReadonlyMap<string, Readonly<{ tool: string; status: string }>>
+    tasks: ReadonlyMap<string, Readonly<{ tool: string; status: string; looks: number }>>
     /** Tells those who subscribed to it that it changed. */
     update(uri: string): void
   }>
@@ -88,7 +88,7 @@ export async function startModernUpstream(): Promise<ModernUpstream> {
     () => {
       const server = new McpServer(
         { name: 'modern', version: '1.0.0' },
-        { capabilities: { resources: { subscribe: true }, extensions: { [TASKS]: {} } } },
+        { capabilities: { logging: {}, resources: { subscribe: true }, extensions: { [TASKS]: {} } } },
       )
       for (const tool of taskTools) {
         server.registerTool(tool, { description: 'Takes a while.' }, ({ mcpReq }) => {
@@ -120,6 +120,23 @@ export async function startModernUpstream(): Promise<ModernUpstream> {
         }
         return inputRequired({ inputRequests: { name: question('Who are you?', { name: { type: 'string' } }) } })
       })
+      server.registerTool(
+        'narrate',
+        { description: 'Asks for a name, then says how far it is.' },
+        async ({ mcpReq }) => {
+          const name = acceptedContent(mcpReq.inputResponses, 'name')?.['name']
+          if (typeof name !== 'string') {
+            return inputRequired({ inputRequests: { name: question('Who are you?', { name: { type: 'string' } }) } })
+          }
+          const progressToken = mcpReq._meta?.progressToken
+          for (const progress of [1, 2]) {
+            if (progressToken === undefined) break
+            await mcpReq.notify({ method: 'notifications/progress', params: { progressToken, progress, total: 2 } })
+          }
+          await mcpReq.notify({ method: 'notifications/message', params: { level: 'info', data: `about ${name}` } })
+          return text(`told ${name}`)
+        },
+      )
       server.registerTool('think', { description: 'Asks the client for a completion.' }, ({ mcpReq }) => {
         const thought = inputResponse(mcpReq.inputResponses, 'thought')
         if (thought.kind === 'sampling') return text(JSON.stringify(thought.result.content))

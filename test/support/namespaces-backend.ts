@@ -1,8 +1,9 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { chmodSync, cpSync, linkSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { getCompileCacheDir } from 'node:module'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { inject } from 'vitest'
 import { createNamespacesBackend } from '../../src/backends/namespaces/index.ts'
 import type { WorkspaceBackend } from '../../src/domains/workspaces/backend.ts'
@@ -20,7 +21,7 @@ export type OpenedBackend = Readonly<{
   reopen(): WorkspaceBackend
   /** Ends the supervisor, and with it every process of its workspaces, and starts it anew. */
   restart(): Promise<void>
-  /** Builds an image as whoever the supervisor belongs to. */
+  /** Builds an image as the user of the supervisor. */
   buildImage(name: string, source: ImageSource): Promise<void>
   /** The same from layers. */
   buildLayers(name: string, layers: readonly (readonly LayerFile[])[]): Promise<void>
@@ -31,9 +32,10 @@ export type OpenedBackend = Readonly<{
 /** What the configuration has by default. */
 export const storeBounds = { hostReserveMb: 512, tenantSharePercent: 80 }
 
-const location = (state: string, storeGb: number) => ({
+const location = (state: string, storeGb: number, enterSeconds?: number) => ({
   state,
   storeGb,
+  enterSeconds,
   ...storeBounds,
   version: 'test',
   bootId: randomUUID(),
@@ -47,10 +49,16 @@ type Lacks = Readonly<{
   /** The machine as Debian's base has it: none of the packages that only add to what workspaces can do. */
   withoutPackages?: boolean
 }>
-/** A copy of the program and somebody who runs it; without one, whoever runs the tests runs what is tested. */
+/** A copy of the program and the user who runs it; without one, the user of the tests runs it. */
 type Runner = Readonly<{ program: string; node: string; user?: OrdinaryUser; lacks?: Lacks }>
 
 const ADDED_PROGRAMS = ['bwrap', 'slirp4netns', 'nft', 'ip', 'newuidmap', 'newgidmap', 'btrfs', 'mkfs.btrfs', 'openssl']
+
+/** The user who runs the tests takes compiled code from where the tests keep it; another user has none. */
+function compiledHere(): Readonly<Record<string, string>> {
+  const folder = getCompileCacheDir()
+  return folder === undefined ? {} : { NODE_COMPILE_CACHE: dirname(folder) }
+}
 
 async function runScript({ program, node, user, lacks = {} }: Runner, script: string, data: object): Promise<void> {
   const text = `const data = ${JSON.stringify({ ...data, program })}\n${script.replaceAll('PROGRAM', program)}`
@@ -60,7 +68,11 @@ async function runScript({ program, node, user, lacks = {} }: Runner, script: st
   const child = spawn(file!, args, {
     ...(hiding.length > 0 ? {} : user?.spawnOptions),
     cwd: '/',
-    env: { HOME: user?.home ?? '/', PATH: '/usr/bin:/bin:/usr/sbin:/sbin' },
+    env: {
+      HOME: user?.home ?? '/',
+      PATH: '/usr/bin:/bin:/usr/sbin:/sbin',
+      ...(user === undefined ? compiledHere() : {}),
+    },
     stdio: ['ignore', 'inherit', 'inherit'],
   })
   const code = await new Promise((resolve) => child.on('exit', resolve))
@@ -89,14 +101,16 @@ const becoming = ({ uid, gid }: OrdinaryUser): string[] => [
   ...['setpriv', `--reuid=${uid}`, `--regid=${gid}`, '--clear-groups', '--'],
 ]
 
-/** A back end of this test's own, as whoever runs the tests. */
-export async function openNamespacesBackend(options: Lacks & { storeGb?: number } = {}): Promise<OpenedBackend> {
+/** A back end of this test's own, as the user who runs the tests. */
+export async function openNamespacesBackend(
+  options: Lacks & { storeGb?: number; enterSeconds?: number } = {},
+): Promise<OpenedBackend> {
   const directory = mkdtempSync(join(tmpdir(), 'castellan-backend-'))
   const state = join(directory, 'workspaces')
   const storeGb = options.storeGb ?? 4
   const runner = { program: resolve(import.meta.dirname, '../..'), node: process.execPath, lacks: options }
   if (options.withoutPackages === true) await runScript(runner, START, { state, storeGb })
-  return opened(state, storeGb, runner, () => removeTree(directory))
+  return opened(state, storeGb, runner, () => removeTree(directory), options.enterSeconds)
 }
 
 /**
@@ -152,8 +166,14 @@ const signal = new AbortController().signal
 await buildImage(deps, { name, source, bytesMax: 2 ** 32, environment: {}, signal, onProgress() {} })
 await buildEnvironment.close()`
 
-function opened(state: string, storeGb: number, runner: Runner, remove: () => void): OpenedBackend {
-  const backend = createNamespacesBackend(location(state, storeGb))
+function opened(
+  state: string,
+  storeGb: number,
+  runner: Runner,
+  remove: () => void,
+  enterSeconds?: number,
+): OpenedBackend {
+  const backend = createNamespacesBackend(location(state, storeGb, enterSeconds))
   const supervisorPid = (): number => Number(readFileSync(join(state, 'supervisor.pid'), 'utf8'))
   const buildImage = (name: string, source: ImageSource): Promise<void> =>
     runScript(runner, BUILD, { state, name, source })

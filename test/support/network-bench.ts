@@ -31,7 +31,7 @@ const ROOT_FIRST_ID = 1_500_000_000
 const USER_ID = 61_234
 const repository = join(import.meta.dirname, '..', '..')
 
-/** In a mount namespace of its own, where the repository and Node can be reached by whoever the program becomes. */
+/** In a mount namespace of its own, where the repository and Node can be reached by the user that the program becomes. */
 const reachable = `
   mount -t tmpfs -o mode=755 bench /mnt
   mkdir /mnt/repository && mount --bind "$1" /mnt/repository
@@ -108,7 +108,7 @@ export async function openNetworkBench(privilege: Privilege, bounds: HubBounds =
       uplink.stderr!.on('data', (text: Buffer) => {
         log += String(text)
       })
-      if (!(await hub.ask<boolean>('waitForUplink', 20_000))) throw new Error(`slirp4netns did not start: ${log}`)
+      if (!(await hub.ask<boolean>('waitForUplink', 180_000))) throw new Error(`slirp4netns did not start: ${log}`)
     },
     stopUplink,
     async startHostNetwork() {

@@ -38,7 +38,7 @@ answerLines({
   attach: (workspace: HubWorkspace, spec: NetworkSpec) => hub.attach(workspace, spec),
   update: (id: string, spec: NetworkSpec) => hub.update(id, spec),
   detach: (id: string) => hub.detach(id),
-  setEnvironment: (around: Parameters<typeof hub.setEnvironment>[0]) => hub.setEnvironment(around),
+  setHostNetwork: (hostNetwork: Parameters<typeof hub.setHostNetwork>[0]) => hub.setHostNetwork(hostNetwork),
   reserveHostPort: (wanted: number | null) => hub.reserveHostPort(wanted ?? undefined, ownPorts),
   waitForUplink: (timeoutMs: number) => hub.waitForUplink(timeoutMs),
   probe: () => hub.probe(),

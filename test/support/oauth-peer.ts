@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers'
 type Code = { challenge: string; redirectUri: string; clientId: string; resource: string | null }
 
 /**
- * An authorisation server of somebody else with one person, who allows everything: RFC 8414 metadata, RFC 7591 registration, codes with
+ * A third-party authorisation server with one person, who allows everything: RFC 8414 metadata, RFC 7591 registration, codes with
  * PKCE that work once, refresh tokens that rotate, and RFC 8693 exchange.
  */
 export type OauthPeer = AsyncDisposable &

@@ -1,4 +1,4 @@
-/** What a program on somebody's machine keeps of its way in. */
+/** What a program on a user's machine stores of its sign-in. */
 export type Saved = {
   information?: unknown
   tokens?: { access_token: string; refresh_token?: string } | undefined

@@ -4,7 +4,7 @@ import { chown } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** Somebody without privilege, whose home is a directory of the test. */
+/** An unprivileged user, whose home is a directory of the test. */
 export type OrdinaryUser = Readonly<{
   name: string
   uid: number

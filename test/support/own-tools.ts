@@ -32,7 +32,7 @@ export async function pipelineOf(app: TestApp, catalog: Catalog): Promise<{ call
     clock,
     logger,
     newCallId: () => `c_${calls++}`,
-    strictReadRecords: false,
+    readRecords: 'batched',
   })
   return { call, logged }
 }

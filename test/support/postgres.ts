@@ -11,7 +11,7 @@ import pg from 'pg'
  *
  * 1. The server never runs as root; as root it is started as the user `postgres`.
  * 2. It syncs like a real one, and sorts text like a real one (by language, not by byte).
- * 3. It ends with whoever started it, however that ends: a keeper holds a pipe, and when the pipe closes it stops the
+ * 3. It ends with the process that started it, however that ends: a keeper holds a pipe, and when the pipe closes it stops the
  *    server and removes the directory.
  */
 export type PostgresCluster = Readonly<{
@@ -57,13 +57,15 @@ export async function startPostgres(parent = tmpdir()): Promise<PostgresCluster>
 export async function createDatabase(clusterUrl: string, template = 'template1'): Promise<string> {
   databaseCount += 1
   const name = `suite_${process.pid}_${databaseCount}`
-  await withClient(clusterUrl, (client) => client.query(`CREATE DATABASE ${name} TEMPLATE ${template}`))
+  // To copy the files takes half of what it takes to log every page.
+  const statement = `CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY file_copy`
+  await withClient(clusterUrl, (client) => client.query(statement))
   const url = new URL(clusterUrl)
   url.pathname = `/${name}`
   return url.href
 }
 
-/** Whoever is still connected to it is cut off. */
+/** Open connections to it are closed. */
 export async function dropDatabase(url: string): Promise<void> {
   const cluster = new URL(url)
   const name = cluster.pathname.slice(1)
@@ -103,6 +105,8 @@ async function startIn(folder: string, binaries: string, owner: ServerUser): Pro
     port,
     unix_socket_directories: sockets,
     fsync: 'on',
+    // Nothing here lives long enough to need it, and it visits every database of the run once a minute.
+    autovacuum: 'off',
     max_connections: 100,
     shared_buffers: '32MB',
     log_destination: 'stderr',

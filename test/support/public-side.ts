@@ -131,7 +131,7 @@ function reply(query: Buffer, addresses: readonly string[] | undefined, bytesMax
   return Buffer.concat([head, query.subarray(12, questionEnd), ...(isCut ? [] : records)])
 }
 
-/** The repositories in `root`, as git's own program serves them to whoever shows `authorization`. */
+/** The repositories in `root`, as git's own program serves them to callers that send `authorization`. */
 export function serveGit(root: string, authorization: string): RequestListener {
   return (request, response) => {
     if (request.headers.authorization !== authorization) {

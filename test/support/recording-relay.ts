@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 
-/** A port that leads to another one, and notes what is answered there before whoever asked has it. */
+/** A port that leads to another one, and notes what is answered there before the caller has it. */
 export type RecordingRelay = AsyncDisposable &
   Readonly<{
     port: number

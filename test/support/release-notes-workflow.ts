@@ -1,4 +1,4 @@
-/** A workflow with six kinds of state, as somebody would write it. */
+/** A workflow with six kinds of state, as a user would write it. */
 export const releaseNotes = `
 apiVersion: 100monkeys.ai/v1
 kind: Workflow

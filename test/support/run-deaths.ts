@@ -4,7 +4,8 @@ import { expect } from 'vitest'
 import { checkState } from '../../src/app/check-state.ts'
 import { loadConfig } from '../../src/app/config.ts'
 import type { CastellanClient } from './castellan-client.ts'
-import { ask, type ModelStage } from './model-stage.ts'
+import { ask } from './castellan-client.ts'
+import type { ModelStage } from './model-stage.ts'
 
 export type JournalRow = Readonly<{
   run_id: string
@@ -25,7 +26,7 @@ export type DyingRun = Readonly<{
   judge(client: CastellanClient, id: string, turn: string, atDeath: readonly JournalRow[]): Promise<void>
 }>
 
-/** Begins a workflow whose first state asks somebody: nothing is done before a server comes that is to die. */
+/** Starts a workflow whose first state asks a person: nothing is done before a server comes that is to die. */
 export const startedAtGate =
   (name: string): DyingRun['begin'] =>
   async (client, turn) => {
@@ -74,16 +75,16 @@ async function drive(client: CastellanClient, id: string): Promise<'ended' | 'go
  */
 export async function sweepDeaths(stage: ModelStage, run: DyingRun, plans: readonly string[]): Promise<string[]> {
   const unreached: string[] = []
-  let client = await stage.start()
   for (const [index, plan] of plans.entries()) {
     const turn = `turn-${index + 1}`
+    // A client that read an untrusted run would make the next one untrusted, and then nobody could answer it here.
+    let client = await stage.start()
     const id = await run.begin(client, turn)
     await client.leave()
     const doomed = await stage.startProcess({ CASTELLAN_FAULT: plan })
     if ((await drive(doomed, id)) === 'ended') {
       unreached.push(plan)
       await doomed.leave()
-      client = await stage.start()
       continue
     }
     expect(await doomed.ended, `${plan}: ${doomed.stderr()}`).toBe('SIGKILL')
@@ -93,12 +94,13 @@ export async function sweepDeaths(stage: ModelStage, run: DyingRun, plans: reado
     await run.judge(client, id, turn, atDeath)
     await requireWhole(stage, id, plan, atDeath)
     expect((await ask<{ workspaces: unknown[] }>(client, 'workspace_list')).workspaces, plan).toEqual([])
+    await client.leave()
   }
   return unreached
 }
 
 /** What was recorded is there as it was, nothing is recorded twice, and the independent checker finds nothing. */
-async function requireWhole({ dataDir }: ModelStage, id: string, plan: string, atDeath: readonly JournalRow[]) {
+export async function requireWhole({ dataDir }: ModelStage, id: string, plan: string, atDeath: readonly JournalRow[]) {
   const rows = journalsOf(dataDir, id)
   const written = new Set(rows.map((row) => JSON.stringify(row)))
   expect(

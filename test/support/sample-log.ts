@@ -195,7 +195,11 @@ export function sampleDatabase(records: readonly SampleRecord[] = sampleRecords(
   const { session_id: _id, task_id: finalized_task_id, ...frozen } = bodies[10] as Record<string, string>
   const unfrozen = { merkle_root: null, tree_depth: null, leaf_count: null, finalized_at: null, end_seq: null }
   return {
-    head: { ...head, counters: { projects: 1, tasks: 2, thoughts: 3, sessions: 2 } },
+    head: {
+      ...head,
+      counters: { projects: 1, tasks: 2, thoughts: 3, sessions: 2 },
+      trail: { to: 0, entries: 0, last: null },
+    },
     log: records.map((record, seq) => {
       const trailEffect = record.effects?.find?.((effect) => effect?.subject !== undefined)
       const columns = { subject: trailEffect?.subject ?? null, recordHash: trailEffect?.hash ?? null }
@@ -225,6 +229,7 @@ export function sampleSource(database: SampleDatabase, tenant = TENANT): FsckSou
     head: async () => database.head,
     checkpoint: async () => database.checkpoint,
     anchor: async () => database.anchor,
+    isAnchored: async () => database.anchor !== undefined,
     identity: async () => database.identity,
     logRows: () => rows(database.log),
     projects: () => rows(database.projects),

@@ -40,7 +40,7 @@ export async function startServe(
         const body = (await response.json()) as Record<string, unknown>
         return response.ok ? { kind: 'done', answer: body } : toFailure(body as Envelope)
       } catch (error) {
-        // A connection that breaks says nothing about what became of the call, whoever of the two processes died.
+        // A connection that breaks says nothing about what became of the call, whichever of the two processes died.
         if (isRevoked() || !(error instanceof TypeError || error instanceof SyntaxError)) return { kind: 'gone' }
         return { kind: 'failed', code: 'connection lost', isUnknown: true, message: String(error.cause ?? error) }
       }

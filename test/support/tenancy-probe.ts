@@ -8,6 +8,7 @@ import { sha256Bytes } from '../../src/kernel/hash.ts'
 import type { Random } from '../../src/kernel/random.ts'
 import type { CatalogTool } from '../../src/tools/runtime/catalog.ts'
 import type { ToolAnswer, ToolCaller, ToolHost } from '../../src/tools/runtime/tool-host.ts'
+import { validateArguments } from '../../src/tools/runtime/validate-arguments.ts'
 import { callerOf, movableClock, openTestApp, type TestApp } from './app.ts'
 import { propertiesOf, type Schema, validArguments } from './arguments.ts'
 import type { Canaries } from './canaries.ts'
@@ -41,7 +42,7 @@ export type Copies = AsyncDisposable &
     rowsOfA: string
   }>
 
-export type Probed = Readonly<{ canaries: Canaries; principal: Principal }>
+export type Probed = Readonly<{ canaries: Canaries; principal: Principal; eachInEach: boolean }>
 
 export async function openCopies(the: {
   template: string
@@ -49,12 +50,18 @@ export async function openCopies(the: {
   makeHost: MakeHost
   searchUrl: string
 }): Promise<Copies> {
-  const [present, absent] = [await openCopy(the), await openCopy(the, the.canaries.tenant)]
+  const { tenant } = the.canaries
+  const [present, absent] = [await openCopy(the), await openCopy(the, tenant)]
+  const hosts = [await the.makeHost(present), await the.makeHost(absent)] as const
+  const rowsOfA = present.behindItsBack((db) => {
+    noteWritesTo(db, tenant)
+    return rowsOfTenant(db, tenant)
+  })
   return {
     present,
     absent,
-    hosts: [await the.makeHost(present), await the.makeHost(absent)],
-    rowsOfA: present.behindItsBack((db) => rowsOfTenant(db, the.canaries.tenant)),
+    hosts,
+    rowsOfA,
     async [Symbol.asyncDispose]() {
       await Promise.all([present[Symbol.asyncDispose](), absent[Symbol.asyncDispose]()])
     },
@@ -88,6 +95,34 @@ async function openCopy(
   // What is opened with the first call draws from the same source of chance, so both copies open everything first.
   await app.app.catalog.find('aegis.agent.list')!.load()
   return app
+}
+
+const NOTED = 'probe_writes'
+
+/** From now on every write to a row of the tenant is noted, from any connection: to read all rows after each tool takes long. */
+function noteWritesTo(db: DatabaseSync, tenant: string): void {
+  const isOf = (row: string): string => `${row}.tenant = '${tenant}'`
+  const triggers = tenantTables(db).flatMap((name) =>
+    [
+      ['INSERT', isOf('NEW')],
+      ['UPDATE', `${isOf('OLD')} OR ${isOf('NEW')}`],
+      ['DELETE', isOf('OLD')],
+    ].map(
+      ([event, when]) =>
+        `CREATE TRIGGER "${NOTED}_${event}_${name}" AFTER ${event} ON "${name}" WHEN ${when}
+         BEGIN INSERT INTO ${NOTED} VALUES ('${name}'); END;`,
+    ),
+  )
+  db.exec(`BEGIN; CREATE TABLE ${NOTED} (name TEXT); ${triggers.join('\n')} COMMIT`)
+}
+
+/** Whether the rows of A are as they were. What was written as it was before is no change. */
+export function isUnaltered({ present, rowsOfA }: Copies, tenant: string, which: 'if written' | 'always'): boolean {
+  return present.behindItsBack((db) => {
+    if (which === 'if written' && db.prepare(`SELECT 1 FROM ${NOTED} LIMIT 1`).get() === undefined) return true
+    db.exec(`DELETE FROM ${NOTED}`)
+    return rowsOfTenant(db, tenant) === rowsOfA
+  })
 }
 
 let namesOfTables: readonly string[] | undefined
@@ -137,7 +172,7 @@ export async function probeTool(tool: CatalogTool, copies: Copies, the: Probed):
   const { tenant } = the.canaries
   const caller = callerOf(the.principal, { transport: 'http' })
   const faults = new Set<string>()
-  for (const args of probesOf(tool, the.canaries)) {
+  for (const args of await probesOf(tool, the)) {
     const [present, absent] = await callAll(hosts, caller, tool.name, args)
     // Reads share an entry as time allows; the logs of both have to grow alike.
     for (const copy of [first, second]) await (await copy.app.ready).database!.flush()
@@ -152,8 +187,7 @@ export async function probeTool(tool: CatalogTool, copies: Copies, the: Probed):
     }
     if (present!.failure?.code === 'ERR_INTERNAL') faults.add(`${what} fails inside`)
   }
-  const after = first.behindItsBack((db) => rowsOfTenant(db, tenant))
-  if (after !== copies.rowsOfA) faults.add(`${tool.name} alters rows of another tenant`)
+  if (!isUnaltered(copies, tenant, 'if written')) faults.add(`${tool.name} alters rows of another tenant`)
   return [...faults]
 }
 
@@ -170,27 +204,47 @@ async function callAll(
   }
 }
 
-/** Each thing of A's in each parameter alone, the others as B would fill them in, and in all parameters at once. */
-function probesOf(tool: CatalogTool, canaries: Canaries): Record<string, unknown>[] {
-  // What fits one parameter alone comes several times; the same call again would show nothing new.
-  return [...new Map([...everyProbeOf(tool, canaries)].map((args) => [JSON.stringify(args), args])).values()]
+/**
+ * Each thing of A's in each parameter alone, the others as B would fill them in, and in all parameters at once. Without `eachInEach`
+ * a thing is alone in one parameter only, another one each time.
+ *
+ * What fits one parameter alone comes several times; the same call again would show nothing new. Nor would what the schema
+ * refuses: it is refused before anything is looked up, so one such call is enough for each parameter.
+ */
+async function probesOf(tool: CatalogTool, { canaries, eachInEach }: Probed): Promise<Record<string, unknown>[]> {
+  const { input } = await tool.load()
+  const isAccepted = (args: object): boolean => {
+    try {
+      validateArguments(tool, input, args)
+      return true
+    } catch {
+      return false
+    }
+  }
+  const probes = new Map<string, Record<string, unknown>>()
+  for (const { tried, args } of everyProbeOf(tool, canaries, eachInEach)) {
+    const key = isAccepted(args) ? JSON.stringify(args) : `refused ${tried}`
+    if (!probes.has(key)) probes.set(key, args)
+  }
+  return [...probes.values()]
 }
 
-function* everyProbeOf(tool: CatalogTool, canaries: Canaries): Generator<Record<string, unknown>> {
+type Probe = Readonly<{ tried: string; args: Record<string, unknown> }>
+
+function* everyProbeOf(tool: CatalogTool, canaries: Canaries, eachInEach: boolean): Generator<Probe> {
   const schema = tool.listed.inputSchema as Schema
   const [sample] = fc.sample(validArguments(schema), { seed: 1, numRuns: 1 })
   const own: Record<string, unknown> = {}
   for (const key of (schema['required'] ?? []) as string[]) own[key] = canaries.ownValueOf(key) ?? sample![key]
-  yield own
-  for (const probe of [...canaries.probes, canaries.position]) {
-    const all = { ...own }
-    for (const [key, part] of propertiesOf(schema)) {
-      const value = valueFor(part, probe)
-      if (value === undefined) continue
-      all[key] = value
-      yield { ...own, [key]: value }
+  yield { tried: 'nothing', args: own }
+  for (const [turn, probe] of [...canaries.probes, canaries.position].entries()) {
+    const fitting = propertiesOf(schema)
+      .map(([key, part]) => [key, valueFor(part, probe)] as const)
+      .filter(([, value]) => value !== undefined)
+    for (const [index, [key, value]] of fitting.entries()) {
+      if (eachInEach || index === turn % fitting.length) yield { tried: key, args: { ...own, [key]: value } }
     }
-    yield all
+    yield { tried: 'all', args: { ...own, ...Object.fromEntries(fitting) } }
   }
 }
 

@@ -1,6 +1,7 @@
 import { allRulesOf } from '../../src/tools/runtime/call-rules.ts'
 import type { CatalogTool } from '../../src/tools/runtime/catalog.ts'
 import type { CallRules, Effect } from '../../src/tools/runtime/define-tool.ts'
+import { isGoverning, notGoverning } from './governing-tools.ts'
 
 /**
  * What must hold for every tool, as checks over its definition. Each answers with what is wrong, in words for the author
@@ -190,6 +191,27 @@ function permissionFaults(name: string, rules: CallRules): readonly string[] {
   return [`its effect is '${rules.effect}', but the permission ${rules.permission} is for ${allowed.join(', ')}`]
 }
 
+/** Who has read untrusted data changes no rule, right or credential, and nothing that decides what is spent. */
+const governs: ToolCheck = ({ name, definition }) => {
+  const isMarked = definition.trust?.governs === true
+  if (isMarked && Object.hasOwn(notGoverning, name)) return ['it governs, and is on the list of tools that do not']
+  const shouldBe = allRulesOf(definition).some(isGoverning) && !Object.hasOwn(notGoverning, name)
+  return shouldBe && !isMarked
+    ? ['its permission governs: it needs trust: { governs: true }, or a reason in notGoverning']
+    : []
+}
+
+/** An edit that names nothing to change is a mistake of its caller, such as a forgotten field. */
+const changes: ToolCheck = ({ name, definition, listed }) => {
+  const { properties = {}, required = [] } = listed.inputSchema as Readonly<{
+    properties?: object
+    required?: string[]
+  }>
+  const optional = Object.keys(properties).filter((field) => !required.includes(field))
+  const isEdit = /^(?:edit|update)_|_(?:edit|update)$/.test(name) && optional.length > 0
+  return isEdit && definition.needsChange !== true ? ['it edits: it needs needsChange: true'] : []
+}
+
 /** Rules for an action that does not exist would never hold, and the hints of MCP are made for the worst of them. */
 const actions: ToolCheck = ({ definition, listed }) => {
   if (definition.actions === undefined) return []
@@ -311,6 +333,8 @@ export const toolChecks: Readonly<Record<string, ToolCheck>> = {
   mentions,
   annotations,
   permission,
+  governs,
+  changes,
   actions,
   judge,
   audit,
@@ -326,6 +350,7 @@ export const toolChecks: Readonly<Record<string, ToolCheck>> = {
 
 /** The written-out lists, so that a test can ask whether what they name still exists. */
 export const writtenOutNames: readonly string[] = [
+  ...Object.keys(notGoverning),
   ...needNoPermission,
   ...answerWithoutStore,
   ...logTheirContent,

@@ -5,7 +5,7 @@ import { networkInterfaces } from 'node:os'
 import { answerLines } from './line-requests.ts'
 
 /**
- * Somebody inside a workspace who talks and listens. Refusals come back as the code of the system's error. It holds the
+ * A process inside a workspace that talks and listens. Refusals come back as the code of the system's error. It holds the
  * workspace's namespaces, and is root in them: more than a real workload, so what it cannot do, that cannot either.
  */
 const sockets: Socket[] = []

@@ -24,7 +24,7 @@ export async function serveIn(app: TestApp, workspace_id: string, port: number, 
   }
 }
 
-/** A line to somebody and the line that comes back, or `refused`; nobody waits longer than a few seconds. */
+/** A line to a peer and the line that comes back, or `refused`; nobody waits longer than a few seconds. */
 export async function talk(
   app: TestApp,
   workspace_id: string,
@@ -60,7 +60,7 @@ export function talkFromHost(port: number, address = '127.0.0.1'): Promise<strin
 
 export type EchoHost = Readonly<{ port: number; close(): Promise<void> }>
 
-/** Somebody on the machine, on all its addresses, who answers each line with `host:` before it. */
+/** A process on the machine, on all its addresses, that answers each line with `host:` before it. */
 export async function openEchoHost(): Promise<EchoHost> {
   const sockets = new Set<Socket>()
   const server: Server = createServer((socket) => {

@@ -6,7 +6,7 @@ import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { z } from 'zod'
 
-/** A small MCP server of somebody else, on a port of its own. */
+/** A small third-party MCP server, on a port of its own. */
 export type UpstreamServer = AsyncDisposable &
   Readonly<{
     url: string
@@ -36,12 +36,13 @@ export async function startUpstreamServer(): Promise<UpstreamServer> {
         return { content: [text(`21 degrees in ${args.city}`)], structuredContent: { degrees: 21 } }
       },
     )
-    server.registerTool('radar', { description: 'A picture of the rain.' }, () => {
+    const annotations = { readOnlyHint: true }
+    server.registerTool('radar', { description: 'A picture of the rain.', annotations }, () => {
       calls.push({ name: 'radar', args: {} })
       const picture = { type: 'image' as const, data: 'aGk=', mimeType: 'image/png' }
       return { content: [text('rain'), picture], _meta: { 'example.org/source': 'radar' } }
     })
-    server.registerTool('broken', { description: 'Always fails.' }, () => ({
+    server.registerTool('broken', { description: 'Always fails.', annotations }, () => ({
       content: [text('the station is down')],
       isError: true,
     }))

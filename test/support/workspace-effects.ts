@@ -4,14 +4,19 @@ import { join } from 'node:path'
 import { expect } from 'vitest'
 import { isRoot } from './network-bench.ts'
 import { openPublicSide, type PublicSide } from './public-side.ts'
+import { newDataDir } from './real-server.ts'
 import type { ServerHere } from './server-here.ts'
 
 type Body = Record<string, unknown> & { error?: { code: string; details: Record<string, unknown> } }
 type Reply = Readonly<{ status: number; body: Body }>
 type Kit = Readonly<{
-  serve(env?: Record<string, string>): Promise<ServerHere>
+  serve(env?: Record<string, string>, dataDir?: string): Promise<ServerHere>
   call(server: ServerHere, tool: string, args?: object): Promise<Reply>
   send(server: ServerHere, path: string, args?: object, headers?: Record<string, string>): Promise<Reply>
+  /** A server that the effects after it use too. */
+  serveForAll(env: Record<string, string>): Promise<ServerHere>
+  /** After all of them. */
+  atTheEnd(cleanup: () => void): void
 }>
 type Effects = Readonly<Record<string, () => Promise<void>>>
 
@@ -19,30 +24,50 @@ type Effects = Readonly<Record<string, () => Promise<void>>>
 const PUBLIC_ADDRESS = '203.0.113.43'
 
 /** One run of what tries several settings together; it is the outcome of each of them. */
-export function once(effect: () => Promise<void>): () => Promise<void> {
-  let outcome: Promise<void> | undefined
+export function once<T>(effect: () => Promise<T>): () => Promise<T> {
+  let outcome: Promise<T> | undefined
   return () => (outcome ??= effect())
 }
 
 /** What each setting of workspaces does, through the real program and its real back end. */
-export function workspaceEffects({ serve: serveWith, call, send }: Kit): Effects {
-  const serve = (env: Record<string, string>) =>
-    serveWith({
-      CASTELLAN_WORKSPACES_STORE_GB: '0',
-      ...Object.fromEntries(Object.entries(env).map(([name, value]) => [`CASTELLAN_WORKSPACES_${name}`, value])),
-    })
+export function workspaceEffects({ serve: serveWith, call, send, serveForAll, atTheEnd }: Kit): Effects {
+  const named = (env: Record<string, string>): Record<string, string> => ({
+    CASTELLAN_WORKSPACES_STORE_GB: '0',
+    ...Object.fromEntries(Object.entries(env).map(([name, value]) => [`CASTELLAN_WORKSPACES_${name}`, value])),
+  })
+  const serve = (env: Record<string, string>, dataDir?: string) => serveWith(named(env), dataDir)
   const create = (server: ServerHere, args: object = {}) => call(server, 'workspace_create', args)
 
-  const defaults = once(async () => {
-    const server = await serve({ DEFAULT_VCPUS: '1', DEFAULT_MEMORY_MB: '77', DEFAULT_DISK_GB: '3' })
-    expect((await create(server)).body['resources']).toEqual({ vcpus: 1, memory_mb: 77, disk_gb: 3 })
+  const newFolder = (): string => {
+    const folder = mkdtempSync(join(tmpdir(), 'castellan-effects-'))
+    atTheEnd(() => rmSync(folder, { recursive: true, force: true }))
+    return folder
+  }
+  /** One server and a workspace `w`, with settings of which none changes what shows another. */
+  const together = once(async () => {
+    const [transfers, mounted] = [newFolder(), newFolder()]
+    const server = await serveForAll(
+      named({
+        ...{ DEFAULT_VCPUS: '1', DEFAULT_MEMORY_MB: '77', DEFAULT_DISK_GB: '3', DEFAULT_ALLOW_INTERNET: 'true' },
+        ...{ MAX_SNAPSHOTS_PER_WORKSPACE: '0', FORWARD_PORTS: '18765-18766' },
+        ...{ TRANSFER_DIR: transfers, MAX_TRANSFER_MB: '1', MOUNTS: `ro ${mounted}` },
+      }),
+    )
+    const { body } = await create(server, { name: 'w' })
+    return { server, transfers, mounted, created: body }
   })
+
+  const defaults = async (): Promise<void> => {
+    const { created } = await together()
+    expect(created['resources']).toEqual({ vcpus: 1, memory_mb: 77, disk_gb: 3 })
+  }
   const largest = once(async () => {
-    const server = await serve({ MAX_VCPUS: '1', MAX_MEMORY_MB: '100', MAX_DISK_GB: '2' })
+    const server = await serve({ MAX_VCPUS: '1', MAX_MEMORY_MB: '100', MAX_DISK_GB: '2', MAX_WORKSPACES: '1' })
     for (const args of [{ vcpus: 2 }, { memory_mb: 101 }, { disk_gb: 3 }]) {
       expect((await create(server, args)).body.error).toMatchObject({ code: 'ERR_INVALID_INPUT' })
     }
     expect((await create(server)).body['resources']).toEqual({ vcpus: 1, memory_mb: 100, disk_gb: 2 })
+    expect((await create(server)).body.error).toMatchObject({ code: 'ERR_QUOTA_EXCEEDED' })
   })
   const quota = (name: string) => async (): Promise<void> => {
     const server = await serve({ [`QUOTA_${name.toUpperCase()}`]: '0' })
@@ -121,17 +146,12 @@ export function workspaceEffects({ serve: serveWith, call, send }: Kit): Effects
     'workspaces.max_vcpus': largest,
     'workspaces.max_memory_mb': largest,
     'workspaces.max_disk_gb': largest,
-    async 'workspaces.max_workspaces'() {
-      const server = await serve({ MAX_WORKSPACES: '1' })
-      const replies = [await create(server), await create(server)]
-      expect(replies.map(({ body }) => body.error?.code)).toEqual([undefined, 'ERR_QUOTA_EXCEEDED'])
-    },
+    'workspaces.max_workspaces': largest,
     'workspaces.quota.workspaces': quota('workspaces'),
     'workspaces.quota.memory_mb': quota('memory_mb'),
     'workspaces.quota.disk_gb': quota('disk_gb'),
     async 'workspaces.max_snapshots_per_workspace'() {
-      const server = await serve({ MAX_SNAPSHOTS_PER_WORKSPACE: '0' })
-      await create(server, { name: 'w' })
+      const { server } = await together()
       const refused = await call(server, 'snapshot', { workspace_id: 'w', action: 'create', name: 's' })
       expect(refused.body.error).toMatchObject({ code: 'ERR_QUOTA_EXCEEDED', details: { limit: 0 } })
     },
@@ -140,36 +160,29 @@ export function workspaceEffects({ serve: serveWith, call, send }: Kit): Effects
       expect(await forksAtOnce(await serve({ MAX_CONCURRENT_FORKS: '1' }))).toBeLessThanOrEqual(1)
     },
     async 'workspaces.default_allow_internet'() {
-      const server = await serve({ DEFAULT_ALLOW_INTERNET: 'true' })
-      await create(server, { name: 'w' })
+      const { server } = await together()
       const { body } = await call(server, 'workspace_info', { workspace_id: 'w' })
       expect(body['network']).toMatchObject({ allow_internet: true })
     },
     async 'workspaces.transfer_dir'() {
-      const folder = mkdtempSync(join(tmpdir(), 'castellan-transfers-'))
-      mkdirSync(join(folder, 'sub'))
-      writeFileSync(join(folder, 'sub/file'), 'carried')
-      const server = await serve({ TRANSFER_DIR: folder })
-      await create(server, { name: 'w' })
+      const { server, transfers } = await together()
+      mkdirSync(join(transfers, 'sub'))
+      writeFileSync(join(transfers, 'sub/file'), 'carried')
       const request = { workspace_id: 'w', direction: 'upload', host_path: 'sub/file', guest_path: '/file' }
       expect((await call(server, 'file_transfer', request)).body).toMatchObject({ bytes: 7 })
-      rmSync(folder, { recursive: true })
     },
     async 'workspaces.mounts'() {
-      const folder = mkdtempSync(join(tmpdir(), 'castellan-mount-'))
-      writeFileSync(join(folder, 'file'), 'seen')
-      const server = await serve({ MOUNTS: `ro ${folder}` })
-      const mount = [{ host_path: folder, path: '/seen' }]
-      expect((await create(server, { name: 'w', mount })).status).toBe(200)
-      expect((await call(server, 'exec', { workspace_id: 'w', command: 'cat /seen/file' })).body).toMatchObject({
+      const { server, mounted } = await together()
+      writeFileSync(join(mounted, 'file'), 'seen')
+      const mount = [{ host_path: mounted, path: '/seen' }]
+      expect((await create(server, { name: 'sees', mount })).status).toBe(200)
+      expect((await call(server, 'exec', { workspace_id: 'sees', command: 'cat /seen/file' })).body).toMatchObject({
         stdout: 'seen',
       })
       expect((await create(server, { mount: [{ ...mount[0], mode: 'rw' }] })).status).toBe(403)
-      rmSync(folder, { recursive: true })
     },
     async 'workspaces.max_transfer_mb'() {
-      const server = await serve({ MAX_TRANSFER_MB: '1' })
-      await create(server, { name: 'w' })
+      const { server } = await together()
       const command = 'truncate -s 1M /fits; truncate -s 1048577 /exceeds'
       await call(server, 'exec', { workspace_id: 'w', command })
       const fetch = (guest_path: string) =>
@@ -184,12 +197,18 @@ export function workspaceEffects({ serve: serveWith, call, send }: Kit): Effects
       for (const wrong of ['80-90', '30000-20000', '20000']) {
         await expect(serve({ FORWARD_PORTS: wrong })).rejects.toThrow('castellan serve ended')
       }
-      const server = await serve({ FORWARD_PORTS: '18765-18766' })
-      await create(server, { name: 'w' })
+      const { server } = await together()
       const add = (guest_port: number) => call(server, 'port_forward', { workspace_id: 'w', action: 'add', guest_port })
       const input = [await add(80), await add(81)].map(({ body }) => Number(body['host_port']))
       expect(input.toSorted()).toEqual([18_765, 18_766])
       expect((await add(82)).body.error).toMatchObject({ code: 'ERR_BUSY' })
+      const dataDir = newDataDir()
+      const config = { workspaces: { forward_ports: { from: 18_767, to: 18_767 } } }
+      writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify(config))
+      const configured = await serve({}, dataDir)
+      await create(configured, { name: 'w' })
+      const added = await call(configured, 'port_forward', { workspace_id: 'w', action: 'add', guest_port: 80 })
+      expect(added.body).toMatchObject({ host_port: 18_767 })
     },
     /** Only root has such a file; for others there is nothing to see of it. */
     async 'workspaces.store_gb'() {

@@ -169,7 +169,7 @@ describe('tasks', () => {
     expect((await receive('crew', 'ann')).daemon_pending_tasks).toBe(0)
   })
 
-  it('cannot be assigned to the owner, nor by whoever may not run commands', async () => {
+  it('cannot be assigned to the owner, nor by a caller who may not run commands', async () => {
     const content = '{"task_id":"t","command":"true"}'
     const task = { name: 'crew', agent: 'ann', content, message_type: 'task_assignment' }
     expect(await refused('message', { ...task, to: 'owner' })).toMatchObject({ details: { field: 'to' } })

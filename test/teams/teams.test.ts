@@ -91,7 +91,7 @@ describe('a team', () => {
 
   it('talks among itself, and to nobody else', async () => {
     await create('crew', ['ann', 'bob', 'cid'])
-    await app.ask('workspace_create', { name: 'stranger' })
+    await app.ask('workspace_create', { name: 'unrelated' })
     const { members } = await status('crew')
     const serve = `perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(LocalPort => 7000, Listen => 5, ReuseAddr => 1) or die; while ($c = $s->accept) { print $c "hello\\n"; close $c }'`
     for (const name of ['ann', 'bob', 'cid']) {
@@ -112,8 +112,8 @@ describe('a team', () => {
           .toBe('hello\n')
       }
     }
-    expect(await reach('stranger', members[0]!['ip'])).toBe('')
-    await app.ask('workspace_destroy', { workspace_id: 'stranger' })
+    expect(await reach('unrelated', members[0]!['ip'])).toBe('')
+    await app.ask('workspace_destroy', { workspace_id: 'unrelated' })
   })
 
   it('begins with a snapshot, named whole or with its golden workspace', async () => {
@@ -350,7 +350,7 @@ describe('owners', () => {
     for (const name of ['x', 'y']) await app.ask('workspace_create', { name }, cid)
     const cids = teamsOf(() => app, cid)
     expect((await cids.refused('adopt', { name: 'crew' })).code).toBe('ERR_QUOTA_EXCEEDED')
-    expect((await cids.refused('adopt', { name: 'sub' })).message).toContain('adopt that, and it comes along')
+    expect((await cids.refused('adopt', { name: 'sub' })).message).toContain('adopt that team, which includes this one')
     expect(await status('sub')).toMatchObject({ orphaned: true })
     for (const name of ['x', 'y']) await app.ask('workspace_destroy', { workspace_id: name }, cid)
 
@@ -368,7 +368,7 @@ describe('owners', () => {
     expect(effects.filter(({ kind }) => kind === 'team_adopted')).toHaveLength(1)
   })
 
-  it('that are gone leave a team that an administrator may end, but not what somebody adopted', async () => {
+  it('that are gone leave a team that an administrator may end, but not what a caller adopted', async () => {
     const [ann, bob] = [await app.keyCaller({ name: 'ann-to-go' }), await app.keyCaller({ role: 'admin' })]
     await teamsOf(() => app, ann).create('crew', ['a', 'b'])
     const { keys } = await app.ask<{ keys: { id: string; name: string }[] }>('api_key_list')

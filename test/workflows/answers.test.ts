@@ -1,16 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ownerCaller, type TestApp } from '../support/app.ts'
 import { ended, register, start, untilEvent, workflowYaml } from '../support/workflows.ts'
-import { destroyAll, openWorkspaceApp } from '../support/workspaces.ts'
+import { openWorkspaceApp } from '../support/workspaces.ts'
 
 let app: TestApp
 beforeAll(async () => {
   app = await openWorkspaceApp()
 })
-afterAll(async () => {
-  await destroyAll(app)
-  await app[Symbol.asyncDispose]()
-})
+afterAll(() => app[Symbol.asyncDispose]())
 
 describe('Human states', () => {
   it('refuse an answer that leads nowhere, say which do, and forgive case, spaces and other words for yes and no', async () => {
@@ -40,6 +37,30 @@ C: { kind: System, command: update_blackboard, transitions: [] }`
     expect(await answered('  ship  IT ')).toEqual({ status, current_state: 'B', response: 'Ship it' })
     expect(await answered('yes')).toEqual({ status, current_state: 'B', response: 'approve' })
     expect(await answered('{"response": "rejected", "feedback": "f"}')).toMatchObject({ current_state: 'C' })
+  })
+
+  it('are not answered by the key whose run asks, nor through a program that has read untrusted data', async () => {
+    await register(app, workflowYaml('guarded', 'A: { kind: Human, prompt: "Go?", transitions: [] }'))
+    const key = await app.keyCaller({ name: 'starter', role: 'admin' })
+    const other = await app.keyCaller({ name: 'reader', role: 'admin' })
+    const { execution_id } = await app.ask<{ execution_id: string }>('aegis.workflow.run', { name: 'guarded' }, key)
+    await untilEvent(app, execution_id, 'wait_began')
+    const answer = { execution_id, response: 'approved' }
+    const again = { ...key, principal: { ...key.principal, mcpSessionId: 'again' } }
+    for (const caller of [key, again, { ...key, transport: 'cli' } as const]) {
+      for (const [tool, args] of [
+        ['aegis.workflow.signal', answer],
+        ['approval_answer', { id: execution_id, decision: 'approve' }],
+      ] as const)
+        expect(await app.refusal(tool, args, caller)).toMatchObject({
+          code: 'ERR_PERMISSION_DENIED',
+          message: expect.stringContaining('a key may not answer for a run of its own'),
+        })
+    }
+    await app.ask('log_export', { limit: 1 }, other)
+    expect((await app.refusal('aegis.workflow.signal', answer, other)).message).toContain('read untrusted data')
+    await app.ask('aegis.workflow.signal', answer)
+    expect((await ended(app, execution_id)).status).toBe('completed')
   })
 
   it('are not registered with a default answer that leads nowhere', async () => {
@@ -73,7 +94,7 @@ C: { kind: System, command: update_blackboard, transitions: [] }`,
       const asked = async () =>
         (await app.ask<{ approvals: { id: string }[] }>('approval_list', { execution_id, kind: 'tool_call' }, cli))
           .approvals
-      await expect.poll(asked, { timeout: 20_000 }).toMatchObject([{ tool: 'exec', status: 'pending' }])
+      await expect.poll(asked).toMatchObject([{ tool: 'exec', status: 'pending' }])
       const [{ id }] = (await asked()) as [{ id: string }]
       app = await app.restart()
       await app.ask('approval_answer', { id, decision, note: 'said by a person' }, cli)

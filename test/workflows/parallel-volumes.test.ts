@@ -1,17 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { TestApp } from '../support/app.ts'
 import { type Ended, ended, letStepsGo, register, start, untilLetGo, workflowYaml } from '../support/workflows.ts'
-import { destroyAll, openWorkspaceApp } from '../support/workspaces.ts'
+import { openWorkspaceApp } from '../support/workspaces.ts'
 
 /** Steps that each have a copy of the volumes or of the whole workspace: whatever they write, nothing is lost. */
 let app: TestApp
 beforeAll(async () => {
   app = await openWorkspaceApp()
 })
-afterAll(async () => {
-  await destroyAll(app)
-  await app[Symbol.asyncDispose]()
-})
+afterAll(() => app[Symbol.asyncDispose]())
 
 /** It goes on when all of them have their copies. */
 const bare = (name: string, command: string, more = ''): string => {

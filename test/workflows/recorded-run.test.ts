@@ -4,7 +4,7 @@ import { ended, eventsOf } from '../support/workflows.ts'
 import recorded from './recorded-run.json' with { type: 'json' }
 
 /**
- * A run that an earlier program began and left in the middle, with its journal as that program wrote it. Whoever changes the
+ * A run that an earlier program began and left in the middle, with its journal as that program wrote it. A change of the
  * interpreter, the templates or the keys of steps must still be able to go on with it.
  */
 let app: TestApp

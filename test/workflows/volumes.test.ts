@@ -4,16 +4,13 @@ import type { TestApp } from '../support/app.ts'
 import { agentYaml, openLoop } from '../support/executions.ts'
 import { inTurn, startScriptedModel } from '../support/scripted-model.ts'
 import { ended, eventsOf, register, runStates, start, untilEvent, workflowYaml } from '../support/workflows.ts'
-import { destroyAll, openWorkspaceApp, rowsFor } from '../support/workspaces.ts'
+import { openWorkspaceApp, rowsFor } from '../support/workspaces.ts'
 
 let app: TestApp
 beforeAll(async () => {
   app = await openWorkspaceApp()
 })
-afterAll(async () => {
-  await destroyAll(app)
-  await app[Symbol.asyncDispose]()
-})
+afterAll(() => app[Symbol.asyncDispose]())
 
 const writing = (path: string, bytes: number): string => `head -c ${bytes} /dev/zero > ${path}`
 const twoSteps = (path: string, first: number, second: number): string =>
@@ -37,7 +34,7 @@ describe('the sizes of a workflow’s volumes', () => {
       current_state: 'B',
       error: { code: 'ERR_QUOTA_EXCEEDED', details: { field: `spec.storage.${field}` } },
     })
-    expect(run.error!.message).toMatch(/holds 20\d{5} bytes and may hold \d+; write less, or raise the limit/)
+    expect(run.error!.message).toMatch(/has 20\d{5} bytes, more than its limit of \d+; write less, or raise the limit/)
     const events = await eventsOf(app, run.execution_id)
     expect(events.filter(({ event_type }) => event_type === 'volumes_measured')).toHaveLength(2)
     expect(await rowsFor(app)).toEqual([])
@@ -103,7 +100,7 @@ describe('volumes of an agent', () => {
     if (status === 'failed') {
       expect(run.error).toMatchObject({
         code: 'ERR_QUOTA_EXCEEDED',
-        message: expect.stringMatching(/^spec\.volumes\[0\]\.size_limit: the volume 'v' holds 2\d{4} bytes/),
+        message: expect.stringMatching(/^spec\.volumes\[0\]\.size_limit: the volume 'v' has 2\d{4} bytes/),
       })
     }
     expect(await rowsFor(app)).toEqual([])

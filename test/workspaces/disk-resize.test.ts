@@ -1,16 +1,13 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { TestApp } from '../support/app.ts'
-import { destroyAll, info, openWorkspaceApp, sh } from '../support/workspaces.ts'
+import { info, openWorkspaceApp, sh } from '../support/workspaces.ts'
 
 /** Where the store enforces the size of disks: on btrfs, with root. Blocks that are only set aside count, and cost no time. */
 let app: TestApp
 beforeAll(async () => {
   app = await openWorkspaceApp({ config: { 'workspaces.store_gb': 8 } })
 })
-afterAll(async () => {
-  await destroyAll(app)
-  await app[Symbol.asyncDispose]()
-})
+afterAll(() => app[Symbol.asyncDispose]())
 
 const resize = (workspace_id: string, disk_gb: number) => app.ask('workspace_resize', { workspace_id, disk_gb })
 const take = async (name: string, mb: number): Promise<string> => {

@@ -162,7 +162,7 @@ describe('allowed_domains', () => {
     })
 
     it('put none of it on the requests of another tenant', async () => {
-      const untrusted = await app.keyCaller({ name: 'stranger', tenant: 'elsewhere', role: 'admin', tier: 'operator' })
+      const untrusted = await app.keyCaller({ name: 'unrelated', tenant: 'elsewhere', role: 'admin', tier: 'operator' })
       await app.ask('workspace_create', { name: 'w' }, untrusted)
       await policy({ allowed_domains: ['api.castellan.test', 'git.castellan.test'] }, untrusted)
       expect(await curl('https://api.castellan.test/', untrusted)).toBe('api.castellan.test got nothing')
@@ -187,7 +187,7 @@ describe('allowed_domains', () => {
   })
 })
 
-/** Goes on for as long as somebody listens. */
+/** Continues for as long as a client listens. */
 function saySoon(response: ServerResponse): void {
   const timer = setInterval(() => response.write('more\n'), 50)
   response.on('close', () => clearInterval(timer))

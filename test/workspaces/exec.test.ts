@@ -2,17 +2,14 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Progress } from '../../src/contract/call.ts'
 import { limits } from '../../src/contract/limits.ts'
 import type { Answer, TestApp } from '../support/app.ts'
-import { destroyAll, info, type Outcome, openWorkspaceApp, sh } from '../support/workspaces.ts'
+import { info, type Outcome, openWorkspaceApp, sh } from '../support/workspaces.ts'
 
 let app: TestApp
 beforeAll(async () => {
   app = await openWorkspaceApp()
   for (const name of ['w', 'x']) await app.ask('workspace_create', { name })
 })
-afterAll(async () => {
-  await destroyAll(app)
-  await app[Symbol.asyncDispose]()
-})
+afterAll(() => app[Symbol.asyncDispose]())
 const inW = (command: string, more: object = {}) => sh(app, 'w', command, more)
 
 describe('exec', () => {
@@ -30,7 +27,7 @@ describe('exec', () => {
     })
   })
 
-  it('finds itself by its own name, and has somebody to commit as', async () => {
+  it('finds itself by its own name, and has an author to commit as', async () => {
     const serve = "perl -MSocket -e 'print inet_ntoa(scalar gethostbyname(`hostname` =~ s/\\s//r))'"
     expect(await inW(`${serve}; getent hosts "$(hostname)" | wc -l`)).toMatchObject({ stdout: '127.0.1.11\n' })
     const commit = 'cd "$(mktemp -d)" && git init -q && git commit -q --allow-empty -m x && git log -1 --format=%ae'
@@ -84,16 +81,34 @@ describe('exec', () => {
     expect(await inW('echo alive')).toMatchObject({ stdout: 'alive\n', exit_code: 0 })
     expect(await exploding).toMatchObject({ limits_hit: ['processes'] })
     expect(await inW('echo alive')).toMatchObject({ stdout: 'alive\n', exit_code: 0 })
+    const logs = async () => (await app.ask('workspace_logs', { workspace_id: 'bombed' }))['console']
+    await expect.poll(logs).toContain('processes: fork bomb')
     const after = await app.ask('exec', { workspace_id: 'bombed', command: 'echo again' })
     expect(after).toMatchObject({ stdout: 'again\n', exit_code: 0 })
     const info = await app.ask<{ process_refusals: number }>('workspace_info', { workspace_id: 'bombed' })
     expect(info.process_refusals).toBeGreaterThan(0)
-    const logs = async () => (await app.ask('workspace_logs', { workspace_id: 'bombed' }))['console']
-    await expect.poll(logs).toContain('processes: a fork bomb')
     const left = async () =>
       (await app.ask('exec', { workspace_id: 'bombed', command: 'ls -d /proc/[0-9]* | wc -l' }))['stdout']
     await expect.poll(async () => Number(await left())).toBeLessThan(20)
     await app.ask('workspace_destroy', { workspace_id: 'bombed' })
+  })
+
+  it('tells that a workspace is full of processes, and how to end some', async () => {
+    await app.ask('workspace_create', { name: 'full' })
+    const command = 'i=0; while [ $i -lt 1100 ]; do sleep 1000 & i=$((i+1)); done'
+    await app.ask('exec_background', { workspace_id: 'full', action: 'start', command })
+    const info = async () =>
+      (await app.ask<{ process_refusals: number }>('workspace_info', { workspace_id: 'full' })).process_refusals
+    await expect.poll(info).toBeGreaterThan(0)
+    expect(await app.refusal('exec', { workspace_id: 'full', command: 'echo no' })).toMatchObject({
+      code: 'ERR_QUOTA_EXCEEDED',
+      message: expect.stringContaining('exec_background'),
+      details: { limit: 'processes' },
+    })
+    await app.ask('workspace_stop', { workspace_id: 'full' })
+    await app.ask('workspace_start', { workspace_id: 'full' })
+    expect(await app.ask('exec', { workspace_id: 'full', command: 'echo yes' })).toMatchObject({ stdout: 'yes\n' })
+    await app.ask('workspace_destroy', { workspace_id: 'full' })
   })
 
   it('reports a signal as a shell would', async () => {

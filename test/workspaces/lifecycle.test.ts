@@ -56,7 +56,7 @@ describe('a workspace', () => {
     expect(name).toBe(`ws-${String(workspace_id).slice(0, 8)}`)
     expect(await app.refusal('workspace_create', { name })).toMatchObject({
       code: 'ERR_ALREADY_EXISTS',
-      // Whose it is, is not told: it may be somebody else's, who cannot be asked to share it.
+      // Whose it is, is not told: it may belong to another user, who cannot be asked to share it.
       message: expect.stringMatching(/is taken; workspace_list/),
       details: { field: 'name' },
     })

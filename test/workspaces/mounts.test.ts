@@ -82,7 +82,7 @@ describe('a folder of the host in a workspace', () => {
     ]) {
       expect((await refused({ ...mounted('own', '/m'), ...wrong })).code).toBe('ERR_INVALID_INPUT')
     }
-    expect((await refused(mounted('own', '/m'), mounted('read', '/m/n'))).message).toContain('in another mount')
+    expect((await refused(mounted('own', '/m'), mounted('read', '/m/n'))).message).toContain('is inside another mount')
     await make('w', mounted('own/project', '/m', 'rw'))
     const { stdout } = await sh(app, 'w', 'ln -s /etc/hostname /m/link; cat /m/link; ls /m/.. | grep -c own')
     expect(stdout).toBe('w\n0\n')
@@ -99,7 +99,7 @@ describe('a folder of the host in a workspace', () => {
   })
 
   it('is for whom the operator names', async () => {
-    const untrusted = await app.keyCaller({ name: 'stranger' })
+    const untrusted = await app.keyCaller({ name: 'unrelated' })
     const ofAcme = await app.keyCaller({ name: 'agent', tenant: 'acme' })
     const as = (caller: typeof untrusted, folder: string) =>
       app.refusal('workspace_create', { mount: [mounted(folder, '/m')] }, caller)

@@ -66,7 +66,7 @@ describe('workspaces of several owners', () => {
 
   it('are not there for another tenant, its administrators included', async () => {
     const { workspace_id } = await make('locals')
-    const untrusted = await app.keyCaller({ name: 'stranger', tenant: 'elsewhere', role: 'admin', tier: 'operator' })
+    const untrusted = await app.keyCaller({ name: 'unrelated', tenant: 'elsewhere', role: 'admin', tier: 'operator' })
     expect(await namesFor(app, untrusted)).toEqual([])
     for (const [tool, more] of [
       ...everyUse,

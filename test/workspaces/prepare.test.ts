@@ -44,7 +44,7 @@ describe('workspace_prepare', () => {
       reused_existing: true,
       commands: [],
     })
-    expect(JSON.stringify(again.content)).toContain("is made from 'host' and stays so")
+    expect(JSON.stringify(again.content)).toContain("already exists with the image 'host'")
   })
 
   it('uses a workspace of the caller that has no such snapshot yet, also a stopped one', async () => {
@@ -220,7 +220,7 @@ describe('a repository to clone', () => {
     await sh(app, 'full', 'echo mine > /workspace/mine')
     expect(await refusal({ name: 'full', git_url })).toMatchObject({
       code: 'ERR_ALREADY_EXISTS',
-      message: expect.stringContaining('/workspace of the existing workspace holds something else'),
+      message: expect.stringContaining('/workspace of the existing workspace contains something else'),
     })
     expect((await sh(app, 'full', 'cat /workspace/mine')).stdout).toBe('mine\n')
   })

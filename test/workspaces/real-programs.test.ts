@@ -2,17 +2,14 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { TestApp } from '../support/app.ts'
 import { isLongRun } from '../support/long-run.ts'
 import { findPostgresBinaries } from '../support/postgres.ts'
-import { destroyAll, info, openWorkspaceApp, sh } from '../support/workspaces.ts'
+import { info, openWorkspaceApp, sh } from '../support/workspaces.ts'
 
 /** What people really run in workspaces, with the limits that a workspace has when nobody names any. */
 let app: TestApp
 beforeAll(async () => {
   app = await openWorkspaceApp({ config: { 'workspaces.store_gb': isLongRun ? 4 : 2 } })
 })
-afterAll(async () => {
-  await destroyAll(app)
-  await app[Symbol.asyncDispose]()
-})
+afterAll(() => app[Symbol.asyncDispose]())
 
 const write = (path: string, content: string) =>
   app.ask('file_write', { workspace_id: 'w', path: `/workspace/${path}`, content })

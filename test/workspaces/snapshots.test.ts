@@ -151,7 +151,7 @@ describe('snapshot', () => {
     expect((await snapshot('w', 'list')).snapshots).toHaveLength(4)
   })
 
-  it('stops whoever starts one program after the other', async () => {
+  it('stops a caller that starts one program after the other', async () => {
     await make('w', 'one')
     const command = 'for n in $(seq 20); do (while :; do sleep 0.01; done) & done; wait'
     await app.ask('exec_background', { workspace_id: 'w', action: 'start', command })
@@ -223,7 +223,7 @@ describe('workspace_fork', () => {
     expect(new Set(names).size).toBe(6)
     expect(await app.refusal('workspace_fork', request, ann)).toMatchObject({
       code: 'ERR_QUOTA_EXCEEDED',
-      message: expect.stringMatching(/^None of the 2 forks could be made\. Your quota /),
+      message: expect.stringMatching(/^None of the 2 forks could be created\. Your quota /),
       details: { failures: [{ index: 0 }, { index: 1 }] },
     })
   })

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { newDataDir, type RealServer, startRealServer } from '../support/real-server.ts'
 
-/** The real program, killed while it orchestrates: whoever comes next finds what was there before, and nothing else. */
+/** The real program, killed while it orchestrates: the next process finds what was there before, and nothing else. */
 let dataDir: string
 let server: RealServer
 const start = () => startRealServer({ dataDir, env: { CASTELLAN_WORKSPACES_STORE_GB: '2' } })

@@ -122,8 +122,10 @@ describe('what the workers of a swarm committed', () => {
     await prepare()
     const tasks = [commit('one'), { name: 'kept', command }]
     const answer = await app.call('swarm_run', { ...golden, merge_strategy: 'sequential', timeout_secs: 3, tasks })
-    const { workers } = JSON.parse(answer.json) as Swarm
+    const { workers, merge } = JSON.parse(answer.json) as Swarm
     expect(workers).toMatchObject([{ name: expect.stringMatching(/-kept$/), unmerged: true, error: null }])
+    const hasCommitted = command.includes('> saved')
+    expect(merge).toMatchObject({ merged_tasks: hasCommitted ? ['one', 'kept'] : ['one'] })
     const name = String(workers[0]!['name'])
     expect(JSON.stringify(answer.content)).toContain(name)
     const found = await sh(app, name, `cd /workspace; cat ${file} 2>/dev/null; git log --all -p -- ${file}`)

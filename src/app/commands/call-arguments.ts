@@ -8,10 +8,10 @@ type Arguments = Record<string, unknown>
 type FieldSchema = Readonly<{ type?: unknown; items?: Readonly<{ type?: unknown }> }>
 const FILE_BYTES_MAX = 16 * 1024 * 1024
 
-/** The fields of a tool by name, with what a value of each is. */
+/** The fields of a tool by name, with the schema of each. */
 export type FieldSchemas = Readonly<Record<string, FieldSchema>>
 
-/** The arguments of a call as the command line has them: `--args`, and over them each `key=value`. */
+/** The arguments of a call from the command line: `--args`, overridden by each `key=value`. */
 export async function readArguments(
   context: CommandContext,
   fieldsOf: () => Promise<FieldSchemas>,
@@ -33,7 +33,7 @@ export async function readArguments(
     keys.add(key)
     const written = pair.slice(split + 1)
     const value = written.startsWith('@') ? await readValue(context, key, written.slice(1)) : written
-    // Not by assignment: that would lose a key named __proto__ instead of having it refused.
+    // Not by assignment: that would drop a key named __proto__ instead of refusing it.
     Object.defineProperty(args, key, {
       value: parseValue(key, value, Object.hasOwn(fields, key) ? fields[key] : undefined),
       enumerable: true,
@@ -45,7 +45,7 @@ export async function readArguments(
   return args
 }
 
-/** The fields of a tool of this program; undefined for one that it does not know, such as that of an MCP server. */
+/** The fields of one of our tools; undefined for an unknown tool, such as that of an MCP server. */
 export const knownFields = (tool: string): FieldSchemas | undefined => {
   const listed = preparedTool(tool)?.listed
   return listed && fieldsIn(listed.inputSchema)
@@ -54,7 +54,7 @@ export const knownFields = (tool: string): FieldSchemas | undefined => {
 export const fieldsIn = (inputSchema: Readonly<Record<string, unknown>>): FieldSchemas =>
   (inputSchema['properties'] ?? {}) as FieldSchemas
 
-/** `@FILE` is what the file holds, `@-` what comes in, and `@@` begins a text with an at sign. */
+/** `@FILE` is the content of the file, `@-` standard input, and `@@` begins a string with an at sign. */
 async function readValue(context: CommandContext, key: string, rest: string): Promise<string> {
   if (rest.startsWith('@')) return rest
   if (rest === '-') return await text(context.stdin)
@@ -65,13 +65,15 @@ async function readValue(context: CommandContext, key: string, rest: string): Pr
     const reason = (cause as NodeJS.ErrnoException).code
     throw new AppError(
       'ERR_INVALID_INPUT',
-      `${key}: the file '${rest}' cannot be read (${reason}). For a text that begins with @, write ${key}=@@${rest}`,
+      `${key}: the file '${rest}' cannot be read (${reason}). For a string that begins with @, write ${key}=@@${rest}`,
       { field: key },
       { cause },
     )
   }
   if (content.length <= FILE_BYTES_MAX && !content.includes(0)) return content.toString('utf8')
-  throw new AppError('ERR_INVALID_INPUT', `${key}: the file '${rest}' is not a text of at most 16 MiB.`, { field: key })
+  throw new AppError('ERR_INVALID_INPUT', `${key}: the file '${rest}' must be a text file of at most 16 MiB.`, {
+    field: key,
+  })
 }
 
 function repeated(key: string, schema: FieldSchema | undefined): AppError {
@@ -80,13 +82,13 @@ function repeated(key: string, schema: FieldSchema | undefined): AppError {
   return new AppError('ERR_INVALID_INPUT', `'${key}' occurs twice. ${next}`, { field: key })
 }
 
-/** JSON can write numbers that are too large to hold; sent on, they would become null and count as left out. */
+/** JSON can write numbers that are too large; they would be sent as null and count as absent. */
 function requireFiniteNumbers(args: Arguments): void {
   const waiting: [path: string, value: unknown][] = Object.entries(args)
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
     const [path, value] = next
     if (typeof value === 'number' && !Number.isFinite(value)) {
-      throw new AppError('ERR_INVALID_INPUT', `'${path}' is a number that is too large. Use a smaller one.`, {
+      throw new AppError('ERR_INVALID_INPUT', `'${path}' is too large a number. Use a smaller one.`, {
         field: path,
         constraint: 'finite number',
       })
@@ -106,7 +108,7 @@ function parseObject(written: string): Arguments {
   throw new AppError('ERR_INVALID_INPUT', '--args must be a JSON object.', { field: 'args' })
 }
 
-/** What looks like JSON and is wanted as text stays text: a cursor such as 21.0, a note that reads 5. */
+/** A value for a string field stays a string even if it looks like JSON: a cursor such as 21.0, a note that reads 5. */
 function parseValue(key: string, written: string, schema: FieldSchema | undefined): unknown {
   if (schema?.type === 'string') return unquoted(written)
   try {
@@ -120,7 +122,7 @@ function parseValue(key: string, written: string, schema: FieldSchema | undefine
   }
 }
 
-/** A text may be given in the quotes of JSON too. */
+/** A string may also be written in JSON quotes. */
 function unquoted(written: string): string {
   if (!written.startsWith('"')) return written
   try {
@@ -131,7 +133,7 @@ function unquoted(written: string): string {
   }
 }
 
-/** As it has to be typed, with what was typed in it where that can be seen. */
+/** The form to type, with the typed value in it if possible. */
 function arrayForm(key: string, { items }: FieldSchema, written: string): string {
   const parts = written
     .replace(/^\[|\]$/g, '')

@@ -1,9 +1,10 @@
 import { answerTable } from '../../cli/answer-table.ts'
 import { clientFlags, requirePositional } from '../../cli/command.ts'
 import type { McpClient } from '../../cli/mcp-client.ts'
-import { printError, signalExitCode } from '../../cli/terminal.ts'
+import { exitCodes, printError, signalExitCode } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { pause } from '../../kernel/pause.ts'
+import { statedFailure } from '../../tools/runtime/stated-failure.ts'
 import { type FieldSchemas, fieldsIn, knownFields, readArguments } from './call-arguments.ts'
 import { type ClientState, withClient } from './client.ts'
 import { type Command, type CommandContext, printJson } from './context.ts'
@@ -15,7 +16,7 @@ const spec = {
   positionalsMax: Number.POSITIVE_INFINITY,
   summary: 'Call a tool and print its answer.',
   description:
-    'Call a tool and print its answer as JSON; at a terminal a list is a table, unless you give --json. Pass arguments as --args JSON or as key=value. If the parameter is a string, the value is used as written; otherwise it is parsed as JSON (a number, true, a list). key=@FILE reads the value from a file, key=@- from standard input, and key=@@text is a string that begins with @. The exit code says whether the call succeeded. A command that exec ran and that failed is still a successful call; --exit-code exits with the exit_code of that command. Ctrl-C or SIGTERM cancels the call; a second one exits at once.',
+    'Call a tool and print its answer as JSON; at a terminal a list is a table, unless you give --json. Pass arguments as --args JSON or as key=value. If the parameter is a string, the value is used as written. Otherwise it is parsed as JSON (a number, true, a list). key=@FILE reads the value from a file, key=@- from standard input, and key=@@text is a string that begins with @. The exit code says whether the call succeeded; it also says so if the tool answers that it did not do its work, such as `deployed: false`. If a command that exec ran fails, the call still succeeds; --exit-code exits with the exit_code of that command. Ctrl-C or SIGTERM cancels the call; a second one exits at once.',
   flags: {
     args: {
       type: 'string',
@@ -37,7 +38,7 @@ const spec = {
 
 export const command: Command = { spec, run, help }
 
-/** Of one tool, what it takes: that is what a person who has its name wants to know. */
+/** For one tool, its parameters: a user who knows its name wants those. */
 async function help({ parsed, terminal }: Parameters<NonNullable<Command['help']>>[0]): Promise<string | undefined> {
   const name = parsed.positionals[0]
   if (name === undefined) return undefined
@@ -49,14 +50,14 @@ async function help({ parsed, terminal }: Parameters<NonNullable<Command['help']
 async function run(context: CommandContext): Promise<number> {
   const cancel = new AbortController()
   let signal: NodeJS.Signals | undefined
-  const asked = context.ended.then((received): never => {
+  const interrupted = context.ended.then((received): never => {
     signal = received
     cancel.abort()
     throw new AppError('ERR_CANCELLED', 'The call was cancelled before it began.')
   })
-  asked.catch(() => {})
+  interrupted.catch(() => {})
   try {
-    const code = await callTool(context, asked, cancel.signal)
+    const code = await callTool(context, interrupted, cancel.signal)
     return signal === undefined ? code : signalExitCode(signal)
   } catch (error) {
     if (signal === undefined) throw error
@@ -65,39 +66,41 @@ async function run(context: CommandContext): Promise<number> {
   }
 }
 
-/** `asked` rejects when the process is asked to end, and ends what nothing came of yet; `signal` cancels the call. */
-async function callTool(context: CommandContext, asked: Promise<never>, signal: AbortSignal): Promise<number> {
+/** `interrupted` rejects when the process is told to end, and ends what has not started yet; `signal` cancels the call. */
+async function callTool(context: CommandContext, interrupted: Promise<never>, signal: AbortSignal): Promise<number> {
   const name = requirePositional(context.parsed, 0, 'NAME', spec)
   const known = knownFields(name)
   const isWaiting = context.parsed.isSet('wait')
   if (isWaiting && beginsOf(name) === undefined) throw beginsNothing(name)
-  const read = (fieldsOf: () => Promise<FieldSchemas>) => Promise.race([readArguments(context, fieldsOf), asked])
+  const read = (fieldsOf: () => Promise<FieldSchemas>) => Promise.race([readArguments(context, fieldsOf), interrupted])
   const early = known && (await read(async () => known))
-  const answer = await withClient(context, async (client, state) => {
+  const { answer, isError } = await withClient(context, async (client, state) => {
     const args = early ?? (await read(() => listedFields(client, name)))
     const first = await client.callTool(name, args, signal)
     const started = runStartedBy(name, first.answer)
     if (started === undefined || !isWaiting) {
       tell(context, first.warnings)
-      // The process that owns the state runs what is in it, and this process ends now.
+      // The process that owns the state runs its runs, and this process ends now.
       if (started !== undefined && state.ownsState()) context.terminal.error(goesOnLater(started))
-      return first.answer
+      return first
     }
     tell(context, [...first.warnings, `Started ${started.id}.`])
-    return await waitFor(context, { client, state }, started, signal)
+    return { answer: await waitFor(context, { client, state }, started, signal), isError: false }
   })
   printAnswer(context, answer)
   if (context.parsed.isSet('exit-code')) return exitCodeIn(answer)
-  return isWaiting && answer['status'] !== 'completed' ? 1 : 0
+  if (isWaiting) return answer['status'] === 'completed' ? 0 : 1
+  const failure = statedFailure(preparedTool(name)?.definition ?? {}, answer)
+  return failure !== undefined ? exitCodes[failure] : isError ? exitCodes.conflict : 0
 }
 
-/** What the server says about a tool that this program does not know; nothing about one that is not there. */
+/** The schema that the server lists for a tool that this program does not know; empty for an unknown tool. */
 async function listedFields(client: McpClient, name: string): Promise<FieldSchemas> {
   const tool = (await client.listTools()).find((listed) => listed.name === name)
   return tool === undefined ? {} : fieldsIn(tool.inputSchema)
 }
 
-/** A person at a terminal would rather look at a list than read JSON; everything else reads JSON. */
+/** At a terminal a list is printed as a table; everything else as JSON. */
 function printAnswer(context: CommandContext, answer: Record<string, unknown>): void {
   const { width } = context.terminal
   const table = context.json || width === undefined ? undefined : answerTable(answer, width)
@@ -107,7 +110,7 @@ function printAnswer(context: CommandContext, answer: Record<string, unknown>): 
 
 type StartedRun = Readonly<{ id: string; waitTool: string }>
 
-/** Only for an answer that names something the definition is looked up. */
+/** The definition is looked up only for an answer that names something. */
 function runStartedBy(tool: string, answer: Record<string, unknown>): StartedRun | undefined {
   if (answer['execution_id'] === undefined && answer['pipeline_execution_id'] === undefined) return undefined
   const begins = beginsOf(tool)
@@ -116,7 +119,7 @@ function runStartedBy(tool: string, answer: Record<string, unknown>): StartedRun
 
 const beginsOf = (tool: string) => preparedTool(tool)?.definition.begins
 
-/** One call waits for less than a minute; what a run does meanwhile is shown as progress. */
+/** One call waits for less than a minute; the run's progress is shown meanwhile. */
 async function waitFor(
   context: CommandContext,
   { client, state }: Readonly<{ client: McpClient; state: ClientState }>,
@@ -133,7 +136,7 @@ async function waitFor(
       if (waited.answer['timed_out'] !== true) return waited.answer
     } catch (error) {
       if (!hasOwnerEnded(error)) throw error
-      // To wait again changes nothing, and needs a connection to the process that owns the state now.
+      // Waiting again changes nothing, and needs a connection to the process that owns the state now.
       current?.close()
       current = undefined
       await pause(RETRY_MS, signal).catch(() => {})
@@ -160,7 +163,7 @@ const beginsNothing = (tool: string): AppError =>
     field: 'wait',
   })
 
-/** What a process can end with; an answer without one is refused, since it would pass for success. */
+/** The exit code in the answer; an answer without one is refused, since it would look like success. */
 function exitCodeIn({ exit_code: code }: Record<string, unknown>): number {
   if (typeof code === 'number') return code >= 0 && code <= 255 ? code : 1
   throw new AppError('ERR_INVALID_INPUT', '--exit-code: the answer has no exit_code. Leave the flag out.', {

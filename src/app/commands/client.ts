@@ -10,7 +10,7 @@ import { remoteChoice } from './remote-choice.ts'
 export type ClientState = Readonly<{
   /** A new connection to the process that owns the state now. */
   connect(): Promise<McpClient>
-  /** This process opened the state itself: what was started goes on only while it lives. */
+  /** Whether this process opened the state itself: runs continue only while it lives. */
   ownsState(): boolean
 }>
 
@@ -27,8 +27,8 @@ export async function connectCommandClient(
 }
 
 /**
- * Talks to the state as a client, here or elsewhere, and leaves everything as it was. If a server runs here, its socket is all that is needed and
- * little is loaded; otherwise this process opens the state for as long as the work takes.
+ * Connects to the state as a client, local or remote, and restores everything afterwards. If a server runs here, only its socket
+ * is needed and little is loaded; otherwise this process opens the state for the duration of the work.
  */
 export async function withClient<T>(
   context: CommandContext,
@@ -71,7 +71,14 @@ async function connectToRunning(context: CommandContext): Promise<McpClient | un
     configFile: context.parsed.text('config'),
     workingDirectory: context.workingDirectory,
   })
-  if (settings === undefined) return undefined
+  return settings && (await connectToOwnerOf(context, settings))
+}
+
+/** A client of the process that owns the state; undefined where none answers. */
+export async function connectToOwnerOf(
+  context: CommandContext,
+  settings: Parameters<typeof connectToOwner>[0],
+): Promise<McpClient | undefined> {
   const connected = await connectToOwner(settings, hello, CONNECT_TIMEOUT_MS)
   const logger = createStderrLogger('error', context.terminal)
   for (const problem of connected?.problems ?? []) logger.error(problem)
@@ -87,7 +94,7 @@ const clientOver = (
     version: context.version,
     onProgress: ({ progress, total, message }) => {
       const text = message ?? (total === undefined ? `${progress}` : `${progress} of ${total}`)
-      // What has come how far is one line; more is a question that a person has to answer.
+      // Progress is one line; more lines are a question that a person has to answer.
       if (text.includes('\n')) context.terminal.notice(text)
       else context.terminal.progress(text)
     },

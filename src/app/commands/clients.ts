@@ -1,37 +1,45 @@
-import { clientFlags, requirePositional } from '../../cli/command.ts'
-import type { Command, CommandContext } from './context.ts'
-import { ask, listed, printOutcome, printRows, runAction } from './people-actions.ts'
+import { clientFlags } from '../../cli/command.ts'
+import { AppError } from '../../contract/app-error.ts'
+import { actionCommand, argumentOf, ask, listed, printOutcome, printRows, tenantOf } from './action-command.ts'
+import type { CommandContext } from './context.ts'
 
-const spec = {
+export const command = actionCommand({
   name: 'clients',
-  positionals: 'create NAME | list | delete CLIENT',
-  positionalsMax: 2,
   summary: 'Manage OAuth clients of programs that act for themselves.',
   description:
-    'create: create a client and print its id and secret once. It gets tokens with the client credentials grant, only for the gateways in its list. CLIENT is an id or a name.',
+    'Manage OAuth clients of programs that act for themselves. A client gets tokens with the client credentials grant, only for the gateways in its list. CLIENT is an id or a name.',
   flags: {
-    gateways: {
-      type: 'string',
-      value: 'LIST',
-      description: 'Gateways that the client may use, by slug or id (create).',
-    },
-    role: { type: 'string', value: 'ROLE', description: 'admin, editor or member (member).' },
-    tier: { type: 'string', value: 'TIER', description: 'user, system or operator (that of the role).' },
     tenant: { type: 'string', value: 'TENANT', description: 'Organisation of the client (local).' },
     ...clientFlags,
   },
+  actions: {
+    create: {
+      arguments: 'NAME',
+      summary: 'Create a client, and print its id and its secret once.',
+      flags: {
+        gateways: { type: 'string', value: 'LIST', description: 'Gateways that the client may use, by slug or id.' },
+        role: { type: 'string', value: 'ROLE', description: 'admin, editor or member (member).' },
+        tier: { type: 'string', value: 'TIER', description: 'user, system or operator (that of the role).' },
+      },
+      run: create,
+    },
+    list: { summary: 'Show the clients.', run: list },
+    delete: { arguments: 'CLIENT', summary: 'Remove a client.', run: remove },
+  },
   examples: ['castellan clients create nightly --gateways reports', 'castellan clients list'],
-} as const
-
-export const command: Command = { spec, run: (context) => runAction(context, spec, { create, list, delete: remove }) }
-
-const tenantOf = ({ parsed }: CommandContext) => ({ tenant: parsed.text('tenant') })
+})
 
 async function create(context: CommandContext): Promise<number> {
   const { parsed } = context
+  const gateways = listed(parsed.text('gateways')) ?? []
+  if (gateways.length === 0) {
+    const message =
+      '--gateways is missing. Name the gateways that the client may use. To list them: castellan call list_mcp_gateways'
+    throw new AppError('ERR_INVALID_INPUT', message, { field: 'gateways' })
+  }
   const answer = await ask(context, 'oauth_client_create', {
-    name: requirePositional(parsed, 1, 'NAME', spec),
-    gateways: listed(parsed.text('gateways')) ?? [],
+    name: argumentOf(context),
+    gateways,
     role: parsed.text('role'),
     tier: parsed.text('tier'),
     ...tenantOf(context),
@@ -45,7 +53,6 @@ async function list(context: CommandContext): Promise<number> {
 }
 
 async function remove(context: CommandContext): Promise<number> {
-  const client = requirePositional(context.parsed, 1, 'CLIENT', spec)
-  const answer = await ask(context, 'oauth_client_delete', { client, ...tenantOf(context) })
+  const answer = await ask(context, 'oauth_client_delete', { client: argumentOf(context), ...tenantOf(context) })
   return printOutcome(context, answer, `Removed ${answer['name']}.`)
 }

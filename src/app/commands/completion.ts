@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
-import { commonFlags, parseCommand, requirePositional } from '../../cli/command.ts'
+import { flagsOfAll, outputFlags, parseCommand, requirePositional } from '../../cli/command.ts'
 import { type CompletionSource, completionScript, completions, type Shell, shells } from '../../cli/completions.ts'
 import type { ListedToolView } from '../../cli/mcp-client.ts'
 import { AppError } from '../../contract/app-error.ts'
@@ -17,7 +17,7 @@ const spec = {
   summary: 'Print a script that lets a shell complete commands, tools and their fields.',
   description:
     'Print a script that lets a shell complete commands, flags, tools and the fields of tools. `completion words -- WORD…` prints the candidates for the last word; the scripts call it.',
-  flags: { json: commonFlags['json']!, help: commonFlags['help']! },
+  flags: outputFlags,
   examples: [
     'source <(castellan completion bash)    # in ~/.bashrc',
     'source <(castellan completion zsh)     # in ~/.zshrc, after compinit',
@@ -29,21 +29,21 @@ export const command: Command = { spec, run }
 
 async function run(context: CommandContext): Promise<number> {
   const { parsed, terminal, json } = context
-  const wanted = requirePositional(parsed, 0, 'bash|zsh|fish', spec)
-  if (wanted === 'words') {
+  const shell = requirePositional(parsed, 0, 'bash|zsh|fish', spec)
+  if (shell === 'words') {
     const words = parsed.positionals.slice(1)
     const found = completions(await completionSource(context, words), words)
     terminal.out(json ? `${JSON.stringify(found)}\n` : found.map((word) => `${word}\n`).join(''))
     return 0
   }
-  if (!isShell(wanted)) {
-    throw new AppError('ERR_INVALID_INPUT', `'${wanted}' is not a supported shell. Use ${shells.join(', ')}.`, {
+  if (!isShell(shell)) {
+    throw new AppError('ERR_INVALID_INPUT', `'${shell}' is not a supported shell. Use ${shells.join(', ')}.`, {
       field: 'SHELL',
       accepted: shells,
     })
   }
-  const script = completionScript(wanted)
-  terminal.out(json ? `${JSON.stringify({ shell: wanted, script })}\n` : script)
+  const script = completionScript(shell)
+  terminal.out(json ? `${JSON.stringify({ shell: shell, script })}\n` : script)
   return 0
 }
 
@@ -58,12 +58,20 @@ async function completionSource(context: CommandContext, words: readonly string[
   const tools = (await remoteTools(context, words)) ?? preparedTools().tools.map(({ listed }) => listed)
   return {
     commands: Object.fromEntries(
-      specs.map(([name, { flags, positionals = '' }]) => [
+      specs.map(([name, spec]) => [
         name,
         {
-          flags: Object.keys(flags).map((flag) => `--${flag}`),
-          valued: Object.keys(flags).flatMap((flag) => (flags[flag]!.type === 'string' ? [`--${flag}`] : [])),
-          words: wordsIn(positionals),
+          flags: Object.keys(spec.flags).map((flag) => `--${flag}`),
+          valued: Object.entries(flagsOfAll(spec)).flatMap(([flag, { type }]) =>
+            type === 'string' ? [`--${flag}`] : [],
+          ),
+          words: Object.keys(spec.actions ?? {}),
+          flagsOfWords: Object.fromEntries(
+            Object.entries(spec.actions ?? {}).map(([action, { flags = {} }]) => [
+              action,
+              Object.keys(flags).map((flag) => `--${flag}`),
+            ]),
+          ),
         },
       ]),
     ),
@@ -76,27 +84,24 @@ async function completionSource(context: CommandContext, words: readonly string[
   }
 }
 
-/** A person waits for this, so a server that does not answer soon is left out, and the definitions here are used. */
+/** A person waits for this, so a slow server is skipped, and the local definitions are used. */
 const ASK_MS = 2_000
 
-/** The tools of the server elsewhere that the command under the fingers is for; undefined for what is here, or without an answer. */
+/** The tools of the remote server of the typed command; undefined for a local command, or without an answer. */
 async function remoteTools(context: CommandContext, words: readonly string[]): Promise<ListedToolView[] | undefined> {
   const [name] = words
   if (name !== 'call' && name !== 'tools') return undefined
   try {
     const { spec } = (await commands[name]!.load()).command
-    const asked = { ...context, spec, parsed: parseCommand(spec, words.slice(1, -1)) }
-    if (remoteChoice(asked) === undefined) return undefined
+    const commandContext = { ...context, spec, parsed: parseCommand(spec, words.slice(1, -1)) }
+    if (remoteChoice(commandContext) === undefined) return undefined
     const { withClient } = await import('./client.ts')
-    const listing = withClient(asked, (client) => client.listTools())
+    const listing = withClient(commandContext, (client) => client.listTools())
     return await Promise.race([listing, setTimeout(ASK_MS, undefined, { ref: false })])
   } catch {
     return undefined
   }
 }
-
-/** The words of a usage line that are typed as they stand. */
-const wordsIn = (positionals: string): string[] => positionals.match(/(?<=^|\| )[a-z]+/g) ?? []
 
 const valuesOf = ({ enum: values, type }: FieldSchema): string[] =>
   type === 'boolean' ? ['true', 'false'] : (values ?? []).map(String)

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
-import type { CommandSpec, ParsedCommand } from '../../cli/command.ts'
+import { type CommandSpec, flagsOfAll, type ParsedCommand } from '../../cli/command.ts'
 import { harmlessJson, type Terminal } from '../../cli/terminal.ts'
 import { systemClock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
@@ -11,7 +11,7 @@ import type { LogLevel } from '../config-schema.ts'
 import type { State } from '../state.ts'
 import { createStderrLogger } from '../stderr-logger.ts'
 
-/** What a command is given. Nothing in a command reaches for the process by itself. */
+/** Everything that a command may use. A command never accesses the process directly. */
 export type CommandContext = Readonly<{
   spec: CommandSpec
   parsed: ParsedCommand
@@ -20,22 +20,22 @@ export type CommandContext = Readonly<{
   env: Environment
   workingDirectory: string
   version: string
-  /** The absolute path of the program, for what a person is told to run elsewhere. */
+  /** The absolute path of the program, for commands that a person is told to run. */
   program: string
   stdin: Readable
   stdout: Writable
-  /** Resolves at the first signal that asks the process to end. */
+  /** Resolves at the first signal that tells the process to end. */
   ended: Promise<NodeJS.Signals>
 }>
 
 export type Command = Readonly<{
   spec: CommandSpec
   run(context: CommandContext): Promise<number>
-  /** Shown for --help in place of what follows from the spec; undefined when that is wanted. */
+  /** Replaces the generated text of --help; undefined to use that. */
   help?(context: Pick<CommandContext, 'parsed' | 'terminal'>): Promise<string | undefined>
 }>
 
-/** A path that an argument gives: what is relative begins where the command is run. */
+/** An argument's path: relative to the working directory. */
 export const pathOf = ({ workingDirectory }: CommandContext, path: string): string => resolve(workingDirectory, path)
 
 const flagFields: Readonly<Record<string, string>> = {
@@ -52,16 +52,17 @@ const flagFields: Readonly<Record<string, string>> = {
   'zaru-mode': 'zaru_mode',
 }
 
-/** What the flags of a command set, by the field of the configuration. */
+/** The settings of a command's flags, by configuration field. */
 export function flagSettings(context: CommandContext): Record<string, string | undefined> {
   const { parsed } = context
+  const known = flagsOfAll(context.spec)
   const flags: Record<string, string | undefined> = Object.fromEntries(
     Object.entries(flagFields)
-      .filter(([flag]) => context.spec.flags[flag] !== undefined && parsed.text(flag) !== undefined)
+      .filter(([flag]) => known[flag] !== undefined && parsed.text(flag) !== undefined)
       .map(([flag, field]) => [field, parsed.text(flag)]),
   )
   const { mode } = flags
-  if (mode !== undefined && isZaruMode(mode) && context.spec.flags['zaru-mode'] !== undefined) {
+  if (mode !== undefined && isZaruMode(mode) && known['zaru-mode'] !== undefined) {
     delete flags['mode']
     flags['zaru_mode'] ??= mode
   }
@@ -83,7 +84,7 @@ export type OpenedState = Readonly<{
   loaded: LoadedConfig
   logger: Logger
   state: State
-  /** Rejects when the state that this process owns cannot be opened; race it against whatever is waited for. */
+  /** Rejects if the state that this process owns cannot be opened; race it against whatever is awaited. */
   failed: Promise<never>
 }>
 

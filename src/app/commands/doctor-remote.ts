@@ -7,7 +7,7 @@ import { withClient } from './client.ts'
 import type { CommandContext } from './context.ts'
 import { bad, type Finding, note, ok } from './findings.ts'
 
-/** What a client can see of a server elsewhere: whether it is there, is well, and knows who asks. */
+/** What a client can see of a remote server: whether it can be reached, is healthy, and accepts the credentials. */
 export async function checkRemote(context: CommandContext, choice: RemoteChoice): Promise<Finding[]> {
   const { address, http } = await openRemoteServer(choice, context.env)
   const findings = [ok('node', process.version), ok('server', address.resource)]
@@ -30,7 +30,7 @@ function healthOf(text: string, ownVersion: string): Finding[] {
   }
   const health = status === 'ok' ? ok('health', `ok, mode ${mode}`) : bad('health', `${status}, mode ${mode}`)
   const isSame = version === ownVersion
-  const versions = `${version}, and this program is ${ownVersion}: tools and fields may differ`
+  const versions = `${version}, and this program is ${ownVersion}, so tools and fields may differ`
   return [health, isSame ? ok('version', version) : note('version', versions)]
 }
 

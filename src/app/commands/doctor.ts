@@ -1,12 +1,13 @@
 import { accessSync, closeSync, constants, existsSync, openSync, statSync } from 'node:fs'
 import { createConnection, createServer, isIPv6 } from 'node:net'
 import { dirname, join } from 'node:path'
-import { clientFlags } from '../../cli/command.ts'
+import { clientFlags, refuseFlags } from '../../cli/command.ts'
 import { exitCodes } from '../../cli/terminal.ts'
 import { inWords } from '../../contract/system-fault.ts'
 import { counted } from '../../kernel/counted.ts'
 import { silentLogger } from '../../kernel/logger.ts'
 import type { Config } from '../config.ts'
+import { differingSections } from '../config-view.ts'
 import { readOwnerRecord } from '../ownership/owner-files.ts'
 import type { RemoteChoice } from '../remote/remote-server.ts'
 import { redactUrl } from '../secret.ts'
@@ -40,6 +41,7 @@ async function run(context: CommandContext): Promise<number> {
 }
 
 async function checkThere(context: CommandContext, remote: RemoteChoice): Promise<Finding[]> {
+  refuseFlags(spec, context.parsed, ['host', 'port'], 'with --url')
   const { checkRemote } = await import('./doctor-remote.ts')
   return await checkRemote(context, remote)
 }
@@ -47,19 +49,39 @@ async function checkThere(context: CommandContext, remote: RemoteChoice): Promis
 async function checkHere(context: CommandContext): Promise<Finding[]> {
   const loaded = await loadCommandConfig(context)
   const { config } = loaded
+  const outdated = await outdatedSections(context, config)
   return [
     ok('node', process.version),
     ok('configuration', loaded.file ?? 'defaults, no file'),
     ...loaded.warnings.map((warning) => note('configuration', warning)),
+    ...(outdated.length === 0 ? [] : [note('configuration', `${OTHER_SETTINGS}: ${outdated.join(', ')}. Restart it`)]),
     dataDirectory(config),
     owner(config),
     await port(config),
     await store(context, config),
-    models(config, context.env),
+    outdated.includes('models') ? note('models', `${OTHER_SETTINGS}; restart it`) : models(config, context.env),
     governance(config),
     ...unsetVariables(config, context.env).map(({ field, problem }) => note(field.split('.')[0]!, problem)),
     ...(await workspaces(context, config)),
   ]
+}
+
+const OTHER_SETTINGS = 'the running server was started with other settings'
+
+/** Those of the process that owns the state, if one does. */
+async function outdatedSections(context: CommandContext, config: Config): Promise<string[]> {
+  if (config.database_url !== undefined || readOwnerRecord(config.data_dir) === undefined) return []
+  const { connectToOwnerOf } = await import('./client.ts')
+  const client = await connectToOwnerOf(context, { dataDir: config.data_dir })
+  try {
+    const text = (await client?.callTool('aegis.system.config', {}))?.answer['content_yaml']
+    if (typeof text !== 'string') return []
+    return differingSections(text, config)
+  } catch {
+    return []
+  } finally {
+    client?.close()
+  }
 }
 
 function dataDirectory(config: Config): Finding {
@@ -80,14 +102,14 @@ function dataDirectory(config: Config): Finding {
   }
   const open = (statSync(directory).mode & 0o077) !== 0
   return open
-    ? note('data directory', `${directory} is open to other users; chmod 700 it`)
+    ? note('data directory', `${directory} is open to other users; run chmod 700 on it`)
     : ok('data directory', directory)
 }
 
 function governance(config: Config): Finding {
   return config.governance === 'restrictive'
-    ? ok('governance', 'restrictive: tools without a policy are refused where untrusted data was read')
-    : ok('governance', 'permissive: policies hold, tools without one are allowed')
+    ? ok('governance', 'restrictive: in a context that has read untrusted data, tools without a policy are refused')
+    : ok('governance', 'permissive: policies apply, tools without one are allowed')
 }
 
 function models(config: Config, env: CommandContext['env']): Finding {
@@ -109,7 +131,7 @@ function models(config: Config, env: CommandContext['env']): Finding {
   return ok('models', displayed.join('; '))
 }
 
-/** What the back end of the workspaces was seen to enforce; what it cannot is a note, not a fault. */
+/** What the workspace back end enforces; a missing limit is a note, not a fault. */
 async function workspaces(context: CommandContext, config: Config): Promise<Finding[]> {
   const missing = neededPrograms.filter(({ program }) => !isInstalled(program))
   if (missing.length > 0) {
@@ -142,7 +164,7 @@ async function workspaces(context: CommandContext, config: Config): Promise<Find
   }
 }
 
-/** One command for everything that would add to what workspaces can do. */
+/** One command that installs every package that would enforce more. */
 function morePackages(absent: readonly (typeof optionalPrograms)[number][]): Finding[] {
   if (absent.length === 0) return []
   const packages = [...new Set(absent.map(({ package: name }) => name))]
@@ -150,18 +172,18 @@ function morePackages(absent: readonly (typeof optionalPrograms)[number][]): Fin
   return [partOf(note('more', `apt-get install -y ${packages.join(' ')} would add ${added}`))]
 }
 
-/** What an ordinary user can do about the one thing that most often stands between workspaces and the internet. */
+/** What an ordinary user can do about the most frequent obstacle between workspaces and the internet. */
 function tunnelDevice(): Finding[] {
   const path = '/dev/net/tun'
-  const without = 'without it workspaces reach the internet only by named hosts (allowed_domains)'
+  const without = 'without it, workspaces can reach only the internet hosts in allowed_domains'
   try {
     closeSync(openSync(path, 'r+'))
     return []
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     return code === 'EACCES' || code === 'EPERM'
-      ? [partOf(note(path, `closed to you; ${without}. Once, as root: chmod 666 ${path}`))]
-      : [partOf(note(path, `not there; ${without}. Once, as root: modprobe tun`))]
+      ? [partOf(note(path, `you have no access to it; ${without}. Run once, as root: chmod 666 ${path}`))]
+      : [partOf(note(path, `missing; ${without}. Run once, as root: modprobe tun`))]
   }
 }
 
@@ -204,7 +226,7 @@ async function port(config: Config): Promise<Finding> {
   if (problem !== 'EADDRINUSE') return note('port', `${where} cannot be listened on (${problem})`)
   const server = await runningServer(config)
   return server === undefined
-    ? note('port', `${where} is used by another program; give serve another with --port`)
+    ? note('port', `${where} is used by another program; choose another port with serve --port`)
     : ok('port', `${where} is served by castellan ${server.version}, mode ${server.mode}, ${server.status}`)
 }
 
@@ -220,7 +242,7 @@ type RunningServer = Readonly<{ version: string; mode: string; status: string }>
 const ANSWER_MS_MAX = 2_000
 const ANSWER_CHARACTERS_MAX = 16_384
 
-/** Whether what answers there is one of ours; an untrusted party is asked nothing but its health. */
+/** Whether a Castellan server answers there; an untrusted server is asked only for its health. */
 async function runningServer(config: Config): Promise<RunningServer | undefined> {
   const host = { '0.0.0.0': '127.0.0.1', '::': '::1' }[config.host] ?? config.host
   const socket = createConnection({ host, port: config.port, signal: AbortSignal.timeout(ANSWER_MS_MAX) })
@@ -246,7 +268,7 @@ async function runningServer(config: Config): Promise<RunningServer | undefined>
   }
 }
 
-/** What another program says of itself, fit for one line of a terminal. */
+/** Text of another program, safe for one line of a terminal. */
 const plain = (text: string): string => text.slice(0, 40).replace(/[^\w.-]/g, '')
 
 async function store(context: CommandContext, config: Config): Promise<Finding> {
@@ -255,18 +277,21 @@ async function store(context: CommandContext, config: Config): Promise<Finding> 
   }
   const where = config.database_url === undefined ? '' : `PostgreSQL at ${redactUrl(config.database_url.reveal())}: `
   try {
-    const { checkState, withoutCheckpoint } = await import('../check-state.ts')
+    const { checkState } = await import('../check-state.ts')
     const report = await checkState(config, {
       onProgress: ({ tenant, entries }) => context.terminal.progress(`${tenant}: ${entries} entries`),
     })
     context.terminal.progressDone()
     const entries = report.tenants.reduce((sum, tenant) => sum + tenant.entries, 0)
-    if (!report.ok) return bad('state', `${where}${counted(report.findingCount, 'finding')}; run castellan verify`)
+    const { findingCount, unprotected } = report
+    if (findingCount > 0) return bad('state', `${where}${counted(findingCount, 'finding')}; run castellan verify`)
     const size = `${where}${counted(entries, 'log entry', 'log entries')}`
-    const uncovered = withoutCheckpoint(report).length
-    return uncovered === 0
-      ? ok('state', `${size}, sound`)
-      : note('state', `${size}; ${counted(uncovered, 'log')} without a checkpoint: a truncation would not be noticed`)
+    if (report.ok) return ok('state', `${size}, sound`)
+    const logs = counted(unprotected.length, 'log')
+    return bad(
+      'state',
+      `${size}; ${logs} without a checkpoint or its mark, so a truncation would not be noticed; run castellan verify`,
+    )
   } catch (error) {
     return bad('state', `${where}${(inWords(error) as Error).message}`)
   }

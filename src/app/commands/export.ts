@@ -35,7 +35,7 @@ async function run(context: CommandContext): Promise<number> {
   return 0
 }
 
-/** How this program is called here: by its name alone only where the shell finds it under that. */
+/** How this program is called here: by its name only if the shell finds it. */
 function callable({ program, env }: CommandContext): string {
   const isThis = (folder: string): boolean => {
     const path = join(folder, 'castellan')
@@ -47,9 +47,9 @@ function callable({ program, env }: CommandContext): string {
 
 type Summary = Readonly<{ entries: number; key: string }>
 
-/** What the file held before is gone only once there is something to put in its place. */
+/** The former content of the file is replaced only once there is new content. */
 async function writeFile(context: CommandContext, client: McpClient, file: string): Promise<Summary> {
-  if (file === '-') return await writeLog(context, client, async (text) => context.terminal.out(text))
+  if (file === '-') return await writeLog(context, client, async (text) => context.terminal.data(text))
   let output: FileHandle | undefined
   try {
     return await writeLog(context, client, async (text) => {

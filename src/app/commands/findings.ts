@@ -1,14 +1,14 @@
 import { textTable } from '../../cli/terminal.ts'
 import { type CommandContext, printJson } from './context.ts'
 
-/** What a check found. A part belongs to the check before it, and is indented below it. */
+/** A finding of a check. A part belongs to the check before it, and is indented. */
 export type Finding = Readonly<{ check: string; status: 'ok' | 'note' | 'bad'; detail: string; isPart?: true }>
 export const ok = (check: string, detail: string): Finding => ({ check, status: 'ok', detail })
 export const note = (check: string, detail: string): Finding => ({ check, status: 'note', detail })
 export const bad = (check: string, detail: string): Finding => ({ check, status: 'bad', detail })
 export const partOf = (finding: Finding): Finding => ({ ...finding, isPart: true })
 
-/** Whether nothing bad is among them. */
+/** Whether none of them is bad. */
 export function printFindings(context: CommandContext, findings: readonly Finding[]): boolean {
   const healthy = findings.every((finding) => finding.status !== 'bad')
   if (context.json) {

@@ -1,31 +1,20 @@
 import { resolve } from 'node:path'
-import { commonFlags, requirePositional } from '../../cli/command.ts'
+import { commonFlags } from '../../cli/command.ts'
 import { textTable } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { type Environment, URL_VARIABLE } from '../config-paths.ts'
 import { type ImageService, type ImageSource, openImages } from '../wiring/open-images.ts'
-import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
+import { actionCommand, argumentOf } from './action-command.ts'
+import { type CommandContext, loadCommandConfig, printJson } from './context.ts'
 
 const spec = {
   name: 'image',
-  onlyHere: 'images are files of the machine whose workspaces start from them. Run castellan image on that machine.',
-  positionals: 'build NAME [SOURCE] | list | remove NAME',
-  positionalsMax: 3,
+  onlyHere: 'Images are files of the machine whose workspaces use them. Run castellan image on that machine.',
   summary: 'Build, list and remove the images that workspaces start from.',
-  description: [
-    'build: build an image; if the build fails, nothing is left behind. --from debootstrap builds a minimal Debian in which',
-    'packages can be installed. --from oci-archive unpacks SOURCE, a file of "skopeo copy … oci-archive:SOURCE" or "docker',
-    'save". --from directory copies the directory SOURCE. list: show the images. remove: remove an image that no workspace',
-    "uses. The image 'host', this machine's own programs, always exists and needs no build.",
-  ].join('\n'),
-  flags: {
-    from: { type: 'string', value: 'KIND', description: 'debootstrap, oci-archive or directory.' },
-    suite: { type: 'string', value: 'SUITE', description: 'debootstrap: the release (bookworm).' },
-    mirror: { type: 'string', value: 'URL', description: "debootstrap: the mirror (this machine's own)." },
-    'max-gb': { type: 'string', value: 'GB', description: 'Refuse an image larger than this when unpacked (20).' },
-    ...commonFlags,
-  },
+  description:
+    "Build, list and remove the images that workspaces start from. The image 'host', this machine's own programs, always exists and needs no build.",
+  flags: commonFlags,
   examples: [
     'castellan image build debian --from debootstrap --suite bookworm',
     'castellan image build alpine --from oci-archive alpine.tar',
@@ -33,34 +22,36 @@ const spec = {
   ],
 } as const
 
-export const command: Command = { spec, run }
+export const command = actionCommand({
+  ...spec,
+  actions: {
+    build: {
+      arguments: 'NAME [SOURCE]',
+      summary:
+        'Build an image; if the build fails, nothing is left behind. --from debootstrap builds a minimal Debian in which packages can be installed. --from oci-archive unpacks SOURCE, a file of "skopeo copy … oci-archive:SOURCE" or "docker save". --from directory copies the directory SOURCE.',
+      flags: {
+        from: { type: 'string', value: 'KIND', description: 'debootstrap, oci-archive or directory.' },
+        suite: { type: 'string', value: 'SUITE', description: 'debootstrap: the release (bookworm).' },
+        mirror: { type: 'string', value: 'URL', description: "debootstrap: the mirror (this machine's own)." },
+        'max-gb': { type: 'string', value: 'GB', description: 'Refuse an image larger than this when unpacked (20).' },
+      },
+      run: build,
+    },
+    list: { summary: 'Show the images.', run: list },
+    remove: { arguments: 'NAME', summary: 'Remove an image that no workspace uses.', run: remove },
+  },
+})
 
-async function run(context: CommandContext): Promise<number> {
-  const action = requirePositional(context.parsed, 0, 'build|list|remove', spec)
+async function open(context: CommandContext): Promise<ImageService> {
   if (context.env[URL_VARIABLE]) {
     const message = `${URL_VARIABLE}: ${spec.onlyHere} For the images of this one, unset ${URL_VARIABLE}.`
     throw new AppError('ERR_INVALID_INPUT', message, { field: URL_VARIABLE })
   }
-  switch (action) {
-    case 'build':
-      return await build(context)
-    case 'list':
-      return await list(context)
-    case 'remove':
-      return await remove(context)
-    default:
-      throw new AppError('ERR_INVALID_INPUT', `Unknown action '${action}'. Use build, list or remove.`, {
-        field: 'action',
-      })
-  }
-}
-
-async function open(context: CommandContext): Promise<ImageService> {
   const { config } = await loadCommandConfig(context)
   return openImages({ config, version: context.version })
 }
 
-/** Ends the work, which cleans up behind itself, with the process. */
+/** Aborted when the process is told to end, so that the work cleans up. */
 function signalOf(context: CommandContext): AbortSignal {
   const abort = new AbortController()
   void context.ended.then(() => abort.abort())
@@ -69,7 +60,7 @@ function signalOf(context: CommandContext): AbortSignal {
 
 async function build(context: CommandContext): Promise<number> {
   const { terminal } = context
-  const name = requirePositional(context.parsed, 1, 'NAME', spec)
+  const name = argumentOf(context)
   const source = readSource(context)
   const bytesMax = readBytesMax(context)
   const images = await open(context)
@@ -103,7 +94,7 @@ async function list(context: CommandContext): Promise<number> {
 }
 
 async function remove(context: CommandContext): Promise<number> {
-  const name = requirePositional(context.parsed, 1, 'NAME', spec)
+  const name = argumentOf(context)
   await (await open(context)).remove(name, signalOf(context))
   if (context.json) printJson(context, { removed: name })
   else context.terminal.out(`Removed ${name}.\n`)
@@ -115,7 +106,7 @@ function readSource(context: CommandContext): ImageSource {
   const kind = parsed.text('from')
   const path = parsed.positionals[2]
   const refuse = (field: string, message: string): AppError =>
-    new AppError('ERR_INVALID_INPUT', `${message} See: castellan image --help`, { field })
+    new AppError('ERR_INVALID_INPUT', `${message} See: castellan image build --help`, { field })
   if (kind === 'debootstrap') {
     if (path !== undefined) throw refuse('SOURCE', 'debootstrap takes no SOURCE.')
     return { kind, suite: parsed.text('suite') ?? 'bookworm', mirror: parsed.text('mirror') }
@@ -126,7 +117,7 @@ function readSource(context: CommandContext): ImageSource {
   for (const flag of ['suite', 'mirror']) {
     if (parsed.text(flag) !== undefined) throw refuse(flag, `--${flag} is only for --from debootstrap.`)
   }
-  if (path === undefined) throw refuse('SOURCE', `SOURCE is missing: the ${kind} to build from.`)
+  if (path === undefined) throw refuse('SOURCE', `SOURCE is missing. Name the ${kind} to build from.`)
   return { kind, path: resolve(workingDirectory, path) }
 }
 
@@ -137,7 +128,7 @@ function readBytesMax(context: CommandContext): number {
   throw new AppError('ERR_INVALID_INPUT', '--max-gb must be a number above 0 and up to 1000.', { field: 'max-gb' })
 }
 
-/** What debootstrap needs to get out of here. */
+/** The proxy variables that debootstrap needs. */
 function proxies(env: Environment): Record<string, string> {
   const names = ['http_proxy', 'https_proxy', 'no_proxy', 'HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY']
   return Object.fromEntries(names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])))

@@ -35,6 +35,7 @@ type Outcome = Readonly<{ name: string; outcome: string; tools: number; detail: 
 
 async function run(context: CommandContext): Promise<number> {
   const file = requirePositional(context.parsed, 0, 'FILE', spec)
+  requireScope(context.parsed.text('scope'))
   const document = await readConfigFile(pathOf(context, file))
   const isRegistry = isRegistryServer(document)
   const result: ImportResult = isRegistry
@@ -59,6 +60,11 @@ async function run(context: CommandContext): Promise<number> {
   return outcomes.every(({ outcome }) => outcome !== 'failed' && outcome !== 'error') ? 0 : 1
 }
 
+function requireScope(scope: string | undefined): void {
+  if (scope === undefined || ['personal', 'org'].includes(scope)) return
+  throw new AppError('ERR_INVALID_INPUT', '--scope must be personal or org.', { field: 'scope' })
+}
+
 function showOnly(context: CommandContext, result: ImportResult): number {
   if (context.json) printJson(context, importReport(result))
   else context.terminal.out(importReportText(result))
@@ -72,7 +78,16 @@ async function takeOver({ parsed }: CommandContext, client: McpClient, plan: Imp
   const shared = scope === undefined ? {} : { scope }
   try {
     const { answer } = await client.callTool('create_mcp_server', { ...plan.create, ...shared })
-    if (parsed.isSet('catalog-only')) return { name, outcome: 'registered', tools: 0, detail }
+    if (parsed.isSet('catalog-only')) {
+      const dropped = Object.keys(plan.values)
+      const note = `not stored: the values of ${dropped.join(', ')}, which a deployment asks for`
+      return {
+        name,
+        outcome: 'registered',
+        tools: 0,
+        detail: [...plan.notes, ...(dropped.length > 0 ? [note] : [])].join('; '),
+      }
+    }
     const deployed = await client.callTool('deploy_mcp_server', {
       catalogId: answer['id'],
       ...shared,

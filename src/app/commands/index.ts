@@ -7,6 +7,10 @@ export const commands: Readonly<Record<string, Readonly<{ summary: string; load(
     mcp: { summary: 'Serve one client over standard input and output.', load: () => import('./mcp.ts') },
     tools: { summary: 'List the tools, or show one.', load: () => import('./tools.ts') },
     call: { summary: 'Call a tool and print its answer.', load: () => import('./call.ts') },
+    import: {
+      summary: "Import the MCP servers of a client's configuration or of a server.json.",
+      load: () => import('./import.ts'),
+    },
     export: { summary: 'Write the log to a file that anyone can verify.', load: () => import('./export.ts') },
     verify: { summary: 'Verify an export, a proof, or the state itself.', load: () => import('./verify.ts') },
     keys: { summary: 'Manage API keys.', load: () => import('./keys.ts') },
@@ -18,7 +22,7 @@ export const commands: Readonly<Record<string, Readonly<{ summary: string; load(
       load: () => import('./clients.ts'),
     },
     approvals: {
-      summary: 'See what waits for your approval, and answer it.',
+      summary: 'List requests that wait for your approval, and answer them.',
       load: () => import('./approvals.ts'),
     },
     secrets: {
@@ -38,8 +42,4 @@ export const commands: Readonly<Record<string, Readonly<{ summary: string; load(
       load: () => import('./completion.ts'),
     },
     version: { summary: 'Print the version.', load: () => import('./version.ts') },
-    import: {
-      summary: "Import the MCP servers of a client's configuration or of a server.json.",
-      load: () => import('./import.ts'),
-    },
   }

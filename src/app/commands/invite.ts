@@ -1,38 +1,53 @@
-import { clientFlags, requirePositional } from '../../cli/command.ts'
+import { clientFlags } from '../../cli/command.ts'
 import { AppError } from '../../contract/app-error.ts'
-import type { Command, CommandContext } from './context.ts'
-import { ask, listed, printLink, printOutcome, printRows, runAction } from './people-actions.ts'
+import {
+  actionCommand,
+  argumentOf,
+  ask,
+  listed,
+  printLink,
+  printOutcome,
+  printRows,
+  tenantOf,
+} from './action-command.ts'
+import type { CommandContext } from './context.ts'
 
-const spec = {
+export const command = actionCommand({
   name: 'invite',
-  positionals: 'create EMAIL | list | cancel INVITATION',
-  positionalsMax: 2,
   summary: 'Invite people with a one-time link.',
   flags: {
-    role: { type: 'string', value: 'ROLE', description: 'admin, editor or member (member).' },
-    tier: { type: 'string', value: 'TIER', description: 'user, system or operator (that of the role).' },
-    teams: { type: 'string', value: 'LIST', description: 'Teams of people to join, by id or name.' },
-    hours: { type: 'string', value: 'HOURS', description: 'How long the link works (168).' },
     tenant: { type: 'string', value: 'TENANT', description: 'Organisation to join (local).' },
     ...clientFlags,
   },
+  actions: {
+    create: {
+      arguments: 'EMAIL',
+      summary: 'Invite a person, and print the link.',
+      flags: {
+        role: { type: 'string', value: 'ROLE', description: 'admin, editor or member (member).' },
+        tier: { type: 'string', value: 'TIER', description: 'user, system or operator (that of the role).' },
+        teams: { type: 'string', value: 'LIST', description: 'Teams of people to join, by id or name.' },
+        hours: { type: 'string', value: 'HOURS', description: 'How long the link works (168).' },
+      },
+      run: create,
+    },
+    list: { summary: 'Show the invitations and their state.', run: list },
+    cancel: { arguments: 'INVITATION', summary: 'Cancel an invitation, by id or e-mail address.', run: cancel },
+  },
   examples: ['castellan invite create bob@example.com --role editor --teams design', 'castellan invite list'],
-} as const
-
-export const command: Command = { spec, run: (context) => runAction(context, spec, { create, list, cancel }) }
-
-const tenantOf = ({ parsed }: CommandContext) => ({ tenant: parsed.text('tenant') })
+})
 
 async function create(context: CommandContext): Promise<number> {
   const { parsed } = context
-  const answer = await ask(context, 'invitation_create', {
-    email: requirePositional(parsed, 1, 'EMAIL', spec),
+  const fields = {
+    email: argumentOf(context),
     role: parsed.text('role'),
     tier: parsed.text('tier'),
     teams: listed(parsed.text('teams')),
     expires_in_hours: wholeHours(parsed.text('hours')),
     ...tenantOf(context),
-  })
+  }
+  const answer = await ask(context, 'invitation_create', fields, { team: '--teams', expires_in_hours: '--hours' })
   return printLink(context, answer, hintOf(answer))
 }
 
@@ -50,8 +65,20 @@ async function list(context: CommandContext): Promise<number> {
   return printRows(context, answer, 'invitations', ['id', 'email', 'role', 'purpose', 'status', 'expires_at'])
 }
 
+/** By id, or by the e-mail address of an open invitation. */
+async function invitationOf(context: CommandContext, written: string): Promise<string> {
+  if (!written.includes('@')) return written
+  const { invitations } = await ask(context, 'invitation_list', tenantOf(context))
+  const waiting = (invitations as readonly Readonly<Record<string, string>>[]).find(
+    ({ email, status }) => email === written.toLowerCase() && status === 'open',
+  )
+  if (waiting !== undefined) return waiting['id']!
+  const message = 'INVITATION: no invitation waits for this address. To list them: castellan invite list'
+  throw new AppError('ERR_NOT_FOUND', message, { field: 'INVITATION' })
+}
+
 async function cancel(context: CommandContext): Promise<number> {
-  const invitation = requirePositional(context.parsed, 1, 'INVITATION', spec)
+  const invitation = await invitationOf(context, argumentOf(context))
   const answer = await ask(context, 'invitation_cancel', { invitation, ...tenantOf(context) })
   return printOutcome(context, answer, `The invitation of ${answer['email']} is ${answer['status']}.`)
 }
@@ -59,5 +86,5 @@ async function cancel(context: CommandContext): Promise<number> {
 function wholeHours(text: string | undefined): number | undefined {
   if (text === undefined) return undefined
   if (/^[1-9]\d{0,5}$/.test(text)) return Number(text)
-  throw new AppError('ERR_INVALID_INPUT', '--hours: write a whole number from 1.', { field: 'hours' })
+  throw new AppError('ERR_INVALID_INPUT', '--hours must be a whole number of at least 1.', { field: 'hours' })
 }

@@ -3,7 +3,7 @@ import type { McpClient } from '../../cli/mcp-client.ts'
 export type LogPage = Readonly<{
   /** Lines of an export, each with its line feed. */
   text: string
-  /** How many entries are out with this page. */
+  /** The number of entries written with this page. */
   entries: number
   size: number
   /** The key of the log, as the log itself names it. */

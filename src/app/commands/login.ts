@@ -1,4 +1,4 @@
-import { commonFlags, remoteFlags } from '../../cli/command.ts'
+import { outputFlags, remoteFlags } from '../../cli/command.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { URL_VARIABLE } from '../config-paths.ts'
 import { createHttpClient } from '../remote/http-client.ts'
@@ -23,8 +23,7 @@ const spec = {
   flags: {
     'no-browser': { type: 'boolean', description: 'Only print the address; open it yourself, on this machine.' },
     ...flags,
-    json: commonFlags['json']!,
-    help: commonFlags['help']!,
+    ...outputFlags,
   },
   examples: [
     'castellan login --url https://castellan.example',
@@ -53,7 +52,7 @@ async function run(context: CommandContext): Promise<number> {
     await writeLogin(env, login)
     return before
   })
-  // The one before is not used any more; if the server cannot be told now, it ends by itself.
+  // The former sign-in is no longer used; if the server cannot be reached now, it expires.
   if (former !== undefined) await revokeLogin(http, former).catch(() => {})
   const { answer } = await withClient({ ...context, env: { ...env, CASTELLAN_API_KEY: undefined } }, (client) =>
     client.callTool('whoami', {}),
@@ -64,7 +63,7 @@ async function run(context: CommandContext): Promise<number> {
   return 0
 }
 
-/** A file that cannot be read is replaced; that is what signing in again is for. */
+/** An unreadable file is replaced; that is the purpose of signing in again. */
 function readFormer({ env }: CommandContext, resource: string): Login | undefined {
   try {
     return readLogin(env, resource)
@@ -76,6 +75,6 @@ function readFormer({ env }: CommandContext, resource: string): Login | undefine
 function requireChoice(context: CommandContext): RemoteChoice {
   const choice = remoteChoice(context)
   if (choice !== undefined) return choice
-  const message = `--url is missing: name the server, such as --url https://castellan.example, or set ${URL_VARIABLE}. The state of this machine needs no sign-in.`
+  const message = `--url is missing. Name the server, such as --url https://castellan.example, or set ${URL_VARIABLE}. The state of this machine needs no sign-in.`
   throw new AppError('ERR_INVALID_INPUT', message, { field: 'url' })
 }

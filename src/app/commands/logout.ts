@@ -1,4 +1,4 @@
-import { commonFlags, remoteFlags } from '../../cli/command.ts'
+import { outputFlags, remoteFlags } from '../../cli/command.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { createHttpClient } from '../remote/http-client.ts'
 import { listLogins, readLogin, removeLogin } from '../remote/logins.ts'
@@ -18,11 +18,10 @@ const spec = {
     'End the sign-in to the server that --url or CASTELLAN_URL names, there and here. If neither is set and there is only one sign-in, end that one. --all ends all of them.',
   flags: {
     all: { type: 'boolean', description: 'End every sign-in of this user.' },
-    url: url!,
-    ca: ca!,
-    'allow-plain-http': allowPlainHttp!,
-    json: commonFlags['json']!,
-    help: commonFlags['help']!,
+    url,
+    ca,
+    'allow-plain-http': allowPlainHttp,
+    ...outputFlags,
   },
   examples: ['castellan logout --url https://castellan.example', 'castellan logout --all'],
 } as const
@@ -42,6 +41,10 @@ async function run(context: CommandContext): Promise<number> {
 
 function chosen(context: CommandContext): string[] {
   const { parsed, env } = context
+  if (parsed.isSet('all') && parsed.text('url') !== undefined) {
+    const message = '--all and --url cannot be combined: --all ends every sign-in. Leave one of them out.'
+    throw new AppError('ERR_INVALID_INPUT', message, { field: 'url' })
+  }
   if (parsed.isSet('all')) return listLogins(env).map(({ resource }) => resource)
   const choice = remoteChoice(context)
   if (choice !== undefined) return [parseAddress(choice.url, choice).resource]
@@ -50,12 +53,12 @@ function chosen(context: CommandContext): string[] {
   const there = logins.map(({ resource }) => resource).join(', ')
   throw logins.length === 0
     ? new AppError('ERR_NOT_FOUND', 'There is no sign-in to end.')
-    : new AppError('ERR_INVALID_INPUT', `--url is missing: say which sign-in to end: ${there}; or --all.`, {
+    : new AppError('ERR_INVALID_INPUT', `--url is missing. Name the sign-in to end (${there}), or use --all.`, {
         field: 'url',
       })
 }
 
-/** Here it ends in any case. If the server cannot be told, that is said. */
+/** The local sign-in always ends. If the server cannot be reached, the user is told. */
 async function end(context: CommandContext, resource: string): Promise<void> {
   const { env, terminal } = context
   await withLoginLock(env, resource, async () => {

@@ -54,14 +54,14 @@ async function bridge(context: CommandContext, remote: RemoteChoice): Promise<nu
   const { tools, zaru_mode } = flagSettings(context)
   const chosen = { tools, mode: zaru_mode, names: context.parsed.text('names') }
   const query = Object.fromEntries(Object.entries(chosen).flatMap(([name, value]) => (value ? [[name, value]] : [])))
-  const lines = (await openRemoteServer(remote, context.env)).openLines(query, true)
+  const lines = (await openRemoteServer(remote, context.env)).openLines(query, 'program')
   await serveRemoteClient({ input: context.stdin, output: context.stdout }, lines, context.ended)
   return 0
 }
 
 /**
- * A client asks for its list as soon as it has the handshake, which on a busy machine takes a while. Loading meanwhile would
- * hold the answer up; a client that asks for something else is not kept waiting.
+ * A client requests its list as soon as it has the handshake, which takes a while on a busy machine. Loading meanwhile would
+ * delay the answer; other requests are not delayed.
  */
 const EARLY_WAIT_MS = 500
 

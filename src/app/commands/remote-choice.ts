@@ -4,12 +4,12 @@ import { absolutePath, CA_VARIABLE, URL_VARIABLE } from '../config-paths.ts'
 import type { RemoteChoice } from '../remote/remote-server.ts'
 import { type CommandContext, flagSettings } from './context.ts'
 
-/** Flags that say which state of this machine is meant, and how it is opened. */
+/** Flags that choose the local state, and how it is opened. */
 const LOCAL_FIELDS = ['data_dir', 'database_url', 'mode'] as const
 
 /**
- * The server elsewhere that a command is for; undefined for the state of this machine. `--url` is for it and excludes what names a
- * state here; without `--url`, flags that name a state here take precedence over CASTELLAN_URL.
+ * The remote server of a command; undefined for the local state. `--url` excludes flags that name a local state; without `--url`,
+ * such flags take precedence over CASTELLAN_URL.
  */
 export function remoteChoice(context: CommandContext): RemoteChoice | undefined {
   const { parsed, env, workingDirectory } = context
@@ -18,7 +18,7 @@ export function remoteChoice(context: CommandContext): RemoteChoice | undefined 
   const local = here ?? (parsed.text('config') === undefined ? undefined : 'config')
   const flag = parsed.text('url')
   if (flag !== undefined && local !== undefined) {
-    const message = `--url, --${local}: one is for a server elsewhere, the other for the state of this machine. Leave one of them out.`
+    const message = `--url and --${local} cannot be combined: --url names a server elsewhere, --${local} the state of this machine. Leave one of them out.`
     throw new AppError('ERR_INVALID_INPUT', message, { field: local })
   }
   const url = flag ?? (local === undefined ? env[URL_VARIABLE] || undefined : undefined)
@@ -35,7 +35,7 @@ export function remoteChoice(context: CommandContext): RemoteChoice | undefined 
   }
 }
 
-/** A flag that has no effect would leave its user in the belief that it had one. */
+/** A flag without effect would mislead its user. */
 function refuseRemoteFlags(context: CommandContext): void {
   const { parsed } = context
   const texts = isKeyOfLog(context) ? ['ca'] : ['key', 'ca']
@@ -46,5 +46,5 @@ function refuseRemoteFlags(context: CommandContext): void {
   throw new AppError('ERR_INVALID_INPUT', message, { field: unused[0]! })
 }
 
-/** To verify, `--key` is the key of the log. */
+/** For verify, `--key` is the key of the log. */
 const isKeyOfLog = ({ spec }: CommandContext): boolean => spec.name === 'verify'

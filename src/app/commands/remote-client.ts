@@ -6,10 +6,10 @@ import type { RemoteLines } from '../remote/remote-lines.ts'
 import { openRemoteServer, type RemoteChoice } from '../remote/remote-server.ts'
 import type { ClientState } from './client.ts'
 
-/** The tools by their documented names, all of them: a person or a script asks for what it knows. */
+/** All tools by their documented names: a person or a script requests what it knows. */
 const VIEW = { tools: 'full', names: 'documented' } as const
 
-/** Talks to a server elsewhere as a client, and ends the sessions that this took. */
+/** Connects to a remote server as a client, and ends the sessions that it opened. */
 export async function withRemoteClient<T>(
   choice: RemoteChoice,
   env: Environment,
@@ -19,7 +19,7 @@ export async function withRemoteClient<T>(
   const server = await openRemoteServer(choice, env)
   const opened: RemoteLines[] = []
   const connect = async (): Promise<McpClient> => {
-    const lines = server.openLines(VIEW, false)
+    const lines = server.openLines(VIEW, 'person')
     opened.push(lines)
     return await clientOver({ ...lines, close: () => void lines.close() })
   }
@@ -37,7 +37,7 @@ export async function withRemoteClient<T>(
 const RETRIES = 60
 const RETRY_MS = 500
 
-/** A server that was there a moment ago is probably being restarted. */
+/** A server that just answered is probably being restarted. */
 async function connectAgain(connect: () => Promise<McpClient>): Promise<McpClient> {
   for (let left = RETRIES; ; left--) {
     try {

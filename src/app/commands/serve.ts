@@ -70,7 +70,7 @@ function listen(listener: Server, config: Config): Promise<number> {
     listener.once('error', (cause: NodeJS.ErrnoException) => {
       const next =
         cause.code === 'EADDRINUSE'
-          ? 'Another program uses it, perhaps another castellan serve: choose another with --port.'
+          ? 'Another program uses it, perhaps another castellan serve. Choose another port with --port.'
           : cause.message
       const where = `${config.host}:${config.port}`
       reject(new AppError('ERR_INIT_FAILED', `Cannot listen on ${where}. ${next}`, { field: 'port' }, { cause }))
@@ -97,31 +97,31 @@ async function requireIdentity(context: CommandContext, opened: OpenedState): Pr
     const field = config.trusted_proxies.length > 0 ? 'trusted_proxies' : 'public_url'
     throw new AppError(
       'ERR_CONFIG_INVALID',
-      `'${field}' makes the server reachable for others, but there is no live API key and no user, so nobody could use it. ${next}`,
+      `'${field}' makes the server reachable for others, but there is no valid API key and no user, so nobody could use it. ${next}`,
       { field, rule: 'a server that others can reach needs API keys' },
     )
   }
   if (!isLoopbackHost(config.host)) {
     throw new AppError(
       'ERR_CONFIG_INVALID',
-      `'host' is not a loopback address, but there is no live API key and no user, so nobody could use the server. ${next}`,
+      `'host' is not a loopback address, but there is no valid API key and no user, so nobody could use the server. ${next}`,
       { field: 'host', rule: 'a non-loopback address needs API keys' },
     )
   }
   throw new AppError(
     'ERR_CONFIG_INVALID',
-    `'require_keys' is on, but there is no live API key and no user, so nobody could use the server. ${next}`,
+    `'require_keys' is true, but there is no valid API key and no user, so nobody could use the server. ${next}`,
     { field: 'require_keys', rule: 'needs an API key' },
   )
 }
 
-/** Where people sign in, passwords pass; over plain HTTP everybody on the way could read them. */
+/** People send their passwords where they sign in; over plain HTTP others could read them. */
 function requireSecurePasswords({ host, tls_cert, trusted_proxies, allow_plain_http }: Config): void {
   const isPlain = !isLoopbackHost(host) && tls_cert === undefined && trusted_proxies.length === 0
   if (!isPlain || allow_plain_http) return
   throw new AppError(
     'ERR_CONFIG_INVALID',
-    "'host' is not a loopback address, and people would send their passwords over plain HTTP. Give --tls-cert and --tls-key, name the proxy that speaks TLS in trusted_proxies, or set allow_plain_http: true.",
+    "'host' is not a loopback address, so people would send their passwords over plain HTTP. Pass --tls-cert and --tls-key, list the proxy that speaks TLS in trusted_proxies, or set allow_plain_http: true.",
     { field: 'host', rule: 'people need TLS on a non-loopback address' },
   )
 }
@@ -159,7 +159,7 @@ const WILDCARDS: readonly string[] = ['0.0.0.0', '::', '[::]']
 const originOf = (scheme: string, host: string, port: number): string =>
   `${scheme}://${isIPv6(host) ? `[${host}]` : host}:${port}`
 
-/** What others may call a server that listens on every address: the names it answers to, and the machine's addresses. */
+/** Names of a server that listens on every address: the names it answers to, and the machine's addresses. */
 function machineNames(config: Config): string[] {
   const names = config.allowed_hosts.length > 0 ? config.allowed_hosts.map((host) => host.split(':')[0]!) : [hostname()]
   const addresses = Object.values(networkInterfaces())
@@ -170,7 +170,7 @@ function machineNames(config: Config): string[] {
   return [...new Set([...names, ...addresses])]
 }
 
-/** The same state for a client that starts its server itself. A database URL is secret: it has to come from elsewhere. */
+/** The same state for a client that starts its server itself. A database URL is secret, so it is omitted. */
 function stdioCommand(context: CommandContext, { config, sources }: LoadedConfig): string {
   const file = context.parsed.text('config')
   const isElsewhere = (sources.get('data_dir') ?? 'default') !== 'default'

@@ -1,7 +1,7 @@
-import { commonFlags, remoteFlags } from '../../cli/command.ts'
+import { clientFlags } from '../../cli/command.ts'
 import type { ListedToolView } from '../../cli/mcp-client.ts'
 import { parameterRows } from '../../cli/schema-fields.ts'
-import { harmless, textTable } from '../../cli/terminal.ts'
+import { textTable } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { nearestName } from '../../kernel/nearest-name.ts'
 import { type PreparedTool, type PreparedTools, preparedTools } from '../../tools/runtime/prepared-tools.ts'
@@ -14,8 +14,8 @@ const spec = {
   positionalsMax: 1,
   summary: 'List the tools, or show one.',
   description:
-    'List the tools of this program, or show one. With --url: list those that you may use on a server elsewhere, including the tools of its MCP servers.',
-  flags: { ...remoteFlags, json: commonFlags['json']!, help: commonFlags['help']! },
+    'List the tools of this program, or show one. With --data-dir or --url: list those that you may use there, including the tools of MCP servers.',
+  flags: clientFlags,
   examples: [
     'castellan tools',
     'castellan tools task_create',
@@ -26,12 +26,16 @@ const spec = {
 
 export const command: Command = { spec, run }
 
-/** A tool that only other transports offer cannot be called from here, nor over stdio. */
+/** Flags that choose a state or how it is opened; without one, and without a server elsewhere, none is opened. */
+const stateFlags = ['data-dir', 'database-url', 'config', 'mode', 'log-level']
+
+/** A tool that only other transports offer can be called neither from here nor over stdio. */
 const isCallable = ({ definition: { transports } }: PreparedTool): boolean =>
   transports === undefined || transports.includes('cli')
 
 async function run(context: CommandContext): Promise<number> {
-  if (remoteChoice(context) !== undefined) return await showRemote(context)
+  const isOfState = stateFlags.some((flag) => context.parsed.text(flag) !== undefined)
+  if (isOfState || remoteChoice(context) !== undefined) return await showOffered(context)
   const prepared = preparedTools()
   const tools = prepared.tools.filter(isCallable)
   const name = context.parsed.positionals[0]
@@ -61,7 +65,7 @@ async function run(context: CommandContext): Promise<number> {
   return 0
 }
 
-async function showRemote(context: CommandContext): Promise<number> {
+async function showOffered(context: CommandContext): Promise<number> {
   const { withClient } = await import('./client.ts')
   const tools = await withClient(context, (client) => client.listTools())
   const name = context.parsed.positionals[0]
@@ -78,18 +82,18 @@ async function showRemote(context: CommandContext): Promise<number> {
   } else if (context.json) printJson(context, tools)
   else {
     const rows = tools.map((tool) => [tool.name, (tool.description ?? tool.title ?? '').split(/(?<=\.) |\n/)[0]!])
-    context.terminal.out(harmless(textTable([['TOOL', 'WHAT IT DOES'], ...rows])))
+    context.terminal.out(textTable([['TOOL', 'WHAT IT DOES'], ...rows]))
   }
   return 0
 }
 
-/** What a tool does and takes. */
+/** The description and parameters of a tool. */
 export function toolHelp(
   { terminal }: Pick<CommandContext, 'terminal'>,
   prepared: PreparedTools,
-  wanted: string,
+  requested: string,
 ): string {
-  const { name, definition, listed } = requireTool(prepared, wanted)
+  const { name, definition, listed } = requireTool(prepared, requested)
   const { transports } = definition
   const only =
     transports === undefined
@@ -103,7 +107,7 @@ function helpText({ terminal }: Pick<CommandContext, 'terminal'>, tool: ListedTo
   const { name, title = '', description = '', inputSchema } = tool
   const rows = parameterRows(inputSchema)
   const parameters = rows.length === 0 ? 'No parameters.\n' : `Parameters:\n${textTable(rows, '  ')}`
-  return `${terminal.style('bold', harmless(name))}  ${harmless(`${title}\n\n${description}\n\n${only}${parameters}`)}`
+  return `${terminal.style('bold', name)}  ${title}\n\n${description}\n\n${only}${parameters}`
 }
 
 const transportNames = {

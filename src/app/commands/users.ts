@@ -1,51 +1,90 @@
-import { clientFlags, requirePositional } from '../../cli/command.ts'
-import type { Command, CommandContext } from './context.ts'
-import { ask, listed, printLink, printOutcome, printRows, runAction } from './people-actions.ts'
+import { clientFlags } from '../../cli/command.ts'
+import { AppError } from '../../contract/app-error.ts'
+import {
+  actionCommand,
+  argumentOf,
+  ask,
+  listed,
+  printLink,
+  printOutcome,
+  printRows,
+  tenantOf,
+} from './action-command.ts'
+import type { CommandContext } from './context.ts'
 
-const spec = {
+const rightsFlags = {
+  admin: { type: 'boolean', description: 'An administrator; the same as --role admin.' },
+  role: { type: 'string', value: 'ROLE', description: 'admin, editor or member (member).' },
+  tier: { type: 'string', value: 'TIER', description: 'user, system or operator (that of the role).' },
+  name: { type: 'string', value: 'NAME', description: 'Display name.' },
+} as const
+
+export const command = actionCommand({
   name: 'users',
-  positionals: 'create EMAIL | list | update USER | delete USER | sessions USER | revoke USER SESSION | attempts',
-  positionalsMax: 3,
   summary: 'Manage the people who can sign in.',
   description:
-    'create: create a user and print a one-time link where they choose a password. update: change name, role or tier; --new-link prints a new link. sessions: where a user is signed in. revoke: end one of those. attempts: who tried to sign in. USER is an id or an e-mail address.',
+    'Manage the people who can sign in. USER is an id or an e-mail address. To change the teams of a user: castellan teams add, castellan teams remove.',
   flags: {
-    admin: { type: 'boolean', description: 'Create an administrator; the same as --role admin.' },
-    role: { type: 'string', value: 'ROLE', description: 'admin, editor or member (member).' },
-    tier: { type: 'string', value: 'TIER', description: 'user, system or operator (that of the role).' },
-    name: { type: 'string', value: 'NAME', description: 'Display name.' },
-    teams: { type: 'string', value: 'LIST', description: 'Teams of people to join, by id or name.' },
-    'new-link': { type: 'boolean', description: 'Print a new link where the user chooses a password.' },
     tenant: { type: 'string', value: 'TENANT', description: 'Organisation of the user (local).' },
     ...clientFlags,
+  },
+  actions: {
+    create: {
+      arguments: 'EMAIL',
+      summary: 'Create a user, and print a one-time link where they choose a password.',
+      flags: {
+        ...rightsFlags,
+        teams: { type: 'string', value: 'LIST', description: 'Teams of people to join, by id or name.' },
+      },
+      run: create,
+    },
+    list: { summary: 'Show the users.', run: list },
+    update: {
+      arguments: 'USER',
+      summary: 'Change name, role or tier, or make a new link.',
+      flags: {
+        ...rightsFlags,
+        'new-link': { type: 'boolean', description: 'Print a new link where the user chooses a password.' },
+      },
+      changes: ['admin', 'role', 'tier', 'name', 'new-link'],
+      run: update,
+    },
+    delete: { arguments: 'USER', summary: 'Remove a user.', run: remove },
+    sessions: { arguments: 'USER', summary: 'Show where a user is signed in.', run: sessions },
+    revoke: { arguments: 'USER SESSION', summary: 'End one session of a user.', run: revoke },
+    attempts: { summary: 'Show who tried to sign in.', run: attempts },
   },
   examples: [
     'castellan users create ada@example.com --admin',
     'castellan users list',
     'castellan users update ada@example.com --role editor',
   ],
-} as const
+})
 
-export const command: Command = {
-  spec,
-  run: (context) => runAction(context, spec, { create, list, update, delete: remove, sessions, revoke, attempts }),
+function roleOf({ parsed }: CommandContext): string | undefined {
+  const role = parsed.text('role')
+  if (!parsed.isSet('admin')) return role
+  if (role === undefined || role === 'admin') return 'admin'
+  const message = `--admin and --role cannot be combined: --admin is --role admin. Leave one of them out.`
+  throw new AppError('ERR_INVALID_INPUT', message, { field: 'role' })
 }
-
-const tenantOf = ({ parsed }: CommandContext) => ({ tenant: parsed.text('tenant') })
-const roleOf = ({ parsed }: CommandContext) => (parsed.isSet('admin') ? 'admin' : parsed.text('role'))
-const userOf = ({ parsed }: CommandContext) => requirePositional(parsed, 1, 'USER', spec)
 
 async function create(context: CommandContext): Promise<number> {
   const { parsed } = context
-  const answer = await ask(context, 'user_create', {
-    email: requirePositional(parsed, 1, 'EMAIL', spec),
+  const fields = {
+    email: argumentOf(context),
     role: roleOf(context),
     tier: parsed.text('tier'),
     name: parsed.text('name'),
     teams: listed(parsed.text('teams')),
     ...tenantOf(context),
-  })
-  return printLink(context, answer, `${answer['email']} chooses a password there, once. It needs castellan serve.`)
+  }
+  const answer = await ask(context, 'user_create', fields, { team: '--teams' })
+  return printLink(
+    context,
+    answer,
+    `${answer['email']} opens the link to choose a password. It works once, and only while castellan serve runs.`,
+  )
 }
 
 async function list(context: CommandContext): Promise<number> {
@@ -56,7 +95,7 @@ async function list(context: CommandContext): Promise<number> {
 async function update(context: CommandContext): Promise<number> {
   const { parsed } = context
   const answer = await ask(context, 'user_update', {
-    user: userOf(context),
+    user: argumentOf(context),
     role: roleOf(context),
     tier: parsed.text('tier'),
     name: parsed.text('name'),
@@ -64,23 +103,24 @@ async function update(context: CommandContext): Promise<number> {
     ...tenantOf(context),
   })
   if (answer['link'] !== undefined)
-    return printLink(context, answer, `${answer['email']} chooses a password there, once.`)
+    return printLink(context, answer, `${answer['email']} opens the link to choose a password. It works once.`)
   return printOutcome(context, answer, `${answer['email']} is ${answer['role']}, tier ${answer['tier']}.`)
 }
 
 async function remove(context: CommandContext): Promise<number> {
-  const answer = await ask(context, 'user_delete', { user: userOf(context), ...tenantOf(context) })
+  const answer = await ask(context, 'user_delete', { user: argumentOf(context), ...tenantOf(context) })
   return printOutcome(context, answer, `Removed ${answer['email']}.`)
 }
 
 async function sessions(context: CommandContext): Promise<number> {
-  const answer = await ask(context, 'user_session_list', { user: userOf(context), ...tenantOf(context) })
+  const answer = await ask(context, 'user_session_list', { user: argumentOf(context), ...tenantOf(context) })
   return printRows(context, answer, 'sessions', ['id', 'kind', 'name', 'address', 'created_at', 'expires_at'])
 }
 
 async function revoke(context: CommandContext): Promise<number> {
-  const session = requirePositional(context.parsed, 2, 'SESSION', spec)
-  const answer = await ask(context, 'user_session_revoke', { user: userOf(context), session, ...tenantOf(context) })
+  const session = argumentOf(context, 1)
+  const user = argumentOf(context)
+  const answer = await ask(context, 'user_session_revoke', { user, session, ...tenantOf(context) })
   return printOutcome(context, answer, `Ended ${answer['session']} of ${answer['user']}.`)
 }
 

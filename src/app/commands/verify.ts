@@ -1,8 +1,9 @@
 import { createReadStream, existsSync } from 'node:fs'
 import { access, readFile } from 'node:fs/promises'
 import { originTenant } from '../../audit/checkpoint.ts'
+import type { FsckReport } from '../../audit/fsck/run-fsck.ts'
 import { type VerifyResult, verifyDocument } from '../../audit/verify-document.ts'
-import { commonFlags, remoteFlags } from '../../cli/command.ts'
+import { commonFlags, refuseFlags, remoteFlags, stateFlags } from '../../cli/command.ts'
 import { exitCodes } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { counted } from '../../kernel/counted.ts'
@@ -21,7 +22,7 @@ const spec = {
   description:
     'With FILE: verify a log export, an inclusion proof or a consistency proof, without a server or a database, and name the first error. Without FILE: check the whole state against its log. With --url: fetch the log of a server elsewhere and verify it here; --key is then also the verifier key, so pass an API key in CASTELLAN_API_KEY. The exit code is 0 if everything verifies and 5 if not.',
   flags: {
-    key: { type: 'string', value: 'KEY', description: 'The verifier key you trust, or a file that holds it.' },
+    key: { type: 'string', value: 'KEY', description: 'The verifier key that you trust, or a file that contains it.' },
     tenant: {
       type: 'string',
       value: 'NAME',
@@ -47,13 +48,17 @@ async function run(context: CommandContext): Promise<number> {
 
 async function verifyFile(context: CommandContext, file: string): Promise<number> {
   if (context.parsed.text('url') !== undefined) {
-    throw new AppError('ERR_INVALID_INPUT', 'FILE, --url: one log at a time. Leave one of them out.', { field: 'url' })
+    throw new AppError('ERR_INVALID_INPUT', 'FILE and --url cannot be combined. Leave one of them out.', {
+      field: 'url',
+    })
   }
+  const unused = [...Object.keys(stateFlags), ...Object.keys(otherRemoteFlags)]
+  refuseFlags(spec, context.parsed, unused, 'on the verification of a FILE, which needs no state and no server')
   await requireReadable(context, file)
   return await verifyLog(context, await readKey(context), readable(context, file))
 }
 
-/** The log of a server elsewhere is verified here: what the server says about itself is not believed. */
+/** The log of a remote server is verified here: its own statements are not trusted. */
 async function verifyElsewhere(context: CommandContext): Promise<number> {
   const key = await readKey(context)
   return await withClient(context, (client) => verifyLog(context, key, bytesOf(logPages(client))))
@@ -78,17 +83,20 @@ async function verifyLog(context: CommandContext, key: string, chunks: AsyncIter
   return result.ok ? 0 : exitCodes.conflict
 }
 
-/** A document of another tenant is genuine, but not what was asked for. */
-function requireTenant(result: VerifyResult, wanted: string | undefined): VerifyResult {
-  if (!result.ok || wanted === undefined) return result
+/** A document of another tenant is genuine, but not the requested one. */
+function requireTenant(result: VerifyResult, tenant: string | undefined): VerifyResult {
+  if (!result.ok || tenant === undefined) return result
   const actual = originTenant(result.origin)
-  if (actual === wanted) return result
-  const message = `This is the log of tenant '${actual}', not of '${wanted}'.`
-  return { ok: false, problem: { rule: 'tenant', message, field: 'origin', expected: wanted, actual } }
+  if (actual === tenant) return result
+  const message = `This is the log of tenant '${actual}', not of '${tenant}'.`
+  return { ok: false, problem: { rule: 'tenant', message, field: 'origin', expected: tenant, actual } }
 }
 
-const unreadable = (file: string, field: string, cause: unknown): AppError =>
-  new AppError('ERR_NOT_FOUND', `Cannot read ${file}: ${(cause as Error).message}`, { field }, { cause })
+function unreadable(file: string, field: string, cause: unknown): AppError {
+  const { code, message } = cause as NodeJS.ErrnoException
+  const reason = code === 'ENOENT' ? 'there is no such file.' : message
+  return new AppError('ERR_NOT_FOUND', `Cannot read ${file}: ${reason}`, { field }, { cause })
+}
 
 async function requireReadable(context: CommandContext, file: string): Promise<void> {
   await access(pathOf(context, file)).catch((cause: unknown) => {
@@ -123,7 +131,7 @@ async function readKey(context: CommandContext): Promise<string> {
   if (input === undefined) {
     throw new AppError(
       'ERR_INVALID_INPUT',
-      '--key is missing: give the verifier key that you got from the owner of the log (the `key` of log_checkpoint).',
+      '--key is missing. Pass the verifier key that the owner of the log gave you (the `key` of log_checkpoint).',
       { field: 'key' },
     )
   }
@@ -163,8 +171,10 @@ function describe(context: CommandContext, result: VerifyResult): string {
 }
 
 async function verifyState(context: CommandContext): Promise<number> {
+  const unused = ['key', 'tenant', 'checkpoint']
+  refuseFlags(spec, context.parsed, unused, 'on the check of the whole state; it is for a FILE or --url')
   const { config } = await loadCommandConfig(context)
-  const { checkState, withoutCheckpoint } = await import('../check-state.ts')
+  const { adviceFor, checkState } = await import('../check-state.ts')
   const report = await checkState(config, {
     onProgress: ({ tenant, entries }) => context.terminal.progress(`${tenant}: ${entries} entries`),
   })
@@ -177,18 +187,16 @@ async function verifyState(context: CommandContext): Promise<number> {
         `${finding.tenant === '' ? '' : `${finding.tenant} `}${finding.table} ${finding.row}: ${finding.message} [${finding.rule}]\n`,
       )
     }
-    const uncovered = withoutCheckpoint(report)
-    for (const tenant of uncovered) {
-      terminal.out(
-        `note: no checkpoint of tenant '${tenant}' is stored, so a truncation of its end would not be noticed\n`,
-      )
-    }
+    for (const log of report.unprotected) terminal.out(`not protected: ${adviceFor(log)}\n`)
     const entries = report.tenants.reduce((sum, tenant) => sum + tenant.entries, 0)
-    const verdict = report.ok
-      ? terminal.style('good', uncovered.length === 0 ? 'sound' : 'nothing wrong was found')
-      : terminal.style('bad', counted(report.findingCount, 'finding'))
+    const verdict = report.ok ? terminal.style('good', 'sound') : terminal.style('bad', verdictOf(report))
     const what = `${counted(report.tenants.length, 'tenant')}, ${counted(entries, 'log entry', 'log entries')}`
     terminal.out(`${what}: ${verdict}\n`)
   }
   return report.ok ? 0 : exitCodes.conflict
+}
+
+function verdictOf({ findingCount, unprotected }: FsckReport): string {
+  if (findingCount > 0) return counted(findingCount, 'finding')
+  return `${counted(unprotected.length, 'log')} not protected; nothing else wrong was found`
 }

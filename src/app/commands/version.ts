@@ -1,4 +1,4 @@
-import { commonFlags } from '../../cli/command.ts'
+import { outputFlags } from '../../cli/command.ts'
 import type { Command } from './context.ts'
 
 export const command: Command = {
@@ -6,7 +6,7 @@ export const command: Command = {
     name: 'version',
     summary: 'Print the version.',
     onlyHere: 'version prints the version of this program. For that of a server: castellan doctor --url URL',
-    flags: { json: commonFlags['json']!, help: commonFlags['help']! },
+    flags: outputFlags,
   },
   async run({ terminal, json, version }) {
     terminal.out(json ? `${JSON.stringify({ version })}\n` : `${version}\n`)

@@ -17,9 +17,9 @@ import { newSocketPath, prepareDataDir } from './private-directory.ts'
 export type AttachOptions = Readonly<{
   dataDir: string
   version: string
-  /** Opens the state and makes what serves it. Called only while this process holds the lock. */
+  /** Opens the state and creates its server. Called only while this process holds the lock. */
   becomeOwner: () => Promise<Owner>
-  /** The mode that was asked for: an owner in another one is refused. Without it, the owner's is taken as it is. */
+  /** The required mode: an owner in another mode is refused. If absent, the owner's mode is accepted. */
   requiredMode?: string
   logger: Logger
   clock: Clock
@@ -42,14 +42,14 @@ type HttpConnection = Readonly<{ kind: 'local'; owner: Owner } | { kind: 'relay'
 /** This process's part in the ownership of one data directory. */
 export type Attachment = Readonly<{
   dataDir: string
-  /** This process's own pid when it owns the state; undefined while nobody is known to. */
+  /** This process's pid if it owns the state; undefined while there is no known owner. */
   ownerPid(): number | undefined
   isOwner(): boolean
   onOwnerChanged(listener: (ownerPid: number) => void): () => void
-  /** A connection to the owner, wherever it is. Rejects with ERR_OWNER_LOST when there is none for `timeoutMs`. */
+  /** A connection to the owner, wherever it is. Rejects with ERR_OWNER_LOST if there is none for `timeoutMs`. */
   openLines(hello: Hello, timeoutMs: number): Promise<OwnerConnection>
   openHttp(hello: Hello, timeoutMs: number): Promise<HttpConnection>
-  /** Leaves. An owner finishes what is under way, closes the state and only then lets another have it. */
+  /** Leaves. An owner finishes its work, closes the state and only then releases the lock. */
   close(): Promise<void>
 }>
 
@@ -70,15 +70,15 @@ type Membership = {
   readonly lineBytesMax: number
   readonly listeners: Set<(ownerPid: number) => void>
   state: State
-  /** Resolves when the election under way is over. */
+  /** Resolves when the current election has ended. */
   settled: Promise<void>
-  /** Why the owner that there is now cannot be used. */
+  /** Why the present owner cannot be used. */
   refusal: AppError | undefined
 }
 
 /**
- * Joins the processes on a data directory: the first owns the state, the others connect to it. When the owner ends, all
- * race for the lock; one becomes the owner and the others find it. Nothing polls while there is an owner.
+ * Joins the processes on a data directory: the first owns the state, the others connect to it. When the owner ends, all race for
+ * the lock; one becomes the owner and the others connect to it. Nothing polls while there is an owner.
  */
 export async function attach(options: AttachOptions): Promise<Attachment> {
   const member: Membership = {
@@ -170,7 +170,7 @@ function follow(member: Membership, { socket, pid, version: ownerVersion, proble
   }
   if (ownerVersion !== version) {
     const versions = { owner_pid: pid, owner_version: ownerVersion, own_version: version }
-    logger.warn('the process that owns the state runs another version; end it to switch', versions)
+    logger.warn('the process that owns the state runs another version; end it to switch to this one', versions)
   }
   for (const problem of problems) logger.error(problem)
   settle(member, { kind: 'follower', pid, watch: socket }, pid)
@@ -183,7 +183,7 @@ function follow(member: Membership, { socket, pid, version: ownerVersion, proble
   socket.resume()
 }
 
-/** Goes on until there is an owner: a process that cannot open the state now may be able to later. */
+/** Repeats until there is an owner: a process that cannot open the state now may be able to later. */
 async function takeOver(member: Membership): Promise<void> {
   const { clock, logger } = member.options
   const startMs = clock.monotonicMs()
@@ -205,7 +205,7 @@ async function takeOver(member: Membership): Promise<void> {
   }
 }
 
-/** The owner in this process or a greeted socket of the distant one; waits out a change of owner. */
+/** The owner in this process or a greeted socket of the remote one; waits during a change of owner. */
 async function open(member: Membership, hello: Hello, timeoutMs: number): Promise<{ owner: Owner } | Connected> {
   const { clock } = member.options
   const deadlineMs = clock.monotonicMs() + timeoutMs
@@ -257,7 +257,7 @@ function silentOwner(dataDir: string): AppError {
   const pid = readOwnerRecord(dataDir)?.pid
   return new AppError(
     'ERR_INIT_FAILED',
-    `Another process${pid === undefined ? '' : ` (pid ${pid})`} owns ${dataDir} but does not answer. End it, or use another --data-dir.`,
+    `Another process${pid === undefined ? '' : ` (pid ${pid})`} owns ${dataDir} but does not respond. End it, or use another --data-dir.`,
     { data_dir: dataDir, owner_pid: pid },
   )
 }

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Logger } from '../../kernel/logger.ts'
+import { errorResponse, jsonRpcCodes } from '../../mcp/json-rpc.ts'
 import type { OversizedLine } from '../../mcp/line-splitter.ts'
 import type { FlowLines } from '../../mcp/line-transport.ts'
 import type { Attachment, OwnerConnection } from './attach.ts'
@@ -16,27 +17,26 @@ type BridgeOptions = Readonly<{
   /** Whether a call of this tool can be repeated after the owner was lost. */
   isReadOnlyTool: (name: string, args: unknown) => boolean
   logger: Logger
-  /** The limit that `client` keeps, for the message about a longer line. */
+  /** The line limit of `client`, for the message about a longer line. */
   lineBytesMax?: number
   /** How long requests wait for a new owner before they fail. */
   takeoverTimeoutMs?: number
-  /** How long a client that has gone waits for its last answers. */
+  /** How long a disconnected client waits for its last answers. */
   lingerMs?: number
 }>
 
 export type Bridge = Readonly<{
-  /** Resolves when the client is gone and its last answers are out. */
+  /** Resolves when the client has disconnected and its last answers are sent. */
   closed: Promise<void>
-  /** Takes no more from the client, and resolves when what it has asked for is answered. */
+  /** Accepts no more from the client, and resolves when its requests are answered. */
   leave(): Promise<void>
   close(): void
 }>
 
 export const TAKEOVER_TIMEOUT_MS = 2_000
 const REFUSED_PAUSE_MS = 100
-/** How long the last answers may take to leave towards a client that reads slowly. */
+/** How long the last answers may take to reach a slow client. */
 const FLUSH_MS = 2_000
-const INVALID_REQUEST = -32600
 
 type Conversation = {
   readonly options: BridgeOptions
@@ -45,13 +45,13 @@ type Conversation = {
   readonly finished: PromiseWithResolvers<void>
   /** The connection to the owner; undefined while there is none. */
   link: OwnerConnection | undefined
-  /** Lines that wait for an owner. Undefined while lines go straight on, or are refused because nobody took over in time. */
+  /** Lines that wait for an owner. Undefined while lines are forwarded at once, or refused because nobody took over in time. */
   held: string[] | undefined
-  /** Why the owner that there is cannot be used, as it was said last. */
+  /** The last reason why the owner cannot be used. */
   refusal: string | undefined
   /** Nothing more comes from the client. */
   isClientClosed: boolean
-  /** What the client sends is not taken any more. */
+  /** Lines of the client are no longer accepted. */
   isLeaving: boolean
   isFinished: boolean
   linger: NodeJS.Timeout | undefined
@@ -59,12 +59,12 @@ type Conversation = {
 }
 
 /**
- * Connects one client to whichever process owns the state, for as long as the client stays. A change of owner is not
- * visible to the client, except that a call that may have taken effect fails with ERR_OWNER_LOST.
+ * Connects one client to the process that owns the state, while the client stays. A change of owner is invisible to the client,
+ * except that a call that may have taken effect fails with ERR_OWNER_LOST.
  */
 export function bridgeSession(options: BridgeOptions): Bridge {
   const { client, isReadOnlyTool } = options
-  const talk: Conversation = {
+  const conversation: Conversation = {
     options,
     takeoverTimeoutMs: options.takeoverTimeoutMs ?? TAKEOVER_TIMEOUT_MS,
     ledger: createRequestLedger({ isReadOnlyTool }),
@@ -78,169 +78,170 @@ export function bridgeSession(options: BridgeOptions): Bridge {
     linger: undefined,
     handshakeAnswered() {},
   }
-  client.onDrain(() => talk.link?.transport.resume())
-  client.onClose(() => clientClosed(talk))
-  client.onLine((line) => toOwner(talk, line))
-  client.onOversizedLine((line) => void refuseOversized(talk, line))
+  client.onDrain(() => conversation.link?.transport.resume())
+  client.onClose(() => clientClosed(conversation))
+  client.onLine((line) => toOwner(conversation, line))
+  client.onOversizedLine((line) => void refuseOversized(conversation, line))
   client.pause()
-  void join(talk)
+  void join(conversation)
   return {
-    closed: talk.finished.promise,
+    closed: conversation.finished.promise,
     leave() {
-      talk.isLeaving = true
+      conversation.isLeaving = true
       client.pause()
-      clientClosed(talk)
-      return talk.finished.promise
+      clientClosed(conversation)
+      return conversation.finished.promise
     },
-    close: () => finish(talk),
+    close: () => finish(conversation),
   }
 }
 
-function clientClosed(talk: Conversation): void {
-  if (talk.isClientClosed) return
-  const { lingerMs } = talk.options
-  talk.isClientClosed = true
-  talk.linger = setTimeout(() => finish(talk), lingerMs ?? limits.shutdownGraceMs)
-  if (talk.link?.isLocal) talk.link.transport.close()
-  finishWhenAnswered(talk)
+function clientClosed(conversation: Conversation): void {
+  if (conversation.isClientClosed) return
+  const { lingerMs } = conversation.options
+  conversation.isClientClosed = true
+  conversation.linger = setTimeout(() => finish(conversation), lingerMs ?? limits.shutdownGraceMs)
+  if (conversation.link?.isLocal) conversation.link.transport.close()
+  finishWhenAnswered(conversation)
 }
 
-function finish(talk: Conversation): void {
-  if (talk.isFinished) return
-  talk.isFinished = true
-  clearTimeout(talk.linger)
-  void talk.link?.transport.close()
-  const flushed = talk.options.client.close()
-  void Promise.race([flushed, delay(FLUSH_MS, undefined, { ref: false })]).then(() => talk.finished.resolve())
+function finish(conversation: Conversation): void {
+  if (conversation.isFinished) return
+  conversation.isFinished = true
+  clearTimeout(conversation.linger)
+  void conversation.link?.transport.close()
+  const flushed = conversation.options.client.close()
+  void Promise.race([flushed, delay(FLUSH_MS, undefined, { ref: false })]).then(() => conversation.finished.resolve())
 }
 
-/** A session in this process ends by itself and then closes its end; only for a distant one the answers are counted. */
-function finishWhenAnswered(talk: Conversation): void {
-  if (talk.isClientClosed && talk.link?.isLocal === false && talk.ledger.openRequests() === 0) finish(talk)
+/** A local session ends by itself and then closes its end; answers are counted only for a remote one. */
+function finishWhenAnswered(conversation: Conversation): void {
+  if (conversation.isClientClosed && conversation.link?.isLocal === false && conversation.ledger.openRequests() === 0)
+    finish(conversation)
 }
 
 function tell({ options, link }: Conversation, lines: readonly string[]): void {
   for (const line of lines) if (!options.client.send(line)) link?.transport.pause()
 }
 
-/** An owner in this process cannot be lost, so nothing need be remembered: its lines pass without a look. */
+/** An owner in this process cannot be lost, so its lines pass unparsed. */
 const isDirect = ({ isLocal }: OwnerConnection, ledger: RequestLedger): boolean => isLocal && !ledger.mustKeepWatching()
 
-function toOwner(talk: Conversation, line: string): void {
-  const { link, ledger, held } = talk
-  if (talk.isLeaving) return
+function toOwner(conversation: Conversation, line: string): void {
+  const { link, ledger, held } = conversation
+  if (conversation.isLeaving) return
   if (held !== undefined) held.push(line)
-  else if (link === undefined) tell(talk, ledger.refuse(line, noOwner(talk)))
+  else if (link === undefined) tell(conversation, ledger.refuse(line, noOwner(conversation)))
   else if (isDirect(link, ledger)) link.transport.send(line)
   else {
     const passed = ledger.fromClient(line)
-    if (passed !== undefined && !link.transport.send(passed)) talk.options.client.pause()
+    if (passed !== undefined && !link.transport.send(passed)) conversation.options.client.pause()
   }
 }
 
-function fromOwner(talk: Conversation, from: OwnerConnection, line: string): void {
-  const { ledger } = talk
+function fromOwner(conversation: Conversation, from: OwnerConnection, line: string): void {
+  const { ledger } = conversation
   if (isDirect(from, ledger)) {
-    talk.options.client.send(line)
+    conversation.options.client.send(line)
     return
   }
   if (line === CLOSING) {
-    hold(talk)
+    hold(conversation)
     ledger.ownerClosing()
     from.transport.send(HELD)
     return
   }
   const passed = ledger.fromOwner(line)
-  if (passed !== undefined) tell(talk, [passed])
-  if (ledger.isHandshakeAnswered()) talk.handshakeAnswered()
-  finishWhenAnswered(talk)
+  if (passed !== undefined) tell(conversation, [passed])
+  if (ledger.isHandshakeAnswered()) conversation.handshakeAnswered()
+  finishWhenAnswered(conversation)
 }
 
-function hold(talk: Conversation): void {
-  talk.held ??= []
-  talk.options.client.pause()
+function hold(conversation: Conversation): void {
+  conversation.held ??= []
+  conversation.options.client.pause()
 }
 
-function release(talk: Conversation): void {
-  const lines = talk.held ?? []
-  talk.held = undefined
-  talk.options.client.resume()
-  for (const line of lines) toOwner(talk, line)
+function release(conversation: Conversation): void {
+  const lines = conversation.held ?? []
+  conversation.held = undefined
+  conversation.options.client.resume()
+  for (const line of lines) toOwner(conversation, line)
 }
 
-function lost(talk: Conversation, from: OwnerConnection): void {
-  if (talk.link !== from) return
-  const { ledger, options } = talk
-  talk.link = undefined
-  // The far end is closed; ours would stay half open for as long as this process lives.
+function lost(conversation: Conversation, from: OwnerConnection): void {
+  if (conversation.link !== from) return
+  const { ledger, options } = conversation
+  conversation.link = undefined
+  // The far end is closed; ours would stay half open while this process lives.
   void from.transport.close()
-  talk.handshakeAnswered()
-  if (from.isLocal) finish(talk)
-  if (talk.isFinished) return
+  conversation.handshakeAnswered()
+  if (from.isLocal) finish(conversation)
+  if (conversation.isFinished) return
   options.logger.debug('lost the owner', { owner_pid: from.ownerPid, open_requests: ledger.openRequests() })
-  hold(talk)
-  tell(talk, ledger.ownerLost(from.ownerPid))
-  if (talk.isClientClosed && ledger.openRequests() === 0) finish(talk)
-  else void join(talk)
+  hold(conversation)
+  tell(conversation, ledger.ownerLost(from.ownerPid))
+  if (conversation.isClientClosed && ledger.openRequests() === 0) finish(conversation)
+  else void join(conversation)
 }
 
-/** Finds an owner and brings it up to date. A loss in between starts over through `lost`. */
-async function join(talk: Conversation): Promise<void> {
-  const { ledger, options } = talk
-  const next = await nextLink(talk)
+/** Finds an owner and replays the state to it. A loss meanwhile starts again through `lost`. */
+async function join(conversation: Conversation): Promise<void> {
+  const { ledger, options } = conversation
+  const next = await nextLink(conversation)
   if (next === undefined) return
-  hold(talk)
-  talk.link = next
-  next.transport.onDrain(() => talk.held === undefined && options.client.resume())
-  next.transport.onClose(() => lost(talk, next))
-  next.transport.onLine((line) => fromOwner(talk, next, line))
+  hold(conversation)
+  conversation.link = next
+  next.transport.onDrain(() => conversation.held === undefined && options.client.resume())
+  next.transport.onClose(() => lost(conversation, next))
+  next.transport.onLine((line) => fromOwner(conversation, next, line))
   const handshake = ledger.replayHandshake()
   if (handshake !== undefined) {
     await new Promise<void>((resolve) => {
-      talk.handshakeAnswered = resolve
+      conversation.handshakeAnswered = resolve
       next.transport.send(handshake)
     })
-    talk.handshakeAnswered = () => {}
+    conversation.handshakeAnswered = () => {}
   }
-  if (talk.link !== next) return
+  if (conversation.link !== next) return
   for (const line of ledger.replayRest()) next.transport.send(line)
-  release(talk)
-  if (talk.isClientClosed && next.isLocal) next.transport.close()
-  finishWhenAnswered(talk)
+  release(conversation)
+  if (conversation.isClientClosed && next.isLocal) next.transport.close()
+  finishWhenAnswered(conversation)
 }
 
-async function nextLink(talk: Conversation): Promise<OwnerConnection | undefined> {
-  const { options, ledger, takeoverTimeoutMs } = talk
-  while (!talk.isFinished) {
+async function nextLink(conversation: Conversation): Promise<OwnerConnection | undefined> {
+  const { options, ledger, takeoverTimeoutMs } = conversation
+  while (!conversation.isFinished) {
     try {
       const next = await options.attachment.openLines(options.hello, takeoverTimeoutMs)
-      if (!talk.isFinished) return next
+      if (!conversation.isFinished) return next
       next.transport.close()
     } catch (error) {
-      if (error instanceof AppError && error.code === 'ERR_SHUTTING_DOWN') finish(talk)
-      talk.refusal = error instanceof AppError && error.code === 'ERR_MODE_REFUSED' ? error.message : undefined
-      if (talk.refusal === undefined) {
+      if (error instanceof AppError && error.code === 'ERR_SHUTTING_DOWN') finish(conversation)
+      conversation.refusal = error instanceof AppError && error.code === 'ERR_MODE_REFUSED' ? error.message : undefined
+      if (conversation.refusal === undefined) {
         options.logger.warn('no owner of the state yet', { error: (error as Error).message })
       }
-      tell(talk, ledger.giveUp(noOwner(talk)))
-      if (talk.isClientClosed) finish(talk)
-      else release(talk)
-      if (!talk.isFinished) await delay(REFUSED_PAUSE_MS)
+      tell(conversation, ledger.giveUp(noOwner(conversation)))
+      if (conversation.isClientClosed) finish(conversation)
+      else release(conversation)
+      if (!conversation.isFinished) await delay(REFUSED_PAUSE_MS)
     }
   }
   return undefined
 }
 
-/** The owner never sees such a line, so it is answered here. What reads its id is loaded only now: it is rarely needed. */
-async function refuseOversized(talk: Conversation, { head, tail }: OversizedLine): Promise<void> {
+/**
+ * The owner never sees such a line, so it is answered here. The code that reads its id is loaded only now, because it is rarely
+ * needed.
+ */
+async function refuseOversized(conversation: Conversation, { head, tail }: OversizedLine): Promise<void> {
   const { idAtTheEnds } = await import('../../mcp/line-session.ts')
-  const limit = talk.options.lineBytesMax ?? limits.messageBytesMax
-  const error = {
-    code: INVALID_REQUEST,
-    message: `Invalid Request: a message must not exceed ${limit} bytes`,
-    data: { code: 'ERR_TOO_LARGE', limit },
-  }
-  tell(talk, [JSON.stringify({ jsonrpc: '2.0', id: idAtTheEnds(head, tail), error })])
+  const limit = conversation.options.lineBytesMax ?? limits.messageBytesMax
+  const message = `Invalid Request: a message must not exceed ${limit} bytes`
+  const data = { code: 'ERR_TOO_LARGE', limit }
+  tell(conversation, [errorResponse(idAtTheEnds(head, tail), jsonRpcCodes.invalidRequest, message, data)])
 }
 
 const noOwner = ({ takeoverTimeoutMs, refusal }: Conversation): string =>

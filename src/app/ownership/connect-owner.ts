@@ -10,7 +10,7 @@ export type Connected = Readonly<{ socket: Socket; pid: number; version: string;
 /** An answer carries its JSON twice, once escaped. */
 const ANSWER_LINE_BYTES_MAX = 8 * limits.answerBytesMax
 
-/** A socket that has been greeted and is left paused, or undefined when nobody answers. */
+/** A greeted, paused socket, or undefined if nobody answers. */
 export async function connectToOwner(
   { dataDir, requiredMode }: Readonly<{ dataDir: string; requiredMode?: string | undefined }>,
   hello: Hello,
@@ -52,6 +52,6 @@ export const ownerLines = ({ socket }: Connected): FlowLines =>
 const otherMode = (dataDir: string, pid: number, mode: string, requiredMode: string): AppError =>
   new AppError(
     'ERR_MODE_REFUSED',
-    `mode: ${requiredMode} was requested, but process ${pid} owns ${dataDir} and serves it in mode ${mode}. End that process first, leave the mode out to use the state as it is, or give another --data-dir.`,
+    `mode: ${requiredMode} was requested, but process ${pid} owns ${dataDir} and serves it in mode ${mode}. End that process first, omit the mode to use the state as it is, or pass another --data-dir.`,
     { field: 'mode', owner_pid: pid, owner_mode: mode, mode: requiredMode },
   )

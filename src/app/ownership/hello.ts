@@ -1,35 +1,35 @@
 import type { Socket } from 'node:net'
 import type { Exposure } from '../../tools/runtime/tool-host.ts'
 
-/** Raised when the two sides could no longer understand each other; not the program's version. */
+/** Incremented when the two sides could no longer understand each other; not the program's version. */
 export const PROTOCOL = 1
 const HELLO_BYTES_MAX = 64 * 1024
 
 type RemotePeer = Readonly<{ address: string; port: number; localAddress: string; localPort: number }>
 
 /**
- * What a process says to the owner about the client it speaks for. `watch` only waits for the owner's end.
- * `remote` is the TCP peer of a relayed HTTP connection.
+ * A process's greeting to the owner about its client. `watch` only waits for the owner's end. `remote` is the TCP peer of a
+ * relayed HTTP connection.
  */
 export type Hello = Readonly<{
   transport: 'stdio' | 'cli' | 'http' | 'watch'
-  /** What the connection is called: the same when it goes on with another owner. */
+  /** The name of the connection, the same if it continues with another owner. */
   session?: string
-  /** The exposure that the connection asks for; over HTTP, what callers see that do not choose. */
+  /** The exposure of the connection; over HTTP, that of callers that do not choose. */
   tools?: Exposure
-  /** The spelling of tool names, when the client does not decide it. */
+  /** The spelling of tool names, if the client does not decide it. */
   safeNames?: boolean
   distinctNames?: boolean
   remote?: RemotePeer
-  /** The connection came through a port that demands keys of everybody. */
+  /** The connection came through a port that requires keys. */
   requireKeys?: boolean
   /** The connection came through TLS, which ended at the port. */
   isSecure?: boolean
 }>
 
 /**
- * `mode` is the one the state is served in; an owner of an earlier version does not say. `problems` are what everybody who
- * uses the state has to know: logs that are halted.
+ * `mode` is the mode of the state; an owner of an earlier version does not send it. `problems` are for everybody who uses the
+ * state: halted logs.
  */
 type HelloAnswer = Readonly<{ pid: number; version: string; mode?: string; problems?: readonly string[] }>
 
@@ -49,7 +49,7 @@ const parseRecord = (line: string): Record<string, unknown> | undefined => {
   }
 }
 
-/** The other side's protocol number with what it says; undefined for anything that is no hello at all. */
+/** The other side's protocol number and greeting; undefined for anything else. */
 export function parseHello(line: string): { protocol: number; hello: Hello } | undefined {
   const record = parseRecord(line)
   if (record === undefined || typeof record['castellan'] !== 'number') return undefined
@@ -70,8 +70,8 @@ export function parseAnswer(line: string): { protocol: number; answer: HelloAnsw
 }
 
 /**
- * Reads one line and nothing beyond it: the rest stays in the socket, which is left paused for its next user.
- * Undefined when the socket ends first or the line is too long.
+ * Reads one line and nothing beyond it: the rest stays in the socket, which is left paused for its next user. Undefined if the
+ * socket ends first or the line is too long.
  */
 export function readFirstLine(socket: Socket): Promise<string | undefined> {
   return new Promise((resolve) => {

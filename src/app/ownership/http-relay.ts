@@ -9,18 +9,18 @@ import type { Hello } from './hello.ts'
 type HttpRelayOptions = Readonly<{
   attachment: Pick<Attachment, 'openHttp' | 'ownerPid'>
   logger: Logger
-  /** Nobody who comes through this port is the local owner. */
+  /** No caller through this port is the local owner. */
   requireKeys: boolean
-  /** TLS ends at this port: what is handed on is plain HTTP. */
+  /** TLS ends at this port: the relayed connection is plain HTTP. */
   isSecure?: boolean
-  /** What callers see that do not choose. */
+  /** The exposure of callers that do not choose. */
   tools?: Hello['tools']
   takeoverTimeoutMs?: number
 }>
 
 /**
- * Serves a TCP connection of this process's port by whichever process owns the state: here, or byte for byte through the
- * owner's socket. The listening server is made with `allowHalfOpen: true`, as HTTP servers are.
+ * Serves a TCP connection of this process's port by the process that owns the state: here, or byte for byte through the owner's
+ * socket. The listening server has `allowHalfOpen: true`, like HTTP servers.
  */
 export function createHttpRelay(options: HttpRelayOptions): (socket: Socket) => void {
   const { attachment, logger } = options
@@ -37,7 +37,7 @@ export function createHttpRelay(options: HttpRelayOptions): (socket: Socket) => 
         else if (!socket.destroyed) connection.owner.serveHttp(socket, hello)
       },
       (error: unknown) => {
-        logger.warn('a connection found no owner of the state', { error: (error as Error).message })
+        logger.warn('no owner of the state for a connection', { error: (error as Error).message })
         refuse(socket, error instanceof AppError ? error.message : 'No process owns the state. Call again in a moment.')
       },
     )
@@ -71,7 +71,7 @@ function relay(client: Socket, owner: Socket): void {
       isRequestUnanswered = false
       refuse(
         client,
-        'The process that owned the state ended while this request was in progress; it may or may not have taken effect. Check, then call again.',
+        'The process that owned the state ended while this request was in progress. The request may or may not have taken effect. Check, then call again.',
       )
     } else client.destroySoon()
   }
@@ -85,7 +85,7 @@ function relay(client: Socket, owner: Socket): void {
   if (client.destroyed) owner.destroy()
 }
 
-/** One answer, then the end of the connection. What the client still sends is read and dropped, so that it sees the answer. */
+/** One answer, then the end of the connection. The client's further data is read and dropped, so that it sees the answer. */
 function refuse(socket: Socket, message: string): void {
   const body = JSON.stringify(errorEnvelope({ code: 'ERR_OWNER_LOST', message, details: {} }))
   socket.unpipe()

@@ -1,8 +1,8 @@
 import type { FlowLines } from '../../mcp/line-transport.ts'
 
 /**
- * Two ends in one process; a line is handed over in the sender's turn. Closing one end tells the other, which may still
- * send what it has until it closes too.
+ * Two ends in one process; a line is delivered synchronously. Closing one end notifies the other, which may still send until it
+ * closes too.
  */
 export function createLinePair(): readonly [FlowLines, FlowLines] {
   type End = { handler?: (line: string) => void; early: string[]; onClose?: () => void; isClosed: boolean }

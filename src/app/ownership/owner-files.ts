@@ -6,12 +6,12 @@ const OWNER_FILE = 'owner.json'
 
 type OwnerRecord = Readonly<{ pid: number; version: string; socket: string }>
 
-/** Only the holder of the lock calls this: whatever lies at the path is then left over from an owner that is gone. */
+/** Only the holder of the lock calls this: any socket at the path belongs to an owner that has ended. */
 export function removeStaleSocket(path: string): void {
   rmSync(path, { force: true })
 }
 
-/** Replaces the record in one step, so that a reader sees the old or the new one. */
+/** Replaces the record atomically. */
 export function writeOwnerRecord(dataDir: string, record: OwnerRecord): void {
   const path = join(dataDir, OWNER_FILE)
   const temporary = `${path}.${process.pid}`
@@ -25,7 +25,7 @@ export function writeOwnerRecord(dataDir: string, record: OwnerRecord): void {
   }
 }
 
-/** The last owner's record; it may have died since. */
+/** The last owner's record; that owner may have died. */
 export function readOwnerRecord(dataDir: string): OwnerRecord | undefined {
   let content: unknown
   try {
@@ -39,7 +39,7 @@ export function readOwnerRecord(dataDir: string): OwnerRecord | undefined {
   return { pid, version, socket: isAbsolute(socket) ? socket : join(dataDir, socket) }
 }
 
-/** After an orderly end, while the lock is still held. */
+/** After an orderly shutdown, while the lock is still held. */
 export function removeOwnerRecord(dataDir: string): void {
   rmSync(join(dataDir, OWNER_FILE), { force: true })
 }

@@ -8,15 +8,13 @@ const SQLITE_BUSY = 5
 
 export type OwnerLock = Readonly<{ release(): void }>
 
-/** Takes the lock of a data directory, or gives undefined when another process has it. */
+/** Takes the lock of a data directory, or returns undefined if another process has it. */
 export const tryOwnerLock = (dataDir: string): OwnerLock | undefined => tryFileLock(join(dataDir, LOCK_FILE))
 
 /**
- * Takes the lock that a file stands for, or gives undefined when another process has it. The lock belongs to the process in
- * the kernel's eyes and goes with it, however it ends.
- *
- * Nothing else in the owning process may open and close the lock file: POSIX drops a process's locks on a file as soon as
- * the process closes any descriptor of it.
+ * Takes the lock on a file, or returns undefined if another process has it. The kernel releases the lock when the process ends,
+ * however it ends. No other code in the owning process may open and close the lock file: POSIX drops a process's locks on a file
+ * as soon as the process closes any descriptor of it.
  */
 export function tryFileLock(file: string): OwnerLock | undefined {
   const database = openLockFile(file)
@@ -48,8 +46,8 @@ function openLockFile(file: string): DatabaseSync {
 }
 
 /**
- * Another user who can open the file can lock it, too. Only a file that did not exist is opened here: nobody can hold a
- * lock on it yet, so closing it drops none.
+ * Another user who can open the file could lock it. Only a new file is opened here: nobody can hold a lock on it yet, so closing
+ * it drops none.
  */
 function keepPrivate(file: string): void {
   try {

@@ -3,33 +3,33 @@ import type { Logger } from '../../kernel/logger.ts'
 import { type FlowLines, type LineTransport, streamLines } from '../../mcp/line-transport.ts'
 import { answerLine, type Hello, PROTOCOL, parseHello, readFirstLine } from './hello.ts'
 
-/** What the process that owns the state does for everyone. Made by the app, once per ownership. */
+/** What the process that owns the state does for all. Created by the app, once per ownership. */
 export type Owner = Readonly<{
-  /** Told to every process that connects, which may have been asked for another. */
+  /** Sent to every process that connects, which may require another mode. */
   mode: string
-  /** Told to them too: what is wrong with the state as a whole. */
+  /** Also sent to them: problems of the state as a whole. */
   problems?(): readonly string[]
-  /** Runs an MCP session. `hello` says for whom; the transport is closed when the session is over. */
+  /** Runs an MCP session for the client in `hello`; the transport is closed when the session ends. */
   serveLines(transport: LineTransport, hello: Hello): void
-  /** Takes over a connection that speaks HTTP, for which no byte has been read. Its remote address is the client's. */
+  /** Takes over an HTTP connection of which no byte has been read. Its remote address is the client's. */
   serveHttp(socket: Socket, hello: Hello): void
-  /** Finishes or fails what is under way, then closes the state. */
+  /** Finishes or fails what is in progress, then closes the state. */
   close(): Promise<void>
 }>
 
 /**
- * Said to a bridge before an orderly end: send nothing more, answer HELD, then wait for the next owner. Everything sent
- * before HELD is still answered, so an orderly end fails no call.
+ * Sent to a bridge before an orderly shutdown: send nothing more, answer HELD, then wait for the next owner. Everything sent
+ * before HELD is still answered, so an orderly shutdown fails no call.
  */
 export const CLOSING = '{"castellan":"closing"}'
 export const HELD = '{"castellan":"held"}'
 
 export type OwnerServer = Readonly<{
-  /** Connections that came earlier are served from now on. */
+  /** Serves connections, including those that came earlier. */
   open(owner: Owner): void
   /** No new connections; resolves when no bridge will send more, or after `holdMs`. */
   hold(holdMs: number): Promise<void>
-  /** Sends out what is written and ends all connections. */
+  /** Flushes pending data and ends all connections. */
   close(): Promise<void>
 }>
 
@@ -42,7 +42,7 @@ type OwnerServerOptions = Readonly<{
 
 const FLUSH_MS = 500
 
-/** Listens at once, so that others can queue up while the state is being opened. */
+/** Listens at once, so that others can queue while the state is being opened. */
 export async function listenAsOwner(options: OwnerServerOptions): Promise<OwnerServer> {
   const sockets = new Set<Socket>()
   const bridges = new Set<BridgeEnd>()
@@ -74,7 +74,7 @@ export async function listenAsOwner(options: OwnerServerOptions): Promise<OwnerS
   }
 }
 
-/** The socket file is made for its user alone from the first moment. */
+/** The socket file is private to its user from the first moment. */
 function listenPrivately(server: Server, socketPath: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject)
@@ -105,7 +105,7 @@ async function accept(
   const told = problems.length === 0 ? {} : { problems }
   socket.write(`${answerLine({ pid: process.pid, version: options.version, mode, ...told })}\n`)
   if (parsed.protocol !== PROTOCOL) {
-    options.logger.warn('refused a connection of another version of castellan', { protocol: parsed.protocol })
+    options.logger.warn('refused a connection from another version of castellan', { protocol: parsed.protocol })
     socket.end()
     return
   }
@@ -137,7 +137,7 @@ function serve(
   }
 }
 
-/** Code that asks a relayed socket who is there gets the client, not the local socket. */
+/** A relayed socket reports the client's address, not the local socket. */
 function showRemote(socket: Socket, { remote }: Hello): void {
   if (remote === undefined) return
   const { address, port, localAddress, localPort } = remote
@@ -148,7 +148,7 @@ function showRemote(socket: Socket, { remote }: Hello): void {
 
 type BridgeEnd = Readonly<{ transport: LineTransport; hold(): Promise<void> }>
 
-/** The owner's end of a bridge: the session's lines, with the words about holding taken out. */
+/** The owner's end of a bridge: the session's lines, without the messages about holding. */
 function createBridgeEnd(lines: FlowLines, onClosed: () => void): BridgeEnd {
   const held = Promise.withResolvers<void>()
   let isClosed = false

@@ -6,10 +6,10 @@ import { inWords } from '../../contract/system-fault.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import { SOCKET_FILE } from './owner-files.ts'
 
-/** Bytes that `sun_path` holds beside its end mark: 108 on Linux, 104 on macOS and the BSDs. */
+/** Bytes that `sun_path` holds besides its terminator: 108 on Linux, 104 on macOS and the BSDs. */
 const SOCKET_PATH_BYTES_MAX = process.platform === 'linux' ? 107 : 103
 
-/** Makes the data directory private to its user. Gives its real path, so that all spellings of it are one. */
+/** Makes the data directory private to its user. Returns its real path, so that all spellings of it are one. */
 export function prepareDataDir(dataDir: string): string {
   return privateDirectory(dataDir, 'data directory')
 }
@@ -37,8 +37,8 @@ const refused = (path: string, what: string, reason: string): AppError =>
   })
 
 /**
- * The path for a new owner's socket. Where the data directory's own path is too long for a socket, a private directory of
- * the user takes its place; others find it through the owner's record.
+ * The path for a new owner's socket. If the data directory's path is too long for a socket, a private directory of the user
+ * replaces it; others find it through the owner's record.
  */
 export function newSocketPath(dataDir: string, runtimeDir: string | undefined): string {
   const own = join(dataDir, SOCKET_FILE)
@@ -48,7 +48,7 @@ export function newSocketPath(dataDir: string, runtimeDir: string | undefined): 
     runtimeDir === undefined ? join(tmpdir(), `castellan-${process.geteuid?.() ?? 0}`) : join(runtimeDir, 'castellan')
   const short = join(privateDirectory(base, 'runtime directory'), name)
   if (Buffer.byteLength(short) > SOCKET_PATH_BYTES_MAX) {
-    throw refused(dataDir, 'data directory', `has a path too long for a socket, and so has ${base}`)
+    throw refused(dataDir, 'data directory', `has a path that is too long for a socket, and so does ${base}`)
   }
   return short
 }

@@ -1,34 +1,34 @@
 import type { ErrorDetails } from '../../contract/app-error.ts'
 import { errorEnvelope } from '../../contract/error-envelope.ts'
 import { lostUnderWay } from '../../contract/owner-lost.ts'
+import { errorResponse, jsonRpcCodes, type RequestId } from '../../mcp/json-rpc.ts'
 
-type RequestId = string | number
 type Message = Readonly<Record<string, unknown>>
 
 /**
- * What a bridge must remember of a conversation to go on with another owner: the handshake, the settings, the requests
- * without an answer. It only keeps books; the bridge sends.
+ * What a bridge must remember of a conversation to continue with another owner: the handshake, the settings, the unanswered
+ * requests. It only records; the bridge sends.
  */
 export type RequestLedger = Readonly<{
-  /** Takes note of a line of the client. Gives the line for the owner, or undefined when it concerns only a lost owner. */
+  /** Records a line of the client. Returns the line for the owner, or undefined if it concerns only a lost owner. */
   fromClient(line: string): string | undefined
-  /** Takes note of a line of the owner. Gives the line for the client, or undefined when the client must not see it. */
+  /** Records a line of the owner. Returns the line for the client, or undefined if the client must not see it. */
   fromOwner(line: string): string | undefined
-  /** The owner is about to end in order: it will end open subscriptions, and those go on with the next one. */
+  /** The owner is about to shut down: it will end open subscriptions, and those continue with the next one. */
   ownerClosing(): void
-  /** The owner is gone. Gives what the client must be told now; what can be repeated is kept for `replay`. */
+  /** The owner has ended. Returns the answers for the client; repeatable requests are retained for `replay`. */
   ownerLost(ownerPid: number): readonly string[]
-  /** The handshake for a new owner, to be answered before anything else is sent; undefined if there is none to repeat. */
+  /** The handshake for a new owner, to be answered before anything else is sent; undefined if there is none. */
   replayHandshake(): string | undefined
   /** Settings and repeatable requests for a new owner. */
   replayRest(): readonly string[]
-  /** Nobody took over in time. Gives the answers for everything still open. */
+  /** Nobody took over in time. Returns the answers for all open requests. */
   giveUp(message: string): readonly string[]
   /** The answers for a line of the client while there is no owner. */
   refuse(line: string, message: string): readonly string[]
-  /** Requests of the client without an answer. */
+  /** Unanswered requests of the client. */
   openRequests(): number
-  /** Lines still need `fromClient` and `fromOwner` even though the owner cannot be lost any more. */
+  /** Whether lines still need `fromClient` and `fromOwner` although the owner can no longer be lost. */
   mustKeepWatching(): boolean
   /** Whether the owner has answered the replayed handshake. */
   isHandshakeAnswered(): boolean
@@ -44,7 +44,7 @@ type OpenRequest = Readonly<{
   method: string
   tool: string | undefined
   isModern: boolean
-  /** The request to send again; undefined when repeating it could do something twice. */
+  /** The request to repeat; undefined if repeating it could do something twice. */
   repeat: Message | undefined
 }>
 
@@ -52,9 +52,8 @@ const PROTOCOL_VERSION_META_KEY = 'io.modelcontextprotocol/protocolVersion'
 const SUBSCRIPTION_ID_META_KEY = 'io.modelcontextprotocol/subscriptionId'
 const ACKNOWLEDGED = 'notifications/subscriptions/acknowledged'
 const LISTEN = 'subscriptions/listen'
-const INTERNAL_ERROR = -32603
 
-/** A response as our own sessions write it; the id is enough, so a long answer need not be parsed. */
+/** A response as our own sessions write it; the id is enough, so a long answer is not parsed. */
 const plainResponse = /^\{"jsonrpc":"2\.0","id":("(?:[^"\\]|\\.)*"|-?\d{1,15}),"(result|error)":/
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
@@ -75,18 +74,18 @@ function parse(line: string): unknown {
 
 const messagesOf = (parsed: unknown): Message[] => (Array.isArray(parsed) ? parsed : [parsed]).filter(isRecord)
 
-type Books = {
+type LedgerState = {
   readonly isReadOnlyTool: LedgerOptions['isReadOnlyTool']
   readonly open: Map<RequestId, OpenRequest>
   readonly settings: Map<string, Message>
   /** Requests of the owner that the client has not answered: the id that the client sees → the owner's id. */
-  readonly asked: Map<RequestId, RequestId>
-  /** Ids, as the client sees them, of requests whose owner is gone. */
+  readonly ownerRequests: Map<RequestId, RequestId>
+  /** Ids, as the client sees them, of requests whose owner has ended. */
   readonly orphaned: Set<RequestId>
   /** Ids of replayed requests; their answers are not for the client. */
   readonly swallowed: Set<RequestId>
   readonly acknowledged: Set<RequestId>
-  /** Subscriptions whose acknowledgement the client has had from an earlier owner. */
+  /** Subscriptions that an earlier owner has acknowledged to the client. */
   readonly acknowledgedBefore: Set<RequestId>
   handshake: Message | undefined
   handshakeReplayId: string | undefined
@@ -97,11 +96,11 @@ type Books = {
 }
 
 export function createRequestLedger({ isReadOnlyTool }: LedgerOptions): RequestLedger {
-  const books: Books = {
+  const state: LedgerState = {
     isReadOnlyTool,
     open: new Map(),
     settings: new Map(),
-    asked: new Map(),
+    ownerRequests: new Map(),
     orphaned: new Set(),
     swallowed: new Set(),
     acknowledged: new Set(),
@@ -113,84 +112,85 @@ export function createRequestLedger({ isReadOnlyTool }: LedgerOptions): RequestL
     losses: 0,
     replays: 0,
   }
-  const { open, swallowed, acknowledgedBefore, orphaned, asked } = books
+  const { open, swallowed, acknowledgedBefore, orphaned, ownerRequests } = state
   return {
-    fromClient: (line) => fromClient(books, line),
-    fromOwner: (line) => fromOwner(books, line),
+    fromClient: (line) => fromClient(state, line),
+    fromOwner: (line) => fromOwner(state, line),
     ownerClosing() {
-      books.isClosing = true
+      state.isClosing = true
     },
-    ownerLost: (ownerPid) => ownerLost(books, ownerPid),
+    ownerLost: (ownerPid) => ownerLost(state, ownerPid),
     replayHandshake() {
-      if (books.handshake === undefined) return undefined
-      const line = replayed(books, books.handshake)
-      books.handshakeReplayId = replayId(books.replays)
+      if (state.handshake === undefined) return undefined
+      const line = replayed(state, state.handshake)
+      state.handshakeReplayId = replayId(state.replays)
       return line
     },
-    replayRest: () => replayRest(books),
+    replayRest: () => replayRest(state),
     giveUp(message) {
       const answers = [...open.values()].map((request) => failure(request, message, {}))
       open.clear()
       return answers
     },
-    refuse: (line, text) => refuse(books, line, text),
+    refuse: (line, text) => refuse(state, line, text),
     openRequests: () => open.size,
-    mustKeepWatching: () => swallowed.size > 0 || acknowledgedBefore.size > 0 || orphaned.size > 0 || asked.size > 0,
-    isHandshakeAnswered: () => books.handshakeReplayId === undefined || !swallowed.has(books.handshakeReplayId),
+    mustKeepWatching: () =>
+      swallowed.size > 0 || acknowledgedBefore.size > 0 || orphaned.size > 0 || ownerRequests.size > 0,
+    isHandshakeAnswered: () => state.handshakeReplayId === undefined || !swallowed.has(state.handshakeReplayId),
   }
 }
 
 const replayId = (count: number): string => `castellan:replay:${count}`
 
-function replayed(books: Books, message: Message): string {
-  const id = replayId(++books.replays)
-  books.swallowed.add(id)
+function replayed(state: LedgerState, message: Message): string {
+  const id = replayId(++state.replays)
+  state.swallowed.add(id)
   return JSON.stringify({ ...message, id })
 }
 
-function openRequest(books: Books, message: Message, id: RequestId, method: string): OpenRequest {
+function openRequest(state: LedgerState, message: Message, id: RequestId, method: string): OpenRequest {
   const params = recordIn(message, 'params')
   const isCall = method === 'tools/call'
   const tool = isCall && typeof params?.['name'] === 'string' ? params['name'] : undefined
-  const isRepeatable = !isCall || (tool !== undefined && books.isReadOnlyTool(tool, params?.['arguments'] ?? {}))
+  const isRepeatable = !isCall || (tool !== undefined && state.isReadOnlyTool(tool, params?.['arguments'] ?? {}))
   const isModern = recordIn(params, '_meta')?.[PROTOCOL_VERSION_META_KEY] !== undefined
   return { id, method, tool, isModern, repeat: isRepeatable ? message : undefined }
 }
 
-function noteRequest(books: Books, message: Message, id: RequestId, method: string): void {
-  const { open, settings } = books
-  open.set(id, openRequest(books, message, id, method))
+function noteRequest(state: LedgerState, message: Message, id: RequestId, method: string): void {
+  const { open, settings } = state
+  open.set(id, openRequest(state, message, id, method))
   const uri = recordIn(message, 'params')?.['uri']
   if (method === 'logging/setLevel') settings.set(method, message)
   else if (method === 'resources/subscribe') settings.set(`subscribe ${uri}`, message)
   else if (method === 'resources/unsubscribe') settings.delete(`subscribe ${uri}`)
 }
 
-function noteNotification(books: Books, message: Message, method: string): void {
-  if (method === 'notifications/initialized') books.initialized = message
+function noteNotification(state: LedgerState, message: Message, method: string): void {
+  if (method === 'notifications/initialized') state.initialized = message
   else if (method === 'notifications/cancelled') {
     const id = recordIn(message, 'params')?.['requestId']
-    if (isRequestId(id)) books.open.delete(id)
+    if (isRequestId(id)) state.open.delete(id)
   }
 }
 
-/** The client answers a request of the owner: undefined when that owner is gone. */
-function clientAnswer({ orphaned, asked }: Books, message: Message, id: RequestId): Message | undefined {
+/** The client answers a request of the owner: undefined if that owner has ended. */
+function clientAnswer({ orphaned, ownerRequests }: LedgerState, message: Message, id: RequestId): Message | undefined {
   if (orphaned.delete(id)) return undefined
-  const ownersId = asked.get(id)
-  asked.delete(id)
+  const ownersId = ownerRequests.get(id)
+  ownerRequests.delete(id)
   return ownersId === undefined || ownersId === id ? message : { ...message, id: ownersId }
 }
 
-function fromClient(books: Books, line: string): string | undefined {
+function fromClient(state: LedgerState, line: string): string | undefined {
   const parsed = parse(line)
   for (const message of messagesOf(parsed)) {
     const { id, method } = message
     if (typeof method === 'string') {
-      if (isRequestId(id)) noteRequest(books, message, id, method)
-      else noteNotification(books, message, method)
+      if (isRequestId(id)) noteRequest(state, message, id, method)
+      else noteNotification(state, message, method)
     } else if (isRequestId(id)) {
-      const answer = clientAnswer(books, message, id)
+      const answer = clientAnswer(state, message, id)
       if (answer === message || Array.isArray(parsed)) continue
       return answer === undefined ? undefined : JSON.stringify(answer)
     }
@@ -198,69 +198,76 @@ function fromClient(books: Books, line: string): string | undefined {
   return line
 }
 
-function fromOwner(books: Books, line: string): string | undefined {
+function fromOwner(state: LedgerState, line: string): string | undefined {
   const plain = plainResponse.exec(line)
   if (plain !== null) {
-    return noteAnswer(books, JSON.parse(plain[1]!) as RequestId, plain[2] === 'result') ? line : undefined
+    return noteAnswer(state, JSON.parse(plain[1]!) as RequestId, plain[2] === 'result') ? line : undefined
   }
   const message = parse(line)
   if (!isRecord(message)) return line
   const { id, method } = message
   if (typeof method === 'string') {
-    return isRequestId(id) ? ownerRequest(books, message, id, line) : ownerNotification(books, message, line)
+    return isRequestId(id) ? ownerRequest(state, message, id, line) : ownerNotification(state, message, line)
   }
-  return !isRequestId(id) || noteAnswer(books, id, 'result' in message) ? line : undefined
+  return !isRequestId(id) || noteAnswer(state, id, 'result' in message) ? line : undefined
 }
 
 /** Whether the answer is for the client. */
-function noteAnswer(books: Books, id: RequestId, isResult: boolean): boolean {
-  if (books.swallowed.delete(id)) return false
-  const request = books.open.get(id)
+function noteAnswer(state: LedgerState, id: RequestId, isResult: boolean): boolean {
+  if (state.swallowed.delete(id)) return false
+  const request = state.open.get(id)
   if (request === undefined) return true
-  if (books.isClosing && request.method === LISTEN) return false
-  books.open.delete(id)
-  if (request.method === 'initialize' && isResult) books.handshake = request.repeat
+  if (state.isClosing && request.method === LISTEN) return false
+  state.open.delete(id)
+  if (request.method === 'initialize' && isResult) state.handshake = request.repeat
   return true
 }
 
-/** Each owner counts its requests anew; an id that a lost owner's request still has is made distinct for the client. */
-function ownerRequest({ orphaned, asked, losses }: Books, message: Message, id: RequestId, line: string): string {
+/**
+ * Each owner numbers its requests from the start; an id that a lost owner's request still has is made distinct for the client.
+ */
+function ownerRequest(
+  { orphaned, ownerRequests, losses }: LedgerState,
+  message: Message,
+  id: RequestId,
+  line: string,
+): string {
   if (!orphaned.has(id)) {
-    asked.set(id, id)
+    ownerRequests.set(id, id)
     return line
   }
   const displayed = `castellan:${losses}:${JSON.stringify(id)}`
-  asked.set(displayed, id)
+  ownerRequests.set(displayed, id)
   return JSON.stringify({ ...message, id: displayed })
 }
 
-function ownerNotification(books: Books, message: Message, line: string): string | undefined {
+function ownerNotification(state: LedgerState, message: Message, line: string): string | undefined {
   const params = recordIn(message, 'params')
   if (message['method'] === ACKNOWLEDGED) {
     const id = recordIn(params, '_meta')?.[SUBSCRIPTION_ID_META_KEY]
-    if (!isRequestId(id) || !books.open.has(id)) return line
-    books.acknowledged.add(id)
-    return books.acknowledgedBefore.delete(id) ? undefined : line
+    if (!isRequestId(id) || !state.open.has(id)) return line
+    state.acknowledged.add(id)
+    return state.acknowledgedBefore.delete(id) ? undefined : line
   }
   const cancelled = message['method'] === 'notifications/cancelled' ? params?.['requestId'] : undefined
-  const displayed = [...books.asked].find(([, ownersId]) => ownersId === cancelled)?.[0]
+  const displayed = [...state.ownerRequests].find(([, ownersId]) => ownersId === cancelled)?.[0]
   if (displayed === undefined) return line
-  books.asked.delete(displayed)
+  state.ownerRequests.delete(displayed)
   return displayed === cancelled ? line : JSON.stringify({ ...message, params: { ...params, requestId: displayed } })
 }
 
-function ownerLost(books: Books, ownerPid: number): readonly string[] {
-  const { open, asked, orphaned, acknowledged, acknowledgedBefore } = books
-  books.losses += 1
-  books.isClosing = false
-  books.swallowed.clear()
+function ownerLost(state: LedgerState, ownerPid: number): readonly string[] {
+  const { open, ownerRequests, orphaned, acknowledged, acknowledgedBefore } = state
+  state.losses += 1
+  state.isClosing = false
+  state.swallowed.clear()
   acknowledgedBefore.clear()
   const told: string[] = []
-  for (const id of asked.keys()) {
+  for (const id of ownerRequests.keys()) {
     orphaned.add(id)
     told.push(cancelledNotice(id))
   }
-  asked.clear()
+  ownerRequests.clear()
   for (const id of acknowledged) {
     if (open.has(id)) acknowledgedBefore.add(id)
     else acknowledged.delete(id)
@@ -273,23 +280,23 @@ function ownerLost(books: Books, ownerPid: number): readonly string[] {
   return told
 }
 
-function replayRest(books: Books): readonly string[] {
-  const { handshake, initialized, open, settings } = books
+function replayRest(state: LedgerState): readonly string[] {
+  const { handshake, initialized, open, settings } = state
   const lines: string[] = []
   if (handshake !== undefined && initialized !== undefined) lines.push(JSON.stringify(initialized))
   const repeats = [...open.values()].map((request) => request.repeat).filter((repeat) => repeat !== undefined)
-  for (const setting of settings.values()) if (!repeats.includes(setting)) lines.push(replayed(books, setting))
+  for (const setting of settings.values()) if (!repeats.includes(setting)) lines.push(replayed(state, setting))
   for (const repeat of repeats) lines.push(JSON.stringify(repeat))
   return lines
 }
 
-function refuse(books: Books, line: string, text: string): readonly string[] {
+function refuse(state: LedgerState, line: string, text: string): readonly string[] {
   const answers: string[] = []
   for (const message of messagesOf(parse(line))) {
     const { id, method } = message
     if (typeof method !== 'string') continue
-    if (isRequestId(id)) answers.push(failure(openRequest(books, message, id, method), text, {}))
-    else noteNotification(books, message, method)
+    if (isRequestId(id)) answers.push(failure(openRequest(state, message, id, method), text, {}))
+    else noteNotification(state, message, method)
   }
   return answers
 }
@@ -303,11 +310,11 @@ const cancelledNotice = (requestId: RequestId): string =>
     params: { requestId, reason: 'The process that asked has ended.' },
   })
 
-/** A tool call fails as a tool's answer, which the model sees; anything else as a protocol error. */
+/** A tool call fails as a tool's answer, which the model sees; any other request as a protocol error. */
 function failure({ id, method, isModern }: OpenRequest, message: string, details: ErrorDetails): string {
   const envelope = errorEnvelope({ code: 'ERR_OWNER_LOST', message, details })
   if (method !== 'tools/call') {
-    return JSON.stringify({ jsonrpc: '2.0', id, error: { code: INTERNAL_ERROR, message, data: envelope } })
+    return errorResponse(id, jsonRpcCodes.internalError, message, envelope)
   }
   const result = {
     content: [{ type: 'text', text: JSON.stringify(envelope) }],

@@ -1,11 +1,11 @@
 import type { AppError } from '../../contract/app-error.ts'
 
-/** What a command shows to a server elsewhere. */
+/** The credential of a command for a remote server. */
 export type Credential = Readonly<{
-  /** The bearer token to show now; undefined for a server that asks this caller for none. */
+  /** The bearer token to send now; undefined if the server needs none from this caller. */
   token(): Promise<string | undefined>
-  /** The server refused `token`: whether there is another one to show. */
+  /** The server refused `token`: whether there is another one to send. */
   renew(refused: string | undefined): Promise<boolean>
-  /** What the user of the command is told after the last refusal. */
+  /** The message after the last refusal. */
   refusal(origin: string): AppError
 }>

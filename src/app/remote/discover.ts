@@ -12,7 +12,7 @@ export type AuthorizationServer = Readonly<{
   revocationEndpoint: string
 }>
 
-/** Reads the metadata of RFC 9728 and RFC 8414. Nothing of it may lead to another host than the one that was named. */
+/** Reads the metadata of RFC 9728 and RFC 8414. None of it may lead to another host than the named one. */
 export async function discover(http: HttpClient, { origin, resource }: ServerAddress): Promise<AuthorizationServer> {
   const path = new URL(resource).pathname
   const protectedResource = await askJson(http, `${origin}/.well-known/oauth-protected-resource${path}`)
@@ -23,7 +23,7 @@ export async function discover(http: HttpClient, { origin, resource }: ServerAdd
     throw new AppError('ERR_WEB_FAILED', message, { origin, status: protectedResource.status })
   }
   if (named !== resource) {
-    const message = `url: the server at ${origin} is known under another address. Ask its operator, and use that one.`
+    const message = `url: the server at ${origin} has another public address. Ask its operator for it, and use that one.`
     throw new AppError('ERR_INVALID_INPUT', message, { field: 'url', resource: named })
   }
   const issuerUrl = URL.parse(issuer)
@@ -47,6 +47,6 @@ export async function discover(http: HttpClient, { origin, resource }: ServerAdd
 const untrustworthy = (origin: string, field: string): AppError =>
   new AppError(
     'ERR_WEB_FAILED',
-    `${origin} describes its sign-in in a way that cannot be trusted: ${field} is missing, or leads to another host. Tell its operator.`,
+    `${origin} has sign-in metadata that cannot be trusted: ${field} is missing or names another host. Report this to its operator.`,
     { origin, field },
   )

@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 
-/** The data of each event of a stream (text/event-stream), in turn. An event longer than `bytesMax` ends it with an error. */
+/** The data of each event of a stream (text/event-stream), in order. An event longer than `bytesMax` ends it with an error. */
 export async function* readEvents(chunks: AsyncIterable<Uint8Array>, bytesMax: number): AsyncGenerator<string> {
   const decoder = new TextDecoder()
   let pending = ''

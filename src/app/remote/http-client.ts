@@ -3,25 +3,25 @@ import { AppError } from '../../contract/app-error.ts'
 import { remoteLimits } from '../../contract/remote-limits.ts'
 import { request as plainRequest } from '../../kernel/node-http.ts'
 
-type Asked = Readonly<{
+type HttpRequest = Readonly<{
   method: 'GET' | 'POST' | 'DELETE'
   headers: Readonly<Record<string, string>>
   body?: string
   signal?: AbortSignal
-  /** Told once everything has been written. */
+  /** Called once everything has been written. */
   onSent?: () => void
 }>
 
 export type Reply = Readonly<{ status: number; headers: IncomingHttpHeaders; stream: IncomingMessage }>
 
 /**
- * One HTTP request to the server. Rejects with ERR_WEB_FAILED when the server was not reached, so that nothing was done, and with
- * ERR_OWNER_LOST when nobody here can tell whether it was.
+ * One HTTP request to the server. Rejects with ERR_WEB_FAILED if the server was not reached, so that nothing was done, and with
+ * ERR_OWNER_LOST if the outcome is unknown.
  */
-export type HttpClient = (url: string, asked: Asked) => Promise<Reply>
+export type HttpClient = (url: string, request: HttpRequest) => Promise<Reply>
 
 type HttpTrust = Readonly<{
-  /** PEM certificates of authorities; in place of those that the system knows. */
+  /** PEM certificates of authorities; replaces those of the system. */
   ca?: string
 }>
 
@@ -34,30 +34,30 @@ export function createHttpClient({ ca }: HttpTrust): HttpClient {
       const isSecure = protocol === 'https:'
       if (isSecure && ca !== undefined) options.ca = ca
       const send = isSecure ? process.getBuiltinModule('node:https').request : plainRequest
-      const asked = send(url, options, (stream) => {
-        // A reader meets the failure when it reads; an abort may come when nobody does.
+      const clientRequest = send(url, options, (stream) => {
+        // A reader gets the failure when it reads; an abort may come without a reader.
         stream.on('error', () => {})
         resolve({ status: stream.statusCode ?? 0, headers: stream.headers, stream })
       })
       let isConnected = false
-      const timer = setTimeout(() => asked.destroy(timedOut()), remoteLimits.remoteConnectMs)
-      asked.once('socket', (socket) => {
+      const timer = setTimeout(() => clientRequest.destroy(timedOut()), remoteLimits.remoteConnectMs)
+      clientRequest.once('socket', (socket) => {
         const connected = (): void => {
           isConnected = true
           clearTimeout(timer)
           socket.setKeepAlive(true, KEEP_ALIVE_MS)
         }
-        if (asked.reusedSocket) connected()
+        if (clientRequest.reusedSocket) connected()
         else socket.once(isSecure ? 'secureConnect' : 'connect', connected)
       })
-      asked.once('finish', () => onSent?.())
-      asked.once('close', () => clearTimeout(timer))
-      asked.on('error', (error) => reject(signal?.aborted ? error : toAppError(error, origin, isConnected)))
-      asked.end(body)
+      clientRequest.once('finish', () => onSent?.())
+      clientRequest.once('close', () => clearTimeout(timer))
+      clientRequest.on('error', (error) => reject(signal?.aborted ? error : toAppError(error, origin, isConnected)))
+      clientRequest.end(body)
     })
 }
 
-/** A peer that vanished without a word is noticed after a while. */
+/** A peer that vanished silently is noticed after a while. */
 const KEEP_ALIVE_MS = 30_000
 
 const withLength = (headers: Readonly<Record<string, string>>, body: string | undefined): Record<string, string> =>
@@ -68,7 +68,7 @@ const timedOut = (): Error => Object.assign(new Error('the connection took too l
 function toAppError(cause: Error, origin: string, isConnected: boolean): AppError {
   const { code } = cause as NodeJS.ErrnoException
   if (isConnected) {
-    const message = `The connection to ${origin} was lost while the request was in progress; it may or may not have taken effect. Check, then call again.`
+    const message = `The connection to ${origin} was lost while the request was in progress. The request may or may not have taken effect. Check, then call again.`
     return new AppError('ERR_OWNER_LOST', message, { origin }, { cause })
   }
   const [problem, next] = reasons[code ?? ''] ?? [code?.includes('CERT') ? CERTIFICATE : cause.message, CHECK]
@@ -77,13 +77,13 @@ function toAppError(cause: Error, origin: string, isConnected: boolean): AppErro
 
 const CHECK = 'Check the address, and that a server runs there.'
 const CERTIFICATE = 'its certificate is not valid'
-const AUTHORITY = 'If it is from an authority of your own, give the certificate of that authority with --ca FILE.'
-const untrusted = ['its certificate is from an authority that is not trusted here', AUTHORITY] as const
+const AUTHORITY = 'If your own authority issued it, pass the certificate of that authority with --ca FILE.'
+const untrusted = ['its certificate was issued by an authority that this machine does not trust', AUTHORITY] as const
 
 const reasons: Readonly<Record<string, readonly [problem: string, next: string]>> = {
   ECONNREFUSED: ['nothing listens there', CHECK],
-  ENOTFOUND: ['there is no host of that name', CHECK],
-  EAI_AGAIN: ['the name cannot be looked up now', 'Check the network, then call again.'],
+  ENOTFOUND: ['no host has that name', CHECK],
+  EAI_AGAIN: ['the name cannot be resolved at the moment', 'Check the network, then call again.'],
   ETIMEDOUT: ['the connection took too long', CHECK],
   ECONNRESET: ['the connection was closed at once', 'Check whether it speaks https or http.'],
   EPROTO: ['it does not speak TLS there', 'Check whether it speaks https or http.'],
@@ -96,7 +96,7 @@ const reasons: Readonly<Record<string, readonly [problem: string, next: string]>
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: untrusted,
 }
 
-/** The whole body as text. Rejects when it is longer than `bytesMax`, and with ERR_OWNER_LOST when it ends early. */
+/** The whole body as text. Rejects if it is longer than `bytesMax`, and with ERR_OWNER_LOST if it ends early. */
 export async function readText({ stream }: Pick<Reply, 'stream'>, bytesMax: number): Promise<string> {
   const chunks: Buffer[] = []
   let size = 0
@@ -115,7 +115,7 @@ export async function readText({ stream }: Pick<Reply, 'stream'>, bytesMax: numb
 export const lostAnswer = (cause?: unknown): AppError =>
   new AppError(
     'ERR_OWNER_LOST',
-    'The connection to the server ended before its answer; the call may or may not have taken effect. Check, then call again.',
+    'The server closed the connection before it answered. The call may or may not have taken effect. Check, then call again.',
     {},
     { cause },
   )

@@ -6,7 +6,7 @@ import type { Credential } from './credential.ts'
 import type { HttpClient } from './http-client.ts'
 import type { Login } from './logins.ts'
 
-/** The tokens of a stored sign-in, renewed shortly before their end and whenever the server refuses one. */
+/** The tokens of a stored sign-in, renewed shortly before they expire and whenever the server refuses one. */
 export function loginCredential(env: Environment, http: HttpClient, stored: Login): Credential {
   const { resource } = stored
   let login: Login | undefined = stored
@@ -17,7 +17,7 @@ export function loginCredential(env: Environment, http: HttpClient, stored: Logi
     login = await renewLogin(env, http, resource, refused)
   }
 
-  /** Once for all requests of this process that find out at the same time. */
+  /** Once for all concurrent requests of this process. */
   async function renewOnce(refused: string): Promise<void> {
     if (login !== undefined && login.accessToken !== refused) return
     renewing ??= renewFrom(refused).finally(() => {

@@ -5,7 +5,7 @@ import { remoteLimits } from '../../contract/remote-limits.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import { type Environment, loginsDir } from '../config-paths.ts'
 
-/** A sign-in to a server elsewhere, as it is kept in a file that only its user can read. */
+/** A sign-in to a remote server, in a file that only its user can read. */
 export type Login = Readonly<{
   /** The address that the tokens are for. */
   resource: string
@@ -15,7 +15,7 @@ export type Login = Readonly<{
   accessToken: string
   refreshToken: string
   expiresAtMs: number
-  /** The file of the authority that vouches for the server, if one was named. */
+  /** The file of the server's certificate authority, if one was named. */
   ca?: string
 }>
 
@@ -31,7 +31,7 @@ const textFields = [
 export const loginPath = (env: Environment, resource: string, ending: 'json' | 'lock' = 'json'): string =>
   join(loginsDir(env), `${sha256Hex(resource).slice(0, 32)}.${ending}`)
 
-/** Undefined when there is none. A file that others can read, or that is damaged, is refused. */
+/** Undefined if there is none. A file that others can read, or that is damaged, is refused. */
 export function readLogin(env: Environment, resource: string): Login | undefined {
   const login = readLoginFile(loginPath(env, resource))
   return login?.resource === resource ? login : undefined
@@ -78,7 +78,7 @@ function parsed(content: string): Record<string, unknown> {
 const unusable = (path: string, problem: string): AppError =>
   new AppError(
     'ERR_INIT_FAILED',
-    `The file ${path} ${problem}, and it holds a sign-in. Remove it, then sign in again with castellan login.`,
+    `The file ${path} ${problem}, but it contains a sign-in. Remove it, then sign in again with castellan login.`,
     { path },
   )
 

@@ -1,11 +1,11 @@
 import type { AddressInfo } from 'node:net'
 import { createServer } from '../../kernel/node-http.ts'
 
-/** What the browser brings back from the authorisation server: its answer to the request with this state. */
+/** The authorisation server's answer to the request with this state, through the browser. */
 type RedirectListener = AsyncDisposable &
   Readonly<{
     redirectUri: string
-    /** Resolves with the parameters of the answer. Anything else that comes is turned away and changes nothing. */
+    /** Resolves with the parameters of the answer. Any other request is refused and changes nothing. */
     answer: Promise<URLSearchParams>
   }>
 
@@ -22,8 +22,12 @@ export async function listenForRedirect(state: string): Promise<RedirectListener
     const [status, title, text] = isOurs
       ? isAllowed
         ? [200, 'Signed in', 'Castellan has the answer. You can close this page and go back to the terminal.']
-        : [200, 'Not signed in', 'Castellan was not allowed to act for you. You can close this page.']
-      : [404, 'Nothing here', 'This page belongs to a sign-in of Castellan, and this was not its answer.']
+        : [200, 'Not signed in', 'You did not allow Castellan to act for you. You can close this page.']
+      : [
+          404,
+          'Nothing here',
+          'This page waits for the answer to a Castellan sign-in. This request was not that answer.',
+        ]
     res.writeHead(status, {
       'content-type': 'text/html; charset=utf-8',
       'content-security-policy': POLICY,

@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { AppError } from '../../contract/app-error.ts'
 import { type ErrorCode, errorCodes } from '../../contract/error-codes.ts'
 import { remoteLimits } from '../../contract/remote-limits.ts'
+import { errorResponse, jsonRpcCodes } from '../../mcp/json-rpc.ts'
 import type { Credential } from './credential.ts'
 import { readEvents } from './event-reader.ts'
 import { type HttpClient, lostAnswer, type Reply, readText } from './http-client.ts'
@@ -11,8 +12,8 @@ import { answeredBy, readMessage, type WireMessage } from './wire-message.ts'
 /**
  * The lines of a client over Streamable HTTP, of both revisions.
  * 1. Every request is answered: by the server, or with an error that says why not.
- * 2. Lines leave in the order in which they came; answers come as they come.
- * 3. When the server has forgotten the session, as after a restart, it is opened again with what the client said first.
+ * 2. Lines are sent in order; answers come in any order.
+ * 3. If the server has forgotten the session, as after a restart, it is opened again with the client's first message.
  */
 export type RemoteLines = Readonly<{
   onLine(handler: (line: string) => void): void
@@ -20,10 +21,10 @@ export type RemoteLines = Readonly<{
   send(line: string): void
   /** Resolves when every request so far is answered. */
   idle(): Promise<void>
-  /** How many lines are not dealt with yet, and whom to tell when one is. */
+  /** The number of unfinished lines, and a callback when one finishes. */
   pending(): number
   onSettled(handler: () => void): void
-  /** Ends the session, and what is under way. */
+  /** Ends the session and its requests in progress. */
   close(): Promise<void>
 }>
 
@@ -31,39 +32,37 @@ type RemoteLinesOptions = Readonly<{
   http: HttpClient
   credential: Credential
   origin: string
-  /** Where MCP is spoken, with what the client chose to see. */
+  /** The MCP endpoint, with the client's choice of tools. */
   endpoint: string
-  /** Whether to listen for what the server says by itself. */
-  listens: boolean
+  /** `mcp` serves a program, and listens for the server's notifications. The other commands are a person's. */
+  isFor: 'program' | 'person'
 }>
 
 type Waiting = Readonly<{ abort: AbortController }>
 
-type Talk = {
+type Session = {
   readonly options: RemoteLinesOptions
   readonly waiting: Map<string | number, Waiting>
   readonly ended: AbortController
-  /** What is being answered; `idle` waits for it. */
+  /** Answers in progress; `idle` waits for them. */
   readonly answers: Set<Promise<void>>
-  /** The line before has left. */
+  /** Resolves when the previous line has been sent. */
   turn: Promise<void>
   pending: number
   settled: () => void
   handler: (line: string) => void
   session: string | undefined
   revision: string | undefined
-  /** What the client said first, to say it again. */
+  /** The client's first message, to be repeated. */
   opening: WireMessage | undefined
   reopening: Promise<void> | undefined
   isListening: boolean
 }
 
 const ACCEPT = 'application/json, text/event-stream'
-const SERVER_ERROR = -32000
-const PARSE_ERROR = -32700
 
 export function remoteLines(options: RemoteLinesOptions): RemoteLines {
-  const talk: Talk = {
+  const connection: Session = {
     options,
     waiting: new Map(),
     ended: new AbortController(),
@@ -81,102 +80,113 @@ export function remoteLines(options: RemoteLinesOptions): RemoteLines {
   let closeHandler: (() => void) | undefined
   return {
     onLine(handler) {
-      talk.handler = handler
+      connection.handler = handler
     },
     onClose(handler) {
       closeHandler = handler
     },
     send(line) {
-      talk.pending++
-      talk.turn = talk.turn.then(() => pass(talk, line))
+      connection.pending++
+      connection.turn = connection.turn.then(() => pass(connection, line))
     },
     async idle() {
-      await talk.turn
-      while (talk.answers.size > 0) await Promise.all(talk.answers)
+      await connection.turn
+      while (connection.answers.size > 0) await Promise.all(connection.answers)
     },
-    pending: () => talk.pending,
+    pending: () => connection.pending,
     onSettled(handler) {
-      talk.settled = handler
+      connection.settled = handler
     },
     async close() {
-      if (talk.ended.signal.aborted) return
-      talk.ended.abort()
-      for (const { abort } of talk.waiting.values()) abort.abort()
-      await leave(talk)
+      if (connection.ended.signal.aborted) return
+      connection.ended.abort()
+      for (const { abort } of connection.waiting.values()) abort.abort()
+      await leave(connection)
       closeHandler?.()
     },
   }
 }
 
-/** Resolves when the next line may leave. */
-async function pass(talk: Talk, line: string): Promise<void> {
+/** Resolves when the next line may be sent. */
+async function pass(connection: Session, line: string): Promise<void> {
   const message = readMessage(line)
-  const cancelled = message?.cancels === undefined ? undefined : talk.waiting.get(message.cancels)
+  const cancelled = message?.cancels === undefined ? undefined : connection.waiting.get(message.cancels)
   if (message === undefined) {
-    emitError(talk, null, PARSE_ERROR, new AppError('ERR_INVALID_INPUT', 'Parse error: the line is not valid JSON'))
-  } else if (cancelled !== undefined && talk.session === undefined) {
+    emitError(
+      connection,
+      null,
+      jsonRpcCodes.parseError,
+      new AppError('ERR_INVALID_INPUT', 'Parse error: the line is not valid JSON'),
+    )
+  } else if (cancelled !== undefined && connection.session === undefined) {
     // In the stateless revision the end of its response is the cancellation.
     cancelled.abort.abort()
-  } else if (!talk.ended.signal.aborted) {
-    await start(talk, message)
+  } else if (!connection.ended.signal.aborted) {
+    await start(connection, message)
     return
   }
-  settle(talk)
+  settle(connection)
 }
 
-function settle(talk: Talk): void {
-  talk.pending--
-  talk.settled()
+function settle(connection: Session): void {
+  connection.pending--
+  connection.settled()
 }
 
-async function start(talk: Talk, message: WireMessage): Promise<void> {
+async function start(connection: Session, message: WireMessage): Promise<void> {
   const abort = new AbortController()
-  for (const id of message.ids) talk.waiting.set(id, { abort })
+  for (const id of message.ids) connection.waiting.set(id, { abort })
   const sent = Promise.withResolvers<void>()
-  const answered = exchange(talk, message, abort.signal, sent.resolve)
-    .catch((error: unknown) => failed(talk, message, error, abort.signal))
+  const answered = exchange(connection, message, abort.signal, sent.resolve)
+    .catch((error: unknown) => failed(connection, message, error, abort.signal))
     .finally(() => {
-      for (const id of message.ids) talk.waiting.delete(id)
-      talk.answers.delete(answered)
-      settle(talk)
+      for (const id of message.ids) connection.waiting.delete(id)
+      connection.answers.delete(answered)
+      settle(connection)
     })
-  talk.answers.add(answered)
-  // The session has to be known, and a notification taken, before what comes after.
+  connection.answers.add(answered)
+  // The session must be known, and a notification accepted, before later lines.
   const mustBeTaken = message.method === 'initialize' || message.ids.length === 0
   await (mustBeTaken ? answered : Promise.race([sent.promise, answered]))
-  if (message.method === 'notifications/initialized') listen(talk)
+  if (message.method === 'notifications/initialized') listen(connection)
 }
 
-function failed(talk: Talk, message: WireMessage, error: unknown, signal: AbortSignal): void {
-  if (signal.aborted || talk.ended.signal.aborted) return
+function failed(connection: Session, message: WireMessage, error: unknown, signal: AbortSignal): void {
+  if (signal.aborted || connection.ended.signal.aborted) return
   const told = error instanceof AppError ? error : lostAnswer(error)
-  for (const id of message.ids) if (talk.waiting.has(id)) emitError(talk, id, SERVER_ERROR, told)
+  for (const id of message.ids)
+    if (connection.waiting.has(id)) emitError(connection, id, jsonRpcCodes.serverError, told)
 }
 
-function emitError(talk: Talk, id: string | number | null, code: number, error: AppError): void {
+function emitError(connection: Session, id: string | number | null, code: number, error: AppError): void {
   const data = { ...error.details, code: error.code }
-  talk.handler(JSON.stringify({ jsonrpc: '2.0', id, error: { code, message: error.message, data } }))
+  connection.handler(errorResponse(id, code, error.message, data))
 }
 
-/** Sends a message and passes on what is answered; shows another token or opens the session again if that is what it takes. */
-async function exchange(talk: Talk, message: WireMessage, signal: AbortSignal, onSent: () => void): Promise<void> {
-  const { credential, origin } = talk.options
+/** Sends a message and forwards the answer; sends another token or reopens the session if necessary. */
+async function exchange(
+  connection: Session,
+  message: WireMessage,
+  signal: AbortSignal,
+  onSent: () => void,
+): Promise<void> {
+  const { credential, origin } = connection.options
   let hasRenewed = false
   let hasReopened = false
   for (;;) {
     const token = await credential.token()
-    const { session } = talk
-    const reply = await post(talk, message, token, signal, onSent)
+    const { session } = connection
+    const reply = await post(connection, message, token, signal, onSent)
     if (reply.status === 401) {
       await discard(reply)
       if (hasRenewed || !(await credential.renew(token))) throw credential.refusal(origin)
       hasRenewed = true
-    } else if (reply.status === 404 && canReopen(talk, message, session) && !hasReopened) {
+    } else if (reply.status === 404 && canReopen(connection, message, session) && !hasReopened) {
       await discard(reply)
-      await reopen(talk, session)
+      await reopen(connection, session)
       hasReopened = true
     } else {
-      await answer(talk, message, reply)
+      await answer(connection, message, reply)
       return
     }
   }
@@ -185,48 +195,53 @@ async function exchange(talk: Talk, message: WireMessage, signal: AbortSignal, o
 const isOpening = ({ method, statelessHeaders }: WireMessage): boolean =>
   method === 'initialize' && statelessHeaders === undefined
 
-const canReopen = (talk: Talk, message: WireMessage, session: string | undefined): boolean =>
-  session !== undefined && message.statelessHeaders === undefined && talk.opening !== undefined && !isOpening(message)
+const canReopen = (connection: Session, message: WireMessage, session: string | undefined): boolean =>
+  session !== undefined &&
+  message.statelessHeaders === undefined &&
+  connection.opening !== undefined &&
+  !isOpening(message)
 
 function post(
-  talk: Talk,
+  connection: Session,
   message: WireMessage,
   token: string | undefined,
   signal: AbortSignal,
   onSent?: () => void,
 ): Promise<Reply> {
-  const { http, endpoint } = talk.options
+  const { http, endpoint } = connection.options
   const headers = {
     accept: ACCEPT,
     'content-type': 'application/json',
-    ...authorization(token),
-    ...(message.statelessHeaders ?? (isOpening(message) ? {} : sessionHeaders(talk))),
+    ...authorization(token, connection),
+    ...(message.statelessHeaders ?? (isOpening(message) ? {} : sessionHeaders(connection))),
   }
   const sent = onSent === undefined ? {} : { onSent }
   return http(endpoint, { method: 'POST', headers, body: message.line, signal, ...sent })
 }
 
-const authorization = (token: string | undefined): Record<string, string> =>
-  token === undefined ? {} : { authorization: `Bearer ${token}` }
+const authorization = (token: string | undefined, { options }: Session): Record<string, string> => ({
+  ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+  ...(options.isFor === 'person' && { 'castellan-terminal': '1' }),
+})
 
-const sessionHeaders = ({ session, revision }: Talk): Record<string, string> => ({
+const sessionHeaders = ({ session, revision }: Session): Record<string, string> => ({
   ...(session === undefined ? {} : { 'mcp-session-id': session }),
   ...(revision === undefined ? {} : { 'mcp-protocol-version': revision }),
 })
 
-async function answer(talk: Talk, message: WireMessage, reply: Reply): Promise<void> {
+async function answer(connection: Session, message: WireMessage, reply: Reply): Promise<void> {
   const { status, headers } = reply
-  if (status < 200 || status > 299) throw await refusalOf(reply, talk.options.origin)
+  if (status < 200 || status > 299) throw await refusalOf(reply, connection.options.origin)
   if (status === 202 || status === 204) {
     await discard(reply)
-    if (message.ids.length > 0) throw notMcp(talk.options.origin)
+    if (message.ids.length > 0) throw notMcp(connection.options.origin)
     return
   }
   const open = new Set(message.ids)
   const take = (line: string): void => {
     for (const id of answeredBy(line)) open.delete(id)
-    if (isOpening(message)) opened(talk, message, reply, line)
-    talk.handler(line)
+    if (isOpening(message)) opened(connection, message, reply, line)
+    connection.handler(line)
   }
   if (headers['content-type']?.startsWith('text/event-stream')) {
     for await (const event of readEvents(reply.stream, remoteLimits.remoteAnswerBytesMax)) take(inOneLine(event))
@@ -235,7 +250,7 @@ async function answer(talk: Talk, message: WireMessage, reply: Reply): Promise<v
     if (text !== '') take(inOneLine(text))
   } else {
     await discard(reply)
-    throw notMcp(talk.options.origin)
+    throw notMcp(connection.options.origin)
   }
   if (open.size > 0) throw lostAnswer()
 }
@@ -243,88 +258,93 @@ async function answer(talk: Talk, message: WireMessage, reply: Reply): Promise<v
 /** A server may answer JSON over several lines; here a line is a message. */
 const inOneLine = (json: string): string => (/[\r\n]/.test(json) ? JSON.stringify(JSON.parse(json)) : json)
 
-function opened(talk: Talk, message: WireMessage, reply: Reply, line: string): void {
+function opened(connection: Session, message: WireMessage, reply: Reply, line: string): void {
   const { result } = JSON.parse(line) as { result?: { protocolVersion?: unknown } }
   if (result === undefined) return
   const session = reply.headers['mcp-session-id']
-  talk.session = typeof session === 'string' ? session : undefined
-  talk.revision = typeof result.protocolVersion === 'string' ? result.protocolVersion : undefined
-  talk.opening = message
+  connection.session = typeof session === 'string' ? session : undefined
+  connection.revision = typeof result.protocolVersion === 'string' ? result.protocolVersion : undefined
+  connection.opening = message
 }
 
-/** Once for all who find the session gone. */
-async function reopen(talk: Talk, lost: string | undefined): Promise<void> {
-  if (talk.session !== lost) return
-  talk.reopening ??= openAgain(talk).finally(() => {
-    talk.reopening = undefined
+/** Once for all that find the session lost. */
+async function reopen(connection: Session, lost: string | undefined): Promise<void> {
+  if (connection.session !== lost) return
+  connection.reopening ??= openAgain(connection).finally(() => {
+    connection.reopening = undefined
   })
-  await talk.reopening
+  await connection.reopening
 }
 
-async function openAgain(talk: Talk): Promise<void> {
-  const opening = talk.opening!
-  const { credential, origin } = talk.options
-  const reply = await post(talk, opening, await credential.token(), talk.ended.signal)
+async function openAgain(connection: Session): Promise<void> {
+  const opening = connection.opening!
+  const { credential, origin } = connection.options
+  const reply = await post(connection, opening, await credential.token(), connection.ended.signal)
   if (reply.status !== 200) throw await refusalOf(reply, origin)
   const { stream, headers } = reply
   const isStream = headers['content-type']?.startsWith('text/event-stream')
   if (isStream) {
-    for await (const event of readEvents(stream, remoteLimits.remoteAnswerBytesMax)) opened(talk, opening, reply, event)
-  } else opened(talk, opening, reply, await readText(reply, remoteLimits.remoteAnswerBytesMax))
+    for await (const event of readEvents(stream, remoteLimits.remoteAnswerBytesMax))
+      opened(connection, opening, reply, event)
+  } else opened(connection, opening, reply, await readText(reply, remoteLimits.remoteAnswerBytesMax))
   const initialized = readMessage('{"jsonrpc":"2.0","method":"notifications/initialized"}')!
-  await discard(await post(talk, initialized, await credential.token(), talk.ended.signal))
+  await discard(await post(connection, initialized, await credential.token(), connection.ended.signal))
 }
 
-/** The stream of what the server says by itself; it is opened again for as long as the client stays. */
-function listen(talk: Talk): void {
-  if (!talk.options.listens || talk.isListening || talk.session === undefined) return
-  talk.isListening = true
-  void keepListening(talk)
+/** The stream of the server's notifications; it is reopened while the client stays. */
+function listen(connection: Session): void {
+  if (connection.options.isFor === 'person' || connection.isListening || connection.session === undefined) return
+  connection.isListening = true
+  void keepListening(connection)
 }
 
-async function keepListening(talk: Talk): Promise<void> {
-  const { http, endpoint, credential } = talk.options
-  const { signal } = talk.ended
+async function keepListening(connection: Session): Promise<void> {
+  const { http, endpoint, credential } = connection.options
+  const { signal } = connection.ended
   let pauseMs: number = remoteLimits.remoteListenPauseMs
   while (!signal.aborted) {
     try {
       const token = await credential.token()
-      const headers = { accept: 'text/event-stream', ...authorization(token), ...sessionHeaders(talk) }
+      const headers = {
+        accept: 'text/event-stream',
+        ...authorization(token, connection),
+        ...sessionHeaders(connection),
+      }
       const reply = await http(endpoint, { method: 'GET', headers, signal })
       if (reply.status === 405) return
       if (reply.status === 200) {
         pauseMs = remoteLimits.remoteListenPauseMs
         for await (const event of readEvents(reply.stream, remoteLimits.remoteAnswerBytesMax)) {
-          talk.handler(inOneLine(event))
+          connection.handler(inOneLine(event))
         }
       } else {
         await discard(reply)
         if (reply.status === 401) await credential.renew(token)
       }
     } catch {
-      // The next request says what is wrong; until then there is nobody to tell.
+      // The next request reports the problem; until then no request can carry it.
     }
     await delay(pauseMs, undefined, { signal, ref: false }).catch(() => {})
     pauseMs = Math.min(pauseMs * 2, remoteLimits.remoteListenPauseMsMax)
   }
 }
 
-async function leave(talk: Talk): Promise<void> {
-  if (talk.session === undefined) return
-  const { http, endpoint, credential } = talk.options
+async function leave(connection: Session): Promise<void> {
+  if (connection.session === undefined) return
+  const { http, endpoint, credential } = connection.options
   const signal = AbortSignal.timeout(remoteLimits.remoteLeaveMs)
   try {
-    const headers = { ...authorization(await credential.token()), ...sessionHeaders(talk) }
+    const headers = { ...authorization(await credential.token(), connection), ...sessionHeaders(connection) }
     await discard(await http(endpoint, { method: 'DELETE', headers, signal }))
   } catch {
-    // The server ends sessions that nobody uses by itself.
+    // The server ends unused sessions by itself.
   }
 }
 
-/** Reads on, so that the connection can be used again. */
+/** Reads the rest, so that the connection can be reused. */
 const discard = ({ stream }: Reply): Promise<void> => finished(stream.resume()).catch(() => {})
 
-/** What the server says about a request that it did not take, in its own envelope or in that of JSON-RPC. */
+/** The server's message about a refused request, in its own envelope or in JSON-RPC's. */
 async function refusalOf(reply: Reply, origin: string): Promise<AppError> {
   const text = await readText(reply, remoteLimits.remoteMetadataBytesMax)
   const { error } = parsed(text) as { error?: { code?: unknown; message?: unknown; details?: object; data?: object } }

@@ -7,7 +7,7 @@ import { type Login, readLogin } from './logins.ts'
 import { type RemoteLines, remoteLines } from './remote-lines.ts'
 import { parseAddress, type ServerAddress } from './server-address.ts'
 
-/** Which server a command talks to, and how it was told so. */
+/** The server of a command, and the source of that choice. */
 export type RemoteChoice = Readonly<{
   url: string
   key: string | undefined
@@ -20,11 +20,11 @@ export type RemoteServer = Readonly<{
   address: ServerAddress
   http: HttpClient
   credential: Credential
-  /** `query` chooses what is seen, as in the address of a client. */
-  openLines(query: Readonly<Record<string, string>>, listens: boolean): RemoteLines
+  /** `query` chooses the tools, as in a client's address. */
+  openLines(query: Readonly<Record<string, string>>, isFor: 'program' | 'person'): RemoteLines
 }>
 
-/** A key that was given is shown; without one, the sign-in to that server, if there is one. */
+/** A given key is used; without one, the sign-in to that server, if there is one. */
 export async function openRemoteServer(choice: RemoteChoice, env: Environment): Promise<RemoteServer> {
   const address = parseAddress(choice.url, choice)
   const login = choice.key === undefined ? readLogin(env, address.resource) : undefined
@@ -35,10 +35,10 @@ export async function openRemoteServer(choice: RemoteChoice, env: Environment): 
     address,
     http,
     credential,
-    openLines(query, listens) {
+    openLines(query, isFor) {
       const endpoint = new URL(address.resource)
       for (const [name, value] of Object.entries(query)) endpoint.searchParams.set(name, value)
-      return remoteLines({ http, credential, origin: address.origin, endpoint: endpoint.href, listens })
+      return remoteLines({ http, credential, origin: address.origin, endpoint: endpoint.href, isFor })
     },
   }
 }
@@ -52,7 +52,7 @@ export function readAuthorities(path: string): string {
     throw new AppError('ERR_INVALID_INPUT', `ca: the file ${path} cannot be read (${reason}).`, { field: 'ca' })
   }
   if (text.includes('-----BEGIN CERTIFICATE-----')) return text
-  throw new AppError('ERR_INVALID_INPUT', `ca: the file ${path} has no certificate in PEM.`, { field: 'ca' })
+  throw new AppError('ERR_INVALID_INPUT', `ca: the file ${path} contains no PEM certificate.`, { field: 'ca' })
 }
 
 async function storedCredential(env: Environment, http: HttpClient, login: Login): Promise<Credential> {
@@ -67,8 +67,8 @@ const keyCredential = ({ key, url }: RemoteChoice): Credential => ({
     new AppError(
       'ERR_UNAUTHENTICATED',
       key === undefined
-        ? `${origin} requires authentication. Sign in with: castellan login --url ${url}; or give an API key with --key or CASTELLAN_API_KEY.`
-        : `${origin} does not accept this API key. Give another one with --key or CASTELLAN_API_KEY.`,
+        ? `${origin} requires authentication. Sign in with: castellan login --url ${url}; or pass an API key with --key or CASTELLAN_API_KEY.`
+        : `${origin} does not accept this API key. Pass another one with --key or CASTELLAN_API_KEY.`,
       { origin },
     ),
 })

@@ -11,7 +11,7 @@ import { requestTokens } from './token-endpoint.ts'
 
 const LOCK_PAUSE_MS = 50
 
-/** One process at a time changes a sign-in: a refresh token works once, and a second use of it ends the sign-in. */
+/** Only one process at a time changes a sign-in: a refresh token works once, and a second use ends the sign-in. */
 export async function withLoginLock<T>(env: Environment, resource: string, work: () => Promise<T>): Promise<T> {
   const lock = await takeLock(env, resource)
   try {
@@ -36,7 +36,7 @@ async function takeLock(env: Environment, resource: string): Promise<OwnerLock> 
   }
 }
 
-/** The sign-in with another access token than `refused`; undefined when it is over or was removed. */
+/** The sign-in with another access token than `refused`; undefined if it has ended or was removed. */
 export const renewLogin = (
   env: Environment,
   http: HttpClient,

@@ -3,7 +3,7 @@ import type { HttpClient } from './http-client.ts'
 import type { Login } from './logins.ts'
 import { askJson } from './token-endpoint.ts'
 
-/** Ends a sign-in at the server: the refresh token, and the access tokens that came of it. Throws when it may live on. */
+/** Ends a sign-in at the server: the refresh token, and its access tokens. Throws if it may still be valid. */
 export async function revokeLogin(http: HttpClient, login: Login): Promise<void> {
   const { status } = await askJson(http, login.revocationEndpoint, {
     form: { client_id: login.clientId, token: login.refreshToken, token_type_hint: 'refresh_token' },

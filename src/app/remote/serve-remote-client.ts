@@ -1,10 +1,11 @@
 import type { Readable, Writable } from 'node:stream'
 import { limits } from '../../contract/limits.ts'
 import { remoteLimits } from '../../contract/remote-limits.ts'
+import { errorResponse, jsonRpcCodes } from '../../mcp/json-rpc.ts'
 import { stdioLines } from '../../mcp/line-transport.ts'
 import type { RemoteLines } from './remote-lines.ts'
 
-/** Connects the client on the standard streams to a server elsewhere, until the client leaves or `ended` resolves. */
+/** Connects the client on the standard streams to a remote server, until the client disconnects or `ended` resolves. */
 export async function serveRemoteClient(
   streams: Readonly<{ input: Readable; output: Writable }>,
   remote: RemoteLines,
@@ -21,7 +22,7 @@ export async function serveRemoteClient(
   client.onClose(left.resolve)
   client.onOversizedLine(() => {
     const message = 'Invalid Request: the message is too long'
-    client.send(JSON.stringify({ jsonrpc: '2.0', id: null, error: { code: -32600, message } }))
+    client.send(errorResponse(null, jsonRpcCodes.invalidRequest, message))
   })
   client.onLine((line) => {
     remote.send(line)
@@ -29,7 +30,7 @@ export async function serveRemoteClient(
   })
   await Promise.race([left.promise, ended])
   client.pause()
-  // A client that closes its end may still want the answers; one that subscribed to something is waited for no longer.
+  // A client that closes its end may still want the answers; one with subscriptions is not waited for.
   await Promise.race([remote.idle(), ended, pause(limits.shutdownGraceMs)])
   await remote.close()
   await client.close()

@@ -1,10 +1,10 @@
 import { AppError } from '../../contract/app-error.ts'
 import { isLoopbackHost } from '../../http/peer-address.ts'
 
-/** A server elsewhere, as `--url` names it: all of it, or one gateway. */
+/** A remote server, as `--url` names it: all of it, or one gateway. */
 export type ServerAddress = Readonly<{
   origin: string
-  /** Where MCP is spoken; tokens are for this address (RFC 8707). */
+  /** The MCP endpoint; tokens are for this address (RFC 8707). */
   resource: string
 }>
 
@@ -20,11 +20,11 @@ export function parseAddress(input: string, { allowPlainHttp }: Readonly<{ allow
   }
   const path = url.pathname.replace(/\/$/, '')
   if (path !== '' && !/^\/mcp(\/[^/]+)?$/.test(path)) {
-    throw new AppError('ERR_INVALID_INPUT', `url: ${RULE}; it has no other path.`, { field: 'url' })
+    throw new AppError('ERR_INVALID_INPUT', `url: ${RULE}, without another path.`, { field: 'url' })
   }
   if (url.protocol === 'http:' && !isLoopbackHost(url.hostname) && !allowPlainHttp) {
     const message =
-      'url: over plain HTTP others could read keys and answers in transit. Use https, or a tunnel to a loopback address; --allow-plain-http allows it.'
+      'url: over plain HTTP, others could read keys and answers in transit. Use https or a tunnel to a loopback address. To allow plain HTTP anyway, pass --allow-plain-http.'
     throw new AppError('ERR_INVALID_INPUT', message, { field: 'url' })
   }
   return { origin: url.origin, resource: `${url.origin}${path === '' ? '/mcp' : path}` }

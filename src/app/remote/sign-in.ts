@@ -4,6 +4,7 @@ import { AppError } from '../../contract/app-error.ts'
 import { remoteLimits } from '../../contract/remote-limits.ts'
 import { systemClock } from '../../kernel/clock.ts'
 import { systemRandom } from '../../kernel/random.ts'
+import { withTimeout } from '../../kernel/with-timeout.ts'
 import { type AuthorizationServer, discover } from './discover.ts'
 import type { HttpClient } from './http-client.ts'
 import type { Login } from './logins.ts'
@@ -14,13 +15,14 @@ import { askJson, requestTokens } from './token-endpoint.ts'
 type SignInOptions = Readonly<{
   http: HttpClient
   address: ServerAddress
-  /** Shows the address to the person who signs in. */
+  /** Shows the address to the person. */
   show(authorizationUrl: string): void
   /** Ends the wait for the person. */
   signal: AbortSignal
 }>
 
-const SCOPE = 'offline_access'
+/** `terminal`: the person answers approvals and changes rules here, as at a terminal of the server. */
+const SCOPE = 'offline_access terminal'
 const secret = (): string => systemRandom.bytes(32).toString('base64url')
 
 /** The authorisation code flow with PKCE, with this machine's loopback address as the redirect address. */
@@ -74,23 +76,22 @@ async function register(http: HttpClient, server: AuthorizationServer, redirectU
   const { status, body } = await askJson(http, server.registrationEndpoint, { json })
   const { client_id } = body
   if (status >= 200 && status < 300 && typeof client_id === 'string') return client_id
-  throw failed(new URL(server.issuer).origin, `it does not register this program (HTTP ${status})`)
+  throw failed(new URL(server.issuer).origin, `the server did not register this program (HTTP ${status})`)
 }
 
-/** The answer is for us: it has our state. It is from that server if it says so (RFC 9207). */
+/** The answer is for us if it has our state, and from that server if it says so (RFC 9207). */
 function codeIn(answer: URLSearchParams, { issuer }: AuthorizationServer, origin: string): string {
-  if (answer.get('iss') !== issuer) throw failed(origin, 'the answer does not name the server that was asked')
+  if (answer.get('iss') !== issuer) throw failed(origin, 'the answer names another server')
   const code = answer.get('code')
   if (code !== null) return code
   const isDenied = answer.get('error') === 'access_denied'
   throw isDenied
-    ? new AppError('ERR_PERMISSION_DENIED', `Castellan was not allowed to act for you at ${origin}.`, { origin })
+    ? new AppError('ERR_PERMISSION_DENIED', `You did not allow Castellan to act for you at ${origin}.`, { origin })
     : failed(origin, 'the server answered with an error')
 }
 
 async function ended(signal: AbortSignal): Promise<never> {
-  const timeout = AbortSignal.timeout(remoteLimits.signInMs)
-  const either = AbortSignal.any([signal, timeout])
+  const either = withTimeout(signal, remoteLimits.signInMs)
   await new Promise((resolve) => either.addEventListener('abort', resolve, { once: true }))
   if (signal.aborted) throw new AppError('ERR_CANCELLED', 'Signing in was cancelled.')
   const minutes = remoteLimits.signInMs / 60_000

@@ -6,7 +6,7 @@ type Tokens = Readonly<{ accessToken: string; refreshToken: string; lifetimeMs: 
 
 type JsonReply = Readonly<{ status: number; body: Record<string, unknown> }>
 
-/** One request of OAuth; what comes back is bounded, and is an object or empty. */
+/** One OAuth request; the answer is bounded, and is an object or empty. */
 export async function askJson(
   http: HttpClient,
   url: string,
@@ -36,7 +36,7 @@ function parsed(text: string): Record<string, unknown> {
   }
 }
 
-/** Undefined when the server does not accept what was shown; throws when it could not be asked. */
+/** Undefined if the server rejects the credential; throws if it could not be reached. */
 export async function requestTokens(
   http: HttpClient,
   tokenEndpoint: string,
@@ -47,7 +47,7 @@ export async function requestTokens(
   const { access_token, refresh_token, expires_in } = body
   if (status !== 200 || typeof access_token !== 'string' || typeof refresh_token !== 'string') {
     const origin = new URL(tokenEndpoint).origin
-    const message = `${origin} gave no token (HTTP ${status}). Call again in a moment.`
+    const message = `${origin} issued no token (HTTP ${status}). Call again in a moment.`
     throw new AppError(status === 429 ? 'ERR_RATE_LIMITED' : 'ERR_WEB_FAILED', message, { status })
   }
   const lifetimeMs = typeof expires_in === 'number' ? expires_in * 1000 : 0

@@ -1,10 +1,10 @@
-/** A line of a client as far as its way over HTTP depends on it. */
+/** A client's line, as far as its way over HTTP depends on it. */
 export type WireMessage = Readonly<{
   line: string
-  /** The requests in it, whose answers are waited for; more than one only in a batch. */
+  /** Its requests; more than one only in a batch. */
   ids: readonly (string | number)[]
   method: string | undefined
-  /** Headers that the stateless revision demands; undefined for what belongs to a session. */
+  /** Headers that the stateless revision requires; undefined for messages of a session. */
   statelessHeaders: Readonly<Record<string, string>> | undefined
   /** The request that it cancels. */
   cancels: string | number | undefined
@@ -13,7 +13,7 @@ export type WireMessage = Readonly<{
 type Fields = Readonly<{ id?: unknown; method?: unknown; params?: Record<string, unknown> }>
 
 const VERSION_FIELD = 'io.modelcontextprotocol/protocolVersion'
-/** Which field of a request the header Mcp-Name repeats. */
+/** The field of a request that the header Mcp-Name repeats. */
 const namedBy: ReadonlyMap<string, string> = new Map([
   ['tools/call', 'name'],
   ['prompts/get', 'name'],
@@ -45,7 +45,7 @@ export function readMessage(line: string): WireMessage | undefined {
   }
 }
 
-/** Which of the waiting requests a line of the server answers. */
+/** The pending requests that a line of the server answers. */
 export function answeredBy(line: string): readonly (string | number)[] {
   const parsed: unknown = JSON.parse(line)
   const parts = (Array.isArray(parsed) ? parsed : [parsed]).filter(isRecord) as Fields[]
@@ -67,7 +67,7 @@ function statelessHeaders(method: string, params: Fields['params']): Record<stri
   }
 }
 
-/** A header takes visible ASCII; anything else is wrapped as the protocol says. */
+/** A header allows visible ASCII; other text is encoded as the protocol says. */
 const headerText = (text: string): string =>
   /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(text) && !text.startsWith('=?base64?')
     ? text

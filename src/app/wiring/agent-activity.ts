@@ -4,7 +4,7 @@ import { ownerSeenBy, toLogRow } from '../../domains/executions/service.ts'
 import type { Engine } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 
-/** What became of an agent and what its executions did. */
+/** The events of an agent and of its executions. */
 export const activityOf = (engine: Engine, store: ActivityStore): ActivityLog => {
   return {
     async countOf(read, viewer, subjectId) {
@@ -17,21 +17,23 @@ export const activityOf = (engine: Engine, store: ActivityStore): ActivityLog =>
     async activityOf(read, viewer, agent, { limit, offset }) {
       const { tenant } = viewer
       const owner = await ownerSeenBy(engine, read, viewer)
-      const wanted = { tenant, agent, owner }
-      const total = await store.countEvents(read, wanted)
-      const spans = await spansAt(store, read, wanted, { offset, limit }, total)
+      const filter = { tenant, agent, owner }
+      const total = await store.countEvents(read, filter)
+      const spans = await spansAt(store, read, filter, { offset, limit }, total)
       const events: ActivityEvent[] = []
+      const rootIds = new Set<string>()
       for (const span of spans) {
         if (events.length >= limit) break
         if ('event' in span) {
           const { type, payload, atMs } = span.event
           const { by, ...told } = payload
-          // Who deploys what is there for all is not told to other tenants.
+          // Other tenants do not learn who deploys a global agent.
           events.push({ eventType: type, payload: agent.tenant === tenant ? payload : told, recordedAtMs: atMs })
           continue
         }
         const skip = Math.max(0, offset - span.from)
         const run = { tenant, id: span.runId, lastSequence: span.events }
+        rootIds.add((await engine.find(read, tenant, span.runId))?.rootId ?? span.runId)
         const page = await engine.events(read, run, { limit: limit - events.length, offset: skip })
         for (const event of page.events) {
           const { payload } = toLogRow(event)
@@ -42,7 +44,7 @@ export const activityOf = (engine: Engine, store: ActivityStore): ActivityLog =>
           })
         }
       }
-      return { events, total }
+      return { events, total, rootIds: [...rootIds] }
     },
   }
 }

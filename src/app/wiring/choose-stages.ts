@@ -9,7 +9,7 @@ import type { AppDeps } from '../build-app.ts'
 import type { OpenedPolicies } from './open-policies.ts'
 import type { Guardrails } from './open-tool-policies.ts'
 
-/** The pipeline as the configuration wants it. */
+/** The pipeline for this configuration. */
 export function chooseStages(
   { config, clock }: AppDeps,
   views: ToolViews,

@@ -8,9 +8,14 @@ import { stageNames } from '../../tools/runtime/stages.ts'
 import type { AppDeps } from '../build-app.ts'
 import { unsetVariables } from '../unset-variables.ts'
 
-type Parts = Readonly<{ database: Database; guard: LogGuard; time: ClockKeeper }>
+type Parts = Readonly<{
+  database: Database
+  guard: LogGuard
+  time: ClockKeeper
+  usage: Readonly<{ problem(): string | undefined }>
+}>
 
-/** What the program says about itself; without `parts`, of one that has opened nothing. */
+/** The program's own description; without `parts`, of one that has opened nothing. */
 export function describeServer(deps: AppDeps, catalog: Catalog, skills: SkillService, parts: Parts | undefined) {
   return createServerService({
     clock: deps.clock,
@@ -29,6 +34,8 @@ export function describeServer(deps: AppDeps, catalog: Catalog, skills: SkillSer
       const found = (await skills.problems()).map((problem) => `Skill ${problem.path}: ${problem.reason}`)
       const store = parts?.database.problem()
       const time = parts?.time.problem()
+      const exported = parts?.usage.problem()
+      if (exported !== undefined) found.unshift(exported)
       if (time !== undefined) found.unshift(time)
       if (store !== undefined) found.unshift(store)
       const unset = unsetVariables(deps.config).map(({ problem }) => problem)

@@ -14,7 +14,7 @@ export type ModelAccountingDeps = Readonly<{
   limits: UsageLimits
   interactions: InteractionSink
   clock: Clock
-  /** For which money is reserved where nothing bounds the answer. */
+  /** The reservation for an answer without a bound. */
   defaultOutputTokens: number
 }>
 
@@ -22,7 +22,7 @@ const operations = { openai: 'chat', anthropic: 'messages', gemini: 'generate' }
 const BYTES_PER_TOKEN = 3
 const MICRODOLLARS = 1_000_000
 
-/** What agents and this server itself ask of models: counted and noted as requests through the proxy are. */
+/** Requests of agents and of this server to models: counted and recorded like requests through the proxy. */
 export function createModelAccounting({
   limits,
   interactions,
@@ -32,7 +32,7 @@ export function createModelAccounting({
   const prices = createPrices()
 
   return {
-    async begin(candidate, request, signal) {
+    async begin(candidate, request, signal, { keyScope: providerKeyScope, replaced }) {
       await interactions.space()
       const { provider, model } = candidate
       const protocol = protocols[provider.type]
@@ -43,12 +43,24 @@ export function createModelAccounting({
         input: Math.ceil(Buffer.byteLength(JSON.stringify([system, messages, tools])) / BYTES_PER_TOKEN),
         output: request.maxOutputTokens ?? model.maxOutputTokens ?? defaultOutputTokens,
       }
-      const note = (measured: Measured | undefined, how: Ending, costMicrodollars: number | null): void =>
+      /** What the model of the alias would have cost more, for as many tokens. */
+      const savedBy = (measured: Measured | undefined, costMicrodollars: number | null): number | null => {
+        const other = replaced?.cheaperThan ?? null
+        if (other === null || measured?.tokens === undefined || costMicrodollars === null) return null
+        const without = prices.costOf(pricedProviderOf(other), replaced!.model, measured.tokens)
+        return without === undefined ? null : without - costMicrodollars
+      }
+      const note = (measured: Measured | undefined, how: Outcome, costMicrodollars: number | null): void =>
         interactions.add(
           {
             ...factsOf(request, candidate),
+            providerKeyScope,
+            requestedModel: replaced?.model ?? candidate.model.model,
+            rule: replaced?.rule ?? null,
+            savedMicrodollars: savedBy(measured, costMicrodollars),
             ...{ protocol: protocol.name, operation: operations[protocol.name], startedAtMs, costMicrodollars },
             ...measuredFacts(measured),
+            usedModel: measured?.usedModel ?? (replaced === undefined ? null : model.model),
             ...how,
             durationMs: clock.monotonicMs() - startedMs,
           },
@@ -58,7 +70,7 @@ export function createModelAccounting({
         { limits, prices },
         pricedProviderOf(provider),
         { subject: usageSubjectOf(request.principal), model: model.model, most },
-        signal,
+        () => signal,
       ).catch((error: unknown) => {
         if (error instanceof AppError && error.code === 'ERR_LIMIT_EXCEEDED') note(undefined, refusalOf(error), 0)
         throw error
@@ -87,9 +99,9 @@ export function createModelAccounting({
   }
 }
 
-type Ending = Pick<Interaction, 'outcome' | 'errorCode' | 'decisions'>
+type Outcome = Pick<Interaction, 'outcome' | 'errorCode' | 'decisions'>
 
-function refusalOf({ code, details }: AppError): Ending {
+function refusalOf({ code, details }: AppError): Outcome {
   const { limit_id: limit } = details
   const named = typeof limit === 'string' ? { policy: limit } : {}
   return {
@@ -99,7 +111,7 @@ function refusalOf({ code, details }: AppError): Ending {
   }
 }
 
-function factsOf({ principal, purpose }: ModelRequest, { provider, model }: Candidate) {
+function factsOf({ principal, purpose }: ModelRequest, { provider }: Candidate) {
   return {
     tenant: principal.tenant,
     owner: identityOf(principal),
@@ -114,14 +126,12 @@ function factsOf({ principal, purpose }: ModelRequest, { provider, model }: Cand
     agentId: principal.agent ?? null,
     runId: principal.executionId ?? null,
     provider: provider.name,
-    requestedModel: model.model,
     isStream: provider.isStreamed,
     labels: {},
   } satisfies Partial<Interaction>
 }
 
 const measuredFacts = (measured: Measured | undefined) => ({
-  usedModel: measured?.usedModel ?? null,
   httpStatus: measured === undefined || measured.httpStatus === 0 ? null : measured.httpStatus,
   tokens: measured?.tokens ?? null,
   isEstimated: measured?.isEstimated ?? false,

@@ -5,13 +5,13 @@ import type { Logger } from '../../kernel/logger.ts'
 import type { FinishedRequest } from '../../model-proxy/ports.ts'
 import type { ReadRecords } from '../../tools/runtime/read-records.ts'
 
-export type ModelRequestRecords = Readonly<{
+type ModelRequestRecords = Readonly<{
   add(request: FinishedRequest): void
-  /** Resolves when another request may be taken; undefined while there is space. */
+  /** Resolves when another request can be accepted; undefined while there is space. */
   space(): Promise<void> | undefined
 }>
 
-/** The log entries of requests to models. They change nothing here, so they are gathered as calls that only read are. */
+/** The log entries of requests to models. They change nothing here, so they are batched like reads. */
 export function createModelRequestRecords(
   deps: Readonly<{ records: Pick<ReadRecords, 'add'>; newCallId(): string; logger: Logger }>,
 ): ModelRequestRecords {
@@ -22,7 +22,7 @@ export function createModelRequestRecords(
       const added = deps.records.add(entryOf(request, deps.newCallId()))
       if (added === undefined) return
       const settled: Promise<void> = added
-        .catch((error: unknown) => deps.logger.error('a request to a model is not recorded', { cause: String(error) }))
+        .catch((error: unknown) => deps.logger.error('model request could not be recorded', { cause: String(error) }))
         .then(() => {
           if (waiting === settled) waiting = undefined
         })
@@ -37,7 +37,7 @@ const outcomes: Readonly<Record<FinishedRequest['status'], CallOutcome>> = {
   cut_off: 'cancelled',
   refused: 'refused',
 }
-/** What is larger is recorded without a digest, which would hold up the others. */
+/** A larger body is recorded without a digest, which would delay other requests. */
 const DIGESTED_BYTES_MAX = 1024 * 1024
 
 function entryOf(request: FinishedRequest, callId: string): CallEntry {
@@ -54,34 +54,37 @@ function entryOf(request: FinishedRequest, callId: string): CallEntry {
     durationMs: request.durationMs,
     decisions: request.decisions.slice(0, limits.interactionDecisionsMax),
     effects: [],
+    // In the order of the canonical form, which need not be sorted then.
     content: {
       input: {
-        provider: request.provider,
-        operation: request.operation,
-        proxy: proxy?.id ?? null,
-        model: bounded(request.requestedModel),
-        ...(request.rule !== null && { rule: request.rule }),
-        stream: request.isStream,
         authenticated_by: caller.method,
-        session: request.labels.session ?? null,
         bytes: requestBody?.length ?? 0,
+        model: bounded(request.requestedModel),
+        operation: request.operation,
+        provider: request.provider,
+        provider_key: request.providerKeyScope,
+        proxy: proxy?.id ?? null,
+        rule: request.rule?.name,
+        rule_id: request.rule?.id ?? undefined,
+        session: request.labels.session ?? null,
+        stream: request.isStream,
       },
       output: {
-        status: request.httpStatus,
-        model: bounded(request.usedModel),
         bytes: request.answerBytes,
         cost_microdollars: request.costMicrodollars,
         first_byte_ms: request.firstByteMs === null ? null : Math.round(request.firstByteMs),
+        model: bounded(request.usedModel),
+        status: request.httpStatus,
         tokens:
           tokens === undefined
             ? null
             : {
-                input: tokens.input,
-                output: tokens.output,
                 cache_read: tokens.cacheRead,
                 cache_write: tokens.cacheWrite,
-                reasoning: tokens.reasoning,
                 estimated: request.isEstimated,
+                input: tokens.input,
+                output: tokens.output,
+                reasoning: tokens.reasoning,
               },
       },
     },

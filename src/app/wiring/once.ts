@@ -1,7 +1,7 @@
-/** Makes it when it is first asked for, once. */
+/** Creates the value on first use, once. */
 type Once<T> = (() => Promise<T>) &
   Readonly<{
-    /** What has been made, without making it; undefined also when making it failed. */
+    /** The value if it exists, without creating it; also undefined if creating it failed. */
     made(): Promise<T | undefined>
   }>
 

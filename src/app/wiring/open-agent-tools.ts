@@ -11,7 +11,7 @@ import type { AppDeps } from '../build-app.ts'
 
 type AgentTools = Readonly<{ files: FileService; commands: CommandService; web: WebService }>
 
-/** What agents work with: files and commands in a workspace of their own, and the web. */
+/** The tools of agents: files and commands in their workspace, and the web. */
 export function openAgentTools(
   { config, version }: Pick<AppDeps, 'config' | 'version'>,
   { workspaces, invoker }: Readonly<{ workspaces: WorkspaceService; invoker: ToolInvoker }>,

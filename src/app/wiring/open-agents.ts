@@ -4,6 +4,7 @@ import { installedLanguages } from '../../backends/namespaces/installed-language
 import type { Embedder } from '../../contract/embedder.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { ToolInvoker } from '../../contract/tool-invoker.ts'
+import type { Trust } from '../../contract/trust.ts'
 import type { UserTeams } from '../../contract/user-teams.ts'
 import type { KnownTools } from '../../domains/agents/known-tools.ts'
 import type { AgentManifest } from '../../domains/agents/manifest.ts'
@@ -23,7 +24,7 @@ import { listImages } from '../../supervisor/images/image-folder.ts'
 import type { ToolViews } from '../../tools/runtime/tool-views.ts'
 import type { AppDeps } from '../build-app.ts'
 import type { Config } from '../config.ts'
-import { displayedConfig } from '../displayed-config.ts'
+import { configView } from '../config-view.ts'
 import type { OpenedPeople } from './open-people.ts'
 import type { OpenedPolicies } from './open-policies.ts'
 import { openToolAssignments } from './open-tool-assignments.ts'
@@ -34,9 +35,9 @@ const templateFolder = new URL('../../../templates/agents/', import.meta.url)
 type OpenedAgents = Readonly<{
   registry: AgentService
   platform: PlatformService
-  /** Which image of the workspaces stands for `spec.runtime`. */
+  /** The workspace image of `spec.runtime`. */
   runtimes: RuntimeRegistry
-  /** For whatever else is described by a name, a description and labels. */
+  /** For anything with a name, a description and labels. */
   search: AgentSearch
 }>
 
@@ -48,6 +49,7 @@ type AgentParts = Readonly<{
   policies: OpenedPolicies
   tools: ToolInvoker
   userTeams: UserTeams
+  trust: Pick<Trust, 'hasReadUntrusted'>
   views: ToolViews
   noteToolChange: AssignmentDeps['noteChange']
   people: Pick<OpenedPeople, 'providers'>
@@ -57,7 +59,7 @@ type AgentParts = Readonly<{
   capabilities: readonly string[]
 }>
 
-/** The agents of this installation, and what it tells about itself. */
+/** The agents of this installation, and its description of itself. */
 export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
   const { config, logger, random } = deps
   const { embedder } = parts
@@ -77,7 +79,7 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
   const registry = createAgentService({
     store: sqlAgentStore,
     profiles: sqlProfileStore,
-    sharing: createProfileService({ store: sqlProfileStore, teams: parts.userTeams, random }),
+    sharing: createProfileService({ store: sqlProfileStore, teams: parts.userTeams, random, trust: parts.trust }),
     tools: toolAssignerOf(parts),
     activity: parts.activity,
     templates: createTemplates(readTemplates),
@@ -118,12 +120,12 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
     skipsJudge: (tool) => skipOf(config.judging, tool) !== undefined,
     health: parts.health,
     capabilities: () => [...parts.capabilities, embedder === undefined ? 'keyword_search' : 'semantic_search'],
-    configuration: async () => displayedConfig(config, deps.configPath),
+    configuration: async () => configView(config, deps.configPath),
   })
   return { registry, platform, runtimes, search }
 }
 
-/** The tools of this server go into the manifest; those of other servers have a table, with their credentials. */
+/** Tools of this server go into the manifest; those of other servers into a table, with their credentials. */
 const toolAssignerOf = ({
   tools,
   views,
@@ -148,7 +150,7 @@ const sizeProblemFor =
   (most: Sizes) =>
   ({ cpuMillicores, memoryBytes, diskBytes }: AgentManifest['resources']): string | undefined => {
     const tooMuch = (field: string, setting: keyof Sizes, unit: string): string =>
-      `spec.security.resources.${field}: a workspace here has at most ${most[setting]} ${unit} (workspaces.${setting} in the configuration).`
+      `spec.security.resources.${field}: must be at most ${most[setting]} ${unit}, the limit of a workspace (workspaces.${setting} in the configuration).`
     if (cpuMillicores > most.max_vcpus * 1_000) return tooMuch('cpu', 'max_vcpus', 'processors')
     if (memoryBytes > most.max_memory_mb * 1024 ** 2) return tooMuch('memory', 'max_memory_mb', 'MiB')
     return diskBytes > most.max_disk_gb * 1024 ** 3 ? tooMuch('disk', 'max_disk_gb', 'GiB') : undefined

@@ -7,7 +7,7 @@ import type { AppDeps } from '../build-app.ts'
 
 const MINUTE_MS = 60_000
 
-/** What people are asked and answer. */
+/** The questions to people, and their answers. */
 export const openApprovals = (
   { config }: AppDeps,
   { trust, engine, workflows }: Readonly<{ trust: TrustKeeper; engine: Engine; workflows: WorkflowService }>,
@@ -16,4 +16,5 @@ export const openApprovals = (
     ...{ store: sqlApprovalStore, trust, engine },
     humanStates: { list: workflows.approvals.list, answer: workflows.executions.signal },
     usableMs: config.approvals.use_minutes * MINUTE_MS,
+    fourEyes: config.approvals.four_eyes,
   })

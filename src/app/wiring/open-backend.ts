@@ -14,7 +14,7 @@ import { readMount } from '../read-mount.ts'
 import { workspacesDirectory } from '../state-directory.ts'
 import { unsetVariables } from '../unset-variables.ts'
 
-/** What workspaces run on. Nothing is started before the first use. */
+/** The back end of the workspaces. Nothing is started before the first use. */
 export function createBackend(deps: {
   config: Config
   /** The folder of the store: workspaces belong to their records. */
@@ -38,7 +38,7 @@ export function createBackend(deps: {
   })
 }
 
-/** Where the supervisor is, and the bounds of its store, which it keeps for as long as it runs. */
+/** The supervisor, and the bounds of its store, which are fixed while it runs. */
 export const supervisorOptions = ({ workspaces }: Config, directory: string, version: string): SupervisorOptions => ({
   state: workspacesDirectory(directory),
   storeGb: workspaces.store_gb,
@@ -48,7 +48,7 @@ export const supervisorOptions = ({ workspaces }: Config, directory: string, ver
   version,
 })
 
-/** With the variable's value; the configuration itself holds no secret. */
+/** With the variable's value; the configuration itself contains no secret. */
 function readCredential({ host, header, value }: Config['workspaces']['credentials'][number]): EgressCredential {
   const name = value.slice('env:'.length)
   const credential = { host, header, value: process.env[name]! }
@@ -57,7 +57,7 @@ function readCredential({ host, header, value }: Config['workspaces']['credentia
   } catch {
     throw badSetting(
       'credentials',
-      `${host} must be a host name, ${header} a header that does not frame the message, and ${name} one line.`,
+      `${host} must be a host name, ${header} a header that does not control message framing, and ${name} one line of text.`,
     )
   }
   return credential
@@ -70,8 +70,8 @@ function readAuthorities(path: string | undefined): string {
     new X509Certificate(text)
     return text
   } catch (cause) {
-    const reason = (cause as NodeJS.ErrnoException).syscall === undefined ? 'holds no certificate' : 'cannot be read'
-    throw badSetting('ca_file', `${path} ${reason}; name a file with certificates in PEM.`)
+    const reason = (cause as NodeJS.ErrnoException).syscall === undefined ? 'contains no certificate' : 'cannot be read'
+    throw badSetting('ca_file', `${path} ${reason}. Name a file with PEM certificates.`)
   }
 }
 

@@ -16,8 +16,8 @@ export type OpenedDatabase = Readonly<{
 }>
 
 /**
- * PostgreSQL where a URL is configured, else the embedded store in the data directory. Mode TEST never touches either:
- * it works in a directory of its own that is gone afterwards.
+ * PostgreSQL if a URL is configured, else the embedded store in the data directory. Mode TEST uses neither: it works in a
+ * temporary directory.
  */
 export async function openDatabase(deps: {
   config: Config

@@ -3,7 +3,7 @@ import { createHttpEmbedder } from '../../search/http-embedder.ts'
 import { createLocalEmbedder, hasLocalModel } from '../../search/local-embedder.ts'
 import type { Config } from '../config.ts'
 
-/** The one model that searches share: chosen when it is first asked for, loaded by the first search. */
+/** The shared model of all searches: chosen on first use, loaded by the first search. */
 export type SharedEmbedder = Readonly<{ get(): Embedder | undefined; close(): Promise<void> }>
 
 type ClosableEmbedder = Embedder & Readonly<{ close?(): Promise<void> }>
@@ -19,7 +19,7 @@ export function openEmbedder(config: Config): SharedEmbedder {
   }
 }
 
-/** A service that the operator named, else the model that comes with the program, else none: then words count. */
+/** A configured service, else the shipped model, else none: then words count. */
 function embedderOf({ search }: Config): ClosableEmbedder | undefined {
   const { url, model, api_key: key, timeout_ms: timeoutMs } = search.embeddings
   if (url !== undefined) return createHttpEmbedder({ url, model, apiKey: key && (() => key.reveal()), timeoutMs })

@@ -14,6 +14,7 @@ import type { Engine, Run, RunEvent } from '../../engine/ports.ts'
 import { redacting } from '../../engine/redacting.ts'
 import { TIMER_MS_MAX } from '../../kernel/clock.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
+import { withTimeout } from '../../kernel/with-timeout.ts'
 import { sqlLogStore } from '../../stores/sql/log-store.ts'
 import { sqlRunStore } from '../../stores/sql/run-store.ts'
 import { createHttpClient } from '../../web-client/http-client.ts'
@@ -27,7 +28,7 @@ import type { OpenedWorkspaces } from './open-workspaces.ts'
 
 type OpenedExecutions = Readonly<{ engine: Engine; service: ExecutionService }>
 
-/** The engine of this machine. What is registered with it begins when `begin` is called. */
+/** The engine of this machine. Registered programs start when `begin` is called. */
 export function openEngine(
   { config, clock, logger, random }: AppDeps,
   parts: Readonly<{
@@ -53,19 +54,20 @@ export function openEngine(
         principal,
         caller,
         nowMs,
-        ...(kind === 'execution' && { agentId: subjectId }),
+        ...(kind === 'execution' && { agentId: subjectId, subject: `agent:${subjectId}` as const }),
+        ...(kind === 'workflow' && { subject: `workflow:${subjectId}` as const }),
         ...(copiedFrom !== undefined && { copiedFrom }),
       }),
   })
   parts.ownerWatch.onRevoked((tenant, owner) => {
     engine
       .ownerRevoked(tenant, owner)
-      .catch((error) => logger.warn('cancelling the runs of a revoked key failed', { cause: String(error) }))
+      .catch((error) => logger.warn('runs of a revoked key could not be cancelled', { cause: String(error) }))
   })
   return engine
 }
 
-/** Executions of agents on the engine. The loop is loaded with the first of them. */
+/** Executions of agents on the engine. Their code is loaded with the first of them. */
 export function openExecutions(
   deps: AppDeps,
   parts: Readonly<{
@@ -127,19 +129,19 @@ export function openExecutions(
   }
 }
 
-/** A program that is only replayed reaches nothing: what it would do is answered by the record. */
+/** A replayed program has no effects: the record answers its steps. */
 function withoutEffects(invoker: ToolInvoker): Pick<ExecutionDeps, 'invoker' | 'models' | 'http'> {
   const refuse = async (): Promise<never> => {
     throw new Error('a replay has no effects')
   }
-  // Which aliases there are now says nothing about a run of then.
+  // The present aliases say nothing about an earlier run.
   const models = { aliases: () => [], requireAlias() {}, generate: refuse }
   return { invoker: { ...invoker, call: refuse }, models, http: { send: refuse } }
 }
 
 const ANSWER_BYTES_MAX = 1024 * 1024
 
-/** Addresses of a manifest are as good as those of anybody: none of this machine's network unless configured. */
+/** Addresses of a manifest are untrusted: none of this machine's network unless configured. */
 export const senderFor = ({ web }: AppDeps['config']): HttpSender =>
   senderOver(createHttpClient({ allowedNetworks: web.allow_private_addresses }))
 
@@ -147,16 +149,15 @@ const senderOver = (client: WebClient): HttpSender => ({
   async send({ url, method, headers, body, timeoutMs, signal }) {
     const target = URL.parse(url)
     if (target === null || !/^https?:$/.test(target.protocol)) {
-      throw new AppError('ERR_INVALID_INPUT', 'url: it must be an http:// or https:// URL', { field: 'url' })
+      throw new AppError('ERR_INVALID_INPUT', 'url must be an http:// or https:// URL', { field: 'url' })
     }
-    const late = AbortSignal.timeout(Math.max(1, Math.min(timeoutMs, TIMER_MS_MAX)))
     const answer = await client.send({
       url: target,
       method: method as 'POST',
       headers: { 'content-type': 'application/json', ...headers },
       body,
       bytesMax: ANSWER_BYTES_MAX,
-      signal: AbortSignal.any([signal, late]),
+      signal: withTimeout(signal, Math.max(1, Math.min(timeoutMs, TIMER_MS_MAX))),
       trusted: false,
     })
     return { status: answer.status, body: Buffer.from(answer.body).toString('utf8') }

@@ -54,14 +54,14 @@ export function openImages({ config, version }: { config: Config; version: strin
           removeImage({ buildEnvironment, random: systemRandom }, root, name, signal),
         )
       }
-      // It alone knows what lies on the image, and can see to it that nothing new does.
+      // Only the supervisor knows what uses the image, and can prevent new uses.
       await ensureSupervisor(options)
       await createAsk(socketPathOf(state))('removeImage', { name }, { signal })
     },
   }
 }
 
-/** Where it never has, there is no workspace, and it may be unable to. */
+/** If it never ran, there is no workspace, and it may be unable to run. */
 const hasSupervisorRun = (state: string): Promise<boolean> =>
   access(join(state, 'supervisor.lock')).then(
     () => true,

@@ -21,7 +21,7 @@ type Parts = Readonly<{
   imageOf: ExecutionDeps['imageOf']
 }>
 
-/** From requests in words to agents, workflows and results. What runs an intent is loaded with the first one. */
+/** From requests in plain words to agents, workflows and results. Its code is loaded with the first intent. */
 export function openIntents(deps: AppDeps, parts: Parts): OpenedIntents {
   const { engine, agents, executions, models, invoker, database } = parts
   let loaded: Promise<Readonly<{ program: Program; finalizer: Finalizer }>> | undefined

@@ -1,34 +1,59 @@
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
-import { SYSTEM_TENANT, type TenantId } from '../../contract/principal.ts'
+import { SYSTEM_TENANT } from '../../contract/principal.ts'
 import type { InteractionExporter } from '../../domains/interactions/ports.ts'
 import { createPruning } from '../../domains/interactions/pruning.ts'
 import { createInteractionRecorder, type InteractionRecorder } from '../../domains/interactions/recorder.ts'
 import { createInteractionService, type InteractionService } from '../../domains/interactions/service.ts'
 import type { ProfileService } from '../../domains/profiles/service.ts'
+import type { SecretService } from '../../domains/secrets/service.ts'
+import { createRedactor, type Redactor } from '../../kernel/redactor.ts'
 import { sqlInteractionStore } from '../../stores/sql/interaction-store.ts'
 import { sqlProfileStore } from '../../stores/sql/profile-store.ts'
 import { createOtlpExporter } from '../../telemetry/otlp-exporter.ts'
 import type { AppDeps } from '../build-app.ts'
-import { otlpHeadersOf } from '../config-interactions.ts'
 import { redactedValuesOf } from '../redacted-values.ts'
 
-export type OpenedInteractions = Readonly<{ recorder: InteractionRecorder; close(): Promise<void> }>
+export type OpenedInteractions = Readonly<{
+  recorder: InteractionRecorder
+  /** Of the export to a collector, while it fails. */
+  problem(): string | undefined
+  close(): Promise<void>
+}>
 
 const DAY_MS = 86_400_000
 
-/** Where every request to a model is noted, and old notes are removed. */
-export function openInteractions(deps: AppDeps, database: Database): OpenedInteractions {
+/** Records every request to a model, and prunes old records. */
+export function openInteractions(
+  deps: AppDeps,
+  database: Database,
+  secrets: () => Promise<Pick<SecretService, 'valuesOf'>>,
+): OpenedInteractions {
   const { config, clock, random, logger } = deps
   const exporter = exporterOf(deps)
   const { bodies, retention_days, body_retention_days } = config.interactions
   const redactorFor = redactedValuesOf(config)
+  // A thousand secrets have ten thousand forms, and nearly always they are those of the last batch.
+  const redactors = new WeakMap<readonly string[], Redactor | undefined>()
   const recorder = createInteractionRecorder({
     store: sqlInteractionStore,
     database,
     logger,
     bodies,
-    redact: (tenant: TenantId, text) => redactorFor({ tenant })?.text(text) ?? text,
+    async openRedaction() {
+      await secrets()
+    },
+    async redaction(tx, tenant) {
+      const { values, isWhole } = await (await secrets()).valuesOf(tx, tenant)
+      if (!isWhole) logger.warn('an organisation has more secrets than are redacted in stored texts', { tenant })
+      if (!redactors.has(values)) redactors.set(values, createRedactor(values))
+      const stored = redactors.get(values)
+      const configured = redactorFor({ tenant })
+      return (text) => {
+        const clean = configured?.text(text) ?? text
+        return stored?.text(clean) ?? clean
+      }
+    },
     bootId: random.bytes(4).toString('hex'),
     ...(exporter !== undefined && { noteTaken: exporter.add }),
   })
@@ -53,6 +78,7 @@ export function openInteractions(deps: AppDeps, database: Database): OpenedInter
   const timer = setInterval(prune, limits.interactionPruneMs).unref()
   return {
     recorder,
+    problem: () => exporter?.problem(),
     async close() {
       clearInterval(timer)
       await running
@@ -62,11 +88,11 @@ export function openInteractions(deps: AppDeps, database: Database): OpenedInter
   }
 }
 
-/** To the collector that the operator named, if there is one. */
+/** To the configured collector, if there is one. */
 function exporterOf({ config, version, logger }: AppDeps): InteractionExporter | undefined {
-  const { endpoint, headers } = config.interactions.otlp
+  const { endpoint, headers = {} } = config.interactions.otlp
   if (endpoint === undefined) return undefined
-  const sent = () => (headers === undefined ? {} : otlpHeadersOf(headers.reveal())!)
+  const sent = () => Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, value.reveal()]))
   return createOtlpExporter({ endpoint, headers: sent, version, logger })
 }
 
@@ -85,7 +111,7 @@ export const openInteractionService = (
           const found = await sharing.find(read, principal, one, reference)
           if (found !== undefined) return found.id
         }
-        // Everybody sees the agents that come with the program.
+        // Everybody sees the shipped agents.
         const ours = kind === 'agent' ? await sqlProfileStore.findProfile(read, SYSTEM_TENANT, reference) : undefined
         return ours?.kind === 'agent' ? ours.id : undefined
       },

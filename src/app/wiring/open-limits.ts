@@ -20,11 +20,15 @@ export type LimitParts = Readonly<{
   virtualKeys: Pick<VirtualKeyService, 'idOf'>
 }>
 
-/** The limits themselves, for those who set them. */
+/** The limits themselves, for their administrators. */
 export const openLimits = ({ random }: AppDeps, { accounting, ...parts }: LimitParts): LimitService =>
   createLimitService({ store: sqlLimitStore, accounting, random, things: limitedThings(parts) })
 
 const limitedKinds = ['agent', 'mcp_gateway', 'llm_proxy', 'profile'] as const
+
+/** Ids of what the caller sees, by id or name. */
+export const entityFinder = (parts: Omit<LimitParts, 'accounting'>): LimitedThings['entity'] =>
+  limitedThings(parts).entity
 
 function limitedThings({ sharing, views, virtualKeys }: Omit<LimitParts, 'accounting'>): LimitedThings {
   return {

@@ -7,9 +7,9 @@ import { claimLogIdentity, createLogIdentity, readLogIdentity } from '../../stor
 import { findLogIdentity, recordLogIdentity } from '../../stores/sql/log-identity.ts'
 
 /**
- * The key that signs this store's log. The store remembers under which key its log was begun, and the key file remembers
- * that a store has claimed it. So a lost key, a second server with a key of its own, and a new store beside an old key are
- * each refused: one log would have two names, or two logs one.
+ * The key that signs this store's log. The store records the key of its log, and the key file records that a store uses it. So a
+ * lost key, a second server with another key, and a new store beside an old key are each refused: one log would have two names,
+ * or two logs one.
  */
 export async function openLogIdentity(deps: {
   database: Database
@@ -28,7 +28,7 @@ export async function openLogIdentity(deps: {
   return identity
 }
 
-/** Of two servers that begin at once on one database, the first decides; the other is told so. */
+/** Of two servers that start at once on one database, the first decides; the other is told. */
 async function record(database: Database, path: string, identity: LogIdentity): Promise<void> {
   const own = { logId: identity.logId, verifierKey: identity.signer.verifierKey }
   await database.write(LOCAL_TENANT, (tx) => recordLogIdentity(tx, own))
@@ -39,13 +39,13 @@ async function record(database: Database, path: string, identity: LogIdentity): 
 const keyMissing = (path: string, logId: string): AppError =>
   new AppError(
     'ERR_INIT_FAILED',
-    `The log of this store was started with the key of log ${logId}, and ${path} does not contain that key. Copy it from the server that started the log, or restore it from a backup.`,
+    `The log of this store was started with the key of log ${logId}, but ${path} does not contain that key. Copy it from the server that started the log, or restore it from a backup.`,
     { field: 'data_dir', log_id: logId },
   )
 
 const otherStore = (path: string, logId: string): AppError =>
   new AppError(
     'ERR_INIT_FAILED',
-    `${path} is the key of log ${logId}, which is not in this store. Restore the store that had it; to start a new log here, first move the key and its checkpoints away.`,
+    `${path} is the key of log ${logId}, but this store does not contain that log. Restore the store that has it. To start a new log here, first move the key and its checkpoints away.`,
     { field: 'data_dir', log_id: logId },
   )

@@ -56,7 +56,7 @@ export type McpServerParts = ServerWorkspaceParts &
     owners: Pick<OwnerDirectory, 'isRevoked'>
   }>
 
-/** The MCP servers behind this one. What connects to them is loaded when the first is used. */
+/** Upstream MCP servers. Their client is loaded when the first is used. */
 export async function openMcpServers(
   deps: AppDeps,
   parts: McpServerParts,
@@ -68,10 +68,10 @@ export async function openMcpServers(
   const versions = await openToolVersions({ store, database })
   const noteChange: AssignmentDeps['noteChange'] = async (tx, tenant) => {
     await store.raiseVersion(tx, tenant)
-    // Listeners are told what was committed.
+    // Listeners are notified after the commit.
     void database.flush().then(
       () => versions.refresh(tenant),
-      (error: unknown) => logger.warn('a change of MCP servers was not announced', { cause: String(error) }),
+      (error: unknown) => logger.warn('change of MCP servers could not be announced', { cause: String(error) }),
     )
   }
   const assignments = openToolAssignments({ ...parts, noteChange })
@@ -156,7 +156,7 @@ function openAgentTools(assignments: ToolAssignments, sharing: ProfileService): 
       if (found === undefined) throw noSuch('agentIds', 'agent; use list_agents to find its id')
       if (!canModify(principal, 'agent', found.sharing)) {
         const permission = modifyPermission(found)
-        const message = `agentIds: changing one of these agents needs the permission '${permission}'`
+        const message = `agentIds: changing these agents requires the permission '${permission}'`
         throw new AppError('ERR_PERMISSION_DENIED', message, { field: 'agentIds', permission })
       }
       targets.push(found)
@@ -179,7 +179,7 @@ function openAgentTools(assignments: ToolAssignments, sharing: ProfileService): 
   }
 }
 
-/** A server process that was killed leaves workspaces running in which nothing runs any more. */
+/** A killed server process leaves workspaces running in which nothing runs any more. */
 async function stopAbandoned({ logger }: AppDeps, parts: McpServerParts): Promise<void> {
   const workspaces = createServerWorkspaces(parts)
   const { read } = parts.database
@@ -188,13 +188,13 @@ async function stopAbandoned({ logger }: AppDeps, parts: McpServerParts): Promis
       for (const { id } of await store.listDeployments(read, tenant)) await workspaces.stopIdle(tenant, id)
     }
   } catch (error) {
-    logger.warn('workspaces of MCP servers were not stopped', { cause: String(error) })
+    logger.warn('workspaces of MCP servers could not be stopped', { cause: String(error) })
   }
 }
 
 const teams: TeamDirectory = { find: (tx, tenant, named) => sqlPeopleStore.findTeam(tx as ReadTx, tenant, named) }
 
-/** The same before the client of MCP is loaded: nothing runs then. */
+/** The same before the MCP client is loaded: nothing runs then. */
 function lazyRuntime(deps: AppDeps, parts: McpServerParts): UpstreamRuntime {
   const { config, clock, logger, version } = deps
   const log = createServerLog({ directory: join(parts.directory, 'mcp-logs'), clock, logger })
@@ -227,7 +227,10 @@ function lazyRuntime(deps: AppDeps, parts: McpServerParts): UpstreamRuntime {
   })
   return {
     listTools: async (...args) => (await load()).listTools(...args),
-    callTool: async (...args) => (await load()).callTool(...args),
+    callTool: (at, name, args, options) =>
+      made === undefined
+        ? load().then((runtime) => runtime.callTool(at, name, args, options))
+        : made.callTool(at, name, args, options),
     ask: async (...args) => (await load()).ask(...args),
     subscribe: async (...args) => (await load()).subscribe(...args),
     checkAddress: async (...args) => (await load()).checkAddress(...args),

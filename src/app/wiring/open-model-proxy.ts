@@ -12,16 +12,16 @@ import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
 import { createReadRecords } from '../../tools/runtime/read-records.ts'
 import type { App } from '../build-app.ts'
 import type { Config } from '../config.ts'
-import { interactionOfRequest } from './interaction-of-request.ts'
+import { configuredModelRules } from './configured-model-rules.ts'
 import { createModelRequestRecords } from './model-request-records.ts'
-import { modelRulesOf } from './model-rules-of.ts'
 import { reservedProviderNames, upstreamsOf } from './model-upstreams.ts'
 import { providersOf } from './open-models.ts'
 import { openToolJudge } from './open-tool-judge.ts'
+import { savedBy, toInteraction } from './to-interaction.ts'
 
 type Parts = Readonly<{ app: App; config: Config; random: Random; logger: Logger }>
 
-/** The addresses of model providers. What serves them is loaded with the first request. */
+/** The addresses of model providers. Their code is loaded with the first request. */
 export function openModelProxy({
   app,
   config,
@@ -29,11 +29,13 @@ export function openModelProxy({
   logger,
 }: Parts): ModelAddresses & Readonly<{ close(): Promise<void> }> {
   const upstreams = upstreamsOf(providersOf(config))
-  // A wrong rule is told at the start.
-  const rules = modelRulesOf(config)
+  // A wrong rule is reported at the start.
+  const rules = configuredModelRules(config)
   for (const { name } of config.models.providers) {
     if (reservedProviderNames.has(name)) {
-      logger.warn(`models.providers: '${name}' has no address of its own: /v1/${name} is something else; rename it.`)
+      logger.warn(
+        `models.providers: '${name}' cannot be the name of a provider, because the path /v1/${name} is already in use. Rename the provider.`,
+      )
     }
   }
   let close = async (): Promise<void> => {}
@@ -48,12 +50,16 @@ export function openModelProxy({
         import('../../model-proxy/prices.ts'),
         app.ready,
       ])
-      const { modelAccess, database, requireSoundLog, usageLimits, guardrails, interactions } = ready
-      if (!modelAccess || !database || !usageLimits || !guardrails || !interactions) {
-        throw new AppError('ERR_ROUTE_NOT_FOUND', 'Models cannot be reached through this server in its present mode.')
+      const { modelAccess, modelChoices, database, requireSoundLog, usageLimits, guardrails, interactions } = ready
+      if (!modelAccess || !modelChoices || !database || !usageLimits || !guardrails || !interactions) {
+        throw new AppError(
+          'ERR_ROUTE_NOT_FOUND',
+          'The model proxy is not available in the present mode of this server.',
+        )
       }
       const { directory: proxies, virtualKeys } = await modelAccess()
       const { caller_keys, answer_timeout_secs, idle_timeout_secs, mcp_server_names } = config.model_proxy
+      const prices = createPrices()
       const bootId = random.bytes(9).toString('base64url')
       let count = 0
       const records = createModelRequestRecords({
@@ -65,10 +71,12 @@ export function openModelProxy({
         upstreams,
         authenticate(req, ours) {
           if (ours !== null && isVirtualKey(ours)) {
-            return virtualKeys.authenticate(ours, app.clock.nowMs()).then((holder) => {
+            const claimed = (holder: VirtualKeyHolder): Caller => {
               claim(req.socket, holder.principal)
               return virtualCallerOf(holder)
-            })
+            }
+            const holder = virtualKeys.authenticate(ours, app.clock.nowMs())
+            return holder instanceof Promise ? holder.then(claimed) : claimed(holder)
           }
           const principal = authenticate(req, ours)
           return principal instanceof Promise ? principal.then(callerOf) : callerOf(principal)
@@ -81,7 +89,8 @@ export function openModelProxy({
         finished(request) {
           records.add(request)
           const bodies = { request: request.requestBody, answer: request.answerBody }
-          if (isOfModel(request)) interactions.add(interactionOfRequest(request), bodies)
+          if (isOfModel(request))
+            interactions.add(toInteraction(request, savedBy(request, { prices, upstreams })), bodies)
         },
         keepsBodies: interactions.keepsBodies,
         judging: createJudging({
@@ -96,7 +105,7 @@ export function openModelProxy({
         }),
         spending: {
           limits: usageLimits,
-          prices: createPrices(),
+          prices,
           defaultOutputTokens: config.limits.default_output_tokens,
         },
         routedModels: providersOf(config).flatMap(({ name, models }) => models.map(({ model }) => `${name}:${model}`)),
@@ -106,13 +115,14 @@ export function openModelProxy({
         keyGuard: createKeyGuard({
           clock: app.clock,
           note(address) {
-            logger.warn('many wrong keys are tried at the model proxy', { address })
+            logger.warn('many wrong keys at the model proxy', { address })
             const attempt = { atMs: app.clock.nowMs(), email: '', address, outcome: 'slowed', userId: null } as const
             void database
               .write(LOCAL_TENANT, (tx) => sqlPeopleStore.insertAttempt(tx, { ...attempt, tenant: LOCAL_TENANT }))
-              .catch((error: unknown) => logger.error('wrong keys are not recorded', { cause: String(error) }))
+              .catch((error: unknown) => logger.error('wrong keys could not be recorded', { cause: String(error) }))
           },
         }),
+        ...modelChoices,
         allowsCallerKeys: caller_keys,
         rules,
         minuteOfDay: minuteOfDayIn(config.limits.time_zone),
@@ -129,7 +139,7 @@ export function openModelProxy({
   }
 }
 
-/** Lists of models and counts of tokens ask no model. */
+/** Lists of models and token counts are not requests to a model. */
 const isOfModel = ({ operation }: FinishedRequest): boolean => operation !== 'models' && operation !== 'count_tokens'
 
 const methods: Readonly<Record<Principal['kind'], AuthMethod>> = {
@@ -139,7 +149,7 @@ const methods: Readonly<Record<Principal['kind'], AuthMethod>> = {
   agent: 'api_key',
 }
 const isVirtualKey = (credential: string): boolean => credential.startsWith('cvk_')
-/** One object for each time that a key was looked up. */
+/** One object for each lookup of a key. */
 const virtualCallers = new WeakMap<VirtualKeyHolder, Caller>()
 function virtualCallerOf(holder: VirtualKeyHolder): Caller {
   const known = virtualCallers.get(holder) ?? { ...holder, method: 'virtual_key' }

@@ -1,26 +1,54 @@
 import { AppError } from '../../contract/app-error.ts'
+import type { OptimizationRules } from '../../contract/optimization-rules.ts'
+import type { ProviderKeys } from '../../contract/provider-keys.ts'
 import type { Models } from '../../domains/executions/model.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { createModels } from '../../models/create-models.ts'
-import type { ModelAccounting, ModelSettings, ModelsSettings, ProviderSettings } from '../../models/ports.ts'
+import type {
+  ModelAccounting,
+  ModelRouting,
+  ModelSettings,
+  ModelsSettings,
+  ProviderSettings,
+} from '../../models/ports.ts'
 import type { Config } from '../config.ts'
 import { unsetVariables } from '../unset-variables.ts'
+import { configuredModelRules } from './configured-model-rules.ts'
 
-/** The models of the configuration. Keys come from the environment; what asks them is loaded at the first question. */
+/** The configured models. Keys come from the environment; their code is loaded with the first request. */
 export const openModels = (
   { config, clock }: Readonly<{ config: Config; clock: Clock }>,
-  accounting: () => Promise<ModelAccounting>,
+  /** There once the state is open. */
+  usage: () => Readonly<{
+    modelAccounting(): Promise<ModelAccounting>
+    storedKeys: ProviderKeys
+    optimization: OptimizationRules
+  }>,
 ): Models =>
   createModels({
     settings: settingsOf(config),
     clock,
-    accounting,
-    ask: async (...args) => (await import('../../models/ask-provider.ts')).askProvider(...args),
+    accounting: () => usage().modelAccounting(),
+    optimization: { choose: (...args) => usage().optimization.choose(...args) },
+    routing: routingOf(config, clock),
+    storedKeys: { find: (...args) => usage().storedKeys.find(...args) },
+    ask: async (...args) => (await import('../../models/call-provider.ts')).callProvider(...args),
   })
+
+/** The rules of the configuration; what they say of headers no agent has. */
+function routingOf(config: Config, clock: Clock): ModelRouting {
+  const rules = configuredModelRules(config)
+  if (rules.length === 0) return async () => []
+  return async ({ providers, ...shape }) => {
+    const { minuteOfDayIn, modelsFor } = await import('../../model-proxy/rules/model-rules.ts')
+    const minuteOfDay = minuteOfDayIn(config.limits.time_zone)(clock.nowMs())
+    return modelsFor(rules, { ...shape, provider: providers[0]!, headers: {}, minuteOfDay })
+  }
+}
 
 type ModelsConfig = Config['models']
 
-/** Refuses what no variable of the environment would mend. */
+/** Refuses what no environment variable could fix. */
 export function requireModels({ providers, ...input }: ModelsConfig): void {
   for (const field of ['default_provider', 'fallback_provider'] as const) {
     const name = input[field]
@@ -29,7 +57,7 @@ export function requireModels({ providers, ...input }: ModelsConfig): void {
   }
 }
 
-/** Those that are enabled and whose keys are there. */
+/** Enabled providers. */
 export const providersOf = (config: Config): readonly ProviderSettings[] => settingsOf(config).providers
 
 function settingsOf(config: Config): ModelsSettings {
@@ -41,14 +69,8 @@ function settingsOf(config: Config): ModelsSettings {
       .map(({ name, variable }) => [name, variable]),
   )
   const enabled = input.providers.filter((provider) => provider.enabled)
-  const disabled = enabled.filter(({ name }) => unset.has(name))
   return {
-    providers: enabled.filter(({ name }) => !unset.has(name)).map(providerOf),
-    disabled: disabled.map(({ name, models }) => ({
-      name,
-      variable: unset.get(name)!,
-      aliases: models.map(({ alias }) => alias),
-    })),
+    providers: enabled.map((provider) => providerOf(provider, unset.get(provider.name))),
     defaultProvider: input.default_provider ?? null,
     fallbackProvider: input.fallback_provider ?? null,
     retriesMax: input.max_retries,
@@ -57,16 +79,15 @@ function settingsOf(config: Config): ModelsSettings {
   }
 }
 
-function providerOf({
-  name,
-  type,
-  endpoint,
-  api_key,
-  stream,
-  models,
-}: ModelsConfig['providers'][number]): ProviderSettings {
-  const apiKey = api_key === undefined ? null : process.env[api_key.slice('env:'.length)]!
-  return { name, type, endpoint: endpoint ?? null, apiKey, isStreamed: stream, models: models.map(modelOf) }
+function providerOf(
+  { name, type, endpoint, api_key, stream, models }: ModelsConfig['providers'][number],
+  unsetVariable: string | undefined,
+): ProviderSettings {
+  const apiKey = api_key === undefined ? undefined : process.env[api_key.slice('env:'.length)]
+  return {
+    ...{ name, type, endpoint: endpoint ?? null, apiKey: apiKey === '' ? null : (apiKey ?? null), unsetVariable },
+    ...{ isStreamed: stream, models: models.map(modelOf) },
+  }
 }
 
 function modelOf(input: ModelsConfig['providers'][number]['models'][number]): ModelSettings {

@@ -12,29 +12,29 @@ import {
 import { sqlSealStore } from '../../stores/sql/seal-store.ts'
 import type { AppDeps } from '../build-app.ts'
 
-/** `owner` is an identity, or the id of a session of signed calls, which is nobody's identity. */
+/** `owner` is an identity, or the id of a session of signed calls. */
 type Listener = (tenant: TenantId, owner: string) => void
 type Watched = { readonly tenant: TenantId; readonly owner: string; count: number }
 
 /**
- * Tells when an owner is revoked that started what outlives a request, or has something open. That a key was revoked here, or a user
- * removed, is told once it is committed. That a key expired, or that another process on the same store revoked one, is found
- * out while it is watched for, within `limits.keyReconcileMs`.
+ * Reports revoked owners that started something that outlives a request, or have something open. A key revoked or a user removed
+ * here is reported after the commit. An expired key, or one that another process on the same store revoked, is found while it is
+ * watched, within `limits.keyReconcileMs`.
  */
 export type OwnerWatch = Readonly<{
-  /** Called within a transaction: a key is gone once that is committed. */
+  /** Called within a transaction: the key is revoked once that is committed. */
   keyRevoked(tenant: TenantId, keyId: string): void
   /** The same for a session of signed calls. */
   sessionRevoked(tenant: TenantId, sessionId: string): void
-  /** For those who found out by themselves. */
+  /** For components that found out by themselves. */
   ownerRevoked(tenant: TenantId, owner: string): void
-  /** Called within a transaction: once that is committed, a user is gone, or has lost a right, a team or a session. */
+  /** Called within a transaction: once that is committed, a user is removed, or has lost a right, a team or a session. */
   userChanged(tenant: TenantId, userId: string): void
-  /** Answers how to stop listening. A listener may be told of the same one again. */
+  /** Returns an unsubscribe function. A listener may be called for the same owner again. */
   onRevoked(listener: Listener): () => void
-  /** Told of those who are gone, and also of users who stay but have to show anew who they are. */
+  /** Called for revoked owners, and for users who must authenticate again. */
   onSignedOut(listener: Listener): () => void
-  /** For as long as the owner behind the principal has something open. Answers how to end that. */
+  /** While the principal's owner has something open. Returns a function that ends the watch. */
   watch(principal: Principal): () => void
   close(): void
 }>
@@ -104,7 +104,7 @@ export function openOwnerWatch(
     ownerRevoked: tell,
     userChanged(tenant, userId) {
       notifyOfUser(tenant, userIdentity(userId)).catch((error) =>
-        logger.warn('notifying of a changed user failed', { cause: String(error) }),
+        logger.warn('change of a user could not be announced', { cause: String(error) }),
       )
     },
     onSignedOut(listener) {

@@ -5,6 +5,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
 import { LOCAL_TENANT } from '../../contract/principal.ts'
+import { canSee } from '../../contract/sharing.ts'
 import type { IdentityService } from '../../domains/identity/service.ts'
 import type { LogIdentity } from '../../domains/log/ports.ts'
 import { createPasswords } from '../../domains/people/password.ts'
@@ -18,6 +19,7 @@ import { createSignInGuard } from '../../domains/people/sign-in.ts'
 import type { PeopleGate } from '../../http/people-gate.ts'
 import { randomId } from '../../kernel/random.ts'
 import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
+import { sqlProfileStore } from '../../stores/sql/profile-store.ts'
 import { sqlServiceClientStore } from '../../stores/sql/service-client-store.ts'
 import type { ToolHost } from '../../tools/runtime/tool-host.ts'
 import type { AppDeps } from '../build-app.ts'
@@ -40,11 +42,13 @@ type PeopleParts = Readonly<{
   logIdentity: LogIdentity
   identity: Pick<IdentityService, 'endKeysOfUser'>
   host(): ToolHost
-  /** There once the secrets are open. */
+  /** Available once the secrets are open. */
   providerTokens(): Promise<ProviderTokens>
 }>
 
-/** People and who they are. better-auth is loaded with the first page or authorisation; a session or a token needs none of it. */
+/**
+ * People and their identities. better-auth is loaded with the first page or authorisation; a session or a token does not need it.
+ */
 export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
   const { config, clock, random, logger } = deps
   const { database, ownerWatch, host } = parts
@@ -65,6 +69,14 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
     endKeys: parts.identity.endKeysOfUser,
     mailer: mailerOf(deps),
     clients,
+    async seesGateway({ read, principal }, tenant, reference) {
+      const named = await sqlProfileStore.findNamed(read, tenant, 'mcp_gateway', reference)
+      const byId = await sqlProfileStore.findProfile(read, tenant, reference)
+      return [...named, ...(byId === undefined ? [] : [byId])].some(
+        ({ id, kind, slug, sharing }) =>
+          kind === 'mcp_gateway' && [id, slug].includes(reference) && canSee(principal, 'mcpGateway', sharing),
+      )
+    },
     noteClientRevoked: ownerWatch.keyRevoked,
   })
   const guard = createSignInGuard({ store, database })
@@ -118,7 +130,7 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
       }
       throw new AppError(
         'ERR_UNAUTHENTICATED',
-        'This passkey is not known here, or it was not verified. Try another way.',
+        'This passkey is unknown or could not be verified. Sign in another way.',
       )
     },
     async addPasskey(origin, input, { address, headers }) {
@@ -138,7 +150,11 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
     },
     async acceptInvitation(token, { name, password }) {
       const found = await openInvitation(store, database.read, token, clock.nowMs())
-      if (found === undefined) throw new AppError('ERR_NOT_FOUND', 'This link was used, was cancelled or has expired.')
+      if (found === undefined)
+        throw new AppError(
+          'ERR_NOT_FOUND',
+          'This link was already used, was cancelled or has expired. Ask for a new one.',
+        )
       checkPassword(password)
       const invited = { ...found, id: found.userId ?? found.id, email: checkEmail(found.email), name: '' }
       const args = { token, ...(name === '' ? {} : { name }), password }
@@ -171,11 +187,11 @@ function mailerOf({ config: { smtp }, logger }: AppDeps): (() => Promise<Mailer>
   })
 }
 
-/** Where links lead when a call does not come over HTTP. */
+/** The origin of links for a call that does not come over HTTP. */
 export const linkOrigin = (config: Config): string =>
   config.public_url === undefined ? listeningOrigin(config) : new URL(config.public_url).origin
 
-/** Where a server with this configuration listens; good for links while nobody has said how clients know it. */
+/** Where a server with this configuration listens; used for links while the public address is unknown. */
 function listeningOrigin({ host, port, tls_cert }: Config): string {
   const name = ['0.0.0.0', '::', '[::]'].includes(host) ? 'localhost' : host
   return `${tls_cert === undefined ? 'http' : 'https'}://${name.includes(':') ? `[${name}]` : name}:${port}`
@@ -184,8 +200,8 @@ function listeningOrigin({ host, port, tls_cert }: Config): string {
 const SECRET_TEXT = 'castellan: the secret that signs the sessions of people\n'
 
 /**
- * The secret that signs cookies comes from the key of the log, which every process on a store has: a session that one of them began
- * is good for all. An Ed25519 signature of a text is always the same, and only the holder of the key can make it.
+ * The secret that signs cookies is derived from the log key, which every process on a store has: a session is valid in all of
+ * them. An Ed25519 signature of a text is deterministic, and only the holder of the key can make it.
  */
 function sessionSecret({ privateKey }: Pick<NoteSigner, 'privateKey'>): string {
   const signature = sign(null, Buffer.from(SECRET_TEXT), privateKey)

@@ -7,7 +7,7 @@ type Configured = AppDeps['config']['security_contexts'][number]
 
 export type OpenedPolicies = Readonly<{ evaluator: PolicyEvaluator; contexts: ContextRegistry }>
 
-/** The security contexts there are, and the evaluator that holds them against calls. */
+/** The configured security contexts, and their evaluator. */
 export function openPolicies({ config, clock }: Pick<AppDeps, 'config' | 'clock'>): OpenedPolicies {
   return {
     evaluator: createPolicyEvaluator({ clock }),

@@ -18,7 +18,7 @@ import { nodeOf } from '../state-directory.ts'
 import type { OpenedDatabase } from './open-database.ts'
 import { openLogIdentity } from './open-log-identity.ts'
 
-/** The log with its key, its checkpoints and its proofs, and the trail that is made of its entries. */
+/** The log with its key, checkpoints and proofs, and the trail made of its entries. */
 export async function openRecord(
   { config, random, logger }: Pick<AppDeps, 'config' | 'random' | 'logger'>,
   { database, directory }: Pick<OpenedDatabase, 'database' | 'directory'>,

@@ -1,36 +1,67 @@
 import type { Database } from '../../contract/database.ts'
 import { identityOf, type Principal } from '../../contract/principal.ts'
+import type { ContextKey, Trust } from '../../contract/trust.ts'
 import { ownerSeenBy, toLogRow } from '../../domains/executions/service.ts'
 import type { Engine, RunEvent } from '../../engine/ports.ts'
 import { parseCursor } from '../../engine/subject-feed.ts'
 import type { FeedEvent, RunFeed } from '../../http/rest-routes.ts'
+import type { Clock } from '../../kernel/clock.ts'
 import type { OwnerWatch } from './open-owner-watch.ts'
 
-/** What becomes of runs, for transports that show it as it happens. */
+/** Live events of runs, for transports that stream them. */
 export const openRunFeed = (
   engine: Engine,
   database: Database,
   ownerWatch: Pick<OwnerWatch, 'onRevoked' | 'watch'>,
-): RunFeed => ({
-  async open(principal, id, { fromSequence, follow, verbose, signal }) {
-    const { tenant } = principal
-    const run = await engine.find(database.read, tenant, id)
-    if (run === undefined) return undefined
-    const stay = staying(ownerWatch, principal, signal)
-    const events = engine.subscribe(tenant, id, { fromSequence, signal: stay.signal })
-    const wanted = stay.closing(follow ? events : upTo(events, fromSequence, run.lastSequence))
-    return { subject: { id: run.subjectId, name: run.subjectName }, events: verbose ? wanted : shortened(wanted) }
-  },
-  async openAgent(viewer, subjectId, { from, follow, verbose, signal }) {
-    const cursor = from === undefined ? undefined : parseCursor(from)
-    if (from !== undefined && cursor === undefined) return undefined
-    const owner = await ownerSeenBy(engine, database.read, viewer)
-    const stay = staying(ownerWatch, viewer, signal)
-    const wanted = { subjectId, owner, from: cursor, follow, signal: stay.signal }
-    const events = stay.closing(engine.subscribeSubject(viewer.tenant, wanted))
-    return verbose ? events : shortenedOf(events)
-  },
-})
+  { trust, clock }: Readonly<{ trust: Trust; clock: Pick<Clock, 'nowMs'> }>,
+): RunFeed => {
+  /**
+   * A run may become untrusted while it is followed. Its viewer is then untrusted before it gets the next event, as if it had read that
+   * with a tool.
+   */
+  async function* judged<T>(viewer: Principal, events: AsyncIterable<T>, rootOf: (event: T) => Promise<string>) {
+    const { tenant } = viewer
+    const context = trust.contextOf(viewer)
+    for await (const event of events) {
+      if (trust.mayHaveTaints(tenant) && !(await trust.isTainted(tenant, context))) {
+        const from: ContextKey = `execution:${await rootOf(event)}`
+        const cause = { kind: 'inherited', from } as const
+        const taint = { context, cause, credential: trust.credentialOf(viewer) }
+        if (await trust.isTainted(tenant, from))
+          await database.write(tenant, (tx) => trust.taint(tx, tenant, taint, clock.nowMs()))
+      }
+      yield event
+    }
+  }
+
+  return {
+    async open(principal, id, { fromSequence, follow, verbose, signal }) {
+      const { tenant } = principal
+      const run = await engine.find(database.read, tenant, id)
+      if (run === undefined) return undefined
+      const stay = staying(ownerWatch, principal, signal)
+      const followed = engine.subscribe(tenant, id, { fromSequence, signal: stay.signal })
+      const events = judged(principal, followed, async () => run.rootId)
+      const selected = stay.closing(follow ? events : upTo(events, fromSequence, run.lastSequence))
+      return { subject: { id: run.subjectId, name: run.subjectName }, events: verbose ? selected : shortened(selected) }
+    },
+    async openAgent(viewer, subjectId, { from, follow, verbose, signal }) {
+      const cursor = from === undefined ? undefined : parseCursor(from)
+      if (from !== undefined && cursor === undefined) return undefined
+      const owner = await ownerSeenBy(engine, database.read, viewer)
+      const stay = staying(ownerWatch, viewer, signal)
+      const filter = { subjectId, owner, from: cursor, follow, signal: stay.signal }
+      const roots = new Map<string, string>()
+      const rootOf = async ({ runId }: Readonly<{ runId: string }>): Promise<string> => {
+        const root = roots.get(runId) ?? (await engine.find(database.read, viewer.tenant, runId))?.rootId ?? runId
+        roots.set(runId, root)
+        return root
+      }
+      const events = stay.closing(judged(viewer, engine.subscribeSubject(viewer.tenant, filter), rootOf))
+      return verbose ? events : shortenedOf(events)
+    },
+  }
+}
 
 async function* upTo(events: AsyncIterable<RunEvent>, from: number, last: number): AsyncGenerator<RunEvent> {
   if (from >= last) return
@@ -40,7 +71,7 @@ async function* upTo(events: AsyncIterable<RunEvent>, from: number, last: number
   }
 }
 
-/** For as long as the viewer may call: one that is gone sees nothing more. */
+/** While the viewer may call: a revoked one sees nothing more. */
 function staying(ownerWatch: Pick<OwnerWatch, 'onRevoked' | 'watch'>, principal: Principal, signal: AbortSignal) {
   const revoked = new AbortController()
   const viewer = identityOf(principal)
@@ -59,7 +90,7 @@ function staying(ownerWatch: Pick<OwnerWatch, 'onRevoked' | 'watch'>, principal:
   return { signal: AbortSignal.any([signal, revoked.signal]), closing }
 }
 
-/** As pages of the log show them. */
+/** Shortened, as in pages of the log. */
 const short = (event: RunEvent): FeedEvent => ({ ...event, payload: toLogRow(event).payload })
 
 async function* shortened(events: AsyncIterable<RunEvent>): AsyncGenerator<FeedEvent> {

@@ -23,11 +23,11 @@ type StartingCall = Parameters<SchedulerDeps['start']>[0]
 type OpenedSchedules = Readonly<{
   registries: Readonly<Record<SubjectKind, ScheduleService>>
   scheduler: Scheduler
-  /** Agents and workflows tell of their schedules, and schedules start them: that half is handed in once it is there. */
+  /** Agents and workflows register their schedules, and schedules start them: the starting half is connected later. */
   connect(started: Started): void
 }>
 
-/** The tool that starts each kind by hand: a schedule needs the same right and the same arguments. */
+/** The tool that starts each kind manually: a schedule needs the same permission and arguments. */
 const startedWith = {
   agent: { tool: 'aegis.task.execute', field: 'spec.schedule', permission: 'agent:execute' },
   workflow: { tool: 'aegis.workflow.run', field: 'spec.default_schedule', permission: 'workflow:run' },
@@ -91,7 +91,7 @@ async function startAgent(
   if (agent.status !== 'active') return undefined
   const request = {
     agent_id: subjectId,
-    // A text is what the agent is asked, as when it is executed by hand.
+    // A string is the intent, as in a manual execution.
     ...(typeof input === 'string' && { intent: input }),
     ...(typeof input === 'object' && input !== null && { input: input as Readonly<Record<string, unknown>> }),
   }

@@ -9,7 +9,7 @@ import { sqlSealStore } from '../../stores/sql/seal-store.ts'
 import type { AppDeps } from '../build-app.ts'
 import type { OpenedDatabase } from './open-database.ts'
 
-/** Sessions of callers from outside, with the key that signs their tokens beside the store. */
+/** Sessions of external callers, with the key that signs their tokens beside the store. */
 export async function openSeal(
   { clock, random }: AppDeps,
   { database, directory }: OpenedDatabase,

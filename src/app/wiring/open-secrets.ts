@@ -12,6 +12,7 @@ import { createLinkListener } from '../../http/pages/link-listener.ts'
 import { createSecretKeyFile, secretKeysFrom } from '../../stores/files/secret-key-store.ts'
 import { sqlLogStore } from '../../stores/sql/log-store.ts'
 import { sqlMcpServerStore } from '../../stores/sql/mcp-server-store.ts'
+import { sqlProviderKeyStore } from '../../stores/sql/provider-key-store.ts'
 import { sqlSecretStore } from '../../stores/sql/secret-store.ts'
 import type { InFlightCalls } from '../../tools/runtime/in-flight-calls.ts'
 import type { ToolHost } from '../../tools/runtime/tool-host.ts'
@@ -19,7 +20,7 @@ import type { AppDeps } from '../build-app.ts'
 
 export type OpenedSecrets = Readonly<{ service: SecretService; links: SecretLinks; close(): Promise<void> }>
 
-/** What takes calls, and what keeps them. */
+/** The tool host, and the registry of calls. */
 export type CallParts = Readonly<{ host: ToolHost; inFlight: InFlightCalls }>
 
 export type SecretParts = Readonly<{
@@ -27,13 +28,13 @@ export type SecretParts = Readonly<{
   /** Of the state. */
   directory: string
   owners: Pick<OwnerDirectory, 'isRevoked'>
-  /** There once the state is open. */
+  /** Available once the state is open. */
   transports(): CallParts
-  /** There once the MCP servers are open. */
+  /** Available once the MCP servers are open. */
   authorizations(): Promise<AuthorizationGate | undefined>
 }>
 
-/** The secrets of this state, with their key beside it unless the operator gives one. */
+/** The secrets of this state, with their key beside it unless the operator configures one. */
 export function openSecrets(
   { config, clock, random, logger }: AppDeps,
   { database, directory, owners, transports, authorizations }: SecretParts,
@@ -46,7 +47,11 @@ export function openSecrets(
     outside: outsideSecrets,
     database,
     tenants: () => sqlLogStore.tenants(database.read),
-    usesOf: (tx, tenant, reference) => secretUses(sqlMcpServerStore, tx, tenant, reference),
+    async usesOf(tx, tenant, reference) {
+      const keys = await sqlProviderKeyStore.listOfSecret(tx, tenant, reference)
+      const ofKeys = keys.map(({ id, name }) => ({ kind: 'provider_key' as const, id, name }))
+      return [...(await secretUses(sqlMcpServerStore, tx, tenant, reference)), ...ofKeys]
+    },
     random,
   })
   const listener = createLinkListener({

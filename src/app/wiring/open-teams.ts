@@ -8,7 +8,7 @@ import type { OpenedWorkspaces } from './open-workspaces.ts'
 
 type OpenedTeams = Readonly<{ service: TeamService; close(): Promise<void> }>
 
-/** The teams of this machine, on its workspaces; their tasks go on from where they were. */
+/** The teams of this machine, on its workspaces; resumes their tasks. */
 export function openTeams(
   { config, clock, random, logger }: AppDeps,
   parts: Readonly<{ database: Database; workspaces: OpenedWorkspaces; vault: VaultService }>,

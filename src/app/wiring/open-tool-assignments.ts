@@ -13,7 +13,7 @@ type ToolAssignmentParts = Readonly<{
   noteChange: AssignmentDeps['noteChange']
 }>
 
-/** The tools of gateways and agents; agents and gateways are in different wings, and have one table. */
+/** The tools of gateways and agents; agents and gateways are opened by different service groups but share one table. */
 export const openToolAssignments = ({ views, subjects, noteChange }: ToolAssignmentParts): ToolAssignments =>
   createToolAssignments({
     store: sqlAssignmentStore,
@@ -28,7 +28,7 @@ export const openToolAssignments = ({ views, subjects, noteChange }: ToolAssignm
     },
     async membershipOf(read, tenant, identity) {
       const userId = userIdOf(identity)
-      // What belongs to a key ends with it, and the local owner stays.
+      // A key's things end with it, and the local owner stays.
       if (userId === undefined) return { isMember: true, isAdmin: identity === LOCAL_OWNER, teams: [] }
       const user = await sqlPeopleStore.findUser(read, tenant, userId)
       if (user === undefined) return { isMember: false, isAdmin: false, teams: [] }

@@ -2,6 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import { errorEnvelope } from '../../contract/error-envelope.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { ContentBlock } from '../../contract/raw-answer.ts'
+import type { SecurityContext } from '../../contract/security-context.ts'
 import type { DescribedTool, InvocationResult, ToolInvoker } from '../../contract/tool-invoker.ts'
 import { requireAllowed } from '../../domains/security-contexts/policy-evaluator.ts'
 import { ownerRevokedError } from '../../engine/core.ts'
@@ -13,17 +14,17 @@ import type { ToolFailure } from '../../tools/runtime/tool-host.ts'
 import type { ToolViews } from '../../tools/runtime/tool-views.ts'
 import { requirePlainJson, validateArguments } from '../../tools/runtime/validate-arguments.ts'
 
-/** What lets a caller in, and the record as a whole, are for people and their keys, never for what they have set going. */
+/** Toolsets for identities and the log are for people and their keys, never for their runs. */
 const hiddenToolsets: ReadonlySet<ToolDeclaration['toolset']> = new Set(['identity', 'log', 'people'])
 
-/** What is done for a run whose starter is gone: nothing that it has must stay behind. */
+/** Cleanup for a run whose owner was revoked: nothing of it may remain. */
 const tidying: ReadonlySet<string> = new Set(['workspace_stop', 'workspace_destroy'])
 
-/** The tools for those domains that are themselves behind tools: the pipeline is handed in once it is there. */
+/** The tools for domains that are themselves behind tools: the pipeline is connected later. */
 export function createToolInvoker(
   views: ToolViews,
   mode: Mode,
-  /** The principal with what its owner may do now; undefined if the owner is gone. */
+  /** The principal with its owner's present rights; undefined if the owner was revoked. */
   present: (principal: Principal) => Promise<Principal | undefined>,
 ): ToolInvoker & { connect(callTool: CallTool): void } {
   let connected: CallTool | undefined
@@ -31,18 +32,19 @@ export function createToolInvoker(
     connect(callTool) {
       connected = callTool
     },
-    async call(asked, name, args, { transport, signal, progress, environment, waitsForApproval, delegatesTo }) {
+    async call(presented, name, args, options) {
+      const { transport, signal, progress, environment, waitsForApproval, delegatesTo, webhook } = options
       if (connected === undefined) throw new Error('a tool was called before the pipeline was ready')
       const toolset = views.own.find(name)?.definition.toolset
       if (toolset !== undefined && hiddenToolsets.has(toolset)) return refused(name)
       const isTidying = transport === 'engine' && tidying.has(name)
-      const principal = isTidying ? asked : await present(asked)
+      const principal = isTidying ? presented : await present(presented)
       if (principal === undefined) return refusedWith(name, ownerRevokedError())
-      // What the platform does for a run, such as making its workspace, is not bound by what bounds its starter. Contexts list tools,
-      // not the sub-agents that an agent was given; they bind what those do.
-      const { securityContexts: _, ...free } = principal
+      // What the platform does for a run, such as making its workspace, is not bound by what bounds its starter.
+      const { securityContexts = [], ...free } = principal
+      const handingOn = { ...free, securityContexts: securityContexts.map((context) => allowing(context, name)) }
       const caller = {
-        principal: transport === 'engine' || delegatesTo !== undefined ? free : principal,
+        principal: transport === 'engine' ? free : delegatesTo === undefined ? principal : handingOn,
         transport,
         exposure: 'full',
         safeNames: false,
@@ -53,6 +55,7 @@ export function createToolInvoker(
         ...(environment && { environment }),
         ...(waitsForApproval && { waitsForApproval }),
         ...(delegatesTo && { delegatesTo }),
+        ...(webhook && { webhook }),
       })
       const { failure } = answer
       const text = answer.content?.map(textOf).join('\n') ?? answer.json
@@ -62,7 +65,11 @@ export function createToolInvoker(
     async check(principal, name, args) {
       try {
         const tool = (await views.viewFor(principal)).find(name)
-        if (tool === undefined) throw new AppError('ERR_UNKNOWN_TOOL', `There is no tool '${name.slice(0, 128)}'.`)
+        if (tool === undefined)
+          throw new AppError(
+            'ERR_UNKNOWN_TOOL',
+            `There is no tool '${name.slice(0, 128)}'. Find tools with search_tools.`,
+          )
         requirePlainJson(args)
         const { input } = validateArguments(tool, (await tool.load()).input, args)
         const { governed } = tool.definition
@@ -78,11 +85,11 @@ export function createToolInvoker(
     },
     describe(principal, names) {
       const caller = { principal, transport: 'agent', exposure: 'full', safeNames: false } as const
-      const wanted = names === undefined ? undefined : new Set(names)
+      const selected = names === undefined ? undefined : new Set(names)
       return views
         .latest(principal)
         .tools.filter((tool) => !hiddenToolsets.has(tool.definition.toolset))
-        .filter((tool) => (wanted === undefined || wanted.has(tool.name)) && isVisible(tool, caller, mode))
+        .filter((tool) => (selected === undefined || selected.has(tool.name)) && isVisible(tool, caller, mode))
         .map(
           ({ name, definition, listed }): DescribedTool => ({
             name,
@@ -98,7 +105,7 @@ export function createToolInvoker(
   }
 }
 
-/** What a model reads of a block: its text, or that there is something which it cannot read here. */
+/** The text of a block for a model, or a note that the block cannot be shown. */
 const textOf = ({ type, text }: ContentBlock): string => (typeof text === 'string' ? text : `[${String(type)}]`)
 
 function refused(name: string): InvocationResult {
@@ -114,3 +121,9 @@ function failed(failure: ToolFailure): InvocationResult {
   const value = errorEnvelope(failure) as Json
   return { isError: true, value, text: `${code}: ${message}`, code }
 }
+
+/** Contexts list tools, not the sub-agents that an agent was given: handing a task on to one is refused by name alone. */
+const allowing = (context: SecurityContext, toolPattern: string): SecurityContext => ({
+  ...context,
+  capabilities: [{ toolPattern }],
+})

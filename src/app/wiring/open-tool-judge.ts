@@ -4,6 +4,7 @@ import type { Decision } from '../../contract/decision.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { InvocationVerdict, PolicyTool, ResultVerdict } from '../../contract/tool-policies.ts'
+import { foldedName } from '../../contract/tool-spellings.ts'
 import { clientTool } from '../../domains/policies/rules.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Judged, ModelCall, ToolJudge } from '../../model-proxy/judging/ports.ts'
@@ -18,11 +19,11 @@ type Parts = Readonly<{
   views: Pick<ToolViews, 'viewFor'>
   database: Pick<Database, 'write'>
   clock: Clock
-  /** Under which programs have this server in their settings. */
+  /** Names of this server in the settings of programs. */
   serverNames: readonly string[]
 }>
 
-/** What a name stands for. Where two are possible, the more careful verdict counts. */
+/** What a name stands for. If two are possible, the stricter verdict counts. */
 type Meaning = Readonly<{ tools: readonly PolicyTool[]; args: unknown; isHere: boolean; displayed: string }>
 
 /** Judges calls and results that pass through the model proxy, by the one engine. */
@@ -37,10 +38,21 @@ export function openToolJudge({ guardrails, views, database, clock, serverNames 
       if (found.definition.redirects === true && reading.kind !== 'loose') return redirected(view, found, name, args)
       return { tools: readAs(found, reading, name), args, isHere: reading.kind === 'server', displayed: found.name }
     }
-    return unknown(name, args)
+    return alike(names, name, args) ?? unknown(name, args)
   }
 
-  /** A tool that hands its call on is judged as the one that runs. */
+  /** A program may take a name for one of ours that it is only like. It is judged as both, and trusted as neither. */
+  function alike(names: Names, name: string, args: unknown): Meaning | undefined {
+    for (const reading of readingsOf(name.toLowerCase(), serverNames)) {
+      const found = foldedNamesOf(names).get(foldedName(reading.name))
+      if (found === undefined) continue
+      const tools = [...found].flatMap((tool) => readAs(tool, { ...reading, kind: 'loose' }, name))
+      return { tools, args, isHere: false, displayed: boundedName(name) }
+    }
+    return undefined
+  }
+
+  /** A redirecting tool is judged as the one that runs. */
   async function redirected(view: ToolView, tool: CatalogTool, name: string, args: unknown): Promise<Meaning> {
     const { redirect } = await tool.load()
     const names = namesOf(view)
@@ -97,9 +109,11 @@ export function openToolJudge({ guardrails, views, database, clock, serverNames 
       const pending = answers.filter((answer) => answer instanceof Promise)
       return pending.length > 0 && Promise.all(pending).then((all) => all.includes(true))
     },
-    async taint(tenant, contexts, cause) {
+    async taint(principal, contexts, cause) {
+      const { tenant } = principal
+      const credential = trust.credentialOf(principal)
       await database.write(tenant, async (tx) => {
-        for (const context of contexts) await trust.taint(tx, tenant, context, cause, clock.nowMs())
+        for (const context of contexts) await trust.taint(tx, tenant, { context, cause, credential }, clock.nowMs())
       })
     },
     async sanitise(principal, policy, result, signal) {
@@ -110,7 +124,7 @@ export function openToolJudge({ guardrails, views, database, clock, serverNames 
   }
 }
 
-/** From the most to the least careful. */
+/** From the strictest to the most lenient. */
 const careful: readonly ResultVerdict['action'][] = ['block', 'untrusted', 'sanitise', 'trusted']
 
 function worst<Verdict, Out>(
@@ -125,8 +139,8 @@ function worst<Verdict, Out>(
 }
 
 /**
- * Policies for a tool hold for whatever has its name. What is built in, such as that our own answers are trusted, holds only behind
- * the name of our server: anybody can call a tool as we call ours.
+ * Policies for a tool apply to anything with its name. Built-in rules, such as trust in our own answers, apply only behind the
+ * name of our server: any program can name a tool like ours.
  */
 function readAs(tool: CatalogTool, { kind }: NameReading, name: string): readonly PolicyTool[] {
   const known = policyToolOf(tool)
@@ -144,14 +158,14 @@ const unknown = (name: string, args: unknown): Meaning => ({
   displayed: name === '' ? 'unknown' : boundedName(name),
 })
 
-/** Our own server asks for the approval when the call comes. Nobody asks for one where the program runs the tool itself. */
+/** Our own server requests the approval when the call arrives. If the program runs the tool itself, nobody would. */
 function approvable(verdict: InvocationVerdict, { isHere }: Meaning): InvocationVerdict {
   if (verdict.action !== 'require_approval') return verdict
   if (isHere) return { ...verdict, action: 'allow' }
   return {
     ...verdict,
     action: 'deny',
-    reason: 'it needs an approval, which nobody can give for a call outside this server',
+    reason: 'it needs an approval, and a call outside this server cannot be approved',
   }
 }
 
@@ -161,10 +175,22 @@ function unreadable({ displayed }: Meaning): Judged<InvocationVerdict> {
   return { action: 'deny', specificity: 'built-in', reason, becauseUntrusted: false, trace, tool: displayed }
 }
 
-const indexes = new WeakMap<readonly CatalogTool[], ReadonlyMap<string, CatalogTool>>()
+type Names = ReadonlyMap<string, CatalogTool>
+const indexes = new WeakMap<readonly CatalogTool[], Names>()
+type FoldedNames = ReadonlyMap<string, ReadonlySet<CatalogTool>>
+const foldedIndexes = new WeakMap<Names, FoldedNames>()
 
-/** All tools of the tenant by every name that they have, also those that the caller may not use. */
-function namesOf({ corpus }: ToolView): ReadonlyMap<string, CatalogTool> {
+function foldedNamesOf(names: Names): FoldedNames {
+  const known = foldedIndexes.get(names)
+  if (known !== undefined) return known
+  const folded = Map.groupBy(names, ([name]) => foldedName(name))
+  const tools = new Map([...folded].map(([name, all]) => [name, new Set(all.map(([, tool]) => tool))]))
+  foldedIndexes.set(names, tools)
+  return tools
+}
+
+/** All tools of the tenant by every name, even those that the caller may not use. */
+function namesOf({ corpus }: ToolView): Names {
   const known = indexes.get(corpus)
   if (known !== undefined) return known
   const names = new Map<string, CatalogTool>()

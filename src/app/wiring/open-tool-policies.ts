@@ -7,6 +7,7 @@ import { createApprovalKeeper } from '../../domains/approvals/keeper.ts'
 import type { Models } from '../../domains/executions/model.ts'
 import { openPolicyEngine, type PolicyEngine } from '../../domains/policies/engine.ts'
 import { createSanitiser } from '../../domains/sanitising/service.ts'
+import { createTrustPruning } from '../../domains/trust/pruning.ts'
 import { openTrust, type TrustKeeper } from '../../domains/trust/service.ts'
 import { sqlApprovalStore } from '../../stores/sql/approval-store.ts'
 import { sqlPolicyStore } from '../../stores/sql/policy-store.ts'
@@ -22,12 +23,12 @@ export type Guardrails = Readonly<{
   trust: TrustKeeper
   approvals: Approvals
   sanitiser: Sanitiser
-  close(): void
+  close(): Promise<void>
 }>
 
-/** What judges every call by the policies of its tenant, and knows which contexts are untrusted. */
+/** Judges every call by the policies of its tenant, and tracks which contexts are untrusted. */
 export async function openToolPolicies(
-  { config, logger, random }: Pick<AppDeps, 'config' | 'logger' | 'random'>,
+  { config, clock, logger, random }: Pick<AppDeps, 'config' | 'clock' | 'logger' | 'random'>,
   database: Database,
   models: Models,
 ): Promise<Guardrails> {
@@ -37,6 +38,7 @@ export async function openToolPolicies(
     store: sqlTrustStore,
     database,
     isShared,
+    clock,
     async isProfileUntrusted(tenant, id) {
       const found =
         (await sqlProfileStore.findProfile(database.read, tenant, id)) ??
@@ -47,14 +49,25 @@ export async function openToolPolicies(
   const polling = isShared
     ? setInterval(() => void engine.refresh().catch(() => {}), limits.policyVersionPollMs).unref()
     : undefined
+  const pruning = createTrustPruning({ store: sqlTrustStore, database, clock, logger })
+  pruning.run()
+  const timer = setInterval(pruning.run, limits.trustPruneMs).unref()
   const sanitiser = createSanitiser({ models, roundsMax: config.sanitiser.rounds })
   const redacted = redactedValuesOf(config)
   const approvals = createApprovalKeeper({
     ...{ store: sqlApprovalStore, database, trust, random },
     inRuns: config.approvals.in_runs,
-    asksClients: config.approvals.ask_client,
+    // The person at the client is who asks.
+    asksClients: config.approvals.ask_client && !config.approvals.four_eyes,
     pendingMs: config.approvals.open_hours * HOUR_MS,
     redactorFor: (tenant) => redacted({ tenant }),
   })
-  return { engine, trust, approvals, sanitiser, close: () => clearInterval(polling) }
+  return {
+    ...{ engine, trust, approvals, sanitiser },
+    async close() {
+      clearInterval(polling)
+      clearInterval(timer)
+      await pruning.settled()
+    },
+  }
 }

@@ -6,7 +6,7 @@ import type { AppDeps } from '../build-app.ts'
 
 export type OpenedUsageLimits = Readonly<{ accounting: UsageAccounting; close(): Promise<void> }>
 
-/** What is used, counted for every call. */
+/** The use of limits, counted for every call. */
 export function openUsageLimits({ config, clock, logger }: AppDeps, database: Database): OpenedUsageLimits {
   const { time_zone, fail_open, wait_ms } = config.limits
   const accounting = createUsageLimits({

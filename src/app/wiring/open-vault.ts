@@ -7,7 +7,7 @@ import { createVaultStore } from '../../stores/files/vault-store.ts'
 import { openFileLock } from '../../stores/sqlite/file-lock.ts'
 import type { AppDeps } from '../build-app.ts'
 
-/** The vault of the tenant `local` is where the configuration says; mode TEST keeps away from it as from the rest. */
+/** The vault of the tenant `local` is at the configured path; mode TEST never touches it. */
 export function openVault({ config, clock }: AppDeps, directory: string, visibleTeams: VisibleTeams): VaultService {
   const isTest = config.mode === 'TEST'
   const localPath = isTest ? join(directory, 'vault') : config.vault.path

@@ -10,6 +10,7 @@ import {
   userIdOf,
 } from '../../contract/principal.ts'
 import type { IdentityService } from '../../domains/identity/service.ts'
+import type { ProviderKeyService } from '../../domains/model-proxies/provider-keys.ts'
 import { createVirtualKeyService, type VirtualKeyService } from '../../domains/model-proxies/virtual-keys.ts'
 import { principalOfUser } from '../../domains/people/rules.ts'
 import type { ProfileService } from '../../domains/profiles/service.ts'
@@ -17,21 +18,28 @@ import { sqlApiKeyStore } from '../../stores/sql/api-key-store.ts'
 import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
 import { sqlVirtualKeyStore } from '../../stores/sql/virtual-key-store.ts'
 import type { AppDeps } from '../build-app.ts'
-import { upstreamsOf } from './model-upstreams.ts'
-import { providersOf } from './open-models.ts'
 import type { OwnerWatch } from './open-owner-watch.ts'
+import { reachedProviders } from './open-provider-keys.ts'
 
 export type VirtualKeyParts = Readonly<{
   database: Database
   identity: Pick<IdentityService, 'livePrincipal'>
   owners: Pick<OwnerDirectory, 'isRevoked'>
   ownerWatch: Pick<OwnerWatch, 'keyRevoked' | 'onSignedOut'>
+  providerKeys: ProviderKeyService
 }>
 
-/** Keys for models. */
+/** Virtual keys. */
 export function openVirtualKeys(
   { config, clock, random }: AppDeps,
-  { database, identity, owners, ownerWatch, sharing }: VirtualKeyParts & Readonly<{ sharing: ProfileService }>,
+  {
+    database,
+    identity,
+    owners,
+    ownerWatch,
+    sharing,
+    providerKeys,
+  }: VirtualKeyParts & Readonly<{ sharing: ProfileService }>,
 ): Readonly<{ service: VirtualKeyService; close(): void }> {
   const { read } = database
 
@@ -52,7 +60,8 @@ export function openVirtualKeys(
     teams: sqlPeopleStore,
     random,
     read,
-    providers: [...upstreamsOf(providersOf(config)).keys()].sort(),
+    providers: reachedProviders(config),
+    providerKeys,
     principalOf,
     isRevoked: owners.isRevoked,
     creatorKey: ({ read: tx, principal }) => sqlApiKeyStore.findKey(tx, principal.tenant, principal.keyId!),

@@ -2,6 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Approvals } from '../../contract/approvals.ts'
 import type { Database } from '../../contract/database.ts'
 import type { ToolInvoker } from '../../contract/tool-invoker.ts'
+import type { Trust } from '../../contract/trust.ts'
 import { requireJudges } from '../../domains/agents/named-judges.ts'
 import type { AgentSearch } from '../../domains/agents/search.ts'
 import { childOf, withToolCallJudge } from '../../domains/executions/judges.ts'
@@ -26,11 +27,12 @@ type Parts = Readonly<{
   search: AgentSearch
   invoker: ToolInvoker
   approvals: Approvals
+  trust: Pick<Trust, 'hasReadUntrusted'>
   images: WorkspaceBackend['images']
   schedules: RegistryDeps['schedules']
 }>
 
-/** Workflows on the engine. What runs them is loaded with the first run. */
+/** Workflows on the engine. Their code is loaded with the first run. */
 export function openWorkflows({ config, clock, random }: AppDeps, parts: Parts): WorkflowService {
   const { engine, database, invoker, images } = parts
   const newId = (): string => uuidOf(random.bytes(16))
@@ -38,7 +40,7 @@ export function openWorkflows({ config, clock, random }: AppDeps, parts: Parts):
   const agents = agentsFor(parts, clock)
   const shelf = {
     names: async () => (await images()).map(({ name }) => name),
-    standIns: new Map(config.workflows.images.map(({ image, workspace_image }) => [image, workspace_image])),
+    substitutes: new Map(config.workflows.images.map(({ image, workspace_image }) => [image, workspace_image])),
   }
   const deps: RunDeps = {
     invoker,
@@ -82,17 +84,19 @@ export function openWorkflows({ config, clock, random }: AppDeps, parts: Parts):
     values: deps.values,
     search: parts.search,
     judgesAlways: config.workflows.judge_agents,
+    trust: parts.trust,
+    fourEyes: config.approvals.four_eyes,
   })
 }
 
 const noVirtualMachine = (agent: string): AppError =>
   new AppError(
     'ERR_INVALID_INPUT',
-    `isolation: cannot be firecracker for '${agent}', which has files or commands: this server runs no virtual machines; write inherit.`,
+    `isolation: must be inherit for '${agent}', which has files or commands. This server runs no virtual machines, so firecracker is not available.`,
     { field: 'isolation' },
   )
 
-/** Agents as workflows use them: each is an execution below the run. */
+/** Agents as workflows use them: each is a child execution of the run. */
 const agentsFor = ({ agents, database }: Parts, clock: AppDeps['clock']) => ({
   prepare: (async (principal, request) => {
     const { agent, isOfPlatform, input, intent, workspaceId, isJudge, toolCallJudge, timeoutMs, isVirtualMachine } =

@@ -16,9 +16,9 @@ import type { OwnerWatch } from './open-owner-watch.ts'
 
 export type OpenedWorkspaces = Readonly<{
   service: WorkspaceService
-  /** What they stand on, for the domains that build on them. */
+  /** Their dependencies, for the domains that build on them. */
   backendDeps: Pick<WorkspaceDeps, 'backend' | 'owners' | 'node' | 'bootId' | 'isAlive' | 'isReadOnly'>
-  /** Settles when recovery after a crash is done. */
+  /** Settles when crash recovery is done. */
   recovered: Promise<void>
   close(): Promise<void>
 }>
@@ -46,7 +46,7 @@ export function openWorkspaces(
     owners,
     node: nodeOf(database.kind, directory),
     bootId,
-    // Who has the embedded store open has it alone.
+    // The process that opens the embedded store is alone.
     isAlive: (id) => (isAlone ? id === bootId : isBootAlive(id)),
     isReadOnly: config.mode === 'READONLY',
   }
@@ -86,7 +86,7 @@ export function openWorkspaces(
   }
 }
 
-/** What runs here ends with its owner, whether the news of that come or have to be looked for. */
+/** Workspaces end with their owner, whether that is reported or found by polling. */
 function watchForRevoked(
   service: Pick<WorkspaceService, 'ownerRevoked' | 'revokedOwners'>,
   ownerWatch: Pick<OwnerWatch, 'onRevoked' | 'ownerRevoked'>,
@@ -98,12 +98,12 @@ function watchForRevoked(
 
   function run(work: () => Promise<void>): Promise<void> {
     const running = work()
-      .catch((error) => logger.warn('stopping the workspaces of revoked keys failed', { cause: String(error) }))
+      .catch((error) => logger.warn('workspaces of revoked keys could not be stopped', { cause: String(error) }))
       .finally(() => underWay.delete(running))
     underWay.add(running)
     return running
   }
-  /** Through the watch: a call under way is cancelled before its workspace is stopped, so nothing else can end it first. */
+  /** Through the watch: a call in progress is cancelled before its workspace is stopped, so nothing else can end it first. */
   async function reconcile(): Promise<void> {
     for (const { tenant, owner } of await service.revokedOwners()) ownerWatch.ownerRevoked(tenant, owner)
   }
@@ -125,10 +125,6 @@ function watchForRevoked(
   }
 }
 
-const portRange = (text: string) => {
-  const [first, last] = text.split('-').map(Number)
-  return { first: first!, last: last! }
-}
 const MIB = 1024 ** 2
 
 const settingsOf = (input: AppDeps['config']['workspaces']) => ({
@@ -140,7 +136,7 @@ const settingsOf = (input: AppDeps['config']['workspaces']) => ({
   snapshotsMax: input.max_snapshots_per_workspace,
   allowInternet: input.default_allow_internet,
   concurrentForksMax: input.max_concurrent_forks,
-  forwardPorts: portRange(input.forward_ports),
+  forwardPorts: { first: input.forward_ports.from, last: input.forward_ports.to },
   mounts: input.mounts.map(readMount),
   transferBytesMax: input.max_transfer_mb * MIB,
 })

@@ -57,11 +57,11 @@ describe.each(dialects)('the directory of owners, over %s', (dialect) => {
       key('lesser', { name: 'ci2', role: 'member' }),
     )
     const rightsOf = (role: 'editor' | 'member') => ({ role, permissions: permissionsOfRole(role) })
-    const heir: Principal = { ...localOwner, kind: 'key', keyId: 'after', tier: 'user', ...rightsOf('editor') }
-    expect(await directory.isHeir(read, heir, 'key:before')).toBe(true)
-    expect(await directory.isHeir(read, { ...heir, ...rightsOf('member') }, 'key:before')).toBe(false)
-    expect(await directory.isHeir(read, { ...heir, keyId: 'lesser' }, 'key:before')).toBe(false)
-    expect(await directory.isHeir(read, heir, 'user:ann')).toBe(false)
-    expect(await directory.isHeir(read, localOwner, 'key:before')).toBe(false)
+    const successor: Principal = { ...localOwner, kind: 'key', keyId: 'after', tier: 'user', ...rightsOf('editor') }
+    expect(await directory.isSuccessor(read, successor, 'key:before')).toBe(true)
+    expect(await directory.isSuccessor(read, { ...successor, ...rightsOf('member') }, 'key:before')).toBe(false)
+    expect(await directory.isSuccessor(read, { ...successor, keyId: 'lesser' }, 'key:before')).toBe(false)
+    expect(await directory.isSuccessor(read, successor, 'user:ann')).toBe(false)
+    expect(await directory.isSuccessor(read, localOwner, 'key:before')).toBe(false)
   })
 })

@@ -14,7 +14,7 @@ import { sqlRoleStore } from '../../stores/sql/role-store.ts'
 import { sqlServiceClientStore } from '../../stores/sql/service-client-store.ts'
 import { sqlVirtualKeyStore } from '../../stores/sql/virtual-key-store.ts'
 
-/** The owners of a state: the person at this machine, who stays, the keys, the clients of programs and the users. */
+/** The owners of a state: the local owner, keys, clients of programs and users. */
 export function createOwnerDirectory(clock: Pick<Clock, 'nowMs'>): OwnerDirectory {
   const isRevoked: OwnerDirectory['isRevoked'] = async (tx, tenant, owner) => {
     if (owner === LOCAL_OWNER) return false
@@ -35,7 +35,7 @@ export function createOwnerDirectory(clock: Pick<Clock, 'nowMs'>): OwnerDirector
   }
   return {
     isRevoked,
-    /** The rights of a key are for its life; those of a user change. */
+    /** The rights of a key never change; those of a user do. */
     async present(tx, principal) {
       const owner = identityOf(principal)
       const userId = userIdOf(owner)
@@ -53,8 +53,8 @@ export function createOwnerDirectory(clock: Pick<Clock, 'nowMs'>): OwnerDirector
         }),
       }
     },
-    /** A key of the same name, which only an administrator of keys can have chosen, that may do all that the other could. */
-    async isHeir(tx, principal, owner) {
+    /** A key of the same name, which only an administrator of keys can choose, with at least the same rights. */
+    async isSuccessor(tx, principal, owner) {
       const { kind, tenant, keyId } = principal
       if (kind !== 'key' || keyId === undefined) return false
       const before = await findKey(tx, tenant, owner)

@@ -1,7 +1,14 @@
 import type { Presence } from '../../tools/runtime/presence.ts'
 
-/** What a transport can use before the store is open; until then nobody has shown a key. */
+/** Usable before the store is open; until then nobody has shown a key. */
 export function presenceOnce(opened: Promise<Presence>): Presence {
+  let known: Presence | undefined
+  opened.then(
+    (presence) => {
+      known = presence
+    },
+    () => {},
+  )
   const later = (begin: (presence: Presence) => () => void): (() => void) => {
     let end = (): void => {}
     let isOver = false
@@ -17,7 +24,7 @@ export function presenceOnce(opened: Promise<Presence>): Presence {
     }
   }
   return {
-    watch: (principal) => later(({ watch }) => watch(principal)),
+    watch: (principal) => known?.watch(principal) ?? later(({ watch }) => watch(principal)),
     onRevoked: (listener) => later(({ onRevoked }) => onRevoked(listener)),
   }
 }

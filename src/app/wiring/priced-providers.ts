@@ -13,7 +13,7 @@ export const protocols: Readonly<Record<ProviderType, Protocol>> = {
   'openai-compatible': openai,
 }
 
-/** Prices of the configuration, for those models that have one. */
+/** Configured prices, for models that have one. */
 export const configuredPricesOf = (settings: ProviderSettings | undefined): PricedProvider['configuredPrices'] =>
   new Map(
     (settings?.models ?? [])

@@ -16,7 +16,7 @@ import type { Config } from '../config.ts'
 
 export type ConfiguredProvider = OidcProvider & Readonly<{ rules: ProviderRules; exchangeEndpoints: readonly string[] }>
 
-/** The identity providers of the configuration, without those whose secret is not set (`unset-variables.ts` tells of them). */
+/** The configured identity providers, without those whose secret is not set (`unset-variables.ts` reports them). */
 export const usableProviders = ({ oidc_providers }: Pick<Config, 'oidc_providers'>): readonly ConfiguredProvider[] =>
   oidc_providers.flatMap((entry) => {
     const { id, client_secret: reference } = entry
@@ -34,7 +34,7 @@ export const usableProviders = ({ oidc_providers }: Pick<Config, 'oidc_providers
     return [{ id, name, issuer, clientId, clientSecret, scopes, exchangeEndpoints, assumesEmailVerified, rules }]
   })
 
-/** Those whose tokens are kept. */
+/** Those whose tokens are stored. */
 export const tokenSourcesOf = (providers: readonly ConfiguredProvider[]): readonly TokenSource[] =>
   providers
     .filter(({ exchangeEndpoints }) => exchangeEndpoints.length > 0)
@@ -48,11 +48,11 @@ type ProviderSignInDeps = Readonly<{
   guard: Pick<SignInGuard, 'note'>
   clock: Clock
   host(): ToolHost
-  /** Keeps what the provider gave out for the person, for credentials by exchange. */
+  /** Stores the provider's tokens of the person, for token exchange. */
   keepTokens: ProviderTokens['keep']
 }>
 
-/** A person who comes back from a provider: a user who came with it before, or one whom `user_admit` lets in. */
+/** A person who returns from a provider: a known user, or one whom `user_admit` admits. */
 export function createProviderSignIn(deps: ProviderSignInDeps): PeopleGate['finishProviderSignIn'] {
   return async (origin, { provider: id, request, address }) => {
     const accounts = await deps.accounts()
@@ -92,7 +92,7 @@ export function createProviderSignIn(deps: ProviderSignInDeps): PeopleGate['fini
   }
 }
 
-/** Who asks to be let in: the person, with the rights that the rules of the provider need, for one call. */
+/** The person who requests admission, with the rights that the provider's rules need, for one call. */
 const newcomer = (
   rules: ProviderRules,
   { email, subject }: Readonly<{ email: string; subject: string }>,

@@ -1,22 +1,20 @@
-import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
-import type { ErrorCode } from '../../contract/error-codes.ts'
 import type { Permission } from '../../contract/permissions.ts'
 import type { Principal, TenantId } from '../../contract/principal.ts'
-import type { ToolInvoker } from '../../contract/tool-invoker.ts'
+import { failureOf, type ToolInvoker } from '../../contract/tool-invoker.ts'
 import type { LocalSpec } from '../../domains/mcp-servers/runtime.ts'
 import type { Workspace } from '../../domains/workspaces/ports.ts'
 import { sqlWorkspaceStore } from '../../stores/sql/workspace-store.ts'
 import type { ServerWorkspaces } from '../../upstreams/ports.ts'
-import type { WorkspaceWing } from './workspace-wing.ts'
+import type { WorkspaceServices } from './workspace-services.ts'
 
 export type ServerWorkspaceParts = Readonly<{
   database: Database
   invoker: Pick<ToolInvoker, 'call'>
-  workspaces(): Promise<WorkspaceWing>
+  workspaces(): Promise<WorkspaceServices>
 }>
 
-/** The workspace of a deployment has its id in its name, so that it is found again when the deployment is removed. */
+/** The name of a deployment's workspace contains its id, so that it is found when the deployment is removed. */
 const MCP_WORKSPACE_PREFIX = 'mcp-'
 const nameOf = (deploymentId: string): string => `${MCP_WORKSPACE_PREFIX}${deploymentId}`
 
@@ -28,7 +26,7 @@ const needed: readonly Permission[] = [
   'workspace:delete',
 ]
 
-/** What is done for the servers of an owner, in the owner's workspaces and within the owner's quota. */
+/** Acts for the servers of an owner, in the owner's workspaces and within the owner's quota. */
 const actingFor = (tenant: TenantId, owner: string): Principal => ({
   tenant,
   kind: 'agent',
@@ -41,7 +39,7 @@ const actingFor = (tenant: TenantId, owner: string): Principal => ({
   teams: [],
 })
 
-/** Local MCP servers in workspaces: made, started and stopped by the tools that everybody uses, and so in the log. */
+/** Local MCP servers in workspaces, which the ordinary tools create, start and stop, so that the log shows it. */
 export function createServerWorkspaces({
   database,
   invoker,
@@ -53,12 +51,9 @@ export function createServerWorkspaces({
 
   async function ask<T>(principal: Principal, tool: string, args: object, signal?: AbortSignal): Promise<T> {
     const options = { transport: 'engine', signal: signal ?? new AbortController().signal } as const
-    const { value, code, isError } = await invoker.call(principal, tool, args, options)
-    if (!isError) return value as T
-    const { message, details } = (value as unknown as { error: { message: string; details: object } }).error
-    throw new AppError((code ?? 'ERR_INTERNAL') as ErrorCode, `The workspace of the MCP server: ${message}`, {
-      ...details,
-    })
+    const answer = await invoker.call(principal, tool, args, options)
+    if (answer.isError) throw failureOf(answer, 'The workspace of the MCP server: ')
+    return answer.value as T
   }
 
   async function ready(
@@ -69,8 +64,8 @@ export function createServerWorkspaces({
   ): Promise<Workspace> {
     const principal = actingFor(tenant, spec.owner)
     const before = await find(tenant, deploymentId)
-    if (before !== undefined && !isAsWanted(before, spec)) {
-      // It may be that of an author before.
+    if (before !== undefined && !matchesSpec(before, spec)) {
+      // It may belong to a former author.
       await ask(actingFor(tenant, before.owner), 'workspace_destroy', { workspace_id: before.id }, signal)
     } else if (before !== undefined) {
       if (before.state === 'stopped') await ask(principal, 'workspace_start', { workspace_id: before.id }, signal)
@@ -124,18 +119,18 @@ export function createServerWorkspaces({
   }
 }
 
-/** What a workspace cannot be given later: another owner, other folders, another network. */
-function isAsWanted({ owner, mounts, network }: Workspace, spec: LocalSpec): boolean {
+/** What cannot change in a workspace: its owner, its folders, its network. */
+function matchesSpec({ owner, mounts, network }: Workspace, spec: LocalSpec): boolean {
   const folders = mounts.map(
     ({ root, beneath, target, readOnly }) => `${beneath === '.' ? root : `${root}/${beneath}`} ${target} ${readOnly}`,
   )
-  const wanted = spec.mounts.map(
+  const expected = spec.mounts.map(
     ({ host_path, path, mode }) => `${host_path.replace(/\/+$/, '')} ${path} ${mode !== 'rw'}`,
   )
   const domains = [...new Set(spec.allowedDomains)].sort()
   return (
     owner === spec.owner &&
-    folders.sort().join('\n') === wanted.sort().join('\n') &&
+    folders.sort().join('\n') === expected.sort().join('\n') &&
     [...network.allowedDomains].join(',') === domains.join(',')
   )
 }

@@ -3,7 +3,7 @@ import type { ReportFinding } from './findings.ts'
 
 type Rows = AsyncIterable<Members>
 
-/** Compares a table with the folded rows, in any order of the table. Gives the number of rows read. */
+/** Compares a table with the rebuilt rows, in any order of the table. Returns the number of rows read. */
 export async function compareTable(
   table: EntityName,
   actualRows: Rows,
@@ -23,11 +23,11 @@ export async function compareTable(
   return count
 }
 
-/** Compares rows that never change with the log while that is read, so that neither has to be kept. */
+/** Compares immutable rows with the log while it is read, so that neither has to be held in memory. */
 type OrderedComparison = Readonly<{
-  /** The rows the log makes, in order of their number. */
+  /** The rows that the log creates, in order of their number. */
   expect(expected: Row): Promise<void>
-  /** Everything left in the table is extra. Gives the number of rows read. */
+  /** Everything left in the table is extra. Returns the number of rows read. */
   finish(): Promise<number>
   close(): Promise<void>
 }>
@@ -81,8 +81,8 @@ function compareRow(table: EntityName, key: string, actual: Members, expected: R
   for (const field of new Set([...Object.keys(expected), ...Object.keys(actual)])) {
     const [want, have] = [expected[field] ?? null, actual[field] ?? null]
     if (want === have) continue
-    const wanted = canonicalText(want)
-    if (wanted !== undefined && wanted === canonicalText(have)) continue
+    const expectedText = canonicalText(want)
+    if (expectedText !== undefined && expectedText === canonicalText(have)) continue
     report({ table, row: key, rule: 'row.field', field, expected: want, actual: have })
   }
 }

@@ -1,6 +1,6 @@
 import { canonicalJson } from '../../kernel/canonical-json.ts'
 
-/** What the log makes, as data: the key of each entity, its fields, and how effects change it. */
+/** What the log creates, as data: the key of each entity, its fields, and how effects change it. */
 export type EntityName = 'projects' | 'tasks' | 'thoughts' | 'sessions'
 
 export type Members = Readonly<Record<string, unknown>>
@@ -24,15 +24,15 @@ export type EffectSpec = Readonly<{
   action: 'create' | 'update'
   required: readonly string[]
   optional?: readonly string[]
-  /** Fields of the body that say something about the change and are not kept in the row. */
+  /** Fields of the body that describe the change and are not stored in the row. */
   unretained?: readonly string[]
-  /** Fields of the body that the row keeps under another name. */
+  /** Fields of the body that the row stores under another name. */
   renamed?: Readonly<Record<string, string>>
-  /** A member of the body that holds the changed fields, and which fields may be in it. */
+  /** A member of the body that contains the changed fields, and the allowed fields. */
   changes?: Readonly<{ member: string; allowed: readonly string[] }>
   /** Fields that the row has from the start and the body does not name. */
   initial?: (body: Members, seq: number) => Members
-  /** Members that hold keys of other entities; null and absent refer to nothing. */
+  /** Members that contain keys of other entities; null and absent refer to nothing. */
   references?: Readonly<Record<string, 'projects' | 'tasks'>>
   /** The effect is a trail record of the task in `task_id`. */
   isTrail?: boolean
@@ -103,7 +103,7 @@ export const effectSpecs: Readonly<Record<string, EffectSpec>> = {
   },
 }
 
-/** The number in an id such as `T-0042`; undefined when the id is not written that way. */
+/** The number in an id such as `T-0042`; undefined if the id has another form. */
 export function idNumber(letter: string, id: unknown): number | undefined {
   if (typeof id !== 'string' || !id.startsWith(`${letter}-`)) return undefined
   const digits = id.slice(letter.length + 1)
@@ -117,7 +117,7 @@ export const idOf = (letter: string, number: number): string => `${letter}-${Str
 export const isMembers = (value: unknown): value is Members =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Undefined for what has no canonical form, a lone surrogate for one. */
+/** Undefined for a value without canonical form, such as a lone surrogate. */
 export function canonicalText(value: unknown): string | undefined {
   try {
     return canonicalJson(value)

@@ -16,6 +16,7 @@ export const fsckRules = {
   'head.size': 'The head counts the entries.',
   'head.peaks': 'The head holds the hashes of the perfect subtrees.',
   'head.counter': 'The head counts what the log has made.',
+  'head.trail': 'The head says up to which entry the trail index goes, and the index has every trail record before it.',
   'checkpoint.missing': 'A checkpoint that was kept beside the store is still there.',
   'checkpoint.note': 'A stored checkpoint is a signed note.',
   'checkpoint.signature': 'A stored checkpoint is signed by the key of the log.',
@@ -69,7 +70,7 @@ export type ReportFinding = (finding: FindingInput) => void
 type FindingList = Readonly<{
   forTenant(tenant: string): ReportFinding
   retained(): readonly FsckFinding[]
-  /** All findings, also those beyond the number that is kept. */
+  /** All findings, including those beyond the stored number. */
   count(): number
 }>
 

@@ -14,13 +14,13 @@ import {
 import type { FindingInput, FsckRule, ReportFinding } from './findings.ts'
 import { createSessionRoots, type SessionRoots } from './session-roots.ts'
 
-/** The state that the log says there is, made anew from its effects. */
+/** The state according to the log, rebuilt from its effects. */
 export type Fold = Readonly<{
-  /** Takes the effects in order. Gives the row of a new thought: those are compared at once and not kept. */
+  /** Applies the effects in order. Returns the row of a new thought: those are compared at once and not stored. */
   apply(effect: unknown, seq: number, position: number): Row | undefined
   rows: Readonly<Record<Exclude<EntityName, 'thoughts'>, ReadonlyMap<string, Row>>>
   counts(): Readonly<Record<EntityName, number>>
-  /** Effects of kinds that this checker does not fold. */
+  /** Effects of kinds that this checker does not rebuild. */
   otherEffects(): number
 }>
 
@@ -140,7 +140,7 @@ function checkReferences(state: State, { spec, problem }: Step, members: Members
   }
 }
 
-/** False when the row cannot be taken into the fold. */
+/** False if the row cannot be added. */
 function checkId({ rows, lastNumber }: State, { spec, key, problem }: Step): boolean {
   const { key: field, idLetter } = entities[spec.entity]
   if (idLetter === undefined) {
@@ -229,7 +229,7 @@ function isEffect(value: unknown): value is Effect {
 
 function checkHash({ kind, hash, body }: Effect, spec: EffectSpec | undefined, problem: Problem): void {
   if (hash === undefined && spec?.isTrail !== true) return
-  // Whether a thought's own hash is right is told by `thought.hash`.
+  // The rule `thought.hash` checks a thought's own hash.
   const expected = kind === 'thought_recorded' ? body['hash'] : hashOf(body)
   if (hash !== expected) problem('effect.hash', { expected, actual: hash })
 }
@@ -254,7 +254,7 @@ function checkFields(spec: EffectSpec, body: Members, problem: Problem): void {
   }
 }
 
-/** SHA-256 over `JSON.stringify` of six fields in this order: the form that the tools' documents define. */
+/** SHA-256 over `JSON.stringify` of six fields in this order: the form that the ledger's contract defines. */
 function documentHash(body: Members): string {
   const order = ['task_id', 'type', 'content', 'previous_hash', 'recorded_at', 'recorded_by']
   return sha256Hex(JSON.stringify(Object.fromEntries(order.map((field) => [field, body[field]]))))

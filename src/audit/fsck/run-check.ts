@@ -4,12 +4,12 @@ import { isMembers, type Members } from './entities.ts'
 import type { ReportFinding } from './findings.ts'
 import type { FsckRunEventRow, FsckRunRow } from './source.ts'
 
-/** What the log says of one run: how many rows its journal has, a digest over all of their digests, and how it ended. */
+/** What the log says about one run: the number of journal rows, a digest over all their digests, and how it ended. */
 type LoggedRun = { last: number; chain: string; status: string }
 
 /**
- * Runs are too long to be kept while the log is read: their journals are compared by a digest that grows with every row, on
- * both sides alike.
+ * Runs are too long to hold while the log is read, so their journals are compared by a digest that grows with every row, on both
+ * sides alike.
  */
 export type RunCheck = Readonly<{
   /** An entry of the kind `run`. */
@@ -49,7 +49,7 @@ export function createRunCheck(report: ReportFinding): RunCheck {
     }
   }
 
-  /** The first row of a run that differs cannot be told; that its journal does, and how long both are, can. */
+  /** The first row that differs cannot be named; only that the journal differs, and the length of both. */
   async function compareJournals(events: AsyncIterable<FsckRunEventRow>): Promise<ReadonlyMap<string, LoggedRun>> {
     const stored = new Map<string, LoggedRun>()
     for await (const row of events) {
@@ -85,7 +85,7 @@ export function createRunCheck(report: ReportFinding): RunCheck {
         if (last !== expected.last) {
           report({ ...location, field: 'last_sequence', expected: expected.last, actual: last })
         }
-        // That a run is at work is not logged; that it has ended is.
+        // The log does not record that a run is active, only that it has ended.
         if (status !== expected.status && (ENDED.has(status) || ENDED.has(expected.status))) {
           report({ ...location, field: 'status', expected: expected.status, actual: status })
         }
@@ -97,7 +97,7 @@ export function createRunCheck(report: ReportFinding): RunCheck {
 
 const grow = (chain: string, digest: string): string => createHash('sha256').update(chain).update(digest).digest('hex')
 
-/** The form that the log's entry documents: SHA-256 over the JSON of a list of the row's fields. */
+/** The documented form of the log's entry: SHA-256 over the JSON of a list of the row's fields. */
 const digestOf = (row: FsckRunEventRow): string =>
   `sha256:${sha256Hex(
     JSON.stringify([row.sequence, row.type, row.key, row.state, row.iteration, row.at_ms, row.payload]),

@@ -40,7 +40,7 @@ describe('a sound store', () => {
   it('has no findings', async () => {
     const counts = { entries: 13, projects: 1, tasks: 2, thoughts: 3, sessions: 2, otherEffects: 1, checkpointSize: 13 }
     const tenants = [{ tenant: TENANT, ...counts }]
-    expect(await check({})).toEqual({ ok: true, findings: [], findingCount: 0, tenants })
+    expect(await check({})).toEqual({ ok: true, unprotected: [], findings: [], findingCount: 0, tenants })
   })
 
   it('may be empty', async () => {
@@ -51,13 +51,11 @@ describe('a sound store', () => {
     expect(await runFsck(sampleSource(empty), { identity })).toMatchObject({ ok: true })
   })
 
-  it('may have an older checkpoint, or none', async () => {
+  it('may have an older checkpoint', async () => {
     for (const size of [1, 7, 8, 12]) {
       const { checkpoint } = sampleDatabase(sampleRecords().slice(0, size))
       expect(await findings({ tables: (database) => set(database, { checkpoint }) })).toEqual([])
     }
-    const never = { checkpoint: undefined, anchor: undefined }
-    expect(await findings({ tables: (database) => set(database, never) })).toEqual([])
     const checkpoint = signCheckpoint({ origin: ORIGIN, size: 0, root: sha256Bytes('') }, KEY.signerKey)
     expect(await findings({ tables: (database) => set(database, { checkpoint }) })).toEqual([])
   })
@@ -85,6 +83,16 @@ describe('a sound store', () => {
       tables: (database) => set(database.sessions[0], { ...frozen, finalized_task_id: 'T-0002' }),
     }
     expect(await findings(edits)).toEqual([])
+  })
+})
+
+describe('a log that could have been truncated unnoticed is not sound', () => {
+  it.each([
+    ['checkpoint', { checkpoint: undefined, anchor: undefined }],
+    ['anchor', { anchor: undefined }],
+  ] as const)('without its %s', async (missing, members) => {
+    const report = await check({ tables: (database) => set(database, members) })
+    expect(report).toMatchObject({ ok: false, findings: [], unprotected: [{ tenant: TENANT, missing }] })
   })
 })
 

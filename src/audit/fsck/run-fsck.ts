@@ -4,20 +4,20 @@ import { createFindingList, type FsckFinding, type ReportFinding } from './findi
 import { createFold, type Fold } from './fold.ts'
 import { createRunCheck, type RunCheck } from './run-check.ts'
 import { createSeenIds, type SeenIds } from './seen-ids.ts'
-import type { FsckIdentity, FsckLogRow, FsckSource } from './source.ts'
+import type { FsckHead, FsckIdentity, FsckLogRow, FsckSource } from './source.ts'
 import { type LogKey, readLogKey, readStoredNote, type StoredNote } from './stored-note.ts'
 import { createTreeCheck, type TreeCheck } from './tree-check.ts'
 
 /**
- * The independent checker: reads everything a store holds and shows that the log is whole and that the state is what
- * the log says. It shares no code with what writes the log.
+ * The independent checker: reads everything in a store and shows that the log is intact and that the state is what the log says.
+ * It shares no code with the code that writes the log.
  */
 type FsckOptions = Readonly<{
-  /** The name and the key of the log, from beside the store, and whether a store has had it. */
+  /** The name and key of the log, from beside the store, and whether a store has used it. */
   identity?: RecordedIdentity
-  /** Findings beyond this number are counted, not kept. */
+  /** Findings beyond this number are counted, not stored. */
   findingsMax?: number
-  /** Called every few hundred rows: lets a checker in the background give way. */
+  /** Called every few hundred rows, so that a background checker can yield. */
   pause?: () => Promise<void> | void
   onProgress?: (progress: Readonly<{ tenant: string; entries: number }>) => void
   signal?: AbortSignal
@@ -29,8 +29,16 @@ type FsckTenantCounts = Readonly<
   { tenant: string; entries: number; otherEffects: number; checkpointSize: number | null } & Record<EntityName, number>
 >
 
+/**
+ * A log with entries that could have been truncated unnoticed: no checkpoint is beside the store, or the store has no mark that
+ * there was one. Damage or not, it is not sound: a program that was killed in its first second leaves the same.
+ */
+type UnprotectedLog = Readonly<{ tenant: string; missing: 'checkpoint' | 'anchor' }>
+
 export type FsckReport = Readonly<{
+  /** Nothing was found, and every log with entries is protected. */
   ok: boolean
+  unprotected: readonly UnprotectedLog[]
   findings: readonly FsckFinding[]
   findingCount: number
   tenants: readonly FsckTenantCounts[]
@@ -47,10 +55,24 @@ export async function runFsck(source: FsckSource, options: FsckOptions = {}): Pr
     const report = findings.forTenant(tenant)
     tenants.push(await checkTenant({ source, tenant, key, logId: identity?.logId, options, report }))
   }
-  return { ok: findings.count() === 0, findings: findings.retained(), findingCount: findings.count(), tenants }
+  const unprotected = await unprotectedLogs(source, tenants)
+  const findingCount = findings.count()
+  const ok = findingCount === 0 && unprotected.length === 0
+  return { ok, unprotected, findings: findings.retained(), findingCount, tenants }
 }
 
-/** What stands beside the store is right: access to the store is not access to the signing key. */
+async function unprotectedLogs(source: FsckSource, tenants: readonly FsckTenantCounts[]): Promise<UnprotectedLog[]> {
+  const found: UnprotectedLog[] = []
+  for (const { tenant, entries, checkpointSize } of tenants) {
+    if (entries === 0) continue
+    const isAnchored =
+      (await source.isAnchored(tenant)) && (checkpointSize !== null || (await isReported(source, tenant)))
+    if (!isAnchored) found.push({ tenant, missing: checkpointSize === null ? 'checkpoint' : 'anchor' })
+  }
+  return found
+}
+
+/** The file beside the store is right: access to the store is not access to the signing key. */
 function checkIdentity(
   recorded: FsckIdentity | undefined,
   retained: RecordedIdentity | undefined,
@@ -85,14 +107,20 @@ type TenantCheck = Readonly<{
   report: ReportFinding
 }>
 
+/** A checkpoint that cannot be read, or is missing beside its mark, is a finding already. */
+const isReported = async (source: FsckSource, tenant: string): Promise<boolean> =>
+  (await source.checkpoint(tenant)) !== undefined || (await source.anchor(tenant)) !== undefined
+
 async function checkTenant(check: TenantCheck): Promise<FsckTenantCounts> {
   const { source, tenant, report } = check
   const checkpoint = await readCheckpoint(check)
   const tree = createTreeCheck(report)
   const fold = createFold(report)
   const runs = createRunCheck(report)
-  const entries = await checkLog(check, { tree, fold, runs, checkpoint })
-  await checkHead(check, tree, fold)
+  const head = await source.head(tenant)
+  const { entries, trailRecords } = await checkLog(check, { tree, fold, runs, checkpoint, trailTo: head?.trail?.to })
+  checkHead(check, head, tree, fold)
+  checkTrail(check, head, trailRecords)
   for (const table of ['projects', 'tasks', 'sessions'] as const) {
     await compareTable(table, source[table](tenant), fold.rows[table], report)
   }
@@ -128,13 +156,25 @@ async function readCheckpoint({ source, tenant, key, logId, report }: TenantChec
   return note
 }
 
-type LogCheck = Readonly<{ tree: TreeCheck; fold: Fold; runs: RunCheck; checkpoint: StoredNote | undefined }>
+type LogCheck = Readonly<{
+  tree: TreeCheck
+  fold: Fold
+  runs: RunCheck
+  checkpoint: StoredNote | undefined
+  trailTo: number | undefined
+}>
 
-async function checkLog(check: TenantCheck, { tree, fold, runs, checkpoint }: LogCheck): Promise<number> {
+type LogCounts = Readonly<{ entries: number /** Trail records before `trailTo`. */; trailRecords: number }>
+
+async function checkLog(
+  check: TenantCheck,
+  { tree, fold, runs, checkpoint, trailTo = 0 }: LogCheck,
+): Promise<LogCounts> {
   const { source, tenant, options, report } = check
   const thoughts = createOrderedComparison('thoughts', source.thoughts(tenant), report)
   const callIds = createSeenIds()
   let entries = 0
+  let trailRecords = 0
   try {
     checkCheckpointRoot(checkpoint, tree, tenant, report)
     for await (const row of source.logRows(tenant)) {
@@ -148,6 +188,7 @@ async function checkLog(check: TenantCheck, { tree, fold, runs, checkpoint }: Lo
         if (!(row.seq > tree.size())) continue
       }
       tree.add(row)
+      if (row.subject !== null && row.seq < trailTo) trailRecords++
       checkCheckpointRoot(checkpoint, tree, tenant, report)
       const record = readRecord(row, tenant, callIds, report)
       if (record?.['kind'] === 'run') runs.apply(record, row.seq)
@@ -167,7 +208,7 @@ async function checkLog(check: TenantCheck, { tree, fold, runs, checkpoint }: Lo
     const sizes = { field: 'size', expected: tree.size(), actual: checkpoint.size }
     report({ table: 'checkpoints', row: tenant, rule: 'checkpoint.ahead', ...sizes })
   }
-  return entries
+  return { entries, trailRecords }
 }
 
 function checkCheckpointRoot(
@@ -189,8 +230,7 @@ function checkCheckpointRoot(
   })
 }
 
-async function checkHead({ source, tenant, report }: TenantCheck, tree: TreeCheck, fold: Fold): Promise<void> {
-  const head = await source.head(tenant)
+function checkHead({ tenant, report }: TenantCheck, head: FsckHead | undefined, tree: TreeCheck, fold: Fold): void {
   if (head === undefined) {
     if (tree.size() > 0) report({ table: 'log_heads', row: tenant, rule: 'head.missing' })
     return
@@ -202,6 +242,17 @@ async function checkHead({ source, tenant, report }: TenantCheck, tree: TreeChec
     if (actual !== expected) {
       report({ table: 'log_heads', row: tenant, rule: 'head.counter', field: name, expected, actual })
     }
+  }
+}
+
+function checkTrail({ tenant, report }: TenantCheck, head: FsckHead | undefined, trailRecords: number): void {
+  if (head?.trail === undefined) return
+  const { to, entries, last } = head.trail
+  const location = { table: 'log_heads', row: tenant, rule: 'head.trail', field: 'trail_to' } as const
+  if (to < 0 || to > head.size || to <= (last ?? -1)) {
+    report({ ...location, expected: { from: (last ?? -1) + 1, to: head.size }, actual: to })
+  } else if (entries !== trailRecords) {
+    report({ ...location, expected: trailRecords, actual: entries, detail: 'The index has another number of them.' })
   }
 }
 
@@ -232,7 +283,7 @@ function readRecord(row: FsckLogRow, tenant: string, callIds: SeenIds, report: R
 
 type LogLocation = Readonly<{ table: 'log_entries'; row: string }>
 
-/** An entry for several calls that only read: each of them is a call of its own, and none has brought about anything. */
+/** An entry for several reads: each is a separate call, and none has effects. */
 function checkReads(record: Members, callIds: SeenIds, location: LogLocation, report: ReportFinding): void {
   const { calls, effects } = record as { calls?: unknown; effects?: unknown }
   if (!Array.isArray(calls) || calls.length === 0) {

@@ -1,8 +1,8 @@
 import { sha256Bytes } from '../../kernel/hash.ts'
 
 /**
- * A set of texts that keeps 16 bytes of each one's SHA-256 in flat memory: about 32 to 64 bytes an entry, and no limit
- * at the 16 million entries a Set ends at.
+ * A set of texts that stores 16 bytes of each SHA-256 in flat memory: 32 to 64 bytes an entry, without the limit of 16 million
+ * entries that a Set has.
  */
 export type SeenIds = Readonly<{
   /** False when the text was added before. */
@@ -50,7 +50,7 @@ export function createSeenIds(): SeenIds {
   }
 }
 
-/** Sixteen zero bytes mean an empty slot; no digest will ever be that. */
+/** Sixteen zero bytes mean an empty slot; no digest is ever that. */
 const isFree = (table: Uint32Array, at: number): boolean =>
   table[at] === 0 && table[at + 1] === 0 && table[at + 2] === 0 && table[at + 3] === 0
 

@@ -1,9 +1,9 @@
 import { sha256Hex } from '../../kernel/hash.ts'
 
 /**
- * Recomputes what a finalized session froze: the tree over the trail records, from the session's first entry up to but
- * not including its last, of its task (`shallow`) or of its task and all tasks below (`deep`), or of the one task that
- * was named when it was finalized.
+ * Recomputes what a finalized session froze: the tree over the trail records, from the session's first entry up to but not
+ * including its last, of its task (`shallow`), of its task and all tasks below (`deep`), or of the one task that was named when
+ * it was finalized.
  */
 export type SessionRoots = Readonly<{
   addTask(taskId: string, parentId: unknown): void
@@ -28,7 +28,7 @@ type TrailRecord = Readonly<{ seq: number; hash: string }>
 export function createSessionRoots(): SessionRoots {
   const children = new Map<string, string[]>()
   const open = new Set<string>()
-  // Kept only while a session is open: nothing else looks back.
+  // Held only while a session is open: nothing else looks back.
   const records = new Map<string, TrailRecord[]>()
 
   const tasksBelow = (taskId: string): Set<string> => {

@@ -1,8 +1,7 @@
 /**
- * What the checker reads. A store adapter maps its tables to these rows, with the public field names of the tools.
- *
- * All of one source must come from one snapshot: rows that change while they are read give false findings.
- * `null` and an absent field mean the same. `logRows` and `thoughts` are read at the same time.
+ * What the checker reads. A store adapter maps its tables to these rows, with the public field names of the tools. One source
+ * must come from one snapshot: rows that change while they are read cause false findings. `null` and an absent field mean the
+ * same. `logRows` and `thoughts` are read at the same time.
  */
 export type FsckSource = Readonly<{
   /** Every tenant that has a row in any table, not only those with a log. */
@@ -10,9 +9,11 @@ export type FsckSource = Readonly<{
   head(tenant: string): Promise<FsckHead | undefined>
   /** The signed note that was stored last, if any. */
   checkpoint(tenant: string): Promise<string | undefined>
-  /** The size of the log when a checkpoint was first kept beside this store; undefined when none ever was. */
+  /** The size of the log when a checkpoint was first stored beside this store; undefined if there never was one. */
   anchor(tenant: string): Promise<number | undefined>
-  /** Whose log the store says it has. */
+  /** Whether the store records a first checkpoint at all, beside this machine or another one. */
+  isAnchored(tenant: string): Promise<boolean>
+  /** The log that the store says it has. */
   identity(): Promise<FsckIdentity | undefined>
   /** In order of `seq`. */
   logRows(tenant: string): AsyncIterable<FsckLogRow>
@@ -43,8 +44,10 @@ export type FsckIdentity = Readonly<{ logId: string; verifierKey: string }>
 export type FsckHead = Readonly<{
   size: number
   peaks: Uint8Array
-  /** How many of each were ever made, where the store keeps count. */
+  /** How many of each were ever created, if the store counts them. */
   counters?: Readonly<Partial<Record<'projects' | 'tasks' | 'thoughts' | 'sessions', number>>>
+  /** SQLite's index of trail records: the entry before which it is complete, how many it has, and the last. */
+  trail?: Readonly<{ to: number; entries: number; last: number | null }>
 }>
 
 export type FsckLogRow = Readonly<{
@@ -61,7 +64,7 @@ export type FsckProjectRow = Readonly<{
   project: string
   created_at: string
   created_by: string
-  /** How many tasks were made in it. */
+  /** How many tasks were created in it. */
   task_count: number
 }>
 
@@ -82,7 +85,7 @@ export type FsckTaskRow = Readonly<{
   created_at: string
   created_by: string
   sequence: number
-  /** Those of the creation until the first update. */
+  /** The values of the creation until the first update. */
   updated_at: string
   updated_by: string
 }>
@@ -115,7 +118,7 @@ export type FsckSessionRow = Readonly<{
   started_at: string
   started_by: string
   start_seq: number
-  /** This and what follows is null until the session is finalized. */
+  /** This and the following fields are null until the session is finalized. */
   merkle_root: string | null
   tree_depth: number | null
   leaf_count: number | null

@@ -21,7 +21,7 @@ export function readLogKey(text: string): LogKey {
   const idBytes = Buffer.from(id ?? '', 'hex')
   const expectedId = sha256Bytes(Buffer.concat([Buffer.from(`${name}\n`), bytes])).subarray(0, 4)
   if (name === undefined || bytes[0] !== 1 || !idBytes.equals(expectedId)) {
-    throw new AppError('ERR_INVALID_INPUT', 'The verifier key of the log must be written name+hash+base64.', {
+    throw new AppError('ERR_INVALID_INPUT', 'The verifier key of the log must have the form name+hash+base64.', {
       field: 'key',
     })
   }

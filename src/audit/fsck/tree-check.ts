@@ -3,13 +3,13 @@ import type { ReportFinding } from './findings.ts'
 import type { FsckHead, FsckLogRow } from './source.ts'
 
 /**
- * Checks every stored node against the hashes of its own two children as stored, and every leaf against its record.
- * When all of these hold, all nodes are right; when one does not, the finding is at the position of the damage and not at
- * every node above it. After missing rows, only what can still be judged is judged.
+ * Checks every stored node against the hashes of its two children as stored, and every leaf against its record. If all of these
+ * hold, all nodes are right; if one does not, the finding is at the damage and not at every node above it. After missing rows,
+ * only what can still be checked is checked.
  */
 export type TreeCheck = Readonly<{
   add(row: FsckLogRow): void
-  /** The root over the entries so far; undefined when rows are missing. */
+  /** The root over the entries so far; undefined if rows are missing. */
   root(): Buffer | undefined
   checkHead(head: FsckHead, tenant: string): void
   size(): number
@@ -77,7 +77,7 @@ function addRow(lefts: Lefts, { seq, record, nodes }: FsckLogRow, report: Report
   }
 }
 
-/** The perfect subtrees, largest first; undefined when one of them is not known because rows are missing. */
+/** The perfect subtrees, largest first; undefined if one is unknown because rows are missing. */
 function peaksOf(lefts: Lefts, size: number): Buffer[] | undefined {
   const hashes: Buffer[] = []
   let level = 0

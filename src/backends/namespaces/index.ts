@@ -14,9 +14,9 @@ import type { EgressCredential } from '../../supervisor/egress/egress-policy.ts'
 import type { Bounded, OperationName, Operations, WirePipes } from '../../supervisor/protocol.ts'
 import { createRetainedOutput } from '../../supervisor/retained-output.ts'
 import { watchHostAddresses } from './host-addresses.ts'
-import { type LentPipes, openLentPipes } from './lent-pipes.ts'
 import { probeCapabilities } from './probe.ts'
 import { requireProtocol } from './require-protocol.ts'
+import { openSharedPipes, type SharedPipes } from './shared-pipes.ts'
 import { ensureSupervisor, type SupervisorOptions, socketPathOf } from './start-supervisor.ts'
 import { type Ask, askContent, connectTo, createAsk, isUnreachable, isWentAway } from './supervisor-client.ts'
 
@@ -24,14 +24,14 @@ export type NamespacesDeps = SupervisorOptions &
   Readonly<{
     bootId: string
     credentials: readonly EgressCredential[]
-    /** Who is asked for names; without one, the host's resolver. */
+    /** The name server to ask; by default the host's resolver. */
     dnsServer?: string | undefined
-    /** Certificates in PEM of authorities beside those that the host trusts. */
+    /** Additional certificate authorities to trust, in PEM. */
     authorities?: string | undefined
     logger: Logger
   }>
 
-/** What only looks. */
+/** Operations without side effects. */
 const repeatable: ReadonlySet<OperationName> = new Set<OperationName>([
   'hello',
   'inventory',
@@ -47,10 +47,7 @@ const repeatable: ReadonlySet<OperationName> = new Set<OperationName>([
 ])
 const networkNames = ['network_policy', 'internet', 'allowed_domains', 'port_forward'] as const
 
-/**
- * Workspaces in Linux namespaces. Everything is done by the supervisor; this is its client, and starts it when it is
- * needed first.
- */
+/** Workspaces in Linux namespaces. This is the client of the supervisor, which does the work and is started at its first use. */
 export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend {
   const socketPath = socketPathOf(deps.state)
   const rawAsk = createAsk(socketPath)
@@ -59,12 +56,12 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
   let isClosed = false
   let capabilities: Promise<BackendCapabilities> | undefined
   const hostAddresses = watchHostAddresses({
-    tell: (addresses) => rawAsk('hostAddresses', { addresses }),
+    send: (addresses) => rawAsk('hostAddresses', { addresses }),
     isNeeded: () => leased !== undefined && starting === undefined,
     logger: deps.logger,
   })
 
-  /** Up, and knowing that we are here and what it needs to know: it stays up for as long as this connection lives. */
+  /** Starts the supervisor if necessary, and configures it. It stays up for as long as this connection lives. */
   async function open(): Promise<void> {
     await ensureSupervisor(deps)
     await requireProtocol(deps, rawAsk)
@@ -87,7 +84,7 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
       socket.destroy()
       throw error
     }
-    // Another may enforce other things.
+    // A new supervisor may enforce other limits.
     capabilities = undefined
     if (!socket.destroyed) leased = socket
   }
@@ -99,8 +96,9 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
     await starting
   }
   /**
-   * A supervisor that ended since it was last seen took nothing of the request: it is started again and asked once more.
-   * One that went away with the request may have carried it out; then only what changes nothing is repeated.
+   * If the supervisor had ended before the request, no part of it was carried out: the supervisor is started again and the
+   * request is repeated once. If it ended during the request, the request may have been carried out, so only an operation without
+   * side effects is repeated.
    */
   async function reach<T>(request: () => Promise<T>, isRepeatable = false): Promise<T> {
     return await again(
@@ -132,9 +130,9 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
       capabilities ??= probeCapabilities({ backend, ...probe })
       const known = capabilities
       const tried = await known
-      // A machine on which nothing works may be mended while we run.
+      // Not cached: the machine may be repaired while the server runs.
       if (!tried.available && capabilities === known) capabilities = undefined
-      // slirp4netns comes after the supervisor, and may go and come again.
+      // slirp4netns starts after the supervisor, and may be restarting.
       if (!tried.available || networkNames.every((name) => tried.capabilities[name].enforced)) return tried
       return { ...tried, capabilities: { ...tried.capabilities, ...(await probe.network()) } }
     },
@@ -158,8 +156,8 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
       await ask('setNetwork', { id, network })
     },
     resize: async (id, resources) => void (await ask('resize', { id, resources })),
-    reserveHostPort: async (wanted, range) =>
-      (await ask('reserveHostPort', { wanted: wanted ?? null, range })).port ?? undefined,
+    reserveHostPort: async (requested, range) =>
+      (await ask('reserveHostPort', { wanted: requested ?? null, range })).port ?? undefined,
     usage: (id) => ask('usage', { id }),
     refusedConnections: (id) => ask('refused', { id }),
     logs: (id, lines) => ask('logs', { id, lines }),
@@ -211,14 +209,14 @@ async function execute(ask: Ask, state: string, id: string, request: ExecRequest
   }
 }
 
-/** The ends of a command's pipes; the content of the request ends when they are open. */
+/** Opens the client's ends of a command's pipes, then ends the content of the request. */
 function takePipes(state: string, onPipes: NonNullable<ExecRequest['onPipes']>) {
   const taken = new PassThrough()
-  let open: LentPipes | undefined
+  let open: SharedPipes | undefined
   return {
     taken,
     take(names: WirePipes): void {
-      open = openLentPipes(state, names)
+      open = openSharedPipes(state, names)
       onPipes(open)
       taken.end()
     },
@@ -229,7 +227,7 @@ function takePipes(state: string, onPipes: NonNullable<ExecRequest['onPipes']>) 
   }
 }
 
-/** What the supervisor left out is missing here as well, and was printed all the same. */
+/** Counts the bytes that the supervisor left out. */
 const withOmitted = (retained: RetainedOutput, bytes: number): RetainedOutput => ({
   ...retained,
   totalBytes: retained.totalBytes + bytes,

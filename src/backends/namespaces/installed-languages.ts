@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 
-/** Where the image `host` finds programs: it has this machine's /usr. */
+/** The search path in the image `host`, which has this machine's /usr. */
 const SEARCH_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 const probes: Readonly<Record<string, readonly [string, ...string[]]>> = {
   bash: ['bash', '--version'],
@@ -10,7 +10,7 @@ const probes: Readonly<Record<string, readonly [string, ...string[]]>> = {
   rust: ['rustc', '--version'],
 }
 
-/** Versions of the languages that are installed on this machine, looked at once. */
+/** The versions of the languages installed on this machine. Determined once. */
 export function installedLanguages(): () => Promise<Readonly<Record<string, string>>> {
   let detecting: Promise<Readonly<Record<string, string>>> | undefined
   return () => {

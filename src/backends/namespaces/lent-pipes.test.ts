@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { openLentPipes } from './lent-pipes.ts'
+import { openSharedPipes } from './shared-pipes.ts'
 
-/** What the supervisor names, opened with the rights of the server. */
+/** The server opens, with its own rights, the pipes that the supervisor names. */
 describe('the pipes of a command', () => {
   let state: string
   let fifos: string
@@ -21,8 +21,8 @@ describe('the pipes of a command', () => {
 
   it('are opened by their names, and closed at the end', async () => {
     execFileSync('mkfifo', [join(fifos, '1')])
-    // One pipe for both: what is written is read.
-    const { stdin, stdout, end } = openLentPipes(state, { stdin: '1', stdout: '1' })
+    // One pipe for both, so that input comes back as output.
+    const { stdin, stdout, end } = openSharedPipes(state, { stdin: '1', stdout: '1' })
     const read = text(stdout)
     stdin.end('there and back')
     expect(await read).toBe('there and back')
@@ -37,14 +37,14 @@ describe('the pipes of a command', () => {
     symlinkSync(join(state, 'elsewhere'), join(fifos, '3'))
     const before = openCount()
     for (const name of ['2', '3', '4', '../1', '../../secret', '', '1/.']) {
-      expect(() => openLentPipes(state, { stdin: '1', stdout: name }), name).toThrow()
-      expect(() => openLentPipes(state, { stdin: name, stdout: '1' }), name).toThrow()
+      expect(() => openSharedPipes(state, { stdin: '1', stdout: name }), name).toThrow()
+      expect(() => openSharedPipes(state, { stdin: name, stdout: '1' }), name).toThrow()
     }
     rmSync(fifos, { recursive: true })
     mkdirSync(join(state, 'other'))
     execFileSync('mkfifo', [join(state, 'other/1')])
     symlinkSync(join(state, 'other'), fifos)
-    expect(() => openLentPipes(state, { stdin: '1', stdout: '1' })).toThrow(/ELOOP|ENOTDIR/)
+    expect(() => openSharedPipes(state, { stdin: '1', stdout: '1' })).toThrow(/ELOOP|ENOTDIR/)
     expect(openCount()).toBe(before)
   })
 })

@@ -19,7 +19,7 @@ type ProbeDeps = Readonly<{
 }>
 
 const MB = 1024 * 1024
-/** Where the data directory is in memory, what a workspace writes to its disk counts as its memory: that has to fit in. */
+/** If the data directory is on a tmpfs, disk writes of a workspace count as its memory, so they must fit in here. */
 const PROBE_MEMORY_MB = 64
 const PROBE_DISK_MB = 8
 const PROBE_PROCESSES = 24
@@ -38,7 +38,7 @@ type Facts = Readonly<{
   processesFree: boolean
 }>
 
-/** Tries each thing in workspaces of its own, which are gone afterwards. */
+/** Tests each capability in temporary workspaces. */
 export async function probeCapabilities(deps: ProbeDeps): Promise<BackendCapabilities> {
   const privilege = process.getuid?.() === 0 ? 'root' : 'user'
   try {
@@ -84,7 +84,7 @@ const capabilityNames: readonly CapabilityName[] = [
   'package_install',
 ]
 
-/** A workspace that ends while its limits are tried says nothing of the machine; one that never works does. */
+/** A workspace may end by accident while its limits are tested; only a second failure counts. */
 const twice = <T>(attempt: () => Promise<T>): Promise<T> => attempt().catch(attempt)
 
 async function inWorkspace<T>(
@@ -124,7 +124,7 @@ async function tryLimits(shell: Shell): Promise<Facts> {
   const memoryBytes = 2 * PROBE_MEMORY_MB * MB
   const memory = await say(`head -c ${memoryBytes} /dev/zero | tail -c ${memoryBytes} | wc -c`)
   const disk = await say(`head -c ${3 * PROBE_DISK_MB * MB} /dev/zero > /probe-disk && echo all || echo refused`)
-  // Last, because nothing else can run while its processes do.
+  // Last, because nothing else can run while its processes exist.
   const processes = await say(
     `i=0; while [ $i -lt ${2 * PROBE_PROCESSES} ]; do sleep 1 & i=$((i+1)); done 2>/dev/null; echo all`,
   )
@@ -132,7 +132,7 @@ async function tryLimits(shell: Shell): Promise<Facts> {
     inside,
     rootfs: rootfs.exitCode === 0,
     memoryFree: memory.trim() === String(memoryBytes),
-    // Only a refusal counts: a slow disk refuses nothing.
+    // Only a refusal counts: a write to a slow disk may merely time out.
     diskFree: !disk.includes('refused'),
     processesFree: processes.includes('all'),
   }
@@ -143,7 +143,7 @@ async function tryProcessor({ backend }: ProbeDeps, shell: Shell, id: string): P
   return ((await backend.usage(id)).cpuThrottledCount ?? 0) > 0
 }
 
-/** As `/proc/self/status` tells them. */
+/** Parses the bounding set in `/proc/self/status`. */
 function hasOnly(allowed: bigint, status: string): boolean {
   const found = /^CapBnd:\s([0-9a-f]+)$/m.exec(status)?.[1]
   return found !== undefined && (BigInt(`0x${found}`) & ~allowed) === 0n
@@ -156,15 +156,15 @@ function judge(
   network: NetworkCapabilities,
 ): Record<CapabilityName, Capability> {
   const root = 'Run the server as root to enforce it.'
-  // Only root hands control groups over.
+  // Only root can delegate control groups.
   const noQuotas =
-    'Install btrfs-progs, let workspaces.store_gb be more than 0 and destroy every workspace: the next supervisor then makes a store with quotas.'
+    'Install btrfs-progs, set workspaces.store_gb above 0 and destroy every workspace: the next supervisor then creates a store with quotas.'
   const noGroups = `The kernel gives an ordinary user no control groups here. ${root}`
   return {
     isolation: hasOnly(PACKAGE_CAPABILITIES, tried.inside)
       ? held(
           facts.ids > 1
-            ? 'Own user, pid, mount, network, ipc and uts namespaces; of the capabilities only those over its own files and ids.'
+            ? 'Own user, pid, mount, network, ipc and uts namespaces; no capabilities except those over its own files and ids.'
             : 'Own user, pid, mount, network, ipc and uts namespaces; no capabilities.',
         )
       : open('The capabilities were not dropped.'),
@@ -187,16 +187,16 @@ function judge(
           ),
     disk_limit: tried.diskFree
       ? open(
-          `The store is on a file system without quotas that we may set. ${facts.cgroups.length > 0 ? noQuotas : root}`,
+          `The store is on a file system whose quotas Castellan cannot set. ${facts.cgroups.length > 0 ? noQuotas : root}`,
         )
       : held('Quota of a btrfs subvolume.'),
     ...network,
-    memory_snapshot: open('Namespaces cannot save memory; only the disk is kept.'),
+    memory_snapshot: open('This back end cannot save memory; a snapshot contains only the disk.'),
     package_install:
       facts.ids > 1
         ? held(`${facts.ids} user ids are mapped.`)
         : open(
-            'Only one user id is mapped: a file has no other owner than root, whatever chown says, and nobody can become another user. Install uidmap and give the user a range in /etc/subuid and /etc/subgid.',
+            'Only one user id is mapped: every file belongs to root, whatever chown says, and no process can become another user. Install uidmap and give the user a range in /etc/subuid and /etc/subgid.',
           ),
   }
 }

@@ -11,8 +11,8 @@ const END_MS_MAX = 10_000
 const POLL_MS = 10
 
 /**
- * A supervisor outlives the server that started it, so it may be of another version of the program. An older one that
- * has nothing to do gives way to a new one; one with running workspaces is left alone, because its end would be theirs.
+ * A supervisor outlives the server that started it, so it may be of another version. An idle supervisor of an older version is
+ * replaced; one with running workspaces is left alone, because its exit would kill them.
  */
 export async function requireProtocol(options: SupervisorOptions, ask: Ask): Promise<void> {
   const facts = await ask('hello', { bootId: '' })

@@ -6,7 +6,7 @@ import { ensureSupervisor } from './start-supervisor.ts'
 
 const CLOSE_MS = 500
 
-/** On a machine that is busy a file may take longer to close than a whole start to fail. */
+/** On a busy machine, closing a file may take longer than a whole start takes to fail. */
 vi.mock('node:fs/promises', async (importOriginal) => {
   const real = await importOriginal<typeof import('node:fs/promises')>()
   const open: typeof real.open = async (...args) => {
@@ -24,7 +24,7 @@ vi.mock('node:fs/promises', async (importOriginal) => {
 it('notices a start that has ended before its log is closed', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'castellan-early-end-'))
   const state = join(directory, 'workspaces')
-  // What cannot be opened as a file ends the start at once.
+  // A lock that cannot be opened as a file ends the start at once.
   mkdirSync(join(state, 'supervisor.lock'), { recursive: true })
   const options = { state, storeGb: 0, hostReserveMb: 0, tenantSharePercent: 80, version: 'test' }
   const began = performance.now()

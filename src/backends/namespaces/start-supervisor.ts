@@ -1,41 +1,47 @@
 import { spawn } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'
 import { mkdir, open, readFile, rename, stat } from 'node:fs/promises'
-import { delimiter, join } from 'node:path'
+import { getCompileCacheDir } from 'node:module'
+import { basename, delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { AppError } from '../../contract/app-error.ts'
 import { systemClock } from '../../kernel/clock.ts'
+import { sha256Hex } from '../../kernel/hash.ts'
 import { SOCKET_NAME } from '../../supervisor/protocol.ts'
 import { LOG_BYTES_MAX } from '../../supervisor/supervisor-log.ts'
 import { chooseIdMaps, SYSTEM_PATH, UID_BASE } from '../../supervisor/user-namespace.ts'
 import { connectTo } from './supervisor-client.ts'
 
 export type SupervisorOptions = Readonly<{
-  /** Folder of the workspaces' state. */
+  /** The state directory of the back end. */
   state: string
-  /** Size of the btrfs file for the store in GiB, with root; 0 uses plain folders. */
+  /** If run by root: the size of the btrfs image for the store in GiB; 0 uses plain folders. */
   storeGb: number
-  /** Room in MiB that the store of the workspaces leaves on the disk that it is on. */
+  /** Free space in MiB that the store leaves on its disk. */
   hostReserveMb: number
-  /** How much of the store one tenant may take, in percent, where the store has quotas. */
+  /** How much of the store one tenant may use, in percent, if the store has quotas. */
   tenantSharePercent: number
-  /** Folders of the host that workspaces may see, as `ro PATH` or `rw PATH`. The supervisor learns of them at its start. */
+  /** Host folders that workspaces may mount, as `ro PATH` or `rw PATH`. A running supervisor keeps those it was started with. */
   folders?: readonly string[] | undefined
+  /** How long entering a workspace may take; by default `ENTER_SECONDS`. */
+  enterSeconds?: number | undefined
   version: string
-  /** Where programs are looked for; left out, where every system has them. */
+  /** The search path for programs; by default the system's. */
   path?: string | undefined
 }>
 
 const WAIT_MS = 60_000
+const ENTER_SECONDS = 20
 const POLL_MS = 5
-/** Between two attempts, while a supervisor that starts or ends holds the lock. */
+/** Between two attempts, while another supervisor that starts or ends holds the lock. */
 const RETRY_MS = 50
-/** Also to read, because the supervisor itself keeps it small. */
+/** Readable as well, because the supervisor truncates the log itself. */
 const LOG_FLAGS = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW
 const EXIT_ALREADY_RUNNING = 75
 const QUOTED_CHARS_MAX = 500
+const FOLDER_NAME_CHARS = 16
 
-/** Packages that the back end's programs are in, for messages and for doctor. */
+/** The packages of the required programs, for messages and for doctor. */
 export const neededPrograms = [
   { program: 'perl', package: 'perl' },
   { program: 'unshare', package: 'util-linux' },
@@ -43,7 +49,7 @@ export const neededPrograms = [
   { program: 'flock', package: 'util-linux' },
 ] as const
 
-/** What workspaces do without, and what they lack then. */
+/** Programs that workspaces can do without, and what is missing then. */
 export const optionalPrograms = [
   { program: 'slirp4netns', package: 'slirp4netns', purpose: 'all of the internet for workspaces' },
   { program: 'nft', package: 'nftables', purpose: 'networks between workspaces' },
@@ -57,8 +63,8 @@ export const optionalPrograms = [
 export const socketPathOf = (state: string): string => join(state, SOCKET_NAME)
 
 /**
- * Makes sure that a supervisor listens, starting one if none does. Two callers at once start one: the second to try finds
- * the lock held and waits. So does one who comes while the last supervisor is still dying, and then tries again.
+ * Ensures that a supervisor listens, and starts one if necessary. If two callers try at once, the second finds the lock held and
+ * waits. A caller that comes while the previous supervisor is exiting waits too, and tries again.
  */
 export async function ensureSupervisor(options: SupervisorOptions): Promise<void> {
   const socketPath = socketPathOf(options.state)
@@ -80,7 +86,7 @@ export async function ensureSupervisor(options: SupervisorOptions): Promise<void
   throw cannotStart(await endOf(logPath, logStart), exitCode)
 }
 
-/** Undefined once a supervisor listens, or else how the start ended. */
+/** Undefined once a supervisor listens; otherwise the exit code of the start. */
 async function launch(options: SupervisorOptions, logPath: string, deadlineMs: number): Promise<number | undefined> {
   let exitCode: number | undefined
   await spawnLaunch(options, logPath, (code) => {
@@ -94,14 +100,22 @@ async function launch(options: SupervisorOptions, logPath: string, deadlineMs: n
   return EXIT_ALREADY_RUNNING
 }
 
-/** Empty where there is none for this machine. */
+/** Empty if there is none for this machine. */
 const searchProgram = (): Promise<string> =>
   import('@vscode/ripgrep').then(
     ({ rgPath }) => rgPath,
     () => '',
   )
 
-/** Detached: neither the launcher nor the supervisor ends with this process. It may have ended before this resolves. */
+/** Beside our own compiled code, for each installation and each version of Node; empty if ours is not kept. */
+function compiledFolder(program: string, version: string): string {
+  const own = getCompileCacheDir()
+  if (own === undefined) return ''
+  const name = sha256Hex(JSON.stringify([program, version, basename(own)])).slice(0, FOLDER_NAME_CHARS)
+  return join(dirname(own), `supervisor-${name}`)
+}
+
+/** Detached: neither launch.sh nor the supervisor ends with this process. launch.sh may have exited before this resolves. */
 async function spawnLaunch(options: SupervisorOptions, logPath: string, onExit: (code: number) => void): Promise<void> {
   const maps = await chooseIdMaps()
   const program = fileURLToPath(new URL('../../..', import.meta.url)).replace(/\/$/, '')
@@ -115,12 +129,14 @@ async function spawnLaunch(options: SupervisorOptions, logPath: string, onExit: 
       PROGRAM: program,
       NODE: process.execPath,
       RG: await searchProgram(),
+      COMPILED: compiledFolder(program, options.version),
       UID_BASE: String(UID_BASE),
       UID_MAP: maps.uids,
       GID_MAP: maps.gids,
       ID_COUNT: String(maps.count),
       STORE_GB: String(options.storeGb),
       RESERVE_MB: String(options.hostReserveMb),
+      ENTER_SECONDS: String(options.enterSeconds ?? ENTER_SECONDS),
       FOLDERS: (options.folders ?? []).join('\n'),
       TENANT_SHARE: String(options.tenantSharePercent),
       CASTELLAN_VERSION: options.version,
@@ -154,7 +170,7 @@ function isInstalled(program: string, path: string): boolean {
   })
 }
 
-/** The one before is kept; a running supervisor bounds its own. */
+/** Retains the previous log. A running supervisor bounds its own. */
 async function rotate(logPath: string): Promise<void> {
   if ((await sizeOf(logPath)) > LOG_BYTES_MAX) await rename(logPath, `${logPath}.1`).catch(() => {})
 }

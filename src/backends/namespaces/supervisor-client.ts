@@ -25,7 +25,7 @@ export type Ask = <Name extends OperationName>(
   options?: AskOptions,
 ) => Promise<Operations[Name]['result']>
 
-/** Requests to a supervisor that listens on `socketPath`. Each has a connection of its own; breaking it cancels the work. */
+/** Requests to the supervisor at `socketPath`. Each has a connection of its own; closing it cancels the request. */
 export function createAsk(socketPath: string): Ask {
   return async (operation, params, options = {}) => {
     const socket = await openSocket(socketPath)
@@ -53,7 +53,7 @@ export function createAsk(socketPath: string): Ask {
 
 const cancelled = (): AppError => new AppError('ERR_CANCELLED', 'The call was cancelled.', {})
 
-/** Nobody knows then whether the request was carried out. */
+/** The request may or may not have been carried out. */
 const wentAway = (operation: OperationName, cause?: unknown): AppError =>
   new AppError(
     'ERR_BACKEND_FAILED',
@@ -63,7 +63,7 @@ const wentAway = (operation: OperationName, cause?: unknown): AppError =>
   )
 export const isWentAway = (error: unknown): boolean => isOfSupervisor(error, 'went_away')
 
-/** Nothing of the request was taken then. */
+/** No part of the request was carried out. */
 const unreachable = (cause: unknown): AppError =>
   new AppError(
     'ERR_BACKEND_FAILED',
@@ -76,7 +76,7 @@ export const isUnreachable = (error: unknown): boolean => isOfSupervisor(error, 
 const isOfSupervisor = (error: unknown, what: string): boolean =>
   error instanceof AppError && error.code === 'ERR_BACKEND_FAILED' && error.details['supervisor'] === what
 
-/** A file's content as a stream, with the size that comes before it. */
+/** A file's content as a stream, and its size. */
 export async function askContent(
   socketPath: string,
   params: Operations['fileRead']['params'],
@@ -114,7 +114,7 @@ export async function askContent(
       socket.destroy()
     }
   }
-  // Also when nobody has begun to read it.
+  // Also closes the connection if the stream is destroyed before it was read.
   const stream = Readable.from(content(), { objectMode: false }).once('close', () => socket.destroy())
   return { size, stream }
 }
@@ -130,10 +130,10 @@ async function openSocket(path: string): Promise<Socket> {
   }
 }
 
-/** As long as the path of a socket can be. */
+/** The limit of sockaddr_un. */
 const SOCKET_PATH_BYTES_MAX = 107
 
-/** A longer path is taken through its folder; the name is looked up before this returns. */
+/** A longer path is opened relative to its folder. The name is resolved before this returns. */
 export function connectTo(path: string): Socket {
   if (Buffer.byteLength(path) <= SOCKET_PATH_BYTES_MAX) return connect({ path, allowHalfOpen: true })
   const folder = openSync(dirname(path), constants.O_RDONLY | constants.O_DIRECTORY)
@@ -154,7 +154,7 @@ function sendRequest(socket: Socket, operation: OperationName, params: unknown, 
   }
 }
 
-/** A source that fails breaks the connection, so that its part is not taken for the whole. */
+/** A failing source destroys the connection, so that its truncated content is not taken for complete. */
 async function sendContent(socket: Socket, body: Readable): Promise<void> {
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
   try {

@@ -1,18 +1,18 @@
 import type { ReadTx } from '../../contract/tx.ts'
-import type { ActivityPage, ActivitySpan, ActivityStore, ActivityWanted, RunSpan } from './ports.ts'
+import type { ActivityFilter, ActivityPage, ActivitySpan, ActivityStore, RunSpan } from './ports.ts'
 
-/** The first look is for a page at an end of the activity; a caller that wants the middle of a long one reads on in large steps. */
+/** The first read is for a page at an end of the activity; a caller in the middle of a long one continues in large steps. */
 const RUNS_FIRST = 200
 const RUNS_NEXT = 2_000
 
 /**
- * The spans that the events of a page are in, found from the end that is nearer. `from` of a span counts the events before it.
- * An event of the agent itself comes before an execution that began at the same time.
+ * The spans of a page's events, found from the nearer end. `from` of a span counts the events before it. An event of the agent
+ * itself precedes an execution that began at the same time.
  */
 export async function spansAt(
   store: ActivityStore,
   tx: ReadTx,
-  wanted: ActivityWanted,
+  filter: ActivityFilter,
   { limit, offset }: ActivityPage,
   total: number,
 ): Promise<readonly (ActivitySpan & Readonly<{ from: number }>)[]> {
@@ -21,7 +21,7 @@ export async function spansAt(
   const isBackward = offset > total - end
   const found: (ActivitySpan & Readonly<{ from: number }>)[] = []
   let from = isBackward ? total : 0
-  for await (const spans of inOrder(store, tx, wanted, isBackward)) {
+  for await (const spans of inOrder(store, tx, filter, isBackward)) {
     for (const span of spans) {
       if (isBackward) from -= span.events
       if (from < end && from + span.events > offset) found.push({ ...span, from })
@@ -32,19 +32,19 @@ export async function spansAt(
   return isBackward ? found.toReversed() : found
 }
 
-/** In parts that a caller can stop after. */
+/** In pages, so that a caller can stop early. */
 async function* inOrder(
   store: ActivityStore,
   tx: ReadTx,
-  wanted: ActivityWanted,
+  filter: ActivityFilter,
   isBackward: boolean,
 ): AsyncGenerator<readonly ActivitySpan[]> {
-  const own = (await store.eventsOf(tx, wanted.agent)).map((event): ActivitySpan => ({ event, events: 1 }))
-  // Taken from the end, which is where the next one is.
+  const own = (await store.eventsOf(tx, filter.agent)).map((event): ActivitySpan => ({ event, events: 1 }))
+  // Reversed, because items are taken from the end.
   const left = isBackward ? own : own.toReversed()
   let after: Pick<RunSpan, 'atMs' | 'runId'> = { atMs: isBackward ? Number.MAX_SAFE_INTEGER : -1, runId: '' }
   for (let limit = RUNS_FIRST; ; limit = RUNS_NEXT) {
-    const runs = await store.runsAfter(tx, wanted, { after, isBackward, limit })
+    const runs = await store.runsAfter(tx, filter, { after, isBackward, limit })
     yield runs.flatMap((run) => [...takenBefore(run, left, isBackward), run])
     if (runs.length < limit) break
     after = runs.at(-1)!

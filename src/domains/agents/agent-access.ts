@@ -8,7 +8,7 @@ import type { Agent, AgentStore } from './ports.ts'
 
 export type FoundAgent = Readonly<{ agent: Agent; profile: Profile }>
 
-/** The platform itself sees what is global alone. */
+/** The platform itself sees only global agents. */
 export type AgentViewer = Principal | 'platform'
 
 type AccessDeps = Readonly<{
@@ -18,7 +18,7 @@ type AccessDeps = Readonly<{
 
 export type AgentAccess = ReturnType<typeof createAgentAccess>
 
-/** Which agents there are for a caller: those of its tenant that are shared with it, then those that are global. */
+/** The agents of a caller: those of its tenant that are shared with it, then global ones. */
 export function createAgentAccess({ store, profiles }: AccessDeps) {
   const isSeen = (viewer: AgentViewer, tenant: TenantId, { sharing }: Profile): boolean =>
     tenant === SYSTEM_TENANT || (viewer !== 'platform' && canSee(viewer, 'agent', sharing))
@@ -40,13 +40,13 @@ export function createAgentAccess({ store, profiles }: AccessDeps) {
   }
 
   return {
-    /** By id, by the name that it is deployed under, or by the name that people gave it. */
+    /** By id, by slug, or by display name. */
     async find(read: ReadTx, viewer: AgentViewer, idOrName: string): Promise<FoundAgent | undefined> {
       const own = viewer === 'platform' ? undefined : await findIn(read, viewer, viewer.tenant, idOrName)
       return own ?? (await findIn(read, viewer, SYSTEM_TENANT, idOrName))
     },
 
-    /** What a manifest of this name is a version of, for the caller: the nearest that it sees in the tenant. */
+    /** The agent that a manifest of this name is a version of, for the caller: the nearest visible one in the tenant. */
     async findDeployed(
       read: ReadTx,
       principal: Principal,
@@ -72,7 +72,7 @@ export function createAgentAccess({ store, profiles }: AccessDeps) {
   }
 }
 
-/** Callers of the tier `system` deploy for the whole tenant; for what is shared otherwise its sharing alone counts. */
+/** Callers of the tier `system` deploy for the whole tenant; for other sharing, only the sharing counts. */
 export function requireModifiable(principal: Principal, { profile }: FoundAgent): void {
   const { sharing } = profile
   if (sharing.scope === 'org' && tierAllows(principal.tier, 'system')) return

@@ -39,14 +39,14 @@ type AgentProfileDeps = Readonly<{
   tools: ToolAssigner
   access: AgentAccess
   deployment: Deployment
-  versionOf(read: Call['read'], agent: FoundAgent['agent'], wanted: undefined): Promise<AgentVersion>
+  versionOf(read: Call['read'], agent: FoundAgent['agent'], requested: undefined): Promise<AgentVersion>
 }>
 
-/** Agents as people make them: a name, a prompt, tools and others to delegate to. Each is deployed like any other. */
+/** Agents as people create them: a name, a prompt, tools and sub-agents. Each is deployed like any other. */
 export function createAgentProfiles(deps: AgentProfileDeps) {
   const { store, profiles, sharing, access, deployment } = deps
 
-  /** To read a manifest takes milliseconds, so a long list gives way before each. */
+  /** Parsing a manifest takes milliseconds, so a long list yields before each. */
   async function manifestTools(yaml: string): Promise<readonly string[]> {
     await new Promise((resolve) => setImmediate(resolve))
     const { parseAgentManifest } = await import('./manifest.ts')
@@ -91,7 +91,7 @@ export function createAgentProfiles(deps: AgentProfileDeps) {
     return found
   }
 
-  /** What becomes of the assignments: names for the manifest, and the rest for the store of those with credentials. */
+  /** Sorts the assignments: names for the manifest, and the rest for the table with credentials. */
   function sorted(assignments: readonly ToolAssignment[] = []) {
     const own = assignments.filter(({ toolId }) => deps.tools.isOwn(toolId))
     const withCredentials = own.some(
@@ -101,25 +101,25 @@ export function createAgentProfiles(deps: AgentProfileDeps) {
         resolveAtCallTime === true,
     )
     if (withCredentials)
-      throw invalid('toolAssignments', 'a tool of this server takes no credentials; give its toolId alone')
+      throw invalid('toolAssignments', 'a tool of this server takes no credentials; pass only its toolId')
     return {
       names: own.map(({ toolId }) => toolId),
       others: assignments.filter(({ toolId }) => !deps.tools.isOwn(toolId)),
     }
   }
 
-  async function addSubAgents(call: Call, { tenant, id }: Profile, wanted: readonly string[] = []): Promise<void> {
+  async function addSubAgents(call: Call, { tenant, id }: Profile, requested: readonly string[] = []): Promise<void> {
     const ids: string[] = []
-    for (const one of wanted) {
+    for (const one of requested) {
       const found = await access.find(call.read, call.principal, one)
       if (found === undefined) throw noSuch('subAgentIds', 'agent; use list_agents to find its id')
-      if (found.agent.id === id) throw invalid('subAgentIds', 'an agent does not delegate to itself')
+      if (found.agent.id === id) throw invalid('subAgentIds', 'an agent cannot delegate to itself')
       ids.push(found.agent.id)
     }
     if (ids.length === 0) return
     const before = await profiles.subAgentsOf(call.read, tenant, id)
     if (new Set([...before, ...ids]).size > limits.subAgentsMax) {
-      throw invalid('subAgentIds', `an agent delegates to at most ${limits.subAgentsMax} others`)
+      throw invalid('subAgentIds', `an agent can delegate to at most ${limits.subAgentsMax} others`)
     }
     await profiles.addSubAgents(call.write, tenant, id, ids, call.nowMs)
     call.record({ kind: 'sub_agents_added', body: { agent_id: id, sub_agent_ids: ids, by: call.principal.actor } })
@@ -167,21 +167,25 @@ export function createAgentProfiles(deps: AgentProfileDeps) {
   async function targetOf(call: Call, idOrName: string): Promise<FoundAgent | AssignmentFailure> {
     const found = await access.find(call.read, call.principal, idOrName)
     if (found === undefined || found.agent.tenant !== call.principal.tenant) {
-      return notAssigned('not_found', 'agent_not_found', 'agentId: there is no such agent of yours; use list_agents')
+      return notAssigned(
+        'not_found',
+        'agent_not_found',
+        'agentId: you have no such agent; use list_agents to find its id',
+      )
     }
     if (canModify(call.principal, 'agent', found.profile.sharing)) return found
     const message = `agentId: changing this agent needs the permission '${modifyPermission(found.profile)}'`
     return notAssigned('validation_error', 'forbidden', message)
   }
 
-  /** The tools of this server become part of the manifest, all that are new as one version. */
-  async function assignOwn(call: Call, found: FoundAgent, wanted: readonly ToolAssignment[]) {
+  /** Tools of this server become part of the manifest, all new ones as one version. */
+  async function assignOwn(call: Call, found: FoundAgent, requested: readonly ToolAssignment[]) {
     const { manifestYaml } = await deps.versionOf(call.read, found.agent, undefined)
     const listed = new Set(await manifestTools(manifestYaml))
     const added: string[] = []
-    const outcomes = wanted.map(({ toolId, mcpServerId, credentialResolutionMode }): AssignmentOutcome => {
+    const outcomes = requested.map(({ toolId, mcpServerId, credentialResolutionMode }): AssignmentOutcome => {
       if ((mcpServerId ?? null) !== null || credentialResolutionMode === 'enterprise_managed') {
-        const message = 'mcpServerId: a tool of this server takes no credentials; give its toolId alone'
+        const message = 'mcpServerId: a tool of this server takes no credentials; pass only its toolId'
         return notAssigned('validation_error', 'no_credentials', message)
       }
       if (listed.has(toolId)) return { status: 'duplicate' }
@@ -196,14 +200,14 @@ export function createAgentProfiles(deps: AgentProfileDeps) {
   async function assignTools(call: Call, { assignments }: ToolsForAgents) {
     const outcomes = new Map<AgentAssignment, AssignmentOutcome>()
     for (const agentId of new Set(assignments.map((one) => one.agentId))) {
-      const wanted = assignments.filter((one) => one.agentId === agentId)
+      const requested = assignments.filter((one) => one.agentId === agentId)
       const found = await targetOf(call, agentId)
       if ('status' in found) {
-        for (const one of wanted) outcomes.set(one, found)
+        for (const one of requested) outcomes.set(one, found)
         continue
       }
-      const own = wanted.filter(({ toolId }) => deps.tools.isOwn(toolId))
-      const others = wanted.filter(({ toolId }) => !deps.tools.isOwn(toolId))
+      const own = requested.filter(({ toolId }) => deps.tools.isOwn(toolId))
+      const others = requested.filter(({ toolId }) => !deps.tools.isOwn(toolId))
       const target = found.profile
       const made = [
         ...(await assignOwn(call, found, own)),
@@ -220,7 +224,7 @@ export function createAgentProfiles(deps: AgentProfileDeps) {
     )
   }
 
-  /** What an agent is told and may use has versions: a change is one more, until there are too many; then it replaces the last. */
+  /** The prompt and tools have versions: a change adds one; beyond the maximum it replaces the last. */
   async function deployChange(call: Call, found: FoundAgent, input: AgentFields, tools: readonly string[]) {
     const { agent, profile } = found
     const stored = await deps.versionOf(call.read, agent, undefined)
@@ -261,7 +265,7 @@ export function createAgentProfiles(deps: AgentProfileDeps) {
     return { total, agents }
   }
 
-  /** The agent that calls; a caller that is no agent is told its own identity instead. */
+  /** The calling agent; a caller that is not an agent gets its own identity instead. */
   async function whoami(call: Call) {
     const { principal } = call
     const { agent, tenant, kind, role, tier, teams } = principal
@@ -289,9 +293,9 @@ export function createAgentProfiles(deps: AgentProfileDeps) {
     listAgents,
     whoami,
     async getAgent(call: Call, input: Readonly<{ id?: string | undefined; name?: string | undefined }>) {
-      const wanted = input.id ?? input.name
-      if (wanted === undefined) throw missingName()
-      return await viewOf(call, await require(call, wanted))
+      const reference = input.id ?? input.name
+      if (reference === undefined) throw missingName()
+      return await viewOf(call, await require(call, reference))
     },
   }
 }

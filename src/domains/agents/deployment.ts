@@ -3,19 +3,18 @@ import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { nameTaken } from '../../contract/name-taken.ts'
 import { identityOf, type Principal, SYSTEM_TENANT, type TenantId, tierAllows } from '../../contract/principal.ts'
+import { sha256Hex } from '../../kernel/hash.ts'
 import type { Random } from '../../kernel/random.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
-import { requireNoSecrets } from '../manifests/named-secrets.ts'
+import { type FieldValues, requireNoSecrets, valuesInHandler } from '../manifests/named-secrets.ts'
 import { latestOf, nextVersion } from '../manifests/versions.ts'
 import type { Profile, ProfileStore } from '../profiles/ports.ts'
 import { nameTaken as sharedNameTaken, shareScope } from '../profiles/rules.ts'
 import { type AgentAccess, type FoundAgent, requireModifiable } from './agent-access.ts'
-import { valuesInAgent } from './agent-secrets.ts'
 import { type KnownTools, requireKnownTools } from './known-tools.ts'
-import { tellDeployed } from './lifecycle.ts'
 import type { AgentManifest } from './manifest.ts'
 import { requireJudges } from './named-judges.ts'
-import type { Agent, AgentDeployInput, AgentStore, ScheduleSetter } from './ports.ts'
+import type { Agent, AgentDeployInput, AgentScope, AgentStore, ScheduleSetter } from './ports.ts'
 import { agentNotFound, requireGlobal, requireName, scopeOf, tooManyAgents } from './records.ts'
 import type { Templates } from './templates.ts'
 
@@ -35,7 +34,7 @@ type Version = Readonly<{ tenant: TenantId; manifest: AgentManifest; yaml: strin
 
 export type Deployment = ReturnType<typeof createDeployment>
 
-/** Manifests on their way into the registry. The profile of an agent follows the latest of its manifests. */
+/** Deploys manifests. The profile of an agent follows its latest manifest. */
 export function createDeployment(deps: DeploymentDeps) {
   const { store, profiles, access, templates } = deps
 
@@ -84,7 +83,7 @@ export function createDeployment(deps: DeploymentDeps) {
     return { ...answer, ...(schedule !== null && { schedule }) }
   }
 
-  /** A manifest that may be deployed here, by this caller; what is odd about it is told. */
+  /** A manifest that this caller may deploy here. Adds its warnings to the call. */
   async function checked(call: Call, yaml: string): Promise<AgentManifest> {
     const { principal } = call
     const { parseAgentManifest, refusalOf } = await import('./manifest.ts')
@@ -105,13 +104,13 @@ export function createDeployment(deps: DeploymentDeps) {
     return meant
   }
 
-  /** Neither a further version of what is there, nor something that others would find in its place. */
+  /** Refuses the name of an existing agent, and one that others would find instead of theirs. */
   async function requireNewName(call: Call, name: string): Promise<void> {
     const found = (await access.find(call.write, call.principal, name)) ?? (await templates.find(name))
     if (found !== undefined) throw nameTaken('agent')
   }
 
-  /** What is deployed by a manifest alone is there for the whole tenant, under the name of its manifest. */
+  /** An agent that is deployed only by a manifest belongs to the whole tenant, under the name of its manifest. */
   async function insertForAll(call: Call, version: Version): Promise<Agent> {
     const { tenant, manifest } = version
     const profile: Profile = {
@@ -184,13 +183,13 @@ export function createDeployment(deps: DeploymentDeps) {
       createdBy: call.principal.actor,
     })
     if (agent.latestVersion === manifest.version) await deps.schedules.set(call, agent, manifest.schedule)
-    await tellDeployed(call, store, { agent, scope: scopeOf(agent), manifest, yaml, isNew })
+    await recordDeployment(call, store, { agent, scope: scopeOf(agent), manifest, yaml, isNew })
   }
 
   return { deploy, checked, insert, addVersion }
 }
 
-/** What the profile of an agent has from its manifest. */
+/** The fields of a profile that come from the manifest. */
 const profileOf = (manifest: AgentManifest): Pick<Profile, 'description' | 'labels' | 'systemPrompt'> => ({
   description: manifest.description === '' ? null : manifest.description,
   labels: Object.entries(manifest.labels).map(([key, value]) => ({ key, value })),
@@ -205,7 +204,7 @@ function conflictOf(before: Agent, manifest: AgentManifest, versions: readonly s
     deployed: false,
     name: before.name,
     version: manifest.version,
-    hint: `This version is deployed already. Raise metadata.version, for example to ${next}, or call again with force: true to replace it.`,
+    hint: `This version is already deployed. Raise metadata.version, for example to ${next}, or call again with force: true to replace it.`,
   }
 }
 
@@ -214,3 +213,45 @@ const tooManyVersions = (): AppError =>
     'ERR_QUOTA_EXCEEDED',
     `An agent has at most ${limits.agentVersionsMax} versions. Replace one with force: true.`,
   )
+
+const valuesInAgent = ({ env, outputHandler, execution }: AgentManifest): readonly FieldValues[] => [
+  { field: 'spec.env', values: env },
+  ...valuesInHandler('spec.output_handler', outputHandler),
+  ...execution.delivery.map(({ headers }, index) => ({
+    field: `spec.execution.delivery.destinations[${index}].headers`,
+    values: headers,
+  })),
+]
+
+type Deployed = Readonly<{
+  agent: Agent
+  scope: AgentScope
+  manifest: AgentManifest
+  yaml: string
+  /** Whether there was no agent of this name before. */
+  isNew: boolean
+}>
+
+/** Records a deployment in the log of the tenant and in the activity of the agent, in its transaction. */
+async function recordDeployment(call: Call, store: AgentStore, deployed: Deployed): Promise<void> {
+  const { agent, scope, manifest, yaml, isNew } = deployed
+  const told = { name: agent.name, version: manifest.version, latest_version: agent.latestVersion, scope }
+  const { actor } = call.principal
+  await store.insertEvent(call.write, agent.tenant, {
+    agentId: agent.id,
+    type: isNew ? 'agent_deployed' : 'agent_updated',
+    payload: { ...told, by: actor },
+    atMs: call.nowMs,
+  })
+  call.record({
+    kind: 'agent_deployed',
+    body: {
+      agent_id: agent.id,
+      ...told,
+      status: agent.status,
+      manifest_digest: sha256Hex(yaml),
+      manifest_yaml: yaml,
+      deployed_by: actor,
+    },
+  })
+}

@@ -16,7 +16,7 @@ const isIn = (name: string, patterns: readonly string[]): boolean =>
     return pattern === name || (beginning !== undefined && name.startsWith(beginning))
   })
 
-/** What is wrong with the tools that a manifest names: each must be a tool, or the beginning of some with `.*` or `__*`. */
+/** The problem with the tools that a manifest names: each must be a tool, or a prefix with `.*` or `__*`. */
 export function toolProblemOf(
   { tools, outputHandler }: Pick<AgentManifest, 'tools' | 'outputHandler'>,
   known: KnownTools,

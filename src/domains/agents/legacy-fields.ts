@@ -2,8 +2,8 @@ import { isFields, type YamlFields } from '../manifests/read-yaml.ts'
 import type { Warn } from './legacy-spellings.ts'
 
 /**
- * Fields that stood elsewhere, or had other words for what they say, in manifests of earlier days. Each is moved or rewritten
- * with a warning; where the present field is set too, it is left for the reader to warn of.
+ * Fields that had another position or other names in older manifests. Each is moved or rewritten with a warning; if the present
+ * field is set too, it is left for the reader to warn about.
  */
 export function moveFields(spec: YamlFields, warn: Warn): void {
   move(spec, ['delivery'], ['execution', 'delivery'], warn)
@@ -25,7 +25,7 @@ function move(spec: YamlFields, from: readonly string[], to: readonly string[], 
   warn(`spec.${from.join('.')}`, `write it as spec.${to.join('.')}`)
 }
 
-/** The fields that hold the last name of a path, made where they are absent and wanted. */
+/** The parent of the last name of a path, created if absent and requested. */
 function ownerOf(spec: YamlFields, path: readonly string[], isMade: boolean): YamlFields | undefined {
   let owner = spec
   for (const name of path.slice(0, -1)) {
@@ -40,7 +40,7 @@ function ownerOf(spec: YamlFields, path: readonly string[], isMade: boolean): Ya
 const closedModes: ReadonlySet<unknown> = new Set(['deny-all', 'deny_all', 'denyall', 'isolated'])
 const readOnlyModes: ReadonlySet<unknown> = new Set(['readonly', 'read-only', 'read_only'])
 
-/** Words of earlier days for what spec.security says. */
+/** Older names in spec.security. */
 export function moderniseLimits(security: YamlFields, warn: Warn): void {
   const { network, filesystem, resources } = security as Record<'network' | 'filesystem' | 'resources', unknown>
   if (isFields(network) && closedModes.has(network['mode'])) {
@@ -67,7 +67,7 @@ function moderniseFiles(filesystem: YamlFields, warn: Warn): void {
   warn(`${at}.allowed_paths`, 'write read and write')
 }
 
-/** So few thousandths of a processor are none; a number below is one of whole processors. */
+/** Fewer millicores than this are implausible, so a smaller number means whole CPUs. */
 const MILLICORES_MIN = 100
 const looseSize = /^(\d+(?:\.\d+)?)\s*([kmgt])(i?)b?$/i
 
@@ -91,7 +91,7 @@ export function moderniseSize(fields: YamlFields, name: string, at: string, warn
   warn(`${at}.${name}`, `write ${plain}`)
 }
 
-/** A schedule of one kind only is of that kind. */
+/** A schedule that has the fields of one kind only is of that kind. */
 export function moderniseSchedule(schedule: YamlFields, warn: Warn): void {
   if (schedule['type'] !== undefined) return
   const type = schedule['cron'] === undefined ? 'interval' : 'cron'
@@ -100,7 +100,7 @@ export function moderniseSchedule(schedule: YamlFields, warn: Warn): void {
   warn('spec.schedule.type', `it is missing, so ${type} is assumed; write it`)
 }
 
-/** Names of old for what handles the output, and for how often a request is tried again. */
+/** Older names for the output handler, and for its retries. */
 export function moderniseHandler(handler: YamlFields, warn: Warn): void {
   const at = 'spec.output_handler'
   const names = { agent: 'agent_id', tool: 'tool_name', retries: 'retry', body: 'body_template' }
@@ -149,7 +149,7 @@ const oldVariables: Readonly<Record<string, string>> = {
   intent: 'intent',
 }
 
-/** Templates once had single braces. Only one without any of today's is taken for such a template. */
+/** Older templates had single braces. Only a template without double braces is read in this way. */
 export function moderniseTemplate(task: YamlFields, warn: Warn): void {
   const { prompt_template: template } = task as { prompt_template?: unknown }
   if (typeof template !== 'string' || template.includes('{{')) return
@@ -163,7 +163,7 @@ export function moderniseTemplate(task: YamlFields, warn: Warn): void {
 
 const consensusWords: Readonly<Record<string, string>> = { majority_vote: 'majority', best_of: 'best_of_n' }
 
-/** Of judges that decide together. */
+/** Legacy fields of judges that decide together. */
 export function moderniseConsensus(validators: readonly unknown[], at: string, warn: Warn): void {
   for (const [index, validator] of validators.entries()) {
     if (!isFields(validator) || typeof validator['consensus'] !== 'string') continue
@@ -175,7 +175,7 @@ export function moderniseConsensus(validators: readonly unknown[], at: string, w
   }
 }
 
-/** As everywhere: without a slash in front it is below /workspace. */
+/** As everywhere, a relative path is below /workspace. */
 export const absolute = (path: string): string =>
   path.startsWith('/') ? path : `/workspace/${path.replace(/^(?:\.\/)+|^\.$/, '')}`.replace(/(?<=.)\/$/, '')
 

@@ -71,7 +71,7 @@ const cases: readonly [string, string, RegExp][] = [
 ]
 
 describe('loose spellings', () => {
-  it.each(cases)('%s is accepted with a remark', (_name, yaml, warn) => {
+  it.each(cases)('%s is accepted with a warning', (_name, yaml, warn) => {
     expect(parseAgentManifest(yaml).warnings.join('\n')).toMatch(new RegExp(warn.source, 'm'))
   })
 

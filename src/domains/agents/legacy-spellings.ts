@@ -63,16 +63,16 @@ type Name =
   | 'delivery'
   | 'advanced'
   | 'bootstrap_path'
-/** Fields that have not been checked yet, with the names that are looked at here. */
+/** Unchecked fields, with the names used here. */
 type Written = YamlFields & { [N in Name]?: unknown }
 const isFields = (value: unknown): value is Written => isPlainFields(value)
 
 /**
- * Manifests in the wild use older and looser spellings. Where the meaning is clear they are rewritten in place, each with a
- * remark that names the spelling of today; what has no clear meaning is left for the checks to refuse.
+ * Existing manifests use older and looser spellings. If the meaning is clear they are rewritten in place, each with a warning
+ * that names today's spelling; what has no clear meaning is left for the checks to refuse.
  */
 export type Warn = (field: string, advice: string) => void
-/** For what would be dropped otherwise, though its author relies on it. */
+/** For a field that would be dropped, although its author relies on it. */
 type Refuse = (field: string, problem: string) => void
 
 export function modernise(manifest: Written, warn: Warn, refuse: Refuse): void {
@@ -141,7 +141,7 @@ function moderniseBootstrap(advanced: Written, warn: Warn): void {
   warn('spec.advanced.bootstrap_path', `write ${absolute(path)}`)
 }
 
-/** An address of nothing but a host is that host. */
+/** A URL that consists of a host only becomes that host. */
 function moderniseSecurity({ filesystem, network }: Written, warn: Warn): void {
   const host = (text: string): string => /^https?:\/\/([^/?#@:]+)\/?$/i.exec(text)?.[1] ?? text
   rewriteLists(filesystem, 'spec.security.filesystem', ['read', 'write'], absolute, warn)
@@ -238,7 +238,7 @@ function moderniseExecution(execution: Written, isWritten: boolean, warn: Warn):
   }
 }
 
-/** Who judges is named by whatever an agent is named by elsewhere. */
+/** A judge is named like any other agent. */
 function moderniseJudges(validators: readonly unknown[], at: string, warn: Warn): void {
   for (const [index, validator] of validators.entries()) {
     if (!isFields(validator)) continue
@@ -254,7 +254,7 @@ function moderniseJudges(validators: readonly unknown[], at: string, warn: Warn)
   }
 }
 
-/** The object form. What it cannot say in today's words stays in the list as it is, and is refused by name there. */
+/** The object form of validators. What has no current equivalent stays in the list, where it is refused by name. */
 function validatorsOf(old: Written, warn: Warn): unknown[] {
   if (typeof old.type === 'string') return [old]
   const at = 'spec.execution.validation'

@@ -10,11 +10,11 @@ import type { WrittenManifest } from './manifest-schema.ts'
 /** A known field whose value cannot be honoured: `field` and what to write instead. */
 type Refusal = (field: string, problem: string) => void
 
-/** What the shape alone does not say: fields that exclude each other, texts in other languages, and what we cannot do. */
+/** Checks what the schema alone does not: mutually exclusive fields, embedded languages, and unsupported features. */
 export function checkManifest({ spec }: WrittenManifest, refuse: Refusal): void {
   checkRuntime(spec, refuse)
   if (spec.task.instruction === undefined && spec.task.system_prompt === undefined) {
-    refuse('spec.task.instruction', 'is required where there is no system_prompt')
+    refuse('spec.task.instruction', 'is required if there is no system_prompt')
   }
   checkTemplate('spec.task.prompt_template', spec.task.prompt_template, refuse)
   const budget = newSchemaBudget()
@@ -50,18 +50,18 @@ function checkContext(context: WrittenManifest['spec']['context'], refuse: Refus
   }
 }
 
-/** A list of commands beside any other name would bound nothing, nor would one of a dispatcher that does not count. */
+/** A list of commands for any other name would restrict nothing, nor would one of an ineffective dispatcher. */
 function checkDispatchers({ tools, builtin_dispatchers: dispatchers }: WrittenManifest['spec'], refuse: Refusal): void {
   const isListed = tools.some((name) => name === 'cmd.run' || name === 'cmd.*')
   for (const [index, { enabled, capabilities }] of dispatchers.entries()) {
     if (!enabled && isListed && capabilities.some(({ name }) => name === 'cmd.run')) {
       const field = `spec.builtin_dispatchers[${index}].enabled`
-      refuse(field, 'must be true while spec.tools has cmd.run: without this list, every command would be allowed')
+      refuse(field, 'must be true if spec.tools has cmd.run, because without this list every command would be allowed')
     }
     for (const [position, { name, subcommand_allowlist: commands }] of capabilities.entries()) {
       if (commands === undefined || name === 'cmd.run') continue
       const field = `spec.builtin_dispatchers[${index}].capabilities[${position}].name`
-      refuse(field, 'must be cmd.run where there is a subcommand_allowlist')
+      refuse(field, 'must be cmd.run if there is a subcommand_allowlist')
     }
   }
 }
@@ -92,7 +92,7 @@ function checkRuntime(spec: WrittenManifest['spec'], refuse: Refusal): void {
   }
 }
 
-/** Without any of this nothing runs that could be isolated: a model answers, and that is all. */
+/** Without any of these, nothing runs that could be isolated: only a model answers. */
 const runsSomething = ({ tools, volumes, context, advanced }: WrittenManifest['spec']): boolean =>
   tools.some((name) => /^(?:fs|cmd)\./.test(name)) ||
   volumes.length > 0 ||
@@ -121,7 +121,7 @@ function checkValidator(field: string, validator: WrittenValidator, budget: Sche
     }
   }
   if (validator.type === 'multi_judge' && validator.min_judges_required > validator.judges.length) {
-    refuse(`${field}.min_judges_required`, 'must not be more than there are judges')
+    refuse(`${field}.min_judges_required`, 'must not exceed the number of judges')
   }
   if (field.includes('tool_validation') && validator.type !== 'semantic') {
     refuse(`${field}.type`, 'must be semantic: a tool call is judged before there is any output')
@@ -142,7 +142,7 @@ function checkDelivery(delivery: NonNullable<WrittenManifest['spec']['execution'
   }
 }
 
-/** Whether it runs commands, which no list of paths and hosts binds but the walls of the workspace. */
+/** Whether it runs commands, which are restricted only by the workspace, not by lists of paths and hosts. */
 export const runsCommands = ({ tools, builtin_dispatchers: dispatchers, advanced }: WrittenManifest['spec']): boolean =>
   tools.some((name) => name.startsWith('cmd.')) ||
   dispatchers.some(({ enabled, capabilities }) => enabled && capabilities.some(({ name }) => name === 'cmd.run')) ||
@@ -191,14 +191,14 @@ function checkSecurity(spec: WrittenManifest['spec'], refuse: Refusal): void {
   }
 }
 
-/** Whether it gets a workspace of its own, which then reaches what the manifest allows. */
+/** Whether it gets its own workspace, with the network access that the manifest allows. */
 export const worksInWorkspace = (spec: WrittenManifest['spec']): boolean =>
   runsCommands(spec) ||
   spec.tools.some((name) => name.startsWith('fs.')) ||
   spec.volumes.length > 0 ||
   spec.context.some(({ type }) => type === 'file' || type === 'directory')
 
-/** The rule of the tool network_policy, which the list is given to when an execution starts. */
+/** The rules of the tool network_policy, which gets the list when an execution starts. */
 function checkReach(network: WrittenManifest['spec']['security']['network'], refuse: Refusal): void {
   if (network?.mode !== 'allow' || network.allowlist.includes('*')) return
   const field = 'spec.security.network.allowlist'

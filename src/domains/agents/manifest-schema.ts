@@ -19,8 +19,8 @@ import { durationMs, millicores, sizeBytes } from '../manifests/units.ts'
 import { executionSchema } from './execution-schema.ts'
 
 /**
- * The agent manifest as it is written: the one source of what is accepted and of the published JSON Schema. Objects are
- * strict so that unknown fields are noticed; the reader turns those into warnings.
+ * The agent manifest as written. Parsing and the published JSON Schema both come from it. Objects are strict, so that unknown
+ * fields are noticed; the parser turns those into warnings.
  */
 export const AGENT_SCHEMA_KEY = 'agent/manifest/v1'
 export const MANIFEST_API_VERSION = '100monkeys.ai/v1'
@@ -69,7 +69,7 @@ const runtime = group(
 
 const task = group(
   {
-    instruction: text(131_072, 'What the agent must do; may be left out where there is a system_prompt.')
+    instruction: text(131_072, 'What the agent must do. Optional if there is a system_prompt.')
       .regex(/\S/, rule('must not be blank'))
       .optional(),
     system_prompt: z
@@ -184,11 +184,10 @@ const context = z.discriminatedUnion(
 
 const firing = {
   enabled: flag(true, 'Whether it fires.'),
-  overlap: oneOf(['skip', 'queue', 'allow'], 'What happens while the last run is not over.').default('skip'),
-  missed: oneOf(
-    ['skip', 'once'],
-    'Whether one run is started for those that were missed while the server was down.',
-  ).default('once'),
+  overlap: oneOf(['skip', 'queue', 'allow'], 'What happens if the previous run has not ended.').default('skip'),
+  missed: oneOf(['skip', 'once'], 'Whether one run is started if runs were missed while the server was down.').default(
+    'once',
+  ),
   input: z.unknown().optional().describe('Input of the scheduled executions.'),
 }
 const schedule = z.discriminatedUnion(
@@ -205,9 +204,9 @@ const schedule = z.discriminatedUnion(
     ),
     group(
       { type: z.literal('interval'), seconds: whole(1, 31_536_000, 'Seconds between runs.'), ...firing },
-      'Again and again.',
+      'Repeatedly, at an interval.',
     ),
-    group({ type: z.literal('manual') }, 'Never by itself.'),
+    group({ type: z.literal('manual') }, 'Only on request.'),
   ],
   rule('must have a type: one of cron, interval, manual'),
 )
@@ -230,7 +229,9 @@ const dispatcher = group(
               rule('must be a list of commands, or commands with lists of first arguments'),
             )
             .optional()
-            .describe('Commands that may be run; with a list of first arguments each, or any.'),
+            .describe(
+              'Commands that may be run: a list of names, or for each name the list of allowed first arguments.',
+            ),
         },
         'A tool with its limits.',
       ),

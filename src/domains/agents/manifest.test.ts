@@ -53,7 +53,7 @@ spec:
 `
 
 describe('a complete manifest', () => {
-  it('is read with every field, and a remark on the one that is rounded', () => {
+  it('is read with every field, and a warning about the one that is rounded', () => {
     const { manifest, warnings } = parseAgentManifest(changelogWriter)
     expect(warnings).toEqual(['spec.security.resources.cpu: rounded up to 1000; a workspace has whole processors'])
     expect(manifest).toMatchObject({
@@ -71,7 +71,7 @@ describe('a complete manifest', () => {
     expect(manifest.execution.toolValidation).toMatchObject([{ judgeAgent: 'changelog-judge', timeoutMs: 300_000 }])
   })
 
-  it('has a remark on a disk that is rounded, where there is a workspace', () => {
+  it('has a warning about a disk that is rounded, where there is a workspace', () => {
     const sized = 'security: {resources: {cpu: 500, disk: 100Mi}}'
     expect(parseAgentManifest(withSpec(sized)).warnings).toEqual([])
     expect(parseAgentManifest(withSpec('tools: [fs.read]', sized)).warnings.join('\n')).toMatch(
@@ -99,7 +99,7 @@ const refused: readonly [string, string, RegExp][] = [
   [
     'commands in the wrong place',
     withSpec('subcommand_allowlist: {git: [status]}'),
-    /^spec\.subcommand_allowlist has no effect here, .* goes into spec\.builtin_dispatchers\[\]\.capabilities\[\]/,
+    /^spec\.subcommand_allowlist has no effect here, .* set subcommand_allowlist in spec\.builtin_dispatchers\[\]\.capabilities\[\]/,
   ],
   [
     'commands of no tool',
@@ -111,22 +111,22 @@ const refused: readonly [string, string, RegExp][] = [
     withSpec(
       'tools: [cmd.run]\n  builtin_dispatchers: [{name: cmd, enabled: false, capabilities: [{name: cmd.run, subcommand_allowlist: [ls]}]}]',
     ),
-    /^spec\.builtin_dispatchers\[0\]\.enabled must be true while spec\.tools has cmd\.run/,
+    /^spec\.builtin_dispatchers\[0\]\.enabled must be true if spec\.tools has cmd\.run/,
   ],
   [
     'a network outside of security',
     withSpec('network: {mode: none}'),
-    /^spec\.network has no effect here, .* network goes into spec\.security/,
+    /^spec\.network has no effect here, .* set network in spec\.security/,
   ],
   [
     'security outside of spec',
     `${withSpec()}security: {network: {mode: none}}\n`,
-    /^security has no effect here, .* security goes into spec/,
+    /^security has no effect here, .* set security in spec/,
   ],
   [
     'security misspelt',
     withSpec('securty: {network: {mode: none}}'),
-    /^spec\.securty has no effect here, .* security goes into spec/,
+    /^spec\.securty has no effect here, .* set security in spec/,
   ],
   [
     'a context in camel case in the wrong place',
@@ -136,12 +136,12 @@ const refused: readonly [string, string, RegExp][] = [
   [
     'judged tools outside of execution',
     withSpec('tool_validation: [{type: semantic, judge_agent: j, criteria: c}]'),
-    /tool_validation goes into spec\.execution/,
+    /set tool_validation in spec\.execution/,
   ],
   [
     'what may be read beside filesystem',
     withSpec('security: {read_only: true}'),
-    /read_only goes into spec\.security\.filesystem/,
+    /set read_only in spec\.security\.filesystem/,
   ],
   ['no name', withSpec().replace('name: a, ', ''), /^metadata\.name is required/],
   ['a name in capitals', withSpec().replace('name: a', 'name: My_Agent'), /^metadata\.name must be 1 to 63/],
@@ -265,7 +265,7 @@ const refused: readonly [string, string, RegExp][] = [
   [
     'a pattern that is large when compiled',
     withSpec("execution: {validation: [{type: exit_code}, {type: regex, pattern: '(?:a?){900}[bc]'}]}"),
-    /^spec\.execution\.validation\[1\]\.pattern cannot be used .* the size \d+, and 1500 is allowed/,
+    /^spec\.execution\.validation\[1\]\.pattern cannot be used .* its repetition counts make it too large/,
   ],
   ['too many iterations', withSpec('execution: {max_iterations: 101}'), /max_iterations must be a whole number/],
   ['no time at all', withSpec('execution: {iteration_timeout: 0s}'), /iteration_timeout must be greater than zero/],

@@ -20,7 +20,7 @@ const textFields = [
   /^spec\.runtime\.version$/,
 ]
 
-/** Total for text of anybody: a manifest or what is wrong with it, all of it. */
+/** Never throws. Returns a manifest, or all of its errors. */
 export const checkAgentManifest = createParseCache(check, ({ ok }) => ok)
 
 function check(yaml: string): CheckedManifest<AgentManifest> {
@@ -38,7 +38,7 @@ function check(yaml: string): CheckedManifest<AgentManifest> {
   return { ok: true, manifest: normalised(shaped.value), warnings }
 }
 
-/** Refuses with ERR_MANIFEST_INVALID: the message has the first fault, the details all of them. */
+/** Throws ERR_MANIFEST_INVALID: the message has the first error, the details all of them. */
 export function parseAgentManifest(yaml: string): ParsedManifest<AgentManifest> {
   const checked = checkAgentManifest(yaml)
   if (!checked.ok) throw refusalOf(checked.errors)
@@ -47,7 +47,7 @@ export function parseAgentManifest(yaml: string): ParsedManifest<AgentManifest> 
 
 const GIB = 1024 ** 3
 
-/** What is accepted and has no effect here, or not quite the one that is written. */
+/** Accepted fields that have no effect here, or a different one. */
 function warningsOf({ spec }: z.output<typeof agentManifestSchema>): string[] {
   const list: string[] = []
   if (spec.execution?.memory === true) list.push('spec.execution.memory: it has no effect here')

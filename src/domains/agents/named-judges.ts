@@ -3,7 +3,7 @@ import type { AgentManifest } from './manifest.ts'
 
 type Judged = Pick<AgentManifest, 'name' | 'execution'>
 
-/** The judges that a manifest names, with the field that does. */
+/** The judges that a manifest names, with their fields. */
 function judgesIn({ name, execution }: Judged): readonly Readonly<{ field: string; agent: string }>[] {
   const lists = { validation: execution.validation, tool_validation: execution.toolValidation }
   return Object.entries(lists)
@@ -18,7 +18,7 @@ function judgesIn({ name, execution }: Judged): readonly Readonly<{ field: strin
     .filter(({ agent }) => agent !== name)
 }
 
-/** Refuses a manifest whose judges are not there, before any model is asked. `resolve` is how the caller finds agents. */
+/** Refuses a manifest whose judges do not exist, before any model is called. `resolve` finds agents for the caller. */
 export async function requireJudges(manifest: Judged, resolve: (agent: string) => Promise<unknown>): Promise<void> {
   for (const { field, agent } of judgesIn(manifest)) {
     try {

@@ -7,7 +7,7 @@ import { durationMs, millicores, sizeBytes } from '../manifests/units.ts'
 import type { WrittenValidator } from './execution-schema.ts'
 import type { WrittenManifest } from './manifest-schema.ts'
 
-/** A manifest as the program reads it: every default filled in, times in milliseconds, sizes in bytes. */
+/** A normalised manifest: every default filled in, times in milliseconds, sizes in bytes. */
 export type AgentManifest = Readonly<{
   name: string
   version: string
@@ -22,7 +22,7 @@ export type AgentManifest = Readonly<{
   tools: readonly string[]
   /** Commands of cmd.run with the first arguments each may have, any if the list is empty; null: any command. */
   subcommandAllowlist: Readonly<Record<string, readonly string[]>> | null
-  /** Null: the manifest says nothing, and the installation's defaults hold. */
+  /** Null: the manifest does not say, and the installation's defaults apply. */
   network: Readonly<{
     mode: 'allow' | 'deny' | 'none'
     allowlist: readonly string[]
@@ -36,10 +36,10 @@ export type AgentManifest = Readonly<{
   /** A JSON Schema that compiles. */
   inputSchema: Json
   context: readonly AgentContext[]
-  /** `manual` and none at all are the same: null. */
+  /** Null if there is no schedule, or if it is `manual`. */
   schedule: Timing | null
   startupScript: string | null
-  /** Gets the final answer on standard input in place of cat. */
+  /** Receives the final answer on standard input instead of cat. */
   bootstrapPath: string | null
   outputHandler: OutputHandler | null
 }>
@@ -60,7 +60,7 @@ type AgentExecution = Readonly<{
   maxIterations: number
   iterationTimeoutMs: number
   llmTimeoutMs: number
-  /** Null: done again if the tool only reads or is idempotent, else reported to the model. */
+  /** Null: repeated if the tool only reads or is idempotent, else reported to the model. */
   interruptedCalls: 'retry' | 'report' | null
   validation: readonly AgentValidator[]
   toolValidation: readonly SemanticValidator[]
@@ -159,7 +159,7 @@ export function normalised({ metadata, spec }: WrittenManifest): AgentManifest {
   }
 }
 
-/** Who says only what may be read lets nothing be written. */
+/** If only read paths are listed, nothing may be written. */
 function filesystemOf(written: WrittenManifest['spec']['security']['filesystem']): AgentManifest['filesystem'] {
   if (written === undefined) return null
   const { read, write = read === undefined ? [WORKSPACE_FOLDER] : [], read_only: readOnly } = written

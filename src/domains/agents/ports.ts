@@ -8,7 +8,7 @@ import type { Json } from '../../kernel/canonical-json.ts'
 import type { Profile } from '../profiles/ports.ts'
 
 export type AgentStatus = 'active' | 'paused' | 'archived' | 'failed'
-/** `global` agents are kept in the tenant of the system and seen by all. */
+/** `global` agents are stored in the system tenant and visible to all. */
 export type AgentScope = 'tenant' | 'global'
 
 /** A name with its versions. `latestVersion`, `description` and `labels` are those of the highest version. */
@@ -25,7 +25,7 @@ export type Agent = Readonly<{
   updatedAtMs: number
 }>
 
-/** The manifest as it was given, to the letter. */
+/** The manifest exactly as given. */
 export type AgentVersion = Readonly<{
   agentId: string
   version: string
@@ -34,34 +34,34 @@ export type AgentVersion = Readonly<{
   createdBy: string
 }>
 
-/** The tenant is the caller's, or that of the system for what is global. */
+/** The tenant is the caller's, or the system tenant for global agents. */
 export type AgentStore = Readonly<{
-  /** Holds back everybody else who wants to write what is global until the transaction ends. */
+  /** Blocks all other writers of global agents until the transaction ends. */
   lockShared(tx: WriteTx): Promise<void>
   insertAgent(tx: WriteTx, tenant: TenantId, agent: Agent): Promise<void>
   /** Writes all but id, name and creation. */
   saveAgent(tx: WriteTx, tenant: TenantId, agent: Agent): Promise<void>
-  /** With its versions and events. Answers whether it was there. */
+  /** With its versions and events. Returns whether it existed. */
   deleteAgent(tx: WriteTx, tenant: TenantId, id: string): Promise<boolean>
   findAgent(tx: ReadTx, tenant: TenantId, id: string): Promise<Agent | undefined>
-  /** Names are unique among those that see them, so that there may be several. */
+  /** Names are unique only within their scope, so there may be several. */
   findAgentsByName(tx: ReadTx, tenant: TenantId, name: string): Promise<Agent[]>
-  /** What the viewer sees, by name. */
+  /** The agents that the viewer sees, by name. */
   listAgents(tx: ReadTx, tenant: TenantId, viewer: Viewer): Promise<Agent[]>
   countAgents(tx: ReadTx, tenant: TenantId): Promise<number>
-  /** Replaces what the version had before. */
+  /** Replaces an existing version. */
   putVersion(tx: WriteTx, tenant: TenantId, version: AgentVersion): Promise<void>
   findVersion(tx: ReadTx, tenant: TenantId, agentId: string, version: string): Promise<AgentVersion | undefined>
   versionsOf(tx: ReadTx, tenant: TenantId, agentId: string): Promise<string[]>
   insertEvent(tx: WriteTx, tenant: TenantId, event: AgentEvent): Promise<void>
-  /** For an agent that goes to or comes from what is global; the caller holds `lockShared`. */
+  /** For an agent that becomes global or stops being so; the caller holds `lockShared`. */
   moveEvents(tx: WriteTx, from: TenantId, to: TenantId, agentId: string): Promise<void>
 }>
 
 export type ActivityEvent = Readonly<{ eventType: string; payload: Json; recordedAtMs: number }>
 export type ActivityPage = Readonly<{ limit: number; offset: number }>
 
-/** What became of an agent itself. */
+/** An event of the agent itself. */
 export type AgentEvent = Readonly<{
   agentId: string
   type: string
@@ -69,12 +69,12 @@ export type AgentEvent = Readonly<{
   atMs: number
 }>
 
-/** An agent, and the tenant that it is kept in. */
+/** An agent and its tenant. */
 export type AgentAddress = Readonly<{ id: string; tenant: TenantId }>
 
 /**
- * What became of an agent and what its executions did, as far as the viewer may see them: the oldest first, where an execution
- * with all its events is ordered by its start.
+ * The events of an agent and of its executions, as far as the viewer may see them: the oldest first, where an execution with all
+ * its events is ordered by its start.
  */
 export type ActivityLog = Readonly<{
   activityOf(
@@ -82,60 +82,67 @@ export type ActivityLog = Readonly<{
     viewer: Principal,
     agent: AgentAddress,
     page: ActivityPage,
-  ): Promise<Readonly<{ events: readonly ActivityEvent[]; total: number }>>
-  /** How many executions of the agent the viewer may see. */
+  ): Promise<
+    Readonly<{
+      events: readonly ActivityEvent[]
+      total: number
+      /** The root runs of the executions that the events belong to. */
+      rootIds: readonly string[]
+    }>
+  >
+  /** The number of the agent's executions that the viewer may see. */
   countOf(read: ReadTx, viewer: Principal, agentId: string): Promise<number>
 }>
 
 /** The executions of `tenant`, or of one owner in it. */
-export type ActivityWanted = Readonly<{ tenant: TenantId; agent: AgentAddress; owner: string | undefined }>
-/** An execution, as far as it has a place in the activity. */
+export type ActivityFilter = Readonly<{ tenant: TenantId; agent: AgentAddress; owner: string | undefined }>
+/** An execution's position in the activity. */
 export type RunSpan = Readonly<{ runId: string; atMs: number; events: number }>
 export type ActivitySpan = RunSpan | Readonly<{ event: AgentEvent; events: 1 }>
 
 export type ActivityStore = Readonly<{
-  /** Of the agent and of the executions. */
-  countEvents(tx: ReadTx, wanted: ActivityWanted): Promise<number>
-  /** In the order of their starts, or the other way round, beyond a place in it. */
+  /** Events of the agent and of its executions. */
+  countEvents(tx: ReadTx, filter: ActivityFilter): Promise<number>
+  /** In the order of their starts, or reversed, after a position. */
   runsAfter(
     tx: ReadTx,
-    wanted: ActivityWanted,
+    filter: ActivityFilter,
     page: Readonly<{ after: Pick<RunSpan, 'atMs' | 'runId'>; isBackward: boolean; limit: number }>,
   ): Promise<RunSpan[]>
-  /** The oldest first. */
+  /** Oldest first. */
   eventsOf(tx: ReadTx, agent: AgentAddress): Promise<AgentEvent[]>
 }>
 
-/** A manifest that comes with the program; it is there in every tenant without being stored. */
+/** A shipped manifest; it exists in every tenant without being stored. */
 export type AgentTemplate = Readonly<{ name: string; manifestYaml: string }>
 
-/** Told in the transaction that changes an agent; what counts is the schedule of its latest version. */
+/** Called in the transaction that changes an agent; the schedule of its latest version counts. */
 export type ScheduleSetter = Readonly<{
   set(call: Call, agent: Pick<Agent, 'tenant' | 'id'>, timing: Timing | null): Promise<void>
   remove(call: Call, agent: Pick<Agent, 'tenant' | 'id'>): Promise<void>
-  /** What is in force; null when nothing starts the agent by itself. */
+  /** The schedule in force; null if nothing starts the agent automatically. */
   find(tx: ReadTx | WriteTx, agent: Pick<Agent, 'tenant' | 'id'>): Promise<ScheduleView | null>
 }>
 
-/** The tools that an agent can be given: those of this server by name, and those of other servers, with credentials. */
+/** The tools that an agent can have: those of this server by name, and those of other servers, with credentials. */
 export type ToolAssigner = Readonly<{
   isOwn(toolId: string): boolean
-  /** Of this server; the description of one that the caller may not use is not told. */
+  /** Tools of this server; descriptions of tools that the caller may not use are hidden. */
   describe(principal: Principal, names: readonly string[]): AssignedTool[]
-  /** Of other servers: adds them, or changes their credentials. One outcome for each, in their order. */
+  /** Tools of other servers: adds them, or changes their credentials. One outcome for each, in order. */
   assign(
     call: Call,
-    wanted: readonly Readonly<{ target: Pick<Profile, 'tenant' | 'id' | 'sharing'>; input: ToolAssignment }>[],
+    requested: readonly Readonly<{ target: Pick<Profile, 'tenant' | 'id' | 'sharing'>; input: ToolAssignment }>[],
   ): Promise<AssignmentOutcome[]>
   assignedTo(
     call: Pick<Call, 'principal' | 'read'>,
     agent: Readonly<{ tenant: TenantId; id: string }>,
   ): Promise<AssignedTool[]>
-  /** Refuses a sharing that does not fit the deployments that its tools are assigned with. */
+  /** Refuses a sharing that does not fit the deployments of its assigned tools. */
   requireAligned(call: Call, profile: Pick<Profile, 'tenant' | 'id' | 'sharing'>): Promise<void>
 }>
 
-/** Which agents a caller wants to see. */
+/** A caller's filter for agents. */
 export type AgentListInput = Readonly<{
   labels?: Readonly<Record<string, string>> | undefined
   status?: AgentStatus | undefined

@@ -8,8 +8,8 @@ const ofPrompt = ['instruction', 'intent', 'input', 'iteration_number', 'previou
 const ofHandler = ['output', 'intent']
 
 /**
- * Names in the texts of an agent that nothing gives a value. A prompt can be given more names when an execution starts
- * (context_overrides), so this is no fault; but a name that is only misspelt would be empty without a word.
+ * Names in the texts of an agent without a value. An execution can pass more names (context_overrides), so this is not an error;
+ * but a misspelt name would silently be empty.
  */
 export function unknownNames({ spec }: WrittenManifest): readonly string[] {
   const prompt = namesOf(spec.task.prompt_template).flatMap(([first, second]) => {
@@ -33,16 +33,16 @@ export function unknownNames({ spec }: WrittenManifest): readonly string[] {
   ].filter((warn, index, all) => all.indexOf(warn) === index)
 }
 
-/** Of names that are shown and nowhere asked for, the first two parts. */
+/** Names that are rendered but not tested anywhere: their first two parts. */
 function namesOf(text: string | undefined): readonly (readonly [string, string | undefined])[] {
   if (text === undefined) return []
   const { problem, program } = parseTemplate(text)
   if (problem !== null) return []
   const names = namesIn(program)
-  const asked = new Set(names.flatMap(({ parts, use }) => (use === 'test' && parts !== null ? parts.join('.') : [])))
+  const tested = new Set(names.flatMap(({ parts, use }) => (use === 'test' && parts !== null ? parts.join('.') : [])))
   return names.flatMap(({ parts }) => {
     const [first, second] = parts ?? []
-    return first === undefined || asked.has(parts!.join('.'))
+    return first === undefined || tested.has(parts!.join('.'))
       ? []
       : [[first.slice(0, 64), second?.slice(0, 64)] as const]
   })

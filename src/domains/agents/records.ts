@@ -17,19 +17,19 @@ export type RecordDeps = Readonly<{
   activity: ActivityLog
   templates: Templates
   schedules: ScheduleSetter
-  /** Why no workspace here can be made for a runtime; undefined when one can. */
+  /** Why no workspace here can be created for a runtime; undefined if one can. */
   runtimeProblem(runtime: AgentManifest['runtime']): Promise<string | undefined>
-  /** Why no workspace here may be so large; undefined when one may. */
+  /** Why no workspace here may have these resources; undefined if one may. */
   sizeProblem(resources: AgentManifest['resources']): string | undefined
-  /** Looks which tools there are for the principal. */
+  /** Loads the tools of the principal. */
   refreshTools(principal: Principal): Promise<void>
   findStored(tx: ReadTx, viewer: AgentViewer, idOrName: string): Promise<Agent | undefined>
-  versionOf(tx: ReadTx, agent: Agent, wanted: string | undefined): Promise<AgentVersion>
+  versionOf(tx: ReadTx, agent: Agent, requested: string | undefined): Promise<AgentVersion>
 }>
 
 type InfoInput = Readonly<{ agent_id: string; version?: string | undefined }>
 
-/** The same for what is not there and for what belongs to others. */
+/** The same message whether it does not exist or belongs to others. */
 export function agentNotFound(idOrName: string): AppError {
   const agent = idOrName.slice(0, NAME_DISPLAYED_MAX).toWellFormed()
   return new AppError(
@@ -40,7 +40,7 @@ export function agentNotFound(idOrName: string): AppError {
 }
 const NAME_DISPLAYED_MAX = 64
 
-/** The agent that a caller means is the one whose manifest it sends. */
+/** The manifest must have the name of the agent that the caller refers to. */
 export function requireName({ name }: Agent, manifest: AgentManifest): void {
   if (manifest.name === name) return
   throw new AppError(
@@ -63,12 +63,12 @@ export const forPlatformOperators = (field: 'scope' | 'agent_id'): AppError =>
     { field },
   )
 
-/** What is known of an agent beside its manifest, and who sees it. */
+/** The record of an agent apart from its manifest, and who sees it. */
 export function createAgentRecords(deps: RecordDeps) {
   const { store, profiles, activity, templates, schedules, findStored, versionOf } = deps
 
-  /** Looks at the machine, so it is no part of a transaction. What is wrong with the manifest itself is told elsewhere. */
-  async function tellOfRuntime(call: Call, input: Readonly<{ manifest_yaml: string }>): Promise<void> {
+  /** Inspects the machine, so it runs outside the transaction. Errors of the manifest itself are reported elsewhere. */
+  async function warnOfRuntime(call: Call, input: Readonly<{ manifest_yaml: string }>): Promise<void> {
     await deps.refreshTools(call.principal)
     const { checkAgentManifest } = await import('./manifest.ts')
     const checked = checkAgentManifest(input.manifest_yaml)
@@ -99,7 +99,7 @@ export function createAgentRecords(deps: RecordDeps) {
     execution_count: await activity.countOf(call.read, call.principal, id),
   })
 
-  /** What a list shows of an agent only to those who ask for it: its manifest and its runs are looked at. */
+  /** Details of an agent in a list, on request: they need its manifest and its runs. */
   async function details(call: Call, id: string) {
     const agent = await findStored(call.read, call.principal, id)
     if (agent === undefined) return await detailsOfTemplate(call, id, (await templates.find(id))!.manifest)
@@ -107,7 +107,7 @@ export function createAgentRecords(deps: RecordDeps) {
     return await detailsOf(call, agent, { inputSchema: await inputSchemaOf(manifestYaml) })
   }
 
-  /** To read a manifest that is not in memory takes milliseconds: a long list gives way before each. */
+  /** Parsing a manifest that is not cached takes milliseconds: a long list yields before each. */
   async function inputSchemaOf(yaml: string): Promise<AgentManifest['inputSchema']> {
     await new Promise((resolve) => setImmediate(resolve))
     return (await readManifest(yaml)).inputSchema
@@ -167,7 +167,7 @@ export function createAgentRecords(deps: RecordDeps) {
     }
   }
 
-  /** With all its versions and its id; what runs goes on. */
+  /** With all its versions and its id; active runs continue. */
   async function setScope(call: Call, input: Readonly<{ agent_id: string; scope: AgentScope }>) {
     requireGlobal(call.principal)
     await store.lockShared(call.write)
@@ -200,7 +200,7 @@ export function createAgentRecords(deps: RecordDeps) {
     return answer
   }
 
-  /** Whether those who would see the agent there already see another of its name. */
+  /** Whether the viewers in that tenant already see another agent of this name. */
   async function hasName(call: Call, tenant: TenantId, { id, name }: Agent): Promise<boolean> {
     const others = await profiles.findNamed(call.write, tenant, 'agent', name)
     return others.some((other) => other.id !== id && other.sharing.scope === 'org')
@@ -221,7 +221,10 @@ export function createAgentRecords(deps: RecordDeps) {
     if (latest !== undefined) await schedules.set(call, after, (await readManifest(latest.manifestYaml)).schedule)
   }
 
-  /** All in the tenant see what is or was global. Its sub-agents were of the tenant that it leaves. */
+  /**
+   * An agent that is or was global is shared with the whole tenant. Its sub-agents stay in the tenant that it leaves, so they are
+   * dropped.
+   */
   async function moveProfile(call: Call, { tenant: from, id }: Agent, to: TenantId): Promise<void> {
     const profile = await profiles.findProfile(call.write, from, id)
     if (profile === undefined) return
@@ -230,7 +233,7 @@ export function createAgentRecords(deps: RecordDeps) {
     await profiles.insertProfile(call.write, to, { ...profile, tenant: to, sharing, updatedAtMs: call.nowMs })
   }
 
-  return { info, details, setScope, tellOfRuntime }
+  return { info, details, setScope, warnOfRuntime }
 }
 
 export const tooManyAgents = (): AppError =>

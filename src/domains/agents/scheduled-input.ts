@@ -1,7 +1,7 @@
 import { compileJsonSchema } from '../manifests/json-schema.ts'
 import type { AgentManifest } from './manifest.ts'
 
-/** Why the executions of a schedule could never start; undefined when they can. A text is what the agent is asked. */
+/** Why the executions of a schedule could never start; undefined if they can. A string is the intent. */
 export function scheduleProblemOf({ schedule, inputSchema, task }: AgentManifest): string | undefined {
   if (schedule === null || !schedule.enabled) return undefined
   const { input } = schedule

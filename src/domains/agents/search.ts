@@ -4,8 +4,9 @@ import { limits } from '../../contract/limits.ts'
 import { requireOwnTenant } from '../../contract/own-tenant.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import { hybridScoring, likeness, meaningOf } from '../../kernel/hybrid-rank.ts'
+import { buildKeywordIndex } from '../../kernel/keyword-index.ts'
 import type { Logger } from '../../kernel/logger.ts'
-import { keywordScores, plainName, type SearchDocument } from './keyword-rank.ts'
+import { documentWords, foldWord } from '../../kernel/tokenize.ts'
 import type { AgentStatus } from './ports.ts'
 
 export type SearchInput = Readonly<{
@@ -21,7 +22,7 @@ export type SearchInput = Readonly<{
 type Searchable = SearchDocument & Readonly<{ id: string; version: string; status?: AgentStatus }>
 type SearchMode = 'semantic' | 'keyword'
 
-/** Finds by meaning where there is a model, and by words where there is none; the answer says which. */
+/** Searches by embeddings if a model is available, otherwise by keywords. The answer says which. */
 export type AgentSearch = ReturnType<typeof createAgentSearch>
 
 export function createAgentSearch(deps: Readonly<{ embedder: Embedder | undefined; logger: Logger }>) {
@@ -53,8 +54,9 @@ export function createAgentSearch(deps: Readonly<{ embedder: Embedder | undefine
 
 export const matchesLabels = (
   have: Readonly<Record<string, string>>,
-  wanted: Readonly<Record<string, string>> | undefined,
-): boolean => Object.entries(wanted ?? {}).every(([name, value]) => Object.hasOwn(have, name) && have[name] === value)
+  requested: Readonly<Record<string, string>> | undefined,
+): boolean =>
+  Object.entries(requested ?? {}).every(([name, value]) => Object.hasOwn(have, name) && have[name] === value)
 
 type Ranked = Readonly<{ scores: readonly number[]; mode: SearchMode; warning?: string }>
 
@@ -62,7 +64,7 @@ const noModel =
   'No model for semantic search is available (search.local_model, search.embeddings), so these are keyword matches.'
 const noAnswer = 'The model for semantic search did not answer, so these are keyword matches.'
 
-/** Vectors are kept as long as there is room: a description is embedded once. */
+/** Vectors are cached up to a bound: a description is embedded once. */
 function createRanking({ embedder, logger }: Readonly<{ embedder: Embedder | undefined; logger: Logger }>) {
   const vectors = new Map<string, Float32Array>()
 
@@ -87,18 +89,18 @@ function createRanking({ embedder, logger }: Readonly<{ embedder: Embedder | und
   return async (query: string, documents: readonly SearchDocument[], signal: AbortSignal): Promise<Ranked> => {
     const byWords = keywordScores(query, documents)
     if (embedder === undefined) return { scores: byWords, mode: 'keyword', warning: noModel }
-    // With very many documents, those that share no word with the query are not worth the time of the model.
+    // If there are very many documents, those without a word of the query are not embedded.
     const chosen = mostPromising(byWords, limits.embeddingDocumentsMax)
     try {
       const texts = chosen.map((index) => documentText(documents[index]!))
-      const [asked, ...made] = await embedAll(embedder, [query, ...texts], signal)
+      const [queryVector, ...made] = await embedAll(embedder, [query, ...texts], signal)
       const scores = documents.map(() => 0)
       const asName = plainName(query)
       const scoreOf = hybridScoring(query)
       for (const [position, index] of chosen.entries()) {
         const document = documents[index]!
         const isNamed = plainName(document.name) === asName
-        const meaning = trusted(meaningOf([likeness(asked!, made[position]!)]), document, byWords[index]!)
+        const meaning = trusted(meaningOf([likeness(queryVector!, made[position]!)]), document, byWords[index]!)
         scores[index] = isNamed ? 1 : scoreOf(meaning, byWords[index]!)
       }
       return { scores, mode: 'semantic' }
@@ -123,7 +125,52 @@ function documentText({ name, description, hint = '', labels }: SearchDocument):
   return `${name.replaceAll('-', ' ')}. ${about}`
 }
 
-/** A few bare names are a little like everything, so their likeness counts from there on unless a word confirms it. */
+/** A bare name is slightly similar to any query, so its similarity counts only above this value unless a keyword confirms it. */
 const BARE_LIKENESS = 0.3
 const trusted = (meaning: number, { description }: SearchDocument, words: number): number =>
   description !== '' || words > 0 ? meaning : Math.max(0, (meaning - BARE_LIKENESS) / (1 - BARE_LIKENESS))
+
+/** A searchable document: its name counts most, then its description and labels. */
+type SearchDocument = Readonly<{
+  name: string
+  description: string
+  labels: Readonly<Record<string, string>>
+  /** Used if there is no description. */
+  hint?: string
+}>
+
+/** A word of a name scores almost fully, one of a label a little less. The length of a text does not matter. */
+const rules = {
+  fields: {
+    name: { weight: 10, b: 0 },
+    description: { weight: 3, b: 0 },
+    hint: { weight: 1.5, b: 0 },
+    labels: { weight: 1.5, b: 0 },
+  },
+  saturation: 0.3,
+} as const
+const WORDS_MAX = 64
+
+/**
+ * How much of the query each document answers, from 0 to 1: the share of its words that occur, rare words counting more.
+ * A query that is a document's name gives 1.
+ */
+function keywordScores(query: string, documents: readonly SearchDocument[]): number[] {
+  const named = documents.map(({ name }) => ({ name, title: null }))
+  const index = buildKeywordIndex(named, (at) => wordsOf(documents[at]!), rules)
+  const { shareOf } = index.score(
+    query.trim().split(/\s+/, WORDS_MAX).join(' '),
+    documents.map(() => true),
+  )
+  const asName = plainName(query)
+  return documents.map(({ name }, at) => (plainName(name) === asName ? 1 : shareOf(at)))
+}
+
+const plainName = (text: string): string => documentWords(text).map(foldWord).join(' ')
+
+const wordsOf = ({ name, description, labels, hint = '' }: SearchDocument) => ({
+  name: documentWords(name),
+  description: documentWords(description),
+  hint: documentWords(hint),
+  labels: Object.entries(labels).flatMap(([key, value]) => documentWords(`${key} ${value}`)),
+})

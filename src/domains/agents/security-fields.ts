@@ -3,7 +3,7 @@ import { editDistance, squashName } from '../../kernel/nearest-name.ts'
 const CONTEXT = 'a context in security_contexts of the configuration, which spec.security_context names'
 const COMMANDS = 'spec.builtin_dispatchers[].capabilities[], beside name: cmd.run'
 
-/** Fields that close something, and where they do so. */
+/** Fields that restrict something, and their positions. */
 const paths: Readonly<Record<string, string>> = {
   access_mode: 'spec.volumes[]',
   allowed_domains: 'spec.security.network, as allowlist',
@@ -40,15 +40,15 @@ const TYPO_LENGTH_MIN = 8
 const TYPO_MAX = 2
 
 /**
- * Where a field belongs that would close something and stands where it has no effect, or is misspelt. To go on without it
- * would leave open what its author wanted closed.
+ * The right position of a restricting field that has no effect where it is, or is misspelt. Ignoring it would leave open what its
+ * author wanted closed.
  */
 export function securityPathOf(key: string): Readonly<{ field: string; path: string }> | undefined {
   const input = squashName(key)
   for (const [field, path] of Object.entries(paths)) {
-    const wanted = squashName(field)
-    const isTypo = wanted.length >= TYPO_LENGTH_MIN && editDistance(input, wanted, TYPO_MAX) <= TYPO_MAX
-    if (input === wanted || isTypo) return { field, path }
+    const squashed = squashName(field)
+    const isTypo = squashed.length >= TYPO_LENGTH_MIN && editDistance(input, squashed, TYPO_MAX) <= TYPO_MAX
+    if (input === squashed || isTypo) return { field, path }
   }
   return undefined
 }

@@ -48,7 +48,7 @@ type RegistryDeps = Readonly<{
   templates: Templates
   search: AgentSearch
   random: Random
-  /** The tools that a manifest of the principal may have in `spec.tools`, as they were when last looked at. */
+  /** The tools that a manifest of the principal may list in `spec.tools`, as of the last refresh. */
   toolsFor(principal: Principal): KnownTools
   refreshTools: RecordDeps['refreshTools']
   hasSecurityContext(name: string): boolean
@@ -66,15 +66,15 @@ export function createAgentService(deps: RegistryDeps) {
   const findStored = async (read: ReadTx, viewer: AgentViewer, idOrName: string): Promise<Agent | undefined> =>
     (await access.find(read, viewer, idOrName))?.agent
 
-  async function versionOf(read: ReadTx, agent: Agent, wanted: string | undefined) {
+  async function versionOf(read: ReadTx, agent: Agent, requested: string | undefined) {
     const versions = await store.versionsOf(read, agent.tenant, agent.id)
-    const version = wanted === undefined ? agent.latestVersion : findVersion(wanted, versions)
+    const version = requested === undefined ? agent.latestVersion : findVersion(requested, versions)
     const found = version === undefined ? undefined : await store.findVersion(read, agent.tenant, agent.id, version)
     if (found === undefined) throw versionNotFound(agent.name, versions)
     return found
   }
 
-  /** A paused or archived agent is found too: a caller that runs it decides what its status means. */
+  /** Also finds paused and archived agents: the code that runs one decides what its status means. */
   async function resolve(
     read: ReadTx,
     viewer: AgentViewer,
@@ -105,7 +105,7 @@ export function createAgentService(deps: RegistryDeps) {
     return { id, name: manifest.name, version: manifest.version, scope: 'global', status: 'active', manifest }
   }
 
-  /** Rows of lists and of search; a template is left out where something deployed has its name. */
+  /** Rows of lists and of search; a template is omitted if a deployed agent has its name. */
   async function rows(call: Call, withTemplates: boolean): Promise<AgentRow[]> {
     const stored = (await access.list(call.read, call.principal)).map(rowOf)
     if (!withTemplates) return stored
@@ -122,9 +122,9 @@ export function createAgentService(deps: RegistryDeps) {
     resolve,
     ...records,
     ...agentProfiles,
-    /** What an operator deployed for everybody, else what comes with the program; nothing of a tenant. */
+    /** An operator's global agent, else a shipped one; never a tenant's. */
     resolvePlatform: (read: ReadTx, name: string) => resolve(read, 'platform', name),
-    /** One that comes with the program, whatever has been deployed under its name. */
+    /** A shipped agent, whatever has been deployed under its name. */
     async template(name: string): Promise<ResolvedAgent> {
       const found = await templates.find(name)
       if (found === undefined) throw new Error(`there is no template '${name}'`)
@@ -155,7 +155,7 @@ export function createAgentService(deps: RegistryDeps) {
       return { manifest_yaml: (await templates.find(id))!.manifestYaml, id, name, version }
     },
 
-    /** All versions at once. What is running goes on: it has its manifest. */
+    /** All versions at once. Active runs continue: they have their manifest. */
     async remove(call: Call, input: Readonly<{ agent_id: string }>) {
       const { tenant } = call.principal
       await store.lockShared(call.write)
@@ -182,7 +182,8 @@ export function createAgentService(deps: RegistryDeps) {
       const agent = await identify(read, principal, input.agent_id)
       const limit = Math.min(input.limit, limits.logPageMax)
       const { offset } = input
-      const { events, total } = await deps.activity.activityOf(read, principal, agent, { limit, offset })
+      const { events, total, rootIds } = await deps.activity.activityOf(read, principal, agent, { limit, offset })
+      for (const id of rootIds) call.readsFrom?.(`execution:${id}`)
       return {
         tool: 'aegis.agent.logs' as const,
         agent_id: agent.id,

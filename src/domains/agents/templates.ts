@@ -5,10 +5,10 @@ import type { AgentTemplate } from './ports.ts'
 
 type ReadTemplate = Readonly<{ id: string; manifest: AgentManifest; manifestYaml: string }>
 
-/** Templates have no row, so their ids are made of their names: the same on every machine. */
+/** Templates have no row, so their ids are derived from their names, and are the same on every machine. */
 const templateId = (name: string): string => uuidOf(sha256Bytes(`agent template ${name}`))
 
-/** The templates that come with the program, read when they are first needed. */
+/** The shipped templates, read at their first use. */
 export function createTemplates(load: () => Promise<readonly AgentTemplate[]>) {
   let reading: Promise<ReadonlyMap<string, ReadTemplate>> | undefined
   const all = (): Promise<ReadonlyMap<string, ReadTemplate>> => {

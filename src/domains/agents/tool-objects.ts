@@ -20,7 +20,7 @@ const words = (text: string): ReadonlySet<string> => new Set(text.split(' '))
 const pathLists = words('allowed_paths path_allowlist allowed_directories paths')
 const allowedHosts = words('allowed_domains domain_allowlist domains allowed_hosts allowlist')
 const deniedHosts = words('denied_domains blocked_domains domain_denylist denylist')
-/** What cannot be said for one tool of one agent, and where it can be said. */
+/** Settings that a single tool of an agent cannot have, and the fields that replace them. */
 const elsewhere: readonly (readonly [pattern: RegExp, path: string])[] = [
   [/output|response|size|bytes/, 'commands.max_output_bytes or web.max_response_bytes in the configuration'],
   [
@@ -33,11 +33,11 @@ const elsewhere: readonly (readonly [pattern: RegExp, path: string])[] = [
   [/domain|host|url|net|port/, 'spec.security.network'],
   [/command|program|shell/, 'subcommand_allowlist'],
 ]
-/** A name that promises to close something, or says where something may be. */
+/** A name that suggests a restriction, or a location. */
 const closes =
   /allow|den[iy]|block|forbid|restrict|limit|max|min|ceiling|timeout|only|access|permission|sandbox|safe|policy|whitelist|blacklist|exclud|scope|quota|mode$|(?:^|_)(?:read|writ|root|dir|folder|path|host|domain|network|egress|command)/
 
-/** Names as this file knows them: `readOnly` and `read-only` are `read_only`. */
+/** Normalises names: `readOnly` and `read-only` become `read_only`. */
 const snakeCase = (key: string): string =>
   key
     .replaceAll(/([a-z0-9])([A-Z])/g, '$1_$2')
@@ -45,8 +45,8 @@ const snakeCase = (key: string): string =>
     .toLowerCase()
 
 /**
- * Tools written as objects, `{name, executor, config}`. What their `config` restricts is written where the manifest has it
- * today, or refused by name: an agent never gets a tool without the limits that its author gave it.
+ * Tools written as objects, `{name, executor, config}`. The restrictions of their `config` are moved to today's fields, or
+ * refused by name: an agent never gets a tool without its author's limits.
  */
 export function moderniseTools(spec: YamlFields, warn: Warn, refuse: Refuse): void {
   if (!Array.isArray(spec['tools'])) return
@@ -93,7 +93,7 @@ function toolOf(spec: YamlFields, tool: YamlFields, at: string, warn: Warn, refu
     if (key === 'subcommand_allowlist') addDispatcher(spec, name, value)
     else if (accessKeys.has(key)) {
       const open = accessOf(name, value, field, refuse)
-      // Of two fields the one that closes holds.
+      // Of two conflicting fields, the more restrictive one applies.
       if (names !== readingTools) names = open
     } else if (pathLists.has(key) && name.startsWith('fs.')) restrictFiles(spec, name, value, field, refuse)
     else if (allowedHosts.has(key) && name.startsWith('web.')) restrictHosts(spec, 'allow', value, field, refuse)
@@ -113,7 +113,7 @@ function addDispatcher(spec: YamlFields, name: string, commands: unknown): void 
 function refuseSetting(key: string, field: string, refuse: Refuse): void {
   const path = elsewhere.find(([pattern]) => pattern.test(key))?.[1]
   const next = path === undefined ? 'leave it out' : `say it in ${path}`
-  refuse(field, `cannot be set for a single tool, and ignoring it would lift a restriction; ${next}`)
+  refuse(field, `cannot be set for a single tool, and ignoring it would remove a restriction; ${next}`)
 }
 
 function accessOf(name: string, value: unknown, field: string, refuse: Refuse): readonly string[] {
@@ -140,7 +140,7 @@ const isTexts = (value: unknown): value is readonly string[] =>
 const sameList = (left: unknown, right: readonly string[]): boolean =>
   isTexts(left) && JSON.stringify([...left].sort()) === JSON.stringify([...right].sort())
 
-/** Two lists for the same thing would have to hold both; only one place can say it. */
+/** Two lists for the same restriction would both have to apply, but one field holds only one list. */
 const refuseTwice = (path: string, field: string, refuse: Refuse): void =>
   refuse(field, `contradicts ${path}; set it only there`)
 
@@ -165,7 +165,7 @@ function restrictFiles(spec: YamlFields, name: string, value: unknown, field: st
   }
 }
 
-/** The network of the manifest is that of its workspace as well: what only web.* may reach would be open to commands. */
+/** The network of the manifest is also that of its workspace: hosts meant for web.* alone would be open to commands. */
 const hasWorkspace = ({ tools, volumes, advanced, context }: Fields): boolean =>
   [volumes, advanced, context].some((part) => part !== undefined) ||
   (tools as unknown[]).some((tool) =>

@@ -10,7 +10,7 @@ type ManifestText = Readonly<{
 const labelsOf = (labels: ManifestText['labels']): Record<string, string> =>
   Object.fromEntries(labels.map(({ key, value }) => [key, value]))
 
-/** The first manifest of an agent that was made without one. It works on what callers say, and has the tools that are listed. */
+/** The first manifest of an agent that was created without one. It works on callers' messages, with the listed tools. */
 export const firstManifest = (name: string, text: ManifestText, tools: readonly string[]): string =>
   yamlLibrary().stringify(
     {
@@ -27,7 +27,7 @@ export const firstManifest = (name: string, text: ManifestText, tools: readonly 
     { lineWidth: 0, defaultStringType: 'PLAIN', defaultKeyType: 'PLAIN' },
   )
 
-/** The same manifest with other texts and further tools; what is not named stays as it was written, comments included. */
+/** The same manifest with changed texts and further tools; everything else stays as written, comments included. */
 export function changedManifest(
   yaml: string,
   version: string,

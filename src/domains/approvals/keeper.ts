@@ -8,22 +8,22 @@ import type { Random } from '../../kernel/random.ts'
 import type { Redactor } from '../../kernel/redactor.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
 import type { ApprovalStore, CallKey } from './ports.ts'
-import { displayedArguments, isAskedFrom } from './rules.ts'
+import { displayedArguments, isRequestedFrom } from './rules.ts'
 
 export type ApprovalKeeperDeps = Readonly<{
   store: ApprovalStore
   database: Pick<Database, 'read'>
-  trust: Pick<Trust, 'contextOf'>
+  trust: Pick<Trust, 'contextOf' | 'credentialOf'>
   random: Random
   inRuns: ApprovalsInRuns
   asksClients: boolean
   /** How long a request can be answered. */
   pendingMs: number
-  /** Takes the secrets out of what people of the tenant see. */
+  /** Redacts secrets from what people of the tenant see. */
   redactorFor(tenant: TenantId): Redactor | undefined
 }>
 
-/** Approvals as the pipeline needs them: what was said of a call, and what is to be asked. */
+/** Approvals as the pipeline needs them: earlier answers for a call, and new requests. */
 export function createApprovalKeeper(deps: ApprovalKeeperDeps): Approvals {
   const { store, trust } = deps
 
@@ -50,8 +50,10 @@ export function createApprovalKeeper(deps: ApprovalKeeperDeps): Approvals {
     async isAwaited(principal, nowMs) {
       const filter = { requester: identityOf(principal), pendingAtMs: nowMs, limit: limits.approvalsPendingMax }
       const pending = await store.listApprovals(deps.database.read, principal.tenant, filter)
+      // A key, or a program that a person allowed to act for them, is one program whatever connections it opens.
+      if (trust.credentialOf(principal) !== undefined) return pending.length > 0
       const own = trust.contextOf(principal)
-      return pending.some((asked) => isAskedFrom(own, asked))
+      return pending.some((approval) => isRequestedFrom(own, approval))
     },
 
     draft(principal, { tool, argumentsDigest, arguments: args, reason, policy, callId, nowMs }): ApprovalRequest {
@@ -80,7 +82,7 @@ export function createApprovalKeeper(deps: ApprovalKeeperDeps): Approvals {
       if ((await store.countPending(tx, tenant, requester, nowMs)) >= limits.approvalsPendingMax) {
         throw new AppError(
           'ERR_QUOTA_EXCEEDED',
-          `${limits.approvalsPendingMax} of your calls wait for an approval, which is the limit. Have some answered first.`,
+          `You have reached the limit of ${limits.approvalsPendingMax} calls that wait for an approval. Have some answered first.`,
           { pending_max: limits.approvalsPendingMax },
         )
       }

@@ -5,7 +5,7 @@ import type { Json } from '../../kernel/canonical-json.ts'
 import { REDACTED, type Redactor } from '../../kernel/redactor.ts'
 import type { StoredApproval } from './ports.ts'
 
-/** Fields whose values nobody needs to see, by a part of their name. */
+/** Fields whose values are hidden, by a part of their name. */
 const SECRET_NAME =
   /pass(?:word|wd|phrase|code)|secret|token|credential|authori[sz]ation|cookie|api[-_ ]?key|private[-_ ]?key|access[-_ ]?key|^pin$|^otp$/i
 const URL_PASSWORD = /(\b[a-z][a-z0-9+.-]*:\/\/[^\s/:@]*):[^\s/@]+@/gi
@@ -14,8 +14,8 @@ const BEARER = /\b(Bearer|Basic)\s+[\w.~+/=-]{8,}/gi
 export type DisplayedArguments = Readonly<{ arguments: Json; isMasked: boolean }>
 
 /**
- * Arguments for the eyes of people. Values of fields that are named like a secret, credentials in URLs and headers, and the secrets of the
- * configuration are masked. Long texts and lists are cut, so that the whole has a bound.
+ * Arguments for people. Values of fields that are named like a secret, credentials in URLs and headers, and the secrets of the
+ * configuration are masked. Long texts and lists are cut, so that the result is bounded.
  */
 export function displayedArguments(args: unknown, redactor: Redactor | undefined): DisplayedArguments {
   let isMasked = false
@@ -48,7 +48,7 @@ export function displayedArguments(args: unknown, redactor: Redactor | undefined
   return { arguments: `… (${JSON.stringify(args)?.length ?? 0} characters of JSON)`, isMasked: true }
 }
 
-/** What it is at the time, for people. */
+/** Its status at the time, for people. */
 export function statusAt({ status, expiresAtMs }: StoredApproval, nowMs: number): StoredApproval['status'] | 'expired' {
   return (status === 'pending' || status === 'approved') && expiresAtMs <= nowMs ? 'expired' : status
 }
@@ -59,21 +59,30 @@ export const approvalNotFound = (): AppError =>
   })
 
 export const notPending = (status: string): AppError =>
-  new AppError(
-    'ERR_APPROVAL_ANSWERED',
-    `id: the approval is ${status} already and takes no more answers; approval_get shows who answered.`,
-    { field: 'id', status },
-  )
+  new AppError('ERR_APPROVAL_ANSWERED', `id: the approval is already ${status}; see who answered with approval_get.`, {
+    field: 'id',
+    status,
+  })
 
-/** Whether the context asks for it, or is the connection that began the run which asks. A caller without sessions is no connection. */
-export const isAskedFrom = (own: ContextKey, { context, startedFrom }: Origin): boolean =>
+/**
+ * Whether the context requests it, or is the connection that started the requesting run. A caller without sessions is not a
+ * connection.
+ */
+export const isRequestedFrom = (own: ContextKey, { context, startedFrom }: Origin): boolean =>
   own === context || (own === startedFrom && !own.startsWith('caller:'))
 type Origin = Pick<StoredApproval, 'context' | 'startedFrom'>
 
-/** What an approval is there for is lost if what it holds up can let itself pass. */
+/** An approval is useless if the blocked caller can approve itself. */
 export const notForYou = (): AppError =>
   new AppError(
     'ERR_PERMISSION_DENIED',
-    'id: a person must answer, from outside the context that asks: signed in at the web address of the server, with castellan approvals, or from a connection that has read nothing untrusted. Agents, runs and keys may not.',
+    'id: a person outside the requesting context must answer: signed in at the web address of the server, with castellan approvals, or from a connection that has read nothing untrusted. Agents, runs and keys may not.',
+    { field: 'id' },
+  )
+
+export const forAnother = (): AppError =>
+  new AppError(
+    'ERR_PERMISSION_DENIED',
+    'id: this approval was requested for you, and approvals.four_eyes requires another person to answer: one with the permission approval:admin.',
     { field: 'id' },
   )

@@ -8,11 +8,11 @@ import type { Engine } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import type { ApprovalStore, StoredApproval } from './ports.ts'
-import { approvalNotFound, isAskedFrom, notForYou, notPending, statusAt } from './rules.ts'
+import { approvalNotFound, forAnother, isRequestedFrom, notForYou, notPending, statusAt } from './rules.ts'
 
-type Reading = Pick<Call, 'principal' | 'read' | 'nowMs'>
+type Reading = Pick<Call, 'principal' | 'read' | 'nowMs' | 'readsFrom'>
 
-/** A Human state that waits, as the workflows show it. Its id is that of its run. */
+/** A waiting Human state. Its id is that of its run. */
 export type HumanQuestion = Readonly<{
   id: string
   execution_id: string
@@ -28,9 +28,9 @@ export type HumanQuestion = Readonly<{
 
 export type ApprovalDeps = Readonly<{
   store: ApprovalStore
-  trust: Pick<Trust, 'contextOf' | 'isUntrusted'>
+  trust: Pick<Trust, 'contextOf' | 'credentialOf' | 'hasReadUntrusted'>
   engine: Pick<Engine, 'find' | 'signal'>
-  /** The other thing that people are asked: Human states of workflows. */
+  /** The other questions to people: Human states of workflows. */
   humanStates: Readonly<{
     list(
       call: Reading,
@@ -40,17 +40,19 @@ export type ApprovalDeps = Readonly<{
     }>
     answer(call: Call, input: Readonly<{ execution_id: string; response: string }>): Promise<{ signalled: boolean }>
   }>
-  /** How long a call can be made after it was approved. */
+  /** How long a call can be made after its approval. */
   usableMs: number
+  /** Whether nobody answers what was asked for themselves. */
+  fourEyes: boolean
 }>
 
 export type ApprovalService = ReturnType<typeof createApprovalService>
 
-/** What people are asked, and how they answer: calls that a policy holds up, and Human states of workflows. */
+/** The questions to people, and their answers: calls that a policy holds, and Human states of workflows. */
 export function createApprovalService(deps: ApprovalDeps) {
   const { store, engine, trust, humanStates } = deps
 
-  /** Not theirs and not there are the same. */
+  /** "Not yours" and "not there" are the same answer. */
   async function find(call: Reading, id: string): Promise<StoredApproval | undefined> {
     const { principal, read } = call
     const found = await store.findApproval(read, principal.tenant, id.toLowerCase())
@@ -58,19 +60,21 @@ export function createApprovalService(deps: ApprovalDeps) {
     return isVisible ? found : undefined
   }
 
-  /** A run that was cancelled, or failed meanwhile, asks nothing any more. */
-  async function isAsked(call: Reading, { runId, waitKey }: StoredApproval): Promise<boolean> {
+  /** A run that was cancelled, or has failed, no longer waits. */
+  async function isStillAwaited(call: Reading, { runId, waitKey }: StoredApproval): Promise<boolean> {
     if (runId === null) return true
     return (await engine.find(call.read, call.principal.tenant, runId))?.waitingFor === waitKey
   }
 
   async function view(call: Reading, approval: StoredApproval) {
     const status = statusAt(approval, call.nowMs)
+    // The arguments are in the words of who asks.
+    call.readsFrom?.(approval.context)
     return {
       ...blankHuman,
       kind: 'tool_call' as const,
       id: approval.id,
-      status: status === 'pending' && !(await isAsked(call, approval)) ? ('withdrawn' as const) : status,
+      status: status === 'pending' && !(await isStillAwaited(call, approval)) ? ('withdrawn' as const) : status,
       execution_id: approval.runId,
       tool: approval.tool,
       arguments: approval.arguments,
@@ -116,8 +120,8 @@ export function createApprovalService(deps: ApprovalDeps) {
     for (const one of calls) {
       if (input.execution_id === undefined || one.runId === input.execution_id) views.push(await view(call, one))
     }
-    const asked = views.filter(({ status }) => input.answered === true || status === 'pending')
-    const all = [...humans.map(humanView), ...asked]
+    const selected = views.filter(({ status }) => input.answered === true || status === 'pending')
+    const all = [...humans.map(humanView), ...selected]
     return { approvals: all.toSorted(newestFirst).slice(0, input.limit) }
   }
 
@@ -138,8 +142,8 @@ export function createApprovalService(deps: ApprovalDeps) {
   }
 
   /**
-   * One of two answers at once wins, and the other is told. What is approved can be called once, exactly as it was asked; a run that
-   * waits gets the answer in the same transaction.
+   * Of two concurrent answers one wins, and the other is refused. An approved call can be made once, exactly as requested; a
+   * waiting run gets the answer in the same transaction.
    */
   async function answer(
     call: Call,
@@ -154,7 +158,7 @@ export function createApprovalService(deps: ApprovalDeps) {
     const isApproved = input.decision === 'approve'
     const answered: StoredApproval = {
       ...found,
-      status: (await isAsked(call, found)) ? (isApproved ? 'approved' : 'denied') : 'withdrawn',
+      status: (await isStillAwaited(call, found)) ? (isApproved ? 'approved' : 'denied') : 'withdrawn',
       answeredAtMs: nowMs,
       answeredBy: principal.actor,
       note: input.note ?? null,
@@ -191,23 +195,27 @@ export function createApprovalService(deps: ApprovalDeps) {
     const { signalled } = await humanStates.answer(call, { execution_id, response })
     if (!signalled) throw notPending('answered')
     const status = decision === 'approve' ? ('approved' as const) : ('denied' as const)
-    return { id: execution_id, kind: 'human_state' as const, status, message: 'The run goes on with this answer.' }
+    return { id: execution_id, kind: 'human_state' as const, status, message: 'The run continues with this answer.' }
   }
 
-  async function requirePerson(call: Call, asked: StoredApproval): Promise<void> {
+  async function requirePerson(call: Call, approval: StoredApproval): Promise<void> {
     if (!isPerson(call)) throw notForYou()
+    if (deps.fourEyes && approval.requester === identityOf(call.principal)) throw forAnother()
     if (isAtConsole(call)) return
-    const own = trust.contextOf(call.principal)
-    if (isAskedFrom(own, asked) || (await trust.isUntrusted(call.principal))) throw notForYou()
+    // A program that acts for the person who asks cannot be told from the one that asks.
+    const { principal } = call
+    const isSameProgram = trust.credentialOf(principal) !== undefined && approval.requester === identityOf(principal)
+    const isSameContext = isRequestedFrom(trust.contextOf(principal), approval)
+    if (isSameProgram || isSameContext || (await trust.hasReadUntrusted(principal))) throw notForYou()
   }
 
   return { list, get, answer }
 }
 
 const outcomes: Readonly<Record<StoredApproval['status'], string>> = {
-  approved: 'The call can be made once, exactly as it was asked; a run that waits for it goes on.',
+  approved: 'The call can be made once, exactly as requested; a run that waits for it continues.',
   denied: 'The call is denied for as long as the request would have been open.',
-  withdrawn: 'The run that asked waits no more, so that the answer leads nowhere.',
+  withdrawn: 'The run no longer waits for this answer, so it has no effect.',
   pending: '',
   used: '',
 }

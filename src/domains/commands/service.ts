@@ -4,7 +4,20 @@ import { requireWorkspacePath, WORKSPACE_FOLDER } from '../../contract/workspace
 import type { PersonalWorkspaces } from '../workspaces/personal.ts'
 import type { RunResult } from '../workspaces/run.ts'
 import type { WorkspaceService } from '../workspaces/service.ts'
-import { isSecretName } from './scrub.ts'
+
+/** Prefixes of variables that hold the operator's credentials, whether set_env or an image set them. */
+const SECRET_PREFIXES = ['AWS_', 'AZURE_', 'GCP_', 'GOOGLE_', 'CI_'] as const
+const SECRET_NAMES = new Set([
+  'GITHUB_TOKEN',
+  'AEGIS_SECRET',
+  'AEGIS_TOKEN',
+  'OPENAI_API_KEY',
+  'ANTHROPIC_API_KEY',
+  'CASTELLAN_KEY',
+])
+/** Variables that an agent's command does not get. The server's own environment is never passed on. */
+const isSecretName = (name: string): boolean =>
+  SECRET_NAMES.has(name) || SECRET_PREFIXES.some((prefix) => name.startsWith(prefix))
 
 type CommandSettings = Readonly<{ timeoutSecs: number; timeoutCeilingSecs: number; outputBytesMax: number }>
 type CommandServiceDeps = Readonly<{
@@ -20,7 +33,7 @@ type RunInput = Readonly<{
 }>
 export type CommandService = ReturnType<typeof createCommandService>
 
-/** One command in the caller's workspace. With arguments it is a program and nothing else; without, a line for a shell. */
+/** Runs one command in the caller's workspace: with arguments a program, without them a shell line. */
 export function createCommandService({ workspaces, personalWorkspaces, settings }: CommandServiceDeps) {
   const { timeoutCeilingSecs, outputBytesMax } = settings
 
@@ -65,7 +78,7 @@ export function createCommandService({ workspaces, personalWorkspaces, settings 
   return { run }
 }
 
-/** As a shell answers for a program that is not there: the agent's to interpret, as any other exit code. */
+/** Like a shell's exit code for a missing program: the agent interprets it like any other. */
 function notRun(command: string, error: unknown): RunResult {
   const { exit_code: exitCode, reason } = error instanceof AppError ? error.details : {}
   if (typeof exitCode !== 'number') throw error
@@ -95,7 +108,7 @@ const noSuchFolder = (cwd: string): AppError =>
 const overCeiling = (ceiling: number): AppError =>
   new AppError(
     'ERR_INVALID_INPUT',
-    `ExecTimeoutCeilingExceeded: 'timeout_secs' may be at most ${ceiling}. Ask for less, or do the work in parts.`,
+    `ExecTimeoutCeilingExceeded: 'timeout_secs' must be at most ${ceiling}. Use a smaller value, or do the work in parts.`,
     { violation: 'ExecTimeoutCeilingExceeded', field: 'timeout_secs', constraint: `at most ${ceiling}` },
   )
 
@@ -103,7 +116,7 @@ const ranTooLong = (secs: number, ceiling: number): AppError =>
   new AppError(
     'ERR_TIMED_OUT',
     `ExecTimeoutCeilingExceeded: the command was ended after ${secs} s. ${
-      secs < ceiling ? `Give timeout_secs, at most ${ceiling}, or do` : 'Do'
+      secs < ceiling ? `Set timeout_secs, at most ${ceiling}, or do` : 'Do'
     } the work in parts.`,
     { violation: 'ExecTimeoutCeilingExceeded', timeout_secs: secs, timeout_ceiling_secs: ceiling },
   )
@@ -111,6 +124,6 @@ const ranTooLong = (secs: number, ceiling: number): AppError =>
 const tooMuchOutput = (max: number): AppError =>
   new AppError(
     'ERR_TOO_LARGE',
-    `OutputSizeLimitExceeded: the command printed more than ${max} bytes and was ended. Send its output to a file and read a part of it.`,
+    `OutputSizeLimitExceeded: the command printed more than ${max} bytes and was ended. Redirect its output to a file and read parts of it.`,
     { violation: 'OutputSizeLimitExceeded', rule: `at most ${max} bytes` },
   )

@@ -12,9 +12,9 @@ const WORKSPACE = '/workspace'
 const MANIFEST = 'manifest:'
 
 /**
- * Who acts when an agent calls a tool: never more than the caller that started the execution, and only what the manifest lists,
- * where it says so. A context that an operator registered the agent with raises it to the tier of that context, but not above
- * the tier of the starter. A judge may only read.
+ * The principal of an agent's tool calls: never more rights than the caller that started the execution, and only what the
+ * manifest lists. A context with which an operator registered the agent raises it to the tier of that context, but not above the
+ * tier of that caller. A judge may only read.
  */
 export function agentPrincipal(
   deps: Pick<ExecutionDeps, 'contexts' | 'invoker'>,
@@ -53,8 +53,8 @@ export function agentPrincipal(
 }
 
 /**
- * The contexts that bound the caller that started the execution bind the agent as well, or starting one would be a way around
- * them. Not what another agent's manifest lists: to execute an agent is to use what that one is for.
+ * The security contexts of the caller that started the execution apply to the agent as well; otherwise starting one would evade
+ * them. The lists of another agent's manifest do not: executing an agent means using its tools.
  */
 export const inherited = ({ securityContexts = [] }: Principal): readonly SecurityContext[] =>
   securityContexts.filter(({ name }) => !name.startsWith(MANIFEST))
@@ -74,29 +74,29 @@ function namedContext({ contexts }: Pick<ExecutionDeps, 'contexts'>, { securityC
 export function offeredTools(
   invoker: ToolInvoker,
   principal: Principal,
-  wanted: readonly string[],
+  requested: readonly string[],
 ): readonly DescribedTool[] {
-  if (wanted.length === 0) return []
-  const prefixes = wanted.map(beginningOf).filter((beginning) => beginning !== undefined)
-  const names = new Set(wanted)
+  if (requested.length === 0) return []
+  const prefixes = requested.map(beginningOf).filter((beginning) => beginning !== undefined)
+  const names = new Set(requested)
   return invoker
     .describe(principal)
     .filter(({ name }) => names.has(name) || prefixes.some((prefix) => name.startsWith(prefix)))
 }
 
-/** Why a tool is not among those that the agent was offered, in the words of its manifest. The model may use safe names. */
+/** Why a tool is not among those offered to the agent, in the terms of its manifest. The model may use safe names. */
 export function whyNotOffered({ manifest, role }: Pick<ExecutionInput, 'manifest' | 'role'>, name: string): string {
   const safe = (text: string): string => text.replaceAll('.', '_')
-  const asked = safe(name)
+  const safeName = safe(name)
   const isListed = manifest.tools.some((tool) =>
-    tool.endsWith('.*') ? asked.startsWith(safe(tool.slice(0, -1))) : safe(tool) === asked,
+    tool.endsWith('.*') ? safeName.startsWith(safe(tool.slice(0, -1))) : safe(tool) === safeName,
   )
   if (!isListed) return 'it is not in spec.tools'
-  if (asked.startsWith('web_') && manifest.network?.mode === 'none') return 'spec.security.network.mode is none'
-  if (asked.startsWith('fs_') && manifest.filesystem?.readOnly === true) {
+  if (safeName.startsWith('web_') && manifest.network?.mode === 'none') return 'spec.security.network.mode is none'
+  if (safeName.startsWith('fs_') && manifest.filesystem?.readOnly === true) {
     return 'spec.security.filesystem.read_only is true'
   }
-  if (asked.startsWith('fs_') && manifest.filesystem?.write.length === 0) {
+  if (safeName.startsWith('fs_') && manifest.filesystem?.write.length === 0) {
     return 'spec.security.filesystem lets nothing be written'
   }
   return role === 'judge' ? 'a judge may only read' : 'the caller that started the execution may not use it'

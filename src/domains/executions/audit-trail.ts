@@ -1,6 +1,6 @@
 import type { Json } from '../../kernel/canonical-json.ts'
 
-/** What the agent did so far in an iteration, as judges are shown it: short, because manifests in arguments mislead them. */
+/** The agent's steps in an iteration, for judges: short, because manifests in arguments mislead them. */
 export type TrailStep = Readonly<{
   tool_name: string
   arguments_summary: Json
@@ -15,7 +15,7 @@ const JSON_BYTES_MAX = 256
 const preview = (text: string): string =>
   text.length <= TEXT_CHARS_MAX ? text : `${text.slice(0, TEXT_CHARS_MAX).toWellFormed()}...<truncated>`
 
-/** Manifests are only said to be there; long texts are cut, and what is still long is told by its names. */
+/** Manifests are only mentioned; long texts are cut, and long objects are reduced to their names. */
 export function summarised(value: Json): Json {
   const short = shorten(value)
   const text = JSON.stringify(short)

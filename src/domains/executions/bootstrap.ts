@@ -1,8 +1,8 @@
 import { AppError } from '../../contract/app-error.ts'
+import { failureOf } from '../../contract/tool-invoker.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
-import { failureOf } from '../runs/tool-client.ts'
 import { type Deadline, within } from './deadline.ts'
 import type { ExecutionDeps } from './ports.ts'
 import type { AgentWorkspaces } from './workspace.ts'
@@ -13,10 +13,10 @@ type Seen = { digest: string | null }
 type Ended = { changed: boolean; moved_to: string | null }
 
 /**
- * The program that turns the answer into the output judges the work, so the agent whose work it is must not have written it.
- * 1. What it is before the agent begins is recorded. The server reads the file; nothing in the workspace is asked.
- * 2. Before each run it is read again, and a program that has changed does not run.
- * 3. Where the workspace outlives the execution, a changed program is put aside at its end, whatever that end is.
+ * The bootstrap program judges the agent's work, so the agent must not have written it.
+ * 1. Its digest before the agent begins is recorded. The server reads the file; nothing in the workspace is asked.
+ * 2. Before each run it is read again, and a changed program does not run.
+ * 3. If the workspace outlives the execution, a changed program is moved aside at its end, however it ends.
  */
 export function createBootstrapGuard(
   deps: Pick<ExecutionDeps, 'clock' | 'invoker'>,

@@ -4,14 +4,14 @@ import { type Clock, TIMER_MS_MAX } from '../../kernel/clock.ts'
 import type { ExecutionInput } from './ports.ts'
 
 /**
- * A time by which work must be done. Decisions look at recorded times only; work under way is ended by the clock, and how it
- * ended is then recorded.
+ * A deadline for work. Decisions depend on recorded times only; the clock ends work in progress, and the outcome is then
+ * recorded.
  */
 export type Deadline = {
   untilMs: number
   readonly what: string
   readonly field: string
-  /** Waiting for a person does not count, but it is postponed no further than to this time; absent if it cannot be postponed. */
+  /** Waiting for a person does not count, but postpones the deadline at most to this time; absent if it cannot be postponed. */
   readonly latestMs?: number
 }
 
@@ -27,13 +27,11 @@ export function postpone(deadlines: readonly Deadline[], byMs: number): void {
 }
 
 export const timedOut = ({ what, field }: Deadline): AppError =>
-  new AppError(
-    'ERR_EXECUTION_TIMEOUT',
-    `The time limit for ${what} has passed. Raise ${field}, or give it less to do.`,
-    { field },
-  )
+  new AppError('ERR_EXECUTION_TIMEOUT', `The time limit for ${what} has passed. Raise ${field}, or reduce the work.`, {
+    field,
+  })
 
-/** The end of an execution: its own, or the earlier one of the state, judge or handler whose part it is. */
+/** The deadline of an execution: its own, or the earlier one of its state, judge or handler. */
 export function wholeTime({ startedAtMs }: Pick<Run, 'startedAtMs'>, { manifest, untilMs }: ExecutionInput): Deadline {
   const own: Deadline = {
     untilMs: startedAtMs + manifest.resources.timeoutMs,
@@ -53,7 +51,7 @@ export function requireTime(steps: Steps, ...deadlines: readonly Deadline[]): vo
   for (const deadline of deadlines) if (steps.nowMs() >= deadline.untilMs) throw timedOut(deadline)
 }
 
-/** Runs `work` with a signal that ends it when the run is stopped or the first of the times comes. */
+/** Runs `work` with a signal that aborts when the run is stopped or the first deadline passes. */
 export async function within<T>(
   clock: Clock,
   steps: Steps,
@@ -63,7 +61,7 @@ export async function within<T>(
   const first = deadlines.reduce((a, b) => (b.untilMs < a.untilMs ? b : a))
   const leftMs = Math.max(0, Math.min(first.untilMs - clock.nowMs(), TIMER_MS_MAX))
   const late = new AbortController()
-  // A timer may come a moment early, and then the time would not be over by the clock.
+  // A timer may fire a moment early, when the deadline has not passed by the clock.
   const timer = setTimeout(() => late.abort(timedOut(first)), Math.min(leftMs + 1, TIMER_MS_MAX))
   try {
     return await work(AbortSignal.any([steps.signal, late.signal]), leftMs)

@@ -1,7 +1,9 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { OfferedAgent } from '../../contract/gateway-directory.ts'
+import { delegationInputSchema } from '../../contract/gateway-directory.ts'
 import { limits } from '../../contract/limits.ts'
 import { isPermitted } from '../../contract/permissions.ts'
+import type { SecurityContext } from '../../contract/security-context.ts'
 import type { DescribedTool, InvocationResult } from '../../contract/tool-invoker.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
@@ -15,16 +17,7 @@ const NAME_MAX = 64
 const DIGEST_CHARS = 8
 export const AGENT_REMOVED = 'The agent no longer exists.'
 
-const inputSchema = {
-  type: 'object',
-  properties: {
-    message: { type: 'string', minLength: 1, maxLength: limits.delegatedMessageCharsMax, description: 'What to do.' },
-  },
-  required: ['message'],
-  additionalProperties: false,
-} as const
-
-/** The name of the tool that hands a task on to an agent: the same for as long as the agent is there. */
+/** The name of the tool that delegates to an agent: stable while the agent exists. */
 export function delegationName({ id, slug }: Pick<SubAgent, 'id' | 'slug'>, taken: ReadonlySet<string>): string {
   const plain = `${PREFIX}${slug}`
   if (plain.length <= NAME_MAX && !taken.has(plain)) return plain
@@ -36,15 +29,17 @@ type Resolution = ResolvedAgent | Readonly<{ fault: Fault }>
 export type Delegations = Awaited<ReturnType<typeof openDelegations>>
 
 /**
- * The agents to which an agent hands tasks on, as tools. Which there are is asked when the run begins to work, and again at each
- * call: a sub-agent that the owner of the run no longer sees is not there. None is called that is above in the chain already.
- * A delegated task is an execution below this one, for the same owner, and ends with it.
+ * The sub-agents of an agent, as tools. They are looked up when the run starts, and again at each call: a sub-agent that the
+ * owner of the run no longer sees does not exist. An agent that is above in the chain is never called. A delegated task is a
+ * child execution, for the same owner, and ends with its parent.
  */
 export async function openDelegations(
   deps: Pick<ExecutionDeps, 'agents' | 'read'>,
   run: Run,
   input: ExecutionInput,
   steps: Steps,
+  /** The contexts that restrict the agent also restrict its sub-agents; the tools in its own manifest do not. */
+  securityContexts: readonly SecurityContext[],
 ) {
   const chain = [...(input.delegation ?? []), input.agent.id]
   const byName = new Map<string, SubAgent>()
@@ -72,7 +67,7 @@ export async function openDelegations(
         name,
         description: `Delegate a task to the agent ${displayed} and get its answer.${description === null ? '' : ` ${description}`}`,
         toolset: 'agents',
-        inputSchema,
+        inputSchema: delegationInputSchema,
         skipJudge: false,
         isReadOnly: false,
         isIdempotent: false,
@@ -84,22 +79,23 @@ export async function openDelegations(
       const agent = byName.get(name)
       return agent && { id: agent.id, toolName: name, displayName: agent.name, description: agent.description }
     },
-    /** Whether the call of this key was a delegation that was let through, in a run that goes on. */
+    /** Whether the call of this key was an admitted delegation, in a resumed run. */
     isUnderWay: (key: string): boolean => steps.recorded(`${key}/agent`) !== undefined,
 
     problem(args: Json): string | undefined {
       const { message, ...rest } = (typeof args === 'object' && args !== null ? args : {}) as Record<string, Json>
-      if (typeof message !== 'string' || message.trim() === '') return 'message: say what the agent should do'
+      if (typeof message !== 'string' || message.trim() === '')
+        return 'message is required: it says what the agent should do'
       if (message.length > limits.delegatedMessageCharsMax) {
         return `message: must have at most ${limits.delegatedMessageCharsMax} characters`
       }
-      return Object.keys(rest).length > 0 ? 'only message is accepted; put everything there' : undefined
+      return Object.keys(rest).length > 0 ? 'the only argument is message; put everything there' : undefined
     },
 
     async call(key: string, name: string, args: Json, deadlines: readonly Deadline[]): Promise<InvocationResult> {
       const agent = await resolved(key, byName.get(name)?.id ?? '')
       if ('fault' in agent) return failure(agent.fault)
-      const start = childOf(agent, {
+      const child = childOf(agent, {
         role: 'worker',
         intent: (args as { message: string }).message,
         input: null,
@@ -107,6 +103,8 @@ export async function openDelegations(
         untilMs: Math.min(...deadlines.map(({ untilMs }) => untilMs)),
         delegation: chain,
       })
+      const start =
+        securityContexts.length === 0 ? child : { ...child, principal: { ...run.principal, securityContexts } }
       try {
         const outcome = await steps.child(key, start)
         if (outcome.status === 'completed') {

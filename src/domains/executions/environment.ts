@@ -1,9 +1,9 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
+import { failureOf } from '../../contract/tool-invoker.ts'
 import type { Run } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { environmentOf } from '../runs/manifest-values.ts'
-import { failureOf } from '../runs/tool-client.ts'
 import type { WorkspaceClient } from '../runs/workspace-client.ts'
 import { agentPrincipal } from './agent-principal.ts'
 import type { ExecutionDeps, ExecutionInput } from './ports.ts'
@@ -14,7 +14,7 @@ const HISTORY_CHARS_MAX = 2_048
 const shortenedTexts = (_: string, value: unknown): unknown =>
   typeof value === 'string' ? shortened(value, HISTORY_CHARS_MAX) : value
 
-/** The environment of the iteration's process. No key and no token is in it: tools are called by the loop. */
+/** The environment of the iteration's process, without keys and tokens: the loop calls tools. */
 export function iterationEnv(
   deps: Pick<ExecutionDeps, 'values'>,
   run: Run,
@@ -37,7 +37,7 @@ export function iterationEnv(
   }
 }
 
-/** What `spec.context` names, read once at the beginning. What cannot be read is refused by name. */
+/** The files and pages of `spec.context`, read once at the beginning. Unreadable ones are refused by name. */
 export async function loadContext(
   deps: Pick<ExecutionDeps, 'invoker' | 'contexts'>,
   run: Run,
@@ -68,7 +68,7 @@ export async function loadContext(
 
 const CHARS: number = limits.contextCharsMax
 
-/** As the agent, where its network policy and its contexts let it, whether or not the tool is among its own. */
+/** As the agent, within its network policy and contexts, whether or not the tool is in its list. */
 async function fetchPage(
   deps: Pick<ExecutionDeps, 'invoker' | 'contexts'>,
   run: Run,

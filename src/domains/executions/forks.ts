@@ -30,11 +30,11 @@ export type ForkDeps = Readonly<{
   /** The execution that the caller may see. */
   visible(call: Pick<Call, 'principal'>, tx: ReadTx, id: string): Promise<Run>
   ownerOf(tx: ReadTx, principal: Call['principal']): Promise<string>
-  /** Runs the loop against a record; nothing is done. */
+  /** Runs the loop against recorded results, without side effects. */
   replay(run: Run, events: readonly RunEvent[]): Promise<Replay>
 }>
 
-/** Executions that begin in the middle of another, and the question whether one would be decided again as it was. */
+/** Forks that continue another execution from an iteration, and replays under the current rules. */
 export function createForks({ engine, agents, snapshots, models, visible, ownerOf, replay }: ForkDeps) {
   async function journalOf(tx: ReadTx, run: Run): Promise<RunEvent[]> {
     const events: RunEvent[] = []
@@ -55,7 +55,7 @@ export function createForks({ engine, agents, snapshots, models, visible, ownerO
     )
   }
 
-  /** A name that was given now is looked at now; that of the manifest when the execution comes to it. */
+  /** A given name is checked now; that of the manifest is checked when the execution reaches it. */
   function requireModel(model: string): void {
     const aliases = models.aliases()
     if (aliases.length === 0) models.requireAlias(model)
@@ -68,30 +68,34 @@ export function createForks({ engine, agents, snapshots, models, visible, ownerO
   }
 
   return {
-    /** The journal up to the end of the iteration, in a run of its own that goes on from there. */
+    /** Copies the journal up to the end of the iteration into a new run, which continues from there. */
     async fork(call: Call, request: ForkRequest) {
       const tx = call.write as unknown as ReadTx
       const run = await visible(call, tx, request.execution_id)
-      const asked = run.input as unknown as ExecutionInput
-      if (asked.role === 'judge')
+      const executionInput = run.input as unknown as ExecutionInput
+      if (executionInput.role === 'judge')
         throw refusal(run, 'execution_id: this execution judges another one; fork that one instead')
       const { iteration, model } = request
       if (model !== undefined) requireModel(model)
-      if (asked.preparesWorkspace && iteration > 0) {
+      if (executionInput.preparesWorkspace && iteration > 0) {
         throw refusal(
           run,
           'iteration: the execution used a workspace of yours, whose state was not saved; fork from iteration 0',
         )
       }
       const events = await journalOf(tx, run)
-      const journal = iteration === 0 ? [] : journalUpTo(run, asked, events, request)
-      const snapshot = iteration === 0 || !needsWorkspace(asked) ? null : snapshotAt(run, events, iteration)
+      const journal = iteration === 0 ? [] : journalUpTo(run, executionInput, events, request)
+      const snapshot = iteration === 0 || !needsWorkspace(executionInput) ? null : snapshotAt(run, events, iteration)
       if (snapshot !== null) await requireRetained(tx, run, snapshot, iteration)
       const spawnDepth = await nextSpawnDepth(engine, tx, call.principal)
-      const wanted = changed(asked, request, snapshot)
-      const input = { ...wanted, input: await fittingInput(wanted.manifest, wanted.input), generation: spawnDepth }
+      const forkInput = changed(executionInput, request, snapshot)
+      const input = {
+        ...forkInput,
+        input: await fittingInput(forkInput.manifest, forkInput.input),
+        generation: spawnDepth,
+      }
       const owner = await ownerOf(tx, call.principal)
-      const { id: agentId, name, version } = asked.agent
+      const { id: agentId, name, version } = executionInput.agent
       const forkedFrom = { execution_id: run.id, iteration }
       const fork = await engine.start(call, {
         kind: 'execution',
@@ -108,19 +112,19 @@ export function createForks({ engine, agents, snapshots, models, visible, ownerO
       return { execution_id: fork.id, forked_from: run.id, iteration, status: 'started' as const }
     },
 
-    /** By today's program, with the manifest of another version if given. */
+    /** Uses the current program, and the manifest of another version if given. */
     async replay(call: Call, { execution_id, version }: ReplayRequest) {
       const run = await visible(call, call.read, execution_id)
-      const asked = run.input as unknown as ExecutionInput
+      const recorded = run.input as unknown as ExecutionInput
       const agent =
-        version === undefined ? undefined : await agents.resolve(call.read, call.principal, asked.agent.id, version)
-      const input = agent === undefined ? asked : { ...asked, manifest: agent.manifest }
+        version === undefined ? undefined : await agents.resolve(call.read, call.principal, recorded.agent.id, version)
+      const input = agent === undefined ? recorded : { ...recorded, manifest: agent.manifest }
       const events = await journalOf(call.read, run)
       const { steps, difference, end } = await replay({ ...run, input: input as unknown as Json }, events)
       const at = difference?.sequence == null ? undefined : events[difference.sequence - 1]
       return {
         execution_id: run.id,
-        version: agent?.version ?? asked.agent.version,
+        version: agent?.version ?? recorded.agent.version,
         same: difference === null,
         steps,
         recorded_status: run.status,
@@ -167,7 +171,7 @@ function journalUpTo(
   if (iteration >= most) {
     throw refusal(
       run,
-      `max_iterations: ${most} are allowed and ${iteration} are done; give more than ${iteration}`,
+      `max_iterations: must be more than ${iteration}, the number of iterations already done, but is ${most}`,
       'max_iterations',
     )
   }
@@ -175,7 +179,7 @@ function journalUpTo(
   const isEnd = ({ type, key, payload }: RunEvent): boolean =>
     (key !== null && ends.has(key)) || (endings.has(type) && (payload as { iteration: number }).iteration === iteration)
   const last = events.findLast(isEnd)!.sequence
-  // The fork makes a workspace of its own.
+  // The fork creates a workspace of its own.
   return events.filter(({ sequence, type, key }) => sequence <= last && !notCopied.has(type) && key !== 'workspace')
 }
 
@@ -197,9 +201,9 @@ const notRetained = ({ id }: Run, iteration: number, why: string): AppError =>
     { field: 'iteration', execution_id: id, iteration },
   )
 
-function changed(asked: ExecutionInput, request: ForkRequest, snapshot: TakenSnapshot | null): ExecutionInput {
-  const { manifest } = asked
-  const { fork: _, continuesAfter: __, ...rest } = asked
+function changed(input: ExecutionInput, request: ForkRequest, snapshot: TakenSnapshot | null): ExecutionInput {
+  const { manifest } = input
+  const { fork: _, continuesAfter: __, ...rest } = input
   return {
     ...rest,
     ...(request.intent !== undefined && { intent: request.intent }),

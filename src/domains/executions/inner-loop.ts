@@ -26,19 +26,21 @@ type Recorded =
 
 type InnerRequest = Readonly<{
   iteration: number
-  /** Who asks the model. */
+  /** The identity that calls the model. */
   principal: Principal
-  /** What judges of its calls are shown as the task. */
+  /** The task that judges of its calls see. */
   task: string
   prompt: string
   tools: readonly DescribedTool[]
   deadlines: readonly Deadline[]
-  /** Counts what the calls of the model cost. */
+  /** Counts the cost of model calls. */
   usage: Usage
   handle(context: ToolCallContext): Promise<CallResult>
 }>
 
-/** Model and tools in turn, until the model answers without a call. Every answer is recorded before anything follows from it. */
+/**
+ * Alternates between the model and its tools until the model answers without a call. Every answer is recorded before it is used.
+ */
 export async function runInnerLoop(
   deps: Pick<ExecutionDeps, 'models' | 'clock'>,
   { manifest }: ExecutionInput,
@@ -64,7 +66,7 @@ export async function runInnerLoop(
       messages.push({ role: 'tool', callId: call.id, name: call.name, text: result.text, isError: result.isError })
     }
   }
-  const message = `The model called tools ${limits.modelRoundsMax} times without answering, which is the limit for one iteration.`
+  const message = `The model reached the limit of ${limits.modelRoundsMax} rounds of tool calls in one iteration without giving an answer.`
   return { trail, fault: { code: 'ERR_ITERATIONS_EXHAUSTED', message } }
 }
 
@@ -86,7 +88,7 @@ function askModel(
             alias,
             principal,
             purpose: 'agent',
-            // Runs of an earlier version have a manifest without one.
+            // Manifests of runs that an earlier version started lack this field.
             system: manifest.task.systemPrompt ?? null,
             messages,
             tools: tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
@@ -110,7 +112,7 @@ function askModel(
       } catch (error) {
         if (!(error instanceof AppError) || steps.signal.aborted) throw error
         const { code, message, details } = error
-        // Which limit it is, what is left of it, and when it begins anew.
+        // The limit, what is left of it, and when it resets.
         const named = code === 'ERR_LIMIT_EXCEEDED' ? { details: details as Record<string, Json> } : {}
         return { result: { fault: { code, message, ...named } }, events: failuresOf(error).map(callFailed) }
       }

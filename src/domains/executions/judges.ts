@@ -11,24 +11,24 @@ import type { Validator } from './validators.ts'
 type Judged = Verdict | Readonly<{ fault: Fault }>
 type JudgeRequest = Readonly<{
   agent: string
-  /** Chosen by the platform and not by a manifest: then nobody but the platform says which agent the name means. */
+  /** The platform chose it, not a manifest: only platform agents are considered. */
   isOfPlatform?: boolean
-  /** What the judge is shown; of it, what its input_schema names. */
+  /** The input of the judge, reduced to its input_schema. */
   input: Readonly<Record<string, Json>>
   workspaceId: string | null
   timeoutMs: number
-  /** Times by which what is judged must be done: a judge has no longer than that. */
+  /** Deadlines of the judged work, which also apply to the judge. */
   deadlines?: readonly Deadline[]
 }>
 
 const isFault = (judged: Judged): judged is Readonly<{ fault: Fault }> => 'fault' in judged
 
 /**
- * Judges are agents: each verdict is an execution below the one that is judged, with limits of its own. That a judge had no
- * time because the work has none left is no fault of the judge: ERR_EXECUTION_TIMEOUT is thrown then.
+ * Judges are agents: each verdict is a child execution of the judged one, with its own limits. If the work has no time left, that
+ * is not the judge's fault, and ERR_EXECUTION_TIMEOUT is thrown.
  */
 export function createJudges(deps: Pick<ExecutionDeps, 'agents' | 'read'>, run: Run, steps: Steps) {
-  /** The agent as it was when it was first asked for: a later version does not change a run under way. */
+  /** The agent as first resolved: a later version does not change an active run. */
   const agentNamed = ({ agent, isOfPlatform = false }: JudgeRequest): Promise<ResolvedAgent> =>
     steps.once(`${isOfPlatform ? 'platform-agent' : 'agent'}/${agent}`, async () => {
       const { agents, read } = deps
@@ -68,7 +68,7 @@ export function createJudges(deps: Pick<ExecutionDeps, 'agents' | 'read'>, run: 
     }
   }
 
-  /** Of several judges at once; too few verdicts are none. */
+  /** Asks several judges concurrently. Fewer verdicts than required count as none. */
   async function askAll(
     key: string,
     validator: Extract<Validator, { type: 'multi_judge' }>,
@@ -100,13 +100,13 @@ const judgeFault = (judge: string, reason: string): Fault => ({
   message: `The judge '${judge}' gave no verdict: ${reason}.`,
 })
 
-/** What is below a delegated task belongs to the same chain. */
+/** Child runs of a delegated task belong to the same chain. */
 export function delegationOf({ input }: Run): Pick<ExecutionInput, 'delegation'> {
   const { delegation } = input as unknown as ExecutionInput
   return delegation === undefined ? {} : { delegation }
 }
 
-/** A new execution of an agent, below another. */
+/** A new child execution of an agent. */
 export function childOf(
   agent: ResolvedAgent,
   more: Pick<ExecutionInput, 'role' | 'input' | 'workspaceId' | 'untilMs'> &
@@ -131,7 +131,7 @@ export function childOf(
   }
 }
 
-/** The agent where each of its tool calls is judged too. */
+/** The agent with a judge for each of its tool calls. */
 export function withToolCallJudge(agent: ResolvedAgent, judgeAgent: string): ResolvedAgent {
   const { manifest } = agent
   const rule: SemanticValidator = { ...toolCallRule, judgeAgent }
@@ -139,7 +139,7 @@ export function withToolCallJudge(agent: ResolvedAgent, judgeAgent: string): Res
   return { ...agent, manifest: { ...manifest, execution } }
 }
 
-/** Scores and times as in a manifest that says nothing of them. */
+/** The defaults of a manifest that sets neither scores nor times. */
 const toolCallRule = {
   type: 'semantic',
   criteria: 'The call serves the task, does no more than the task needs, and harms nothing.',
@@ -154,5 +154,5 @@ function displayedTo({ manifest }: ResolvedAgent, input: Readonly<Record<string,
   return Object.fromEntries(Object.entries(input).filter(([name]) => Object.hasOwn(properties, name)))
 }
 
-/** Output as a judge sees it: JSON where it is JSON. */
+/** The output as a judge sees it: parsed if it is JSON. */
 export const displayedOutput = (text: string): Json => parseJsonOutput(text)?.value ?? text

@@ -2,12 +2,12 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 
-/** A language model, as the loop sees it: an alias of the configuration, never a provider. */
+/** A language model for the loop, by an alias of the configuration, never by its provider. */
 export type ModelToolCall = Readonly<{
   id: string
   name: string
   arguments: Json
-  /** What the provider wants to have back with the call; nobody else looks into it. */
+  /** Opaque data that the provider expects back with the call. */
   opaque?: Json
 }>
 export type ModelMessage =
@@ -17,12 +17,12 @@ export type ModelMessage =
 
 export type ModelRequest = Readonly<{
   alias: string
-  /** Who asks, and pays: an agent, or a caller for whom this server asks. */
+  /** The caller that pays: an agent, or a caller for whom this server asks. */
   principal: Principal
   purpose: 'agent' | 'sanitiser'
   system: string | null
   messages: readonly ModelMessage[]
-  /** With their documented names; what a provider cannot take is the adapter's to translate, both ways. */
+  /** With their documented names. The adapter translates names that a provider does not accept, in both directions. */
   tools: readonly Readonly<{
     name: string
     description: string
@@ -30,7 +30,7 @@ export type ModelRequest = Readonly<{
   }>[]
   temperature: number | null
   maxOutputTokens: number | null
-  /** Of one try. */
+  /** Per attempt. */
   timeoutMs: number
   signal: AbortSignal
 }>
@@ -43,7 +43,7 @@ export type ModelAnswer = Readonly<{
   provider: string
   model: string
   finishReason: string
-  /** Tries that failed before this answer came. */
+  /** Attempts that failed before this answer. */
   failures: readonly ModelFailure[]
 }>
 
@@ -67,12 +67,12 @@ export type ModelFailure = Readonly<{
 
 export type Models = Readonly<{
   aliases(): readonly string[]
-  /** Throws ERR_MODEL_UNAVAILABLE, which says what to set, when the alias leads to no model. */
+  /** Throws ERR_MODEL_UNAVAILABLE, which says what to configure, if the alias has no model. */
   requireAlias(alias: string): void
   /**
-   * Throws an AppError: ERR_MODEL_UNAVAILABLE when the alias leads to no model, ERR_MODEL_REFUSED for what another try would
-   * not change, ERR_LIMIT_EXCEEDED when a limit on cost does not allow it, ERR_MODEL_FAILED for the rest.
-   * `details.error_class` and `details.failures` tell more.
+   * Throws an AppError: ERR_MODEL_UNAVAILABLE if the alias has no model, ERR_MODEL_REFUSED for a permanent error,
+   * ERR_LIMIT_EXCEEDED if a limit on cost does not allow it, ERR_MODEL_FAILED for the rest. `details.error_class` and
+   * `details.failures` have more.
    */
   generate(request: ModelRequest): Promise<ModelAnswer>
 }>
@@ -90,10 +90,10 @@ export function hasModel(models: Pick<Models, 'requireAlias'>, alias: string): b
   }
 }
 
-/** For agents that come with the program: the alias that suits them best, or the default where that is not set. */
-export function chosenAlias(models: Pick<Models, 'requireAlias'>, wanted: string): string {
-  if (hasModel(models, wanted)) return wanted
+/** For shipped agents: the alias that suits them best, or the default if it is not configured. */
+export function chosenAlias(models: Pick<Models, 'requireAlias'>, requested: string): string {
+  if (hasModel(models, requested)) return requested
   if (hasModel(models, 'default')) return 'default'
-  models.requireAlias(wanted)
-  return wanted
+  models.requireAlias(requested)
+  return requested
 }

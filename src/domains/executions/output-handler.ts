@@ -1,13 +1,13 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
+import { failureOf } from '../../contract/tool-invoker.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
-import { HANDLER_TIMEOUT_MS, type HandlerTime } from '../runs/handler-effects.ts'
+import { HANDLER_TIMEOUT_MS, type HandlerTime, sendToWebhook } from '../runs/handler-effects.ts'
 import { headerOf, headersOf, meaningOf } from '../runs/manifest-values.ts'
 import { type HandledRun, handleInStep, type StepHandler } from '../runs/output-handlers.ts'
-import { failureOf } from '../runs/tool-client.ts'
 import { createMeter } from '../templating/work-meter.ts'
 import { type Deadline, within } from './deadline.ts'
 import { childOf, delegationOf, displayedOutput } from './judges.ts'
@@ -29,7 +29,7 @@ type HandlerContext = Readonly<{
   deadline: Deadline
 }>
 
-/** What becomes of the accepted output. Its result takes the output's place. */
+/** Processes the accepted output. Its result replaces the output. */
 export async function handleOutput(context: HandlerContext, handler: Handler, output: string): Promise<Handled> {
   const { steps } = context
   steps.note({ type: 'output_handler_started', payload: { type: handler.type } })
@@ -95,7 +95,7 @@ function handledRun(
   const { network, resources } = input.manifest
   return {
     id: run.id,
-    http: deps.http,
+    sender: { ...deps, principal },
     time,
     interrupted,
     output,
@@ -123,7 +123,7 @@ function handledRun(
 
 type Words = Readonly<{ render(field: string, template: string): string }>
 
-/** The texts of one handler: the output is read once, and they share what work they may do. */
+/** The texts of one handler: the output is parsed once, and they share a work budget. */
 function wordsOf({ intent }: ExecutionInput, output: string): Words {
   const value = displayedOutput(output)
   const options = { texts: textOf(value, output), meter: createMeter() }
@@ -131,16 +131,16 @@ function wordsOf({ intent }: ExecutionInput, output: string): Words {
   return { render: (field, template) => renderTemplate(`spec.output_handler.${field}`, template, values, options) }
 }
 
-/** Tells the destinations that want to know how it ended. That one does not answer changes nothing about the execution. */
+/** Notifies the configured destinations of the outcome. A destination that does not answer does not affect the execution. */
 export async function deliver(
   { deps, run, input, steps }: Pick<HandlerContext, 'deps' | 'run' | 'input' | 'steps'>,
   status: 'completed' | 'failed',
   output: string,
   reason: string | null,
 ): Promise<void> {
-  const wanted = status === 'completed' ? 'on_success' : 'on_failure'
+  const trigger = status === 'completed' ? 'on_success' : 'on_failure'
   for (const [index, target] of input.manifest.execution.delivery.entries()) {
-    if (target.condition !== 'always' && target.condition !== wanted) continue
+    if (target.condition !== 'always' && target.condition !== trigger) continue
     await steps.once<Json>(
       `delivery-${index + 1}`,
       async () => {
@@ -155,11 +155,15 @@ export async function deliver(
           })
           const headers = headersOf(deps, run, `spec.execution.delivery.destinations[${index}].headers`, target.headers)
           const { url, method, timeoutMs } = target
-          const answer = await deps.http.send({ url, method, headers, body, timeoutMs, signal: steps.signal })
-          return { result: { destination: target.name, status: answer.status } }
+          const time = { signal: steps.signal, leftMs: timeoutMs }
+          const request = { url, method, headers, body, retries: 0 }
+          const principal = { ...run.principal, agent: input.agent.id }
+          const answered = await sendToWebhook({ ...deps, principal }, request, time, false)
+          return { result: { destination: target.name, status: Number(answered) } }
         } catch (error) {
           if (steps.signal.aborted || !(error instanceof AppError)) throw error
-          return { result: { destination: target.name, status: null, error: error.message } }
+          const { status = null } = error.details as { status?: number }
+          return { result: { destination: target.name, status, error: error.message } }
         }
       },
       { type: 'delivery_attempted' },

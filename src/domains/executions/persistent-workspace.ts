@@ -9,9 +9,9 @@ const FOLDER = '/var/lib/castellan'
 const HOLDER = `${FOLDER}/held-by`
 
 /**
- * A workspace that is kept for a persistent volume is held by one execution at a time: two at once would overwrite each
- * other's files and empty each other's volumes. The holder is a link in the workspace itself, made in one step; a link whose
- * execution has ended is taken over by exactly one of those who find it.
+ * A workspace with a persistent volume is locked by one execution at a time: two would overwrite each other's files and empty
+ * each other's volumes. The lock is a symbolic link in the workspace itself, created atomically. If the execution that holds it
+ * has ended, exactly one other execution takes it over.
  */
 export async function lockRetained(
   workspaces: Pick<WorkspaceClient, 'ask' | 'call'>,
@@ -40,7 +40,7 @@ export async function lockRetained(
 export const keepsVolume = ({ volumes }: Pick<AgentManifest, 'volumes'>): boolean =>
   volumes.some(({ storageClass }) => storageClass === 'persistent')
 
-/** At the end of the execution, whatever that end is. A workspace that is gone holds nothing. */
+/** Called at the end of the execution, however it ends. A destroyed workspace needs no release. */
 export async function releaseRetained(
   workspaces: Pick<WorkspaceClient, 'call'>,
   run: Pick<Run, 'id'>,

@@ -4,7 +4,7 @@ import { limits } from '../../contract/limits.ts'
 import type { Finalizer, Program, ProgramEnd, Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { MadeWorkspace } from '../runs/workspace-client.ts'
-import { agentPrincipal, offeredTools } from './agent-principal.ts'
+import { agentPrincipal, inherited, offeredTools } from './agent-principal.ts'
 import { createBootstrapGuard } from './bootstrap.ts'
 import { type Deadline, requireTime, timedOut, wholeTime, within } from './deadline.ts'
 import { openDelegations } from './delegation.ts'
@@ -24,16 +24,16 @@ import { createAgentWorkspaces, needsWorkspace, recordedWorkspace } from './work
 
 const refinedKey = (iteration: number): string => `iteration-${iteration}/refined`
 
-/** Failures that another iteration would meet again. */
+/** Failures that another iteration would repeat. */
 const nonRetryable: ReadonlySet<ErrorCode> = new Set([
   'ERR_MODEL_UNAVAILABLE',
   'ERR_MODEL_REFUSED',
   'ERR_LIMIT_EXCEEDED',
-  // The price of the model is not known, and a limit on cost could not be kept.
+  // The price of the model is unknown, and a limit on cost could not be enforced.
   'ERR_INVALID_INPUT',
 ])
 
-/** The loop of one agent: iterations until the validators are satisfied, or until there are no more. */
+/** The loop of one agent: iterations until the validators pass, or until there are no more. */
 export function createExecutionProgram(deps: ExecutionDeps): Readonly<{ program: Program; finalizer: Finalizer }> {
   return {
     async program(run, steps) {
@@ -86,7 +86,7 @@ const snapshotKey = (iteration: number): string => `iteration-${iteration}/snaps
 
 type Missed = Readonly<{ output: string; exit_code: number | null; reason?: string; error?: string }>
 
-/** Without a reason and an error it was accepted. */
+/** Without a reason and an error, the attempt was accepted. */
 const pastOf = (iteration: number, { output, exit_code, reason, error }: Missed): PastAttempt => ({
   iteration,
   output,
@@ -97,9 +97,9 @@ const pastOf = (iteration: number, { output, exit_code, reason, error }: Missed)
   ...(error !== undefined && { error }),
 })
 
-/** What the process of an iteration printed, as it is recorded. */
+/** The recorded output of an iteration's process. */
 type Printed = { exit_code: number; stdout: string; stderr: string; timed_out: boolean }
-/** As older journals have it. */
+/** The form in older journals. */
 type OldPrinted = { exitCode: number; stdout: string; stderr: string; timedOut: boolean }
 type Tried = Readonly<{ output: IterationOutput; text: string }>
 
@@ -125,7 +125,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
 
   async function openWorkspace(): Promise<void> {
     const isOpened = workspaceId !== null || needsWorkspace(input)
-    // What its process may not have is told before a workspace is made and a model asked.
+    // A refused environment is reported before a workspace is created and a model called.
     if (isOpened && input.role === 'worker') iterationEnv(deps, run, input, 0, [])
     const isBare = manifest.startupScript === null && manifest.volumes.length === 0
     if (input.preparesWorkspace && workspaceId !== null && !isBare) await prepare(workspaceId)
@@ -139,7 +139,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
               ? workspaces.create(input, deps.allowsInternet, signal)
               : workspaces.fork(input.fork, signal),
           )),
-          // What has a time to live must not live on in a snapshot.
+          // A volume with a time to live must not survive in a snapshot.
           snapshots: deps.snapshots && !hasTimeToLive(manifest),
         },
       }),
@@ -178,7 +178,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
     const context = await readContext()
     await deps.invoker.refresh(run.principal)
     const principal = agentPrincipal(deps, run, input, workspaceId)
-    const delegations = await openDelegations(deps, run, input, steps)
+    const delegations = await openDelegations(deps, run, input, steps, inherited(principal))
     const tools = [...offeredTools(deps.invoker, principal, manifest.tools), ...delegations.tools]
     const environment = (iteration: number) => iterationEnv(deps, run, input, iteration, history)
     const caller = createToolCaller(deps, run, input, steps, judges, {
@@ -272,14 +272,14 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
       return 'again'
     } catch (error) {
       if (!(error instanceof AppError)) throw error
-      // The whole time is over, or only that of the iteration.
+      // Distinguishes the deadline of the execution from that of the iteration.
       if (error.code === 'ERR_EXECUTION_TIMEOUT' && error.details['field'] === deadline.field) throw error
       await refine(iteration, { output: '', exit_code: null, error: error.message })
       return 'again'
     }
   }
 
-  /** The fresh process of the iteration. Without a workspace the answer itself is the output. */
+  /** Runs the process of the iteration. Without a workspace, the model's answer itself is the output. */
   async function runProcess(iteration: number, answer: string, deadlines: readonly Deadline[]): Promise<Tried> {
     const id = workspaceId
     if (id === null || input.role === 'judge') {
@@ -328,7 +328,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
     steps.setPosition({ state: null })
   }
 
-  /** A copy has the records of the iterations that it was made with, whatever is kept of its own. */
+  /** A fork retains the records of the iterations that it was copied with, whatever is retained of its own. */
   async function keepWorkspace(iteration: number): Promise<void> {
     const id = workspaceId
     const key = snapshotKey(iteration)

@@ -4,7 +4,7 @@ import type { Json } from '../../kernel/canonical-json.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
 import { renderTemplate, textOf } from './template.ts'
 
-/** One try and why it was not accepted: what the next one is told, and what AEGIS_ITERATION_HISTORY lists. */
+/** One attempt and the reason for its rejection, for the next attempt and for AEGIS_ITERATION_HISTORY. */
 export type PastAttempt = Readonly<{
   iteration: number
   output: string
@@ -26,7 +26,7 @@ export type PromptParts = Readonly<{
   history: readonly PastAttempt[]
 }>
 
-/** Names that a template gets from the loop; a caller may not set them. */
+/** Names that the loop sets; a caller may not set them. */
 const reservedNames = ['instruction', 'input', 'iteration_number', 'previous_error'] as const
 
 export function requireNoReserved(overrides: Readonly<Record<string, unknown>>): void {
@@ -34,16 +34,16 @@ export function requireNoReserved(overrides: Readonly<Record<string, unknown>>):
   if (taken === undefined) return
   throw new AppError(
     'ERR_INVALID_INPUT',
-    `context_overrides.${taken}: the loop sets this name itself; choose a name other than ${reservedNames.join(', ')}`,
+    `context_overrides.${taken}: this name is reserved; choose a name other than ${reservedNames.join(', ')}`,
     { field: `context_overrides.${taken}` },
   )
 }
 
-/** The whole request of an iteration, input included, as the model gets it and as every judge of the work is shown it. */
+/** The whole request of an iteration, input included, for the model and for every judge of the work. */
 export const buildTask = (parts: PromptParts): string =>
   parts.task.promptTemplate === null ? plainPrompt(parts) : templatePrompt(parts, parts.task.promptTemplate)
 
-/** What the model is asked first. */
+/** The first message to the model. */
 export function withAttempts(task: string, history: readonly PastAttempt[]): string {
   const attempts = attemptsSection(history)
   return attempts === '' ? task : `${attempts}\n\n${task}`
@@ -67,32 +67,32 @@ function templatePrompt(parts: PromptParts, template: string): string {
 
 function plainPrompt({ task, intent, input, context }: PromptParts): string {
   const chosen = chosenInput(input)
-  const asked = chosen === null ? intent : inputText(chosen)
-  if (task.instruction === '') return messageOf({ context, asked, rest: chosen === null ? '' : otherFields(chosen) })
+  const userText = chosen === null ? intent : inputText(chosen)
+  if (task.instruction === '') return messageOf({ context, userText, rest: chosen === null ? '' : otherFields(chosen) })
   const sections = [
     task.instruction.trim(),
     contextSection(context),
     intent !== null && chosen !== null ? `Task: ${intent}` : '',
-    asked === null ? '' : `User: ${asked}`,
+    userText === null ? '' : `User: ${userText}`,
     chosen === null ? '' : otherFields(chosen),
     'Agent:',
   ]
   return sections.filter((section) => section !== '').join('\n\n')
 }
 
-/** For an agent that has no task of its own: what the caller says. */
+/** The caller's message, for an agent without a task of its own. */
 const messageOf = (
-  parts: Readonly<{ context: readonly LoadedContext[]; asked: string | null; rest: string }>,
+  parts: Readonly<{ context: readonly LoadedContext[]; userText: string | null; rest: string }>,
 ): string =>
-  [contextSection(parts.context), parts.asked ?? '', parts.rest].filter((section) => section !== '').join('\n\n')
+  [contextSection(parts.context), parts.userText ?? '', parts.rest].filter((section) => section !== '').join('\n\n')
 
-/** Where the input is that is meant: a workflow and older callers put it one level down. */
+/** The member that holds the actual input: a workflow and older callers nest it. */
 export function wrapperOf(input: Json): 'workflow_input' | 'input' | undefined {
   if (!isFields(input)) return undefined
   return (['workflow_input', 'input'] as const).find((key) => input[key] !== undefined && input[key] !== null)
 }
 
-/** What of the call's input is meant. */
+/** The actual input of the call. */
 function chosenInput(input: Json): Json {
   if (!isFields(input)) return input
   const wrapper = wrapperOf(input)
@@ -129,7 +129,7 @@ function attemptsSection(history: readonly PastAttempt[]): string {
   return ['Previous attempts', ...tries, `${next}, then answer in full again.`].join('\n\n')
 }
 
-/** As many of the last ones as fit, and the very last in any case. */
+/** As many of the last items as fit, and always the very last. */
 export function newestWithin<T>(all: readonly T[], most: number, sizeOf: (one: T) => number): readonly T[] {
   let total = 0
   const tooMany = all.findLastIndex((one) => {
@@ -139,13 +139,13 @@ export function newestWithin<T>(all: readonly T[], most: number, sizeOf: (one: T
   return all.slice(Math.min(tooMany + 1, all.length - 1))
 }
 
-/** The copy of an execution may go on after it. */
+/** A fork may continue after an accepted iteration. */
 const isAccepted = ({ validation_failed, error }: PastAttempt): boolean => !validation_failed && error === undefined
 
 const reasonOf = (attempt: PastAttempt): string =>
   shortened(attempt.error ?? attempt.feedback ?? attempt.validation_reason ?? 'no reason was given')
 
-/** The beginning and the end, which say most. */
+/** The beginning and the end, which matter most. */
 export function shortened(text: string, charsMax: number = limits.attemptCharsMax): string {
   if (text.length <= charsMax) return text
   const half = Math.floor(charsMax / 2)

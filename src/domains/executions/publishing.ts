@@ -10,7 +10,7 @@ import type { Judges } from './judges.ts'
 import { hasModel } from './model.ts'
 import type { ExecutionDeps, Fault, ManifestKind } from './ports.ts'
 
-/** `reason` goes back to the author, who tries again; a fault is nothing that another text would change. */
+/** `reason` goes back to the author, who tries again; a fault cannot be fixed by another text. */
 type Published = Readonly<{ text: string }> | Readonly<{ reason: string }> | Readonly<{ fault: Fault }>
 
 const kinds = {
@@ -21,7 +21,7 @@ const kinds = {
 const JUDGE_ALIAS = 'judge'
 const JUDGE_MS = 180_000
 const scoreRule = { minScore: 0.7 }
-/** What a better manifest could put right. */
+/** Errors that a better manifest could fix. */
 const repairable: ReadonlySet<ErrorCode> = new Set([
   'ERR_MANIFEST_INVALID',
   'ERR_INVALID_INPUT',
@@ -34,8 +34,8 @@ type Draft = Readonly<{ manifest_yaml: string; summary: string | null }>
 type Deployed = Readonly<{ done: Readonly<Record<string, Json>> }> | Readonly<{ reason: string }> | { fault: Fault }
 
 /**
- * What an author of manifests answers becomes an agent or a workflow in the tenant of the caller that asked for it: checked by the
- * rules, then by the judge of its kind where a model for judges is configured, then deployed.
+ * A generated manifest becomes an agent or a workflow in the tenant of the requesting caller: checked by the rules, then by the
+ * judge of its kind if a model for judges is configured, then deployed.
  */
 export function createPublishing(
   deps: Pick<ExecutionDeps, 'invoker' | 'models'>,
@@ -77,8 +77,8 @@ export function createPublishing(
       criteria: `The ${kind} does what was requested, and is as small and as safe as possible.`,
       validation_context: `${kind}_generation`,
     }
-    const asked = { agent, isOfPlatform: true, input, workspaceId: null }
-    const verdict = await judges.ask(key, { ...asked, timeoutMs: JUDGE_MS, deadlines: [deadline] })
+    const judgeRequest = { agent, isOfPlatform: true, input, workspaceId: null }
+    const verdict = await judges.ask(key, { ...judgeRequest, timeoutMs: JUDGE_MS, deadlines: [deadline] })
     if ('fault' in verdict) return verdict.fault.message
     if (isPassed(verdict, scoreRule)) return undefined
     return `the judge '${agent}' gave a score of ${verdict.score}; ${scoreRule.minScore} is required: ${verdict.reasoning}`
@@ -103,7 +103,7 @@ export function createPublishing(
     return repairable.has(code) ? { reason: message } : { fault: { code, message } }
   }
 
-  /** What an earlier try deployed before the server ended, told by its very text. */
+  /** Finds by its text the deployment of an earlier attempt that a server crash interrupted. */
   async function ownDeployment(manifestYaml: string): Promise<Readonly<Record<string, Json>> | undefined> {
     const { readYaml } = await import('../manifests/read-yaml.ts')
     const { fields } = readYaml(manifestYaml, (path) => path.join('.') === 'metadata.version')
@@ -137,16 +137,16 @@ export function createPublishing(
 const ERRORS_MAX = 20
 
 /**
- * The platform deploys for the caller that asked. The right to have something written is the right to have it deployed under a new
- * name, and more than that nobody gains: what is there is changed only for those who could change it themselves, and contexts
- * that are for operators are refused, whatever the caller may do.
+ * The platform deploys for the requesting caller. The right to generate is the right to deploy under a new name, and nothing
+ * more: existing agents are changed only for callers who could change them themselves, and contexts for operators are always
+ * refused.
  */
 function publisherOf(
-  { securityContexts: _, workspaceId: __, executionId: ___, ...asked }: Principal,
+  { securityContexts: _, workspaceId: __, executionId: ___, ...requester }: Principal,
   kind: ManifestKind,
 ): Principal {
-  const mayUpdate = tierAllows(asked.tier, 'system') && isPermitted(asked, `${kind}:update`)
-  return { ...asked, tier: 'system', ...(!mayUpdate && { newNamesOnly: true }) }
+  const mayUpdate = tierAllows(requester.tier, 'system') && isPermitted(requester, `${kind}:update`)
+  return { ...requester, tier: 'system', ...(!mayUpdate && { newNamesOnly: true }) }
 }
 
 function refusalOf({ isError, code, text, value }: InvocationResult): Readonly<{ code?: ErrorCode; message: string }> {

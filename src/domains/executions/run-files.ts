@@ -13,10 +13,10 @@ type RunFileDeps = Readonly<{
   visible(call: Pick<Call, 'principal'>, tx: ReadTx, id: string): Promise<Run>
 }>
 
-/** The workspace comes before the first iteration. */
+/** The workspace is created before the first iteration, so its record is among the first events. */
 const LOOKED_AT = 20
 
-/** What an execution leaves in its workspace, for as long as that is there. */
+/** The files of an execution's workspace, while it exists. */
 export function createRunFiles({ engine, workspaces, visible }: RunFileDeps) {
   async function workspaceOf(tx: ReadTx, run: Run): Promise<string | null> {
     if (isEnded(run) && run.output !== null) return (run.output as unknown as ExecutionOutput).workspace_id
@@ -50,7 +50,7 @@ export function createRunFiles({ engine, workspaces, visible }: RunFileDeps) {
   }
 }
 
-/** Of an archived one only snapshots are left. */
+/** An archived workspace has only snapshots left. */
 const isRemoved = ({ code, details }: AppError): boolean =>
   code === 'ERR_WORKSPACE_NOT_FOUND' || (code === 'ERR_WORKSPACE_STATE' && details['state'] === 'archived')
 

@@ -9,17 +9,17 @@ type Fields = { readonly [key: string]: Json | undefined }
 const isFields = (value: Json | undefined): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** The input with what its schema has for fields that are not given. Everything that an agent is asked must fit that schema. */
+/** The input with the schema's defaults. Every input of an agent must match that schema. */
 export async function fittingInput(manifest: AgentManifest, input: Json): Promise<Json> {
   const { inputSchema } = manifest
   if (inputSchema === null) return input
   const schema = isFields(inputSchema) ? inputSchema : {}
-  // Loaded late: most starts of the program check no schema.
+  // Imported lazily: most processes check no schema.
   const { compileJsonSchema } = await import('../manifests/json-schema.ts')
   const compiled = compileJsonSchema(inputSchema)
   const whole = filled(schema, input)
   const errors = compiled.ok ? compiled.check(whole ?? {}) : [compiled.reason]
-  // Of what a workflow and older callers bring, the part that is meant.
+  // Workflows and older callers nest the actual input.
   const wrapper = wrapperOf(input)
   if (compiled.ok && wrapper !== undefined && isFields(input)) {
     const part = filled(schema, input[wrapper] ?? null)

@@ -51,28 +51,29 @@ export async function runOwnerOf(engine: Pick<Engine, 'find'>, tx: ReadTx, princ
   return run?.owner ?? identityOf(principal)
 }
 
-/** Whose runs the viewer sees; undefined for those of everybody in the tenant. */
+/** The owner whose runs the viewer sees; undefined for all owners of the tenant. */
 export const ownerSeenBy = async (
   engine: Pick<Engine, 'find'>,
   tx: ReadTx,
   viewer: Principal,
 ): Promise<string | undefined> => (administers(viewer, 'execution') ? undefined : await runOwnerOf(engine, tx, viewer))
 
-/** Executions of agents as callers see them. What is not theirs is not there. */
+/** Executions of agents as callers see them. Those of other owners do not exist for them. */
 export function createExecutionService(deps: ExecutionServiceDeps) {
   const { engine, agents, clock, workspaces, snapshots } = deps
   const ownerOf = (tx: ReadTx, principal: Principal): Promise<string> => runOwnerOf(engine, tx, principal)
 
-  async function visible(call: Pick<Call, 'principal'>, tx: ReadTx, id: string): Promise<Run> {
+  async function visible(call: Pick<Call, 'principal' | 'readsFrom'>, tx: ReadTx, id: string): Promise<Run> {
     const run = await engine.find(tx, call.principal.tenant, id)
     const isTheirs =
       run !== undefined &&
       (administers(call.principal, 'execution') || run.owner === (await ownerOf(tx, call.principal)))
     if (!isTheirs || run.kind !== 'execution') throw executionNotFound(id)
+    call.readsFrom?.(`execution:${run.rootId}`)
     return run
   }
 
-  /** A caller that was given one workspace to work in cannot send others into another one. */
+  /** A caller that is bound to one workspace cannot start an execution in another. */
   async function usable(call: StartingCall, tx: ReadTx, reference: string): Promise<Readonly<{ id: string }>> {
     const found = await workspaces.requireUsable(call, tx, reference)
     const { workspaceId } = call.principal
@@ -84,12 +85,12 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
     )
   }
 
-  /** `told` is for starting an execution on behalf of another identity: whose it is, and why it is there. */
+  /** `origin` is for starting an execution on behalf of another identity: its owner, and the reason. */
   async function begin(
     call: StartingCall & Partial<Pick<Call, 'record'>>,
     agent: ResolvedAgent,
     request: ExecuteRequest,
-    told: Readonly<{ owner?: string; payload?: Readonly<Record<string, Json>>; delegation?: readonly string[] }> = {},
+    origin: Readonly<{ owner?: string; payload?: Readonly<Record<string, Json>>; delegation?: readonly string[] }> = {},
   ): Promise<Run> {
     const contextOverrides = (request.context_overrides ?? {}) as Readonly<Record<string, Json>>
     requireNoReserved(contextOverrides)
@@ -98,7 +99,7 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
     const tx = call.write as unknown as ReadTx
     const supplied = request.workspace === undefined ? undefined : await usable(call, tx, request.workspace)
     const spawnDepth = await nextSpawnDepth(engine, tx, call.principal)
-    const asked: ExecutionInput = {
+    const executionInput: ExecutionInput = {
       agent: { id, name, version },
       manifest,
       intent: request.intent?.trim() ? request.intent : null,
@@ -110,17 +111,24 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
       keepWorkspace: false,
       untilMs: null,
       ...(spawnDepth > 0 && { generation: spawnDepth }),
-      ...(told.delegation !== undefined && { delegation: told.delegation }),
+      ...(origin.delegation !== undefined && { delegation: origin.delegation }),
     }
-    const owner = told.owner ?? (await ownerOf(tx, call.principal))
+    const owner = origin.owner ?? (await ownerOf(tx, call.principal))
     const run = await engine.start(call, {
       kind: 'execution',
       subjectId: id,
       subjectName: name,
       subjectVersion: version,
       owner,
-      input: asked as unknown as Json,
-      payload: { agent_id: id, agent: name, version, intent: asked.intent, by: call.principal.actor, ...told.payload },
+      input: executionInput as unknown as Json,
+      payload: {
+        agent_id: id,
+        agent: name,
+        version,
+        intent: executionInput.intent,
+        by: call.principal.actor,
+        ...origin.payload,
+      },
     })
     call.record?.({ kind: 'execution_started', body: { run_id: run.id, agent_id: id, version, owner } })
     return run
@@ -135,11 +143,11 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
   }
 
   /**
-   * A task that is handed on at the address of an agent: an execution below that agent in the chain, which ends with the call. Answers the
-   * text with which it ended.
+   * A task that is delegated at the address of an agent: a child execution in the chain, which ends with the call. Returns its
+   * final text.
    */
   async function delegate(
-    call: Pick<Call, 'principal' | 'nowMs' | 'signal' | 'transact' | 'record' | 'progress'>,
+    call: Pick<Call, 'principal' | 'nowMs' | 'signal' | 'transact' | 'record' | 'progress' | 'readsFrom'>,
     { agent_id, parent_id, message }: Readonly<{ agent_id: string; parent_id: string; message: string }>,
   ): Promise<string> {
     const { principal, nowMs } = call
@@ -151,6 +159,7 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
       return await begin({ write, principal, nowMs }, agent, request, { delegation: [parent_id] })
     })
     call.record({ kind: 'execution_started', body: { run_id: run.id, agent_id: run.subjectId, owner: run.owner } })
+    call.readsFrom?.(`execution:${run.rootId}`)
     const ended = await untilEnded(call, run)
     if (ended?.status === 'completed') return (ended.output as unknown as ExecutionOutput).text
     const { code = 'ERR_INTERNAL', message: reason = '' } = ended?.error ?? {}
@@ -164,14 +173,14 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
     { tenant, id }: Run,
   ): Promise<Run | undefined> {
     const { principal, nowMs, record } = call
-    let told = 0
+    let progress = 0
     try {
       for (;;) {
         const run = await engine.waitForEnd(tenant, id, {
           untilMs: clock.nowMs() + limits.runWaitMsMax,
           signal: call.signal,
           onProgress({ iteration, status: state }) {
-            call.progress({ progress: ++told, message: `${state}, iteration ${iteration}` })
+            call.progress({ progress: ++progress, message: `${state}, iteration ${iteration}` })
           },
         })
         call.signal.throwIfAborted()
@@ -240,13 +249,13 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
     }
   }
 
-  /** Never longer than a client waits for an answer; the answer then says to call again. */
+  /** Waits no longer than clients wait for an answer; the answer then says to call again. */
   async function wait(call: Call, input: ById & Readonly<{ poll_interval_seconds: number; timeout_seconds: number }>) {
     const { id, tenant } = await visible(call, call.read, input.execution_id)
     const waitMs = Math.min(input.timeout_seconds * 1000, limits.runWaitMsMax)
     const everyMs = input.poll_interval_seconds * 1000
     let lastToldMs = Number.NEGATIVE_INFINITY
-    let told = 0
+    let progress = 0
     const run = await engine.waitForEnd(tenant, id, {
       untilMs: clock.nowMs() + waitMs,
       signal: call.signal,
@@ -254,9 +263,9 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
       onProgress({ iteration, status: state, lastSequence }) {
         if (clock.monotonicMs() - lastToldMs < everyMs / 10) return
         lastToldMs = clock.monotonicMs()
-        // The protocol wants a greater number each time, also when nothing has changed.
-        told = Math.max(lastSequence, told + 1)
-        call.progress({ progress: told, message: `${state}, iteration ${iteration}` })
+        // The protocol requires growing numbers, even if nothing has changed.
+        progress = Math.max(lastSequence, progress + 1)
+        call.progress({ progress, message: `${state}, iteration ${iteration}` })
       },
     })
     if (run === undefined) throw executionNotFound(id)
@@ -284,7 +293,7 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
     }
   }
 
-  /** Of a run that is still at work, what its latest iteration printed; without a workspace, what was not accepted. */
+  /** For an active run, the output of its latest iteration; without a workspace, the rejected output. */
   async function latestOutput(tx: ReadTx, run: Run): Promise<string | null> {
     let latest: string | null = null
     let printedIn: number | null = null
@@ -319,11 +328,11 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
   }
 }
 
-/** In the same words whether it is another's or nobody's. */
+/** The same message whether it belongs to another owner or does not exist. */
 const executionNotFound = (id: string): AppError =>
   new AppError(
     'ERR_EXECUTION_NOT_FOUND',
-    `execution_id: you have no execution '${id.slice(0, 64).toWellFormed()}'; aegis.task.list shows yours`,
+    `execution_id: you have no execution '${id.slice(0, 64).toWellFormed()}'; list yours with aegis.task.list`,
     { field: 'execution_id', execution_id: id.slice(0, 128).toWellFormed() },
   )
 
@@ -336,7 +345,7 @@ const wrongState = ({ id, status }: Run, reason: string): AppError =>
 const endOutput = ({ output }: Run): string | null =>
   output === null ? null : (output as unknown as ExecutionOutput).text
 
-/** Payloads can be whole answers of models and tools; a page of them must fit into an answer. */
+/** Payloads can be whole answers of models and tools, so they are cut to let a page fit into an answer. */
 export function toLogRow({ sequence, type, payload, atMs }: RunEvent) {
   const text = JSON.stringify(payload)
   const isLong = text.length > limits.runEventBytesMax

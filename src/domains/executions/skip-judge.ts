@@ -1,7 +1,9 @@
 import type { DescribedTool } from '../../contract/tool-invoker.ts'
 import type { JudgingSettings } from './ports.ts'
 
-/** Who says that no judge needs to look at calls of the tool, if anybody does: the configuration before the tool itself. */
+/**
+ * Whether calls of the tool skip the judge, and who decided that: the configuration takes precedence over the tool definition.
+ */
 export function skipOf(
   { skip, always }: JudgingSettings,
   { name, skipJudge }: Pick<DescribedTool, 'name' | 'skipJudge'>,

@@ -6,8 +6,8 @@ import { type Context, renderTemplate as render } from '../templating/templates.
 import type { Meter } from '../templating/work-meter.ts'
 
 /**
- * A template of an agent: see `domains/templating`. An object in `texts` stands as that text and still has its members. Texts
- * that are made together share a meter.
+ * Renders a template of an agent: see `domains/templating`. An object in `texts` is rendered as that text, and its members stay
+ * accessible. Texts that are rendered together share a meter.
  */
 export function renderTemplate(
   field: string,
@@ -42,6 +42,6 @@ const helpers: ReadonlyMap<string, Helper> = new Map<string, Helper>([
   ['keys', ([value], { meter }) => keysOf(value, meter).join(', ')],
 ])
 
-/** For `texts`: how an object stands in a text, if it is one. */
+/** For `texts`: the text of an object, if the value is one. */
 export const textOf = (value: Json, text: string): ReadonlyMap<object, string> =>
   typeof value === 'object' && value !== null ? new Map([[value, text]]) : new Map()

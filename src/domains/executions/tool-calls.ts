@@ -5,7 +5,7 @@ import type { Principal } from '../../contract/principal.ts'
 import type { DescribedTool, InvocationResult } from '../../contract/tool-invoker.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import { askedBy, unapproved, waitForApproval } from '../runs/approvals.ts'
+import { approvalRequestOf, unapproved, waitForApproval } from '../runs/approvals.ts'
 import { isPassed } from '../runs/verdicts.ts'
 import { whyNotOffered } from './agent-principal.ts'
 import { auditHistory, summarised, type TrailStep } from './audit-trail.ts'
@@ -17,7 +17,7 @@ import type { ExecutionDeps, ExecutionInput } from './ports.ts'
 import { shortened } from './prompt.ts'
 import { skipOf } from './skip-judge.ts'
 
-/** What the model is told of one call. `isFatal`: it cannot go on, and the iteration ends. */
+/** The result of one call for the model. `isFatal`: the iteration ends. */
 export type CallResult = Readonly<{ text: string; isError: boolean; isFatal: boolean; step: TrailStep }>
 
 export type ToolCallContext = Readonly<{
@@ -31,7 +31,7 @@ export type ToolCallContext = Readonly<{
 
 type Refused = Readonly<{ kind: 'policy' | 'recoverable'; reason: string; verdict?: Verdict }>
 
-/** Who said before the call that it may be made, as the record shows it. */
+/** Who allowed the call, as recorded. */
 type Verdict = Readonly<{
   by: 'built-in' | 'configuration' | 'judges'
   allowed: boolean
@@ -40,9 +40,9 @@ type Verdict = Readonly<{
 type Decision = Readonly<{ refusal: Refused } | { verdict: Verdict | null }>
 
 const FAILED = 'tool_invocation_failed'
-const ASKED = 'tool_approval_requested'
+const APPROVAL_REQUESTED = 'tool_approval_requested'
 
-/** Failures that no other arguments would avoid: the call is not for this agent. */
+/** Failures that no other arguments would avoid. */
 const policyCodes: ReadonlySet<ErrorCode> = new Set([
   'ERR_PERMISSION_DENIED',
   'ERR_POLICY_VIOLATION',
@@ -51,12 +51,12 @@ const policyCodes: ReadonlySet<ErrorCode> = new Set([
   'ERR_FEATURE_DISABLED',
   'ERR_TENANT_MISMATCH',
 ])
-/** Failures of ours: another call would fail as well. */
+/** Failures of the server: another call would fail as well. */
 const fatalCodes: ReadonlySet<ErrorCode> = new Set(['ERR_STORE_UNAVAILABLE', 'ERR_SHUTTING_DOWN', 'ERR_OWNER_LOST'])
 
 /**
- * One call of a tool by the model: looked up among what the agent was offered, its arguments and the contexts checked, judged
- * if the manifest says so, and only then dispatched, as the agent, on the way of all calls.
+ * One tool call of the model: looked up among the offered tools, arguments and contexts checked, judged if the manifest says so,
+ * and then dispatched as the agent, through the pipeline.
  */
 export function createToolCaller(
   deps: ExecutionDeps,
@@ -74,7 +74,7 @@ export function createToolCaller(
 ) {
   const offered = new Map(agent.tools.map((tool) => [tool.name, tool]))
 
-  /** What was once decided stays so, whatever is offered or allowed by now. */
+  /** A recorded decision stands, whatever is offered or allowed now. */
   async function handle(context: ToolCallContext): Promise<CallResult> {
     const { call, key } = context
     const refusedKey = `${key}/refused`
@@ -95,7 +95,7 @@ export function createToolCaller(
     return refused(call, refusal)
   }
 
-  /** Before anybody is asked: a call that would be refused is not worth a judge. */
+  /** Runs before any judge: a call that would be refused needs none. */
   async function checked({ call }: ToolCallContext): Promise<Refused | undefined> {
     if (!offered.has(call.name)) {
       const names = [...offered.keys()].join(', ') || 'none'
@@ -110,7 +110,7 @@ export function createToolCaller(
     return { kind: policyCodes.has(refusal.code) ? 'policy' : 'recoverable', reason: refusal.message }
   }
 
-  /** Everything but a verdict that is good enough refuses the call. */
+  /** Anything but a passing verdict refuses the call. */
   async function judged(context: ToolCallContext, tool: DescribedTool): Promise<Decision> {
     const { toolValidation } = input.manifest.execution
     if (toolValidation.length === 0) return { verdict: null }
@@ -158,7 +158,7 @@ export function createToolCaller(
     return told(context.call, answer)
   }
 
-  /** A call that a person must approve is made again when one has: each time under a key of its own. */
+  /** A call that needs approval is repeated after the approval, each time under a new key. */
   async function approved(
     { call, deadlines }: ToolCallContext,
     key: string,
@@ -212,7 +212,7 @@ export function createToolCaller(
     )
   }
 
-  /** What was handed on already is not judged again. */
+  /** An admitted delegation is not judged again. */
   async function delegate(context: ToolCallContext): Promise<CallResult> {
     const { key, call, deadlines } = context
     if (!agent.delegations.isUnderWay(key)) {
@@ -222,7 +222,7 @@ export function createToolCaller(
     return told(call, toRecorded(call, await agent.delegations.call(key, call.name, call.arguments, deadlines)))
   }
 
-  /** Whether a task may be handed on, on the way of all calls. To be asked a second time after a crash does no harm. */
+  /** Whether a task may be delegated, through the pipeline. Repeating this after a crash is harmless. */
   async function admit({ call, deadlines }: ToolCallContext, key: string, rounds: number): Promise<RecordedAnswer> {
     return await steps.once<RecordedAnswer & Json>(key, async () => {
       const delegatesTo = agent.delegations.agentOf(call.name)
@@ -255,7 +255,7 @@ export function createToolCaller(
   return { handle }
 }
 
-/** Whether a call that a crash interrupted is made again: as the manifest says, else if that is harmless. */
+/** Whether an interrupted call is repeated: as the manifest says, otherwise if that is harmless. */
 export const mayRepeat = (
   { manifest }: Pick<ExecutionInput, 'manifest'>,
   tool: Pick<DescribedTool, 'isReadOnly' | 'isIdempotent'> | undefined,
@@ -270,7 +270,7 @@ type RecordedAnswer = Readonly<{
   is_error: boolean
   code: string | null
   text: string
-  /** What a person is to be asked before the call is made. */
+  /** The approval to request before the call. The stored name is the former one. */
   asked?: ApprovalRequest & Json
 }>
 
@@ -290,21 +290,21 @@ const removedAnswer = ({ name }: ModelToolCall): RecordedAnswer & Json => ({
 
 const admissionKey = (key: string): string => `${key}/admitted`
 
-/** What is recorded of a call, and as which event if it was not made. */
+/** The record of a call, and its event type if the call was not made. */
 const outcomeOf = (result: RecordedAnswer & Json) => ({
   result,
-  ...(result.is_error && { type: result.asked === undefined ? FAILED : ASKED }),
+  ...(result.is_error && { type: result.asked === undefined ? FAILED : APPROVAL_REQUESTED }),
 })
 
 function toRecorded(call: ModelToolCall, answer: InvocationResult): RecordedAnswer & Json {
   const { isError, text, code } = answer
-  const asked = askedBy(answer) as (ApprovalRequest & Json) | undefined
+  const request = approvalRequestOf(answer) as (ApprovalRequest & Json) | undefined
   return {
     tool: call.name,
     is_error: isError,
     code: code ?? null,
     text: shortened(text, 2 * limits.toolAnswerCharsMax),
-    ...(asked !== undefined && { asked }),
+    ...(request !== undefined && { asked: request }),
   }
 }
 

@@ -23,7 +23,10 @@ type CheckRequest = Readonly<{
   workspaceId: string | null
 }>
 
-/** The validators of the manifest in their order; the first that is not satisfied ends the check. One that fails counts as not satisfied. */
+/**
+ * Runs the validators of the manifest in order and stops at the first that does not pass. A validator that fails counts as not
+ * passed.
+ */
 export function createValidation(
   run: Run,
   { manifest }: ExecutionInput,
@@ -55,7 +58,7 @@ export function createValidation(
     try {
       if (isMachineValidator(validator)) {
         const file = await targetFile(key, validator, request)
-        // A rule may take a second, and there may be many.
+        // A rule may take a second, and there may be many, so the loop yields.
         await new Promise((resolve) => setImmediate(resolve))
         return gradeByRule(validator, request.output, file)
       }

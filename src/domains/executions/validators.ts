@@ -9,13 +9,13 @@ import { parseJsonOutput } from '../runs/verdicts.ts'
 export type Validator = AgentManifest['execution']['validation'][number]
 type MachineValidator = Extract<Validator, { type: 'exit_code' | 'json_schema' | 'regex' }>
 
-/** What an iteration left behind for its validators. */
+/** The output of an iteration, for its validators. */
 export type IterationOutput = Readonly<{ exitCode: number; stdout: string; stderr: string }>
 
 export const isMachineValidator = (validator: Validator): validator is MachineValidator =>
   validator.type === 'exit_code' || validator.type === 'json_schema' || validator.type === 'regex'
 
-/** The grade of a rule that needs no judge: 1 or 0, and sure of it. `file` is the content that `target` names, if a file. */
+/** The score of a rule without a judge: 1 or 0, with full confidence. `file` is the content of `target`, if it is a file. */
 export function gradeByRule(validator: MachineValidator, output: IterationOutput, file?: string): Grade {
   switch (validator.type) {
     case 'exit_code': {
@@ -32,7 +32,7 @@ export function gradeByRule(validator: MachineValidator, output: IterationOutput
   }
 }
 
-/** What would hold up the server for long is not looked at, by count, so that a replay refuses what the first run refused. */
+/** Patterns that would block the server are refused by counted work, so that a replay refuses the same. */
 function gradeByPattern({ pattern, target }: Extract<Validator, { type: 'regex' }>, text: string): Grade {
   const compiled = compilePattern(pattern)
   if ('reason' in compiled) throw badValidator('regex.pattern', compiled.reason)
@@ -71,6 +71,6 @@ const binary = (isRight: boolean, reasoning: string, category: string): Grade =>
 const badValidator = (field: string, reason: string): AppError =>
   new AppError('ERR_VALIDATOR_FAILED', `spec.execution.validation: ${field} cannot be used: ${reason}`, { field })
 
-/** What the bootstrap says of itself is not the agent's. */
+/** The bootstrap program's own messages are not the agent's output. */
 export const withoutBootstrapLines = (text: string): string =>
   text.includes('[BOOTSTRAP') ? text.replaceAll(/^\[BOOTSTRAP.*(?:\n|$)/gm, '') : text

@@ -21,13 +21,13 @@ const boundedVolumes = ({ volumes }: Volumes): readonly BoundedVolume[] =>
 
 export const hasTimeToLive = ({ volumes }: Volumes): boolean => volumes.some(({ ttlHours }) => ttlHours !== null)
 
-/** What goes with its execution although the workspace is kept for another volume's sake. */
+/** Volumes that end with the execution, although the workspace is retained for another volume. */
 export const ephemeralPaths = ({ volumes }: Volumes): string[] =>
   volumes.some(({ storageClass }) => storageClass === 'persistent')
     ? volumes.filter(({ storageClass }) => storageClass === 'ephemeral').map(({ mountPath }) => mountPath)
     : []
 
-/** An ephemeral volume goes with its execution, so an execution may not outlast the volume. */
+/** An ephemeral volume is removed with its execution, so an execution may not outlast the volume's time to live. */
 export function firstDeadline(whole: Deadline, { startedAtMs }: Run, input: ExecutionInput): Deadline {
   if (!needsWorkspace(input)) return whole
   const own = input.manifest.volumes.flatMap(({ name, ttlHours }, index): Deadline[] =>
@@ -54,7 +54,7 @@ type CallContext = Readonly<{
   deadline: Deadline
 }>
 
-/** Measures at a point of the run what its volumes hold, and answers the one that holds more than it may. */
+/** Measures the volumes at a point of the run, and returns one that exceeds its size. */
 export async function volumeExcess(context: CallContext, point: string): Promise<AppError | undefined> {
   const { deps, input, steps, workspaces, workspaceId: id, deadline } = context
   const volumes = boundedVolumes(input.manifest)

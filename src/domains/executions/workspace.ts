@@ -1,11 +1,12 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { InvocationResult } from '../../contract/tool-invoker.ts'
+import { failureOf } from '../../contract/tool-invoker.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import { counted } from '../../kernel/counted.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
-import { createToolClient, failureOf } from '../runs/tool-client.ts'
+import { createToolClient } from '../runs/tool-client.ts'
 import {
   createWorkspaceClient,
   type MadeWorkspace,
@@ -19,15 +20,15 @@ import type { ExecutionDeps, ExecutionInput } from './ports.ts'
 
 const STARTUP_SECS = 600
 
-/** `name` is null when none could be taken. */
+/** `name` is null if no snapshot could be taken. */
 export type TakenSnapshot = Readonly<{ workspace_id: string; name: string | null; reason?: string }>
 
 /** Tools that work on the files and processes of the agent. */
 const isLocal = (tool: string): boolean => tool.startsWith('fs.') || tool.startsWith('cmd.')
 
 /**
- * Whether the agent needs a workspace of its own. Without one, what the model answers is the output. One that works in the
- * workspace of another caller finds it ready.
+ * Whether the agent needs its own workspace. Without one, the model's answer is the output. An agent in another caller's
+ * workspace finds it ready.
  */
 export const needsWorkspace = ({ role, workspaceId, publishes, manifest }: ExecutionInput): boolean =>
   role === 'worker' &&
@@ -39,12 +40,12 @@ export const needsWorkspace = ({ role, workspaceId, publishes, manifest }: Execu
     manifest.volumes.length > 0 ||
     manifest.context.some(({ type }) => type === 'file' || type === 'directory'))
 
-/** Done as the caller that started the execution, through the tools that everybody has. */
+/** Acts as the caller that started the execution, through the ordinary tools. */
 export function createAgentWorkspaces({ invoker, imageOf }: Pick<ExecutionDeps, 'invoker' | 'imageOf'>, run: Run) {
   const client = createWorkspaceClient(createToolClient(invoker, run.principal))
   const { call, ask, make } = client
 
-  /** `allowsInternet` holds where the manifest says nothing of the network. */
+  /** `allowsInternet` applies if the manifest says nothing about the network. */
   async function create(input: ExecutionInput, allowsInternet: boolean, signal: AbortSignal): Promise<MadeWorkspace> {
     const { manifest } = input
     const volume = manifest.volumes.find(({ storageClass }) => storageClass === 'persistent')
@@ -59,7 +60,9 @@ export function createAgentWorkspaces({ invoker, imageOf }: Pick<ExecutionDeps, 
     return { workspace_id: id, kept: volume !== undefined || input.keepWorkspace }
   }
 
-  /** One that is kept was perhaps made for another version of the manifest: what that one said must not hold for this one. */
+  /**
+   * A retained workspace may have been created for another version of the manifest, whose settings must not apply to this one.
+   */
   async function fitPersistent(
     id: string,
     { network, resources }: WorkspaceNeeds,
@@ -94,11 +97,11 @@ export function createAgentWorkspaces({ invoker, imageOf }: Pick<ExecutionDeps, 
 
   const snapshotName = (iteration: number): string => `iteration-${iteration}-${run.id}`
 
-  /** One that is gone already is as good. */
+  /** A missing snapshot counts as removed. */
   const dropSnapshot = (id: string, name: string, signal: AbortSignal): Promise<InvocationResult> =>
     call('snapshot', { workspace_id: id, action: 'delete', name }, signal)
 
-  /** Only of those that executions took: a volume outlives its executions, and its snapshots with it. */
+  /** Only snapshots that executions took: a persistent volume outlives its executions, and so do its other snapshots. */
   async function dropOldest(id: string, signal: AbortSignal): Promise<boolean> {
     const { snapshots } = await ask<{ snapshots: { name: string }[] }>(
       'snapshot',
@@ -114,7 +117,7 @@ export function createAgentWorkspaces({ invoker, imageOf }: Pick<ExecutionDeps, 
     imageOf,
     create,
     fork,
-    /** A limit that is reached costs the possibility to fork, and nothing else. */
+    /** Reaching a snapshot limit only makes forking impossible. */
     async snapshot(id: string, iteration: number, signal: AbortSignal): Promise<TakenSnapshot> {
       const name = snapshotName(iteration)
       const take = () => call('snapshot', { workspace_id: id, action: 'create', name }, signal)
@@ -127,7 +130,7 @@ export function createAgentWorkspaces({ invoker, imageOf }: Pick<ExecutionDeps, 
       if (outdated > 0) await dropSnapshot(id, snapshotName(outdated), signal)
       return { workspace_id: id, name }
     },
-    /** Folders of the volumes, then the start-up script. */
+    /** Creates the folders of the volumes, then runs the start-up script. */
     async prepare({ manifest }: ExecutionInput, id: string, env: Record<string, string>, signal: AbortSignal) {
       const folders = manifest.volumes.map(({ mountPath }) => mountPath)
       const lines = [...folders.map((path) => `mkdir -p ${shellWord(path)}`), manifest.startupScript ?? '']
@@ -142,13 +145,13 @@ export function createAgentWorkspaces({ invoker, imageOf }: Pick<ExecutionDeps, 
         { field: 'spec.advanced.startup_script', exit_code, stderr: stderr.slice(-2000) },
       )
     },
-    /** What is ephemeral in a workspace that is kept. Nothing is left to empty where the workspace is gone. */
+    /** Empties the ephemeral volumes of a retained workspace. A destroyed workspace has nothing to empty. */
     async empty(id: string, paths: readonly string[], signal: AbortSignal): Promise<void> {
       const command = paths.map((path) => `find ${shellWord(path)} -mindepth 1 -delete`).join('\n')
       const answer = await call('exec', { workspace_id: id, command, timeout_secs: STARTUP_SECS }, signal)
       if (answer.isError && answer.code !== 'ERR_WORKSPACE_NOT_FOUND') throw failureOf(answer)
     },
-    /** The iteration's own process: it gets the model's last answer and its output is what validators see. */
+    /** Runs the iteration's process: it gets the model's last answer, and validators see its output. */
     async runBootstrap(
       id: string,
       request: Readonly<{
@@ -183,10 +186,10 @@ type ExecAnswer = Readonly<{ exit_code: number; stdout: string; stderr: string; 
 
 type PersistentWorkspace = Readonly<{ name: string; base_image: string; resources: Sizes }>
 
-/** The same for every execution of the agent by the same owner: what is persistent is found again. */
+/** The same for every execution of the agent by the same owner, so that persistent volumes are found again. */
 const volumeName = (run: Run, { agent }: ExecutionInput, volume: string): string =>
   `volume-${sha256Hex(JSON.stringify([run.owner, agent.id, volume])).slice(0, 32)}`
 
-/** The workspace of a run, as its record has it; undefined if none was made. */
+/** The recorded workspace of a run; undefined if none was created. */
 export const recordedWorkspace = (steps: Steps): MadeWorkspace | undefined =>
   steps.result('workspace') as MadeWorkspace | undefined

@@ -20,12 +20,12 @@ export async function applyEdits(
   let bytes = content
   for (const [index, edit] of edits.entries()) {
     if (index > 0 && bytes.length > LARGE_BYTES) await new Promise((resolve) => setImmediate(resolve))
-    const wanted = Buffer.from(edit.target_content, 'utf8')
-    const matches = findBytes(bytes, wanted, 2)
+    const target = Buffer.from(edit.target_content, 'utf8')
+    const matches = findBytes(bytes, target, 2)
     if (matches.length !== 1) throw notOnce(fieldOf(index), matches.length)
     const at = matches[0]!
     const replacement = Buffer.from(edit.replacement_content, 'utf8')
-    bytes = Buffer.concat([bytes.subarray(0, at), replacement, bytes.subarray(at + wanted.length)])
+    bytes = Buffer.concat([bytes.subarray(0, at), replacement, bytes.subarray(at + target.length)])
     if (bytes.length > limits.agentFileBytesMax) throw tooLarge('path', bytes.length, limits.agentFileBytesMax)
   }
   return bytes
@@ -36,6 +36,6 @@ const notOnce = (field: string, matches: number): AppError =>
     'ERR_INVALID_INPUT',
     matches === 0
       ? `'${field}' does not occur in the file; read it and copy the text exactly. Nothing was changed.`
-      : `'${field}' occurs more than once in the file; give more of the text around it. Nothing was changed.`,
+      : `'${field}' occurs more than once in the file; include more of the text around it. Nothing was changed.`,
     { field, constraint: 'exactly one occurrence', matches: matches === 0 ? 'none' : 'several' },
   )

@@ -1,6 +1,6 @@
-import { RE2JS } from 're2js'
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
+import { compileLinearPattern, quotePattern } from '../../kernel/linear-pattern.ts'
 
 type Glob = Readonly<{ matches(path: string): boolean }>
 
@@ -15,18 +15,16 @@ const BRACES_DEPTH_MAX = 4
 export function compileGlob(pattern: string): Glob {
   const trimmed = pattern.replace(/^(\.?\/)+/, '')
   const source = new Translator(trimmed).translate()
-  const compiled = compile(`^(?:${source})$`)
-  if (compiled.programSize() > PROGRAM_SIZE_MAX) throw invalid('is too large; use fewer alternatives')
+  const compiled = compileLinearPattern(`^(?:${source})$`, {
+    programSizeMax: PROGRAM_SIZE_MAX,
+    dotAll: true,
+    // What the translation leaves to refuse is a range that runs backwards, or the size.
+    refuse: (_rule, cause) =>
+      invalid(
+        cause === undefined ? 'is too large; use fewer alternatives' : 'has a range inside of [ ] that runs backwards',
+      ),
+  })
   return { matches: (path) => compiled.matches(path) }
-}
-
-/** What is left to refuse after the translation is a range that runs backwards. */
-function compile(source: string): RE2JS {
-  try {
-    return RE2JS.compile(source, RE2JS.DOTALL)
-  } catch {
-    throw invalid('has a range inside of [ ] that runs backwards')
-  }
 }
 
 const invalid = (rule: string): AppError =>
@@ -63,8 +61,8 @@ class Translator {
     if (char === '?') return '[^/]'
     if (char === '[') return this.#charset()
     if (char === '{') return this.#alternatives(depth + 1)
-    if (char === '\\') return RE2JS.quote(this.#next('ends with \\'))
-    return RE2JS.quote(char)
+    if (char === '\\') return quotePattern(this.#next('ends with \\'))
+    return quotePattern(char)
   }
 
   /** `**` counts only as a whole name; elsewhere it is a star. */

@@ -17,7 +17,7 @@ import { type Found, glob, grep, type SearchRequest } from './search.ts'
 type FileServiceDeps = Readonly<{
   workspaces: Pick<WorkspaceService, 'withFiles' | 'runRaw' | 'withFileLock'>
   personalWorkspaces: PersonalWorkspaces
-  /** Where the contexts of the caller let a tool's paths lead; nothing when they say nothing. */
+  /** The boundaries of a tool's paths by the caller's contexts; undefined without any. */
   boundariesOf(principal: Principal, tool: string): readonly (readonly string[])[]
 }>
 
@@ -25,7 +25,10 @@ type AtPath = Readonly<{ path: string }>
 type Within = readonly (readonly string[])[]
 export type FileService = ReturnType<typeof createFileService>
 
-/** What fs.* does with the files of the caller's workspace. Every path is held against its boundary where it really leads. */
+/**
+ * The operations of fs.* on the files of the caller's workspace. Every path is checked against its boundary where it really
+ * leads.
+ */
 export function createFileService({ workspaces, personalWorkspaces, boundariesOf }: FileServiceDeps) {
   function boundaryOf(call: Call, tool: string): Within {
     const supplied = boundariesOf(call.principal, tool)
@@ -127,7 +130,7 @@ export function createFileService({ workspaces, personalWorkspaces, boundariesOf
     (tool: 'fs.grep' | 'fs.glob', search: (request: SearchRequest) => Promise<Found>) =>
     (call: Call, input: AtPath & Readonly<{ pattern: string }>) =>
       at(call, tool, input, async (path, files, workspace, within) => {
-        // Where the path leads is judged here; what the search finds below is judged by its name.
+        // The target of the path is judged here; results below it are judged by name.
         requireSearchable(tool, path, (await files.stat(path)).kind)
         const isAllowed = (name: string) => within.every((list) => list.some((pattern) => coversPath(pattern, name)))
         const { pattern } = input
@@ -151,7 +154,7 @@ export function createFileService({ workspaces, personalWorkspaces, boundariesOf
   }
 }
 
-/** A search that began at a pipe would wait for a writer. */
+/** A search on a pipe would wait for a writer. */
 function requireSearchable(tool: 'fs.grep' | 'fs.glob', path: string, kind: FileKind): void {
   if (kind === 'dir' || (kind === 'file' && tool === 'fs.grep')) return
   if (tool === 'fs.glob') {
@@ -181,7 +184,7 @@ async function wholeFile(files: WorkspaceFiles, path: string): Promise<Buffer> {
   return Buffer.concat(chunks)
 }
 
-/** A link that leads nowhere, or out, is shown as what it is: an entry that is no folder. */
+/** A link that leads nowhere, or outside, is listed as an entry that is not a folder. */
 async function leadsToFolder(files: WorkspaceFiles, path: string): Promise<boolean> {
   try {
     return (await files.stat(path)).kind === 'dir'

@@ -20,11 +20,11 @@ export type AssignmentDeps = Readonly<{
   store: AssignmentStore
   servers: Pick<McpServerStore, 'findItem' | 'findTool' | 'listToolNames' | 'findDeployment' | 'listDeployments'>
   ownTools: OwnTools
-  /** Of the holder of an identity; one that has left is no member. */
+  /** Of an identity; a former member is not one. */
   membershipOf(read: ReadTx, tenant: TenantId, identity: string): Promise<Membership>
-  /** Why credentials cannot be exchanged for the calls of this server; undefined if they can. */
+  /** Why credentials cannot be exchanged for calls of this server; undefined if they can. */
   exchangeProblem(item: CatalogItem): string | undefined
-  /** Those who list tools find others than before. */
+  /** The listed tools change for callers. */
   noteChange(tx: WriteTx, tenant: TenantId): Promise<void>
 }>
 
@@ -32,7 +32,7 @@ export type AssignmentDeps = Readonly<{
 type OwnTools = Readonly<{
   /** By its documented name; undefined if there is none. */
   nameOf(toolId: string): string | undefined
-  /** The description of one that the caller may not use is not told. */
+  /** Descriptions of tools that the caller may not use are hidden. */
   describe(principal: Principal, names: readonly string[]): AssignedTool[]
 }>
 
@@ -44,23 +44,24 @@ type Credentials = Pick<StoredAssignment, 'toolId' | 'mode' | 'deploymentId'>
 export type ToolAssignments = ReturnType<typeof createToolAssignments>
 
 /**
- * Which tools gateways and agents have, and with whose credentials they are called.
+ * The tools of gateways and agents, and whose credentials their calls use.
  *
  * 1. A caller assigns what it sees: a tool of a server that it may use, with a deployment that it may see.
- * 2. A deployment is pinned only where its sharing fits that of the target, and a change of the sharing is held against it again.
- * 3. What cannot be carried out is not stored.
+ * 2. A deployment is pinned only if its sharing fits that of the target, and a change of the sharing is checked again.
+ * 3. An assignment that cannot work is not stored.
  */
 export function createToolAssignments(deps: AssignmentDeps) {
   const { store, servers } = deps
 
-  /** By id, or by the name that callers see. Not there and not the caller's are the same. */
-  async function findTool({ principal, read }: Reading, wanted: string): Promise<StoredTool | undefined> {
+  /** By id, or by the displayed name. "Not there" and "not yours" are the same answer. */
+  async function findTool({ principal, read }: Reading, reference: string): Promise<StoredTool | undefined> {
     const { tenant } = principal
     const named = async (): Promise<StoredTool | undefined> => {
-      const tool = (await servers.listToolNames(read, tenant)).find(({ name }) => name === wanted)
+      const tool = (await servers.listToolNames(read, tenant)).find(({ name }) => name === reference)
       return tool && (await servers.findTool(read, tenant, tool.id))
     }
-    const found = (await servers.findTool(read, tenant, wanted)) ?? (wanted.includes('__') ? await named() : undefined)
+    const found =
+      (await servers.findTool(read, tenant, reference)) ?? (reference.includes('__') ? await named() : undefined)
     if (found === undefined || found.removedAtMs !== null) return undefined
     const item = await servers.findItem(read, tenant, found.catalogId)
     if (item === undefined) return undefined
@@ -69,7 +70,7 @@ export function createToolAssignments(deps: AssignmentDeps) {
     return deployed.some(({ sharing }) => canSee(principal, 'mcpServerInstallation', sharing)) ? found : undefined
   }
 
-  /** `server__*` stands for the tools that the server has now; one that means nothing stays as it is, and is not found. */
+  /** `server__*` stands for the present tools of the server; one that matches nothing stays, and is not found. */
   async function expand<Input extends ToolAssignment>(reading: Reading, inputs: readonly Input[]): Promise<Input[]> {
     const expanded: Input[] = []
     for (const input of inputs) {
@@ -110,7 +111,7 @@ export function createToolAssignments(deps: AssignmentDeps) {
     }
     return invalidAssignment(
       'no_credentials',
-      'mcpServerId: a tool of this server takes no credentials; give its toolId alone',
+      'mcpServerId: a tool of this server takes no credentials; pass only its toolId',
     )
   }
 
@@ -178,24 +179,25 @@ export function createToolAssignments(deps: AssignmentDeps) {
     input: ToolAssignment,
     before: Map<string, StoredAssignment>,
   ): Promise<AssignmentOutcome> {
-    const wanted = await credentialsFor(call, target, input)
-    if ('status' in wanted) return wanted
-    const known = before.get(wanted.toolId)
-    if (known?.mode === wanted.mode && known.deploymentId === wanted.deploymentId) return { status: 'duplicate' }
+    const credentials = await credentialsFor(call, target, input)
+    if ('status' in credentials) return credentials
+    const known = before.get(credentials.toolId)
+    if (known?.mode === credentials.mode && known.deploymentId === credentials.deploymentId)
+      return { status: 'duplicate' }
     if (known === undefined && before.size >= limits.toolAssignmentsMax) {
       return invalidAssignment('too_many', `A target has at most ${limits.toolAssignmentsMax} tools`)
     }
     const { tenant } = target
     const assignment: StoredAssignment = {
-      ...wanted,
+      ...credentials,
       tenant,
       profileId: target.id,
       createdAtMs: known?.createdAtMs ?? call.nowMs,
       updatedAtMs: call.nowMs,
     }
     await store.putAssignment(call.write, tenant, assignment)
-    before.set(wanted.toolId, assignment)
-    const { toolId: tool_id, mode, deploymentId: mcp_server_id } = wanted
+    before.set(credentials.toolId, assignment)
+    const { toolId: tool_id, mode, deploymentId: mcp_server_id } = credentials
     const body = { profile_id: target.id, tool_id, mode, mcp_server_id, by: call.principal.actor }
     call.record({ kind: 'tool_assigned', body })
     return { status: 'succeeded' }
@@ -207,11 +209,11 @@ export function createToolAssignments(deps: AssignmentDeps) {
   /** One outcome for each, in the order of the inputs. */
   async function assign(
     call: Writing,
-    wanted: readonly Readonly<{ target: Target; input: ToolAssignment }>[],
+    requested: readonly Readonly<{ target: Target; input: ToolAssignment }>[],
   ): Promise<AssignmentOutcome[]> {
     const known = new Map<string, Map<string, StoredAssignment>>()
     const outcomes: AssignmentOutcome[] = []
-    for (const { target, input } of wanted) {
+    for (const { target, input } of requested) {
       const before = known.get(target.id) ?? (await assignmentsOf(call.read, target))
       known.set(target.id, before)
       outcomes.push(await assignOne(call, target, input, before))
@@ -222,7 +224,7 @@ export function createToolAssignments(deps: AssignmentDeps) {
     return outcomes
   }
 
-  /** Answers which of them were there. */
+  /** Returns which of them existed. */
   async function unassign(call: Writing, target: Target, toolIds: readonly string[]): Promise<string[]> {
     const removed: string[] = []
     for (const toolId of new Set(toolIds)) {
@@ -236,7 +238,7 @@ export function createToolAssignments(deps: AssignmentDeps) {
     return removed
   }
 
-  /** Tools with the credentials of the deployment that they were just discovered in: all of them, or none. */
+  /** Newly discovered tools with the credentials of their deployment: all of them, or none. */
   async function assignDeployed(
     call: Writing,
     {
@@ -245,16 +247,16 @@ export function createToolAssignments(deps: AssignmentDeps) {
       deploymentId,
     }: Readonly<{ targets: readonly Target[]; toolIds: readonly string[]; deploymentId: string }>,
   ): Promise<void> {
-    const wanted = targets.flatMap((target) =>
+    const requested = targets.flatMap((target) =>
       toolIds.map((toolId) => ({ target, input: { toolId, mcpServerId: deploymentId } })),
     )
-    const failed = (await assign(call, wanted)).find((outcome) => outcome.status === 'failed')
+    const failed = (await assign(call, requested)).find((outcome) => outcome.status === 'failed')
     if (failed !== undefined) {
       throw new AppError('ERR_INVALID_INPUT', `agentIds: ${failed.message}`, { field: 'agentIds', type: failed.type })
     }
   }
 
-  /** In the order in which they were assigned; what is not offered any more is left out. */
+  /** In the order of assignment; tools that are no longer offered are omitted. */
   async function assignedTo({ principal, read }: Reading, target: Pick<Target, 'tenant' | 'id'>) {
     const tools: AssignedTool[] = []
     for (const { toolId } of await store.listAssignments(read, target.tenant, target.id)) {
@@ -267,7 +269,7 @@ export function createToolAssignments(deps: AssignmentDeps) {
     return tools
   }
 
-  /** For a target whose sharing changes: the deployments that are pinned to it must fit the new sharing too. */
+  /** For a target whose sharing changes: its pinned deployments must fit the new sharing too. */
   async function requireAligned(call: Reading, target: Target): Promise<void> {
     for (const { toolId, deploymentId } of await store.listAssignments(call.read, target.tenant, target.id)) {
       const pin =
@@ -286,7 +288,7 @@ export function createToolAssignments(deps: AssignmentDeps) {
   async function resolve(
     reading: Reading,
     toolId: string,
-  ): Promise<Readonly<{ id: string; name: string }> | undefined> {
+  ): Promise<Readonly<{ id: string; name: string; inputSchema?: unknown }> | undefined> {
     const own = deps.ownTools.nameOf(toolId)
     return own === undefined ? await findTool(reading, toolId) : { id: own, name: own }
   }

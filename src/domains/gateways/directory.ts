@@ -13,9 +13,9 @@ export type DirectoryDeps = Readonly<{
   sharing: Pick<ProfileService, 'find'>
   store: Pick<AssignmentStore, 'listAssignments'>
   isOwnTool(toolId: string): boolean
-  /** What the manifest of an agent lists. */
+  /** The tools in the manifest of an agent. */
   manifestTools(principal: Principal, agentId: string): Promise<readonly string[]>
-  /** The agents to which an agent hands tasks on, as far as the caller sees them. */
+  /** The sub-agents of an agent that the caller may see. */
   subAgents(principal: Principal, agentId: string): Promise<readonly OfferedAgent[]>
 }>
 
@@ -37,8 +37,7 @@ export function createGatewayDirectory(deps: DirectoryDeps): GatewayDirectory {
   }
 
   return {
-    find: async (principal, idOrSlug) =>
-      await idOf(principal, idOrSlug, async () => (await find(principal, idOrSlug))?.id),
+    find: (principal, idOrSlug) => idOf(principal, idOrSlug, async () => (await find(principal, idOrSlug))?.id),
     async offeredTo(principal) {
       const profile = await find(principal, principal.gateway ?? '')
       if (profile === undefined || profile.id !== principal.gateway) return undefined

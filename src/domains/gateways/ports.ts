@@ -3,8 +3,8 @@ import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { CredentialMode } from '../../contract/upstream-tools.ts'
 
 /**
- * A tool that a gateway or an agent has. `toolId` is the id of a tool of another MCP server, or the name of one of ours, which
- * needs no credentials. `deploymentId` is there in the mode `static` for a tool of another server, and only there.
+ * A tool of a gateway or an agent. `toolId` is the id of an upstream tool, or the name of one of ours, which needs no
+ * credentials. `deploymentId` is set only for an upstream tool in the mode `static`.
  */
 export type StoredAssignment = Readonly<{
   tenant: TenantId
@@ -18,7 +18,7 @@ export type StoredAssignment = Readonly<{
 
 /** Every method answers for one tenant only. */
 export type AssignmentStore = Readonly<{
-  /** Adds it, or changes the mode, the deployment and the time of the change of the one that is there. */
+  /** Adds it, or changes mode, deployment and change time of the existing one. */
   putAssignment(tx: WriteTx, tenant: TenantId, assignment: StoredAssignment): Promise<void>
   /** Answers whether it was there. */
   deleteAssignment(tx: WriteTx, tenant: TenantId, profileId: string, toolId: string): Promise<boolean>

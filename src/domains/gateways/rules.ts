@@ -2,17 +2,17 @@ import type { Sharing } from '../../contract/sharing.ts'
 import { type AssignmentFailure, notAssigned, type ToolAssignment } from '../../contract/tool-assignments.ts'
 import type { CredentialMode } from '../../contract/upstream-tools.ts'
 
-/** How the credentials of an assignment are found: `static` unless the caller says otherwise. */
+/** How the credentials of an assignment are found: `static` by default. */
 export const modeOf = ({ credentialResolutionMode, resolveAtCallTime }: ToolAssignment): CredentialMode =>
   credentialResolutionMode ?? (resolveAtCallTime === true ? 'dynamic' : 'static')
 
-/** Of the holder of something: whether the identity belongs to the tenant, runs its servers, and which teams it is in. */
+/** Whether the identity belongs to the tenant, administers its servers, and its teams. */
 export type Membership = Readonly<{ isMember: boolean; isAdmin: boolean; teams: readonly string[] }>
 
 /**
- * Why a gateway or an agent must not use this deployment for its callers; undefined if it may. The deployment of the organisation
- * serves all. That of a team serves what the team or everybody has, and what a member has for itself. A personal one is accepted
- * where its owner is among the callers; it serves the calls of its owner alone.
+ * Why a gateway or an agent must not use this deployment for its callers; undefined if it may. The organisation's deployment
+ * serves all. A team's serves targets of the team or of the organisation, and personal targets of a member. A personal one is
+ * accepted if its owner is among the callers; it serves only the owner's calls.
  */
 export function misalignment(
   target: Sharing,

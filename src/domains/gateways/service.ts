@@ -29,7 +29,7 @@ type ToolsForGateways = Readonly<{ assignments: readonly (ToolAssignment & Reado
 
 export type GatewayService = ReturnType<typeof createGatewayService>
 
-/** Gateways: an address each, with the tools that are assigned to it, for those with whom it is shared. */
+/** Gateways: addresses with assigned tools, for those with whom they are shared. */
 export function createGatewayService({ profiles, sharing, assignments, noteChange }: GatewayDeps) {
   const access = createProfileAccess({
     profiles,
@@ -83,12 +83,12 @@ export function createGatewayService({ profiles, sharing, assignments, noteChang
   }
 
   async function assignTools(call: Call, input: ToolsForGateways) {
-    const wanted = await assignments.expand(call, input.assignments)
+    const requested = await assignments.expand(call, input.assignments)
     const found = new Map<string, Profile | AssignmentOutcome>()
-    for (const { mcpGatewayId } of wanted) {
+    for (const { mcpGatewayId } of requested) {
       if (!found.has(mcpGatewayId)) found.set(mcpGatewayId, await targetOf(call, mcpGatewayId))
     }
-    const targets = wanted.map((input) => ({ input, target: found.get(input.mcpGatewayId)! }))
+    const targets = requested.map((input) => ({ input, target: found.get(input.mcpGatewayId)! }))
     const outcomes = await assignments.assign(call, targets.filter(isReachable))
     return bulkAnswer(
       'mcpGatewayId',
@@ -125,5 +125,9 @@ export function createGatewayService({ profiles, sharing, assignments, noteChang
   }
 }
 
-type Wanted<Target> = Readonly<{ input: ToolAssignment & Readonly<{ mcpGatewayId: string }>; target: Target }>
-const isReachable = (one: Wanted<Profile | AssignmentOutcome>): one is Wanted<Profile> => 'sharing' in one.target
+type RequestedAssignment<Target> = Readonly<{
+  input: ToolAssignment & Readonly<{ mcpGatewayId: string }>
+  target: Target
+}>
+const isReachable = (one: RequestedAssignment<Profile | AssignmentOutcome>): one is RequestedAssignment<Profile> =>
+  'sharing' in one.target

@@ -103,15 +103,15 @@ describe('the sources of workspace_merge', () => {
 
   it('fail each for itself when they are no repository or have an unrelated history', async () => {
     const lab = await prepareForks('fork')
-    await startRepository(lab, 'stranger')
-    await lab.git('stranger', 'commit', '--quiet', '--amend', '-m', 'another beginning')
-    await lab.commitFiles('stranger', 'unrelated', { 'x.txt': 'x\n' })
+    await startRepository(lab, 'other-history')
+    await lab.git('other-history', 'commit', '--quiet', '--amend', '-m', 'another beginning')
+    await lab.commitFiles('other-history', 'unrelated', { 'x.txt': 'x\n' })
     await lab.commitFiles('fork', 'f', { 'f.txt': 'f\n' })
-    const answer = await mergeInto(lab, 'cherry-pick', ['nowhere', 'stranger', 'fork'])
+    const answer = await mergeInto(lab, 'cherry-pick', ['nowhere', 'other-history', 'fork'])
     expect(answer).toMatchObject({ success: false, merged_sources: ['fork'], total_commits_applied: 1 })
     expect(answer.conflicts.map(({ source_id, error }) => `${source_id}: ${error}`)).toEqual([
       expect.stringMatching(/^nowhere: .*no git repository/),
-      expect.stringMatching(/^stranger: .*no common commit/),
+      expect.stringMatching(/^other-history: .*no common commit/),
     ])
   })
 

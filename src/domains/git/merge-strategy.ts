@@ -98,9 +98,9 @@ async function freeBranch(
   { target, source }: StrategyInput,
   head: string,
 ): Promise<Readonly<{ name: string; at: string | undefined }>> {
-  const wanted = sourceBranch(source)
+  const branch = sourceBranch(source)
   for (let number = 1; ; number++) {
-    const name = number === 1 ? wanted : `${wanted}-${number}`
+    const name = number === 1 ? branch : `${branch}-${number}`
     const ref = `refs/heads/${name}`
     const present = await target.git.plumbing.run(['rev-parse', '--verify', '--quiet', `${ref}^{commit}`])
     if (present.exitCode !== 0) return { name, at: undefined }

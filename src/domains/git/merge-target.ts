@@ -63,8 +63,8 @@ export async function headCommit(git: Git): Promise<string | undefined> {
 async function requireVersion(git: Git): Promise<void> {
   const text = await git.text(['version'])
   const [, major = '0', minor = '0'] = /(\d+)\.(\d+)/.exec(text) ?? []
-  const [wantedMajor, wantedMinor] = GIT_AT_LEAST
-  if (Number(major) > wantedMajor || (Number(major) === wantedMajor && Number(minor) >= wantedMinor)) return
+  const [requiredMajor, requiredMinor] = GIT_AT_LEAST
+  if (Number(major) > requiredMajor || (Number(major) === requiredMajor && Number(minor) >= requiredMinor)) return
   const rule = `needs git ${GIT_AT_LEAST.join('.')} or newer, and has ${major}.${minor}`
   throw new AppError('ERR_GIT_FAILED', `target_workspace: ${rule}; use an image with a newer git.`)
 }

@@ -1,8 +1,8 @@
 import { AppError } from '../../contract/app-error.ts'
 
 /**
- * What may be handed to git. Values from callers are passed as single arguments behind `--`, or inside an argument that
- * begins with our own text; what could still be read as an option is refused here as well.
+ * Input for git. Values from callers are passed as single arguments after `--`, or inside an argument that begins with our own
+ * text; anything that could still be read as an option is refused here as well.
  */
 const DEFAULT_PATH = '/workspace'
 
@@ -12,7 +12,7 @@ const REF_BYTES_MAX = 200
 const refuse = (field: string, rule: string, details: object = {}): AppError =>
   new AppError('ERR_INVALID_INPUT', `${field}: ${rule}`, { field, rule, ...details })
 
-/** An absolute path inside the workspace, without a slash at its end. */
+/** An absolute path inside the workspace, without a trailing slash. */
 export function workspacePath(value: string | undefined, field = 'path'): string {
   const path = value ?? DEFAULT_PATH
   if (!path.startsWith('/')) throw refuse(field, 'must be an absolute path inside the workspace, such as /workspace')
@@ -21,7 +21,7 @@ export function workspacePath(value: string | undefined, field = 'path'): string
   return path.replace(/\/+/g, '/').replace(/(?<=.)\/$/, '')
 }
 
-/** A path as git knows it, below the repository. It is taken literally: no wildcards. */
+/** A path relative to the repository. It is literal: no wildcards. */
 export function filePath(value: string): string {
   if (value === '' || value.includes('\0')) throw refuse('file_path', 'must be a path without NUL')
   if (value.startsWith('-')) throw refuse('file_path', "must not begin with '-'; write './-name' for such a file")
@@ -32,7 +32,7 @@ export function filePath(value: string): string {
 const badInRef = /[\x00-\x20\x7f~^:?*[\\]|\.\.|@\{|\/\/|^\/|\/$|\.$|^@$|^-/
 const badComponent = /^\.|\.lock$/
 
-/** What `git check-ref-format --branch` takes, and nothing that has another meaning there. */
+/** What `git check-ref-format --branch` accepts, without its special forms. */
 export const isBranchName = (value: string): boolean =>
   value !== '' &&
   value !== 'HEAD' &&
@@ -56,9 +56,9 @@ export function remoteName(value: string): string {
 }
 
 export type CloneAddress = Readonly<{
-  /** Without credentials: this is what the workspace keeps. */
+  /** Without credentials: stored in the workspace. */
   url: string
-  /** The same with the credentials that the caller wrote into it. */
+  /** With the credentials that the caller wrote into it. */
   urlWithCredentials?: string
 }>
 
@@ -120,16 +120,16 @@ export type MergeStrategy = (typeof mergeStrategies)[number]
 
 export const isCommitId = (value: string): boolean => /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(value)
 
-/** The branch of a merged source. A name that git does not allow gives way to the id. */
+/** The branch of a merged source. A name that git does not allow is replaced by the id. */
 export const sourceBranch = (source: Readonly<{ id: string; name: string }>): string => {
   const named = `merge/${source.name}`
   return isBranchName(named) ? named : `merge/${source.id.replace(/[^A-Za-z0-9]/g, '').slice(0, 12)}`
 }
 
 /** With several sources, the first line says which one it was. */
-export function mergeMessage(sourceName: string, sourceCount: number, wanted: string | undefined): string {
-  if (wanted === undefined) return `Merge workspace ${sourceName}\n`
-  const [first = '', ...rest] = wanted.trim().split('\n')
+export function mergeMessage(sourceName: string, sourceCount: number, requested: string | undefined): string {
+  if (requested === undefined) return `Merge workspace ${sourceName}\n`
+  const [first = '', ...rest] = requested.trim().split('\n')
   const title = sourceCount > 1 ? `${first} (from ${sourceName})` : first
   return `${[title, ...rest].join('\n')}\n`
 }

@@ -33,21 +33,21 @@ export type MergeOptions = Readonly<{
 }>
 
 /**
- * Git inside workspaces. Everything runs in the workspace it is about, as its own programs; the server starts no git and
- * holds no repository. No text leaves without its secrets taken out. Paths are absolute inside the workspace.
+ * Git inside workspaces. Everything runs in its workspace, with the workspace's own programs; the server starts no git and holds
+ * no repository. Secrets are redacted from every text. Paths are absolute inside the workspace.
  */
 export type GitService = Readonly<{
   clone(call: Call, input: CloneInput): Promise<CloneAnswer>
   /** ERR_NOT_A_REPOSITORY outside a repository, as for all that follow. */
   status(call: Call, input: StatusInput): Promise<StatusAnswer>
-  /** Whether anything would be lost with the workspace's repository. */
+  /** Whether destroying the workspace would lose work in its repository. */
   hasUnsaved(call: Call, input: UnsavedInput): Promise<boolean>
   commit(call: Call, input: CommitInput): Promise<CommitAnswer>
   push(call: Call, input: PushInput): Promise<PushAnswer>
   diff(call: Call, input: DiffInput): Promise<DiffAnswer>
   /**
-   * Each source whole or not at all, in the order given; a failed one is reported in the answer and changes nothing.
-   * ERR_WORKTREE_DIRTY before anything is done when the target has uncommitted changes.
+   * Each source whole or not at all, in order; a failed one is reported in the answer and changes nothing. ERR_WORKTREE_DIRTY
+   * before anything is done if the target has uncommitted changes.
    */
   merge(call: Call, input: MergeInput, options?: MergeOptions): Promise<MergeAnswer>
 }>
@@ -75,15 +75,15 @@ export function createGitService({ runner, access }: GitServiceDeps): GitService
 
   async function merge(call: Call, input: MergeInput, options: MergeOptions = {}): Promise<MergeAnswer> {
     const path = workspacePath(input.path)
-    const wanted = input.commit_message
+    const message = input.commit_message
     const plan = {
       ...(await resolveMerge(call, input)),
       strategy: input.strategy,
       path,
-      commitMessage: wanted === undefined ? undefined : commitMessage(wanted, 'commit_message'),
+      commitMessage: message === undefined ? undefined : commitMessage(message, 'commit_message'),
       forkPoints: requireCommitIds(options.forkPoints ?? new Map()),
     }
-    if (wanted !== undefined && input.strategy !== 'branch-per-source') {
+    if (message !== undefined && input.strategy !== 'branch-per-source') {
       call.warn('commit_message: only branch-per-source makes a merge commit; the commits keep their own messages.')
     }
     const gitAt = (workspace: WorkspaceReference, at: string): Git => createGit(runner, workspace, at, call.signal)
@@ -95,7 +95,7 @@ export function createGitService({ runner, access }: GitServiceDeps): GitService
     return answer
   }
 
-  /** Everything that can be refused is refused before the first source is touched. */
+  /** All refusals come before the first source is touched. */
   async function resolveMerge(call: Call, input: MergeInput) {
     const target = await access.resolve(call, input.target_workspace)
     const sources: WorkspaceReference[] = []

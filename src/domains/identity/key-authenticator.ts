@@ -1,9 +1,8 @@
 import { limits } from '../../contract/limits.ts'
-import { createKeyCache, type KnownKey } from './key-cache.ts'
 import { hashMatches, hashToken } from './token.ts'
 
 /** What every kind of key has, as it is stored. */
-export type StoredKey = Readonly<{ id: string; hash: string; lastUsedAtMs: number | null }>
+type StoredKey = Readonly<{ id: string; hash: string; lastUsedAtMs: number | null }>
 
 type KeyKind<Key extends StoredKey, Holder> = Readonly<{
   /** The public prefix, or undefined for what is not written like a key of the kind. */
@@ -16,9 +15,9 @@ type KeyKind<Key extends StoredKey, Holder> = Readonly<{
   noteUse(key: Key, atMs: number): void
 }>
 
-export type KeyAuthenticator<Holder> = Readonly<{
-  /** Undefined for everything that is not a live key of the kind. */
-  authenticate(token: string, nowMs: number): Promise<Holder | undefined>
+type KeyAuthenticator<Holder> = Readonly<{
+  /** Undefined for everything that is not a live key of the kind. Answers at once who came with it a moment ago. */
+  authenticate(token: string, nowMs: number): Holder | undefined | Promise<Holder | undefined>
   /** For a key that is being revoked or replaced. */
   forget(keyId: string, nowMs: number): void
   /** Looks everybody up anew. */
@@ -33,13 +32,13 @@ export function createKeyAuthenticator<Key extends StoredKey, Holder>(
   const lookups = new Map<string, Promise<KnownKey<Key, Holder> | undefined>>()
   const notedAtMs = new Map<string, number>()
 
-  const lookUp = async (prefix: string, hash: Buffer, hashHex: string, nowMs: number) => {
+  const lookUp = async (prefix: string, hash: string, nowMs: number) => {
     const key = await kind.findByPrefix(prefix)
     if (key === undefined || !hashMatches(key.hash, hash) || !kind.isLive(key, nowMs)) return undefined
     const holder = await kind.holderOf(key)
     if (holder === undefined) return undefined
     const known = { key, holder }
-    cache.put(hashHex, known, nowMs)
+    cache.put(hash, known, nowMs)
     return known
   }
 
@@ -53,26 +52,27 @@ export function createKeyAuthenticator<Key extends StoredKey, Holder>(
     kind.noteUse(key, nowMs)
   }
 
+  const live = (known: KnownKey<Key, Holder> | undefined, nowMs: number): Holder | undefined => {
+    if (known === undefined || !kind.isLive(known.key, nowMs)) return undefined
+    noteOnceAMinute(known.key, nowMs)
+    return known.holder
+  }
+
   return {
-    async authenticate(token, nowMs) {
+    authenticate(token, nowMs) {
       const prefix = kind.prefixOf(token)
       if (prefix === undefined) return undefined
       const hash = hashToken(token)
-      const hashHex = hash.toString('hex')
-      let known = cache.get(hashHex, nowMs)
-      if (known === undefined) {
-        let lookup = lookups.get(hashHex)
-        if (lookup === undefined) {
-          lookup = lookUp(prefix, hash, hashHex, nowMs).finally(() => {
-            if (lookups.get(hashHex) === lookup) lookups.delete(hashHex)
-          })
-          lookups.set(hashHex, lookup)
-        }
-        known = await lookup
+      const known = cache.get(hash, nowMs)
+      if (known !== undefined) return live(known, nowMs)
+      let lookup = lookups.get(hash)
+      if (lookup === undefined) {
+        lookup = lookUp(prefix, hash, nowMs).finally(() => {
+          if (lookups.get(hash) === lookup) lookups.delete(hash)
+        })
+        lookups.set(hash, lookup)
       }
-      if (known === undefined || !kind.isLive(known.key, nowMs)) return undefined
-      noteOnceAMinute(known.key, nowMs)
-      return known.holder
+      return lookup.then((found) => live(found, nowMs))
     },
     forget(keyId, nowMs) {
       cache.forget(keyId, nowMs)
@@ -82,5 +82,56 @@ export function createKeyAuthenticator<Key extends StoredKey, Holder>(
       cache.clear()
       lookups.clear()
     },
+  }
+}
+
+type KnownKey<Key, Holder> = Readonly<{ key: Key; holder: Holder }>
+
+/**
+ * Keys that authenticated a moment ago, so that a busy caller does not cost a look-up per request.
+ *
+ * 1. Entries are found by the hash of the token; no token is held.
+ * 2. An entry is trusted for `limits.apiKeyCacheMs`, which bounds how long a revocation elsewhere goes unseen.
+ * 3. A key that is being revoked here is not kept for a while: its transaction may still be open, and until it is
+ *    committed every look-up would find the key alive.
+ */
+type KeyCache<Key, Holder> = Readonly<{
+  get(hash: string, nowMs: number): KnownKey<Key, Holder> | undefined
+  put(hash: string, known: KnownKey<Key, Holder>, nowMs: number): void
+  forget(keyId: string, nowMs: number): void
+  clear(): void
+}>
+
+const UNSETTLED_MS = 10_000
+
+function createKeyCache<Key extends Readonly<{ id: string }>, Holder>(): KeyCache<Key, Holder> {
+  const entries = new Map<string, { known: KnownKey<Key, Holder>; atMs: number }>()
+  const unsettled = new Map<string, number>()
+
+  return {
+    get(hash, nowMs) {
+      const entry = entries.get(hash)
+      if (entry === undefined) return undefined
+      const ageMs = nowMs - entry.atMs
+      if (ageMs >= 0 && ageMs < limits.apiKeyCacheMs) return entry.known
+      entries.delete(hash)
+      return undefined
+    },
+    put(hash, known, nowMs) {
+      for (const [keyId, atMs] of unsettled) {
+        if (Math.abs(nowMs - atMs) < UNSETTLED_MS) {
+          if (keyId === known.key.id) return
+        } else unsettled.delete(keyId)
+      }
+      entries.delete(hash)
+      if (entries.size >= limits.apiKeyCacheMax) entries.delete(entries.keys().next().value!)
+      entries.set(hash, { known, atMs: nowMs })
+    },
+    forget(keyId, nowMs) {
+      if (unsettled.size >= limits.apiKeyCacheMax) unsettled.delete(unsettled.keys().next().value!)
+      unsettled.set(keyId, nowMs)
+      for (const [hash, entry] of entries) if (entry.known.key.id === keyId) entries.delete(hash)
+    },
+    clear: () => entries.clear(),
   }
 }

@@ -5,7 +5,7 @@ import { isPermission, type Permission, permissionsOfRole } from '../../contract
 import { isBuiltInRole, type Principal, roles, type TenantId } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
-import type { CustomRole, RoleStore } from './ports.ts'
+import type { ApiKeyStore, CustomRole, RoleStore } from './ports.ts'
 import { excessOf, permissionsNamed, quoted } from './rules.ts'
 
 const NAME = /^[a-z][a-z0-9_-]{0,62}$/
@@ -34,9 +34,9 @@ export async function grantedBy(
 export type RoleService = ReturnType<typeof createRoleService>
 
 /** Roles that a tenant makes for itself, beside those that every tenant has. */
-export function createRoleService(store: RoleStore) {
+export function createRoleService(store: RoleStore, keys: Pick<ApiKeyStore, 'hasLiveKeyOfRole'>) {
   return {
-    /** With no permission that its author lacks. */
+    /** With no permission that its author lacks, and for no key that had an earlier role of this name. */
     async createRole(
       call: Call,
       input: Readonly<{ name: string; description?: string | undefined; permissions: readonly string[] }>,
@@ -52,6 +52,7 @@ export function createRoleService(store: RoleStore) {
           field: 'name',
         })
       }
+      if (await keys.hasLiveKeyOfRole(call.read, tenant, name, nowMs)) throw hasOldKeys()
       if ((await store.listRoles(call.read, tenant)).length >= limits.customRolesMax) {
         throw new AppError('ERR_QUOTA_EXCEEDED', `A tenant has at most ${limits.customRolesMax} roles of its own.`)
       }
@@ -70,7 +71,7 @@ export function createRoleService(store: RoleStore) {
       return { roles: [...builtIn, ...own.map(viewOf)] }
     },
 
-    /** Keys that have it keep their name and lose all rights. */
+    /** Keys that have it keep its name and lose all rights. While one of them lives, no new role gets that name. */
     async deleteRole(call: Call, input: Readonly<{ name: string }>): Promise<{ name: string; deleted: boolean }> {
       const { principal } = call
       const role = await store.findRole(call.read, principal.tenant, input.name)
@@ -108,8 +109,15 @@ function requireOwn(principal: Principal, permissions: readonly Permission[]): v
   })
 }
 
+const hasOldKeys = (): AppError =>
+  new AppError(
+    'ERR_ALREADY_EXISTS',
+    'name: a role of this name was deleted, and keys that had it would get the rights of the new one; revoke these keys with api_key_revoke (api_key_list shows them), or choose another name',
+    { field: 'name' },
+  )
+
 const noSuchRole = (name: string): AppError =>
-  new AppError('ERR_NOT_FOUND', `name: your tenant has no role ${quoted(name)} of its own; list them with role_list`, {
+  new AppError('ERR_NOT_FOUND', `name: your tenant has no custom role ${quoted(name)}; list the roles with role_list`, {
     field: 'name',
   })
 

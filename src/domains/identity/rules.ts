@@ -17,7 +17,7 @@ import { isoTime } from '../../kernel/clock.ts'
 import { nearestName } from '../../kernel/nearest-name.ts'
 import type { ApiKey } from './ports.ts'
 
-/** Names of actors that are not keys: a key of such a name could sign as someone else. */
+/** Names of actors that are not keys: a key with such a name could impersonate them. */
 const RESERVED_NAMES = ['owner', 'system', 'unassigned']
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/
 const TENANT = /^[a-z0-9][a-z0-9._-]{0,63}$/
@@ -30,7 +30,7 @@ type KeyRights = Readonly<{ role: string; tier: Tier; scopes: readonly Permissio
 const invalid = (field: string, message: string, details: Record<string, unknown> = {}): AppError =>
   new AppError('ERR_INVALID_INPUT', `${field}: ${message}`, { field, ...details })
 
-/** A caller's own text in a message: short, and whole characters only. */
+/** A caller's text in a message: short, and whole characters only. */
 export const quoted = (text: string): string => `'${text.slice(0, 64).toWellFormed()}'`
 
 const denied = (message: string, details: Record<string, unknown> = {}): AppError =>
@@ -40,16 +40,16 @@ export function requirePermission(principal: Principal, permission: Permission):
   if (!isPermitted(principal, permission)) throw denied(`${permission} is needed for this`, { permission })
 }
 
-/** Whether the caller may do all that the key could, whose role grants what is given. */
+/** Whether the caller has all rights of the key, whose role grants these. */
 export const hasRightsOf = (
   principal: Principal,
   { tier, scopes }: Pick<KeyRights, 'tier' | 'scopes'>,
   granted: ReadonlySet<Permission>,
 ): boolean => tierAllows(principal.tier, tier) && excessOf(principal, narrowed(granted, scopes)).length === 0
 
-/** What the caller lacks of it. */
-export const excessOf = (principal: Principal, wanted: ReadonlySet<Permission>): readonly Permission[] =>
-  [...wanted].filter((permission) => !isPermitted(principal, permission) && !isPreference(permission)).sort()
+/** The permissions that the caller lacks. */
+export const excessOf = (principal: Principal, requested: ReadonlySet<Permission>): readonly Permission[] =>
+  [...requested].filter((permission) => !isPermitted(principal, permission) && !isPreference(permission)).sort()
 
 export function checkKeyName(name: string): string {
   if (!NAME.test(name)) {
@@ -59,7 +59,7 @@ export function checkKeyName(name: string): string {
   return name
 }
 
-/** The tenant that keys are managed for: the principal's own, or any for the operator of this installation. */
+/** The tenant whose keys are managed: the principal's own, or any for the operator of this installation. */
 export function keyTenant(principal: Principal, requested: string | undefined): TenantId {
   if (requested === undefined || requested === principal.tenant) return principal.tenant
   if (!TENANT.test(requested)) {
@@ -73,22 +73,22 @@ export function keyTenant(principal: Principal, requested: string | undefined): 
 }
 
 /**
- * The rights of a new key. They never exceed the creator's: each permission that the key would have, the creator has.
- * Scopes that are left out are the creator's own.
+ * The rights of a new key. They never exceed the creator's: the creator has each permission of the key. Omitted scopes are the
+ * creator's own.
  */
 export function checkRights(
   principal: Principal,
-  wanted: Readonly<{ role: string; tier: string; scopes?: readonly string[] | undefined }>,
+  requested: Readonly<{ role: string; tier: string; scopes?: readonly string[] | undefined }>,
   granted: ReadonlySet<Permission>,
 ): KeyRights {
-  const { role } = wanted
+  const { role } = requested
   if (granted.size === 0) throw invalid('role', `use one of ${roles.join(', ')}, or a role of your own from role_list`)
-  const tier = tiers.find((known) => known === wanted.tier)
+  const tier = tiers.find((known) => known === requested.tier)
   if (tier === undefined) throw invalid('tier', `use one of ${tiers.join(', ')}`)
   if (!tierAllows(principal.tier, tier))
     throw denied(`tier: a key cannot have more than your own tier, ${principal.tier}`)
   const scopes =
-    wanted.scopes === undefined ? inheritedScopes(principal, granted) : scopesOf(wanted.scopes, role, granted)
+    requested.scopes === undefined ? inheritedScopes(principal, granted) : scopesOf(requested.scopes, role, granted)
   const excess = excessOf(principal, narrowed(granted, scopes))
   if (excess.length > 0) {
     throw denied('role, scopes: a key cannot be permitted more than you are', { beyond_yours: excess })
@@ -100,8 +100,8 @@ const inheritedScopes = (principal: Principal, granted: ReadonlySet<Permission>)
   principal.scopes === undefined ? null : principal.scopes.filter((scope) => granted.has(scope))
 
 /**
- * `task:*` stands for every permission on tasks that the role has now; what is stored is the list, so that a later
- * version of the program does not widen a key. A permission written out must be one that the role has.
+ * `task:*` stands for every present permission of the role on tasks; the list is stored, so that a later version of the program
+ * does not widen a key. A permission that is written out must belong to the role.
  */
 export function scopesOf(
   written: readonly string[],
@@ -119,7 +119,7 @@ export function scopesOf(
   return [...expanded].sort()
 }
 
-/** What is written of a permission, or of all on one resource. */
+/** The permissions that a scope names. */
 export function permissionsNamed(written: string, field: string): readonly Permission[] {
   const named = written.endsWith(':*')
     ? permissions.filter((permission) => permission.startsWith(written.slice(0, -1)))
@@ -130,17 +130,21 @@ export function permissionsNamed(written: string, field: string): readonly Permi
   throw invalid(field, `${quoted(written)} is not a permission; ${next}`, { scope: written })
 }
 
-/** `expires_in` is a number of seconds, also as text, or a text such as `12h` or `90d`; `expires_at` an ISO 8601 instant with its zone. */
+/**
+ * `expires_in` is a number of seconds, also as a string, or a string such as `12h` or `90d`; `expires_at` an ISO 8601 instant
+ * with its zone.
+ */
 export function checkExpiry(
-  wanted: Readonly<{ expires_in?: string | number | undefined; expires_at?: string | undefined }>,
+  requested: Readonly<{ expires_in?: string | number | undefined; expires_at?: string | undefined }>,
   nowMs: number,
 ): number | null {
-  if (wanted.expires_in !== undefined && wanted.expires_at !== undefined) {
+  if (requested.expires_in !== undefined && requested.expires_at !== undefined) {
     throw invalid('expires_at', 'give expires_in or expires_at, not both')
   }
-  if (wanted.expires_in !== undefined) return inLifetime('expires_in', nowMs + durationMs(wanted.expires_in), nowMs)
-  if (wanted.expires_at === undefined) return null
-  const atMs = INSTANT.test(wanted.expires_at) ? Date.parse(wanted.expires_at) : Number.NaN
+  if (requested.expires_in !== undefined)
+    return inLifetime('expires_in', nowMs + durationMs(requested.expires_in), nowMs)
+  if (requested.expires_at === undefined) return null
+  const atMs = INSTANT.test(requested.expires_at) ? Date.parse(requested.expires_at) : Number.NaN
   if (Number.isNaN(atMs)) throw invalid('expires_at', 'write an instant such as 2030-01-31T12:00:00Z')
   return inLifetime('expires_at', atMs, nowMs)
 }
@@ -163,7 +167,7 @@ function inLifetime(field: string, atMs: number, nowMs: number): number {
   return atMs
 }
 
-/** A key hands its own end on: otherwise a stolen short-lived key could replace itself by a lasting one. */
+/** A key inherits the expiry of its creator: otherwise a stolen short-lived key could replace itself by a permanent one. */
 export function checkCreatorKey(creator: ApiKey | undefined, expiresAtMs: number | null, nowMs: number): void {
   if (creator === undefined || keyStatus(creator, nowMs) !== 'live')
     throw denied('the key that you use is no longer valid')

@@ -31,7 +31,7 @@ import {
 } from './rules.ts'
 import { hashToken, newPrefix, newToken, tokenPrefix } from './token.ts'
 
-/** Who manages keys and when. What is recorded of a key names it, and never carries its secret or its hash. */
+/** Records of a key name it, and never contain its secret or hash. */
 type KeyReading = Pick<Call, 'principal' | 'nowMs' | 'read'>
 export type KeyWriting = Pick<Call, 'principal' | 'nowMs' | 'read' | 'write' | 'record'>
 
@@ -39,7 +39,7 @@ export type CreateKeyInput = Readonly<{
   name: string
   role: string
   tier: string
-  /** Permissions (`task:read`), or all on one thing (`task:*`). Left out: what the role and the creator may do. */
+  /** Permissions (`task:read`), or all of a resource (`task:*`). If omitted: what the role and the creator may do. */
   scopes?: readonly string[] | undefined
   expires_in?: string | number | undefined
   expires_at?: string | undefined
@@ -74,16 +74,19 @@ export type IdentityService = Readonly<{
   /** `key` is an id, or the name of a live key. Revoking again changes nothing. */
   revokeKey(context: KeyWriting, input: Readonly<{ key: string; tenant?: string | undefined }>): Promise<KeyView>
   /**
-   * Ends the keys that a user created, or of them only those that could do more than the user still may. Answers their names.
-   * It asks for no permission: the caller is one that may take the rights of the user.
+   * Revokes the keys that a user created, or only those that could do more than the user may. Returns their names. It checks no
+   * permission: the caller may remove the user's rights.
    */
   endKeysOfUser(
     context: KeyWriting,
     input: Readonly<{ tenant: TenantId; userId: string; remaining?: Principal }>,
   ): Promise<readonly string[]>
-  /** Rejects with ERR_UNAUTHENTICATED, in the same words whatever is wrong with the token. */
-  authenticate(token: string, nowMs: number): Promise<Principal>
-  /** For what outlives the request in which a key was shown: its principal and its end, while it is live. */
+  /**
+   * Rejects with ERR_UNAUTHENTICATED, in the same words whatever is wrong with the token. Answers at once who came with it a moment
+   * ago.
+   */
+  authenticate(token: string, nowMs: number): Principal | Promise<Principal>
+  /** For work that outlives the request of a key: its principal and its expiry, while it is live. */
   livePrincipal(
     tenant: TenantId,
     keyId: string,
@@ -97,11 +100,11 @@ export type IdentityDeps = Readonly<{
   random: Random
   /** Committed state. */
   read: ReadTx
-  /** Told of a key's use, at most once a minute per key; meant to queue `touchKey`, never to wait for it. */
+  /** Called when a key is used, at most once a minute per key; must queue `touchKey`, not wait for it. */
   noteUse(tenant: TenantId, keyId: string, atMs: number): void
-  /** Told within the transaction that revokes it. */
+  /** Called within the transaction that revokes it. */
   noteRevoked(tenant: TenantId, keyId: string): void
-  /** Told of a key that is refused because its time was over at that moment. */
+  /** Called for a key that is refused because it has expired. */
   noteExpired?(atMs: number): void
 }>
 
@@ -147,7 +150,7 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
         tenant,
         id: randomId(random, 'key'),
         prefix,
-        hash: hashToken(secret).toString('hex'),
+        hash: hashToken(secret),
         name,
         ...rights,
         createdAtMs: nowMs,
@@ -155,7 +158,7 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
         expiresAtMs,
         lastUsedAtMs: null,
         revokedAtMs: null,
-        // A key for another organisation is that organisation's, and not of the operator who made it.
+        // A key for another organisation belongs to that organisation, not to the operator who created it.
         userId: tenant === principal.tenant ? (userIdOf(identityOf(principal)) ?? creator?.userId ?? null) : null,
       }
       await store.insertKey(write, tenant, key)
@@ -198,10 +201,11 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
       return ended
     },
 
-    async authenticate(token, nowMs) {
-      const principal = await authenticator.authenticate(token, nowMs)
-      if (principal === undefined) throw unauthenticated()
-      return principal
+    authenticate(token, nowMs) {
+      const principal = authenticator.authenticate(token, nowMs)
+      if (principal instanceof Promise)
+        return principal.then((found) => found ?? Promise.reject(unauthenticated(token)))
+      return principal ?? Promise.reject(unauthenticated(token))
     },
 
     async livePrincipal(tenant, keyId, nowMs) {
@@ -218,13 +222,16 @@ function isLive({ noteExpired }: Pick<IdentityDeps, 'noteExpired'>, key: ApiKey,
   return status === 'live'
 }
 
-const unauthenticated = (): AppError =>
+/** What a key is for is told by how it is written, whether or not there is such a key. */
+const unauthenticated = (token: string): AppError =>
   new AppError(
     'ERR_UNAUTHENTICATED',
-    'The API key is missing, unknown, revoked or expired; send a valid one as a bearer token',
+    tokenPrefix(token, 'cvk') === undefined
+      ? 'The API key is missing, unknown, revoked or expired; send a valid one as a bearer token'
+      : 'This is a virtual key, which is valid only for model requests; send an API key (cst_…) here, or use the virtual key at the address of a model proxy',
   )
 
-/** The value is told, unless it is a secret given by mistake. */
+/** The value is repeated, unless it is a secret given by mistake. */
 function noSuchKey(supplied: string): AppError {
   const next = 'castellan keys list (api_key_list) shows them'
   if (tokenPrefix(supplied) !== undefined) {

@@ -1,5 +1,5 @@
 import { timingSafeEqual } from 'node:crypto'
-import { sha256Bytes } from '../../kernel/hash.ts'
+import { sha256Hex } from '../../kernel/hash.ts'
 import type { Random } from '../../kernel/random.ts'
 
 /**
@@ -24,10 +24,11 @@ export function tokenPrefix(token: string, kind: TokenKind = 'cst'): string | un
   return match?.[1] === kind ? match[2] : undefined
 }
 
-export const hashToken = (token: string): Buffer => sha256Bytes(token)
+export const hashToken = (token: string): string => sha256Hex(token)
 
 /** Takes the same time wherever the two differ. */
-export function hashMatches(storedHex: string, input: Buffer): boolean {
+export function hashMatches(storedHex: string, inputHex: string): boolean {
   const stored = Buffer.from(storedHex, 'hex')
+  const input = Buffer.from(inputHex, 'hex')
   return stored.length === input.length && timingSafeEqual(stored, input)
 }

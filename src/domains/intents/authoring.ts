@@ -13,15 +13,18 @@ type AuthoringDeps = Readonly<{
   executions: Pick<ExecutionService, 'ownerOf'>
   agents: TemplateSource
   models: Pick<Models, 'requireAlias'>
-  /** What already exists that a request could mean, the likeliest first. */
+  /** Existing agents or workflows that a request could mean, most similar first. */
   alike(call: Call, kind: ManifestKind, prompt: string): Promise<readonly Likeness[]>
 }>
 export type AuthoringService = ReturnType<typeof createAuthoringService>
 
-/** Least likeness that is worth a remark. */
+/** The lowest similarity that causes a warning. */
 const ALIKE_MIN = 0.7
 
-/** Agents and workflows written from a request. The writing is an execution of the author, which is waited for like any other. */
+/**
+ * Generates agents and workflows from a request. The generation is an execution of the authoring agent, which callers wait for
+ * like any other.
+ */
 export function createAuthoringService(deps: AuthoringDeps) {
   return {
     async generate(call: Call, kind: ManifestKind, { input: prompt }: Readonly<{ input: string }>) {

@@ -2,19 +2,21 @@ import type { ResolvedAgent } from '../agents/service.ts'
 import { chosenAlias, type Models } from '../executions/model.ts'
 import type { ExecutionInput, ManifestKind } from '../executions/ports.ts'
 
-/** Agents that come with the program, whatever a tenant has deployed under their names. */
+/** Agents that ship with the program, whatever a tenant has deployed under their names. */
 export type TemplateSource = Readonly<{ template(name: string): Promise<ResolvedAgent> }>
 
 const authors: Readonly<Record<ManifestKind, string>> = {
   agent: 'agent-creator-agent',
   workflow: 'workflow-creator-agent',
 }
-/** An author has this context, whatever the caller may do: what the request says must not reach what its caller may. */
+/**
+ * The security context of an authoring agent, whatever the caller may do: text in the request must not gain the caller's rights.
+ */
 const AUTHOR_CONTEXT = 'default'
 
 type Deps = Readonly<{ agents: TemplateSource; models: Pick<Models, 'requireAlias'> }>
 
-/** A template with a model that is there. Throws ERR_MODEL_UNAVAILABLE, before anything is made, when there is none. */
+/** A template whose model is available. Throws ERR_MODEL_UNAVAILABLE otherwise, before anything is created. */
 export async function shippedAgent({ agents, models }: Deps, name: string): Promise<ResolvedAgent> {
   const agent = await agents.template(name)
   const model = chosenAlias(models, agent.manifest.runtime.model)
@@ -27,7 +29,7 @@ export async function authorOf(deps: Deps, kind: ManifestKind): Promise<Resolved
   return { ...author, manifest: { ...author.manifest, securityContext: AUTHOR_CONTEXT } }
 }
 
-/** What the author is asked: its answer is deployed before its work counts as done. */
+/** The request to the authoring agent. Its answer must be deployed before its execution completes. */
 export const authoring = (
   { id, name, version, manifest }: ResolvedAgent,
   kind: ManifestKind,

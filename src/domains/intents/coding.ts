@@ -20,13 +20,13 @@ const JUDGE_MS = 180_000
 const FORMAT_MS = 120_000
 const CHECK_SECS = 60
 const NOT_FOUND = 127
-/** Failures that another try would meet again. */
+/** Failures that a retry would meet again. */
 const nonRetryable: ReadonlySet<ErrorCode> = new Set(['ERR_MODEL_UNAVAILABLE', 'ERR_MODEL_REFUSED', 'ERR_MODEL_FAILED'])
 const scoreRule = { minScore: 0.7 }
 const DISPLAYED_CHARS_MAX = 4_000
 const FORMATTED_CHARS_MAX = 60_000
 
-/** The program: written, checked, run, and its output put into words. */
+/** Generates, checks and runs the program, and formats its output. */
 export function createCoding(
   { deps, run, input, steps, board }: CallContext,
   agent: () => ResolvedAgent,
@@ -123,7 +123,7 @@ export function createCoding(
       intent: true,
     })
 
-  /** Words are a service: without them the output itself is the result. */
+  /** Formatting is optional: if it fails, the raw output is the result. */
   async function format(): Promise<Move> {
     const output = board.stdout ?? ''
     const formatter = await steps.once<FoundAgent | null>('formatter', async () => {
@@ -146,5 +146,5 @@ export function createCoding(
   return { code_generation: generate, code_validation: validate, code_execution: execute, result_formatting: format }
 }
 
-/** The end of an output is where the reason is. */
+/** The end of an output usually holds the reason. */
 const tail = (text: string): string => text.trim().slice(-DISPLAYED_CHARS_MAX).toWellFormed()

@@ -12,17 +12,17 @@ import { agentPrompt } from './prompts.ts'
 import type { Move } from './visit-counter.ts'
 import { createWorkbench } from './workbench.ts'
 
-/** Least likeness at which an agent that is there is used. */
+/** The lowest similarity at which an existing agent is used. */
 const SCORE_MIN = 0.75
 const CANDIDATES_MAX = 5
 /** How many of the latest intents are searched for the same one. */
 const PAST_INTENTS_MAX = 200
-/** Agents that look at the work of others and do none themselves. */
+/** Agents that assess the work of others and do none themselves. */
 const otherRoles: readonly (string | undefined)[] = ['judge', 'generator', 'formatter']
 
 type Found = Readonly<{ id: string; labels: Readonly<Record<string, string>> }>
 
-/** Finds an agent for an intent among those of the caller, or has one created. */
+/** Finds an agent of the caller for an intent, or generates one. */
 export function createFinding({ deps, run, input, steps, board }: CallContext) {
   const { principal } = run
   let chosen: ResolvedAgent | undefined
@@ -33,11 +33,11 @@ export function createFinding({ deps, run, input, steps, board }: CallContext) {
     board.reused_existing_agent = isReused
   }
 
-  /** The pipeline does for its caller nothing that the caller could not have done step by step. */
+  /** The pipeline does nothing for its caller that the caller could not have done step by step. */
   const mayCall = (...tools: readonly string[]): boolean =>
     deps.invoker.describe(principal, tools).length === tools.length
 
-  /** The best one that could write the program, has a model, and is not made for another language. */
+  /** The best match that can write the program, has a model, and is not meant for another language. */
   async function bestOf(found: readonly Found[]): Promise<FoundAgent | null> {
     for (const { id, labels } of found) {
       if (otherRoles.includes(labels['role']) || (labels['language'] ?? input.language) !== input.language) continue
@@ -47,12 +47,12 @@ export function createFinding({ deps, run, input, steps, board }: CallContext) {
     return null
   }
 
-  /** The agent that was created for the very same intent, if it still exists and can work. */
+  /** The agent that was generated for the same intent, if it still exists and can run. */
   async function madeBefore(): Promise<FoundAgent | null> {
     const filter = { kind: 'intent' as const, owner: run.owner, limit: PAST_INTENTS_MAX }
     const shipped = (await deps.agents.template(languageRules[input.language].executor)).id
-    for (const { id, input: asked, output } of await deps.runs.list(deps.read, run.tenant, filter)) {
-      const { intent, language } = asked as unknown as IntentInput
+    for (const { id, input: intentInput, output } of await deps.runs.list(deps.read, run.tenant, filter)) {
+      const { intent, language } = intentInput as unknown as IntentInput
       const agent = (output as unknown as IntentOutput | null)?.blackboard['agent'] as IntentBoard['agent'] | undefined
       const isSame = id !== run.id && intent.trim() === input.intent.trim() && language === input.language
       const made = isSame ? agent?.id : undefined
@@ -73,7 +73,7 @@ export function createFinding({ deps, run, input, steps, board }: CallContext) {
   }
 
   async function discover(): Promise<Move> {
-    // A workspace that cannot be used is told before anything is made for it.
+    // An unusable workspace is reported before anything is created.
     if (input.volumeId !== null) await createWorkbench(deps, run, input, steps).open()
     const found = await steps.once<FoundAgent | null>('agent', async () => {
       if (!mayCall('aegis.agent.search', 'aegis.task.execute')) return { result: null }
@@ -91,7 +91,7 @@ export function createFinding({ deps, run, input, steps, board }: CallContext) {
         },
         { signal: steps.signal, transport: 'engine' },
       )
-      // A caller that may not search has found nothing.
+      // A caller that may not search has no matches.
       if (answer.isError) return { result: null }
       return { result: await bestOf((answer.value as unknown as { results: Found[] }).results) }
     })
@@ -100,7 +100,7 @@ export function createFinding({ deps, run, input, steps, board }: CallContext) {
     return { to: 'code_generation' }
   }
 
-  /** The agent of the language that comes with the program. */
+  /** The shipped agent of the language. */
   async function useShipped(): Promise<Move> {
     const { executor } = languageRules[input.language]
     const shipped = await steps.once('shipped-agent', async () => ({

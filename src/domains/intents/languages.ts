@@ -4,10 +4,10 @@ import { parseJsonOutput } from '../runs/verdicts.ts'
 type Language = Readonly<{
   title: string
   extension: string
-  /** Says what is wrong with the program without running it. */
+  /** Checks the program without running it. */
   check: string
   run: string
-  /** The agent that writes such programs where the caller may not have one made. */
+  /** The shipped agent that writes such programs, for a caller that may not generate one. */
   executor: string
   boundaries: readonly string[]
 }>
@@ -44,7 +44,7 @@ export const languageRules: Readonly<Record<IntentLanguage, Language>> = {
 
 const FENCE = /^```([\w+-]*)[^\n]*\n([\s\S]*?)^```[ \t]*$/gm
 
-/** The program in an answer: the member `code` of a JSON object, or the longest block of its language, or the only block. */
+/** The program in an answer: the member `code` of a JSON object, the longest code block of its language, or the only block. */
 export function programIn(answer: string, language: IntentLanguage): string | undefined {
   const value = parseJsonOutput(answer)?.value as { code?: unknown } | null | undefined
   if (typeof value === 'object' && value !== null && typeof value.code === 'string') return value.code

@@ -16,20 +16,20 @@ export const intentStates = [
 ] as const
 export type IntentState = (typeof intentStates)[number]
 
-/** What a run of the kind `intent` is asked. */
+/** The input of a run of the kind `intent`. */
 export type IntentInput = Readonly<{
   intent: string
   inputs: Readonly<Record<string, Json>>
   language: IntentLanguage
-  /** Of one run of the program. */
+  /** For one run of the program. */
   timeoutSecs: number
-  /** A workspace of the caller to run in; a fresh one when null. */
+  /** A workspace of the caller to run in; a new one if null. */
   volumeId: string | null
-  /** How many runs began each other before this one, without waiting. */
+  /** Runs that started each other without waiting, up to this one. The stored name is the former one. */
   generation?: number
 }>
 
-/** What the states of a run left behind. */
+/** The results of the states of a run. */
 export type IntentBoard = {
   agent: { id: string; name: string; version: string } | null
   reused_existing_agent: boolean
@@ -38,7 +38,7 @@ export type IntentBoard = {
   exit_code: number | null
   stdout: string | null
   stderr: string | null
-  /** Why the latest try was not good enough. */
+  /** Why the latest attempt was rejected. */
   feedback: string | null
   transitions: number
 }
@@ -59,7 +59,7 @@ export type IntentDeps = Pick<ExecutionDeps, 'invoker' | 'models' | 'imageOf' | 
 
 export type FoundAgent = ResolvedAgent & Json
 
-/** Subject of every such run. */
+/** The subject of every such run. */
 export const intentPipeline = {
   id: '6b1d4c0e-6a1e-4c55-9d0a-5f0c6f1a00e1',
   name: 'intent-to-execution',

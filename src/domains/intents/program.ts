@@ -9,8 +9,8 @@ import { createVisitCounter, type Move } from './visit-counter.ts'
 import { createWorkbench } from './workbench.ts'
 
 /**
- * From a request to a result: an agent is found or made, it writes a program, the program is checked and run, and its output is
- * put into words. What goes wrong with the program goes back to the agent, a few times.
+ * Turns a request into a result: finds or generates an agent, which writes a program; checks and runs the program; and formats
+ * its output. Errors of the program go back to the agent, a few times.
  */
 export function createIntentProgram(deps: IntentDeps): Readonly<{ program: Program; finalizer: Finalizer }> {
   return {
@@ -62,7 +62,7 @@ async function runPipeline(deps: IntentDeps, run: Run, input: IntentInput, steps
   let before: IntentState = state
   for (;;) {
     const entered = visits.enter(state)
-    // What failed is the state that sent it back.
+    // The state that sent the program back has failed.
     if ('refused' in entered) return failed(board, before, `${entered.refused}. The latest: ${board.feedback ?? ''}`)
     board.transitions = visits.transitions()
     steps.setPosition({ state })
@@ -77,7 +77,7 @@ async function runPipeline(deps: IntentDeps, run: Run, input: IntentInput, steps
   }
 }
 
-/** What a state could not do ends the pipeline, with the reason. */
+/** If a state cannot do its work, the pipeline ends with the reason. */
 async function decided(steps: Steps, deciding: Promise<Move>): Promise<Move> {
   try {
     return await deciding

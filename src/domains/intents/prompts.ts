@@ -1,7 +1,7 @@
 import { languageRules } from './languages.ts'
 import type { IntentInput } from './ports.ts'
 
-/** What the author of agents is asked, so that its agent can serve requests of this kind. */
+/** The prompt for the authoring agent, whose new agent should serve requests of this kind. */
 export function agentPrompt({ intent, language }: IntentInput): string {
   const { title, executor } = languageRules[language]
   return [
@@ -16,7 +16,7 @@ export function agentPrompt({ intent, language }: IntentInput): string {
   ].join('\n')
 }
 
-/** What the agent is asked that writes the program. */
+/** The prompt for the agent that writes the program. */
 export function codePrompt(
   { intent, inputs, language }: IntentInput,
   path: string,

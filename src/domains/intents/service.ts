@@ -33,10 +33,10 @@ type IntentRequest = Readonly<{
 }>
 
 const TIMEOUT_SECS = 600
-/** They reach the program in one variable of its environment. */
+/** The inputs reach the program in one environment variable. */
 const INPUTS_BYTES_MAX = 64 * 1024
 
-/** From a request to a result, for the caller that started it and for the admins of the tenant. */
+/** Pipelines of intents, for their owner and for administrators of the tenant. */
 export function createIntentService({ engine, executions, agents, models }: IntentServiceDeps) {
   async function start(call: Call, request: IntentRequest) {
     const { principal, nowMs } = call
@@ -69,10 +69,14 @@ export function createIntentService({ engine, executions, agents, models }: Inte
     return { pipeline_execution_id: run.id, status: 'started' as const, stream_url: `${call.origin ?? ''}${path}` }
   }
 
-  async function find({ read, principal }: Call, id: string): Promise<Run> {
+  async function find(call: Call, id: string): Promise<Run> {
+    const { read, principal } = call
     const run = await engine.find(read, principal.tenant, id.toLowerCase())
     const isTheirs = administers(principal, 'execution') || run?.owner === (await executions.ownerOf(read, principal))
-    if (run !== undefined && isTheirs && run.kind === 'intent') return run
+    if (run !== undefined && isTheirs && run.kind === 'intent') {
+      call.readsFrom?.(`execution:${run.rootId}`)
+      return run
+    }
     throw new AppError(
       'ERR_EXECUTION_NOT_FOUND',
       'pipeline_execution_id: you have no such pipeline; aegis.execute.intent returns the id of the one that it starts',
@@ -101,7 +105,7 @@ export function createIntentService({ engine, executions, agents, models }: Inte
 const failedAt = ({ output, state }: Run): string | null =>
   (output as unknown as IntentOutput | null)?.failed_at_state ?? state
 
-/** Without what belongs to one execution. What bounds the caller bounds the agents of its pipeline. */
+/** Without the fields of one execution. The caller's restrictions apply to the agents of its pipeline. */
 function pipelineOf(principal: Principal): Principal {
   const { securityContexts: _, workspaceId: __, executionId: ___, ...rest } = principal
   const contexts = inherited(principal)
@@ -111,6 +115,6 @@ function pipelineOf(principal: Principal): Principal {
 const tooLong = (): AppError =>
   new AppError(
     'ERR_INVALID_INPUT',
-    `inputs: at most ${INPUTS_BYTES_MAX} bytes as JSON; put more into a workspace and give it as volume_id`,
+    `inputs: must have at most ${INPUTS_BYTES_MAX} bytes as JSON; put larger data into a workspace and pass it as volume_id`,
     { field: 'inputs' },
   )

@@ -1,13 +1,14 @@
 import { AppError } from '../../contract/app-error.ts'
+import { failureOf } from '../../contract/tool-invoker.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import { createToolClient, failureOf } from '../runs/tool-client.ts'
+import { createToolClient } from '../runs/tool-client.ts'
 import { createWorkspaceClient, type MadeWorkspace } from '../runs/workspace-client.ts'
 import { languageRules } from './languages.ts'
 import type { IntentDeps, IntentInput } from './ports.ts'
 
 const MIB = 1024 ** 2
-/** Half a processor, rounded up to what workspaces are given in. */
+/** Half a CPU, which is rounded up to what workspaces support. */
 const size = { cpuMillicores: 500, memoryBytes: 256 * MIB, diskBytes: 1024 * MIB, timeoutMs: 0 }
 const noNetwork = { mode: 'none', allowlist: [], denylist: [] } as const
 const FOLDER = '/workspace'
@@ -16,7 +17,7 @@ const CODE_BYTES_MAX = 256 * 1024
 
 export type Ran = Readonly<{ exit_code: number; stdout: string; stderr: string; timed_out: boolean }>
 
-/** The workspace in which programs are written, checked and run. It has no way to the network. */
+/** The workspace in which programs are written, checked and run. It has no network. */
 export function createWorkbench(
   deps: Pick<IntentDeps, 'invoker' | 'imageOf'>,
   run: Run,
@@ -27,7 +28,7 @@ export function createWorkbench(
   const { call } = workspaces
   const ask = <T>(tool: string, args: Json): Promise<T> => workspaces.ask<T>(tool, args, steps.signal)
   const { extension } = languageRules[input.language]
-  // In a workspace that the caller named, nothing of the caller's is overwritten.
+  // In a workspace that the caller named, no file of the caller is overwritten.
   const folder = input.volumeId === null ? FOLDER : `${FOLDER}/.intent-${run.id}`
   const path = `${folder}/solution.${extension}`
 
@@ -39,7 +40,7 @@ export function createWorkbench(
     if (network.allow_internet || network.allow_inter_vm || network.allowed_domains.length > 0) {
       throw new AppError(
         'ERR_INVALID_INPUT',
-        'volume_id: this workspace has network access, and programs of this pipeline run without it; remove it with network_policy, or leave volume_id out',
+        'volume_id: this workspace has network access, but programs of this pipeline run without a network; remove the access with network_policy, or omit volume_id',
         { field: 'volume_id' },
       )
     }
@@ -63,11 +64,11 @@ export function createWorkbench(
     path,
     open,
     exec,
-    /** An empty place, so that what is there afterwards is new. */
+    /** Empties the folder, so that any file found later is new. */
     async clear(id: string): Promise<void> {
       await exec(id, `mkdir -p ${folder} && rm -f ${path}`, { timeout_secs: 60 })
     },
-    /** What the agent wrote there itself; undefined if nothing. */
+    /** The file that the agent itself wrote; undefined if there is none. */
     async read(id: string): Promise<string | undefined> {
       const answer = await call('file_read', { workspace_id: id, path }, steps.signal)
       if (answer.code === 'ERR_FILE_NOT_FOUND') return undefined
@@ -80,7 +81,7 @@ export function createWorkbench(
       }
       await ask('file_write', { workspace_id: id, path, content: code })
     },
-    /** A workspace of its own goes; in another's, only what was put there goes. */
+    /** Destroys the pipeline's own workspace; in the caller's, removes only the pipeline's files. */
     async leave({ workspace_id, kept }: MadeWorkspace, signal: AbortSignal): Promise<void> {
       if (!kept) return await workspaces.destroy(workspace_id, signal)
       const args = { workspace_id, command: `rm -rf ${folder}`, timeout_secs: 60 }

@@ -2,10 +2,10 @@ import type { Interaction, InteractionOutcome, InteractionSource } from '../../c
 import type { TenantId } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 
-/** Ids are ordered by the time at which the request began. */
+/** Ids are ordered by the start of the request. */
 export type StoredInteraction = Interaction & Readonly<{ id: string }>
 
-/** As text, redacted or not. `isWhole` says whether nothing was left out at the end. */
+/** As text, redacted or not. `isWhole` says whether the end is complete. */
 export type StoredBodies = Readonly<{
   request: string | null
   answer: string | null
@@ -15,7 +15,7 @@ export type StoredBodies = Readonly<{
 
 export type NewInteraction = Readonly<{ interaction: StoredInteraction; bodies: StoredBodies | undefined }>
 
-/** What went through a profile, since it was made. */
+/** The tokens of a profile since its creation. */
 export type TokenUsage = Readonly<{ input: number; output: number }>
 
 export type InteractionFilter = Readonly<{
@@ -28,7 +28,7 @@ export type InteractionFilter = Readonly<{
   model?: string | undefined
   outcome?: InteractionOutcome | undefined
   source?: InteractionSource | undefined
-  /** Bounds of the id: from this one on, and before that one. */
+  /** Bounds of the id, the second excluded. */
   fromId?: string | undefined
   beforeId?: string | undefined
 }>
@@ -41,20 +41,23 @@ export type InteractionTotals = Readonly<{
   cacheWrite: number
   reasoning: number
   costMicrodollars: number
-  /** Of how many the cost is not known. */
+  savedMicrodollars: number
+  /** The number without a known cost. */
   unpriced: number
 }>
 
-/** Hands requests to models on to another system, as they end. Nobody waits for it. */
+/** Exports completed requests to another system. Nobody waits for it. */
 export type InteractionExporter = Readonly<{
   add(interaction: StoredInteraction): void
-  /** Sends what is left, within some seconds. */
+  /** What was lost since the start, and why, until some are accepted again. */
+  problem(): string | undefined
+  /** Sends the rest, within some seconds. */
   close(): Promise<void>
 }>
 
 /** Every method answers for one tenant only. */
 export type InteractionStore = Readonly<{
-  /** All or nothing; and nothing more if the first of them is there already. Their tokens are added to those of their profiles. */
+  /** All or nothing; does nothing if the first of them exists already. Their tokens are added to those of their profiles. */
   insertInteractions(tx: WriteTx, tenant: TenantId, added: readonly NewInteraction[]): Promise<void>
   /** The newest first. */
   listInteractions(tx: ReadTx, tenant: TenantId, filter: InteractionFilter, limit: number): Promise<StoredInteraction[]>
@@ -62,9 +65,9 @@ export type InteractionStore = Readonly<{
   findInteraction(tx: ReadTx, tenant: TenantId, id: string): Promise<StoredInteraction | undefined>
   findBodies(tx: ReadTx, tenant: TenantId, id: string): Promise<StoredBodies | undefined>
   usageOf(tx: ReadTx, tenant: TenantId, profileId: string): Promise<TokenUsage>
-  /** Removes those before an id, at most so many. Answers how many. What profiles have used stays. */
+  /** Removes at most `limit` rows before an id, and returns how many. Totals of profiles stay. */
   pruneInteractions(tx: WriteTx, tenant: TenantId, beforeId: string, limit: number): Promise<number>
   pruneBodies(tx: WriteTx, tenant: TenantId, beforeId: string, limit: number): Promise<number>
-  /** Whose interactions there are. */
+  /** The tenants with interactions. */
   tenants(tx: ReadTx): Promise<TenantId[]>
 }>

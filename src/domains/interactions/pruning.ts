@@ -7,7 +7,7 @@ import type { Logger } from '../../kernel/logger.ts'
 import type { InteractionStore } from './ports.ts'
 import { firstIdAt } from './rules.ts'
 
-export type PruningDeps = Readonly<{
+type PruningDeps = Readonly<{
   store: Pick<InteractionStore, 'pruneInteractions' | 'pruneBodies' | 'tenants'>
   database: Pick<Database, 'read' | 'write'>
   clock: Clock
@@ -18,7 +18,7 @@ export type PruningDeps = Readonly<{
 
 type Prune = (tx: WriteTx, tenant: TenantId, beforeId: string, limit: number) => Promise<number>
 
-/** Removes what is older than it is kept, in small transactions, so that others get their turn in between. */
+/** Removes rows beyond the retention, in small transactions, so that other work runs in between. */
 export function createPruning({ store, database, clock, logger, retentionMs, bodyRetentionMs }: PruningDeps) {
   async function pruneAll(tenant: TenantId, prune: Prune, retainedMs: number): Promise<void> {
     const beforeId = firstIdAt(clock.nowMs() - retainedMs)

@@ -14,19 +14,19 @@ import type {
 } from './ports.ts'
 import { firstIdAt } from './rules.ts'
 
-/** Agents and proxies by id or name, as the caller sees them; undefined for what is not there, or not for the caller to see. */
-export type UsedProfiles = Readonly<{
+/** Agents and proxies by id or name; undefined if there is none, or the caller may not see it. */
+type UsedProfiles = Readonly<{
   find(read: ReadTx, principal: Principal, kind: 'agent' | 'llm_proxy', reference: string): Promise<string | undefined>
 }>
 
-export type InteractionDeps = Readonly<{
+type InteractionDeps = Readonly<{
   store: Omit<InteractionStore, 'insertInteractions' | 'pruneInteractions' | 'pruneBodies' | 'tenants'>
   profiles: UsedProfiles
-  /** Resolves when what was taken until now can be read. */
+  /** Resolves when everything accepted so far can be read. */
   settled(): Promise<void>
 }>
 
-export type InteractionQuery = Readonly<{
+type InteractionQuery = Readonly<{
   agent?: string | undefined
   proxy?: string | undefined
   run_id?: string | undefined
@@ -48,9 +48,9 @@ export type InteractionService = ReturnType<typeof createInteractionService>
 const DEFAULT_PROXY = 'default'
 const MICRODOLLARS = 1_000_000
 
-/** What was asked of language models: by whom, what it cost, and how it went. */
+/** Requests to language models: the caller, the cost, and the outcome. */
 export function createInteractionService({ store, profiles, settled }: InteractionDeps) {
-  /** Those with `log:read` see what everybody in the tenant asked; others what they asked themselves. */
+  /** With `log:read` a caller sees everybody's in the tenant; otherwise its own. */
   const seesAll = (principal: Principal): boolean => isPermitted(principal, 'log:read')
 
   async function profileOf(call: Call, kind: 'agent' | 'llm_proxy', reference: string, field: string): Promise<string> {
@@ -94,7 +94,7 @@ export function createInteractionService({ store, profiles, settled }: Interacti
       const filter = await filterOf(call, query)
       await settled()
       const { cursor } = query
-      // The cursor is the last id that was given out; ids before it are older.
+      // The cursor is the last returned id; ids before it are older.
       const isEarlier = cursor !== undefined && (filter.beforeId === undefined || cursor < filter.beforeId)
       const page = isEarlier ? { ...filter, beforeId: cursor } : filter
       const found = await store.listInteractions(call.read, tenant, page, query.limit + 1)
@@ -116,23 +116,23 @@ export function createInteractionService({ store, profiles, settled }: Interacti
           field: 'id',
         })
       }
-      // What others wrote is for themselves, and for those who may read the log of all calls.
+      // Texts are for their author, and for those who may read the log of all calls.
       const mayRead = isOwn || isPermitted(principal, 'auditLog:read')
       const bodies = mayRead ? await store.findBodies(call.read, principal.tenant, id) : undefined
       return { interaction: { ...detailsOf(found), bodies: bodies === undefined ? null : bodiesView(bodies) } }
     },
 
-    /** Without an id it is the agent that asks. */
+    /** Without an id it is the calling agent. */
     async agentUsage(call: Call, { id }: Readonly<{ id?: string | undefined }>) {
       const { agent } = call.principal
       if (id !== undefined) return await usageOf(call, await profileOf(call, 'agent', id, 'id'))
       if (agent !== undefined) return await usageOf(call, agent)
-      throw new AppError('ERR_INVALID_INPUT', 'id: you are no agent, so name one; aegis.agent.list lists them', {
+      throw new AppError('ERR_INVALID_INPUT', 'id: you are not an agent, so name one; aegis.agent.list lists them', {
         field: 'id',
       })
     },
 
-    /** Without an id it is the agent that asks, or the proxy at the address that names none. */
+    /** Without an id it is the calling agent, or the default proxy. */
     async proxyUsage(call: Call, { id }: Readonly<{ id?: string | undefined }>) {
       const { principal } = call
       if (id !== undefined) return await usageOf(call, await profileOf(call, 'llm_proxy', id, 'id'))
@@ -141,7 +141,7 @@ export function createInteractionService({ store, profiles, settled }: Interacti
       if (current !== undefined) return await usageOf(call, current)
       throw new AppError(
         'ERR_INVALID_INPUT',
-        `id: you are no agent, and there is no proxy named '${DEFAULT_PROXY}', so name one; list_llm_proxies lists them`,
+        `id: you are not an agent, and there is no proxy named '${DEFAULT_PROXY}', so name one; list_llm_proxies lists them`,
         { field: 'id' },
       )
     },
@@ -188,10 +188,13 @@ const detailsOf = (one: StoredInteraction) => ({
   user_id: one.userId,
   key_id: one.keyId,
   virtual_key_id: one.virtualKeyId,
+  provider_key: one.providerKeyScope ?? null,
   teams: [...one.teams],
   operation: one.operation,
   requested_model: one.requestedModel,
   used_model: one.usedModel,
+  rule: one.rule ?? null,
+  saved_usd: dollars(one.savedMicrodollars ?? null),
   stream: one.isStream,
   http_status: one.httpStatus,
   request_bytes: one.requestBytes,
@@ -216,5 +219,6 @@ const totalsView = (totals: InteractionTotals) => ({
   cache_write_tokens: totals.cacheWrite,
   reasoning_tokens: totals.reasoning,
   cost_usd: totals.costMicrodollars / MICRODOLLARS,
+  saved_usd: totals.savedMicrodollars / MICRODOLLARS,
   without_known_cost: totals.unpriced,
 })

@@ -2,32 +2,33 @@ import { limits } from '../../contract/limits.ts'
 import type { UsageSubject } from '../../contract/usage-limits.ts'
 import { type Period, periodAt } from './periods.ts'
 import type { Limit, LimitStatus, LimitUse } from './ports.ts'
-import { capacityOf, entityKey } from './rules.ts'
+import { capacityOf, entityKey, type TakenBlock } from './rules.ts'
 
-/** The part of a limit that this process has taken in one period: spent, reserved, or still there. */
+/** This process's part of a limit in one period: spent, reserved, or available. */
 export type Share = Readonly<{
   limitId: string
   periodStartMs: number
-  /** Answers what the use cost beyond all that was taken. */
+  /** Returns the cost beyond all that was taken. */
   settle(reserved: number, cost: number): number
 }>
 
-/** One limit, and what this process has of it. */
+/** One limit, and this process's part of it. */
 export type Account = Readonly<{
   limit: Limit
   available(): number
   reserve(amount: number): Share
-  /** What the store gave, out of what it says is used now. What was given for a period that is over is gone. */
-  grant(limit: Limit, amount: number, use: LimitUse): void
-  /** The limit is not there any more. */
+  /** Adds what the store granted. A grant for an earlier period is void. */
+  grant(limit: Limit, block: TakenBlock, use: LimitUse): void
+  lastBlock(): TakenBlock | undefined
+  /** The limit no longer exists. */
   drop(): void
-  /** Whether the amount would be there if everything that is reserved came back. */
+  /** Whether the amount would fit if all reservations were returned. */
   mayHold(amount: number): boolean
-  /** Resolves when something may have come back, or after the time. Rejects when the signal is aborted. */
+  /** Resolves when something may have been returned, or after the time. Rejects when the signal is aborted. */
   nextChange(ms: number, signal: AbortSignal | undefined): Promise<void>
-  /** Takes what is there out of the account, for it to be given back. */
+  /** Removes the available part, to be returned to the store. */
   release(): Readonly<{ amount: number; periodStartMs: number }>
-  /** What is neither spent nor reserved, in a period. */
+  /** Neither spent nor reserved, in a period. */
   unspent(periodStartMs: number): number
   isIdle(nowMs: number): boolean
   status(): LimitStatus
@@ -35,8 +36,8 @@ export type Account = Readonly<{
   advance(nowMs: number): void
 }>
 
-/** The limits of a tenant, by whom they bind. */
-export type LimitBook = Readonly<{
+/** The limits of a tenant, by entity. */
+export type LimitAccounts = Readonly<{
   of(subject: UsageSubject, applies: (limit: Limit) => boolean, nowMs: number): readonly Account[]
   find(id: string): Account | undefined
   all(): readonly Account[]
@@ -44,13 +45,15 @@ export type LimitBook = Readonly<{
 
 const noAccounts: readonly Account[] = []
 
-/** An account whose limit stays the same goes on. `changed` are those before it that do not: what they have must be given back. */
+/**
+ * An account whose limit is unchanged continues. `changed` are the former accounts that do not: their shares must be returned.
+ */
 export function createAccounts(
   found: readonly (Limit & LimitUse)[],
-  before: LimitBook | undefined,
+  before: LimitAccounts | undefined,
   nowMs: number,
   timeZone: string,
-): Readonly<{ book: LimitBook; changed: readonly Account[] }> {
+): Readonly<{ accounts: LimitAccounts; changed: readonly Account[] }> {
   const byId = new Map<string, Account>()
   const byEntity = new Map<string, Account[]>()
   for (const row of found) {
@@ -62,7 +65,7 @@ export function createAccounts(
     if (others === undefined) byEntity.set(key, [account])
     else others.push(account)
   }
-  const book: LimitBook = {
+  const accounts: LimitAccounts = {
     of(subject, applies, atMs) {
       if (byId.size === 0) return noAccounts
       const accounts: Account[] = []
@@ -78,18 +81,25 @@ export function createAccounts(
     find: (id) => byId.get(id),
     all: () => [...byId.values()],
   }
-  return { book, changed: before?.all().filter((account) => byId.get(account.limit.id) !== account) ?? [] }
+  return { accounts, changed: before?.all().filter((account) => byId.get(account.limit.id) !== account) ?? [] }
 }
 
-/** The nearest first: its refusal is the one that is told. */
-function keysOf({ tenant, user, teams, profiles, virtualKey }: UsageSubject): readonly string[] {
-  return [
+const keysOfSubjects = new WeakMap<UsageSubject, readonly string[]>()
+
+/** The nearest first: its refusal is reported. */
+function keysOf(subject: UsageSubject): readonly string[] {
+  const known = keysOfSubjects.get(subject)
+  if (known !== undefined) return known
+  const { tenant, user, teams, profiles, virtualKey } = subject
+  const keys = [
     ...(virtualKey === undefined ? [] : [entityKey('virtual_key', virtualKey)]),
     ...(user === undefined ? [] : [entityKey('user', user)]),
     ...profiles.map((id) => entityKey('agent', id)),
     ...teams.map((id) => entityKey('team', id)),
     entityKey('organization', tenant),
   ]
+  keysOfSubjects.set(subject, keys)
+  return keys
 }
 
 const isSame = (one: Limit, other: Limit): boolean =>
@@ -100,6 +110,7 @@ type OpenShare = Share & { leased: number; spent: number; reserved: number; read
 function createAccount(row: Limit & LimitUse, openedMs: number, timeZone: string): Account {
   let limit: Limit = row
   let isDropped = false
+  let lastBlock: TakenBlock | undefined
   let lastUsedMs = openedMs
   const waiting = new Set<() => void>()
   let share = newShare(openedMs)
@@ -128,6 +139,7 @@ function createAccount(row: Limit & LimitUse, openedMs: number, timeZone: string
   }
 
   function wake(): void {
+    if (waiting.size === 0) return
     for (const resolve of waiting) resolve()
     waiting.clear()
   }
@@ -143,10 +155,12 @@ function createAccount(row: Limit & LimitUse, openedMs: number, timeZone: string
       share.reserved += amount
       return share
     },
-    grant(newest, amount, { periodStartMs, used }) {
+    lastBlock: () => lastBlock,
+    grant(newest, block, { periodStartMs, used }) {
       limit = newest
       if (share.periodStartMs !== periodStartMs) return
-      share.leased += amount
+      lastBlock = block
+      share.leased += block.amount
       usedByAll = used
     },
     drop() {

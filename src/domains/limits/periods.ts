@@ -1,6 +1,6 @@
 import type { CleanupInterval } from '../../contract/limit-kinds.ts'
 
-/** From `startMs` on, and before `endMs`. */
+/** From `startMs` on, before `endMs`. */
 export type Period = Readonly<{ startMs: number; endMs: number }>
 
 const HOUR_MS = 3_600_000
@@ -12,7 +12,10 @@ const fixedMs: Partial<Record<CleanupInterval, number>> = {
   '1w': 7 * DAY_MS,
 }
 
-/** The period of a limit in which an instant is. Calendar periods begin at midnight in the time zone; others count from the anchor. */
+/**
+ * The period of a limit that contains an instant. Calendar periods begin at midnight in the time zone; others count from the
+ * anchor.
+ */
 export function periodAt(interval: CleanupInterval, anchorMs: number, nowMs: number, zone: string): Period {
   const lengthMs = fixedMs[interval]
   if (lengthMs !== undefined) {
@@ -37,7 +40,7 @@ export function periodAt(interval: CleanupInterval, anchorMs: number, nowMs: num
   }
 }
 
-/** Months count from the anchor, in UTC; one that is too short ends a period at its last day. */
+/** Months count from the anchor, in UTC; in a shorter month the period ends on its last day. */
 function monthFrom(anchorMs: number, nowMs: number): Period {
   const anchor = new Date(anchorMs)
   const now = new Date(nowMs)
@@ -58,13 +61,13 @@ const weekday = (year: number, month: number, day: number): number => new Date(D
 
 type LocalDate = Readonly<{ year: number; month: number; day: number }>
 
-/** `month` counts from 0, as that of a Date does. */
+/** `month` counts from 0, as in a Date. */
 function localDate(ms: number, zone: string): LocalDate {
   const local = new Date(ms + offsetMs(ms, zone))
   return { year: local.getUTCFullYear(), month: local.getUTCMonth(), day: local.getUTCDate() }
 }
 
-/** When the day begins there. Where clocks skip midnight, it is the first instant after it. */
+/** When the day begins there. If clocks skip midnight, the first instant after it. */
 function midnight(year: number, month: number, day: number, zone: string): number {
   const asUtc = Date.UTC(year, month, day)
   const near = asUtc - offsetMs(asUtc, zone)
@@ -75,7 +78,7 @@ function midnight(year: number, month: number, day: number, zone: string): numbe
 
 const formats = new Map<string, Intl.DateTimeFormat>()
 
-/** How far the clocks of a zone are ahead of UTC at an instant. */
+/** The offset of a zone from UTC at an instant. */
 function offsetMs(ms: number, zone: string): number {
   if (zone === 'UTC') return 0
   let format = formats.get(zone)

@@ -2,7 +2,7 @@ import type { CleanupInterval, EntityType, LimitType } from '../../contract/limi
 import type { TenantId } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 
-/** A bound on what one entity may use in each period. `value` is dollars for the type `token_cost`, and calls for the others. */
+/** A bound on one entity's use in each period. `value` is dollars for the type `token_cost`, and calls for the others. */
 export type Limit = Readonly<{
   tenant: TenantId
   id: string
@@ -13,25 +13,25 @@ export type Limit = Readonly<{
   /** Null for every model. */
   models: readonly string[] | null
   interval: CleanupInterval
-  /** The server and the tool by id, and by the names with which the limit was made. */
+  /** The server and the tool by id, and by their names when the limit was created. */
   server: Readonly<{ id: string; name: string }> | null
   tool: Readonly<{ id: string; name: string }> | null
-  /** Where the periods are counted from that are not those of a calendar. */
+  /** The start of non-calendar periods. */
   anchorMs: number
   createdAtMs: number
   createdBy: string
 }>
 
-/** `used` counts what processes have taken for themselves, whether or not it is spent yet. */
+/** `used` counts what processes have taken, whether or not it is spent yet. */
 export type LimitUse = Readonly<{ periodStartMs: number; used: number }>
 
-/** In the unit of the capacity. What is reserved counts as used. */
+/** In the unit of the capacity. Reservations count as used. */
 export type LimitStatus = Readonly<{ used: number; remaining: number; resetsAtMs: number }>
 
 /** Every method answers for one tenant only. */
 export type LimitStore = Readonly<{
   insertLimit(tx: WriteTx, tenant: TenantId, limit: Limit): Promise<void>
-  /** Writes value, interval and anchor. With another interval nothing counts as used. */
+  /** Writes value, interval and anchor. Another interval resets the use. */
   saveLimit(tx: WriteTx, tenant: TenantId, limit: Limit, isNewInterval: boolean): Promise<void>
   deleteLimit(tx: WriteTx, tenant: TenantId, id: string): Promise<void>
   findLimit(tx: ReadTx, tenant: TenantId, id: string): Promise<(Limit & LimitUse) | undefined>
@@ -39,6 +39,6 @@ export type LimitStore = Readonly<{
   listLimits(tx: ReadTx, tenant: TenantId): Promise<(Limit & LimitUse)[]>
   /** Sets what is used in a period. */
   saveUse(tx: WriteTx, tenant: TenantId, id: string, use: LimitUse): Promise<void>
-  /** Adds to what is used, or takes from it; nothing happens if the period is over. */
+  /** Adds to the use, or subtracts from it; does nothing if the period has ended. */
   addUse(tx: WriteTx, tenant: TenantId, id: string, change: LimitUse): Promise<void>
 }>

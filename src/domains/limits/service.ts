@@ -3,6 +3,7 @@ import type { Call } from '../../contract/call.ts'
 import type { CleanupInterval, EntityType, LimitType } from '../../contract/limit-kinds.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
+import { ruledNameOf } from '../../contract/tool-spellings.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
@@ -10,7 +11,7 @@ import type { Limit, LimitStatus, LimitStore, LimitUse } from './ports.ts'
 import { capacityOf, displayedAmount } from './rules.ts'
 import type { UsageAccounting } from './usage-limits.ts'
 
-/** By id or name, as the caller sees them; undefined for what is not there, or not for the caller to see. */
+/** By id or name; undefined if there is none, or the caller may not see it. */
 export type LimitedThings = Readonly<{
   entity(read: ReadTx, principal: Principal, type: EntityType, reference: string): Promise<string | undefined>
   server(read: ReadTx, principal: Principal, name: string): Promise<Readonly<{ id: string; name: string }> | undefined>
@@ -43,7 +44,7 @@ export type NewLimit = Readonly<{
 
 export type LimitService = ReturnType<typeof createLimitService>
 
-/** What an organisation, a team, a user, an agent or a virtual key may use in each period. */
+/** The limits of an organisation, a team, a user, an agent or a virtual key in each period. */
 export function createLimitService({ store, accounting, things, random }: LimitDeps) {
   async function create(call: Call, input: NewLimit) {
     const { principal, nowMs } = call
@@ -68,7 +69,10 @@ export function createLimitService({ store, accounting, things, random }: LimitD
     const existing = await store.listLimits(call.read, tenant)
     if (existing.some((other) => isSameBound(other, limit))) throw duplicate()
     if (existing.length >= limits.usageLimitsMax) {
-      throw new AppError('ERR_QUOTA_EXCEEDED', `There are ${existing.length} limits, and no more are kept.`)
+      throw new AppError(
+        'ERR_QUOTA_EXCEEDED',
+        `The maximum of ${existing.length} limits is reached. Delete one that is not needed.`,
+      )
     }
     await store.insertLimit(call.write, tenant, limit)
     accounting.noteChange(tenant)
@@ -95,11 +99,25 @@ export function createLimitService({ store, accounting, things, random }: LimitD
     throw new AppError('ERR_NOT_FOUND', 'id: there is no such limit; get_limits lists them', { field: 'id' })
   }
 
+  /** A limit of something that was deleted binds nobody. It stays, with what was used, until a person deletes it. */
+  async function warnOfDeleted(
+    call: Pick<Call, 'read' | 'principal' | 'warn'>,
+    found: readonly Limit[],
+  ): Promise<void> {
+    let count = 0
+    for (const { id, entityType, entityId } of found) {
+      if (count >= limits.staleReferencesMax) return
+      if ((await things.entity(call.read, call.principal, entityType, entityId)) !== undefined) continue
+      call.warn(`You see no ${entityType} that the limit ${id} is for; it may have been deleted.`)
+      count++
+    }
+  }
+
   return {
     create,
 
     async list(
-      call: Pick<Call, 'read' | 'principal' | 'nowMs'>,
+      call: Pick<Call, 'read' | 'principal' | 'nowMs' | 'warn'>,
       input: Readonly<{ entity_type?: EntityType | undefined; entity_id?: string | undefined }>,
     ) {
       const { principal, nowMs } = call
@@ -108,15 +126,16 @@ export function createLimitService({ store, accounting, things, random }: LimitD
       if (input.entity_id !== undefined && input.entity_type !== undefined) {
         ids.add(await things.entity(call.read, principal, input.entity_type, input.entity_id))
       }
+      const found = all
+        .filter(({ entityType }) => input.entity_type === undefined || entityType === input.entity_type)
+        .filter(({ entityId }) => input.entity_id === undefined || ids.has(entityId))
+      await warnOfDeleted(call, found)
       return {
-        limits: all
-          .filter(({ entityType }) => input.entity_type === undefined || entityType === input.entity_type)
-          .filter(({ entityId }) => input.entity_id === undefined || ids.has(entityId))
-          .map((limit) => ({ ...viewOf(limit), ...useOf(limit, accounting.statusOf(limit, nowMs)) })),
+        limits: found.map((limit) => ({ ...viewOf(limit), ...useOf(limit, accounting.statusOf(limit, nowMs)) })),
       }
     },
 
-    /** With another interval, the first period begins now, and nothing counts as used. */
+    /** With another interval, a new period begins now, with nothing used. */
     async update(
       call: Call,
       input: Readonly<{
@@ -126,11 +145,6 @@ export function createLimitService({ store, accounting, things, random }: LimitD
       }>,
     ) {
       const { principal, nowMs } = call
-      if (input.limit_value === undefined && input.cleanup_interval === undefined) {
-        throw new AppError('ERR_INVALID_INPUT', 'limit_value, cleanup_interval: give at least one of them', {
-          field: 'limit_value',
-        })
-      }
       const before = await find(call, input.id)
       const interval = input.cleanup_interval ?? before.interval
       const isNewInterval = interval !== before.interval
@@ -172,7 +186,7 @@ function requireFields(input: NewLimit): void {
   }
   for (const field of refuses) {
     if (input[field] !== undefined && input[field] !== null) {
-      const message = `${field}: a limit of the type ${input.limit_type} does not have it; leave it out`
+      const message = `${field}: a limit of the type ${input.limit_type} does not have this field; omit it`
       throw new AppError('ERR_INVALID_INPUT', message, { field })
     }
   }
@@ -180,7 +194,7 @@ function requireFields(input: NewLimit): void {
 
 function requireValue(limitType: LimitType, value: number): number {
   if (limitType !== 'token_cost' && !Number.isInteger(value)) {
-    throw new AppError('ERR_INVALID_INPUT', 'limit_value: a number of calls is a whole number', {
+    throw new AppError('ERR_INVALID_INPUT', 'limit_value: a number of calls must be a whole number', {
       field: 'limit_value',
     })
   }
@@ -196,11 +210,11 @@ const isSameBound = (one: Limit, other: Limit): boolean =>
   one.limitType === other.limitType &&
   one.interval === other.interval &&
   one.server?.id === other.server?.id &&
-  one.tool?.id === other.tool?.id &&
+  ruledNameOf(one.tool?.id ?? '') === ruledNameOf(other.tool?.id ?? '') &&
   JSON.stringify(one.models?.toSorted()) === JSON.stringify(other.models?.toSorted())
 
 const duplicate = (): AppError =>
-  new AppError('ERR_ALREADY_EXISTS', 'There is such a limit for the same interval; change it with update_limit.')
+  new AppError('ERR_ALREADY_EXISTS', 'The same limit already exists for this interval. Change it with update_limit.')
 
 const notFound = (field: string, what: string): AppError =>
   new AppError('ERR_NOT_FOUND', `${field}: there is no such ${what}`, { field })

@@ -1,11 +1,12 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
 import type { TenantId } from '../../contract/principal.ts'
+import { ruledNameOf } from '../../contract/tool-spellings.ts'
 import type { CostReservation, UsageLimits, UsageSubject } from '../../contract/usage-limits.ts'
 import { type Clock, isoTime } from '../../kernel/clock.ts'
 import { createKeyedMutex } from '../../kernel/keyed-mutex.ts'
 import type { Logger } from '../../kernel/logger.ts'
-import { type Account, createAccounts, type LimitBook } from './accounts.ts'
+import { type Account, createAccounts, type LimitAccounts } from './accounts.ts'
 import { periodAt } from './periods.ts'
 import type { Limit, LimitStatus, LimitStore, LimitUse } from './ports.ts'
 import { blockOf, capacityOf, countsModel, displayedAmount } from './rules.ts'
@@ -15,23 +16,23 @@ export type UsageLimitDeps = Readonly<{
   database: Pick<Database, 'read' | 'write' | 'flush'>
   clock: Clock
   logger: Logger
-  /** Where the days of calendar periods begin. */
+  /** The time zone of calendar periods. */
   timeZone: string
-  /** Whether a use is let through while the store cannot say what is left. */
+  /** Whether uses are allowed while the store cannot say what is left. */
   failOpen: boolean
-  /** How long a request waits for what others have reserved, before it is refused. */
+  /** How long a request waits for other reservations to settle, before it is refused. */
   waitMs: number
 }>
 
 export type UsageAccounting = UsageLimits &
   Readonly<{
-    /** Told within the transaction that changes limits. Later callers are held to the limits as they are then. */
+    /** Called within the transaction that changes limits. Later callers get the changed limits. */
     noteChange(tenant: TenantId): void
-    /** What is used of a limit as the store has it, without what this process has taken and not used. */
+    /** The use of a limit as stored, without this process's unused share. */
     statusOf(limit: Limit & LimitUse, nowMs: number): LimitStatus
-    /** Reads the limits anew: another process may have changed them. */
+    /** Reloads the limits: another process may have changed them. */
     refresh(): Promise<void>
-    /** Gives back what was taken and is not needed now. */
+    /** Returns shares that are not needed now. */
     giveBack(scope: 'idle' | 'all'): Promise<void>
   }>
 
@@ -40,29 +41,34 @@ const noLimit: CostReservation = { settle() {} }
 
 /**
  * Reserves and counts. A process takes durable blocks of each limit and spends them from memory, so that most uses wait for no
- * disk, and several processes share one limit. What was taken and not spent is lost in a crash: the limit is never larger after it.
+ * disk, and several processes share one limit. A crash loses unspent blocks, and never frees any amount.
  */
 export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
   const { store, database, clock, logger } = deps
   const mutex = createKeyedMutex()
-  const books = new Map<TenantId, LimitBook>()
-  const loading = new Map<TenantId, Promise<LimitBook>>()
+  const accountsByTenant = new Map<TenantId, LimitAccounts>()
+  const loading = new Map<TenantId, Promise<LimitAccounts>>()
 
-  async function load(tenant: TenantId, after: Promise<void>): Promise<LimitBook> {
+  async function load(tenant: TenantId, after: Promise<void>): Promise<LimitAccounts> {
     await after
     const limits = await store.listLimits(database.read, tenant)
-    const { book, changed } = createAccounts(limits, books.get(tenant), clock.nowMs(), deps.timeZone)
-    books.set(tenant, book)
+    const { accounts: tenantAccounts, changed } = createAccounts(
+      limits,
+      accountsByTenant.get(tenant),
+      clock.nowMs(),
+      deps.timeZone,
+    )
+    accountsByTenant.set(tenant, tenantAccounts)
     await returnShares(tenant, changed)
-    return book
+    return tenantAccounts
   }
 
-  function loaded(tenant: TenantId): LimitBook | Promise<LimitBook> {
-    return loading.get(tenant) ?? books.get(tenant) ?? loadAfter(tenant, Promise.resolve())
+  function loaded(tenant: TenantId): LimitAccounts | Promise<LimitAccounts> {
+    return loading.get(tenant) ?? accountsByTenant.get(tenant) ?? loadAfter(tenant, Promise.resolve())
   }
 
-  /** Callers that ask meanwhile wait for it. */
-  function loadAfter(tenant: TenantId, after: Promise<void>): Promise<LimitBook> {
+  /** Callers meanwhile wait for it. */
+  function loadAfter(tenant: TenantId, after: Promise<void>): Promise<LimitAccounts> {
     const pending = load(tenant, after).finally(() => {
       if (loading.get(tenant) === pending) loading.delete(tenant)
     })
@@ -75,19 +81,19 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
     subject: UsageSubject,
     applies: Applies,
     amount: number,
-    signal: AbortSignal | undefined,
+    signal: (() => AbortSignal) | undefined,
   ): CostReservation | Promise<CostReservation> {
-    const book = loaded(subject.tenant)
-    if (book instanceof Promise) {
-      return book.then(
+    const tenantAccounts = loaded(subject.tenant)
+    if (tenantAccounts instanceof Promise) {
+      return tenantAccounts.then(
         () => take(subject, applies, amount, signal),
         (error: unknown) => unknownLimits(error),
       )
     }
-    const accounts = book.of(subject, applies, clock.nowMs())
+    const accounts = tenantAccounts.of(subject, applies, clock.nowMs())
     if (accounts.length === 0) return noLimit
     if (accounts.every((account) => account.available() >= amount)) return reservation(subject.tenant, accounts, amount)
-    return takeMore(subject, applies, amount, signal)
+    return takeMore(subject, applies, amount, signal?.())
   }
 
   async function takeMore(
@@ -117,7 +123,7 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
     }
   }
 
-  /** Takes a block of each, or as much as is needed; nothing of one that has not enough left. */
+  /** Takes a block of each limit, or as much as is needed; nothing of a limit with too little left. */
   async function lease(tenant: TenantId, accounts: readonly Account[], amount: number): Promise<void> {
     const nowMs = clock.nowMs()
     const short = accounts.filter((account) => account.available() < amount)
@@ -134,10 +140,11 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
         const used = row.periodStartMs === startMs ? row.used : 0
         const left = capacityOf(row) - used
         const needed = amount - account.available()
-        const grant = needed <= left ? Math.min(Math.max(needed, blockOf(row)), left) : 0
+        const block = blockOf(row, account.lastBlock(), nowMs)
+        const grant = needed <= left ? Math.min(Math.max(needed, block), left) : 0
         const use = { periodStartMs: startMs, used: used + grant }
         if (grant > 0) await store.saveUse(tx, tenant, row.id, use)
-        grants.push(() => account.grant(row, grant, use))
+        grants.push(() => account.grant(row, { amount: grant, atMs: nowMs }, use))
       }
       return grants
     })
@@ -163,7 +170,7 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
     try {
       await database.write(tenant, (tx) => store.addUse(tx, tenant, id, { periodStartMs, used }))
     } catch (error) {
-      logger.error('what a limit has used could not be recorded', { limit: id, amount: used, cause: String(error) })
+      logger.error('the use of a limit could not be recorded', { limit: id, amount: used, cause: String(error) })
     }
   }
 
@@ -176,7 +183,7 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
 
   function unknownLimits(error: unknown): CostReservation {
     if (!deps.failOpen) throw error
-    logger.warn('limits are not enforced while the store fails, as limits.fail_open says', { cause: String(error) })
+    logger.warn('limits are not enforced while the store fails (limits.fail_open is true)', { cause: String(error) })
     return noLimit
   }
 
@@ -188,7 +195,7 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
     const resetsAt = isoTime(status.resetsAtMs)
     return new AppError(
       'ERR_LIMIT_EXCEEDED',
-      `The ${limit.limitType} limit of the ${limit.entityType} is reached: of ${limit.value}${unit}, ${show(status.remaining)} are left, and this needs ${show(amount)}. It begins anew at ${resetsAt}.`,
+      `The ${limit.limitType} limit of the ${limit.entityType} is reached: of ${limit.value}${unit}, ${show(status.remaining)} are left, and this needs ${show(amount)}. It resets at ${resetsAt}.`,
       {
         limit_id: limit.id,
         limit_type: limit.limitType,
@@ -211,17 +218,21 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
 
   return {
     limitsCost(subject, model) {
-      const isBound = (book: LimitBook): boolean => book.of(subject, ofCost(model), clock.nowMs()).length > 0
-      const book = loaded(subject.tenant)
-      return book instanceof Promise ? book.then(isBound) : isBound(book)
+      const isBound = (tenantAccounts: LimitAccounts): boolean =>
+        tenantAccounts.of(subject, ofCost(model), clock.nowMs()).length > 0
+      const tenantAccounts = loaded(subject.tenant)
+      return tenantAccounts instanceof Promise ? tenantAccounts.then(isBound) : isBound(tenantAccounts)
     },
     reserveCost: (subject, model, microdollars, signal) =>
       take(subject, ofCost(model), Math.max(0, Math.ceil(microdollars)), signal),
     countCall(subject, { server, tool }) {
+      const ruled = ruledNameOf(tool)
       const taken = take(
         subject,
         ({ limitType, server: limited, tool: named }) =>
-          limitType === 'tool_calls' ? named?.id === tool : limitType === 'mcp_server_calls' && limited?.id === server,
+          limitType === 'tool_calls'
+            ? ruledNameOf(named?.id ?? '') === ruled
+            : limitType === 'mcp_server_calls' && limited?.id === server,
         1,
         undefined,
       )
@@ -233,17 +244,17 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
     },
     statusOf(limit, nowMs) {
       const { startMs, endMs } = periodAt(limit.interval, limit.anchorMs, nowMs, deps.timeZone)
-      const own = books.get(limit.tenant)?.find(limit.id)?.unspent(startMs) ?? 0
+      const own = accountsByTenant.get(limit.tenant)?.find(limit.id)?.unspent(startMs) ?? 0
       const used = Math.max(0, (limit.periodStartMs === startMs ? limit.used : 0) - own)
       return { used, remaining: Math.max(0, capacityOf(limit) - used), resetsAtMs: endMs }
     },
     async refresh() {
-      await Promise.all([...books.keys()].map((tenant) => loadAfter(tenant, Promise.resolve())))
+      await Promise.all([...accountsByTenant.keys()].map((tenant) => loadAfter(tenant, Promise.resolve())))
     },
     async giveBack(scope) {
       const nowMs = clock.nowMs()
-      for (const [tenant, book] of books) {
-        const accounts = book.all().filter((account) => scope === 'all' || account.isIdle(nowMs))
+      for (const [tenant, tenantAccounts] of accountsByTenant) {
+        const accounts = tenantAccounts.all().filter((account) => scope === 'all' || account.isIdle(nowMs))
         await returnShares(tenant, accounts)
       }
     },

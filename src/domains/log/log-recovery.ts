@@ -25,10 +25,10 @@ export function createLogRecovery(deps: {
   async function recover(call: Call, input: { tenant?: string | undefined; reason: string }) {
     if (!isPlatformOperator(call.principal)) throw notOperator()
     await deps.checkpointer.run()
-    const wanted = input.tenant === undefined ? guard.halted() : [tenantId(input.tenant)]
+    const tenants = input.tenant === undefined ? guard.halted() : [tenantId(input.tenant)]
     const name = isoTime(call.nowMs).replaceAll(':', '')
     const recovered = []
-    for (const tenant of wanted) {
+    for (const tenant of tenants) {
       const recovery = await guard.recover(tenant, name)
       if (recovery === undefined) throw notHalted(tenant)
       const effect = effectOf(tenant, input.reason, recovery)

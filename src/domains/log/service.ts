@@ -13,7 +13,7 @@ import type { LogIdentity } from './ports.ts'
 
 export type LogService = ReturnType<typeof createLogService>
 
-/** A page stops here though more entries would fit by count, so that an answer stays well below its limit. */
+/** A page ends here even if more entries would fit by count, so that an answer stays well below its limit. */
 const EXPORT_PAGE_BYTES_MAX = 2 * 1024 * 1024
 
 /** What a third party needs to verify the caller's log without the server: checkpoints, proofs, and the entries themselves. */
@@ -22,7 +22,7 @@ export function createLogService(deps: { log: LogStore; identity: LogIdentity; g
   const { logId, signer } = deps.identity
   const { rootAt, readNodes } = createNodeReader(log)
 
-  /** Never inside a snapshot, which holds a connection: keeping a checkpoint needs one of its own. */
+  /** Never inside a snapshot, which holds a connection: storing a checkpoint needs another one. */
   const sign = (tenant: TenantId, size: number, root: Buffer): Promise<string> =>
     deps.guard.sign(tenant, { size, root })
 
@@ -98,8 +98,8 @@ export function createLogService(deps: { log: LogStore; identity: LogIdentity; g
       const root = input.from === 0 ? await rootAt(tx, tenant, size) : undefined
       let bytes = 0
       let next = input.from
-      const wanted = Math.max(0, Math.min(input.limit, limits.exportPageMax, size - input.from))
-      for (const entry of wanted === 0 ? [] : await log.entries(tx, tenant, input.from, wanted)) {
+      const count = Math.max(0, Math.min(input.limit, limits.exportPageMax, size - input.from))
+      for (const entry of count === 0 ? [] : await log.entries(tx, tenant, input.from, count)) {
         if (entry.seq !== next) throw damaged(next)
         if (bytes > 0 && bytes + entry.record.length > EXPORT_PAGE_BYTES_MAX) break
         bytes += entry.record.length

@@ -4,7 +4,7 @@ let library: typeof import('croner') | undefined
 
 type CronProblem = Readonly<{ field: 'cron' | 'timezone'; problem: string }>
 
-/** What keeps a cron expression from being followed in a time zone. The library is loaded when the first one comes. */
+/** Why a cron expression is invalid or cannot be evaluated in a time zone. The library is imported at its first use. */
 export function cronProblem(cron: string, timezone: string): CronProblem | undefined {
   try {
     new Intl.DateTimeFormat('en', { timeZone: timezone })

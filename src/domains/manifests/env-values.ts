@@ -1,7 +1,7 @@
 export type EnvValue = Readonly<{ from: 'literal' | 'secret' | 'config'; value: string }>
 export type EnvValues = Readonly<Record<string, EnvValue>>
 
-/** Values as they are written: references to what the operator has set, and texts. */
+/** Parses values: references to the operator's settings, and literals. */
 export const envOf = (env: Readonly<Record<string, string>>): Record<string, EnvValue> =>
   Object.fromEntries(Object.entries(env).map(([name, value]) => [name, envValue(value)]))
 

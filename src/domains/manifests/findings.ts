@@ -1,12 +1,12 @@
-/** What was found in a text of another caller: an error keeps it from being used, a warning does not. */
+/** Problems in a text from a caller: an error prevents its use, a warning does not. */
 export type Findings = Readonly<{ error(at: string, problem: string): void; warn(at: string, problem: string): void }>
 
 export type FindingList = Findings & Readonly<{ errors: readonly string[]; warnings: readonly string[] }>
 
-/** A hostile text must not make a list of problems without end. */
+/** Bounds the list for a hostile text. */
 const FINDINGS_MAX = 100
 
-/** Goes on from what was found `before`. */
+/** Continues from the findings in `before`. */
 export function createFindings(
   before: Pick<FindingList, 'errors' | 'warnings'> = { errors: [], warnings: [] },
 ): FindingList {
@@ -23,5 +23,5 @@ export function createFindings(
   }
 }
 
-/** A text of another's in a message: short, and whole characters only. */
+/** Untrusted text in a message: short, and well-formed. */
 export const quoted = (value: unknown): string => `'${String(value).slice(0, 64).toWellFormed()}'`

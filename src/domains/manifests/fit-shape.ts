@@ -8,13 +8,13 @@ export type CheckedManifest<Manifest> =
   | Readonly<{ ok: true; manifest: Manifest; warnings: readonly string[] }>
   | Readonly<{ ok: false; errors: readonly string[]; warnings: readonly string[] }>
 
-/** The message has the first fault, the details all of them. */
+/** The message has the first error, the details all of them. */
 export function refusalOf(errors: readonly string[]): AppError {
   const more = errors.length > 1 ? ` (and ${errors.length - 1} more: see errors in the details)` : ''
   return manifestInvalid(`the manifest is refused: ${errors[0]}${more}`, { errors })
 }
 
-/** `texts` are the fields that are texts by definition, as paths joined by dots. */
+/** `texts` are patterns of the paths of string fields, joined by dots. */
 export function readOrErrors(yaml: string, texts: readonly RegExp[]): ReadYaml | { errors: readonly string[] } {
   try {
     return readYaml(yaml, (path) => texts.some((pattern) => pattern.test(path.join('.'))))
@@ -23,15 +23,15 @@ export function readOrErrors(yaml: string, texts: readonly RegExp[]): ReadYaml |
   }
 }
 
-/** Where a field belongs that would close something, if it is the name of one. */
+/** The right path of a security field, if the key is the name of one. */
 export type SecurityPathOf = (key: string) => Readonly<{ field: string; path: string }> | undefined
 
-/** A hint is looked for among all names, and fields without one may be thousands. */
+/** A hint compares a name with all known names, and there may be thousands of unknown fields. */
 const HINTS_MAX = 100
 
 /**
- * Fields that the schema does not know are taken out of `fields` and named in `warnings`; all else must fit. Those that would
- * close something if they stood elsewhere are refused.
+ * Removes fields from `fields` that the schema does not know and lists them in `warnings`; the rest must conform. A misplaced
+ * security field is refused.
  */
 export function fitShape<Schema extends z.ZodType>(
   schema: Schema,
@@ -52,7 +52,7 @@ export function fitShape<Schema extends z.ZodType>(
         if (security !== undefined) {
           const { field, path: target } = security
           misplaced.push(
-            `${pathText([...path, key])} has no effect here, and ignoring it would lift a restriction: ${field} goes into ${target}`,
+            `${pathText([...path, key])} has no effect here, and ignoring it would remove a restriction: set ${field} in ${target}`,
           )
           continue
         }
@@ -71,7 +71,7 @@ export function fitShape<Schema extends z.ZodType>(
 export const at = (value: unknown, path: readonly PropertyKey[]): unknown =>
   path.reduce<unknown>((inner, part) => (inner as Record<PropertyKey, unknown> | undefined)?.[part], value)
 
-/** The names that the schema has at a place, where it is a plain object; for hints only. */
+/** The keys of the schema at a path, if it is a plain object there. For hints only. */
 function knownKeys(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
   let subschema: unknown = schema
   for (const part of path) {
@@ -95,7 +95,7 @@ function issueText(issue: z.core.$ZodIssue, fields: YamlFields): string {
   return `${field} ${problemOf(issue, at(fields, issue.path))}`
 }
 
-/** The rule that a value breaks, as the schema states it. */
+/** The rule that a value breaks, in the words of the schema. */
 export function problemOf(issue: z.core.$ZodIssue, value: unknown): string {
   if (issue.code === 'custom' || issue.code === 'invalid_key') return ruleOf(issue)
   if (value === undefined) {
@@ -104,7 +104,7 @@ export function problemOf(issue: z.core.$ZodIssue, value: unknown): string {
     if (issue.message.startsWith('is required')) return issue.message
     return isTelling(issue.message) ? `is required; it ${issue.message}` : 'is required'
   }
-  if (value === null) return 'has no value: give it one, or leave it out'
+  if (value === null) return 'has no value: set one, or omit the field'
   if (issue.code === 'too_big' && issue.origin === 'string') {
     return `must not be longer than ${issue.maximum} characters`
   }
@@ -112,13 +112,13 @@ export function problemOf(issue: z.core.$ZodIssue, value: unknown): string {
   return `${ruleOf(issue)}${near === undefined ? '' : `; did you mean ${near}?`}`
 }
 
-/** Of what is absent the type alone says little. */
+/** For a missing value the type alone says little. */
 const isTelling = (message: string): boolean =>
   message.startsWith('must ') && !/^must be (?:a string|an object|true or false)$/.test(message)
 
 function ruleOf(issue: z.core.$ZodIssue): string {
   if (issue.code === 'invalid_key') return issue.issues[0]?.message ?? issue.message
-  // Where the field that tells kinds apart is wrong, the rule of the whole group is told at that field.
+  // If the discriminator is wrong, the rule of the whole union is reported at that field.
   return issue.code === 'invalid_union' ? issue.message.replace(/^must have a \w+: /, 'must be ') : issue.message
 }
 

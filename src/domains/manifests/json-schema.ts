@@ -1,20 +1,20 @@
 import { createRequire } from 'node:module'
 import { createContext, Script } from 'node:vm'
 import type { AnySchema, ErrorObject, Options } from 'ajv'
-import { RE2JS } from 're2js'
 import { limits } from '../../contract/limits.ts'
+import { compileLinearPattern } from '../../kernel/linear-pattern.ts'
 import { createMeter, TooMuchWork } from '../templating/work-meter.ts'
 import { chargeSchema, isCheapToCheck, newSchemaBudget, type SchemaBudget } from './schema-work.ts'
 
-/** What is wrong with a value, one sentence each that begins with its path; empty if it conforms. */
+/** The violations of a value, one sentence each, beginning with the path; empty if it conforms. */
 export type SchemaCheck = (value: unknown) => readonly string[]
 export type CompiledSchema = Readonly<{ ok: true; check: SchemaCheck }> | Readonly<{ ok: false; reason: string }>
 
 /**
- * Compiles a JSON Schema that an untrusted party wrote. Its patterns run in linear time (RE2: no look-around, no
- * back-references); references lead nowhere but into itself; nothing is fetched. The work of compiling is counted, with that
- * of the other schemas that share the budget. Small schemas can still ask for endless work with a value (references that
- * multiply), so checking is cut off after a while: what was cut off does not conform.
+ * Compiles an untrusted JSON Schema. Its patterns run in linear time (RE2: no look-around, no back-references); references
+ * resolve only within the schema; nothing is fetched. The work of compiling is charged to the budget, which schemas can share.
+ * Small schemas can still require endless work for a value (references that multiply), so validation is cut off after a time: a
+ * value whose validation is cut off does not conform.
  */
 export function compileJsonSchema(schema: unknown, budget: SchemaBudget = newSchemaBudget()): CompiledSchema {
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) {
@@ -37,7 +37,7 @@ export function compileJsonSchema(schema: unknown, budget: SchemaBudget = newSch
       if (meta.validateSchema(bare) !== true) throw new Error(`schema is invalid: ${meta.errorsText()}`)
       return ajv.compile(bare)
     })
-    // To watch the time costs more than most checks.
+    // Enforcing a time limit costs more than most validations.
     const conforms = isCheapToCheck(schema)
       ? (value: unknown) => validate(value)
       : (value: unknown) => boundedInTime(limits.jsonSchemaCheckMs, () => validate(value))
@@ -58,12 +58,12 @@ export function compileJsonSchema(schema: unknown, budget: SchemaBudget = newSch
 }
 
 const tooMuchWork =
-  `it is too large, with the other schemas of the manifest: at most ${limits.jsonSchemaWorkMax} values in all, where those ` +
+  `together with the other schemas of the manifest it is too large: at most ${limits.jsonSchemaWorkMax} values in all, where those ` +
   `behind each $ref count again and a pattern counts as ${limits.jsonSchemaPatternWork} or more; leave something out`
 
 const load = createRequire(import.meta.url)
 
-/** The libraries are loaded when the first schema comes: most servers never see one. */
+/** Imported at the first schema: most servers never see one. */
 function newValidator(isOf2020: boolean, options: Options) {
   const { Ajv } = load('ajv') as typeof import('ajv')
   const { Ajv2020 } = load('ajv/dist/2020.js') as typeof import('ajv/dist/2020.js')
@@ -75,7 +75,7 @@ function newValidator(isOf2020: boolean, options: Options) {
 
 const metaValidators = new Map<boolean, ReturnType<typeof newValidator>>()
 
-/** Whether a schema is one. It keeps nothing of what it is asked about, and is costly to make. */
+/** Validates schemas themselves. It is stateless and expensive to create. */
 function metaValidator(isOf2020: boolean): ReturnType<typeof newValidator> {
   let meta = metaValidators.get(isOf2020)
   if (meta === undefined) {
@@ -90,21 +90,18 @@ function linearPattern(pattern: string) {
   if (pattern.length > limits.manifestPatternCharsMax) {
     throw new Error(`a pattern is too long: it may have ${limits.manifestPatternCharsMax} characters`)
   }
-  const compiled = RE2JS.compile(pattern)
-  const size = compiled.programSize()
-  if (size > limits.manifestPatternSizeMax) {
-    throw new Error(
-      `a pattern is too large: compiled it has the size ${size}, and ${limits.manifestPatternSizeMax} is allowed; write smaller repetition counts`,
-    )
-  }
+  const compiled = compileLinearPattern(pattern, {
+    programSizeMax: limits.manifestPatternSizeMax,
+    refuse: (rule) => new Error(`a pattern ${rule}`),
+  })
   return {
-    /** Steps for each character, at most. */
-    size,
+    /** The maximum number of steps per character. */
+    size: compiled.programSize(),
     test: (text: string) => compiled.matcher(text).find(),
   }
 }
 
-/** For the schema or the value that is being checked: a schema puts many patterns to many texts. */
+/** For the schema or the value under validation: a schema applies many patterns to many strings. */
 let patternMeter = createMeter(limits.patternWorkMax)
 
 const meteredPattern = Object.assign(
@@ -115,7 +112,7 @@ const meteredPattern = Object.assign(
         patternMeter.charge(size * text.length)
         return test(text)
       },
-      /** Ajv tells patterns apart by this. */
+      /** Ajv identifies patterns by this. */
       toString: () => pattern,
     }
   },
@@ -126,7 +123,7 @@ const watch = new Script('work()')
 const sandbox: { work: (() => unknown) | undefined } = { work: undefined }
 let context: object | undefined
 
-/** Runs `work` in this thread, and ends it by force if it takes too long. */
+/** Runs `work` in this thread, and aborts it if it takes too long. */
 function boundedInTime<T>(timeoutMs: number, work: () => T): T {
   context ??= createContext(sandbox)
   sandbox.work = work
@@ -148,7 +145,7 @@ const options: Options = {
   code: { regExp: meteredPattern, optimize: false },
 }
 
-/** The dialect is chosen above, and an identifier of one schema must not meet that of another. */
+/** The dialect is chosen above, and ids of different schemas must not collide. */
 function withoutId(schema: object): object {
   const { $schema: _dialect, $id: _id, ...rest } = schema as Record<string, unknown>
   return rest
@@ -166,14 +163,14 @@ function reasonOf(error: unknown): string {
   if (error instanceof TooMuchWork) {
     return `its patterns need more than ${limits.patternWorkMax} steps (characters times the size of the compiled pattern)`
   }
-  if (error instanceof RangeError) return 'it refers to itself without end'
+  if (error instanceof RangeError) return 'it refers to itself endlessly'
   if (!(error instanceof Error)) return 'it cannot be compiled'
   return error.message.replaceAll(/\s+/g, ' ').slice(0, 200)
 }
 
 /**
- * An untrusted pattern for untrusted text: linear in both, or not accepted. A test takes up to `size` steps for each
- * character and holds up everything else meanwhile, so it is paid for before it is made.
+ * An untrusted pattern for untrusted text: linear in both, or refused. A test takes up to `size` steps for each character and
+ * blocks the event loop meanwhile, so it is charged before it runs.
  */
 export function compilePattern(pattern: string): { size: number; test(text: string): boolean } | { reason: string } {
   try {

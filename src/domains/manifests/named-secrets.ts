@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { EnvValue, EnvValues } from './env-values.ts'
 
-/** Values of one field of a manifest. */
+/** The values of one field of a manifest. */
 export type FieldValues = Readonly<{ field: string; values: EnvValues }>
 type Handler = Readonly<{
   type: string
@@ -10,8 +10,8 @@ type Handler = Readonly<{
 }>
 
 /**
- * A manifest that the platform deploys for a caller without the permission names no secret: its author could send it anywhere. Nobody
- * gains by having something written.
+ * A manifest that the platform deploys for a caller without the permission must name no secret: its author could send it
+ * anywhere. Having a manifest generated must not grant more rights.
  */
 export function requireNoSecrets(input: readonly FieldValues[]): void {
   for (const { field, values } of input) {
@@ -20,13 +20,13 @@ export function requireNoSecrets(input: readonly FieldValues[]): void {
     const at = `${field}.${found[0].slice(0, 64).toWellFormed()}`
     throw new AppError(
       'ERR_PERMISSION_DENIED',
-      `${at}: naming a secret needs the right to deploy (tier system); leave it out`,
+      `${at}: a secret may be named only with the tier system; remove it, or deploy with such a key`,
       { field: at },
     )
   }
 }
 
-/** Headers may name one inside a text. */
+/** A header may contain a reference inside its text. */
 const namesSecret = ({ from, value }: EnvValue): boolean => from === 'secret' || /\{\{\s*secret:/.test(value)
 
 export const valuesInHandler = (field: string, handler: Handler | null): readonly FieldValues[] => [

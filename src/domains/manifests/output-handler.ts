@@ -24,7 +24,7 @@ export const webhookUrl = text(2_048, 'Address.').regex(
 )
 export const webhookMethod = oneOf(['POST', 'PUT', 'PATCH'], 'HTTP method.')
 
-/** Sizes and times as the kind of manifest writes them, read to millicores, bytes and milliseconds. */
+/** The units of the manifest's kind, parsed to millicores, bytes and milliseconds. */
 type Units = Readonly<Record<'cpu' | 'size' | 'time', (description: string) => z.ZodType<number, string | number>>>
 
 const common = {
@@ -60,7 +60,7 @@ const webhook = group(
     headers: values(4_096, 'Headers; a value may be secret:NAME or config:NAME.').default({}),
     body_template: template(
       TEMPLATE_MAX,
-      'Template of the body, with {{output}} and {{intent}}; left out: JSON with the output.',
+      'Template of the body, with {{output}} and {{intent}}. Default: JSON with the output.',
     ).optional(),
     retry: whole(0, 10, 'Further tries.').default(0),
     ...common,
@@ -124,7 +124,7 @@ const tool = group(
   ...commonOf(rest),
 }))
 
-/** What becomes of an output; what the handler answers takes its place. Runs keep it as it is read, so its fields stay. */
+/** The output handler; its result replaces the output. Runs store the parsed form, so its fields must stay. */
 export const outputHandlerSchema = (units: Units) =>
   z.discriminatedUnion(
     'type',

@@ -1,13 +1,13 @@
 import { channel } from 'node:diagnostics_channel'
 import { limits } from '../../contract/limits.ts'
 
-/** Every parse of a manifest as it begins, for diagnostics inside the process. The program itself subscribes to nothing. */
+/** Published at the start of every parse, on a diagnostics channel. The program itself does not subscribe. */
 export type PublishedParse = Readonly<{ text: string }>
 export const manifestParses = channel('castellan:manifest-parse')
 
 /**
- * Parses a text once for as long as it is among those that were used last. Versions never change their text, so the text is
- * the key. What is kept is frozen, for all who ask share it; what `isCacheable` refuses is parsed again.
+ * An LRU cache of parsed texts. A version never changes its text, so the text is the key. Cached values are frozen, because
+ * callers share them; what `isCacheable` refuses is parsed again.
  */
 export function createParseCache<Parsed extends object>(
   parse: (text: string) => Parsed,

@@ -4,26 +4,26 @@ import type { Findings } from './findings.ts'
 import type { SecurityPathOf } from './fit-shape.ts'
 import { isFields, pathText, type YamlFields } from './read-yaml.ts'
 
-/** For a value at its path: `key` is a field below it. */
+/** For a value at its path; `key` is a field below it. */
 export type Notes = Readonly<{
   path: readonly PropertyKey[]
   warn(problem: string, key?: string): void
   error(problem: string, key?: string): void
 }>
 
-/** What a schema takes beside the spelling that it describes. */
+/** What a schema accepts beside its current spelling. */
 type Looseness = Readonly<{
-  /** Old names of fields, each with the present one. */
+  /** Legacy names of fields, each with the current one. */
   renamed?: Readonly<Record<string, string>>
-  /** The present spelling of a value, or of its absence (undefined); what must be said of the change is said in `notes`. */
+  /** Converts a value, or its absence (undefined), to the current spelling. Changes are reported in `notes`. */
   read?: (value: unknown, notes: Notes) => unknown
-  /** Changes the fields of a map in place when all of them have their present names. */
+  /** Changes the fields of a map in place, after all of them have their current names. */
   complete?: (fields: YamlFields, notes: Notes) => void
 }>
 
 const loosenesses = z.registry<Looseness>()
 
-/** Call it last: what makes another schema of this one (`describe`, `min`) leaves the looseness behind, wrappers do not. */
+/** To be called last: methods that derive another schema (`describe`, `min`) drop the looseness, wrappers keep it. */
 export const loosely = <Schema extends z.ZodType>(schema: Schema, looseness: Looseness): Schema => {
   loosenesses.add(schema, looseness)
   return schema
@@ -32,9 +32,9 @@ export const loosely = <Schema extends z.ZodType>(schema: Schema, looseness: Loo
 type Walk = Readonly<{ findings: Findings; securityPathOf: SecurityPathOf; refused: Set<string> }>
 
 /**
- * A manifest as its schema describes it, from one in an older or looser spelling; each change is a warning. Fields that the
- * schema does not have are left out with a warning, or refused if they would close something where they belong. `refused`
- * are the paths that already have an error.
+ * Converts a manifest from an older or looser spelling to the one that its schema describes; each change is a warning. Unknown
+ * fields are dropped with a warning, or refused if they are misplaced security fields. `refused` are the paths that already have
+ * an error.
  */
 export function presentSpelling(
   schema: z.ZodType,
@@ -114,7 +114,7 @@ function presentObject(
 
 const snakeCase = (key: string): string => key.replace(/([a-z0-9])([A-Z])/g, '$1_$2').toLowerCase()
 
-/** A field without a value is as good as absent. */
+/** A field without a value counts as absent. */
 function takeKnown(
   known: readonly string[],
   renamed: Readonly<Record<string, string>>,
@@ -136,7 +136,7 @@ function takeKnown(
       refused.add(at)
       findings.error(
         at,
-        `has no effect here, and ignoring it would lift a restriction: ${target.field} goes into ${target.path}`,
+        `has no effect here, and ignoring it would remove a restriction: set ${target.field} in ${target.path}`,
       )
     } else {
       const near = nearestName(key, known)
@@ -157,7 +157,7 @@ function presentRecord(
   return Object.fromEntries(entries.map(([name, value]) => [name, present(schema, value, [...path, name], walk)]))
 }
 
-/** Only one that has a field to tell its options by is followed into them. */
+/** Only a discriminated union is descended into. */
 function presentUnion(schema: z.core.$ZodType, input: unknown, path: readonly PropertyKey[], walk: Walk): unknown {
   const union = schema as z.core.$ZodDiscriminatedUnion
   const { discriminator } = union._zod.def
@@ -179,8 +179,8 @@ function presentChoice(
   { findings }: Walk,
 ): unknown {
   if (input === undefined || values.includes(input)) return input
-  const wanted = String(input).toLowerCase().replaceAll('-', '_')
-  const near = values.find((value) => String(value).toLowerCase() === wanted)
+  const normalized = String(input).toLowerCase().replaceAll('-', '_')
+  const near = values.find((value) => String(value).toLowerCase() === normalized)
   if (near !== undefined) findings.warn(fieldText(path), `is an old spelling; write ${String(near)}`)
   return near ?? input
 }

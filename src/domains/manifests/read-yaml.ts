@@ -5,8 +5,8 @@ import { yamlAdvice } from '../templating/yaml-advice.ts'
 import { yamlLibrary } from '../templating/yaml-library.ts'
 
 /**
- * `fields` is plain, own and mutable: maps are objects, lists arrays, numbers finite. `unquoted` names the fields that are
- * texts by definition and were written as a number or a truth value.
+ * `fields` is plain, own and mutable: maps are objects, lists are arrays, numbers are finite. `unquoted` names string fields that
+ * were written as a number or a boolean.
  */
 export type YamlFields = { [key: string]: unknown }
 export type ReadYaml = Readonly<{ fields: YamlFields; unquoted: readonly string[] }>
@@ -15,8 +15,8 @@ export const manifestInvalid = (message: string, details: Readonly<Record<string
   new AppError('ERR_MANIFEST_INVALID', message, details)
 
 /**
- * Reads one YAML document (JSON is YAML too) from anyone, in bounded time and space: an alias counts as what it stands
- * for. `isText` says which fields are texts, so that `version: 1.10` stays `1.10`.
+ * Parses one untrusted YAML document (JSON is YAML too) in bounded time and space: an alias counts as its expansion. `isText`
+ * says which fields are strings, so that `version: 1.10` stays `1.10`.
  */
 export function readYaml(text: string, isText: (path: readonly string[]) => boolean): ReadYaml {
   if (text.length > limits.manifestCharsMax) {
@@ -104,7 +104,10 @@ function plainMap(
   return fields
 }
 
-const tooDeep = (): AppError => manifestInvalid(`manifest_yaml is nested deeper than ${limits.manifestDepthMax} levels`)
+const tooDeep = (): AppError =>
+  manifestInvalid(`manifest_yaml is nested deeper than ${limits.manifestDepthMax} levels; flatten it`)
 
 const tooMany = (): AppError =>
-  manifestInvalid(`manifest_yaml holds more than ${limits.manifestValuesMax} values, aliases counted in full`)
+  manifestInvalid(
+    `manifest_yaml contains more than ${limits.manifestValuesMax} values, with aliases expanded; make it smaller`,
+  )

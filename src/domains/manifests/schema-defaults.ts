@@ -5,7 +5,7 @@ const isMap = (value: unknown): value is JsonObject =>
 
 const DEPTH_MAX = 16
 
-/** The value with the defaults that its schema has for properties that are not given. Nothing that is given is changed. */
+/** Adds the schema's defaults for missing properties. Existing values are unchanged. */
 export function withDefaults<T extends JsonObject>(schema: JsonObject | null, value: T): T {
   return schema === null ? value : (filled(schema, value, 0) as T)
 }

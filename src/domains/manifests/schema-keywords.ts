@@ -2,11 +2,11 @@ import { z } from 'zod'
 import { parseTemplate } from '../templating/templates.ts'
 import { cpuPattern, DURATION_CHARS_MAX, durationPattern, sizePattern } from './units.ts'
 
-/** The words in which manifests are described: each value with its bound and with the rule that a refusal states. */
+/** Building blocks of manifest schemas: each value with its bound and with the rule that a refusal states. */
 export const rule = (text: string) => ({ error: text })
 export const text = (max: number, description: string) =>
   z.string(rule('must be a string')).min(1, rule('must not be empty')).max(max).describe(description)
-/** A text that must say something. */
+/** A string that must not be blank. */
 export const filled = (max: number, description: string) =>
   z
     .string(rule('must be a string'))
@@ -18,17 +18,17 @@ export const templateProblem = (value: string): string | undefined => {
   const problem = value.includes('{{') ? parseTemplate(value).problem : null
   return problem === null ? undefined : `is not a template: ${problem}`
 }
-/** A text that would fail when it is rendered is refused beforehand. */
+/** A template that cannot be parsed is refused when the manifest is registered. */
 const templateRule = (value: string, context: z.core.$RefinementCtx<string>): void => {
   const problem = templateProblem(value)
   if (problem !== undefined) context.addIssue(problem)
 }
-/** It may be blank. */
+/** May be blank. */
 export const template = (max: number, description: string) =>
   z.string(rule('must be a string')).max(max).superRefine(templateRule).describe(description)
 export const filledTemplate = (max: number, description: string) =>
   filled(max, description).superRefine(templateRule).describe(description)
-/** Texts by name, of texts, numbers and truth values. */
+/** A map of strings, numbers and booleans, converted to strings. */
 export const values = (max: number, description: string) =>
   z
     .record(
@@ -58,7 +58,7 @@ export const group = <Shape extends z.core.$ZodLooseShape>(shape: Shape, descrip
 export const listOf = <Item extends z.ZodType>(item: Item, max: number, description: string) =>
   z
     .array(item, rule('must be a list'))
-    .max(max, rule(`must not hold more than ${max} entries`))
+    .max(max, rule(`must not contain more than ${max} entries`))
     .describe(description)
 export const textMap = (max: number, description: string) =>
   z
@@ -97,9 +97,9 @@ export const cpu = (description: string) => {
 }
 export const seconds = (description: string) => whole(1, 86_400, description)
 const oneWord = rule('must be a list of at least one word')
-/** Program and arguments, each a template. */
+/** A program and its arguments, each a template. */
 export const commandWords = z
   .array(z.string(rule('must be a string')).max(131_072).superRefine(templateRule), oneWord)
   .min(1, oneWord)
-  .max(256, rule('must not hold more than 256 words'))
+  .max(256, rule('must not contain more than 256 words'))
   .describe('Program and arguments, each a template.')

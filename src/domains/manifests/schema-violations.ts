@@ -4,19 +4,19 @@ import type { SchemaBudget } from './schema-work.ts'
 
 const cache = new Map<string, CompiledSchema>()
 
-/** The budget is that of the manifest, whether the schema is known already or not. */
+/** The budget of the manifest is charged even if the schema is cached. */
 export function schemaProblem(schema: JsonObject, budget: SchemaBudget): string | null {
   const compiled = compileJsonSchema(schema, budget)
   return compiled.ok ? null : compiled.reason
 }
 
-/** What is wrong with the value, one sentence each; an empty list when nothing is. */
+/** The violations of the value, one sentence each. */
 export function violationsOf(schema: JsonObject, value: Json): readonly string[] {
   const compiled = compile(schema)
   return compiled.ok ? compiled.check(value) : [compiled.reason]
 }
 
-/** The same schema is asked again at every start of a run. */
+/** Cached, because the same schema is used at every start of a run. */
 function compile(schema: JsonObject): CompiledSchema {
   const text = JSON.stringify(schema)
   let found = cache.get(text)

@@ -1,6 +1,6 @@
 import { limits } from '../../contract/limits.ts'
 
-/** What the schemas of one manifest may still ask for, in the unit of `chargeSchema`. */
+/** The work that the schemas of one manifest may still require, in the unit of `chargeSchema`. */
 export type SchemaBudget = { left: number }
 
 export const newSchemaBudget = (): SchemaBudget => ({ left: limits.jsonSchemaWorkMax })
@@ -8,13 +8,13 @@ export const newSchemaBudget = (): SchemaBudget => ({ left: limits.jsonSchemaWor
 const referenceWords = new Set(['$ref', '$dynamicRef', '$recursiveRef'])
 
 /**
- * Takes the work of compiling a schema from the budget: one for each value in it, again for each value behind a spelling of
- * a reference, and more for a pattern. Answers whether the budget had it; counting ends where the budget does.
+ * Charges the work of compiling a schema: one for each value in it, again for each value behind each distinct reference, and more
+ * for a pattern. Returns whether the budget sufficed; counting stops when it is exhausted.
  */
 export function chargeSchema(schema: object, budget: SchemaBudget): boolean {
   const references = new Set<string>()
   charge(schema, budget, references)
-  // A reference that leads to more of them adds to the set, and the loop goes on to those.
+  // A target with further references adds to the set, and the loop continues with those.
   for (const reference of references) charge(targetOf(schema, reference), budget, references)
   return budget.left >= 0
 }
@@ -37,11 +37,11 @@ function charge(value: unknown, budget: SchemaBudget, references: Set<string>): 
   }
 }
 
-/** Words with which a small schema can ask for more than one step for each of its values and each value that is checked. */
+/** Keywords with which a small schema can require more than one step per schema value and checked value. */
 const costlyWords = new Set([...referenceWords, 'pattern', 'patternProperties', 'format', 'uniqueItems'])
 const CHEAP_VALUES_MAX = 500
 
-/** Whether checking with it is sure to end soon, so that nobody need watch the time. */
+/** Whether validation is certain to end soon, so that no time limit is needed. */
 export function isCheapToCheck(schema: object): boolean {
   let left = CHEAP_VALUES_MAX
   const isCheap = (value: unknown): boolean => {
@@ -52,10 +52,10 @@ export function isCheapToCheck(schema: object): boolean {
   return isCheap(schema)
 }
 
-/** A long pattern takes longer to compile, a short one with large counts takes long as well. */
+/** Long patterns take longer to compile, and so do short ones with large counts. */
 const patternWork = (pattern: string): number => limits.jsonSchemaPatternWork + Math.ceil(pattern.length / 8)
 
-/** What is not a path into the schema counts as all of it, which no reference within it exceeds. */
+/** A reference that is not a path into the schema counts as the whole schema, which no reference within it exceeds. */
 function targetOf(schema: object, reference: string): unknown {
   if (!/^#(?:\/|$)/.test(reference)) return schema
   let subschema: unknown = schema

@@ -15,7 +15,7 @@ export function readDuration(value: string | number): number | undefined {
   return Math.round(parts.reduce((sum, [, amount, unit]) => sum + Number(amount) * unitMs[unit!]!, 0))
 }
 
-/** Of a text that `durationPattern` accepts. */
+/** For a text that `durationPattern` accepts. */
 export const durationMs = (value: string | number): number => readDuration(value) ?? 0
 
 const powers: Readonly<Record<string, number>> = {
@@ -39,7 +39,7 @@ export function sizeBytes(value: string | number): number {
   return Math.round(Number(amount) * powers[unit!]!)
 }
 
-/** Thousandths of a processor: `500`, `"500m"`, or `"2"` whole ones as text. */
+/** Millicores: `500`, `"500m"`, or whole CPUs as the string `"2"`. */
 export const cpuPattern = /^\d{1,6}m$|^\d{1,3}(?:\.\d{1,3})?$/
 export function millicores(value: string | number): number {
   if (typeof value === 'number') return value
@@ -55,7 +55,7 @@ const containerUnits: Readonly<Record<string, number>> = {
   t: 2 ** 40,
 }
 
-/** `512m`, `2g`, `128Mi`, `1GiB` or bytes, as containers are given them. Undefined for anything else. */
+/** `512m`, `2g`, `128Mi`, `1GiB` or bytes, as container tools spell them. Undefined for anything else. */
 export function containerBytes(value: string | number): number | undefined {
   if (typeof value === 'number') return Number.isInteger(value) && value > 0 ? value : undefined
   const found = /^(\d+(?:\.\d+)?)\s*([bkmgt]?)(?:i?b?)$/i.exec(value.trim())
@@ -64,7 +64,7 @@ export function containerBytes(value: string | number): number | undefined {
   return bytes >= 1 && Number.isSafeInteger(Math.round(bytes)) ? Math.round(bytes) : undefined
 }
 
-/** Thousandths of a processor, as containers are given them: `250`, `"500m"`, or `"0.5"` whole ones. Undefined for anything else. */
+/** Millicores, as container tools spell them: `250`, `"500m"`, or CPUs as `"0.5"`. Undefined for anything else. */
 export function containerMillicores(value: string | number): number | undefined {
   if (typeof value === 'number') {
     return value > 0 ? Math.round(Number.isInteger(value) ? value : value * 1_000) : undefined

@@ -31,14 +31,14 @@ const LINK_KIND = 'mcp_authorization'
 const AUTHORIZE_PATH = '/mcp-authorize/'
 const CALLBACK_PATH = '/mcp-callback'
 
-/** What a page shows before a person goes to the authorisation server. */
+/** Shown on a page before a person goes to the authorisation server. */
 type OpenAuthorization = Readonly<{ title: string; principal: Principal; url: string }>
 
 export type Authorizations = ReturnType<typeof createAuthorizations>
 
 /**
- * Asks a person to let a deployment act for them at its server. The token of the link is the `state` of the request: it is bound to
- * the caller that asked for the link, and works once. The page of the link binds it to a browser as well.
+ * Asks a person to let a deployment act for them at its server. The token of the link is the `state` of the request: it is bound
+ * to the caller that requested the link, and works once. The page of the link binds it to a browser as well.
  */
 export function createAuthorizations(deps: AuthorizationDeps) {
   const { store, secrets, links } = deps
@@ -61,7 +61,7 @@ export function createAuthorizations(deps: AuthorizationDeps) {
     const token = links.newToken()
     const { oauthConfig: config, serverUrl } = item.config
     const secret = config?.client_secret
-    const asked = await deps.oauth.begin(
+    const authorization = await deps.oauth.begin(
       {
         serverUrl: serverUrl!,
         config,
@@ -73,7 +73,7 @@ export function createAuthorizations(deps: AuthorizationDeps) {
       },
       signal,
     )
-    const pending: PendingGrant = { ...asked, deploymentId: id }
+    const pending: PendingGrant = { ...authorization, deploymentId: id }
     const subject = await secrets.sealText(tenant, LINK_KIND, JSON.stringify(pending))
     const link = await call.transact(async (tx) => {
       const now = await store.findDeployment(tx, tenant, id)
@@ -92,14 +92,14 @@ export function createAuthorizations(deps: AuthorizationDeps) {
     return { serverId: id, authorizationServer: pending.server.issuer, link }
   }
 
-  /** The answer to a deployment that was refused for want of a person, with the link for one where there can be one. */
+  /** The answer to a deployment that needs a person's sign-in, with a link if one can be created. */
   async function offer<T extends Readonly<{ id: string; name: string; status: DeploymentStatus; message: string }>>(
     call: RequestCall & Pick<Call, 'warn'>,
     deployed: T,
   ) {
     try {
       const { link } = await request(call, { serverId: deployed.id })
-      const message = `${deployed.name} requires a person to sign in: give the link to that person.`
+      const message = `${deployed.name} requires a person to sign in. Give the link to that person.`
       return { ...deployed, status: 'pending' as const, link, message }
     } catch (error) {
       if (!(error instanceof AppError)) throw error
@@ -120,7 +120,7 @@ export function createAuthorizations(deps: AuthorizationDeps) {
     return text === undefined ? undefined : (JSON.parse(text) as PendingGrant)
   }
 
-  /** The link is used up before the code is redeemed: whatever comes of it, a second answer finds nothing. */
+  /** The link is used up before the code is redeemed: whatever the outcome, a second answer finds nothing. */
   async function finish(
     call: Pick<Call, 'principal' | 'nowMs' | 'read' | 'transact' | 'record' | 'signal'>,
     input: Readonly<{ state: string; code?: string | undefined; error?: string | undefined; iss?: string | undefined }>,
@@ -145,7 +145,7 @@ export function createAuthorizations(deps: AuthorizationDeps) {
       await deps.noteChange(tx, tenant)
     })
     call.record({ kind: 'mcp_server_authorized', body: { deployment_id: id, issuer: terms.server.issuer } })
-    // The person does not wait for the server: what came of it is in the list of deployments.
+    // The person does not wait for the server: the list of deployments shows the outcome.
     setTimeout(() => void deps.deployments.reconnect(tenant, id), 0)
     return { serverId: id, message: `${link.title} may now be used with your authorization, and is being connected.` }
   }
@@ -153,7 +153,7 @@ export function createAuthorizations(deps: AuthorizationDeps) {
   return { request, offer, open, finish }
 }
 
-/** A personal deployment is authorised by its author alone: an administrator does not sign in for others. */
+/** Only its author authorises a personal deployment: an administrator does not sign in for others. */
 function requireMayAuthorize(principal: Principal, { id, sharing }: Deployment): void {
   const isOthers = sharing.scope === 'personal' && sharing.author !== identityOf(principal)
   if (!isOthers && canModify(principal, 'mcpServerInstallation', sharing)) return

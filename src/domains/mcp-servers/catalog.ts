@@ -10,8 +10,10 @@ import { uuidOf } from '../../kernel/uuid.ts'
 import { parseReference } from '../secrets/rules.ts'
 import type { SecretService } from '../secrets/service.ts'
 import {
+  applicable,
   invalid,
   requireAddress,
+  requireEffect,
   requireExchange,
   requireUsableConfig,
   secretsIn,
@@ -36,11 +38,11 @@ export type TeamDirectory = Readonly<{
 
 type CatalogDeps = Readonly<{
   store: McpServerStore
-  secrets: Pick<SecretService, 'put' | 'remove' | 'requireMayRefer'>
+  secrets: Pick<SecretService, 'put' | 'removeUnused' | 'requireMayRefer'>
   runtime: Pick<UpstreamRuntime, 'checkAddress' | 'stop' | 'remove'>
   teams: TeamDirectory
   random: Random
-  /** Told within the transaction that changes what callers see. */
+  /** Called within the transaction that changes what callers see. */
   noteChange(tx: WriteTx, tenant: TenantId): Promise<void>
 }>
 
@@ -64,7 +66,7 @@ export type Catalog = ReturnType<typeof createCatalog>
 export function createCatalog(deps: CatalogDeps) {
   const { store } = deps
 
-  /** By id, or by name among those that the caller sees. In the same words whether it is another's or nobody's. */
+  /** By id, or by name among those that the caller sees. The same message whether it is another's or does not exist. */
   async function find(tx: ReadTx | WriteTx, principal: Principal, reference: string): Promise<CatalogItem> {
     const byId = await store.findItem(tx, principal.tenant, reference)
     const found = byId !== undefined && canSee(principal, 'mcpRegistry', byId.sharing) ? byId : undefined
@@ -74,7 +76,9 @@ export function createCatalog(deps: CatalogDeps) {
     if (named.length === 1) return named[0]!
     if (named.length > 1) {
       const ids = named.map(({ id }) => id)
-      throw new AppError('ERR_INVALID_INPUT', 'id: several MCP servers have this name; give the id of one.', { ids })
+      throw new AppError('ERR_INVALID_INPUT', 'id: several MCP servers have this name. Use the id of one of them.', {
+        ids,
+      })
     }
     throw new AppError('ERR_NOT_FOUND', 'There is no such MCP server that you can see. get_mcp_servers lists them.', {
       id: reference.slice(0, 128).toWellFormed(),
@@ -95,7 +99,7 @@ export function createCatalog(deps: CatalogDeps) {
     })
   }
 
-  /** A name that another author has for a personal server is neither told nor taken. */
+  /** The name of another author's personal server is neither revealed nor taken. */
   async function requireFreeName(tx: WriteTx, item: CatalogItem): Promise<void> {
     const key = nameKey(item.name)
     const { scope, author, teams } = item.sharing
@@ -119,7 +123,7 @@ export function createCatalog(deps: CatalogDeps) {
     if (items.length >= limits.mcpCatalogItemsMax) {
       throw new AppError(
         'ERR_QUOTA_EXCEEDED',
-        `There are ${items.length} MCP servers, which is the limit. Delete one that is not needed.`,
+        `The limit of ${items.length} MCP servers is reached. Delete one that is not needed.`,
       )
     }
   }
@@ -135,14 +139,16 @@ export function createCatalog(deps: CatalogDeps) {
     return sharing
   }
 
-  /** In a transaction of its own, after the address was judged. */
+  /** In a separate transaction, after the address was checked. */
   async function create(call: Pick<Call, 'principal' | 'nowMs' | 'write' | 'record'>, input: CreateInput) {
     const { principal, nowMs, write } = call
     const { tenant } = principal
     const { name, environmentId = null, serverType: requestedType, ...rest } = input
     const { about, config } = parted(rest)
     const serverType = serverTypeOf(requestedType, config)
+    requireEffect(serverType, config, config)
     requireUsableConfig(serverType, config)
+    if (environmentId !== null) throw invalid('environmentId', 'there are no environments here; leave it out')
     const id = uuidOf(deps.random.bytes(16))
     const item: CatalogItem = {
       tenant,
@@ -189,7 +195,7 @@ export function createCatalog(deps: CatalogDeps) {
     return itemView(item)
   }
 
-  /** What runs with the configuration of before is ended: its next use begins with the new one. */
+  /** Connections with the former configuration are ended; the next use has the new one. */
   async function editConfig(
     call: Pick<Call, 'principal' | 'nowMs' | 'transact' | 'record'>,
     { id, serverType: requestedType, ...input }: ConfigInput & Readonly<{ id: string }>,
@@ -200,10 +206,11 @@ export function createCatalog(deps: CatalogDeps) {
       const before = await findOwn(tx, principal, id)
       const { tenant } = before
       const present = Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined))
-      const merged: ServerConfig = { ...before.config, ...present }
       const serverType = requestedType ?? before.serverType
+      const merged = applicable(serverType, { ...before.config, ...present })
+      requireEffect(serverType, present, merged)
       requireUsableConfig(serverType, merged)
-      // Another member of the team enters the secrets anew: they would go where that member leads them.
+      // Another member of the team must enter the secrets again: they would go where that member directs them.
       const known = mayDirect(principal, before) ? before.config : {}
       const config = await withSecretsStored(deps, { write: tx, principal, nowMs }, merged, known)
       const item = { ...before, serverType, config, updatedAtMs: nowMs }
@@ -219,8 +226,8 @@ export function createCatalog(deps: CatalogDeps) {
   }
 
   /**
-   * Values that one person entered do not go where another leads the server: they are entered again. What they refer to stays, for
-   * it may be in use elsewhere.
+   * Values that one person entered do not go where another directs the server: they must be entered again. Their secrets stay,
+   * because others may use them.
    */
   async function forgetValues(tx: WriteTx, principal: Principal, deployment: Deployment, nowMs: number): Promise<void> {
     const { tenant, values } = deployment
@@ -247,7 +254,7 @@ export function createCatalog(deps: CatalogDeps) {
     return { id: item.id, name: item.name, deleted: true, deployments: deployments.length }
   }
 
-  /** For tools that write within a transaction: names may be asked for on the way to an address. */
+  /** For tools that write within a transaction: checking an address may need a name lookup. */
   async function checkAddress(input: Pick<ConfigInput, 'serverUrl' | 'enterpriseManagedConfig'>): Promise<void> {
     requireExchange(input)
     const { token_endpoint } = input.enterpriseManagedConfig ?? {}
@@ -270,7 +277,7 @@ const emptyAbout = {
   labels: [],
 } as const
 
-/** What people read, and how it is run; what was left out is in neither. */
+/** The display fields, and the configuration; without absent values. */
 function parted(input: AboutInput & ServerConfig): Readonly<{ about: Partial<CatalogItem>; config: ServerConfig }> {
   const { name: _, scope: __, teams: ___, ...rest } = input
   const present = Object.entries(rest).filter(([, value]) => value !== undefined)
@@ -298,8 +305,8 @@ async function teamIds(
 type StoringCall = Readonly<{ write: WriteTx; principal: Principal; nowMs: number }>
 
 /**
- * A secret that was given as it is goes into the store, and its reference stays. What is already a reference is the caller's own, or
- * was there before; but one to the environment or a file is the operator's alone, and so is changing what becomes of it.
+ * A plain secret goes into the store, and its reference stays. An existing reference is the caller's own, or was there before;
+ * but references to the environment or a file are only for the operator, who alone may change such a server.
  */
 async function withSecretsStored(
   { secrets }: Pick<CatalogDeps, 'secrets'>,

@@ -5,9 +5,9 @@ import type { Clock } from '../../kernel/clock.ts'
 type Followed = { timer: NodeJS.Timeout | undefined; nextAtMs: number; pauseMs: number }
 
 /**
- * Follows servers that say that their tools have changed. The first time the list is fetched at once. A server that says so again and again
- * is asked after pauses that double, because every list that differs is written and told to all its callers. Nothing is lost: what is
- * said during a pause is followed when it is over.
+ * Follows servers that announce changed tools. The first time the list is fetched at once. A server that keeps announcing changes
+ * is asked after pauses that double, because every changed list is written and announced to all its callers. Announcements during
+ * a pause are followed when it ends.
  */
 export function createChangeFollower(
   clock: Pick<Clock, 'monotonicMs'>,

@@ -1,18 +1,106 @@
 import { parse } from 'yaml'
 import { AppError } from '../../contract/app-error.ts'
+import { readDomain } from '../../contract/domain-name.ts'
 import { parseReference } from '../secrets/rules.ts'
 import type { ServerType } from './ports.ts'
-import { type ServerConfig, valueFields } from './rules.ts'
+import { type ServerConfig, type UserField, type ValueField, valueFields } from './rules.ts'
 
-/** What a server is when nobody says: something with an address is reached, something with a command is run. */
+/** The default type: a server with an address is remote, one with a command is local. */
 export function serverTypeOf(requested: ServerType | undefined, config: ServerConfig): ServerType {
   if (requested !== undefined) return requested
+  if (typeof config.serverUrl === 'string' && config.command !== undefined) {
+    throw invalid('serverType', 'give serverUrl for a remote server or command for a local one, not both')
+  }
   if (typeof config.serverUrl === 'string') return 'remote'
   if (config.command !== undefined || config.dockerImage !== undefined) return 'local'
-  throw invalid('serverType', 'give serverUrl for a remote server, or command for a local one')
+  throw invalid('serverType', 'set serverUrl for a remote server, or command for a local one')
 }
 
-/** Refuses what could not be run or reached, whatever is entered for a deployment. */
+/** What only servers of one type use. */
+const fieldsOf: Readonly<Record<'local' | 'remote', readonly (keyof ServerConfig)[]>> = {
+  local: [
+    ...(['command', 'arguments', 'environment', 'envFrom', 'dockerImage', 'serviceAccount', 'transportType'] as const),
+    ...(['httpPort', 'httpPath', 'nodePort', 'imagePullSecrets', 'deploymentSpecYaml', 'installationCommand'] as const),
+    ...(['allowedDomains', 'mounts'] as const),
+  ],
+  remote: ['serverUrl', 'requiresAuth', 'authDescription', 'authFields', 'oauthConfig', 'enterpriseManagedConfig'],
+}
+const otherType = { local: 'remote', remote: 'local' } as const
+
+/** Without what a server of this type does not use. */
+export function applicable(serverType: ServerType, config: ServerConfig): ServerConfig {
+  if (serverType === 'builtin') return config
+  const other = new Set<string>(fieldsOf[otherType[serverType]])
+  return Object.fromEntries(Object.entries(config).filter(([name]) => !other.has(name)))
+}
+
+/**
+ * Refuses fields of the caller that could have no effect on the server as it then is. Stored ones are not judged: a rule that comes
+ * later must not hold up a change of something else.
+ */
+export function requireEffect(serverType: ServerType, input: ServerConfig, after: ServerConfig): void {
+  if (serverType === 'builtin') return
+  const other = otherType[serverType]
+  const idle = fieldsOf[other].find((name) => !isEmpty(input[name]))
+  if (idle !== undefined) {
+    throw invalid(idle, `only a ${other} server has it, and this one is ${serverType}; leave it out`)
+  }
+  for (const name of ['httpPort', 'httpPath'] as const) {
+    if (input[name] === undefined || after.transportType === 'streamable-http') continue
+    throw invalid(name, 'only the transport streamable-http has it; set transportType, or leave it out')
+  }
+  if (!isEmpty(input.oauthConfig?.redirect_uris)) {
+    throw invalid(
+      'oauthConfig.redirect_uris',
+      'sign-in always returns to the address of this server, which authorize_mcp_server uses; leave it out',
+    )
+  }
+  for (const [name, field] of Object.entries(input.userConfig ?? {})) requireEffectOf(serverType, name, field)
+  for (const field of valueFields(input)) requireDefault(field)
+}
+
+const isEmpty = (value: unknown): boolean =>
+  value === undefined || value === null || value === false || (Array.isArray(value) && value.length === 0)
+
+function requireEffectOf(serverType: ServerType, name: string, field: UserField): void {
+  const at = `userConfig.${name}`
+  if (field.headerName !== undefined && serverType !== 'remote') {
+    throw invalid(`${at}.headerName`, `only a remote server gets headers; use \${user_config.${name}} in an argument`)
+  }
+  if (field.valuePrefix !== undefined && field.headerName === undefined) {
+    throw invalid(`${at}.valuePrefix`, 'comes before the value in a header; add headerName, or leave it out')
+  }
+  if (field.type !== 'number' && (field.min !== undefined || field.max !== undefined)) {
+    throw invalid(at, 'only the type number has min and max')
+  }
+  if (Array.isArray(field.default) && field.multiple !== true) {
+    throw invalid(at, 'a list as default needs multiple')
+  }
+}
+
+function requireDefault(field: ValueField): void {
+  for (const text of [field.default, field.preset]) {
+    if (text !== undefined && parseReference(text) === undefined) requireValue(field, text)
+  }
+}
+
+/** Refuses a value that the field does not accept. */
+export function requireValue({ name, accepts, min, max, multiple }: ValueField, text: string): void {
+  const values = multiple ? text.split(',') : [text]
+  if (accepts === 'boolean' && !values.every((value) => value === 'true' || value === 'false')) {
+    throw invalid(name, 'must be true or false')
+  }
+  if (accepts !== 'number') return
+  const isIn = (value: string): boolean => {
+    const number = value.trim() === '' ? Number.NaN : Number(value)
+    return Number.isFinite(number) && number >= (min ?? number) && number <= (max ?? number)
+  }
+  if (values.every(isIn)) return
+  const bounds = [min === undefined ? '' : ` from ${min}`, max === undefined ? '' : ` up to ${max}`].join('')
+  throw invalid(name, `must be a number${bounds}`)
+}
+
+/** Refuses what could not be run or reached, whatever values a deployment has. */
 export function requireUsableConfig(serverType: ServerType, config: ServerConfig): void {
   if (serverType === 'builtin') {
     throw invalid('serverType', 'builtin is this server itself; use local or remote')
@@ -20,7 +108,8 @@ export function requireUsableConfig(serverType: ServerType, config: ServerConfig
   if (serverType === 'remote') requireAddress(config)
   else requireCommand(config)
   for (const { key, default: fallback } of config.environment ?? []) {
-    if (!isPlain(fallback)) throw invalid('environment', `the default of ${key} must be text, a number, true or false`)
+    if (!isPlain(fallback))
+      throw invalid('environment', `the default of ${key} must be a string, a number, true or false`)
   }
   requireDistinct(
     'environment',
@@ -33,6 +122,8 @@ export function requireUsableConfig(serverType: ServerType, config: ServerConfig
   requireHeaders(config)
   requireExchange(config)
   requireUserFields(config)
+  requireDomains(config)
+  requireClusterNames(config)
   if (config.deploymentSpecYaml !== undefined) requireDeploymentSpec(config.deploymentSpecYaml)
 }
 
@@ -50,15 +141,11 @@ function requireCommand(config: ServerConfig): void {
   if (config.command === undefined && config.dockerImage === undefined) {
     throw invalid('command', 'a local server needs a command, such as npx, uvx or node')
   }
-  if (config.oauthConfig !== undefined) throw invalid('oauthConfig', 'only a remote server has it')
-  if (config.enterpriseManagedConfig !== undefined) {
-    throw invalid('enterpriseManagedConfig', 'only a remote server has it')
-  }
 }
 
 const TOKEN = /^[!#$%&'*+.^_`|~0-9a-z-]+$/i
 
-/** The same header from two fields would leave to chance which is sent. */
+/** With the same header from two fields, it would be undefined which is sent. */
 function requireHeaders(config: ServerConfig): void {
   const fromAuth = (config.authFields ?? []).filter(({ type }) => type === 'header').map(({ name }) => name)
   const fromUser = Object.values(config.userConfig ?? {}).flatMap(({ headerName }) => headerName ?? [])
@@ -114,18 +201,57 @@ function requireUserFields({ userConfig }: ServerConfig): void {
     if (field.required === true && field.promptOnInstallation === false && field.default === undefined) {
       throw invalid(at, 'a required field that is not asked for needs a default')
     }
-    if (!isPlain(field.default)) throw invalid(at, 'default must be text, a number, true or false, or a list of texts')
+    if (!isPlain(field.default))
+      throw invalid(at, 'default must be a string, a number, true or false, or a list of strings')
     if (field.min !== undefined && field.max !== undefined && field.min > field.max) {
       throw invalid(at, 'min is greater than max')
     }
   }
 }
 
-/** What can be written into an environment or a header. */
+/** A value for an environment or a header. */
 const isPlain = (value: unknown): boolean =>
   Array.isArray(value) ? value.every((one) => typeof one === 'string') : typeof value !== 'object' || value === null
 
-/** Kept for a cluster, which takes nothing but a Deployment here. */
+function requireDomains({ allowedDomains }: ServerConfig): void {
+  if ((allowedDomains ?? []).every((domain) => readDomain(domain) !== undefined)) return
+  throw invalid('allowedDomains', 'use names of hosts, such as registry.npmjs.org or *.example.org, without http://')
+}
+
+const CLUSTER_NAME = /^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/
+const VARIABLE_PREFIX = /^[A-Za-z_][A-Za-z0-9_]*$/
+const IMAGE = /^(?:[A-Za-z0-9.-]+:\d+\/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*(?::[\w.-]{1,128})?(?:@sha256:[0-9a-f]{64})?$/
+const NODE_PORTS = { min: 30_000, max: 32_767 }
+
+/** Stored for a cluster, with the rules that a cluster has for them. */
+function requireClusterNames({ serviceAccount, imagePullSecrets, envFrom, nodePort, dockerImage }: ServerConfig): void {
+  const names = {
+    serviceAccount: serviceAccount === undefined ? [] : [serviceAccount],
+    'imagePullSecrets.name': (imagePullSecrets ?? []).map(({ name }) => name),
+    'envFrom.name': (envFrom ?? []).map(({ name }) => name),
+  }
+  for (const [field, used] of Object.entries(names)) {
+    if (used.every((name) => CLUSTER_NAME.test(name))) continue
+    throw invalid(
+      field,
+      'a name in Kubernetes has lower-case letters, digits, "-" and ".", with a letter or digit at both ends',
+    )
+  }
+  if (!(envFrom ?? []).every(({ prefix = '_' }) => VARIABLE_PREFIX.test(prefix))) {
+    throw invalid('envFrom.prefix', 'use letters, digits and "_", beginning with no digit')
+  }
+  if (nodePort !== undefined && (nodePort < NODE_PORTS.min || nodePort > NODE_PORTS.max)) {
+    throw invalid(
+      'nodePort',
+      `Kubernetes has node ports from ${NODE_PORTS.min} to ${NODE_PORTS.max}; leave it out, or choose one of these`,
+    )
+  }
+  if (dockerImage !== undefined && !IMAGE.test(dockerImage)) {
+    throw invalid('dockerImage', 'is not the name of an image, such as ghcr.io/example/server:1.2')
+  }
+}
+
+/** Stored for a cluster, which accepts only a Deployment here. */
 function requireDeploymentSpec(text: string): void {
   let spec: unknown
   try {
@@ -147,7 +273,7 @@ function requireDistinct(field: string, names: readonly string[]): void {
 export const invalid = (field: string, rule: string): AppError =>
   new AppError('ERR_INVALID_INPUT', `${field}: ${rule}.`, { field, constraint: rule })
 
-/** The references among what a server is configured with. */
+/** The secret references in a server's configuration. */
 export const secretsIn = ({ environment, oauthConfig, enterpriseManagedConfig }: ServerConfig): readonly string[] =>
   [
     ...(environment ?? []).map(({ value }) => value),

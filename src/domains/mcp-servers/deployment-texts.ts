@@ -4,10 +4,10 @@ import { parseReference } from '../secrets/rules.ts'
 import { invalid } from './config-rules.ts'
 import type { CatalogItem, Deployment } from './ports.ts'
 
-/** The page on which a person who is signed in begins to authorise a deployment. */
+/** The page where a signed-in person starts to authorise a deployment. */
 export const authorizePathOf = (id: string): string => `/mcp-servers/${id}/authorize`
 
-/** The references among what a deployment has. */
+/** The secret references of a deployment. */
 export const secretsOf = ({ values, grant }: Deployment): readonly string[] => [
   ...Object.values(values),
   ...(grant === null ? [] : [grant]),
@@ -31,7 +31,7 @@ export const noDeployment = (id: string): AppError =>
 export const orphaned = (id: string): AppError =>
   new AppError(
     'ERR_UPSTREAM_UNAVAILABLE',
-    'The MCP server has ended with the person or the key that deployed it, which was removed. Deploy it again with deploy_mcp_server to take it over.',
+    'The person or API key that deployed this MCP server was removed, so the server was stopped. Deploy it again with deploy_mcp_server to take it over.',
     { deployment_id: id },
   )
 
@@ -49,7 +49,7 @@ export const recordOf = (item: CatalogItem, { id, sharing, status }: Deployment)
 })
 
 export function messageOf(item: CatalogItem, { status, error }: Deployment, hasLink: boolean, tools: number): string {
-  if (hasLink) return `${item.name} needs values that you should not see: give the link to a person.`
+  if (hasLink) return `${item.name} needs values that only a person may enter. Give the link to a person.`
   if (status === 'success')
     return `${item.name} is deployed and has ${tools} tools, whose names begin with ${item.slug}__.`
   return `${item.name} is deployed, but cannot be used yet: ${error ?? 'it is being connected'}`
@@ -59,7 +59,7 @@ export function requireQuota(count: number): void {
   if (count < limits.mcpDeploymentsMax) return
   throw new AppError(
     'ERR_QUOTA_EXCEEDED',
-    `There are ${count} deployments of MCP servers, which is the limit. Remove one that is not needed.`,
+    `The limit of ${count} deployments of MCP servers is reached. Remove one that is not needed.`,
   )
 }
 

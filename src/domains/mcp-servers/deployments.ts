@@ -13,7 +13,8 @@ import { parseReference } from '../secrets/rules.ts'
 import type { SecretService } from '../secrets/service.ts'
 import type { Catalog, TeamDirectory } from './catalog.ts'
 import { createChangeFollower } from './change-follower.ts'
-import { invalid } from './config-rules.ts'
+import { invalid, requireValue } from './config-rules.ts'
+import { createDeploymentLookup } from './deployment-lookup.ts'
 import {
   alreadyDeployed,
   authorizePathOf,
@@ -38,7 +39,7 @@ import { removeUnusedSecrets } from './unused-secrets.ts'
 type DeploymentDeps = Readonly<{
   store: McpServerStore
   catalog: Pick<Catalog, 'find'>
-  secrets: Pick<SecretService, 'put' | 'remove' | 'resolve' | 'requireMayRefer'>
+  secrets: Pick<SecretService, 'put' | 'removeUnused' | 'resolve' | 'requireMayRefer'>
   isRevoked(tx: ReadTx | WriteTx, tenant: TenantId, owner: string): Promise<boolean>
   links: Pick<SecretLinks, 'create' | 'originFor' | 'onValues'>
   runtime: UpstreamRuntime
@@ -49,14 +50,14 @@ type DeploymentDeps = Readonly<{
   random: Random
   logger: Logger
   noteChange(tx: WriteTx, tenant: TenantId): Promise<void>
-  /** Told after a commit that changed the tools. */
+  /** Called after a commit that changed the tools. */
   announce(tenant: TenantId): Promise<void>
   agentTools: AgentTools
 }>
 
 /** Tools of a deployment for agents, with its credentials. */
 export type AgentTools = Readonly<{
-  /** Throws for an agent that is not there, or that the caller may not change. */
+  /** Throws for an agent that does not exist, or that the caller may not change. */
   requireAssignable(call: Pick<Call, 'principal' | 'read'>, agentIds: readonly string[]): Promise<void>
   assign(
     call: Call,
@@ -82,11 +83,11 @@ export function createDeployments(deps: DeploymentDeps) {
   deps.links.onValues(LINK_KIND, (call, subject, values) => takeValues(call, subject, values))
   runtime.onToolsChanged(createChangeFollower(deps.clock, rediscover))
 
-  /** A local server runs in a workspace of its author, and so ends with the author. */
+  /** A local server runs in its author's workspace, and so ends with the author. */
   const isWithoutAuthor = async (tx: ReadTx | WriteTx, { serverType }: CatalogItem, { tenant, sharing }: Deployment) =>
     serverType === 'local' && (await deps.isRevoked(tx, tenant, sharing.author))
 
-  /** `exchanged` makes the credentials of a single caller, who then has a connection of their own. */
+  /** `exchanged` creates the credentials of a single caller, who then has a separate connection. */
   const addressOf = (
     { tenant, id }: Pick<Deployment, 'tenant' | 'id'>,
     exchanged?: ExchangedCredentials,
@@ -111,11 +112,7 @@ export function createDeployments(deps: DeploymentDeps) {
     },
   })
 
-  async function find(tx: ReadTx | WriteTx, principal: Principal, id: string): Promise<Deployment> {
-    const found = await store.findDeployment(tx, principal.tenant, id)
-    if (found !== undefined && canSee(principal, 'mcpServerInstallation', found.sharing)) return found
-    throw noDeployment(id)
-  }
+  const find = createDeploymentLookup(deps)
 
   async function sharingFor(
     tx: WriteTx,
@@ -130,7 +127,7 @@ export function createDeployments(deps: DeploymentDeps) {
     return { scope, author: identityOf(principal), teams }
   }
 
-  /** The one that the same holder has of the item, if there is one. */
+  /** The holder's existing deployment of the item, if any. */
   async function existing(tx: WriteTx, item: CatalogItem, sharing: Sharing): Promise<Deployment | undefined> {
     const all = await store.listDeployments(tx, item.tenant, item.id)
     return all.find(
@@ -143,8 +140,8 @@ export function createDeployments(deps: DeploymentDeps) {
   }
 
   /**
-   * Values of secret fields go into the store of secrets; the others stay where everybody who sees the deployment sees them. What
-   * came from a page is a value and never a reference: the person with the link is not the caller that asked for it.
+   * Values of secret fields go into the secret store; others are visible to everybody who sees the deployment. A value from a
+   * page is never a reference: the person with the link is not the caller that requested it.
    */
   async function storedValues(
     tx: WriteTx,
@@ -165,6 +162,7 @@ export function createDeployments(deps: DeploymentDeps) {
       const isReference = from === 'caller' && parseReference(value) !== undefined
       if (isReference) await deps.secrets.requireMayRefer(tx, principal, 'values', value)
       else if (!field.secret) requireNoReference(name, value)
+      if (!isReference) requireValue(field, value)
       const purpose = `${item.name}: ${field.label}`
       stored[name] =
         field.secret && !isReference
@@ -187,7 +185,7 @@ export function createDeployments(deps: DeploymentDeps) {
       const isOrphaned = before !== undefined && (await isWithoutAuthor(tx, item, before))
       const isRetained = before?.status === 'success' && input.values === undefined && !isOrphaned
       if (before !== undefined && sharing.scope !== 'personal' && isRetained) throw alreadyDeployed(before)
-      // Beside values of another person's choice, those of the author could be sent where that person likes.
+      // With another person's values beside them, the author's could be sent where that person likes.
       const isTheirs = before !== undefined && mayDirect(principal, before)
       const keepsValues = isTheirs || (before !== undefined && input.values === undefined && !isOrphaned)
       const retained = keepsValues ? before.values : {}
@@ -198,7 +196,7 @@ export function createDeployments(deps: DeploymentDeps) {
         tenant,
         id: before?.id ?? uuidOf(deps.random.bytes(16)),
         catalogId: item.id,
-        // One that has lost its author is taken over.
+        // A deployment without its author is taken over.
         sharing: before === undefined || isOrphaned ? sharing : before.sharing,
         status,
         error: null,
@@ -272,30 +270,30 @@ export function createDeployments(deps: DeploymentDeps) {
     const replaced = Object.keys(stored).map((name) => before.values[name] ?? '')
     await removeUnusedSecrets(deps, write, tenant, replaced)
     call.record({ kind: 'mcp_server_values_entered', body: { deployment_id: id, fields: Object.keys(values) } })
-    // The person does not wait for the server: what came of it is in the list of deployments.
+    // The person does not wait for the server: the list of deployments shows the outcome.
     setTimeout(() => void reconnect(tenant, id), 0)
     return `The values were saved, and ${item.name} is being connected.`
   }
 
-  /** After what it connects with has changed. */
+  /** After its credentials or address have changed. */
   async function reconnect(tenant: TenantId, id: string): Promise<void> {
     await runtime.stop(id)
     await discover(tenant, id, new AbortController().signal)
   }
 
-  /** A list that is on its way may be that of before. */
+  /** A list in transit may be outdated. */
   async function rediscover(tenant: TenantId, id: string): Promise<void> {
     await discovering.get(id)
     await discover(tenant, id, new AbortController().signal)
   }
 
-  /** Asks the server for its tools and keeps them. Answers the deployment as it is then; it never throws. */
+  /** Asks the server for its tools and stores them. Returns the updated deployment; never throws. */
   function discover(tenant: TenantId, id: string, signal: AbortSignal): Promise<Deployment | undefined> {
     const running = discovering.get(id)
     if (running !== undefined) return running
     const work = discoverNow(tenant, id, signal)
       .catch((error: unknown) => {
-        deps.logger.warn('the tools of an MCP server were not stored', { deployment: id, cause: String(error) })
+        deps.logger.warn('tools of an MCP server could not be stored', { deployment: id, cause: String(error) })
         return undefined
       })
       .finally(() => discovering.delete(id))
@@ -395,5 +393,5 @@ export function createDeployments(deps: DeploymentDeps) {
   return { deploy, discover, reconnect, list, logs, remove, find, addressOf, view }
 }
 
-/** What tells nothing of the server. */
+/** Errors that say nothing about the server. */
 const broken: ReadonlySet<string> = new Set(['ERR_SHUTTING_DOWN', 'ERR_CANCELLED', 'ERR_BUSY'])

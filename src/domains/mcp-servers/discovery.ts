@@ -10,8 +10,8 @@ import type { ListedTool } from './runtime.ts'
 import { toolName } from './tool-names.ts'
 
 /**
- * Makes the stored tools of an item those that its server lists. A tool keeps its id and its name for as long as the server has
- * it, also when it was gone for a while. Answers whether anything changed.
+ * Replaces the stored tools of an item by its server's list. A tool keeps its id and name while the server has it, even if it was
+ * missing for a while. Returns whether anything changed.
  */
 export async function storeToolList(
   { store, random, clock }: Readonly<{ store: McpServerStore; random: Random; clock: Clock }>,
@@ -22,9 +22,10 @@ export async function storeToolList(
 ): Promise<boolean> {
   const { tenant } = item
   const slicer = createTimeSlicer(clock, neverAborted)
-  const taken = takenNames(await store.listToolNames(tx, tenant))
+  const taken = takenNames(await store.listToolNames(tx, tenant, item.slug))
   await slicer.pause()
   const known = new Map((await store.listTools(tx, tenant, item.id)).map((tool) => [tool.upstreamName, tool]))
+  await slicer.pause()
   const changed: StoredTool[] = []
   const usable = listed.slice(0, limits.mcpToolsPerServerMax)
   for (const tool of usable) {
@@ -42,7 +43,7 @@ export async function storeToolList(
   const unlisted = [...known.values()].filter(({ upstreamName }) => !names.has(upstreamName))
   for (const tool of unlisted) if (tool.removedAtMs === null) changed.push({ ...tool, removedAtMs: nowMs })
   if (changed.length === 0) return false
-  // A server that lists others each time would fill the store.
+  // A server that lists different tools each time would fill the store.
   const oldestFirst = unlisted.toSorted((one, other) => (one.removedAtMs ?? nowMs) - (other.removedAtMs ?? nowMs))
   const forgotten = new Set(
     oldestFirst.slice(0, Math.max(0, unlisted.length - limits.mcpRemovedToolsMax)).map(({ id }) => id),
@@ -57,7 +58,7 @@ export async function storeToolList(
   return true
 }
 
-/** A server may list very many: others are served in between. */
+/** A list may be very long: other work runs in between. */
 const neverAborted = new AbortController().signal
 
 const takenNames = (tools: readonly NamedTool[]): Set<string> =>
@@ -90,12 +91,12 @@ function merged(
 const isSame = (one: StoredTool, other: StoredTool): boolean =>
   canonicalJson(one as unknown as Json) === canonicalJson(other as unknown as Json)
 
-/** After the server got another name: its tools get one too, and answer to the old one. */
+/** After a rename of a server its tools get new names, and keep the old ones as aliases. */
 export async function renameTools(store: McpServerStore, tx: WriteTx, item: CatalogItem): Promise<void> {
   const { tenant } = item
   const own = await store.listTools(tx, tenant, item.id)
   if (own.length === 0) return
-  const names = await store.listToolNames(tx, tenant)
+  const names = await store.listToolNames(tx, tenant, item.slug)
   const taken = takenNames(names.filter(({ catalogId }) => catalogId !== item.id))
   const listVersion = await store.raiseVersion(tx, tenant)
   for (const tool of own) {

@@ -15,7 +15,7 @@ type ExchangeDeps = Readonly<{
   secrets: Pick<SecretService, 'resolve'>
   oauth: Pick<OauthClient, 'exchange'>
   subjects: Subjects
-  /** Where people sign in, for callers that did not come in through an address of this server. */
+  /** Where people sign in, for callers that did not use an address of this server. */
   origin: string
   database: Pick<Database, 'read'>
   clock: Pick<Clock, 'nowMs'>
@@ -23,25 +23,25 @@ type ExchangeDeps = Readonly<{
 
 export type CredentialExchange = ReturnType<typeof createCredentialExchange>
 
-/** Credentials of one caller: `caller` is another for everybody, and for each of their sign-ins. */
+/** Credentials of one caller: `caller` differs for every person and sign-in. */
 export type ExchangedCredentials = Readonly<{ caller: string; authorization: UpstreamAuthorization }>
 
-/** Why the tools of an item cannot be used with credentials that an identity provider gives out; undefined if they can. */
+/** Why the tools of an item cannot use exchanged credentials; undefined if they can. */
 export function exchangeProblem(
   { config, tenant }: Pick<CatalogItem, 'config' | 'tenant'>,
   subjects: Pick<Subjects, 'sourceAt'>,
 ): string | undefined {
   const { enterpriseManagedConfig: exchange } = config
   if (exchange === undefined) {
-    return 'the MCP server has no enterpriseManagedConfig, which says where tokens are exchanged; add it with edit_mcp_config, or use static or dynamic'
+    return 'the MCP server has no enterpriseManagedConfig, so there is no endpoint to exchange tokens at; add it with edit_mcp_config, or use static or dynamic'
   }
   if (subjects.sourceAt(tenant, exchange.token_endpoint) !== undefined) return undefined
-  return 'no identity provider of this server lets its tokens be exchanged at the token_endpoint of enterpriseManagedConfig; the operator adds that address to exchange_endpoints of the provider (oidc_providers), or use static or dynamic'
+  return 'no identity provider allows its tokens to be exchanged at the token_endpoint of enterpriseManagedConfig; ask the operator to add that address to exchange_endpoints of the provider (oidc_providers), or use static or dynamic'
 }
 
 /**
- * Credentials for one caller, in return for the token of an identity provider with which that person signed in. They are held by a
- * connection and never stored.
+ * Credentials for one caller, exchanged for the token of the person's sign-in at an identity provider. A connection holds them;
+ * they are never stored.
  */
 export function createCredentialExchange(deps: ExchangeDeps) {
   return async (
@@ -57,10 +57,10 @@ export function createCredentialExchange(deps: ExchangeDeps) {
     if (subject === undefined) throw signInFirst(item, signIn, missing(principal))
     let current: Promise<Readonly<{ token: string; endsAtMs: number }>> | undefined
 
-    /** What the provider refuses, it accepts after the next sign-in: the token of this one has ended or was taken back. */
+    /** If the provider refuses the token, it has expired or was revoked: the person must sign in again. */
     const subjectToken = () =>
       subject.token(config.subject_token_type ?? 'access_token').catch((error: unknown) => {
-        throw signInFirst(item, signIn, 'Your token of that provider has ended.', error)
+        throw signInFirst(item, signIn, 'Your token of that provider has expired.', error)
       })
 
     async function exchange() {
@@ -72,7 +72,7 @@ export function createCredentialExchange(deps: ExchangeDeps) {
         .exchange({ ...config, client_secret }, await subjectToken(), signal)
         .catch((error: unknown) => {
           if (!(error instanceof AppError) || error.details['oauth_error'] !== 'invalid_grant') throw error
-          throw signInFirst(item, signIn, 'The provider does not accept your token any more.', error)
+          throw signInFirst(item, signIn, 'The provider no longer accepts your token.', error)
         })
       const lastsMs = tokens.expiresInSecs === undefined ? Number.POSITIVE_INFINITY : tokens.expiresInSecs * 1_000
       return { token: tokens.accessToken, endsAtMs: deps.clock.nowMs() + lastsMs - limits.mcpTokenRenewalMs }
@@ -109,13 +109,13 @@ function injectionOf({ injection = 'bearer', header_name }: ExchangeConfig): Pic
 
 const missing = (principal: Principal): string =>
   userIdOf(identityOf(principal)) === undefined
-    ? 'You are not a person who signed in: connect by OAuth as one.'
-    : 'You have not signed in with it, or that session is over.'
+    ? 'Only a person who signed in has such a token: connect with OAuth.'
+    : 'You have not signed in with that provider, or that session has ended.'
 
 const signInFirst = ({ id, name }: CatalogItem, url: string, why: string, cause?: unknown): AppError =>
   new AppError(
     'ERR_CREDENTIAL_REQUIRED',
-    `The MCP server needs a token that an identity provider issues in exchange for the one with which you signed in. ${why} Sign in at ${url}, then call again.`,
+    `The MCP server needs a token that an identity provider issues in exchange for your sign-in token. ${why} Sign in at ${url}, then call again.`,
     { catalog_id: id, server: name, sign_in_url: url },
     { cause },
   )

@@ -19,7 +19,7 @@ type GrantDeps = Readonly<{
   noteChange(tx: WriteTx, tenant: TenantId): Promise<void>
 }>
 
-/** Begins the error of a deployment for which a person has to sign in. */
+/** Prefix of the error of a deployment that needs a person's sign-in. */
 const UNAUTHORIZED = 'ERR_UPSTREAM_UNAUTHORIZED'
 export const needsAuthorization = ({ error }: Pick<Deployment, 'error'>): boolean =>
   error?.startsWith(UNAUTHORIZED) === true
@@ -27,20 +27,20 @@ export const needsAuthorization = ({ error }: Pick<Deployment, 'error'>): boolea
 export type Grants = ReturnType<typeof createGrants>
 
 /**
- * The tokens of deployments. They are renewed before they end and when a server refuses them: by one caller for all, and not
- * again for a token that another has renewed meanwhile. That a renewal failed is told by the deployment, until one succeeds or
- * a person signs in again.
+ * The tokens of deployments. They are renewed before they expire and when a server refuses them: by one caller for all, and not
+ * again for a token that another has renewed already. The deployment reports a failed renewal until one succeeds or a person
+ * signs in again.
  */
 export function createGrants(deps: GrantDeps) {
   const { store, database } = deps
   const renewing = new Map<string, Promise<Grant>>()
   /**
-   * What was renewed and could not be saved, by the secret that it belongs into. The old refresh token is worth nothing any more, so
-   * this is all there is: it is used, and saved with the next use.
+   * Renewed tokens that could not be saved, by their secret. The old refresh token is void, so these are used, and saved with the
+   * next use.
    */
   const unsaved = new Map<string, Grant>()
 
-  /** Undefined where nobody allowed it, or for another address than the server has now. */
+  /** Undefined if nobody authorised it, or for another address than the server's present one. */
   async function find(tx: ReadTx, { tenant, grant }: Deployment, serverUrl: string): Promise<Grant | undefined> {
     if (grant === null) return undefined
     const found = unsaved.get(grant) ?? (JSON.parse(await deps.secrets.resolve(tx, tenant, grant)) as Grant)
@@ -103,7 +103,7 @@ export function createGrants(deps: GrantDeps) {
   return {
     find,
 
-    /** What sends the token of a deployment with each request; undefined where there is none. */
+    /** Sends the token of a deployment with each request; undefined if there is none. */
     async authorizationOf(deployment: Deployment, serverUrl: string): Promise<UpstreamAuthorization | undefined> {
       const { tenant, id } = deployment
       let grant = await find(database.read, deployment, serverUrl)
@@ -128,7 +128,7 @@ export function createGrants(deps: GrantDeps) {
   }
 }
 
-/** A refresh token stays good where the answer has no new one. */
+/** The refresh token stays valid if the answer has no new one. */
 export const renewed = <T extends object>(terms: T, tokens: OauthTokens, nowMs: number) => ({
   ...terms,
   accessToken: tokens.accessToken,

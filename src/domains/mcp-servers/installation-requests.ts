@@ -7,7 +7,7 @@ import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import type { SecretLinks } from '../secrets/links.ts'
-import type { InstallationRequest, InstallationRequestStore, WantedServer } from './ports.ts'
+import type { InstallationRequest, InstallationRequestStore, RequestedServer } from './ports.ts'
 
 type InstallationRequestDeps = Readonly<{
   store: InstallationRequestStore
@@ -40,13 +40,13 @@ const fields = [
 
 export type InstallationRequests = ReturnType<typeof createInstallationRequests>
 
-/** Requests of members for servers that an administrator puts into the registry. */
+/** Members' requests for servers that an administrator adds to the registry. */
 export function createInstallationRequests(deps: InstallationRequestDeps) {
   const { store } = deps
   deps.links.onValues(LINK_KIND, async (call, _subject, values) => {
     const request = await insert(call.write, call, values as RequestInput & { name: string })
     call.record({ kind: 'mcp_installation_requested', body: recordOf(request) })
-    return `Your request for ${request.wanted.name} was sent.`
+    return `Your request for ${request.server.name} was sent.`
   })
 
   async function insert(
@@ -62,7 +62,7 @@ export function createInstallationRequests(deps: InstallationRequestDeps) {
       tenant,
       id: randomId(deps.random, 'req'),
       author: identityOf(principal),
-      wanted: wantedOf(input),
+      server: requestedServerOf(input),
       status: 'pending',
       notes: [],
       decidedBy: null,
@@ -73,7 +73,7 @@ export function createInstallationRequests(deps: InstallationRequestDeps) {
     return request
   }
 
-  /** Without a name there is nothing to ask for yet: a person says it on a page. */
+  /** Without a name there is no request yet: a person enters it on a page. */
   async function create(call: Call, input: RequestInput) {
     const { name } = input
     const origin = await deps.links.originFor(call)
@@ -143,7 +143,7 @@ function withNote(
   return { ...request, notes: [...request.notes, { author: identityOf(principal), text, atMs: nowMs }] }
 }
 
-const wantedOf = (input: RequestInput & Readonly<{ name: string }>): WantedServer => ({
+const requestedServerOf = (input: RequestInput & Readonly<{ name: string }>): RequestedServer => ({
   name: input.name,
   reason: input.reason ?? null,
   serverUrl: input.serverUrl ?? null,
@@ -151,12 +151,12 @@ const wantedOf = (input: RequestInput & Readonly<{ name: string }>): WantedServe
   catalogId: input.catalogId ?? null,
 })
 
-const recordOf = ({ id, author, wanted, status }: InstallationRequest) => ({ id, author, status, ...wanted })
+const recordOf = ({ id, author, server, status }: InstallationRequest) => ({ id, author, status, ...server })
 
 const viewOf = (request: InstallationRequest) => ({
   id: request.id,
   author: request.author,
-  ...request.wanted,
+  ...request.server,
   status: request.status,
   notes: request.notes.map(({ author, text, atMs }) => ({ author, text, at: isoTime(atMs) })),
   decidedBy: request.decidedBy,

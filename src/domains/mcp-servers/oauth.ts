@@ -1,18 +1,18 @@
 import type { SubjectToken } from '../../contract/upstream-tools.ts'
 import type { ExchangeConfig, OauthConfig } from './rules.ts'
 
-/** An authorisation server, as much of its metadata (RFC 8414) as is needed again. */
+/** The parts of an authorisation server's metadata (RFC 8414) that are needed later. */
 export type AuthorizationServer = Readonly<{
   issuer: string
   authorizationEndpoint: string
   tokenEndpoint: string
-  /** How clients may authenticate at the token endpoint; undefined where the metadata does not tell. */
+  /** Client authentication methods of the token endpoint; undefined if the metadata names none. */
   authMethods: readonly string[] | undefined
   /** Answers of the authorisation endpoint name the issuer (RFC 9207). */
   namesIssuer: boolean
 }>
 
-/** What we are to an authorisation server: configured, or registered with it (RFC 7591). */
+/** Our client at an authorisation server: configured, or registered (RFC 7591). */
 export type OauthRegistration = Readonly<{ clientId: string; clientSecret?: string | undefined; redirectUri: string }>
 
 export type OauthTokens = Readonly<{
@@ -21,7 +21,7 @@ export type OauthTokens = Readonly<{
   expiresInSecs: number | undefined
 }>
 
-/** Who is asked, and as whom. The tokens are for this address and for no other. */
+/** The authorisation server, our client there, and the only address that the tokens are for. */
 export type GrantTerms = Readonly<{
   serverUrl: string
   server: AuthorizationServer
@@ -31,11 +31,11 @@ export type GrantTerms = Readonly<{
   scope: string | undefined
 }>
 
-/** What is kept, encrypted, once a person has allowed it. */
+/** Stored, encrypted, once a person has authorised it. */
 export type Grant = GrantTerms &
   Readonly<{ accessToken: string; refreshToken: string | undefined; expiresAtMs: number | null }>
 
-/** What is kept, encrypted, while a person is asked. */
+/** Stored, encrypted, while a person is asked. */
 export type PendingGrant = GrantTerms & Readonly<{ deploymentId: string; url: string; verifier: string }>
 
 export type GrantRequest = Readonly<{
@@ -44,18 +44,18 @@ export type GrantRequest = Readonly<{
   clientSecret: string | undefined
   redirectUri: string
   state: string
-  /** What the authorisation server calls us when it asks the person. */
+  /** Our name when the authorisation server asks the person. */
   clientName: string
-  /** A registration from before, which is used again where it fits. */
+  /** An earlier registration, reused if it fits. */
   known: Pick<Grant, 'server' | 'registration'> | undefined
 }>
 
 /**
- * The client of OAuth 2.1. Every address that it asks was judged. Failures are AppErrors; what the authorisation server said is in
+ * The OAuth 2.1 client. Every address is checked before use. Failures are AppErrors; the authorisation server's message is in
  * their details.
  */
 export type OauthClient = Readonly<{
-  /** Finds the authorisation server, registers with it where needed, and makes the address to which a person goes. */
+  /** Finds the authorisation server, registers with it if needed, and returns the address for the person. */
   begin(request: GrantRequest, signal: AbortSignal): Promise<Omit<PendingGrant, 'deploymentId'>>
   redeem(
     pending: PendingGrant,
@@ -63,6 +63,6 @@ export type OauthClient = Readonly<{
     signal: AbortSignal,
   ): Promise<OauthTokens>
   refresh(grant: Grant, signal: AbortSignal): Promise<OauthTokens>
-  /** A token for a server in return for one of a caller (RFC 8693). `config` has the client's secret itself. */
+  /** Exchanges a caller's token for a server's (RFC 8693). `config` contains the client's secret itself. */
   exchange(config: ExchangeConfig, subject: SubjectToken, signal: AbortSignal): Promise<OauthTokens>
 }>

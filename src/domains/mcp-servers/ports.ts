@@ -7,12 +7,12 @@ import type { TaskSupport } from './runtime.ts'
 const serverTypes = ['local', 'remote', 'builtin'] as const
 export type ServerType = (typeof serverTypes)[number]
 
-/** A server that can be deployed: what it is, and how it is run or reached. Values that differ by deployment are not here. */
+/** A server that can be deployed: what it is, and how it is run or reached, without the values of deployments. */
 export type CatalogItem = Readonly<{
   tenant: TenantId
   id: string
   name: string
-  /** What the names of its tools begin with. */
+  /** The prefix of its tools' names. */
   slug: string
   sharing: Sharing
   description: string | null
@@ -32,7 +32,7 @@ export type CatalogItem = Readonly<{
 const deploymentStatuses = ['pending', 'discovering-tools', 'success', 'error'] as const
 export type DeploymentStatus = (typeof deploymentStatuses)[number]
 
-/** A catalogue item in use, with the values that it needs. One of the scope `team` has one team. */
+/** A catalogue item in use, with its values. One of the scope `team` has one team. */
 export type Deployment = Readonly<{
   tenant: TenantId
   id: string
@@ -43,13 +43,13 @@ export type Deployment = Readonly<{
   error: string | null
   /** By the name of the field: plain values, and references to secrets. */
   values: Readonly<Record<string, string>>
-  /** The secret that has the tokens which a person obtained for it; null where there are none. */
+  /** The secret with the tokens that a person obtained for it; null without any. */
   grant: string | null
   createdAtMs: number
   updatedAtMs: number
 }>
 
-/** A tool as a server last listed it. What the server does not list any more stays as a row with `removedAtMs`. */
+/** A tool as last listed. A tool that the server no longer lists stays as a row with `removedAtMs`. */
 export type StoredTool = Readonly<{
   tenant: TenantId
   id: string
@@ -93,19 +93,24 @@ export type McpServerStore = Readonly<{
   findTool(tx: ReadTx | WriteTx, tenant: TenantId, id: string): Promise<StoredTool | undefined>
   /** By name, removed ones included; of one catalogue item, or of all. */
   listTools(tx: ReadTx | WriteTx, tenant: TenantId, catalogId?: string): Promise<StoredTool[]>
-  /** What every tool of the tenant is called, removed ones included; without the schemas, which take most of the time. */
-  listToolNames(tx: ReadTx | WriteTx, tenant: TenantId): Promise<NamedTool[]>
-  /** Counts the changes of what the tenant's callers may see of the tools. Answers the new number. */
+  /**
+   * The names of all tools of the tenant, removed ones included; without the schemas, which take most of the time. With a slug at least
+   * those whose name, or a name that they had, begins with it.
+   */
+  listToolNames(tx: ReadTx | WriteTx, tenant: TenantId, slug?: string): Promise<NamedTool[]>
+  /** By the id of each item that has tools, a text that is another one whenever the stored tools of the item have changed. */
+  toolListMarks(tx: ReadTx, tenant: TenantId): Promise<ReadonlyMap<string, string>>
+  /** Counts changes of the tools that the tenant's callers may see. Returns the new number. */
   raiseVersion(tx: WriteTx, tenant: TenantId): Promise<number>
-  /** Of every tenant that has one: for the start, before anybody asks. */
+  /** Of every tenant that has one: read at the start. */
   versions(tx: ReadTx): Promise<ReadonlyMap<TenantId, number>>
 }>
 
 const requestStatuses = ['pending', 'approved', 'declined'] as const
 export type RequestStatus = (typeof requestStatuses)[number]
 
-/** A server that a requester would like to have in the registry, as described by the requester. */
-export type WantedServer = Readonly<{
+/** A server that a requester would like in the registry, as the requester describes it. */
+export type RequestedServer = Readonly<{
   name: string
   reason: string | null
   serverUrl: string | null
@@ -119,7 +124,7 @@ export type InstallationRequest = Readonly<{
   id: string
   /** The identity of the requester. */
   author: string
-  wanted: WantedServer
+  server: RequestedServer
   status: RequestStatus
   notes: readonly RequestNote[]
   decidedBy: string | null

@@ -18,10 +18,10 @@ type RegistryQuery = Readonly<{
 const NAMESPACE = 'castellan/'
 const OFFICIAL = 'io.modelcontextprotocol.registry/official'
 
-/** The catalogue in the format of the MCP registry: what the caller sees of it, and no value that a server is used with. */
+/** The catalogue in the format of the MCP registry: what the caller may see, without any deployed value. */
 export function createRegistryReader(catalog: Pick<Catalog, 'visible'>) {
-  return async ({ principal, read }: Pick<Call, 'principal' | 'read'>, query: RegistryQuery) => {
-    const entries = named(await catalog.visible(read, principal))
+  return async (call: Pick<Call, 'principal' | 'read' | 'readsFrom'>, query: RegistryQuery) => {
+    const entries = named(await catalog.visible(call.read, call.principal))
     const search = query.search?.toLowerCase()
     const sinceMs = query.updated_since === undefined ? 0 : Date.parse(query.updated_since)
     const after = query.cursor === undefined ? '' : Buffer.from(query.cursor, 'base64url').toString('utf8')
@@ -35,6 +35,7 @@ export function createRegistryReader(catalog: Pick<Catalog, 'visible'>) {
     )
     if (query.name !== undefined && found.length === 0) throw notFound(query.name)
     const displayed = found.slice(0, query.limit ?? limits.mcpRegistryPageDefault)
+    for (const { item } of displayed) call.readsFrom?.(`server:${item.id}`)
     const last = displayed.length < found.length ? displayed.at(-1) : undefined
     return {
       servers: displayed.map(entryOf),
@@ -48,7 +49,7 @@ export function createRegistryReader(catalog: Pick<Catalog, 'visible'>) {
 
 type Entry = Readonly<{ name: string; item: CatalogItem }>
 
-/** By their slugs, in order; of several with the same slug each has a part of its id behind it. */
+/** By slug, in order; servers with the same slug also have a part of their id. */
 function named(items: readonly CatalogItem[]): readonly Entry[] {
   const counts = new Map<string, number>()
   for (const { slug } of items) counts.set(slug, (counts.get(slug) ?? 0) + 1)
@@ -88,7 +89,7 @@ function entryOf({ name, item }: Entry) {
 const sourceOf = (repository: string): string =>
   /^https?:\/\/(?:www\.)?(github|gitlab)\./.exec(repository)?.[1] ?? 'git'
 
-/** Which headers a client has to send, and nothing of what anybody entered for them. */
+/** The headers that a client has to send, without anybody's values. */
 function remoteOf(config: ServerConfig) {
   const fromAuth = (config.authFields ?? [])
     .filter(({ type }) => type === 'header')
@@ -112,12 +113,12 @@ const inputOf = (name: string, description: string, isRequired: boolean, isSecre
 
 const runners: Readonly<Record<string, string>> = { npx: 'npm', uvx: 'pypi' }
 
-/** A server that a package runner starts has a package; another command has nothing that the format could say. */
+/** A server that a package runner starts has a package; the format cannot describe other commands. */
 function packagesOf(config: ServerConfig) {
   const registryType = runners[config.command ?? '']
-  const wanted = (config.arguments ?? []).find((argument) => !argument.startsWith('-'))
-  if (registryType === undefined || wanted === undefined) return {}
-  const [, identifier, version] = /^(@?[^@]+)(?:@(.+))?$/.exec(wanted) ?? []
+  const packageName = (config.arguments ?? []).find((argument) => !argument.startsWith('-'))
+  if (registryType === undefined || packageName === undefined) return {}
+  const [, identifier, version] = /^(@?[^@]+)(?:@(.+))?$/.exec(packageName) ?? []
   if (identifier === undefined) return {}
   const environmentVariables = valueFields(config).map(({ name, description, required, secret }) =>
     inputOf(name, description, required, secret),

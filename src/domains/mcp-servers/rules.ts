@@ -3,7 +3,7 @@ import { identityOf, type Principal } from '../../contract/principal.ts'
 import type { Sharing } from '../../contract/sharing.ts'
 import type { SubjectTokenType } from '../../contract/upstream-tools.ts'
 
-/** How a server is run or reached, in the words of the tools that take it. */
+/** How a server is run or reached, in the fields of its tools. */
 type AuthField = Readonly<{
   name: string
   label: string
@@ -24,7 +24,7 @@ export type EnvironmentVariable = Readonly<{
   mounted?: boolean | undefined
 }>
 
-type UserField = Readonly<{
+export type UserField = Readonly<{
   type: 'string' | 'number' | 'boolean' | 'directory' | 'file'
   title?: string | undefined
   description?: string | undefined
@@ -54,7 +54,7 @@ export type OauthConfig = Readonly<{
   supports_resource_metadata?: boolean | undefined
 }>
 
-/** How a token of the caller becomes one for the server, at its identity provider (RFC 8693). */
+/** How a caller's token is exchanged for the server's, at its identity provider (RFC 8693). */
 export type ExchangeConfig = Readonly<{
   token_endpoint: string
   client_id?: string | undefined
@@ -64,9 +64,9 @@ export type ExchangeConfig = Readonly<{
   audience?: string | undefined
   scopes?: readonly string[] | undefined
   requested_token_type?: string | undefined
-  /** Which token of the caller is exchanged, as what; the access token by default. */
+  /** The caller's token to exchange, and its type; the access token by default. */
   subject_token_type?: SubjectTokenType | undefined
-  /** Where the token is sent: `Authorization: Bearer TOKEN`, `Authorization: TOKEN`, or a header of its own. */
+  /** Where the token is sent: `Authorization: Bearer TOKEN`, `Authorization: TOKEN`, or a custom header. */
   injection?: 'bearer' | 'raw' | 'header' | undefined
   header_name?: string | undefined
 }>
@@ -96,24 +96,29 @@ export type ServerConfig = Readonly<{
   userConfig?: Readonly<Record<string, UserField>> | undefined
   /** Hosts that a local server may reach. */
   allowedDomains?: readonly string[] | undefined
-  /** Folders of the host that a local server sees. */
+  /** Mounted folders of the host. */
   mounts?: readonly ServerMount[] | undefined
 }>
 
-/** Where a deployment's own values come from. */
-type ValueField = Readonly<{
+/** Where a deployment's values come from. */
+export type ValueField = Readonly<{
   name: string
   label: string
   description: string
   secret: boolean
   required: boolean
+  accepts: 'text' | 'number' | 'boolean'
+  min?: number | undefined
+  max?: number | undefined
+  /** Several values, with commas between them. */
+  multiple?: boolean | undefined
   /** Plain text. */
   default: string | undefined
-  /** What the item has where there is no default: a plain value, or a reference that its author was allowed. */
+  /** The item's value if there is no default: a plain value, or a reference that its author was allowed. */
   preset?: string | undefined
 }>
 
-/** What has to be known of a deployment beside its item: what the item prompts for, and what authenticates it. */
+/** The values that a deployment needs: those that the item prompts for, and credentials. */
 export function valueFields(config: ServerConfig): readonly ValueField[] {
   const fromEnvironment = (config.environment ?? [])
     .filter(({ promptOnInstallation }) => promptOnInstallation)
@@ -123,15 +128,18 @@ export function valueFields(config: ServerConfig): readonly ValueField[] {
       description: variable.description ?? '',
       secret: variable.type === 'secret',
       required: variable.required === true,
+      accepts: acceptedBy(variable.type),
       default: textOf(variable.default),
       preset: variable.value,
     }))
-  const fromAuth = (config.authFields ?? []).map(({ name, label, secret }) => ({
+  const fromAuth = (config.authFields ?? []).map(({ name, label, secret }, index) => ({
     name,
     label,
-    description: '',
+    // One text for all of them.
+    description: index === 0 ? (config.authDescription ?? '') : '',
     secret,
     required: config.requiresAuth === true,
+    accepts: 'text' as const,
     default: undefined,
   }))
   const fromUser = Object.entries(config.userConfig ?? {})
@@ -142,12 +150,18 @@ export function valueFields(config: ServerConfig): readonly ValueField[] {
       description: field.description ?? '',
       secret: field.sensitive === true,
       required: field.required === true,
+      accepts: acceptedBy(field.type),
+      min: field.min,
+      max: field.max,
+      multiple: field.multiple,
       default: textOf(field.default),
     }))
   return [...fromEnvironment, ...fromAuth, ...fromUser]
 }
 
-/** What is left out, and what the caller gave as a number or a truth value, as text. */
+const acceptedBy = (type: string): ValueField['accepts'] => (type === 'number' || type === 'boolean' ? type : 'text')
+
+/** A number or boolean of the caller as a string; undefined if absent. */
 export function textOf(value: unknown): string | undefined {
   if (value === undefined || value === null) return undefined
   return Array.isArray(value) ? value.join(',') : String(value)
@@ -164,3 +178,15 @@ export const missingFields = (config: ServerConfig, values: Readonly<Record<stri
 /** Whether the caller may decide where the values of a deployment go: its author, and administrators of servers. */
 export const mayDirect = (principal: Principal, { sharing }: Readonly<{ sharing: Sharing }>): boolean =>
   sharing.author === identityOf(principal) || isPermitted(principal, 'mcpServerInstallation:admin')
+
+const NPM = ['registry.npmjs.org']
+const PYPI = ['pypi.org', 'files.pythonhosted.org']
+const registries: ReadonlyMap<string, readonly string[]> = new Map([
+  ['npx', NPM],
+  ['bunx', NPM],
+  ['uvx', PYPI],
+  ['pipx', PYPI],
+])
+
+/** The hosts from which a package runner installs what it runs; none for other commands. */
+export const registryHosts = (command: string): readonly string[] => registries.get(command.split('/').at(-1)!) ?? []

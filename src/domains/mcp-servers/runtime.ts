@@ -5,14 +5,14 @@ import type { UpstreamCallOptions } from '../../contract/upstream-tools.ts'
 import type { OauthClient } from './oauth.ts'
 import type { ServerMount } from './rules.ts'
 
-/** A server as it is to be run or reached, with all values in it. It is made when a connection is opened, and not kept. */
+/** A server to run or reach, with all values. It is created when a connection is opened, and not stored. */
 export type UpstreamSpec = LocalSpec | RemoteSpec
 
 export type LocalSpec = Readonly<{
   kind: 'local'
   /** For people, and for the name of its workspace. */
   name: string
-  /** Whose the workspace is. */
+  /** The owner of the workspace. */
   owner: string
   transport: 'stdio' | 'streamable-http'
   argv: readonly string[]
@@ -30,9 +30,9 @@ export type LocalSpec = Readonly<{
 /** A token for each request of a connection. */
 export type UpstreamAuthorization = Readonly<{
   token(): Promise<string>
-  /** The server refused this token, or the one that it has now: the request is repeated once if this succeeds. */
+  /** The server refused this token, or the current one: the request is repeated once if this succeeds. */
   renew(refused?: string): Promise<void>
-  /** The header that has the token and nothing else; absent for `Authorization: Bearer`. */
+  /** The header that contains only the token; absent for `Authorization: Bearer`. */
   header?: string
 }>
 
@@ -45,11 +45,11 @@ export type RemoteSpec = Readonly<{
   authorization?: UpstreamAuthorization | undefined
 }>
 
-/** A deployment, for what runs it. `load` is asked each time a connection is opened, so that it has the newest values. */
+/** A deployment, for its runtime. `load` is called each time a connection is opened, so that it has the newest values. */
 export type UpstreamAddress = Readonly<{
   tenant: TenantId
   deploymentId: string
-  /** For whom a connection is, where callers do not share one. */
+  /** The caller of a connection that is not shared. */
   caller?: string
   load(): Promise<UpstreamSpec>
 }>
@@ -62,7 +62,7 @@ export type ListedTool = Readonly<{
   inputSchema: Readonly<Record<string, unknown>>
   outputSchema?: Readonly<Record<string, unknown>>
   annotations?: Readonly<Record<string, unknown>>
-  /** Whether the server answers calls of it by tasks, if asked to or by itself. */
+  /** Whether the server answers its calls with tasks, on request or by itself. */
   taskSupport?: TaskSupport | undefined
 }>
 
@@ -78,20 +78,20 @@ const contentMethods = [
 ] as const
 export type ContentMethod = (typeof contentMethods)[number]
 
-/** Of a server with several connections the last of these that one of them is in. */
+/** For a server with several connections, the last of these states that one of them is in. */
 export const instanceStates = ['stopped', 'backing-off', 'starting', 'running'] as const
 export type InstanceState = Readonly<{
   state: (typeof instanceStates)[number]
-  /** Why the last connection ended or was not made; undefined when all is well. */
+  /** Why the last connection ended or failed; undefined if all is well. */
   problem: string | undefined
   /** How often it was started by this process. */
   starts: number
 }>
 
 /**
- * Connections to MCP servers: one for all callers of a deployment, and one for each client that a server may ask something. They are
- * opened on first use, closed when idle, and opened again with increasing pauses when they fail. Nothing that it starts outlives it. Failures are AppErrors with ERR_UPSTREAM_UNAVAILABLE, unless
- * something of ours says why.
+ * Connections to MCP servers: one for all callers of a deployment, and one for each client that a server may ask questions. They
+ * are opened on first use, closed when idle, and reopened with increasing pauses when they fail. Nothing that it starts outlives
+ * it. Failures are AppErrors with ERR_UPSTREAM_UNAVAILABLE, unless there is a more specific code.
  */
 export type UpstreamRuntime = Readonly<{
   listTools(at: UpstreamAddress, signal: AbortSignal): Promise<readonly ListedTool[]>
@@ -101,7 +101,7 @@ export type UpstreamRuntime = Readonly<{
     args: Readonly<Record<string, unknown>>,
     options: UpstreamCallOptions,
   ): Promise<RawAnswer>
-  /** Something beside tools. Undefined if the server has nothing of the kind, or not the one that is asked for. */
+  /** Content other than tools. Undefined if the server offers none of the kind, or not the requested one. */
   ask(
     at: UpstreamAddress,
     method: ContentMethod,
@@ -109,22 +109,22 @@ export type UpstreamRuntime = Readonly<{
     options: UpstreamCallOptions,
   ): Promise<unknown>
   /**
-   * Tells the client when the resource changes, until the signal is aborted. False if the server has no such resource, or does not tell
-   * of changes.
+   * Notifies the client when the resource changes, until the signal is aborted. False if the server has no such resource, or no
+   * subscriptions.
    */
   subscribe(at: UpstreamAddress, uri: string, client: CallingClient, signal: AbortSignal): Promise<boolean>
   stateOf(deploymentId: string): InstanceState
-  /** Ends the connection and the process; the next use begins anew. */
+  /** Ends the connection and the process; the next use starts again. */
   stop(deploymentId: string): Promise<void>
-  /** Ends it, and removes what was made for it: its workspace and its log. */
+  /** Ends it, and removes its workspace and its log. */
   remove(tenant: TenantId, deploymentId: string): Promise<void>
-  /** The newest lines of what the server said and what became of it, oldest first. */
+  /** The newest lines of the server's output and lifecycle, oldest first. */
   readLog(tenant: TenantId, deploymentId: string, lines: number): Promise<readonly string[]>
-  /** A server says that its tools are others than before. Answers how to stop listening. */
+  /** Called when a server announces changed tools. Returns an unsubscribe function. */
   onToolsChanged(listener: (tenant: TenantId, deploymentId: string) => void): () => void
-  /** Whether an address may be reached: refused before it is saved. */
+  /** Whether an address may be reached: checked before it is saved. */
   checkAddress(url: string): Promise<void>
-  /** How persons let us act for them at remote servers. */
+  /** OAuth for people at remote servers. */
   oauth: OauthClient
   close(): Promise<void>
 }>

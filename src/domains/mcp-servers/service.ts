@@ -20,7 +20,7 @@ type Reading = Pick<Call, 'principal' | 'read'>
 
 export type McpServerService = ReturnType<typeof createMcpServerService>
 
-/** The MCP servers of a tenant, as tools ask for them. */
+/** The MCP servers of a tenant, for the tools. */
 export function createMcpServerService({
   store,
   catalog,
@@ -34,13 +34,13 @@ export function createMcpServerService({
       .toLowerCase()
       .split(/\s+/)
       .filter((word) => word !== '')
-    const isWanted = ({ name, description, labels }: CatalogItem): boolean => {
+    const isMatching = ({ name, description, labels }: CatalogItem): boolean => {
       const text = [name, description ?? '', ...labels.flatMap(({ key, value }) => [key, value])]
         .join(' ')
         .toLowerCase()
       return words.every((word) => text.includes(word))
     }
-    const items = (await catalog.visible(read, principal)).filter(isWanted)
+    const items = (await catalog.visible(read, principal)).filter(isMatching)
     return {
       items: items.map((item) => ({
         id: item.id,
@@ -54,7 +54,7 @@ export function createMcpServerService({
     }
   }
 
-  /** With what is wrong with those that are deployed: an empty list of tools would not tell. */
+  /** With the problems of deployed servers: an empty list of tools would not show them. */
   async function list(call: Reading & Pick<Call, 'origin'>) {
     const { principal, read } = call
     const items = await catalog.visible(read, principal)
@@ -101,7 +101,7 @@ export function createMcpServerService({
     }
   }
 
-  /** A server that wants a person to sign in is deployed with the link for that. */
+  /** A server that needs a person's sign-in is deployed with a link for that. */
   async function deploy(call: Call, input: DeployInput) {
     const deployed = await deployments.deploy(call, input)
     return deployed.needsAuthorization ? await authorizations.offer(call, deployed) : deployed

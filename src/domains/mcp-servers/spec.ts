@@ -1,17 +1,17 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { CatalogItem, Deployment } from './ports.ts'
-import { missingFields, type ServerConfig, textOf, valueFields } from './rules.ts'
+import { missingFields, registryHosts, type ServerConfig, textOf, valueFields } from './rules.ts'
 import type { UpstreamAuthorization, UpstreamSpec } from './runtime.ts'
 
-/** Reads what a plain value or a reference stands for. */
+/** Resolves a plain value or a reference. */
 export type Resolve = (tenant: TenantId, text: string) => Promise<string>
 
 const SECRET_FOLDER = '/secrets'
 const PORT_DEFAULT = 8080
 const PATH_DEFAULT = '/mcp'
 
-/** How a deployment is run or reached, with every value in its place. */
+/** How a deployment is run or reached, with every value. */
 export async function specOf(
   item: CatalogItem,
   deployment: Deployment,
@@ -33,7 +33,7 @@ export async function specOf(
 
 type ValueAt = (name: string) => string | undefined
 
-/** Only what was checked when it was saved is taken for a reference: a default is the text that it is, also of an operator. */
+/** Only values that were checked when they were saved are references: a default is plain text, even an operator's. */
 async function valuesOf({ tenant, config }: CatalogItem, { values }: Deployment, resolve: Resolve): Promise<ValueAt> {
   const known = new Map<string, string>()
   for (const { name, default: fallback, preset } of valueFields(config)) {
@@ -71,7 +71,7 @@ function remoteSpec(
   return { kind: 'remote', url, headers: parts.header, query: parts.query, cookies: parts.cookie, authorization }
 }
 
-/** What is below puts a value that it cannot send into the text of its error, and others would read it there. */
+/** The lower layer puts an invalid value into its error message, where others would read it. */
 function headerValue(name: string, value: string): string {
   const text = value.trim()
   if (/^[\t\x20-\x7e\x80-\xff]*$/.test(text)) return text
@@ -110,7 +110,7 @@ async function localSpec(
     env,
     files,
     installationCommand: config.installationCommand,
-    allowedDomains: config.allowedDomains ?? [],
+    allowedDomains: config.allowedDomains ?? registryHosts(config.command!),
     mounts: config.mounts ?? [],
     port: config.httpPort ?? PORT_DEFAULT,
     path: config.httpPath ?? PATH_DEFAULT,
@@ -130,6 +130,6 @@ export const needsValues = ({ id, name }: CatalogItem, fields: readonly string[]
 const noContainers = (): AppError =>
   new AppError(
     'ERR_CAPABILITY_MISSING',
-    'dockerImage: this server has no container back end, so it cannot run a container image. Give a command instead; it runs in a workspace.',
+    'dockerImage: this server has no container back end, so it cannot run a container image. Set a command instead, which runs in a workspace.',
     { field: 'dockerImage' },
   )

@@ -1,13 +1,13 @@
 import { sha256Hex } from '../../kernel/hash.ts'
 
-/** Names have at most so many characters: some models and clients refuse longer ones. */
+/** The longest name: some models and clients refuse longer ones. */
 const TOOL_NAME_CHARS_MAX = 64
 const SLUG_CHARS_MAX = 32
 const SUFFIX_CHARS = 7
-/** What other names of ours begin with. */
+/** Prefixes of other names of ours. */
 const reservedSlugs: ReadonlySet<string> = new Set(['agent', 'castellan', 'archestra'])
 
-/** What the names of a server's tools begin with: its own name, out of a–z, 0–9 and `_`. */
+/** The prefix of a server's tool names: its own name, in a–z, 0–9 and `_`. */
 export function slugOf(name: string, id: string): string {
   const plain = name
     .normalize('NFKD')
@@ -22,8 +22,8 @@ export function slugOf(name: string, id: string): string {
 }
 
 /**
- * `<server>__<tool>`. A name that would be too long, has other characters, or is taken ends in a digest of the server's id and
- * the tool's own name, so that it stays the same.
+ * `<server>__<tool>`. A name that is too long, has other characters, or is taken ends in a digest of the server's id and the
+ * tool's own name, so that it is stable.
  */
 export function toolName(
   server: Readonly<{ id: string; slug: string }>,

@@ -6,12 +6,12 @@ import { secretsIn } from './config-rules.ts'
 import { secretsOf } from './deployment-texts.ts'
 import type { McpServerStore } from './ports.ts'
 
-export type UnusedSecretDeps = Readonly<{
+type UnusedSecretDeps = Readonly<{
   store: Pick<McpServerStore, 'listItems' | 'listDeployments'>
-  secrets: Pick<SecretService, 'remove'>
+  secrets: Pick<SecretService, 'removeUnused'>
 }>
 
-/** What of the tenant's servers and deployments refers to a secret. */
+/** The tenant's servers and deployments that refer to a secret. */
 export async function secretUses(
   store: UnusedSecretDeps['store'],
   tx: ReadTx | WriteTx,
@@ -33,19 +33,14 @@ export async function secretUses(
 }
 
 /**
- * Removes secrets with what referred to them, which is gone by now. One to which another server or deployment of the tenant refers
- * stays: a person may have given the same reference to several.
+ * Removes secrets with what referred to them, which is gone by now. One to which something else of the tenant refers stays: a person may
+ * have given the same reference to several.
  */
 export async function removeUnusedSecrets(
-  { store, secrets }: UnusedSecretDeps,
+  { secrets }: Pick<UnusedSecretDeps, 'secrets'>,
   tx: WriteTx,
   tenant: TenantId,
   references: readonly string[],
 ): Promise<void> {
-  const used = new Set<string>()
-  for (const { config } of await store.listItems(tx, tenant)) for (const one of secretsIn(config)) used.add(one)
-  for (const deployment of await store.listDeployments(tx, tenant)) {
-    for (const one of secretsOf(deployment)) used.add(one)
-  }
-  for (const reference of references) if (!used.has(reference)) await secrets.remove(tx, tenant, reference)
+  for (const reference of references) await secrets.removeUnused(tx, tenant, reference)
 }

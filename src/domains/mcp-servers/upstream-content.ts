@@ -35,7 +35,7 @@ const listMethods: Readonly<Record<ContentKind, ContentMethod>> = {
   prompts: 'prompts/list',
 }
 
-/** What the servers behind a gateway offer beside tools: those that a tool is assigned of, with the credentials of that tool. */
+/** Resources and prompts of the servers of a gateway's assigned tools, with the credentials of those tools. */
 export function createUpstreamContent(deps: UpstreamContentDeps): UpstreamContent {
   const { store, read } = deps
 
@@ -61,7 +61,7 @@ export function createUpstreamContent(deps: UpstreamContentDeps): UpstreamConten
     return [...servers.values()]
   }
 
-  /** The answer of the first server that has one. One that fails is told only if no other has it. */
+  /** The answer of the first server that has one. A failure is reported only if no other has it. */
   async function first(
     principal: Principal,
     options: UpstreamCallOptions,
@@ -81,7 +81,7 @@ export function createUpstreamContent(deps: UpstreamContentDeps): UpstreamConten
     if (problem === undefined) return undefined
     throw new AppError(
       'ERR_UPSTREAM_UNAVAILABLE',
-      `No reachable MCP server of this gateway has it, and '${problem.server}' is unreachable: ${problem.message}`,
+      `No reachable MCP server of this gateway offers it, and '${problem.server}' is unreachable: ${problem.message}`,
       { servers: unreachable.map(({ server }) => server) },
     )
   }
@@ -127,7 +127,7 @@ export function createUpstreamContent(deps: UpstreamContentDeps): UpstreamConten
       const answer = await first(principal, { signal, client }, async ({ at }) =>
         (await deps.runtime.subscribe(at, uri, client, signal)) ? { deploymentId: at.deploymentId } : undefined,
       )
-      if (answer === undefined) throw notThere('uri', 'resource that tells of changes')
+      if (answer === undefined) throw notThere('uri', 'resource with subscriptions')
       return String(answer['deploymentId'])
     },
     async offers(principal, deploymentId, signal) {
@@ -160,7 +160,7 @@ const isObject = (value: unknown): value is ForeignObject =>
 
 export type McpContentService = ReturnType<typeof createMcpContentService>
 
-/** The same for tools: what is read is recorded as every call is. */
+/** The same for tools: a read is recorded like every call. */
 export const createMcpContentService = (content: UpstreamContent) => ({
   readResource: async (
     { principal, signal, client }: Pick<Call, 'principal' | 'signal' | 'client'>,

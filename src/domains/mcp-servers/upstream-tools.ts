@@ -2,10 +2,18 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
 import { isPermitted } from '../../contract/permissions.ts'
 import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
+import type { RawAnswer } from '../../contract/raw-answer.ts'
 import { sharingScopes } from '../../contract/sharing.ts'
 import { createStoreMemo } from '../../contract/store-memo.ts'
 import type { UnreachableServer } from '../../contract/upstream-content.ts'
-import type { UpstreamCredential, UpstreamTarget, UpstreamTool, UpstreamTools } from '../../contract/upstream-tools.ts'
+import type {
+  UpstreamCallOptions,
+  UpstreamCredential,
+  UpstreamTarget,
+  UpstreamTool,
+  UpstreamTools,
+} from '../../contract/upstream-tools.ts'
+import { nextTurn } from '../../kernel/time-slicer.ts'
 import type { Deployments } from './deployments.ts'
 import type { CredentialExchange } from './exchanged-credentials.ts'
 import type { CatalogItem, Deployment, McpServerStore, StoredTool } from './ports.ts'
@@ -17,17 +25,17 @@ type UpstreamToolDeps = Readonly<{
   runtime: Pick<UpstreamRuntime, 'callTool' | 'stateOf'>
   deployments: Pick<Deployments, 'addressOf'>
   versions: ToolVersions
-  /** What an agent was assigned the tool with, if it was. */
+  /** The credential that an agent's assignment names, if any. */
   assignedCredential(tenant: TenantId, agentId: string, toolId: string): Promise<UpstreamCredential | undefined>
   exchange: CredentialExchange
 }>
 
-/** The numbers by which others see that the tools of a tenant changed. */
+/** The version numbers by which others see that the tools of a tenant changed. */
 type ToolVersions = Readonly<{
   get(tenant: TenantId): number
-  /** Reads the number that was committed, and tells the listeners if it has grown. */
+  /** Reads the committed number, and notifies the listeners if it has grown. */
   refresh(tenant: TenantId): Promise<void>
-  /** The same for all tenants: what other processes on the store changed is found so. */
+  /** The same for all tenants, which finds changes by other processes on the store. */
   refreshAll(): Promise<void>
   onChanged(listener: (tenant: TenantId) => void): () => void
 }>
@@ -58,9 +66,12 @@ export async function openToolVersions({
   }
 }
 
+/** The tools of one server as they were when the mark was read: what has not changed stays the same objects. */
+type ToolsOfItem = Readonly<{ mark: string; serverName: string; tools: readonly UpstreamTool[] }>
+
 type Serving = Readonly<{ slug: string; deployment: Deployment }>
 
-/** What the deployment tells, else why it cannot be connected now. */
+/** The deployment's own problem, else why it cannot be connected now. */
 function problemOf(
   server: string,
   { status, error }: Deployment,
@@ -73,13 +84,15 @@ function problemOf(
   return [{ server, code: 'ERR_UPSTREAM_UNAVAILABLE', message: error ?? problem ?? 'It cannot be connected.' }]
 }
 
-/** Where a call of one principal goes; without an address if the call itself decides. */
+type CallArguments = [args: Readonly<Record<string, unknown>>, options: UpstreamCallOptions]
+
+/** The route of one principal's call; without an address if the call itself decides. */
 type Route = Readonly<{ tool: StoredTool; credential: UpstreamCredential; address?: UpstreamAddress }>
 
 /** The tools of the servers that are deployed, for the catalogue of tools. */
 export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools &
   Readonly<{
-    /** Where the caller reaches the server of a tool, with the credentials that are for it. */
+    /** The server of a tool for the caller, with its credentials. */
     addressFor(
       tool: StoredTool,
       caller: Pick<UpstreamTarget, 'principal' | 'origin'>,
@@ -90,8 +103,14 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools &
   const { read } = deps.database
   const routes = createStoreMemo<Route>(deps.database)
   const serving = createStoreMemo<readonly Serving[]>(deps.database)
+  const lists = new Map<TenantId, ReadonlyMap<string, ToolsOfItem>>()
 
-  /** The deployment of each item that the principal uses if nothing else is assigned. */
+  const toolsOf = async (item: CatalogItem): Promise<readonly UpstreamTool[]> =>
+    (await store.listTools(read, item.tenant, item.id)).flatMap((tool) =>
+      tool.removedAtMs === null ? toolOf(tool, item) : [],
+    )
+
+  /** The deployment of each item that the principal uses by default. */
   async function servingNow(principal: Principal): Promise<readonly Serving[]> {
     const { tenant } = principal
     const deployments = Map.groupBy(await store.listDeployments(read, tenant), ({ catalogId }) => catalogId)
@@ -102,7 +121,7 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools &
     })
   }
 
-  /** What an agent was assigned the tool with goes before what is found for its owner. */
+  /** An agent's assigned credential takes precedence over its owner's. */
   async function credentialFor(
     tool: StoredTool,
     { principal, credential }: UpstreamTarget,
@@ -156,19 +175,36 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools &
     return { tool, credential, address: await addressFor(tool, target, credential) }
   }
 
+  /** At once where the address is known: a call that takes a moment should not wait for several. */
+  function callBy(route: Route, target: UpstreamTarget, ...[args, options]: CallArguments): Promise<RawAnswer> {
+    const { upstreamName, taskSupport } = route.tool
+    const callAt = (address: UpstreamAddress): Promise<RawAnswer> =>
+      deps.runtime.callTool(address, upstreamName, args, { ...options, asTask: taskSupport !== null })
+    return route.address === undefined
+      ? addressFor(route.tool, target, route.credential).then(callAt)
+      : callAt(route.address)
+  }
+
   return {
     addressFor,
     version: versions.get,
     onChanged: versions.onChanged,
     async list(tenant) {
-      const tools: UpstreamTool[] = []
+      const before = lists.get(tenant)
+      const now = new Map<string, ToolsOfItem>()
+      // Read before the tools: what changes in between is read again the next time.
+      const marks = await store.toolListMarks(read, tenant)
       for (const item of await store.listItems(read, tenant)) {
-        for (const tool of await store.listTools(read, tenant, item.id)) {
-          if (tool.removedAtMs === null) tools.push(toolOf(tool, item))
-        }
-        // All together may be very many: others are served in between.
-        await new Promise((resolve) => setImmediate(resolve))
+        const mark = marks.get(item.id)
+        if (mark === undefined) continue
+        const same = before?.get(item.id)
+        const isSame = same?.mark === mark && same.serverName === item.name
+        now.set(item.id, isSame ? same : { mark, serverName: item.name, tools: await toolsOf(item) })
+        // The list may be very long: other work runs in between.
+        if (!isSame) await nextTurn()
       }
+      lists.set(tenant, now)
+      const tools = [...now.values()].flatMap((known) => known.tools)
       return tools.sort((one, other) => compare(one.name, other.name) || compare(one.id, other.id))
     },
     async visibleTo(principal) {
@@ -181,27 +217,26 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools &
       const meant = known.filter(({ deployment }) => items?.has(deployment.catalogId) !== false)
       return meant.flatMap(({ slug, deployment }) => problemOf(slug, deployment, deps.runtime.stateOf(deployment.id)))
     },
-    async call(target, args, options) {
+    call(target, args, options) {
       const { toolId, principal, credential } = target
       const key = `${toolId} ${credential.mode} ${credential.deploymentId ?? ''}`
-      const known = routes(principal, key, () => routeOf(target))
-      const route = known instanceof Promise ? await known : known
-      const address = route.address ?? (await addressFor(route.tool, target, route.credential))
-      const { upstreamName, taskSupport } = route.tool
-      return await deps.runtime.callTool(address, upstreamName, args, { ...options, asTask: taskSupport !== null })
+      const route = routes(principal, key, () => routeOf(target))
+      return route instanceof Promise
+        ? route.then((found) => callBy(found, target, args, options))
+        : callBy(route, target, args, options)
     },
   }
 }
 
 const compare = (one: string, other: string): number => (one < other ? -1 : one === other ? 0 : 1)
 
-/** Whether its credentials are for the caller. An administrator sees every deployment, and is served by none of other people's. */
+/** Whether its credentials are for the caller. An administrator sees every deployment, but other people's do not serve it. */
 function serves({ sharing }: Deployment, principal: Principal): boolean {
   if (sharing.scope === 'personal') return sharing.author === identityOf(principal)
   return sharing.scope === 'org' || sharing.teams.some((team) => principal.teams.includes(team))
 }
 
-/** The caller's own, else that of a team, else that of the organisation. */
+/** The caller's own, else a team's, else the organisation's. */
 function nearest(principal: Principal, all: readonly Deployment[]): Deployment | undefined {
   const serving = all.filter((one) => serves(one, principal))
   return sharingScopes.map((scope) => serving.find(({ sharing }) => sharing.scope === scope)).find(Boolean)
@@ -222,14 +257,14 @@ const toolOf = (tool: StoredTool, item: CatalogItem): UpstreamTool => ({
   ...(tool.taskSupport !== null && { takesTasks: true }),
 })
 
-/** With the call that helps. The name of the server is part of the name of the tool. */
+/** With the tool to call. The name of the server is part of the name of the tool. */
 function noCredential({ catalogId, name }: StoredTool, principal: Principal, reason: string): AppError {
   const [server] = name.split('__')
   const tool = deployToolFor(principal)
   const next =
     tool === undefined
-      ? 'Ask for it with create_mcp_server_installation_request at the address /mcp, and name the server: an administrator can deploy it for a team of yours.'
-      : `Deploy it for yourself: call ${tool} with {"catalogId":"${catalogId}"}; the address /mcp has that tool.`
+      ? 'Request it by name with create_mcp_server_installation_request at the address /mcp. An administrator can then deploy it for one of your teams.'
+      : `Deploy it for yourself: call ${tool} with {"catalogId":"${catalogId}"} at the address /mcp.`
   return new AppError(
     'ERR_CREDENTIAL_REQUIRED',
     `There is no credential for the MCP server '${server}': ${reason}. ${next}`,
@@ -241,7 +276,7 @@ function noCredential({ catalogId, name }: StoredTool, principal: Principal, rea
   )
 }
 
-/** With which the caller gets a deployment of its own; undefined if it may have none. */
+/** The tool with which the caller gets its own deployment; undefined if it may have none. */
 const deployToolFor = (principal: Principal): string | undefined => {
   if (isPermitted(principal, 'mcpRegistry:update')) return 'deploy_mcp_server'
   return isPermitted(principal, 'mcpServerInstallation:create') ? 'install_mcp_server' : undefined

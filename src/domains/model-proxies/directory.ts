@@ -5,16 +5,16 @@ import type { ReadTx } from '../../contract/tx.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { ProfileService } from '../profiles/service.ts'
 
-/** What a request that passes through a proxy is judged and counted by. */
+/** The proxy by which a request is judged and counted. */
 export type FoundProxy = Readonly<{ id: string; name: string; isUntrusted: boolean }>
 
 export type ModelProxyDirectory = Readonly<{
   /**
-   * The proxy at an address, by slug or id. Without a name it is the one called `default`, and undefined if there is none.
-   * Throws ERR_NOT_FOUND for a name that the caller does not see. Answers at once what it was asked a moment ago.
+   * The proxy at an address, by slug or id. Without a name it is the one called `default`, and undefined if there is none. Throws
+   * ERR_NOT_FOUND for a name that the caller does not see. Answers repeated lookups from a cache.
    */
   find(principal: Principal, name: string | undefined): FoundProxy | undefined | Promise<FoundProxy | undefined>
-  /** Looks everything up anew. */
+  /** Clears the cache. */
   forget(): void
 }>
 
@@ -24,7 +24,7 @@ const DEFAULT = 'default'
 type Known = Readonly<{ proxy: FoundProxy | undefined; untilMs: number }>
 
 export function createModelProxyDirectory({ read, sharing, clock }: DirectoryDeps): ModelProxyDirectory {
-  /** By the object of the principal: it is made anew when what the caller may do changes. */
+  /** Keyed by the principal object, which is replaced when the caller's rights change. */
   let known = new WeakMap<Principal, Map<string, Known>>()
 
   async function lookUp(principal: Principal, name: string, seen: Map<string, Known>): Promise<FoundProxy | undefined> {

@@ -1,20 +1,23 @@
+import type { RuleEntity } from '../../contract/optimization-rules.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { Sharing, Viewer } from '../../contract/sharing.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 
-/** What a virtual key is for; null is everything of its kind. */
+/** The restrictions of a virtual key; null means everything of its kind. */
 export type KeyGrants = Readonly<{
   /** Ids of model proxies. */
   proxies: readonly string[] | null
   /** Names of providers. */
   providers: readonly string[] | null
-  /** Names of models; one that ends in `*` stands for all that begin so. */
+  /** Names of models; one that ends in `*` is a prefix. */
   models: readonly string[] | null
+  /** Ids of provider keys by provider: it uses these, and no other for their providers. */
+  providerKeys: Readonly<Record<string, string>> | null
 }>
 
 /**
- * A key for models alone. The key itself is not stored: `hash` is the SHA-256 of the whole token, and `prefix` its public part. One of
- * the scope `personal` is its author, narrowed; others act for their teams or the organisation.
+ * A key for models alone. The key itself is not stored: `hash` is the SHA-256 of the whole token, and `prefix` its public part.
+ * One of the scope `personal` acts as its author, narrowed; others act for their teams or the organisation.
  */
 export type VirtualKey = Readonly<{
   tenant: TenantId
@@ -36,7 +39,7 @@ export type VirtualKey = Readonly<{
 export type VirtualKeyStore = Readonly<{
   /** The prefix is unique over all tenants; a second one is refused by the store. */
   insertKey(tx: WriteTx, tenant: TenantId, key: VirtualKey): Promise<void>
-  /** With another prefix and hash, unless it is revoked; answers whether it was there. */
+  /** Replaces prefix and hash, unless it is revoked; returns whether it existed. */
   replaceSecret(
     tx: WriteTx,
     tenant: TenantId,
@@ -54,6 +57,76 @@ export type VirtualKeyStore = Readonly<{
   listKeys(tx: ReadTx, tenant: TenantId, viewer: Viewer, limit: number): Promise<VirtualKey[]>
   /** How many an author has that are not revoked. */
   countOf(tx: ReadTx, tenant: TenantId, author: string): Promise<number>
-  /** The one look-up without a tenant, as with API keys: nothing of it may be shown before the hash has matched. */
+  /** The one lookup without a tenant, as with API keys: nothing of it may be shown before the hash has matched. */
   findByPrefix(tx: ReadTx, prefix: string): Promise<VirtualKey | undefined>
+}>
+
+/** A key of a provider, for those whose it is. The value is a secret, to which `secret` refers. */
+export type ProviderKey = Readonly<{
+  tenant: TenantId
+  id: string
+  name: string
+  /** The provider by a name of the configuration, or by that of its type. */
+  provider: string
+  sharing: Sharing
+  /** Comes before others of the same scope. */
+  isPrimary: boolean
+  secret: string
+  /** The value was given with the key, so that it goes with it. */
+  ownsSecret: boolean
+  createdAtMs: number
+  createdBy: string
+  rotatedAtMs: number | null
+}>
+
+/** Every method answers for one tenant only. */
+export type ProviderKeyStore = Readonly<{
+  insertKey(tx: WriteTx, tenant: TenantId, key: ProviderKey): Promise<void>
+  /** Writes name, secret and what else can change. */
+  saveKey(tx: WriteTx, tenant: TenantId, key: ProviderKey): Promise<void>
+  deleteKey(tx: WriteTx, tenant: TenantId, id: string): Promise<void>
+  findKey(tx: ReadTx | WriteTx, tenant: TenantId, id: string): Promise<ProviderKey | undefined>
+  findNamed(tx: ReadTx, tenant: TenantId, name: string): Promise<ProviderKey[]>
+  /** What the viewer sees, newest first; of these providers alone where they are named. */
+  listKeys(
+    tx: ReadTx,
+    tenant: TenantId,
+    viewer: Viewer,
+    filter: Readonly<{ providers?: readonly string[]; limit: number }>,
+  ): Promise<ProviderKey[]>
+  countOf(tx: ReadTx, tenant: TenantId, author: string): Promise<number>
+  /** Those that refer to the secret. */
+  listOfSecret(tx: ReadTx | WriteTx, tenant: TenantId, reference: string): Promise<ProviderKey[]>
+}>
+
+/** A cheaper model for some requests of an entity. What a condition leaves out is any. */
+export type OptimizationRule = Readonly<{
+  tenant: TenantId
+  id: string
+  name: string
+  entityType: RuleEntity
+  entityId: string
+  provider: string
+  conditions: Readonly<{
+    /** As many tokens as the request has at most, by its size. */
+    maxTokens: number | null
+    hasTools: boolean | null
+    /** Names; one that ends in `*` stands for all that begin so. */
+    models: readonly string[] | null
+  }>
+  targetModel: string
+  isEnabled: boolean
+  createdAtMs: number
+  createdBy: string
+}>
+
+/** Every method answers for one tenant only. */
+export type OptimizationRuleStore = Readonly<{
+  insertRule(tx: WriteTx, tenant: TenantId, rule: OptimizationRule): Promise<void>
+  /** Writes what can change: name, conditions, target and whether it is enabled. */
+  saveRule(tx: WriteTx, tenant: TenantId, rule: OptimizationRule): Promise<void>
+  /** Answers whether it was there. */
+  deleteRule(tx: WriteTx, tenant: TenantId, id: string): Promise<boolean>
+  /** By time of creation. */
+  listRules(tx: ReadTx, tenant: TenantId): Promise<OptimizationRule[]>
 }>

@@ -1,2 +1,12 @@
-/** What the id of every virtual key begins with: it stands where ids of API keys stand. */
+import { identityOf, type Principal } from '../../contract/principal.ts'
+import type { Sharing } from '../../contract/sharing.ts'
+
+/** The prefix of every virtual key's id, which is used like an API key's. */
 export const VIRTUAL_KEY_PREFIX = 'vkey_'
+
+/** Whether something is for the caller to use. To administer it is no reason to use it. */
+export function canUse(principal: Principal, { scope, author, teams }: Sharing): boolean {
+  if (scope === 'org') return true
+  if (scope === 'personal') return author === identityOf(principal)
+  return teams.some((team) => principal.teams.includes(team))
+}

@@ -7,13 +7,13 @@ import type { ProfileFields, ProfileService } from '../profiles/service.ts'
 type ModelProxyDeps = Readonly<{
   profiles: Pick<ProfileStore, 'deleteProfile'>
   sharing: ProfileService
-  /** Told of every change, before it is committed. */
+  /** Called for every change, before it is committed. */
   noteChange(): void
 }>
 
 export type ModelProxyService = ReturnType<typeof createModelProxyService>
 
-/** Model proxies: an address each, through which programs reach language models, for those with whom it is shared. */
+/** Model proxies: addresses through which programs reach language models, for those with whom they are shared. */
 export function createModelProxyService({ profiles, sharing, noteChange }: ModelProxyDeps) {
   const access = createProfileAccess({
     profiles,
@@ -21,7 +21,7 @@ export function createModelProxyService({ profiles, sharing, noteChange }: Model
     noun: { kind: 'llm_proxy', long: 'model proxy', short: 'proxy', listTool: 'list_llm_proxies' },
   })
 
-  /** Nothing is assigned to a proxy: the programs that use it bring their own tools. */
+  /** A proxy has no assigned tools: programs bring their own. */
   const viewOf = async (call: Call, profile: Profile) => ({
     ...profileView(profile),
     path: `/v1/{provider}/${profile.slug}`,

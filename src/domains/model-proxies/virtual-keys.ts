@@ -3,7 +3,7 @@ import type { Call, EffectRecord } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { isPermitted, type Permission } from '../../contract/permissions.ts'
 import type { Principal, TenantId } from '../../contract/principal.ts'
-import { canModify, canSee, type Scope, viewerOf } from '../../contract/sharing.ts'
+import { canModify, canSee, type Scope, type Sharing, viewerOf } from '../../contract/sharing.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import type { UserTeams } from '../../contract/user-teams.ts'
 import { isoTime } from '../../kernel/clock.ts'
@@ -15,6 +15,7 @@ import { nearestFirst, shareScope } from '../profiles/rules.ts'
 import type { ProfileService } from '../profiles/service.ts'
 import { sharingOf } from './key-sharing.ts'
 import type { KeyGrants, VirtualKey, VirtualKeyStore } from './ports.ts'
+import type { ProviderKeyService } from './provider-keys.ts'
 import { VIRTUAL_KEY_PREFIX } from './rules.ts'
 
 export type NewVirtualKey = Readonly<{
@@ -26,11 +27,13 @@ export type NewVirtualKey = Readonly<{
   proxies?: readonly string[] | undefined
   providers?: readonly string[] | undefined
   models?: readonly string[] | undefined
+  /** Ids or names of provider keys. */
+  provider_keys?: readonly string[] | undefined
   expires_in?: string | undefined
   expires_at?: string | undefined
 }>
 
-/** Who comes with a virtual key, and what the key is for. */
+/** The caller of a virtual key, and the key's restrictions. */
 export type VirtualKeyHolder = Readonly<{ principal: Principal; virtualKey: string; grants: KeyGrants }>
 
 type VirtualKeyDeps = Readonly<{
@@ -42,10 +45,11 @@ type VirtualKeyDeps = Readonly<{
   read: ReadTx
   /** Names of the providers that this server reaches. */
   providers: readonly string[]
-  /** Who the identity is now; undefined for one that is gone, or for which keys are not made. */
+  providerKeys: Pick<ProviderKeyService, 'chosenFor'>
+  /** The identity's present principal; undefined if it was revoked, or may not have keys. */
   principalOf(tenant: TenantId, identity: string): Promise<Principal | undefined>
   isRevoked(tx: ReadTx, tenant: TenantId, identity: string): Promise<boolean>
-  /** When the key of the caller ends, for a caller that has one. */
+  /** The expiry of the caller's key, if it has one. */
   creatorKey(call: Pick<Call, 'read' | 'principal'>): Promise<Parameters<typeof checkCreatorKey>[0]>
   noteUse(tenant: TenantId, keyId: string, atMs: number): void
   /** Told within the transaction that revokes it. */
@@ -101,7 +105,7 @@ export function createVirtualKeyService(deps: VirtualKeyDeps) {
       scope: sharing.scope,
       teams,
       owner: sharing.author,
-      ...grants,
+      ...grantsView(grants),
       status: isOwnerless ? ('ownerless' as const) : status,
       created_at: isoTime(key.createdAtMs),
       created_by: key.createdBy,
@@ -117,12 +121,12 @@ export function createVirtualKeyService(deps: VirtualKeyDeps) {
       const prefix = newPrefix(random)
       if ((await store.findByPrefix(read, prefix)) !== undefined) continue
       const secret = newToken(random, prefix, 'cvk')
-      return { prefix, secret, hash: hashToken(secret).toString('hex') }
+      return { prefix, secret, hash: hashToken(secret) }
     }
     throw new AppError('ERR_INTERNAL', 'no unused key prefix was found')
   }
 
-  async function grantsOf(call: Call, input: NewVirtualKey): Promise<KeyGrants> {
+  async function grantsOf(call: Call, input: NewVirtualKey, sharing: Sharing): Promise<KeyGrants> {
     const proxies = []
     for (const name of input.proxies ?? []) {
       const proxy = await deps.sharing.find(call.read, call.principal, 'llm_proxy', name)
@@ -137,6 +141,10 @@ export function createVirtualKeyService(deps: VirtualKeyDeps) {
       proxies: input.proxies === undefined ? null : [...new Set(proxies)],
       providers: input.providers === undefined ? null : [...new Set(input.providers)],
       models: input.models === undefined ? null : [...new Set(input.models)],
+      providerKeys:
+        input.provider_keys === undefined
+          ? null
+          : await deps.providerKeys.chosenFor(call, input.provider_keys, sharing),
     }
   }
 
@@ -148,7 +156,7 @@ export function createVirtualKeyService(deps: VirtualKeyDeps) {
       requireMayMake(principal)
       const name = checkKeyName(input.name)
       const sharing = await sharingOf(deps.teams, call, 'llmVirtualKey', input)
-      const grants = await grantsOf(call, input)
+      const grants = await grantsOf(call, input, sharing)
       const expiresAtMs = checkExpiry(input, nowMs)
       if (principal.keyId !== undefined) checkCreatorKey(await deps.creatorKey(call), expiresAtMs, nowMs)
       if ((await deps.principalOf(tenant, sharing.author)) === undefined) throw cannotHaveKeys()
@@ -159,7 +167,7 @@ export function createVirtualKeyService(deps: VirtualKeyDeps) {
         })
       }
       if ((await store.countOf(read, tenant, sharing.author)) >= limits.virtualKeysOfAuthorMax) {
-        const message = `You have ${limits.virtualKeysOfAuthorMax} virtual keys. Revoke those that are not needed.`
+        const message = `You have reached the limit of ${limits.virtualKeysOfAuthorMax} virtual keys. Revoke those that are not needed.`
         throw new AppError('ERR_QUOTA_EXCEEDED', message, { limit: limits.virtualKeysOfAuthorMax })
       }
       const { secret, ...stored } = await newSecret(read)
@@ -195,7 +203,7 @@ export function createVirtualKeyService(deps: VirtualKeyDeps) {
       return await viewOf(call, await find(call, key))
     },
 
-    /** The secret before it is good no more. What it has under way goes on. */
+    /** The former secret becomes invalid. Requests under way continue. */
     async rotate(call: Call, input: Readonly<{ key: string }>) {
       const { principal, nowMs, read, write } = call
       requireMayMake(principal)
@@ -223,11 +231,10 @@ export function createVirtualKeyService(deps: VirtualKeyDeps) {
     },
 
     /** Rejects with ERR_UNAUTHENTICATED, in the same words whatever is wrong with the token. */
-    async authenticate(token: string, nowMs: number): Promise<VirtualKeyHolder> {
-      const holder = await authenticator.authenticate(token, nowMs)
-      if (holder !== undefined) return holder
-      const message = 'The virtual key is unknown, revoked or expired; virtual_key_list shows yours'
-      throw new AppError('ERR_UNAUTHENTICATED', message)
+    authenticate(token: string, nowMs: number): VirtualKeyHolder | Promise<VirtualKeyHolder> {
+      const holder = authenticator.authenticate(token, nowMs)
+      if (holder instanceof Promise) return holder.then((found) => found ?? Promise.reject(unknownKey()))
+      return holder ?? Promise.reject(unknownKey())
     },
 
     /** The id of one that the caller sees. */
@@ -239,14 +246,14 @@ export function createVirtualKeyService(deps: VirtualKeyDeps) {
       return found?.id
     },
 
-    /** Looks everybody up anew: an owner is gone, or has lost a right. */
+    /** Clears the cache: an owner was revoked, or has lost a right. */
     forget: authenticator.forgetAll,
   }
 }
 
 const FOR_MODELS: ReadonlySet<Permission> = new Set(['llmProxy:read'])
 
-/** One of the scope `personal` is its author; another is the key itself, and belongs to its teams. Either may reach models, and nothing else. */
+/** A `personal` key acts as its author; another acts as itself, and belongs to its teams. Either may only reach models. */
 async function holderOf(deps: VirtualKeyDeps, key: VirtualKey): Promise<VirtualKeyHolder | undefined> {
   const { tenant, id, name, sharing, grants } = key
   if (await hasNoOwner(deps, deps.read, key)) return undefined
@@ -274,18 +281,21 @@ async function hasNoOwner(
   return scope === 'team' && teams.length === 0
 }
 
-/** A run ends and is bounded by limits of its own; a key that it made would outlive both. */
+/** A run ends and has its own limits; a key that it created would outlive both. */
 function requireMayMake(principal: Principal): void {
   if (principal.kind === 'agent') {
-    throw new AppError('ERR_PERMISSION_DENIED', 'An agent cannot make virtual keys. A person or an API key can.')
+    throw new AppError('ERR_PERMISSION_DENIED', 'An agent cannot create virtual keys. A person or an API key can.')
   }
   if (isPermitted(principal, 'llmProxy:read')) return
-  const message = "A virtual key cannot do more than you: making one needs the permission 'llmProxy:read'."
+  const message = "A virtual key cannot do more than you: creating one needs the permission 'llmProxy:read'."
   throw new AppError('ERR_PERMISSION_DENIED', message, { permission: 'llmProxy:read' })
 }
 
+const unknownKey = (): AppError =>
+  new AppError('ERR_UNAUTHENTICATED', 'The virtual key is unknown, revoked or expired; virtual_key_list shows yours')
+
 const cannotHaveKeys = (): AppError =>
-  new AppError('ERR_PERMISSION_DENIED', 'Virtual keys are made by people and by API keys.')
+  new AppError('ERR_PERMISSION_DENIED', 'Only people and API keys can create virtual keys.')
 
 /** The value is told, unless it is a secret given by mistake. */
 function noSuchKey(supplied: string): AppError {
@@ -300,6 +310,13 @@ function noSuchKey(supplied: string): AppError {
 const notFound = (field: string, what: string): AppError =>
   new AppError('ERR_NOT_FOUND', `${field}: there is no such ${what}`, { field })
 
+const grantsView = ({ proxies, providers, models, providerKeys }: KeyGrants) => ({
+  proxies,
+  providers,
+  models,
+  provider_keys: providerKeys === null ? null : Object.values(providerKeys),
+})
+
 const time = (ms: number | null): string | null => (ms === null ? null : isoTime(ms))
 
 const creationOf = (key: VirtualKey): EffectRecord => ({
@@ -311,7 +328,7 @@ const creationOf = (key: VirtualKey): EffectRecord => ({
     scope: key.sharing.scope,
     teams: key.sharing.teams,
     owner: key.sharing.author,
-    ...key.grants,
+    ...grantsView(key.grants),
     expires_at: time(key.expiresAtMs),
     created_by: key.createdBy,
   },

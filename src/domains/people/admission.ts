@@ -8,11 +8,11 @@ import { checkEmail, checkPersonRights, tenantTaken } from './rules.ts'
 import type { PeopleDeps, PeopleWriting } from './service.ts'
 import { type UserView, userView } from './views.ts'
 
-/** An external identity provider, as far as it matters for who becomes a user: of which organisation, and with which role. */
+/** An identity provider, as far as it decides who becomes a user: the organisation, and the role. */
 export type ProviderRules = Readonly<{
   id: string
   tenant: TenantId
-  /** Whether people come in only by invitation, or all whom the provider vouches for. */
+  /** Whether only invited people are admitted, or everybody whom the provider vouches for. */
   newUsers: 'invited' | 'create'
   role: BuiltInRole
   /** Domains of e-mail addresses; empty for all. */
@@ -20,7 +20,7 @@ export type ProviderRules = Readonly<{
 }>
 
 export type AdmissionMethods = Readonly<{
-  /** Makes a person a user whom a provider vouched for; answers the user who is there already. */
+  /** Makes a person whom a provider vouched for a user; returns the existing user if there is one. */
   admitUser(
     call: PeopleWriting,
     input: Readonly<{ provider: string; email: string; name?: string | undefined }>,
@@ -29,14 +29,14 @@ export type AdmissionMethods = Readonly<{
 
 type Helpers = Readonly<{
   insertUser(call: PeopleWriting, user: User, teamIds: readonly string[]): Promise<void>
-  /** Of the teams of an invitation, those that are still there. */
+  /** The teams of an invitation that still exist. */
   knownTeams(call: PeopleWriting, invitation: Invitation): Promise<readonly string[]>
   noteAccepted(call: PeopleWriting, invitation: Invitation, userId: string): Promise<void>
 }>
 
 /**
- * 1. A provider is for one organisation: a user of another is refused like a person who is no user at all.
- * 2. An invitation that is open is accepted: its role and teams hold. Without one, the settings of the provider decide.
+ * 1. A provider is for one organisation: a user of another is refused like a person who is not a user.
+ * 2. An open invitation is accepted, with its role and teams. Without one, the settings of the provider decide.
  */
 export function createAdmission({ store, random, providers }: PeopleDeps, helpers: Helpers): AdmissionMethods {
   return {
@@ -78,7 +78,7 @@ export function createAdmission({ store, random, providers }: PeopleDeps, helper
   }
 }
 
-/** Whether the provider's word counts for an e-mail address, and for the user who has come with it before. */
+/** Whether the provider is trusted for an e-mail address, and for a user who came with it before. */
 export const mayVouchFor = (
   { tenant, emailDomains }: ProviderRules,
   email: string,

@@ -6,7 +6,6 @@ import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { sha256Bytes } from '../../kernel/hash.ts'
 import { randomId } from '../../kernel/random.ts'
-import { invitationMail } from './invitation-mail.ts'
 import type { Invitation } from './ports.ts'
 import { checkPersonRights, peopleTenant } from './rules.ts'
 import type { InTenant, NewPerson, PeopleDeps, PeopleReading, PeopleWriting } from './service.ts'
@@ -16,11 +15,11 @@ type NewInvitation = NewPerson & Readonly<{ expires_in_hours?: number | undefine
 /** `off`: no mail server is configured. */
 type MailOutcome = 'sent' | 'failed' | 'off'
 
-/** Links that let people in, once: made, mailed, listed and cancelled. */
+/** One-time links for new people: created, mailed, listed and cancelled. */
 export type InvitationMethods = Readonly<{
-  /** Mails the link where mail is configured. It takes long, so it happens before the transaction, once nothing speaks against it. */
+  /** Mails the link if mail is configured. It takes long, so it happens before the transaction, after all checks. */
   mailInvitation(call: PeopleReading & Pick<Call, 'origin' | 'warn'>, input: NewInvitation): Promise<void>
-  /** The link is in the answer, whether it was mailed or not. */
+  /** The answer contains the link, whether it was mailed or not. */
   invite(
     call: PeopleWriting,
     input: NewInvitation,
@@ -119,7 +118,8 @@ export function createInvitations(deps: PeopleDeps, helpers: Helpers): Invitatio
       const tenant = peopleTenant(call.principal, input.tenant)
       const found = await store.findInvitation(call.read, tenant, input.invitation)
       if (found === undefined) {
-        const message = 'invitation: there is none with this id; castellan invite list (invitation_list) shows them'
+        const message =
+          'invitation: there is no invitation with this id; list them with castellan invite list (invitation_list)'
         throw new AppError('ERR_NOT_FOUND', message, { invitation: input.invitation.slice(0, 128) })
       }
       checkPersonRights(call.principal, found)
@@ -149,4 +149,19 @@ export const invitationEffect = (
     expires_at: isoTime(invitation.expiresAtMs),
     ...more,
   },
+})
+
+/** The text for an invited person. It contains only the names of the inviter and the organisation; a caller cannot word it. */
+const invitationMail = (
+  about: Readonly<{ inviter: string; tenant: string; link: string; expiresAt: string }>,
+): Readonly<{ subject: string; text: string }> => ({
+  subject: 'You are invited to Castellan',
+  text: `${about.inviter} invites you to the organisation ${about.tenant} on Castellan.
+
+Open this link to join. It works once, until ${about.expiresAt}:
+
+${about.link}
+
+If you did not expect this, do nothing: without the link nobody joins in your name.
+`,
 })

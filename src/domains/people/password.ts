@@ -1,5 +1,6 @@
 import { type ScryptOptions, scrypt, timingSafeEqual } from 'node:crypto'
 import type { Random } from '../../kernel/random.ts'
+import { createSemaphore } from '../../kernel/semaphore.ts'
 import type { PasswordCost, Passwords } from './ports.ts'
 
 const COST: PasswordCost = { log2N: 15, r: 8, p: 3 }
@@ -8,27 +9,22 @@ const SALT_BYTES = 16
 const AT_ONCE_MAX = 2
 
 /**
- * Passwords are kept as `scrypt$<log2 N>$<r>$<p>$<salt>$<hash>`, so that the cost can grow without locking anybody out. One hash
- * takes 32 MiB, and few are made at a time: a sign-in waits for those before it.
+ * Passwords are stored as `scrypt$<log2 N>$<r>$<p>$<salt>$<hash>`, so that the cost can be raised without locking anybody out.
+ * One hash takes 32 MiB, and few are computed at a time: a sign-in waits for earlier ones.
  */
 export function createPasswords(random: Random, newCost: PasswordCost = COST): Passwords {
-  const waiting: (() => void)[] = []
-  let running = 0
+  const semaphore = createSemaphore(AT_ONCE_MAX)
 
-  async function derive(password: string, salt: Buffer, { log2N, r, p }: PasswordCost): Promise<Buffer> {
-    if (running >= AT_ONCE_MAX) await new Promise<void>((resolve) => waiting.push(resolve))
-    running++
-    try {
-      const options: ScryptOptions = { N: 2 ** log2N, r, p, maxmem: 256 * 1024 * 1024 }
-      return await new Promise((resolve, reject) => {
-        scrypt(password.normalize('NFKC'), salt, HASH_BYTES, options, (error, hash) =>
-          error === null ? resolve(hash) : reject(error),
-        )
-      })
-    } finally {
-      running--
-      waiting.shift()?.()
-    }
+  function derive(password: string, salt: Buffer, { log2N, r, p }: PasswordCost): Promise<Buffer> {
+    const options: ScryptOptions = { N: 2 ** log2N, r, p, maxmem: 256 * 1024 * 1024 }
+    return semaphore.run(
+      () =>
+        new Promise((resolve, reject) => {
+          scrypt(password.normalize('NFKC'), salt, HASH_BYTES, options, (error, hash) =>
+            error === null ? resolve(hash) : reject(error),
+          )
+        }),
+    )
   }
 
   return {

@@ -13,7 +13,7 @@ export type User = Readonly<{
   createdAtMs: number
 }>
 
-/** A sign-in that is still open. `address` is where it began. */
+/** An open sign-in. `address` is where it began. */
 export type UserSession = Readonly<{
   id: string
   userId: string
@@ -26,12 +26,12 @@ export type UserSession = Readonly<{
 /** A client that a person allowed to act for them. */
 export type UserGrant = Readonly<{ id: string; userId: string; clientName: string; createdAtMs: number }>
 
-/** What an identity provider gave out for a person, in return for their sign-in or for a refresh token. */
+/** An identity provider's tokens for a person, from a sign-in or a refresh. */
 export type IssuedTokens = Readonly<{
   accessToken: string
   idToken: string | undefined
   refreshToken: string | undefined
-  /** Of the access token; null where the provider does not say. */
+  /** Of the access token; null if the provider does not say. */
   expiresAtMs: number | null
 }>
 
@@ -70,7 +70,7 @@ export type Invitation = Readonly<{
   cancelledAtMs: number | null
 }>
 
-/** Beside attempts, what a person changed of the ways to sign in without a password. */
+/** Besides attempts, changes of passkeys. */
 export type SignInOutcome = 'signed_in' | 'refused' | 'slowed' | 'passkey_added' | 'passkey_removed'
 
 export type UserPasskey = Readonly<{ id: string; name: string; createdAtMs: number }>
@@ -83,19 +83,20 @@ export type SignInAttempt = Readonly<{
   userId: string | null
 }>
 
-/** What an access token says: for whom, for which client, and for which address of this server. */
+/** The contents of an access token: the user, the client, and the address of this server. */
 export type AccessToken = Readonly<{
   id: string
   clientId: string
   userId: string | null
   reference: string | null
   resources: readonly string[]
+  scopes: readonly string[]
   expiresAtMs: number
 }>
 
 /**
- * Every method answers for one tenant only, except those that authentication needs before anyone knows the tenant: by e-mail
- * address, by session token, by access token and by the hash of an invitation.
+ * Every method answers for one tenant only, except those that authentication needs before the tenant is known: by e-mail address,
+ * by session token, by access token and by the hash of an invitation.
  */
 export type PeopleStore = Readonly<{
   insertUser(tx: WriteTx, user: User): Promise<void>
@@ -112,7 +113,7 @@ export type PeopleStore = Readonly<{
   listSessions(tx: ReadTx, userId: string, nowMs: number): Promise<UserSession[]>
   listGrants(tx: ReadTx, userId: string): Promise<UserGrant[]>
   listPasskeys(tx: ReadTx, userId: string): Promise<UserPasskey[]>
-  /** These answer whether there was one. The tokens of a grant end with it. */
+  /** These return whether there was one. The tokens of a grant end with it. */
   deleteSession(tx: WriteTx, userId: string, id: string): Promise<boolean>
   deleteGrant(tx: WriteTx, userId: string, id: string): Promise<boolean>
   deletePasskey(tx: WriteTx, userId: string, id: string): Promise<boolean>
@@ -122,10 +123,10 @@ export type PeopleStore = Readonly<{
   findAccessToken(tx: ReadTx, tokenHash: string): Promise<AccessToken | undefined>
 
   countClients(tx: ReadTx): Promise<number>
-  /** The oldest that registered themselves and that no user has allowed. Answers whether there was one. */
+  /** Removes the oldest self-registered clients that no user has authorised. Returns whether there were any. */
   deleteUnusedClients(tx: WriteTx, limit: number): Promise<boolean>
 
-  /** Addresses of this server that tokens can be for. There is a bound on how many: the oldest make room, and come back when asked for. */
+  /** Addresses of this server that tokens can be for. Their number is bounded: the oldest are removed, and return on demand. */
   hasResource(tx: ReadTx, identifier: string): Promise<boolean>
   insertResource(tx: WriteTx, resource: Readonly<{ id: string; identifier: string; atMs: number }>): Promise<void>
 
@@ -143,24 +144,24 @@ export type PeopleStore = Readonly<{
   insertInvitation(tx: WriteTx, invitation: Invitation): Promise<void>
   findInvitation(tx: ReadTx, tenant: TenantId, id: string): Promise<Invitation | undefined>
   findInvitationByHash(tx: ReadTx, tokenHash: string): Promise<Invitation | undefined>
-  /** The newest by which a person with the address could still become a user. */
+  /** The newest invitation by which a person with the address could still become a user. */
   findOpenInvitation(tx: ReadTx, tenant: TenantId, email: string, nowMs: number): Promise<Invitation | undefined>
-  /** All that can still be used with this address, whether the user is there or not. */
+  /** All that can still be used with this address, whether the user exists or not. */
   listOpenInvitations(tx: ReadTx, tenant: TenantId, email: string, nowMs: number): Promise<Invitation[]>
   listInvitations(tx: ReadTx, tenant: TenantId, limit: number): Promise<Invitation[]>
-  /** Both answer whether this call did it: an invitation ends once. */
+  /** Both return whether this call did it: an invitation ends once. */
   acceptInvitation(tx: WriteTx, tenant: TenantId, id: string, atMs: number): Promise<boolean>
   cancelInvitation(tx: WriteTx, tenant: TenantId, id: string, atMs: number): Promise<boolean>
 
   insertAttempt(tx: WriteTx, attempt: SignInAttempt): Promise<void>
-  /** Newest first, without those that were turned away. */
+  /** Newest first, without rejected ones. */
   attemptsOf(tx: ReadTx, email: string, sinceMs: number): Promise<SignInAttempt[]>
   /** From the address, and in IPv6 from its network of 64 bits. */
   countRefusedFrom(tx: ReadTx, address: string, sinceMs: number): Promise<number>
   listAttempts(tx: ReadTx, tenant: TenantId, limit: number): Promise<SignInAttempt[]>
 }>
 
-/** A program that acts for itself, at the gateways in its list. Its secret is kept as a hash. */
+/** A program that acts for itself, at the gateways in its list. Its secret is stored as a hash. */
 export type ServiceClient = Readonly<{
   tenant: TenantId
   id: string
@@ -191,11 +192,11 @@ export type ServiceClientStore = Readonly<{
   findClient(tx: ReadTx, tenant: TenantId, idOrName: string): Promise<ServiceClient | undefined>
   findClientById(tx: ReadTx, id: string): Promise<ServiceClient | undefined>
   listClients(tx: ReadTx, tenant: TenantId, limit: number): Promise<ServiceClient[]>
-  /** Removes those of the client that are over. */
+  /** Also removes the client's expired tokens. */
   insertToken(tx: WriteTx, token: NewClientToken): Promise<void>
 }>
 
-/** Hands a mail over to a mail server; answers whether that took it. */
+/** Passes a mail to a mail server; returns whether that accepted it. */
 export type Mailer = Readonly<{
   send(mail: Readonly<{ to: string; subject: string; text: string }>): Promise<boolean>
 }>

@@ -4,32 +4,45 @@ import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import type { AccessToken, PeopleStore, ServiceClientStore } from './ports.ts'
-import { ACCESS_TOKEN_PREFIX, hashOfToken, principalOfUser } from './rules.ts'
+import { ACCESS_TOKEN_PREFIX, hashOfToken, principalOfUser, TERMINAL_SCOPE } from './rules.ts'
 import { mayReach, principalOfClient } from './service-clients.ts'
 
-/** Where a credential was shown: from which address, and at which address of this server (RFC 8707's resource). */
-type Presented = Readonly<{ address: string; isLoopback: boolean; resource: string }>
+/**
+ * Where a credential was presented: from which address, at which address of this server (RFC 8707's resource), and whether a command
+ * line presents it.
+ */
+type Presented = Readonly<{ address: string; isLoopback: boolean; resource: string; isTerminal?: boolean }>
 
 /**
- * Who signed-in people are. A session comes as a cookie, and an access token as a bearer token of a client that the person allowed.
+ * The principals of signed-in people. A session is a cookie, and an access token is a bearer token of a client that the person
+ * authorised.
  *
- * 1. A user is looked up each time, or a moment ago: what an administrator took away is gone.
- * 2. A session that began on this machine is good on this machine only. Browsers send cookies to every port of a host, so a page
+ * 1. A user is looked up each time, or was a moment ago: removed rights take effect.
+ * 2. A session that began on this machine is valid on this machine only. Browsers send cookies to every port of a host, so a page
  *    of a workspace on a forwarded port may see it.
- * 3. A token is good only at the address for which it was given out.
+ * 3. A token is valid only at the address for which it was issued.
+ * 4. The login of a command line also serves `castellan mcp`, through which a model calls. So the person's consent is not enough: each
+ *    request says that a terminal makes it.
  */
 export type PeoplePrincipals = Readonly<{
-  /** Undefined if the header has no session of ours. Rejects with ERR_UNAUTHENTICATED for one that is over or not ours. */
+  /** Undefined if the header has no session of ours. Rejects with ERR_UNAUTHENTICATED for one that has ended or is forged. */
   ofCookie(header: string, presented: Presented, nowMs: number): Promise<Principal> | undefined
   isAccessToken(token: string): boolean
   ofAccessToken(token: string, presented: Presented, nowMs: number): Promise<Principal>
-  /** Forgets what was looked up of all users: the rights of one have changed. */
+  /** Clears the cache of all users: the rights of one have changed. */
   forget(): void
 }>
 
 const COOKIE = /(?:^|;\s*)(?:__Secure-)?castellan\.session_token=([^;]*)/
 
-type Known = Readonly<{ principal: Principal; expiresAtMs: number; isLocal: boolean; resources?: readonly string[] }>
+type Known = Readonly<{
+  principal: Principal
+  /** The same at a terminal, if the person allowed that. */
+  terminal?: Principal
+  expiresAtMs: number
+  isLocal: boolean
+  resources?: readonly string[]
+}>
 
 export function createPeoplePrincipals(
   deps: Readonly<{ store: PeopleStore; clients: ServiceClientStore; read: ReadTx; secret: string }>,
@@ -55,7 +68,7 @@ export function createPeoplePrincipals(
     return user && principalOfUser(user, await store.teamsOf(read, user.id))
   }
 
-  /** A token without a user is of a program that acts for itself, while its list has the gateway. */
+  /** A token without a user belongs to a program that acts for itself, while its list has the gateway. */
   async function clientOf({ clientId, resources }: AccessToken): Promise<Principal | undefined> {
     const client = await deps.clients.findClientById(read, clientId)
     if (client === undefined || !resources.every((resource) => mayReach(client, resource))) return undefined
@@ -73,8 +86,15 @@ export function createPeoplePrincipals(
     const found = await store.findAccessToken(read, hashOfToken(token.slice(ACCESS_TOKEN_PREFIX.length)))
     const principal = found && (found.userId === null ? await clientOf(found) : await principalOf(found.userId))
     if (principal === undefined) return undefined
-    const { clientId: oauthClient, expiresAtMs, resources } = found!
-    return { principal: Object.freeze({ ...principal, oauthClient }), expiresAtMs, isLocal: false, resources }
+    const { clientId: oauthClient, expiresAtMs, resources, scopes } = found!
+    const holder = { ...principal, oauthClient }
+    return {
+      principal: Object.freeze(holder),
+      ...(scopes.includes(TERMINAL_SCOPE) && { terminal: Object.freeze({ ...holder, atTerminal: true as const }) }),
+      expiresAtMs,
+      isLocal: false,
+      resources,
+    }
   }
 
   return {
@@ -92,9 +112,9 @@ export function createPeoplePrincipals(
     isAccessToken: (token) => token.startsWith(ACCESS_TOKEN_PREFIX),
     async ofAccessToken(token, presented, nowMs) {
       const key = `token ${hashOfToken(token)}`
-      const { principal, resources } = await recall(key, nowMs, () => byAccessToken(token))
+      const { principal, terminal, resources } = await recall(key, nowMs, () => byAccessToken(token))
       if (!resources!.includes(presented.resource)) throw unauthenticated()
-      return principal
+      return presented.isTerminal ? (terminal ?? principal) : principal
     },
     forget: () => known.clear(),
   }

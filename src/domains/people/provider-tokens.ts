@@ -19,7 +19,7 @@ type ProviderTokenDeps = Readonly<{
 
 export type ProviderTokens = Subjects &
   Readonly<{
-    /** What a person came with, whose session has just begun. */
+    /** The tokens of a person whose session has just started. */
     keep(source: string, sessionToken: string, issued: IssuedTokens): Promise<void>
   }>
 
@@ -36,17 +36,17 @@ export const sourceFinder =
     )
 
 /**
- * Tokens of identity providers, for credentials by exchange.
+ * Tokens of identity providers, for token exchange.
  *
- * 1. They are kept only for a provider with an address to exchange them at, encrypted, as a secret of the session that began with
- *    them: they go when the session or the user goes.
- * 2. A token is for the person who signed in, and goes to addresses that the operator listed for its provider alone. An editor,
- *    who may register MCP servers, could collect tokens otherwise.
+ * 1. They are stored only for a provider with an exchange address, encrypted, as a secret of the session that began with them:
+ *    they are removed with the session or the user.
+ * 2. A token is for the person who signed in, and goes only to addresses that the operator listed for its provider. Otherwise an
+ *    editor, who may register MCP servers, could collect tokens.
  */
 export function createProviderTokens(deps: ProviderTokenDeps): ProviderTokens {
   const { secrets, database, clock } = deps
   const renewing = new Map<string, Promise<RetainedTokens>>()
-  /** What was renewed and could not be saved: the old refresh token is worth nothing any more, so this is all there is. */
+  /** Renewed tokens that could not be saved: the old refresh token is void, so these are all there is. */
   const unsaved = new Map<string, RetainedTokens>()
 
   const open = async (tenant: TenantId, reference: string): Promise<RetainedTokens> =>

@@ -15,8 +15,10 @@ import {
 import { sha256Bytes } from '../../kernel/hash.ts'
 import type { Invitation, SignInAttempt, User } from './ports.ts'
 
+/** The scope of a command line that acts as the person does themselves. It is offered to nobody: other programs have no use for it. */
+export const TERMINAL_SCOPE = 'terminal'
 export const ACCESS_TOKEN_PREFIX = 'csa_'
-/** What is stored of an OAuth token. */
+/** The stored form of an OAuth token. */
 export const hashOfToken = (token: string): string => sha256Bytes(token).toString('hex')
 
 const EMAIL = /^[^\s@<>"'()[\]\\,;:\p{C}]{1,64}@[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/u
@@ -39,7 +41,7 @@ export function checkPassword(password: string): string {
   throw invalid('password', `use ${min} to ${max} characters`)
 }
 
-/** The organisation that people are managed for: the caller's own, or any for the operator of this installation. */
+/** The organisation whose people are managed: the caller's own, or any for the operator of this installation. */
 export function peopleTenant(principal: Principal, requested: string | undefined): TenantId {
   if (requested === undefined || requested === principal.tenant) return principal.tenant
   if (!TENANT.test(requested) || requested === SYSTEM_TENANT) {
@@ -49,25 +51,27 @@ export function peopleTenant(principal: Principal, requested: string | undefined
   throw denied(`tenant: only an operator of the tenant '${LOCAL_TENANT}' may manage the people of another tenant`)
 }
 
-/** A person who deploys needs the tier for it, and one who administers the organisation the highest. */
+/** A person who deploys needs the tier for it, and an administrator the highest. */
 const tierOfRole: Readonly<Record<BuiltInRole, Tier>> = { admin: 'operator', editor: 'system', member: 'user' }
 
-/** Nobody gives more than they have. Without a tier, a person gets that of their role, as far as the giver has it. */
+/** Nobody grants more than they have. The default tier is that of the role, as far as the granter has it. */
 export function checkPersonRights(
   principal: Principal,
   { role, tier }: Readonly<{ role: BuiltInRole; tier?: Tier | undefined }>,
 ): Readonly<{ role: BuiltInRole; tier: Tier }> {
   const usual = tierOfRole[role]
   const granted = tier ?? (tierAllows(principal.tier, usual) ? usual : principal.tier)
-  if (!tierAllows(principal.tier, granted)) throw denied(`tier: you cannot give more than your own, ${principal.tier}`)
+  if (!tierAllows(principal.tier, granted))
+    throw denied(`tier: you cannot grant a tier above your own, which is ${principal.tier}`)
   const beyond = [...permissionsOfRole(role)].filter(
     (permission) => !permission.endsWith(':enable') && !isPermitted(principal, permission),
   )
-  if (beyond.length > 0) throw denied('role: you cannot give more than you have', { beyond_yours: beyond })
+  if (beyond.length > 0)
+    throw denied('role: you cannot grant permissions that you do not have', { beyond_yours: beyond })
   return { role, tier: granted }
 }
 
-/** A change that takes something away: what was begun with it must end. */
+/** A change that removes rights: what was started with them must end. */
 export const losesRights = (before: User, after: User): boolean =>
   !tierAllows(after.tier, before.tier) ||
   [...permissionsOfRole(before.role)].some((permission) => !permissionsOfRole(after.role).has(permission))
@@ -92,7 +96,7 @@ export function invitationStatus(invitation: Invitation, nowMs: number): Invitat
   return invitation.expiresAtMs <= nowMs ? 'expired' : 'open'
 }
 
-/** Those since the last success, newest first. */
+/** Failures since the last success, newest first. */
 export function failuresOf(attempts: readonly SignInAttempt[]): readonly SignInAttempt[] {
   const lastSuccess = attempts.findIndex(({ outcome }) => outcome === 'signed_in')
   const since = lastSuccess === -1 ? attempts : attempts.slice(0, lastSuccess)
@@ -100,8 +104,8 @@ export function failuresOf(attempts: readonly SignInAttempt[]): readonly SignInA
 }
 
 /**
- * How long the next attempt at an address has to wait, from its latest attempts, newest first. The first few failures cost nothing; from
- * then on each doubles the wait. A success begins anew.
+ * The wait before the next attempt at an address, from its latest attempts, newest first. The first few failures cost nothing;
+ * each further one doubles the wait. A success resets it.
  */
 export function signInWaitMs(attempts: readonly SignInAttempt[], nowMs: number): number {
   const failures = failuresOf(attempts)

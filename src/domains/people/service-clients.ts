@@ -26,7 +26,7 @@ type ServiceClientView = Readonly<{
   created_by: string
 }>
 
-/** Programs that act for themselves and for no person: by client credentials, at the gateways that are listed for them. */
+/** Programs that act for themselves: by client credentials, at their listed gateways. */
 export type ServiceClientMethods = Readonly<{
   /** The secret is shown once. */
   createClient(
@@ -44,17 +44,32 @@ export type ServiceClientMethods = Readonly<{
 export type ServiceClientDeps = Readonly<{
   clients: ServiceClientStore
   random: Random
-  /** Told within the transaction that takes a client away. */
+  /** Whether the caller sees a gateway of this slug or id, as in its address. */
+  seesGateway(call: PeopleReading, tenant: TenantId, reference: string): Promise<boolean>
+  /** Called within the transaction that removes a client. */
   noteClientRevoked(tenant: TenantId, clientId: string): void
 }>
 
-export function createServiceClients({ clients, random, noteClientRevoked }: ServiceClientDeps): ServiceClientMethods {
+export function createServiceClients({
+  clients,
+  random,
+  seesGateway,
+  noteClientRevoked,
+}: ServiceClientDeps): ServiceClientMethods {
   return {
     async createClient(call, input) {
       const tenant = peopleTenant(call.principal, input.tenant)
       const rights = checkPersonRights(call.principal, input)
       if ((await clients.findClient(call.read, tenant, input.name)) !== undefined) {
-        throw new AppError('ERR_ALREADY_EXISTS', 'name: a client has this name; choose another', { name: input.name })
+        throw new AppError('ERR_ALREADY_EXISTS', 'name: another client already has this name; choose another', {
+          name: input.name,
+        })
+      }
+      for (const gateway of input.gateways) {
+        if (await seesGateway(call, tenant, gateway)) continue
+        call.warn(
+          `gateways: you see no gateway '${gateway}'. The client can use it only once it exists; list_mcp_gateways shows yours.`,
+        )
       }
       const max = limits.serviceClientsPerTenantMax
       if ((await clients.listClients(call.read, tenant, max)).length >= max) throw tenantTaken('clients', max)
@@ -86,7 +101,7 @@ export function createServiceClients({ clients, random, noteClientRevoked }: Ser
       const client = await clients.findClient(call.read, tenant, input.client)
       if (client === undefined) {
         const message =
-          'client: there is none with this id or name; castellan clients list (oauth_client_list) shows them'
+          'client: there is no client with this id or name; list them with castellan clients list (oauth_client_list)'
         throw new AppError('ERR_NOT_FOUND', message, { client: input.client.slice(0, 128) })
       }
       checkPersonRights(call.principal, client)
@@ -98,29 +113,36 @@ export function createServiceClients({ clients, random, noteClientRevoked }: Ser
   }
 }
 
-/** Why a request for a token is refused, in the words of RFC 6749 and 8707. */
+/** Why a token request is refused, in the terms of RFC 6749 and 8707. */
 type TokenRefusal = Readonly<{ error: 'invalid_client' | 'invalid_target'; description: string }>
 type ClientToken = Readonly<{ access_token: string; expires_in: number; resource: string }>
 
 /**
- * The client credentials grant. A token is for one of the gateways in the list of the client: the one that is named, or the only one.
- * A client whose list is empty gets none.
+ * The client credentials grant. A token is for one of the client's listed gateways: the named one, or the only one. A client with
+ * an empty list gets none.
  */
 export function createClientTokens(
   deps: Readonly<{ clients: ServiceClientStore; database: Pick<Database, 'read' | 'write'>; random: Random }>,
 ) {
   const { clients, database, random } = deps
   return async (
-    asked: Readonly<{ clientId: string; secret: string; resources: readonly string[]; origin: string; nowMs: number }>,
+    credentials: Readonly<{
+      clientId: string
+      secret: string
+      resources: readonly string[]
+      origin: string
+      nowMs: number
+    }>,
   ): Promise<ClientToken | TokenRefusal> => {
-    const client = await clients.findClientById(database.read, asked.clientId.slice(0, 128))
-    if (client === undefined || !isSecretOf(client, asked.secret)) {
-      return { error: 'invalid_client', description: 'The client or its secret is not known.' }
+    const client = await clients.findClientById(database.read, credentials.clientId.slice(0, 128))
+    if (client === undefined || !isSecretOf(client, credentials.secret)) {
+      return { error: 'invalid_client', description: 'The client is unknown, or its secret is wrong.' }
     }
-    const allowed = client.gateways.map((gateway) => gatewayResource(asked.origin, gateway))
-    const [resource, ...others] = asked.resources.length === 0 && allowed.length === 1 ? allowed : asked.resources
+    const allowed = client.gateways.map((gateway) => gatewayResource(credentials.origin, gateway))
+    const [resource, ...others] =
+      credentials.resources.length === 0 && allowed.length === 1 ? allowed : credentials.resources
     if (resource === undefined || others.length > 0 || !allowed.includes(resource)) {
-      const description = 'resource: name one of the gateways of this client, as the address at which it is reached.'
+      const description = 'resource: must be the address of one of the gateways of this client.'
       return { error: 'invalid_target', description }
     }
     const token = random.bytes(32).toString('base64url')
@@ -129,8 +151,8 @@ export function createClientTokens(
       tokenHash: hashOfToken(token),
       clientId: client.id,
       resource,
-      atMs: asked.nowMs,
-      expiresAtMs: asked.nowMs + limits.accessTokenMs,
+      atMs: credentials.nowMs,
+      expiresAtMs: credentials.nowMs + limits.accessTokenMs,
     }
     await database.write(client.tenant, (tx) => clients.insertToken(tx, row))
     return { access_token: `${ACCESS_TOKEN_PREFIX}${token}`, expires_in: limits.accessTokenMs / 1_000, resource }
@@ -139,7 +161,7 @@ export function createClientTokens(
 
 const gatewayResource = (origin: string, gateway: string): string => `${origin}/mcp/${gateway}`
 
-/** Whether the list of the client still has the gateway at this address of the server. */
+/** Whether the client's list still has the gateway at this address. */
 export const mayReach = ({ gateways }: ServiceClient, resource: string): boolean =>
   gateways.some((gateway) => resource.endsWith(`/mcp/${gateway}`))
 
@@ -149,7 +171,7 @@ function isSecretOf({ secretHash }: ServiceClient, secret: string): boolean {
   return known.length === presented.length && timingSafeEqual(known, presented)
 }
 
-/** A client acts as a key does: with rights of its own, and for no user. */
+/** A client acts like a key: with its own rights, and for no user. */
 export const principalOfClient = (client: ServiceClient): Principal =>
   Object.freeze({
     tenant: client.tenant,

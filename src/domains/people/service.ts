@@ -31,7 +31,7 @@ import {
 } from './views.ts'
 
 export type PeopleReading = Pick<Call, 'principal' | 'nowMs' | 'read'>
-export type PeopleWriting = Pick<Call, 'principal' | 'nowMs' | 'read' | 'write' | 'record' | 'origin'>
+export type PeopleWriting = Pick<Call, 'principal' | 'nowMs' | 'read' | 'write' | 'record' | 'origin' | 'warn'>
 
 export type InTenant = Readonly<{ tenant?: string | undefined }>
 export type NewPerson = InTenant &
@@ -42,10 +42,10 @@ export type NewPerson = InTenant &
     teams?: readonly string[] | undefined
   }>
 
-/** Names of the keys of the user that ended, where there were any. */
+/** Names of the user's revoked keys, if there were any. */
 type RevokedKeys = Readonly<{ revoked_keys?: readonly string[] }>
 
-/** Whom an installation knows, in which organisation and teams, and the links that let them in. */
+/** The people of an installation, their organisations and teams, and the links that admit them. */
 export type PeopleService = TeamMethods &
   AdmissionMethods &
   InvitationMethods &
@@ -84,12 +84,9 @@ export type PeopleService = TeamMethods &
       call: PeopleReading,
       input: InTenant,
     ): Promise<Readonly<{ attempts: readonly AttemptView[]; truncated: boolean }>>
-    /**
-     * Hashing takes long, and others would wait for a transaction in which it happened: so it happens before, and only for
-     * a link that can be used.
-     */
+    /** Hashing takes long and must not happen in a transaction, so it happens before, and only for a usable link. */
     hashPasswordOf(call: PeopleReading, input: Readonly<{ token: string; password: string }>): Promise<void>
-    /** Called by the page, as the person who was invited, after `hashPasswordOf` with the same input. */
+    /** Called by the page, as the invited person, after `hashPasswordOf` with the same input. */
     acceptInvitation(
       call: PeopleWriting,
       input: Readonly<{ token: string; name?: string | undefined; password: string }>,
@@ -101,14 +98,14 @@ export type PeopleDeps = ServiceClientDeps &
     store: PeopleStore
     random: Random
     passwords: Pick<Passwords, 'hash'>
-    /** Where links lead when a call does not come over HTTP. */
+    /** The origin of links if a call does not come over HTTP. */
     linkOrigin: string
     /** Undefined where no mail server is configured. */
     mailer: (() => Promise<Mailer>) | undefined
     providers: readonly ProviderRules[]
-    /** Told within the transaction that takes rights from a user, or the user away. */
+    /** Called within the transaction that removes a user or a user's rights. */
     noteRevoked(tenant: TenantId, userId: string): void
-    /** Ends the keys that a user created: all of them, or those that could do more than is left to the user. Answers their names. */
+    /** Revokes the keys that a user created: all of them, or those that could do more than the user may. Returns their names. */
     endKeys(
       call: PeopleWriting,
       input: Readonly<{ tenant: TenantId; userId: string; remaining?: Principal }>,
@@ -117,7 +114,7 @@ export type PeopleDeps = ServiceClientDeps &
 
 const LINK_TOKEN = /^[A-Za-z0-9_-]{43}$/
 
-/** The invitation that a link stands for, while it can be used. */
+/** The invitation of a link, while it can be used. */
 export async function openInvitation(
   store: PeopleStore,
   read: ReadTx,
@@ -142,7 +139,8 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
     const found =
       (await store.findUser(read, tenant, named)) ?? (await store.findUserByEmail(read, named.toLowerCase()))
     if (found?.tenant === tenant) return found
-    const message = 'user: there is no user with this id or e-mail address; castellan users list (user_list) shows them'
+    const message =
+      'user: there is no user with this id or e-mail address; list them with castellan users list (user_list)'
     throw new AppError('ERR_NOT_FOUND', message, { user: named.slice(0, 128) })
   }
 
@@ -155,12 +153,12 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
   async function requireNewEmail(read: ReadTx, text: string): Promise<string> {
     const email = checkEmail(text)
     if ((await store.findUserByEmail(read, email)) === undefined) return email
-    throw new AppError('ERR_ALREADY_EXISTS', 'email: a user has this address; one address belongs to one user', {
+    throw new AppError('ERR_ALREADY_EXISTS', 'email: another user already has this address', {
       email,
     })
   }
 
-  /** An address that another organisation has is not told of: the person learns of it when they accept. */
+  /** An address in another organisation is not revealed: the person learns of it when they accept. */
   async function requireNewMember(read: ReadTx, tenant: TenantId, text: string): Promise<string> {
     const email = checkEmail(text)
     return (await store.findUserByEmail(read, email))?.tenant === tenant ? await requireNewEmail(read, email) : email
@@ -180,13 +178,13 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
 
   const teamsOf = (read: ReadTx, user: User): Promise<string[]> => store.teamsOf(read, user.id)
 
-  /** A team may be gone that was there when the invitation was written. */
+  /** A team may have been removed since the invitation was written. */
   async function knownTeams({ read }: PeopleReading, { tenant, teams: invited }: Invitation): Promise<string[]> {
     const known = new Set((await store.listTeams(read, tenant, limits.userTeamsPerTenantMax)).map(({ id }) => id))
     return invited.filter((id) => known.has(id))
   }
 
-  /** The other links for the same person are of no use any more, and a finder of one must not get in with it. */
+  /** The other links for the same person become invalid, so that nobody who finds one can use it. */
   async function noteAccepted(call: PeopleWriting, invitation: Invitation, userId: string): Promise<void> {
     const { tenant, email } = invitation
     call.record(invitationEffect('invitation_accepted', invitation, { user_id: userId }))
@@ -196,7 +194,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
     }
   }
 
-  /** What of the user's keys ends when the user may do no more than this, or nothing at all. */
+  /** The user's keys that end when the user has only these rights, or none. */
   async function endKeys(call: PeopleWriting, user: User, remaining?: Principal): Promise<RevokedKeys> {
     const ended = await deps.endKeys(call, { tenant: user.tenant, userId: user.id, ...(remaining && { remaining }) })
     return ended.length === 0 ? {} : { revoked_keys: ended.toSorted() }
@@ -247,7 +245,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
     async updateUser(call, input) {
       const tenant = peopleTenant(call.principal, input.tenant)
       const before = await requireUser(call.read, tenant, input.user)
-      // A caller that cannot give the rights of a user cannot take them either.
+      // A caller that cannot grant the rights of a user cannot remove them either.
       checkPersonRights(call.principal, before)
       const isChanged = input.role !== undefined || input.tier !== undefined
       const rights = isChanged
@@ -336,7 +334,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       if (existing === undefined) await insertUser(call, user, await knownTeams(call, invitation))
       const account = { id: randomId(random, 'acc'), userId: user.id, hash: hashes.get(input)!, atMs: nowMs }
       await store.setPassword(write, account)
-      // The old password, every session and every passkey is worth nothing any more: a thief of the password may have added one.
+      // The old password, every session and every passkey become invalid: a thief of the password may have added one.
       await store.deleteAllSessions(write, user.id)
       deps.noteRevoked(tenant, user.id)
       await noteAccepted(call, invitation, user.id)

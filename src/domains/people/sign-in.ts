@@ -6,18 +6,20 @@ import { networkOf } from '../../kernel/address-network.ts'
 import type { PeopleStore, SignInOutcome } from './ports.ts'
 import { failuresOf, signInWaitMs } from './rules.ts'
 
-/** The e-mail address is empty while it is not known, as with a passkey: then only where the attempt comes from counts. */
+/** The e-mail address is empty while it is unknown, as with a passkey: then only the network address counts. */
 type Attempt = Readonly<{ email: string; address: string; nowMs: number }>
 
 /**
- * Attempts to sign in are slowed by the e-mail address that is tried and by the address they come from, and each is recorded. An
- * address of which there is no user is treated as one of which there is: the answer must not tell.
+ * Sign-in attempts are slowed by e-mail address and by network address, and each is recorded. An unknown e-mail address is
+ * treated like a known one: the answer must not reveal it.
  *
- * 1. An attempt that is being made counts as one that failed: many at once are no way around the count.
- * 2. Those that are turned away are recorded once a minute. They never push the failures out by which others are turned away.
+ * 1. An attempt in progress counts as a failure, so that concurrent attempts cannot evade the count.
+ * 2. Rejected attempts are recorded once a minute, and never displace the failures that caused the rejection.
  */
 export type SignInGuard = Readonly<{
-  /** Throws ERR_RATE_LIMITED while the next attempt has to wait. What it answers is called when the outcome has been noted. */
+  /**
+   * Throws ERR_RATE_LIMITED while the next attempt must wait. The returned function is called when the outcome has been recorded.
+   */
   admit(attempt: Attempt): Promise<() => void>
   note(attempt: Attempt, outcome: SignInOutcome): Promise<void>
 }>
@@ -33,7 +35,7 @@ export function createSignInGuard(
   const notedAtMs = new Map<string, number>()
   let triedAtOnce = 0
 
-  /** Answers how many of the key there were before, and how to take this one back. */
+  /** Returns how many of the key there were before, and a function that removes this one. */
   function count(key: string): Readonly<{ before: number; end(): void }> {
     const before = beingTried.get(key) ?? 0
     beingTried.set(key, before + 1)
@@ -62,7 +64,7 @@ export function createSignInGuard(
     await note(attempt, 'slowed')
   }
 
-  /** How long the attempt has to wait; `others` are being made at this moment. */
+  /** The wait of the attempt; `others` are in progress. */
   async function waitOf(attempt: Attempt, others: Readonly<{ email: number; address: number }>) {
     const sinceMs = attempt.nowMs - limits.signInWindowMs
     const isKnown = attempt.email !== ''

@@ -11,7 +11,7 @@ import { type TeamView, teamView } from './views.ts'
 
 type InTenant = Readonly<{ tenant?: string | undefined }>
 
-/** Teams of people, with which things are shared. A team is named by its id or its name. */
+/** Teams of people, for sharing. A team is named by its id or its name. */
 export type TeamMethods = Readonly<{
   createTeam(
     call: PeopleWriting,
@@ -34,7 +34,7 @@ export type TeamMethods = Readonly<{
 }>
 
 type TeamHelpers = Readonly<{
-  /** Teams into which the caller may put a person: any, with the permission to change teams; else its own. */
+  /** Teams that the caller may add a person to: any, with the permission to change teams; else its own. */
   idsToJoin(call: PeopleReading, tenant: TenantId, named: readonly string[]): Promise<string[]>
 }>
 
@@ -43,13 +43,15 @@ export function createTeamMethods({ store, random, noteRevoked }: PeopleDeps): T
     const found = await store.findTeam(read, tenant, named)
     if (found !== undefined) return found
     const message =
-      'team: there is no team of people with this id or name; castellan teams list (user_team_list) shows them'
+      'team: there is no team of people with this id or name; list them with castellan teams list (user_team_list)'
     throw new AppError('ERR_NOT_FOUND', message, { team: named.slice(0, 128) })
   }
 
   async function requireNewName(read: ReadTx, tenant: TenantId, name: string): Promise<string> {
     if ((await store.findTeam(read, tenant, name)) === undefined) return name
-    throw new AppError('ERR_ALREADY_EXISTS', 'name: a team of people has this name; choose another', { name })
+    throw new AppError('ERR_ALREADY_EXISTS', 'name: another team of people already has this name; choose another', {
+      name,
+    })
   }
 
   async function memberIds(read: ReadTx, tenant: TenantId, named: readonly string[]): Promise<string[]> {
@@ -81,7 +83,8 @@ export function createTeamMethods({ store, random, noteRevoked }: PeopleDeps): T
       for (const entry of named) ids.add((await requireTeam(read, tenant, entry)).id)
       const isOwn = (id: string): boolean => principal.teams.includes(id)
       if (isPermitted(principal, 'userTeam:update') || [...ids].every(isOwn)) return [...ids]
-      const message = "teams: adding a user to a team that you are not in needs the permission 'userTeam:update'"
+      const message =
+        "teams: adding a user to a team that you do not belong to requires the permission 'userTeam:update'"
       throw new AppError('ERR_PERMISSION_DENIED', message, { field: 'teams', permission: 'userTeam:update' })
     },
 

@@ -64,7 +64,7 @@ export type InvitationView = Readonly<{
   role: BuiltInRole
   tier: Tier
   teams: readonly string[]
-  /** `password` is for a user who is there already, to choose one. */
+  /** `password` is for an existing user, to choose one. */
   purpose: 'join' | 'password'
   status: InvitationStatus
   created_at: string

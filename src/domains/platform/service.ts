@@ -3,14 +3,13 @@ import type { Call } from '../../contract/call.ts'
 import { isPlatformOperator, type Principal } from '../../contract/principal.ts'
 import type { DescribedTool, ToolInvoker } from '../../contract/tool-invoker.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import { toolsNamedBy } from './named-tools.ts'
 import type { RuntimeRegistry } from './runtimes.ts'
 import { categoryOf, chosenTools, pageOf, SOURCE, type ToolFilters, tagsOf } from './tool-groups.ts'
 
 type ManifestKind = 'agent' | 'workflow'
 type SchemaKey = `${ManifestKind}/manifest/v1`
 
-/** How the manifests of one kind are described and checked; loaded when first asked for. */
+/** The schema and checks of one kind of manifest; loaded on first use. */
 type ManifestLanguage = Readonly<{
   jsonSchema(): Readonly<Record<string, unknown>>
   check(yaml: string, principal: Principal): Readonly<{ errors: readonly string[]; warnings: readonly string[] }>
@@ -20,13 +19,13 @@ export type PlatformDeps = Readonly<{
   languages: Readonly<Record<ManifestKind, () => Promise<ManifestLanguage>>>
   runtimes: RuntimeRegistry
   tools: Pick<ToolInvoker, 'describe' | 'refresh'>
-  /** Names of tools that do what the query says, in their order; `warning` says how they were found, where that matters. */
+  /** Ranked names of tools that match the query; `warning` says how they were found, if that matters. */
   rankTools(
     principal: Principal,
     request: Readonly<{ query: string; isAmong(name: string): boolean }>,
     signal: AbortSignal,
   ): Promise<Readonly<{ names: readonly string[]; total: number; warning?: string }>>
-  /** Whether no judge looks at calls of the tool, as this installation has it. */
+  /** Whether calls of the tool skip the judge in this installation. */
   skipsJudge(tool: Pick<DescribedTool, 'name' | 'skipJudge'>): boolean
   health(): Promise<Readonly<{ version: string; isHealthy: boolean }>>
   capabilities(): readonly string[]
@@ -36,7 +35,7 @@ export type PlatformDeps = Readonly<{
 
 export type PlatformService = ReturnType<typeof createPlatformService>
 
-/** Tells about the installation: what manifests look like, what can be run, which tools there are, how it is set up. */
+/** Describes the installation: manifests, runtimes, tools and configuration. */
 export function createPlatformService(deps: PlatformDeps) {
   const toolRow = (tool: DescribedTool) => ({
     name: tool.name,
@@ -121,4 +120,29 @@ export function createPlatformService(deps: PlatformDeps) {
       return { config_path: path, content_yaml: yaml }
     },
   }
+}
+
+/**
+ * The tools that a query names: all for an empty one, those of a pattern such as `fs.*`, and the one whose name it is. Undefined for
+ * a query that says what a tool should do.
+ */
+function toolsNamedBy(tools: readonly DescribedTool[], query: string): readonly DescribedTool[] | undefined {
+  const text = query.trim().toLowerCase()
+  if (text === '') return tools
+  if (/^[a-z0-9_.*]+$/.test(text) && text.includes('*')) return tools.filter(({ name }) => fitsPattern(name, text))
+  const exact = tools.filter(({ name }) => name === text)
+  return exact.length > 0 ? exact : undefined
+}
+
+/** Walks the parts between the stars, so that no pattern takes long. */
+function fitsPattern(name: string, pattern: string): boolean {
+  const parts = pattern.split('*')
+  if (!name.startsWith(parts[0]!)) return false
+  let at = parts[0]!.length
+  for (const part of parts.slice(1, -1)) {
+    const next = name.indexOf(part, at)
+    if (next < 0) return false
+    at = next + part.length
+  }
+  return name.length - at >= parts.at(-1)!.length && name.endsWith(parts.at(-1)!)
 }

@@ -46,11 +46,11 @@ export function chosenTools(
   const isIn = (tool: DescribedTool): boolean =>
     group === undefined || categoryOf(tool) === group || tool.toolset === group
   if (!tools.some(isIn)) throw unknown('category', group ?? '', tools.map(categoryOf))
-  const wanted = tags.map((tag) => tag.trim().toLowerCase())
+  const requested = tags.map((tag) => tag.trim().toLowerCase())
   const known = new Set(tools.flatMap((tool) => tagsOfTool(tool)))
-  const missing = wanted.find((tag) => !known.has(tag))
+  const missing = requested.find((tag) => !known.has(tag))
   if (missing !== undefined) throw unknown('tags', missing, known)
-  return tools.filter((tool) => isIn(tool) && wanted.every((tag) => tagsOfTool(tool).includes(tag)))
+  return tools.filter((tool) => isIn(tool) && requested.every((tag) => tagsOfTool(tool).includes(tag)))
 }
 
 export function pageOf<T>(rows: readonly T[], { limit, offset }: ToolFilters): { tools: T[]; total: number } {

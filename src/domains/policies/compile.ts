@@ -1,18 +1,19 @@
-import { RE2JS, RE2JSException, RE2JSSyntaxException } from 're2js'
 import { limits } from '../../contract/limits.ts'
 import type { Condition, Quantifier } from '../../contract/policy-conditions.ts'
-import type { PolicySubject } from '../../contract/tool-policies.ts'
+import type { PolicySubject, PolicyTool } from '../../contract/tool-policies.ts'
+import { ruledNameOf } from '../../contract/tool-spellings.ts'
+import { compileLinearPattern } from '../../kernel/linear-pattern.ts'
 import { hasWildcard, type Path, parsePath } from './paths.ts'
 import type { PolicyKind, StoredPolicy } from './ports.ts'
-import { contextKeys, invalid, isContextKey } from './rules.ts'
+import { alikeOf, contextKeys, invalid, isContextKey } from './rules.ts'
 
-/** Whether a value is what the condition asks for; undefined when that is too much to find out. */
+/** Whether a value meets the condition; undefined if that is too expensive to decide. */
 type Test = (value: unknown) => boolean | undefined
 
 export type CompiledCondition = Readonly<
   | {
       kind: 'values'
-      /** Of its path among those of the tool. */
+      /** The index of its path among those of the tool. */
       path: number
       quantifier: Quantifier
       test: Test
@@ -27,7 +28,7 @@ export type CompiledPolicy<Kind extends PolicyKind = PolicyKind> = Readonly<{
   conditions: readonly CompiledCondition[]
 }>
 
-/** The policies of one kind for one tool. Conditions share their paths: each is followed once for a call. */
+/** The policies of one kind for one tool. Conditions share their paths: each is evaluated once for a call. */
 export type CompiledTool<Kind extends PolicyKind = PolicyKind> = Readonly<{
   paths: readonly Path[]
   specific: readonly CompiledPolicy<Kind>[]
@@ -37,7 +38,7 @@ export type CompiledTool<Kind extends PolicyKind = PolicyKind> = Readonly<{
 export type PolicySet = Readonly<{
   invocation: ReadonlyMap<string, CompiledTool<'invocation'>>
   trustedData: ReadonlyMap<string, CompiledTool<'trusted_data'>>
-  /** Whether any policy has a person approve calls. */
+  /** Whether any policy requires approval. */
   requiresApproval: boolean
 }>
 
@@ -46,13 +47,35 @@ export const noPolicies: PolicySet = { invocation: new Map(), trustedData: new M
 export function compilePolicies(policies: readonly StoredPolicy[]): PolicySet {
   const ofKind = <Kind extends PolicyKind>(kind: Kind): ReadonlyMap<string, CompiledTool<Kind>> => {
     const own = policies.filter((policy): policy is StoredPolicy<Kind> => policy.kind === kind)
-    return new Map([...Map.groupBy(own, ({ toolId }) => toolId)].map(([id, all]) => [id, compileTool(all)]))
+    const alike = Map.groupBy(own.filter(isStrict), ({ toolId }) => alikeOf(toolId))
+    const named = [...Map.groupBy(own, ({ toolId }) => ruledNameOf(toolId))].map(([id, all]): [string, typeof own] => {
+      const others = (alike.get(alikeOf(id)) ?? []).filter(({ toolId }) => toolId !== id)
+      return [id, alikeOf(id) === undefined ? all : inOrder([...all, ...others])]
+    })
+    alike.delete(undefined)
+    return new Map([...named, ...(alike as Map<string, typeof own>)].map(([id, all]) => [id, compileTool(all)]))
   }
   return {
     invocation: ofKind('invocation'),
     trustedData: ofKind('trusted_data'),
     requiresApproval: policies.some(({ action }) => action === 'require_approval'),
   }
+}
+
+/** One that gives more freedom holds for no other name than its own. */
+const isStrict = ({ action }: StoredPolicy): boolean =>
+  action !== 'allow_when_context_is_untrusted' && action !== 'mark_as_trusted'
+
+const inOrder = <Policy extends StoredPolicy>(policies: readonly Policy[]): Policy[] =>
+  policies.toSorted((one, other) => one.position - other.position)
+
+/** The policies for a tool, or strict ones for tools with a name like its own. */
+export function policiesFor<Policies>(
+  policies: ReadonlyMap<string, Policies>,
+  { id, alike }: PolicyTool,
+): Policies | undefined {
+  if (id === undefined) return undefined
+  return policies.get(id) ?? (alike === undefined ? undefined : policies.get(alike))
 }
 
 function compileTool<Kind extends PolicyKind>(policies: readonly StoredPolicy<Kind>[]): CompiledTool<Kind> {
@@ -87,7 +110,7 @@ function compileCondition(condition: Condition, slotOf: (key: string) => number)
   return { kind: 'values', path: slotOf(key), quantifier, test: valueTest(condition, 'value') }
 }
 
-/** Throws what is wrong with a condition, by the field that it is in. */
+/** Throws the error of a condition, by field. */
 export function checkCondition(condition: Condition, field: string): void {
   const { key, operator, quantifier, type } = condition
   if (isContextKey(key)) {
@@ -109,7 +132,9 @@ export function checkCondition(condition: Condition, field: string): void {
   valueTest(condition, `${field}.value`)
 }
 
-/** A condition on an argument that the tool does not take would never be met, and a policy that blocks by it never block. */
+/**
+ * A condition on an argument that the tool does not have would never be met, and a policy that blocks by it would never block.
+ */
 export function requireParameters(conditions: readonly Condition[], parameters: ReadonlySet<string> | undefined): void {
   if (parameters === undefined) return
   for (const [index, { key }] of conditions.entries()) {
@@ -121,11 +146,20 @@ export function requireParameters(conditions: readonly Condition[], parameters: 
   }
 }
 
+/** Positions of conditions on arguments that are not among those that the tool describes. */
+export function undescribed(conditions: readonly Condition[], described: ReadonlySet<string> | undefined): number[] {
+  if (described === undefined) return []
+  return conditions.flatMap(({ key }, index) => {
+    const [first] = isContextKey(key) ? [] : parsePath(key, `conditions[${index}].key`)
+    return typeof first === 'string' && !described.has(first) ? [index] : []
+  })
+}
+
 function valueTest({ operator, value, type = 'string' }: Condition, field: string): Test {
   if (type !== 'string') {
-    const wanted = typed(type, value, field)
-    if (operator === 'equal') return (actual) => actual === wanted
-    if (operator === 'notEqual') return (actual) => actual !== wanted
+    const expected = typed(type, value, field)
+    if (operator === 'equal') return (actual) => actual === expected
+    if (operator === 'notEqual') return (actual) => actual !== expected
     throw invalid(field.replace(/value$/, 'operator'), `must be equal or notEqual with the type ${type}`)
   }
   switch (operator) {
@@ -142,7 +176,10 @@ function valueTest({ operator, value, type = 'string' }: Condition, field: strin
     case 'endsWith':
       return (actual) => typeof actual === 'string' && actual.endsWith(value)
     case 'regex': {
-      const pattern = compilePattern(value, field)
+      const pattern = compileLinearPattern(value, {
+        programSizeMax: limits.policyPatternSizeMax,
+        refuse: (rule) => invalid(field, rule),
+      })
       return (actual) => {
         if (typeof actual !== 'string') return false
         return actual.length > limits.policyTextCharsMax ? undefined : pattern.matcher(actual).find()
@@ -161,22 +198,7 @@ function typed(type: 'number' | 'boolean', value: string, field: string): number
   return number
 }
 
-/** On a matcher whose time grows only with text times pattern. */
-function compilePattern(value: string, field: string): RE2JS {
-  let compiled: RE2JS
-  try {
-    compiled = RE2JS.compile(value)
-  } catch (error) {
-    if (!(error instanceof RE2JSException)) throw error
-    const fault = error instanceof RE2JSSyntaxException ? error.getDescription() : 'it cannot be compiled'
-    throw invalid(field, `must be an RE2 regular expression (${fault})`)
-  }
-  if (compiled.programSize() > limits.policyPatternSizeMax)
-    throw invalid(field, 'must be a smaller regular expression: its repetition counts make it too large')
-  return compiled
-}
-
-/** What is not known of the caller is equal to nothing. */
+/** An unknown property of the caller equals nothing. */
 function contextTest(condition: Condition): (subject: PolicySubject) => boolean {
   const { key, operator, value } = condition
   if (key === 'context.teamIds') {

@@ -3,7 +3,7 @@ import type { TenantId } from '../../contract/principal.ts'
 import type { ToolPolicies } from '../../contract/tool-policies.ts'
 import type { WriteTx } from '../../contract/tx.ts'
 import type { Logger } from '../../kernel/logger.ts'
-import { compilePolicies, noPolicies, type PolicySet } from './compile.ts'
+import { compilePolicies, noPolicies, type PolicySet, policiesFor } from './compile.ts'
 import { type Governance, judgeCall, judgeResult, needsTrust } from './evaluate.ts'
 import type { PolicyStore } from './ports.ts'
 import { viewsOf } from './result-views.ts'
@@ -11,13 +11,13 @@ import { viewsOf } from './result-views.ts'
 export type PolicyEngine = ToolPolicies &
   Readonly<{
     governance: Governance
-    /** The policies of the tenant as they hold now. */
+    /** The policies of the tenant in force. */
     policiesOf(tenant: TenantId): PolicySet | Promise<PolicySet>
-    /** Whether a person may have to approve a call; answered at once, and carefully where memory does not know. */
+    /** Whether a call may need a person's approval; answered at once, and true if memory does not know. */
     mayRequireApproval(tenant: TenantId): boolean
-    /** In the transaction that changes a policy. What is judged after its commit is judged by what it left. */
+    /** In the transaction that changes a policy. Calls after its commit are judged by the changed policies. */
     noteChange(tx: WriteTx, tenant: TenantId): Promise<void>
-    /** Finds out what other processes changed. */
+    /** Loads changes by other processes. */
     refresh(): Promise<void>
   }>
 
@@ -28,15 +28,12 @@ export type PolicyEngineDeps = Readonly<{
   logger: Logger
 }>
 
-/**
- * The policies of each tenant, compiled and kept in memory under the number of their last change. A tenant that has never had one
- * costs nothing.
- */
+/** The policies of each tenant, compiled and cached in memory under a version. A tenant that has never had one costs nothing. */
 export async function openPolicyEngine(deps: PolicyEngineDeps): Promise<PolicyEngine> {
   const { store, database, governance, logger } = deps
   let versions = await store.versions(database.read)
   const compiled = new Map<TenantId, Readonly<{ version: number; policies: PolicySet }>>()
-  /** Tenants with a change that may not be committed yet: for these nothing is taken from memory. */
+  /** Tenants with a change that may not be committed yet: their cache is not used. */
   const changing = new Map<TenantId, number>()
 
   function policiesOf(tenant: TenantId): PolicySet | Promise<PolicySet> {
@@ -48,7 +45,7 @@ export async function openPolicyEngine(deps: PolicyEngineDeps): Promise<PolicyEn
   }
 
   async function load(tenant: TenantId): Promise<PolicySet> {
-    // The number is read first: what is loaded is then at least as new as it says.
+    // The version is read first, so that the loaded policies are at least as new.
     versions = await store.versions(database.read)
     const version = versions.get(tenant)
     if (version === undefined) return noPolicies
@@ -63,13 +60,15 @@ export async function openPolicyEngine(deps: PolicyEngineDeps): Promise<PolicyEn
     void settle(tenant)
   }
 
-  /** A store that fails leaves the tenant among those that are read anew for every call, until it works again. */
+  /** If the store fails, the tenant's policies are read again for every call, until it works. */
   async function settle(tenant: TenantId): Promise<void> {
     try {
       await database.flush()
       await load(tenant)
     } catch (error) {
-      logger.warn('policies are read anew for each call: a change was not taken up', { cause: String(error) })
+      logger.warn('policies are reloaded for each call, because a change could not be loaded', {
+        cause: String(error),
+      })
       return
     }
     const left = changing.get(tenant)! - 1
@@ -101,8 +100,8 @@ export async function openPolicyEngine(deps: PolicyEngineDeps): Promise<PolicyEn
       using(subject.principal.tenant, (policies) => judgeCall(policies, governance, subject, tool, args)),
     judgeResult: (subject, tool, result) =>
       using(subject.principal.tenant, (policies) => {
-        // Nobody looks into a result for which there is no policy, and it may be long.
-        const isRead = tool.id !== undefined && policies.trustedData.has(tool.id)
+        // A result without a policy is not parsed, because it may be long.
+        const isRead = policiesFor(policies.trustedData, tool) !== undefined
         return judgeResult(policies, subject, tool, isRead ? viewsOf(result) : [undefined])
       }),
   }

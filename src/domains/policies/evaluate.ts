@@ -7,32 +7,45 @@ import type {
   ResultVerdict,
   Specificity,
 } from '../../contract/tool-policies.ts'
-import type { CompiledCondition, CompiledPolicy, CompiledTool, PolicySet } from './compile.ts'
-import { valuesAt } from './paths.ts'
+import {
+  type CompiledCondition,
+  type CompiledPolicy,
+  type CompiledTool,
+  type PolicySet,
+  policiesFor,
+} from './compile.ts'
+import { type Path, valuesAt } from './paths.ts'
+import { type Reading, readingsOf } from './readings.ts'
 
 export type Governance = 'permissive' | 'restrictive'
 
-const CALL = 'invocation-policy'
+export const CALL = 'invocation-policy'
 const RESULT = 'trusted-data'
 
-/** Words for refusals whose policy has no reason of its own. */
-const reasons = {
+/** Reasons for refusals whose policy has none. */
+export const reasons = {
   blocked: 'a policy blocks this tool',
   blockedUntrusted: 'a policy blocks this tool because the context has read untrusted data',
-  governs: 'the context has read untrusted data, and no such context changes policies or limits',
-  restrictive: 'the context has read untrusted data, and no policy allows this tool then',
+  governs:
+    'the context, or another context of the same program, has read untrusted data, and rules, rights and credentials cannot be changed from such a context',
+  restrictive: 'the context has read untrusted data, and no policy allows this tool in such a context',
 } as const
 
+/** Reasons in the trace of a call that no policy decided. */
+export const built = { governs: 'built-in: the context is untrusted', governance: 'governance: ' } as const
+
 /**
- * Whether a call may be made. What changes the rules themselves is refused in an untrusted context, and no policy allows it: a context would
- * let itself pass. Policies with conditions go before defaults, and those before what holds without any:
+ * Whether a call may be made. A tool that changes the rules themselves is refused in an untrusted context, and no policy allows
+ * it: a context could free itself. Policies with conditions precede defaults, and those precede built-in rules:
  *
  * 1. A policy with conditions that matches and blocks decides at once. `block_when_context_is_untrusted` does so only in an
  *    untrusted context; in a trusted one it counts as a match that allows.
- * 2. If one matched, the call is allowed. A person must approve it if only policies that require that matched.
+ * 2. If one matched, the call is allowed. A person must approve it if only policies that require approval matched.
  * 3. If none matched, the defaults of the tool decide in the same way.
- * 4. Without any, a tool of another server, one that a program runs itself, and one of ours that sends data out, is blocked in an
- *    untrusted context if the governance is restrictive.
+ * 4. Without any, an upstream tool, a program's own tool, and one of ours that sends data out, is blocked in an untrusted context
+ *    if the governance is restrictive.
+ *
+ * Arguments that can be read in several ways are judged in each, and the strictest verdict counts.
  */
 export function judgeCall(
   policies: PolicySet,
@@ -42,18 +55,28 @@ export function judgeCall(
   args: unknown,
 ): InvocationVerdict {
   if (tool.builtIn?.governs === true && subject.isUntrusted && !isOfConsole(subject)) {
-    const trace: Decision[] = [{ stage: CALL, verdict: 'deny', reason: 'built-in: the context is untrusted' }]
+    const trace: Decision[] = [{ stage: CALL, verdict: 'deny', reason: built.governs }]
     return { action: 'deny', specificity: 'built-in', reason: reasons.governs, becauseUntrusted: true, trace }
   }
-  const own = tool.id === undefined ? undefined : policies.invocation.get(tool.id)
-  if (own !== undefined) {
-    const trace: Decision[] = []
-    const values = valuesOf(own, args)
-    const matching = own.specific.filter((one) => matches(one, subject, values, isRestrictive(one.action)))
-    const decided = decide(matching, 'conditions', subject, trace) ?? decide(own.defaults, 'default', subject, trace)
-    if (decided !== undefined) return decided
-  }
-  return withoutPolicy(governance, subject, tool)
+  const own = policiesFor(policies.invocation, tool)
+  if (own === undefined) return withoutPolicy(governance, subject, tool)
+  return readingsOf(tool, args)
+    .map((reading) => judgeReading(own, subject, reading) ?? withoutPolicy(governance, subject, tool))
+    .reduce((worst, next) => (strict.indexOf(next.action) < strict.indexOf(worst.action) ? next : worst))
+}
+
+/** From the strictest to the most lenient. */
+const strict: readonly InvocationVerdict['action'][] = ['deny', 'require_approval', 'allow']
+
+function judgeReading(
+  own: CompiledTool<'invocation'>,
+  subject: PolicySubject,
+  { args, whole }: Reading,
+): InvocationVerdict | undefined {
+  const trace: Decision[] = []
+  const values = valuesOf(own, args, whole)
+  const matching = own.specific.filter((one) => matches(one, subject, values, isRestrictive(one.action)))
+  return decide(matching, 'conditions', subject, trace) ?? decide(own.defaults, 'default', subject, trace)
 }
 
 const isOfConsole = ({ principal, origin }: PolicySubject): boolean =>
@@ -94,11 +117,11 @@ function decide(
 function withoutPolicy(governance: Governance, { isUntrusted }: PolicySubject, tool: PolicyTool): InvocationVerdict {
   const isGoverned = isGovernedWithoutPolicy(tool)
   if (isGoverned && isUntrusted && governance === 'restrictive') {
-    const trace: Decision[] = [{ stage: CALL, verdict: 'deny', reason: 'governance: restrictive' }]
+    const trace: Decision[] = [{ stage: CALL, verdict: 'deny', reason: `${built.governance}restrictive` }]
     return { action: 'deny', specificity: 'governance', reason: reasons.restrictive, becauseUntrusted: true, trace }
   }
-  const reason = isGoverned ? `governance: ${governance}` : 'built-in'
-  // What is allowed for want of any rule is traced only where a rule could have said otherwise.
+  const reason = isGoverned ? `${built.governance}${governance}` : 'built-in'
+  // A call that is allowed without any rule is recorded only if a rule could have decided otherwise.
   const trace: Decision[] = isGoverned && isUntrusted ? [{ stage: CALL, verdict: 'allow', reason }] : []
   return {
     action: 'allow',
@@ -109,25 +132,25 @@ function withoutPolicy(governance: Governance, { isUntrusted }: PolicySubject, t
   }
 }
 
-/** Whether trust decides about a tool for which nobody wrote a policy: of any tool but ours nobody knows what it does. */
-export const isGovernedWithoutPolicy = ({ origin, builtIn }: PolicyTool): boolean =>
+/** Whether trust decides about a tool without a policy: what tools other than ours do is unknown. */
+const isGovernedWithoutPolicy = ({ origin, builtIn }: PolicyTool): boolean =>
   origin !== 'platform' || builtIn?.sends === true
 
-/** Whether the trust of the context can change what is said of a call. */
+/** Whether the trust of the context can change the verdict on a call. */
 export function needsTrust(policies: PolicySet, governance: Governance, tool: PolicyTool): boolean {
   if (tool.builtIn?.governs === true) return true
   if (isGovernedWithoutPolicy(tool) && governance === 'restrictive') return true
-  const own = tool.id === undefined ? undefined : policies.invocation.get(tool.id)
+  const own = policiesFor(policies.invocation, tool)
   if (own === undefined) return false
   return [...own.specific, ...own.defaults].some(({ action }) => action === 'block_when_context_is_untrusted')
 }
 
-/** From the most to the least careful. */
+/** From the strictest to the most lenient. */
 const careful = ['block', 'untrusted', 'sanitise', 'trusted'] as const
 
 /**
- * What a result is. It may have several views, such as its structured content and its text: the most careful verdict over them
- * counts, so that one cannot vouch for the other.
+ * The verdict on a result. It may have several views, such as its structured content and its text: the strictest verdict over
+ * them counts, so that one cannot vouch for the other.
  */
 export function judgeResult(
   policies: PolicySet,
@@ -147,7 +170,7 @@ const resultActions = {
 } as const
 
 function judgeView(policies: PolicySet, subject: PolicySubject, tool: PolicyTool, view: unknown): ResultVerdict {
-  const own = tool.id === undefined ? undefined : policies.trustedData.get(tool.id)
+  const own = policiesFor(policies.trustedData, tool)
   if (own !== undefined) {
     const values = valuesOf(own, insideValue(view))
     const matching = own.specific.filter((one) => matches(one, subject, values, one.action !== 'mark_as_trusted'))
@@ -160,33 +183,38 @@ function judgeView(policies: PolicySet, subject: PolicySubject, tool: PolicyTool
     }
   }
   if (tool.origin === 'platform') {
-    const isSource = tool.builtIn?.source === 'untrusted'
+    const source = tool.builtIn?.source
+    const isSource = source === 'untrusted' || (source === 'record' && !isOfConsole(subject))
     const trace: Decision[] = isSource ? [{ stage: RESULT, verdict: 'untrusted', reason: 'built-in' }] : []
     return { action: isSource ? 'untrusted' : 'trusted', reason: 'built-in', trace }
   }
-  const reason = 'no policy says that it can be trusted'
+  const reason = 'no policy marks it as trusted'
   return { action: 'untrusted', reason, trace: [{ stage: RESULT, verdict: 'untrusted', reason: 'no policy' }] }
 }
 
-/** A result that is wrapped in `value` is looked at inside it. */
+/** A result that is wrapped in `value` is unwrapped. */
 function insideValue(view: unknown): unknown {
   if (typeof view !== 'object' || view === null || Array.isArray(view)) return view
   const { value } = view as { value?: unknown }
   return value ? value : view
 }
 
-/** What the paths of a tool find in a value; each is followed once, when it is first asked for. */
-function valuesOf({ paths }: Pick<CompiledTool, 'paths'>, root: unknown): Values {
+/** The values at the paths of a tool; each path is evaluated once, on first use. */
+function valuesOf({ paths }: Pick<CompiledTool, 'paths'>, root: unknown, whole: Reading['whole'] = new Map()): Values {
   const found = new Array<Found | null>(paths.length).fill(null)
   return (slot) => {
-    found[slot] ??= { values: valuesAt(paths[slot]!, root) }
+    found[slot] ??= { values: valuesIn(paths[slot]!, root, whole) }
     return found[slot].values
   }
+}
+function valuesIn(path: Path, root: unknown, whole: Reading['whole']): readonly unknown[] | undefined {
+  const [first] = path
+  return path.length === 1 && typeof first === 'string' && whole.has(first) ? [whole.get(first)] : valuesAt(path, root)
 }
 type Found = Readonly<{ values: readonly unknown[] | undefined }>
 type Values = (slot: number) => readonly unknown[] | undefined
 
-/** Whether all conditions hold. `isCareful` is what counts where one of them is too much to find out. */
+/** Whether all conditions hold. `isCareful` is the result for a condition that is too expensive to decide. */
 function matches(
   { conditions }: Pick<CompiledPolicy, 'conditions'>,
   subject: PolicySubject,

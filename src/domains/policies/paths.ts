@@ -1,17 +1,17 @@
 import { limits } from '../../contract/limits.ts'
 import { invalid } from './rules.ts'
 
-/** A name, a place in a list, or every item of a list. */
+/** A name, an index of a list, or every item of a list. */
 type Step = string | number | typeof EVERY
-const EVERY = Symbol('every item')
+export const EVERY = Symbol('every item')
 export type Path = readonly Step[]
 
 const nameStep = /^[^.[\]*]+/
 const bracketStep = /^\[(?:(\d{1,9})|(\*)|"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')\]/
 
 /**
- * A path such as `to[*].address`, `a.b[0]` or `headers["x.y"]`. `[*]` stands for every item of a list, may come several times,
- * and first where the value is a list itself.
+ * A path such as `to[*].address`, `a.b[0]` or `headers["x.y"]`. `[*]` stands for every item of a list, may occur several times,
+ * and comes first if the value itself is a list.
  */
 export function parsePath(text: string, field: string): Path {
   const steps: Step[] = []
@@ -47,8 +47,8 @@ function bracketed([, index, every, double, single]: RegExpExecArray): Step {
 export const hasWildcard = (path: Path): boolean => path.includes(EVERY)
 
 /**
- * The values at a path; undefined when there are more than may be looked at. What is missing is no value, and a list where a
- * wildcard stands on something else has none either.
+ * The values at a path; undefined if there are more than the bound. A missing member has no value, nor does a wildcard on
+ * anything but a list.
  */
 export function valuesAt(path: Path, root: unknown): readonly unknown[] | undefined {
   let found: unknown[] = [root]

@@ -4,7 +4,7 @@ import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 
 export type PolicyKind = 'invocation' | 'trusted_data'
 
-/** A rule for one tool. Without conditions it is the tool's default. `note` is what its author says of it. */
+/** A rule for one tool. Without conditions it is the tool's default. `note` is its author's comment. */
 export type StoredPolicy<Kind extends PolicyKind = PolicyKind> = Readonly<{
   tenant: TenantId
   id: string
@@ -13,13 +13,13 @@ export type StoredPolicy<Kind extends PolicyKind = PolicyKind> = Readonly<{
   conditions: readonly Condition[]
   action: Kind extends 'invocation' ? InvocationAction : ResultAction
   note: string | null
-  /** Policies are asked in this order. */
+  /** Policies are evaluated in this order. */
   position: number
   createdAtMs: number
   updatedAtMs: number
 }>
 
-/** Every method answers for one tenant only, but for `versions`. */
+/** Every method answers for one tenant only, except `versions`. */
 export type PolicyStore = Readonly<{
   insertPolicy(tx: WriteTx, tenant: TenantId, policy: StoredPolicy): Promise<void>
   /** Everything but its kind, position and time of creation. */
@@ -31,7 +31,7 @@ export type PolicyStore = Readonly<{
   listPolicies(tx: ReadTx | WriteTx, tenant: TenantId): Promise<StoredPolicy[]>
   /** How many there are, and the highest position. */
   extent(tx: ReadTx | WriteTx, tenant: TenantId): Promise<Readonly<{ count: number; lastPosition: number }>>
-  /** The number grows with every change, and is what tells other processes of it. */
+  /** The number grows with every change, and tells other processes of it. */
   raiseVersion(tx: WriteTx, tenant: TenantId): Promise<void>
   versions(tx: ReadTx): Promise<ReadonlyMap<TenantId, number>>
 }>

@@ -1,6 +1,6 @@
 /**
- * What there is to look at in a result. That of another MCP server has content for the model and perhaps structured content
- * beside it, and nothing makes the two say the same.
+ * The views of a result. An upstream result has content for the model and perhaps structured content, and nothing makes the two
+ * equal.
  */
 export function viewsOf(result: unknown): readonly unknown[] {
   if (!isAnswer(result)) return [result]
@@ -22,10 +22,10 @@ const isAnswer = (result: unknown): result is Answer =>
   Array.isArray((result as { content?: unknown }).content) &&
   (result as Answer).content.every((block) => typeof block === 'object' && block !== null)
 
-/** What a JSON text can begin with. Most texts are prose, and an error for each of them costs more than all the rest. */
+/** The possible first characters of JSON. Most texts are prose, and a parse error for each costs more than all the rest. */
 const JSON_BEGINNING = /^[\t\n\r ]*(?:[[{"\d-]|true|false|null)/
 
-/** Text is looked at as the JSON that it is, if it is. */
+/** A text that is JSON is parsed. */
 function parsed(text: string): unknown {
   if (!JSON_BEGINNING.test(text)) return undefined
   try {

@@ -2,6 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import { type Operator, operators } from '../../contract/policy-conditions.ts'
 import type { PolicyTool } from '../../contract/tool-policies.ts'
+import { foldedName } from '../../contract/tool-spellings.ts'
 
 export const operatorLabels: Readonly<Record<Operator, string>> = {
   equal: 'Equal',
@@ -16,7 +17,10 @@ export const operatorLabels: Readonly<Record<Operator, string>> = {
 const CONTEXT = 'context.'
 export const isContextKey = (key: string): boolean => key.startsWith(CONTEXT)
 
-/** What a condition can ask of the caller, and with which operators; the two of the document have those that it gives them. */
+/**
+ * The properties of the caller that a condition can test, with their operators; the two documented ones have the documented
+ * operators.
+ */
 export const contextKeys: Readonly<Record<string, readonly Operator[]>> = {
   'context.teamIds': ['contains', 'notContains'],
   'context.externalAgentId': ['equal', 'notEqual'],
@@ -29,12 +33,12 @@ export const contextKeys: Readonly<Record<string, readonly Operator[]>> = {
 export const invalid = (field: string, rule: string): AppError =>
   new AppError('ERR_INVALID_INPUT', `${field}: ${rule}`, { field, constraint: rule })
 
-export const policyNotFound = (tool: string): AppError =>
-  new AppError('ERR_NOT_FOUND', `id: there is no such policy; ${tool} lists those that there are.`, { field: 'id' })
+export const policyNotFound = (tool: string, field = 'id'): AppError =>
+  new AppError('ERR_NOT_FOUND', `${field}: there is no such policy; ${tool} lists the existing ones.`, { field })
 
 const AGENT = 'agent:'
 
-/** The tool that hands tasks on to an agent. Policies name the agent: two of them can have tools of one name. */
+/** The tool that delegates tasks to an agent. Policies name the agent, because two agents can have tools of one name. */
 export const delegationPolicyTool = (agentId: string, name: string): PolicyTool & Readonly<{ id: string }> => ({
   id: `${AGENT}${agentId}`,
   name,
@@ -42,20 +46,27 @@ export const delegationPolicyTool = (agentId: string, name: string): PolicyTool 
 })
 export const isDelegation = (toolId: string): boolean => toolId.startsWith(AGENT)
 
-/** The id or the name of the agent that a policy means by `agent:ID` or `agent__NAME`; undefined for a tool of another kind. */
+/** The id or name of the agent in `agent:ID` or `agent__NAME`; undefined for another kind of tool. */
 export const readDelegation = (toolId: string): string | undefined =>
   [AGENT, 'agent__'].flatMap((prefix) => (toolId.startsWith(prefix) ? toolId.slice(prefix.length) : []))[0]
 
 const CLIENT = 'client:'
 
-/** A tool that a program brought along and runs itself. Policies name it by the name that the model sees. */
+/** A program's own tool. Policies use the name that the model sees. */
 export const clientTool = (name: string): PolicyTool & Readonly<{ id: string }> => ({
   id: `${CLIENT}${name}`,
+  alike: alikeOf(`${CLIENT}${name}`)!,
   name,
   origin: 'unknown',
 })
 
-/** The tool of a program that an id stands for; undefined for an id of another kind. */
+/** See `PolicyTool`. */
+export const alikeOf = (toolId: string): string | undefined =>
+  toolId.startsWith(CLIENT) ? `${ALIKE}${foldedName(toolId.slice(CLIENT.length))}` : undefined
+/** No id of a tool begins like this. */
+const ALIKE = 'alike '
+
+/** The program's tool of an id; undefined for another kind of id. */
 export function readClientTool(toolId: string): (PolicyTool & Readonly<{ id: string }>) | undefined {
   if (!toolId.startsWith(CLIENT)) return undefined
   const name = toolId.slice(CLIENT.length)

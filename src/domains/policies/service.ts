@@ -1,5 +1,5 @@
 import { AppError } from '../../contract/app-error.ts'
-import type { Call, Transport } from '../../contract/call.ts'
+import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import {
   type Condition,
@@ -7,50 +7,47 @@ import {
   operators,
   type ResultAction,
 } from '../../contract/policy-conditions.ts'
-import type { Principal } from '../../contract/principal.ts'
-import type { PolicySubject, PolicyTool } from '../../contract/tool-policies.ts'
+import type { PolicyTool } from '../../contract/tool-policies.ts'
+import { ruledNameOf } from '../../contract/tool-spellings.ts'
 import type { Trust } from '../../contract/trust.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { Random } from '../../kernel/random.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
-import { checkCondition, compilePolicies, type PolicySet, requireParameters } from './compile.ts'
+import { checkCondition, compilePolicies, type PolicySet, requireParameters, undescribed } from './compile.ts'
 import type { PolicyEngine } from './engine.ts'
 import type { PolicyKind, PolicyStore, StoredPolicy } from './ports.ts'
 import { invalid, isDelegation, operatorLabels, policyNotFound } from './rules.ts'
-import { simulateCall } from './simulate.ts'
+import { createSimulation, type SimulatedCalls, type SimulationDeps } from './simulation.ts'
+import { type ReferenceDeps, staleReferences } from './stale-references.ts'
+import { unseenBy } from './unseen-values.ts'
 
 export type Reading = Pick<Call, 'principal' | 'read'>
 
-export type PolicyDeps = Readonly<{
-  store: PolicyStore
-  engine: PolicyEngine
-  trust: Pick<Trust, 'contextOf' | 'isUntrusted'>
-  random: Random
-  /** By id or name, as the caller sees it; undefined for one that is not there or not the caller's. */
-  findTool(call: Reading, toolId: string): Promise<KnownTool | undefined>
-  /** Recorded calls of the tenant, of at most `entries` entries of its log from that position on. */
-  recordedCalls(call: Reading, fromSeq: number | undefined, entries: number): Promise<RecordedPage>
-  /** Throws ERR_MODEL_UNAVAILABLE where no model can sanitise results. */
-  requireSanitiser(): void
-}>
+export type PolicyDeps = Pick<SimulationDeps, 'recordedCalls' | 'retainedArguments' | 'validated'> &
+  Pick<ReferenceDeps, 'hasTeam' | 'hasProfile'> &
+  Readonly<{
+    store: PolicyStore
+    engine: PolicyEngine
+    trust: Pick<Trust, 'contextOf' | 'isUntrusted' | 'hasReadUntrusted'>
+    random: Random
+    /** By id or name; undefined if there is none or the caller may not see it. */
+    findTool(call: Reading, toolId: string): Promise<KnownTool | undefined>
+    /** Throws ERR_MODEL_UNAVAILABLE where no model can sanitise results. */
+    requireSanitiser(): void
+  }>
 
 type KnownTool = PolicyTool &
   Readonly<{
     id: string
-    /** Of a tool that takes no others. */
+    /** The only parameters of the tool. */
     parameters?: ReadonlySet<string>
+    /** Of a tool that may take others too. */
+    described?: ReadonlySet<string>
+    /** Other tools that run commands, of one that does. */
+    otherRunners?: readonly string[]
+    /** The JSON schema of its arguments, if it is known. */
+    inputSchema?: unknown
   }>
-
-export type RecordedCall = Readonly<{
-  seq: number
-  call_id: string
-  at: string
-  tool: string
-  transport: string
-  code?: string
-  principal: Readonly<Record<string, string>>
-}>
-export type RecordedPage = Readonly<{ fromSeq: number; nextSeq: number | null; calls: readonly RecordedCall[] }>
 
 type Fields<Kind extends PolicyKind> = Readonly<{
   toolId: string
@@ -64,18 +61,22 @@ type Changes<Kind extends PolicyKind> = Readonly<{ id: string }> & {
 
 export type PolicyService = ReturnType<typeof createPolicyService>
 
-/** The policies that people write for tools. What is stored can be carried out: every key, pattern and tool is checked first. */
+/** The policies that people write for tools. A stored policy works: every key, pattern and tool is checked first. */
 export function createPolicyService(deps: PolicyDeps) {
   const { store, engine, random } = deps
+  const simulation = createSimulation(deps)
 
   async function requireTool(call: Reading, toolId: string, kind: PolicyKind = 'invocation') {
     const found = await deps.findTool(call, toolId)
     if (kind === 'trusted_data' && found !== undefined && isDelegation(found.id))
-      throw invalid('toolId', 'what an agent answers is as trusted as what it read; give the tools that it reads with')
+      throw invalid(
+        'toolId',
+        'the answer of an agent is as trusted as the data that it read; name the tools that it reads with',
+      )
     if (found !== undefined) return found
     throw new AppError(
       'ERR_NOT_FOUND',
-      'toolId: there is no such tool. Give the name of a tool, the id that get_mcp_server_tools shows, or agent:ID for handing tasks on to an agent.',
+      'toolId: there is no such tool. Give the name of a tool, the id that get_mcp_server_tools shows, or agent:ID for delegating tasks to an agent.',
       { field: 'toolId' },
     )
   }
@@ -84,7 +85,30 @@ export function createPolicyService(deps: PolicyDeps) {
     for (const [index, condition] of conditions.entries()) checkCondition(condition, `conditions[${index}]`)
     if (action === 'sanitize_with_dual_llm') deps.requireSanitiser()
     if (kind === 'trusted_data' && conditions.some(({ key }) => key.startsWith('context.')))
-      throw invalid('conditions', 'must be about the result: keys of the context are for tool invocation policies')
+      throw invalid('conditions', 'must be about the result; only tool invocation policies can use keys of the context')
+  }
+
+  /**
+   * Refuses a condition on an argument that the tool cannot take, and warns of one that the tool does not describe, and of calls that pass
+   * by a policy that holds calls up.
+   */
+  function checkArguments(
+    call: Pick<Call, 'warn'>,
+    conditions: readonly Condition[],
+    action: InvocationAction | ResultAction,
+    tool: KnownTool | undefined,
+  ) {
+    requireParameters(conditions, tool?.parameters)
+    const unknown = undescribed(conditions, tool?.described)
+    for (const index of unknown)
+      call.warn(
+        `conditions[${index}].key: the MCP server describes no such argument of this tool, so the condition may never match. get_mcp_server_tools shows the described arguments.`,
+      )
+    if (action === 'allow_when_context_is_untrusted' || tool === undefined) return
+    for (const [index, condition] of conditions.entries()) {
+      const unseen = unknown.includes(index) ? undefined : unseenBy(condition, tool)
+      if (unseen !== undefined) call.warn(`conditions[${index}]: ${unseen}`)
+    }
   }
 
   async function require<Kind extends PolicyKind>(call: Reading, kind: Kind, id: string): Promise<StoredPolicy<Kind>> {
@@ -95,7 +119,8 @@ export function createPolicyService(deps: PolicyDeps) {
 
   const defaultOf = async (call: Reading, toolId: string): Promise<StoredPolicy | undefined> =>
     (await store.listPolicies(call.read, call.principal.tenant)).find(
-      (one) => one.kind === 'invocation' && one.toolId === toolId && one.conditions.length === 0,
+      (one) =>
+        one.kind === 'invocation' && ruledNameOf(one.toolId) === ruledNameOf(toolId) && one.conditions.length === 0,
     )
 
   async function list<Kind extends PolicyKind>(call: Reading, kind: Kind): Promise<StoredPolicy<Kind>[]> {
@@ -107,16 +132,21 @@ export function createPolicyService(deps: PolicyDeps) {
     const { tenant } = call.principal
     const { conditions, action, note = null } = input
     requireUsable(kind, conditions, action)
-    const { id: toolId, parameters } = await requireTool(call, input.toolId, kind)
-    if (kind === 'invocation') requireParameters(conditions, parameters)
-    // A tool has one default for its calls: making it again changes it.
+    const tool = await requireTool(call, input.toolId, kind)
+    const { id: toolId, otherRunners } = tool
+    if (kind === 'invocation') checkArguments(call, conditions, action, tool)
+    if (kind === 'invocation' && otherRunners !== undefined && action !== 'allow_when_context_is_untrusted')
+      call.warn(
+        `The policy applies only to this tool. These tools also run commands: ${otherRunners.join(', ')}. A local MCP server runs a command too: create_mcp_server and edit_mcp_config set it, deploy_mcp_server and install_mcp_server let it start.`,
+      )
+    // A tool has one default for its calls: creating it again changes it.
     const existing = kind === 'invocation' && conditions.length === 0 ? await defaultOf(call, toolId) : undefined
     if (existing !== undefined) return await save(call, { ...(existing as StoredPolicy<Kind>), action, note })
     const { count, lastPosition } = await store.extent(call.read, tenant)
     if (count >= limits.toolPoliciesMax) {
       throw new AppError(
         'ERR_QUOTA_EXCEEDED',
-        `There are at most ${limits.toolPoliciesMax} policies; delete some first.`,
+        `The limit of ${limits.toolPoliciesMax} policies is reached. Delete some first.`,
       )
     }
     const policy: StoredPolicy<Kind> = {
@@ -146,13 +176,13 @@ export function createPolicyService(deps: PolicyDeps) {
         ? await deps.findTool(call, before.toolId)
         : await requireTool(call, input.toolId, kind)
     const toolId = input.toolId === undefined ? before.toolId : tool!.id
-    if (kind === 'invocation') requireParameters(conditions, tool?.parameters)
+    if (kind === 'invocation') checkArguments(call, conditions, action, tool)
     if (kind === 'invocation' && conditions.length === 0) {
       const other = await defaultOf(call, toolId)
       if (other !== undefined && other.id !== before.id) {
         throw new AppError(
           'ERR_ALREADY_EXISTS',
-          'conditions: the tool has a default policy already; change that one, or give this one conditions.',
+          'conditions: the tool already has a default policy. Change that one, or add conditions to this one.',
           { field: 'conditions', id: other.id },
         )
       }
@@ -188,17 +218,31 @@ export function createPolicyService(deps: PolicyDeps) {
     call.record({ kind: effect, body: { ...body, by: call.principal.actor } })
   }
 
-  /** What would be said of a call, or of a result, if it came now. Nothing is called and nothing changes. */
+  /** Tells the caller which of the policies name something that no longer exists. */
+  async function warned<Policy extends StoredPolicy>(
+    call: Call,
+    policies: readonly Policy[],
+  ): Promise<readonly Policy[]> {
+    for (const warning of (await staleReferences(deps, call, policies)).slice(0, limits.staleReferencesMax))
+      call.warn(warning)
+    return policies
+  }
+  const warnedOne = async <Policy extends StoredPolicy>(call: Call, policy: Policy): Promise<Policy> =>
+    (await warned(call, [policy]))[0]!
+
+  /** The verdict on a call or a result if it came now. Nothing is called and nothing changes. */
   async function explain(
     call: Pick<Call, 'principal' | 'read' | 'transport'>,
     input: Readonly<{ tool: string; arguments: unknown; untrusted?: boolean | undefined; result?: unknown }>,
   ) {
     const { principal, transport } = call
     const tool = await requireTool(call, input.tool)
-    const isUntrusted = input.untrusted ?? (await deps.trust.isUntrusted(principal))
+    const { isUntrusted: ofContext, hasReadUntrusted } = deps.trust
+    const found = tool.builtIn?.governs === true ? hasReadUntrusted : ofContext
+    const isUntrusted = input.untrusted ?? (await found(principal))
     const profile = principal.gateway ?? principal.agent
     const subject = { principal, origin: transport, isUntrusted, ...(profile !== undefined && { profile }) }
-    const asked = await engine.judgeCall(subject, tool, input.arguments)
+    const verdict = await engine.judgeCall(subject, tool, input.arguments)
     const answered = input.result === undefined ? undefined : await engine.judgeResult(subject, tool, input.result)
     return {
       tool: tool.name,
@@ -206,11 +250,11 @@ export function createPolicyService(deps: PolicyDeps) {
       context: { id: deps.trust.contextOf(principal), untrusted: isUntrusted },
       governance: engine.governance,
       call: {
-        action: asked.action,
-        policy: asked.policy ?? null,
-        decided_by: asked.specificity,
-        reason: asked.reason,
-        because_untrusted: asked.becauseUntrusted,
+        action: verdict.action,
+        policy: verdict.policy ?? null,
+        decided_by: verdict.specificity,
+        reason: verdict.reason,
+        because_untrusted: verdict.becauseUntrusted,
       },
       result:
         answered === undefined
@@ -219,11 +263,11 @@ export function createPolicyService(deps: PolicyDeps) {
     }
   }
 
-  /** The stored policies without those that are left out, and with those that are given; or only those. */
+  /** The stored policies without the removed ones and with the given ones; or only the given ones. */
   async function changedSet(call: Reading, { policies, remove = [], only = false }: Simulation): Promise<PolicySet> {
     const stored = only ? [] : await store.listPolicies(call.read, call.principal.tenant)
-    for (const id of remove)
-      if (!stored.some((one) => one.id === id)) throw policyNotFound('get_tool_invocation_policies')
+    for (const [index, id] of remove.entries())
+      if (!stored.some((one) => one.id === id)) throw policyNotFound('get_tool_invocation_policies', `remove[${index}]`)
     const added: StoredPolicy[] = []
     for (const [index, { toolId, conditions, action }] of policies.entries()) {
       requireUsable('invocation', conditions, action)
@@ -236,70 +280,33 @@ export function createPolicyService(deps: PolicyDeps) {
     return compilePolicies([...stored.filter(({ id }) => !remove.includes(id)), ...added])
   }
 
-  /** What would be said otherwise of calls that were made. Nothing is called and nothing changes. */
-  async function simulate(
-    call: Reading,
-    input: Simulation & Readonly<{ from_seq?: number | undefined; limit: number }>,
-  ) {
-    const { tenant } = call.principal
-    const [before, after] = [await engine.policiesOf(tenant), await changedSet(call, input)]
-    const page = await deps.recordedCalls(call, input.from_seq, input.limit)
-    const tools = new Map<string, PolicyTool>()
-    const undecided = new Set<string>()
-    const changes = []
-    for (const one of page.calls) {
-      if (!tools.has(one.tool))
-        tools.set(one.tool, (await deps.findTool(call, one.tool)) ?? { name: one.tool, origin: 'unknown' })
-      const tool = tools.get(one.tool)!
-      const subject = recordedSubject(call.principal, one)
-      const [was, is] = [before, after].map((set) => simulateCall(set, engine.governance, subject, tool))
-      for (const id of is!.undecided) undecided.add(id)
-      if (was!.actions.join() === is!.actions.join()) continue
-      const { seq, call_id, at, code = null } = one
-      changes.push({
-        seq,
-        call_id,
-        at,
-        tool: one.tool,
-        actor: one.principal['actor'] ?? '',
-        code,
-        before: was!.actions,
-        after: is!.actions,
-      })
-    }
-    return {
-      from_seq: page.fromSeq,
-      next_seq: page.nextSeq,
-      calls: page.calls.length,
-      unchanged: page.calls.length - changes.length,
-      changes: changes.slice(0, limits.simulatedChangesMax),
-      changes_left_out: Math.max(0, changes.length - limits.simulatedChangesMax),
-      undecided_policies: [...undecided],
-      note: 'The log has digests of arguments: conditions on arguments, teams and external agents, and whether a context was untrusted, are counted both ways.',
-    }
-  }
-
   return {
     explain,
-    simulate,
+    /** Which recorded calls would have had another verdict. Nothing is called and nothing changes. */
+    simulate: async (call: Reading, input: Simulation & SimulatedCalls) =>
+      await simulation.run(call, await changedSet(call, input), input),
     operators: () => ({ operators: operators.map((value) => ({ value, label: operatorLabels[value] })) }),
     invocation: {
-      list: async (call: Call) => ({ policies: (await list(call, 'invocation')).map(invocationView) }),
+      list: async (call: Call) => ({
+        policies: (await warned(call, await list(call, 'invocation'))).map(invocationView),
+      }),
       get: async (call: Call, { id }: { id: string }) => ({
-        policy: invocationView(await require(call, 'invocation', id)),
+        policy: invocationView(await warnedOne(call, await require(call, 'invocation', id))),
       }),
       create: async (call: Call, { reason, ...input }: WithReason<Fields<'invocation'>>) => ({
-        policy: invocationView(await create(call, 'invocation', { ...input, note: reason })),
+        policy: invocationView(await warnedOne(call, await create(call, 'invocation', { ...input, note: reason }))),
       }),
       update: async (call: Call, { reason, ...input }: WithReason<Changes<'invocation'>>) => ({
-        policy: invocationView(await update(call, 'invocation', { ...input, note: reason })),
+        policy: invocationView(await warnedOne(call, await update(call, 'invocation', { ...input, note: reason }))),
       }),
       remove: (call: Call, { id }: { id: string }) => remove(call, 'invocation', id),
     },
     trustedData: {
-      list: async (call: Call) => ({ policies: (await list(call, 'trusted_data')).map(resultView) }),
+      list: async (call: Call) => ({
+        policies: (await warned(call, await list(call, 'trusted_data'))).map(resultView),
+      }),
       get: async (call: Call, { id }: { id: string }) => ({
-        policy: resultView(await require(call, 'trusted_data', id)),
+        policy: resultView(await warnedOne(call, await require(call, 'trusted_data', id))),
       }),
       create: async (call: Call, { description, ...input }: WithDescription<Fields<'trusted_data'>>) => ({
         policy: resultView(await create(call, 'trusted_data', { ...input, note: description })),
@@ -317,24 +324,6 @@ type Simulation = Readonly<{
   remove?: readonly string[] | undefined
   only?: boolean | undefined
 }>
-
-/** The caller of a recorded call, as far as policies can ask and the log says. */
-function recordedSubject(
-  principal: Principal,
-  { principal: who, transport }: RecordedCall,
-): Omit<PolicySubject, 'isUntrusted'> {
-  const { user, agent, gateway } = who
-  const { tenant, permissions, role, tier } = principal
-  return {
-    principal: {
-      ...{ tenant, permissions, role, tier, teams: [], kind: 'key', actor: who['actor'] ?? '' },
-      ...(user !== undefined && { user }),
-      ...(agent !== undefined && { agent }),
-      ...(gateway !== undefined && { gateway }),
-    },
-    origin: transport as Transport,
-  }
-}
 
 type WithReason<T> = Omit<T, 'note'> & Readonly<{ reason?: string | null | undefined }>
 type WithDescription<T> = Omit<T, 'note'> & Readonly<{ description?: string | null | undefined }>

@@ -1,66 +1,165 @@
-import type { PolicySubject, PolicyTool } from '../../contract/tool-policies.ts'
-import type { CompiledCondition, CompiledPolicy, PolicySet } from './compile.ts'
-import { type Governance, isGovernedWithoutPolicy } from './evaluate.ts'
+import type { Decision } from '../../contract/decision.ts'
+import type { InvocationVerdict, PolicySubject, PolicyTool } from '../../contract/tool-policies.ts'
+import type { CompiledCondition, CompiledPolicy, CompiledTool, PolicySet } from './compile.ts'
+import { built, CALL, type Governance, judgeCall, reasons } from './evaluate.ts'
 
-export type SimulatedAction = 'allow' | 'deny' | 'require_approval'
+/** What a verdict can depend on that is not recorded of every call. */
+export type UnknownFact = 'arguments' | 'trust' | 'teams' | 'external_agent'
 
-/** What a set of policies may say of a recorded call, and which policies depend on what the record does not have. */
-export type Simulated = Readonly<{ actions: readonly SimulatedAction[]; undecided: readonly string[] }>
+/** Facts about a recorded call. What is absent is not known. */
+export type KnownFacts = Readonly<{
+  subject: Omit<PolicySubject, 'isUntrusted'>
+  tool: PolicyTool
+  args?: Readonly<{ value: unknown }> | undefined
+  isUntrusted?: boolean | undefined
+}>
+
+export type Simulated = Readonly<
+  | { kind: 'unchanged' }
+  | { kind: 'changed'; before: InvocationVerdict['action']; after: InvocationVerdict['action'] }
+  /** Whether the verdict changes depends on what is not known: by the policies that ask for it. */
+  | { kind: 'undecided'; because: ReadonlyMap<string, ReadonlySet<UnknownFact>> }
+>
+
+type Policy = CompiledPolicy<'invocation'>
+type Verdicts = Readonly<{ before: InvocationVerdict; after: InvocationVerdict }>
+
+/** With more policies that may match than this, pairs of them are not tried, and the call is undecided sooner. */
+const PAIRED_MAX = 16
 
 /**
- * The log has digests of arguments, and does not say whether a context was untrusted. So conditions on arguments may hold or not, and both
- * are counted; conditions on the caller are decided.
+ * The verdicts of two sets of policies on one recorded call, by the engine that judges live calls. What is not known is tried
+ * both ways: trust, and for each policy with conditions on something unknown, that they hold and that they do not. A verdict never
+ * needs more than one match, so no more than one such policy for each set has to be tried at a time.
  */
 export function simulateCall(
-  policies: PolicySet,
+  before: PolicySet,
+  after: PolicySet,
   governance: Governance,
-  subject: Omit<PolicySubject, 'isUntrusted'>,
-  tool: PolicyTool,
+  facts: KnownFacts,
 ): Simulated {
-  const own = tool.id === undefined ? undefined : policies.invocation.get(tool.id)
-  const applicable = (own?.specific ?? []).filter(({ conditions }) =>
-    conditions.every((one) => !isRecorded(one) || one.holds({ ...subject, isUntrusted: false })),
+  const { tool } = facts
+  const [own, changed] = [toolOf(before, tool), toolOf(after, tool)]
+  if (isSame(own, changed)) return { kind: 'unchanged' }
+  const unknown = new Map<string, ReadonlySet<UnknownFact>>()
+  for (const policy of [...(own?.specific ?? []), ...(changed?.specific ?? [])]) {
+    const facets = unknownOf(policy, facts)
+    if (facets.size > 0) unknown.set(policy.id, facets)
+  }
+  const judged = (held: readonly string[], isUntrusted: boolean): Verdicts => {
+    const verdict = (set: PolicySet): InvocationVerdict =>
+      judgeCall(
+        assuming(set, tool, facts, unknown, held),
+        governance,
+        { ...facts.subject, isUntrusted },
+        tool,
+        facts.args?.value,
+      )
+    return { before: verdict(before), after: verdict(after) }
+  }
+  const worlds = [...assumptions([...unknown.keys()])].flatMap((held) =>
+    (facts.isUntrusted === undefined ? [false, true] : [facts.isUntrusted]).map((isUntrusted) => ({
+      isUntrusted,
+      held,
+      ...judged(held, isUntrusted),
+    })),
   )
-  const isSure = ({ conditions }: Invocations[number]): boolean => conditions.every(isRecorded)
-  const sure = applicable.filter(isSure)
-  const possible = applicable.filter((one) => !isSure(one))
-  const actions = new Set<SimulatedAction>()
-  for (const isUntrusted of [false, true]) {
-    for (const action of actionsOf(sure, possible, own?.defaults ?? [], isUntrusted)) {
-      actions.add(action === 'none' ? withoutPolicy(governance, tool, isUntrusted) : action)
+  const isPaired = unknown.size <= PAIRED_MAX
+  const first = worlds[0]!
+  if (worlds.every((world) => outcomeOf(world) === outcomeOf(first)))
+    return isEqual(first)
+      ? { kind: 'unchanged' }
+      : { kind: 'changed', before: first.before.action, after: first.after.action }
+  if (isPaired && worlds.every(isEqual)) return { kind: 'unchanged' }
+  return { kind: 'undecided', because: reasonsOf(worlds, unknown) }
+}
+
+type World = Verdicts & Readonly<{ isUntrusted: boolean; held: readonly string[] }>
+
+const outcomeOf = ({ before, after }: Verdicts): string => `${before.action}/${after.action}`
+const isEqual = ({ before, after }: Verdicts): boolean => before.action === after.action
+
+const toolOf = (set: PolicySet, { id }: PolicyTool): CompiledTool<'invocation'> | undefined =>
+  id === undefined ? undefined : set.invocation.get(id)
+
+/** Whether the tool has the same policies in both: the change is not about it. */
+function isSame(one: CompiledTool | undefined, other: CompiledTool | undefined): boolean {
+  const idsOf = (tool: CompiledTool | undefined): string =>
+    [...(tool?.specific ?? []), ...(tool?.defaults ?? [])].map(({ id }) => id).join()
+  return idsOf(one) === idsOf(other)
+}
+
+function* assumptions(ids: readonly string[]): Generator<readonly string[]> {
+  yield []
+  for (const [index, id] of ids.entries()) {
+    yield [id]
+    if (ids.length <= PAIRED_MAX) for (const other of ids.slice(index + 1)) yield [id, other]
+  }
+}
+
+function unknownOf({ conditions }: Policy, { args }: KnownFacts): ReadonlySet<UnknownFact> {
+  const facts = new Set<UnknownFact>()
+  for (const condition of conditions) {
+    const fact = unknownFactOf(condition, args !== undefined)
+    if (fact !== undefined) facts.add(fact)
+  }
+  return facts
+}
+
+/** The log records neither teams nor a client's own labels. */
+function unknownFactOf(condition: CompiledCondition, hasArguments: boolean): UnknownFact | undefined {
+  if (condition.kind === 'values') return hasArguments ? undefined : 'arguments'
+  if (condition.key === 'context.teamIds') return 'teams'
+  return condition.key === 'context.externalAgentId' ? 'external_agent' : undefined
+}
+
+/** The set as if the unknown conditions of the held policies held, and those of the others did not. */
+function assuming(
+  set: PolicySet,
+  tool: PolicyTool,
+  { args }: KnownFacts,
+  unknown: ReadonlyMap<string, unknown>,
+  held: readonly string[],
+): PolicySet {
+  const own = toolOf(set, tool)
+  if (own === undefined || unknown.size === 0) return set
+  const specific = own.specific.flatMap((policy) => {
+    if (!unknown.has(policy.id)) return [policy]
+    if (!held.includes(policy.id)) return []
+    const known = policy.conditions.filter((one) => unknownFactOf(one, args !== undefined) === undefined)
+    return [{ ...policy, conditions: known }]
+  })
+  return { ...set, invocation: new Map([[tool.id!, { ...own, specific }]]) }
+}
+
+/** The policies that decide in some possible case, with what they ask for that is not known. */
+function reasonsOf(worlds: readonly World[], unknown: ReadonlyMap<string, ReadonlySet<UnknownFact>>) {
+  const because = new Map<string, Set<UnknownFact>>()
+  const note = (policy: string | undefined, facts: Iterable<UnknownFact>): void => {
+    if (policy === undefined) return
+    const noted = because.get(policy) ?? new Set()
+    for (const fact of facts) noted.add(fact)
+    if (noted.size > 0) because.set(policy, noted)
+  }
+  for (const world of worlds) {
+    const other = worlds.find(({ held, isUntrusted }) => held === world.held && isUntrusted !== world.isUntrusted)
+    const dependsOnTrust = other !== undefined && outcomeOf(other) !== outcomeOf(world)
+    for (const { policy } of [world.before, world.after]) {
+      note(policy, unknown.get(policy ?? '') ?? [])
+      if (dependsOnTrust) note(policy, ['trust'])
     }
   }
-  return { actions: [...actions].sort(), undecided: possible.map(({ id }) => id) }
+  return because
 }
 
-/** Neither teams nor what a client says of itself is in the log. */
-const isRecorded = (one: CompiledCondition): one is Extract<CompiledCondition, { kind: 'context' }> =>
-  one.kind === 'context' && one.key !== 'context.teamIds' && one.key !== 'context.externalAgentId'
-
-type Invocations = readonly CompiledPolicy<'invocation'>[]
-
-const isBlocking = ({ action }: Invocations[number], isUntrusted: boolean): boolean =>
-  action === 'block_always' || (action === 'block_when_context_is_untrusted' && isUntrusted)
-const isAsking = ({ action }: Invocations[number]): boolean => action === 'require_approval'
-
-/** Every answer that some of the possible matches lead to. */
-function actionsOf(
-  sure: Invocations,
-  possible: Invocations,
-  defaults: Invocations,
-  isUntrusted: boolean,
-): readonly (SimulatedAction | 'none')[] {
-  const blocks = (one: Invocations[number]): boolean => isBlocking(one, isUntrusted)
-  const allows = (one: Invocations[number]): boolean => !blocks(one) && !isAsking(one)
-  if (sure.some(blocks)) return ['deny']
-  const found: (SimulatedAction | 'none')[] = []
-  if (possible.some(blocks)) found.push('deny')
-  if (sure.some(allows) || possible.some(allows)) found.push('allow')
-  if (!sure.some(allows) && (sure.some(isAsking) || possible.some(isAsking))) found.push('require_approval')
-  if (sure.length === 0)
-    found.push(...(defaults.length === 0 ? ['none' as const] : actionsOf(defaults, [], [], isUntrusted)))
-  return found
+/** Whether the context was untrusted when the call was judged; undefined if its decisions do not tell. */
+export function recordedTrust(decisions: readonly Decision[]): boolean | undefined {
+  for (const { stage, reason = '' } of decisions) {
+    if (stage !== CALL) continue
+    // Without a policy, a decision is recorded only in an untrusted context.
+    if (reason === built.governs || reason.startsWith(built.governance)) return true
+    if (reason.endsWith(`: ${reasons.blockedUntrusted}`)) return true
+    if (reason.endsWith(': block_when_context_is_untrusted')) return false
+  }
+  return undefined
 }
-
-const withoutPolicy = (governance: Governance, tool: PolicyTool, isUntrusted: boolean): SimulatedAction =>
-  isUntrusted && governance === 'restrictive' && isGovernedWithoutPolicy(tool) ? 'deny' : 'allow'

@@ -39,9 +39,9 @@ export function createProfileAccess({ profiles, sharing, noun }: ProfileAccessDe
     requireModifiable,
 
     async requireEither(call: Call, input: Readonly<{ id?: string | undefined; name?: string | undefined }>) {
-      const wanted = input.id ?? input.name
-      if (wanted === undefined) throw missingName()
-      return await require(call, wanted)
+      const reference = input.id ?? input.name
+      if (reference === undefined) throw missingName()
+      return await require(call, reference)
     },
 
     async remove(call: Call, idOrName: string): Promise<Profile> {

@@ -9,8 +9,8 @@ export type Label = Readonly<{ key: string; value: string }>
 export type SuggestedPrompt = Readonly<{ summaryTitle: string; prompt: string }>
 
 /**
- * What agents, gateways and proxies have in common: a name for people, who sees it, and how it presents itself. It has no
- * versions. The profile of an agent has the id of the agent; what runs is the agent's manifest.
+ * What agents, gateways and proxies have in common: a display name, sharing, and presentation. It has no versions. The profile of
+ * an agent has the id of the agent; the agent's manifest is what runs.
  */
 export type Profile = Readonly<{
   tenant: TenantId
@@ -27,7 +27,7 @@ export type Profile = Readonly<{
   systemPrompt: string | null
   suggestedPrompts: readonly SuggestedPrompt[]
   exposure: Exposure
-  /** What this one works on is never trusted. */
+  /** Its context is never trusted. */
   contextUntrusted: boolean
   isDefault: boolean
   createdAtMs: number
@@ -46,10 +46,10 @@ export type ProfileStore = Readonly<{
   insertProfile(tx: WriteTx, tenant: TenantId, profile: Profile): Promise<void>
   /** Writes all but id, kind and creation. */
   saveProfile(tx: WriteTx, tenant: TenantId, profile: Profile): Promise<void>
-  /** With its teams, its tools and its sub-agents, and from among the sub-agents of others. */
+  /** With its teams, tools and sub-agents, and its entries among the sub-agents of others. */
   deleteProfile(tx: WriteTx, tenant: TenantId, id: string): Promise<void>
   findProfile(tx: ReadTx, tenant: TenantId, id: string): Promise<Profile | undefined>
-  /** All that have the name, in any case, or the slug; the caller decides which of them are seen. */
+  /** All with the name, in any case, or the slug; the caller decides which of them are visible. */
   findNamed(tx: ReadTx, tenant: TenantId, kind: ProfileKind, name: string): Promise<Profile[]>
   /** What the viewer sees, by name. */
   listProfiles(
@@ -61,7 +61,7 @@ export type ProfileStore = Readonly<{
   countProfiles(tx: ReadTx, tenant: TenantId, filter: ProfileFilter): Promise<number>
   /** How many of a kind an author has, or the whole tenant. */
   countOf(tx: ReadTx, tenant: TenantId, kind: ProfileKind, author?: string): Promise<number>
-  /** Those that are there already stay. */
+  /** Existing ones stay. */
   addSubAgents(
     tx: WriteTx,
     tenant: TenantId,

@@ -14,7 +14,7 @@ export const resourceOf = (kind: ProfileKind): SharedResource => resources[kind]
 
 const SLUG_MAX = 63
 
-/** A name in letters, digits and hyphens; undefined for one that has none of them. */
+/** A name in letters, digits and hyphens; undefined if it has none of them. */
 export function slugOf(name: string): string | undefined {
   const slug = name
     .normalize('NFKD')
@@ -31,7 +31,7 @@ export const numberedSlug = (slug: string, number: number): string => {
   return `${slug.slice(0, SLUG_MAX - ending.length).replace(/-+$/, '')}${ending}`
 }
 
-/** Whether two live where a name must tell them apart: an author's own, a team's, the organisation's. */
+/** Whether two have scopes in which names must differ: one author, one team, the organisation. */
 export function shareScope(one: Sharing, other: Sharing): boolean {
   if (one.scope !== other.scope) return false
   if (one.scope === 'personal') return one.author === other.author
@@ -40,7 +40,7 @@ export function shareScope(one: Sharing, other: Sharing): boolean {
 
 const nearness = { personal: 0, team: 1, org: 2 } as const
 
-/** Of several of one name the one that is meant: the caller's own, then a team's, then the organisation's. */
+/** Of several of one name, the intended one: the caller's own, then a team's, then the organisation's. */
 export const nearestFirst = <T extends Pick<Profile, 'sharing'>>(profiles: readonly T[]): readonly T[] =>
   profiles.toSorted((one, other) => nearness[one.sharing.scope] - nearness[other.sharing.scope])
 
@@ -51,7 +51,7 @@ export function checkName(name: string): string {
   return trimmed
 }
 
-/** A key once; the value that is written last would otherwise be a matter of luck. */
+/** Each key once; otherwise it would be undefined which value counts. */
 export function checkLabels(labels: readonly Label[]): readonly Label[] {
   const keys = new Set<string>()
   for (const { key } of labels) {
@@ -69,7 +69,7 @@ export function checkPrompts(prompts: readonly SuggestedPrompt[]): readonly Sugg
 }
 
 export const nameTaken = (name: string): AppError =>
-  new AppError('ERR_ALREADY_EXISTS', 'name: there is another one of this name in its scope; choose another name', {
+  new AppError('ERR_ALREADY_EXISTS', 'name: another one in this scope already has this name; choose another name', {
     field: 'name',
     name,
   })
@@ -88,12 +88,12 @@ export const invalid = (field: string, problem: string): AppError =>
 
 export const missingName = (): AppError => invalid('id', 'give an id or a name')
 
-/** What a caller lacks that sees it and may not change it. */
+/** The permission that a caller lacks to change what it sees. */
 export function modifyPermission({ kind, sharing }: Pick<Profile, 'kind' | 'sharing'>): string {
   return `${resourceOf(kind)}:${sharing.scope === 'org' ? 'admin' : 'team-admin'}`
 }
 
-/** No knowledge base and no connector can be there yet, so whatever is named is not. */
+/** There are no knowledge bases or connectors, so any named one does not exist. */
 export function requireNoKnowledge({
   knowledgeBaseIds = [],
   connectorIds = [],
@@ -108,7 +108,7 @@ export function requireNoKnowledge({
 export const noSuch = (field: string, what: string): AppError =>
   new AppError('ERR_NOT_FOUND', `${field}: there is no such ${what}`, { field })
 
-/** What agents and gateways show of their profile; there is no knowledge to assign yet. */
+/** The displayed profile of agents and gateways; there is no knowledge to assign. */
 export const profileView = (profile: Profile) => ({
   id: profile.id,
   name: profile.name,
@@ -117,6 +117,7 @@ export const profileView = (profile: Profile) => ({
   icon: profile.icon,
   scope: profile.sharing.scope,
   toolExposureMode: profile.exposure,
+  considerContextUntrusted: profile.contextUntrusted,
   agentType: profile.kind,
   systemPrompt: profile.systemPrompt,
   labels: [...profile.labels],

@@ -1,8 +1,10 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
+import { isAtConsole } from '../../contract/person.ts'
 import { identityOf, LOCAL_OWNER, type Principal, SYSTEM_TENANT, type TenantId } from '../../contract/principal.ts'
 import { canModify, canSee, requireShareable, type Scope, type Sharing, viewerOf } from '../../contract/sharing.ts'
+import type { Trust } from '../../contract/trust.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import type { UserTeams } from '../../contract/user-teams.ts'
 import type { Random } from '../../kernel/random.ts'
@@ -23,7 +25,7 @@ import {
   tooMany,
 } from './rules.ts'
 
-/** The fields of a profile as callers write them; what is left out stays, or has its default. */
+/** The fields of a profile as callers write them; omitted ones stay, or have their default. */
 export type ProfileFields = Readonly<{
   name?: string | undefined
   scope?: Scope | undefined
@@ -35,14 +37,19 @@ export type ProfileFields = Readonly<{
   systemPrompt?: string | null | undefined
   suggestedPrompts?: readonly SuggestedPrompt[] | undefined
   toolExposureMode?: Exposure | undefined
-  contextUntrusted?: boolean | undefined
+  considerContextUntrusted?: boolean | undefined
 }>
 
-type ProfileDeps = Readonly<{ store: ProfileStore; teams: UserTeams; random: Random }>
+type ProfileDeps = Readonly<{
+  store: ProfileStore
+  teams: UserTeams
+  random: Random
+  trust: Pick<Trust, 'hasReadUntrusted'>
+}>
 
 export type ProfileService = ReturnType<typeof createProfileService>
 
-/** The scope where the caller names neither a scope nor teams. */
+/** The scope if the caller names neither a scope nor teams. */
 const defaultScope: Readonly<Record<ProfileKind, Scope>> = {
   agent: 'personal',
   profile: 'personal',
@@ -50,11 +57,11 @@ const defaultScope: Readonly<Record<ProfileKind, Scope>> = {
   llm_proxy: 'org',
 }
 
-/** Agents, gateways and proxies as their names and their sharing have it. What each of them does is elsewhere. */
+/** The names and sharing of agents, gateways and proxies. Their functions are elsewhere. */
 export function createProfileService(deps: ProfileDeps) {
   const { store, random } = deps
 
-  /** Not there and not the caller's are the same: undefined. */
+  /** Undefined if there is none or the caller may not see it. */
   async function find(read: ReadTx, principal: Principal, kind: ProfileKind, idOrName: string) {
     const { tenant } = principal
     const byId = await store.findProfile(read, tenant, idOrName)
@@ -68,7 +75,7 @@ export function createProfileService(deps: ProfileDeps) {
     return nearestFirst(named.filter(({ sharing }) => canSee(principal, resourceOf(kind), sharing)))
   }
 
-  /** By id or name; all of them must be there. */
+  /** By id or name; all of them must exist. */
   async function teamIds(call: Call, names: readonly string[]): Promise<string[]> {
     const ids: string[] = []
     for (const name of names) {
@@ -136,7 +143,7 @@ export function createProfileService(deps: ProfileDeps) {
       systemPrompt: fields.systemPrompt ?? null,
       suggestedPrompts: checkPrompts(fields.suggestedPrompts ?? []),
       exposure: fields.toolExposureMode ?? 'full',
-      contextUntrusted: fields.contextUntrusted ?? false,
+      contextUntrusted: fields.considerContextUntrusted ?? false,
       isDefault: false,
       createdAtMs: nowMs,
       updatedAtMs: nowMs,
@@ -149,10 +156,16 @@ export function createProfileService(deps: ProfileDeps) {
     call.record(effectOf('profile_created', profile, call.principal))
   }
 
-  /** The profile with the changes, if the caller may make them. Its slug stays: addresses and names of tools lead there. */
+  /** What makes a profile trusted changes what holds its calls up: never from a context that has read untrusted data. */
+  async function requireTrusted(call: Call): Promise<void> {
+    if (!isAtConsole(call) && (await deps.trust.hasReadUntrusted(call.principal))) throw mayNotTrust()
+  }
+
+  /** The changed profile, if the caller may change it. Its slug stays, because addresses and tool names use it. */
   async function change(call: Call, before: Profile, fields: ProfileFields): Promise<Profile> {
     const { kind } = before
     if (!canModify(call.principal, resourceOf(kind), before.sharing)) throw mayNotModify(before)
+    if (before.contextUntrusted && fields.considerContextUntrusted === false) await requireTrusted(call)
     const after: Profile = {
       ...before,
       name: fields.name === undefined ? before.name : checkName(fields.name),
@@ -164,7 +177,7 @@ export function createProfileService(deps: ProfileDeps) {
       suggestedPrompts:
         fields.suggestedPrompts === undefined ? before.suggestedPrompts : checkPrompts(fields.suggestedPrompts),
       exposure: fields.toolExposureMode ?? before.exposure,
-      contextUntrusted: fields.contextUntrusted ?? before.contextUntrusted,
+      contextUntrusted: fields.considerContextUntrusted ?? before.contextUntrusted,
       updatedAtMs: call.nowMs,
     }
     await requireFreeName(call.read, before.tenant, after)
@@ -196,7 +209,7 @@ export function createProfileService(deps: ProfileDeps) {
       return after
     },
 
-    /** What the caller sees, by name, and how many there are: first of its tenant, then what every tenant sees. */
+    /** The visible profiles by name, and their number: first those of the tenant, then those that every tenant sees. */
     async list(
       read: ReadTx,
       principal: Principal,
@@ -214,7 +227,7 @@ export function createProfileService(deps: ProfileDeps) {
       return { profiles, total }
     },
 
-    /** With their names; a team that is gone is left out. */
+    /** With their names; a removed team is omitted. */
     async teamsOf(read: ReadTx, { tenant, sharing }: Profile): Promise<{ id: string; name: string }[]> {
       const found = await Promise.all(sharing.teams.map((id) => deps.teams.findTeam(read, tenant, id)))
       return found.flatMap((team) => (team === undefined ? [] : { id: team.id, name: team.name }))
@@ -228,6 +241,13 @@ const noTeam = (): AppError =>
   new AppError('ERR_NOT_FOUND', 'teams: there is no such team; use the id or the name of a team of yours', {
     field: 'teams',
   })
+
+const mayNotTrust = (): AppError =>
+  new AppError(
+    'ERR_POLICY_DENIED',
+    'considerContextUntrusted: a context that has read untrusted data cannot end this. A person can, with castellan call at a terminal or signed in at the web address of the server.',
+    { field: 'considerContextUntrusted', context: 'untrusted' },
+  )
 
 const mayNotModify = (profile: Profile): AppError => {
   const permission = modifyPermission(profile)

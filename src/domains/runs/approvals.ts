@@ -8,34 +8,34 @@ export type ApprovalAnswer = Readonly<{ isApproved: boolean; text: string }>
 
 type Waiting = Readonly<{ approvals: Pick<Approvals, 'request'>; run: Run; steps: Steps }>
 
-/** What a person is to be asked before the call is made; undefined for every other answer. */
-export function askedBy({ code, value }: InvocationResult): ApprovalRequest | undefined {
+/** The approval to request before the call; undefined for every other answer. */
+export function approvalRequestOf({ code, value }: InvocationResult): ApprovalRequest | undefined {
   if (code !== 'ERR_APPROVAL_REQUIRED') return undefined
   const { error } = value as unknown as { error?: { details?: { request?: ApprovalRequest } } }
   return error?.details?.request
 }
 
 /**
- * Waits until a person has answered, or it is too late for that. The request is there for people in the same commit as the wait, whose key
- * is its own: an answer reaches this wait, also after the server died, and no other one.
+ * Waits until a person has answered, or the time has passed. The request is stored in the same commit as the wait, whose key is
+ * unique: an answer reaches this wait, even after a crash, and no other.
  */
 export async function waitForApproval(
   { approvals, run, steps }: Waiting,
-  asked: ApprovalRequest,
-  untilMs = asked.expiresAtMs,
+  request: ApprovalRequest,
+  untilMs = request.expiresAtMs,
 ): Promise<ApprovalAnswer> {
-  const key = `${APPROVAL_WAIT}${asked.id}`
-  const expiresAtMs = Math.min(asked.expiresAtMs, untilMs)
+  const key = `${APPROVAL_WAIT}${request.id}`
+  const expiresAtMs = Math.min(request.expiresAtMs, untilMs)
   const answer = await steps.wait(key, {
     untilMs: expiresAtMs,
     details: {
-      approval_id: asked.id,
-      tool: asked.tool,
-      prompt: `May '${asked.tool}' be called with ${JSON.stringify(asked.arguments)}? A policy asks: ${asked.reason}`,
+      approval_id: request.id,
+      tool: request.tool,
+      prompt: `May '${request.tool}' be called with ${JSON.stringify(request.arguments)}? A policy requires approval: ${request.reason}`,
       until_ms: expiresAtMs,
     },
     alongside: async (tx) =>
-      void (await approvals.request(tx, run.tenant, { ...asked, runId: run.id, waitKey: key, expiresAtMs })),
+      void (await approvals.request(tx, run.tenant, { ...request, runId: run.id, waitKey: key, expiresAtMs })),
   })
   if (answer.kind === 'timeout') return { isApproved: false, text: `nobody answered by ${isoTime(expiresAtMs)}` }
   const { decision, note } = answer.payload as { decision: string; note: string | null }
@@ -43,9 +43,9 @@ export async function waitForApproval(
   return { isApproved: false, text: note === null ? 'a person denied it' : `a person denied it and says: ${note}` }
 }
 
-/** The answer to a call that nobody approved. */
+/** The result of a call that was not approved. */
 export function unapproved({ tool, policy, id }: ApprovalRequest, text: string): InvocationResult {
-  const message = `'${tool}' is denied: it needs an approval (${id}), and ${text}. Go on without this call.`
+  const message = `'${tool}' is denied: it needs an approval (${id}), and ${text}. Continue without this call.`
   const value: Json = { error: { code: 'ERR_POLICY_DENIED', message, details: { tool, policy, approval_id: id } } }
   return { isError: true, value, text: `ERR_POLICY_DENIED: ${message}`, code: 'ERR_POLICY_DENIED' }
 }

@@ -1,4 +1,4 @@
-/** What a judge, or several together, say of one piece of work. */
+/** The verdict of one judge, or of several together. */
 export type Signal = Readonly<{ category: string; score: number; message: string }>
 export type Verdict = Readonly<{ score: number; confidence: number; reasoning: string; signals: readonly Signal[] }>
 export type WeighedVerdict = Verdict & Readonly<{ judge: string; weight: number }>
@@ -7,11 +7,11 @@ export type Grade = Verdict & Readonly<{ metadata: Readonly<Record<string, numbe
 export const consensusStrategies = ['weighted_average', 'majority', 'unanimous', 'best_of_n'] as const
 type ConsensusStrategy = (typeof consensusStrategies)[number]
 type ConsensusOptions = Readonly<{
-  /** From which score on a judge counts as in favour: majority and unanimous. */
+  /** For majority and unanimous: the score at which a judge counts as in favour. */
   threshold?: number
-  /** How many of the best count: best_of_n; all if absent. */
+  /** For best_of_n: how many of the best count; by default all. */
   n?: number
-  /** How much agreement and the judges' own confidence count: weighted_average. */
+  /** For weighted_average: the weight of agreement and of the judges' confidence. */
   agreementFactor?: number
   confidenceFactor?: number
 }>
@@ -19,10 +19,10 @@ type ConsensusOptions = Readonly<{
 const THRESHOLD = 0.7
 const AGREEMENT = 0.7
 const CONFIDENCE = 0.3
-/** The variance of scores that lie as far apart as they can. */
+/** The largest possible variance of scores. */
 const VARIANCE_MAX = 0.25
 
-/** One grade of several verdicts; there must be one at least. */
+/** Combines verdicts into one. There must be at least one. */
 export function consensusOf(
   strategy: ConsensusStrategy,
   verdicts: readonly WeighedVerdict[],
@@ -87,14 +87,14 @@ const strategies: Readonly<
 const averageOf = (verdicts: readonly WeighedVerdict[], value: (verdict: WeighedVerdict) => number): number =>
   verdicts.reduce((sum, verdict) => sum + value(verdict), 0) / verdicts.length
 
-/** By weight; all weights zero count as equal. */
+/** A weighted mean. If all weights are zero, they count as equal. */
 function weightedOf(verdicts: readonly WeighedVerdict[], value: (verdict: WeighedVerdict) => number): number {
   const total = verdicts.reduce((sum, { weight }) => sum + weight, 0)
   if (total <= 0) return averageOf(verdicts, value)
   return verdicts.reduce((sum, verdict) => sum + value(verdict) * verdict.weight, 0) / total
 }
 
-/** Sums of fractions leave noise in the last digits, which would put a score that is at a threshold below it. */
+/** Rounds off floating-point noise, which would put a score just below a threshold that it meets. */
 const withoutNoise = (value: number): number => Number(value.toFixed(12))
 
 const round = (score: number): number => Math.round(score * 1000) / 1000

@@ -1,14 +1,17 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
+import type { Principal } from '../../contract/principal.ts'
+import { failureOf, type ToolInvoker } from '../../contract/tool-invoker.ts'
+import { WEBHOOK_TOOL } from '../../contract/tool-policies.ts'
 import { pause } from '../../kernel/pause.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
 import type { HttpSender } from './ports.ts'
 import type { WorkspaceClient, WorkspaceNeeds } from './workspace-client.ts'
 
-/** What output handlers do outside, for agents and for states of workflows. Each is done in one step of a journal. */
+/** External effects of output handlers, for agents and for workflow states. Each is one step of a journal. */
 export type HandlerTime = Readonly<{ signal: AbortSignal; leftMs: number }>
 
-/** The time of a handler of which nothing else says what it has. */
+/** The time-out of a handler that sets none. */
 export const HANDLER_TIMEOUT_MS = 300_000
 const RETRY_MS = 1_000
 
@@ -17,20 +20,40 @@ type Webhook = Readonly<{
   method: string
   headers: Readonly<Record<string, string>>
   body: string
-  /** Further tries after a failure that may pass. */
+  /** Retries after a temporary failure. */
   retries: number
 }>
 
-/** Answers the body of the answer. */
+/** Who sends: every delivery is judged and recorded as a call of the principal. */
+export type WebhookSender = Readonly<{ invoker: Pick<ToolInvoker, 'call'>; http: HttpSender; principal: Principal }>
+
+/** Returns the answer of the address: its body, or only its status if `isRead` is false. Any status below 400 is a success. */
 export async function sendToWebhook(
-  http: HttpSender,
-  { retries, ...request }: Webhook,
-  { signal, leftMs }: HandlerTime,
+  { invoker, http, principal }: WebhookSender,
+  webhook: Webhook,
+  time: HandlerTime,
+  isRead: boolean,
 ): Promise<string> {
+  const { url, method } = webhook
+  const body = webhook.body.toWellFormed()
+  const send = async (): Promise<string> => {
+    const answer = await sendWithRetries(http, { ...webhook, body }, time)
+    return isRead ? answer.body : String(answer.status)
+  }
+  const { signal } = time
+  const options = { signal, transport: 'engine', webhook: { send, isRead } } as const
+  const answer = await invoker.call(principal, WEBHOOK_TOOL, { url, method, body }, options)
+  if (answer.code === 'ERR_CANCELLED') signal.throwIfAborted()
+  if (answer.isError) throw failureOf(answer)
+  return answer.text
+}
+
+async function sendWithRetries(http: HttpSender, { retries, ...request }: Webhook, { signal, leftMs }: HandlerTime) {
   for (let tries = 0; ; tries++) {
     try {
-      const { status, body } = await http.send({ ...request, timeoutMs: leftMs, signal })
-      if (status < 400) return body
+      const answer = await http.send({ ...request, timeoutMs: leftMs, signal })
+      const { status } = answer
+      if (status < 400) return answer
       if (status < 500 || tries >= retries) {
         throw new AppError('ERR_OUTPUT_HANDLER_FAILED', `the address answered ${status}`, { status })
       }
@@ -43,7 +66,7 @@ export async function sendToWebhook(
 }
 
 type ThrowawayCommand = Readonly<{
-  /** Of the workspace: the same each time, so that one that a crash left behind is found. */
+  /** The name of the workspace. It is the same on every attempt, so that a workspace left by a crash is found. */
   name: string
   needs: WorkspaceNeeds
   image: string
@@ -52,14 +75,14 @@ type ThrowawayCommand = Readonly<{
   stdin: string
 }>
 
-/** One command in a workspace that is made for it and goes with it. Answers what it wrote. */
+/** One command in a temporary workspace. Returns its output. */
 export async function runInThrowaway(
   workspaces: Pick<WorkspaceClient, 'ask' | 'make' | 'destroy'>,
   { name, needs, image, command, env, stdin }: ThrowawayCommand,
   { signal, leftMs }: HandlerTime,
   interrupted: boolean,
 ): Promise<string> {
-  // One that a crash left behind holds half a step.
+  // A workspace that a crash left behind contains half a step.
   if (interrupted) await workspaces.destroy(name, signal)
   try {
     const workspace_id = await workspaces.make(needs, name, image, signal)
@@ -68,7 +91,7 @@ export async function runInThrowaway(
     const line = command.map(shellWord).join(' ')
     const args = { workspace_id, command: line, stdin, env, timeout_secs, max_output_bytes }
     const { exit_code, stdout, stdout_bytes, stderr } = await workspaces.ask<Ran>('exec', args, signal)
-    // A part of an output is another output.
+    // Truncated output would be passed on as a different output, so it is refused.
     if (exit_code === 0 && stdout_bytes > max_output_bytes) {
       const problem = `the command wrote more than ${max_output_bytes} bytes; let it write less`
       throw new AppError('ERR_OUTPUT_HANDLER_FAILED', problem, { stdout_bytes })

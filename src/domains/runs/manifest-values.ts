@@ -4,18 +4,15 @@ import type { Run } from '../../engine/ports.ts'
 import type { EnvValue, EnvValues } from '../manifests/env-values.ts'
 import type { SecretResolver } from './ports.ts'
 
-/**
- * Where a value goes. What enters a workspace can be read by the owner of the run, since the workspace is theirs; what is
- * sent with a request cannot.
- */
+/** Where a value goes. The owner of the run can read what enters the workspace, but not what is sent with a request. */
 export type ValueTarget = 'workspace' | 'request'
 type Resolving = Readonly<{ values: SecretResolver }>
 type ForWhom = Pick<Run, 'tenant' | 'principal'>
 
 /**
- * What a value of a manifest stands for. A secret that nobody set is refused by name: empty would be worse. What the operator
- * has set is for the installation's own tenant; to the others it is not there. Into a workspace a secret goes only for those
- * who could name it in a manifest of their own: executing an agent gives nobody more than they have.
+ * Resolves a value of a manifest. A secret that is not set is refused by name: an empty value would be worse. The operator's
+ * values are for the installation's own tenant; for others they do not exist. A secret enters a workspace only for callers who
+ * could name it in their own manifest: executing an agent grants nobody more rights.
  */
 export function meaningOf(
   { values }: Resolving,
@@ -39,7 +36,7 @@ export function meaningOf(
 const secretRedacted = (field: string): AppError =>
   new AppError(
     'ERR_PERMISSION_DENIED',
-    `${field}: it names a secret, which would enter the workspace of the caller that starts the run; this needs the tier 'system'. Ask the operator for a key with that tier, or for a manifest that sends the secret in a header instead.`,
+    `${field}: it names a secret, and the secret would enter the workspace of the caller that starts the run. This requires the tier 'system'. Ask the operator for a key with that tier, or for a manifest that sends the secret in a header instead.`,
     { field, tier: 'system' },
   )
 
@@ -59,7 +56,7 @@ export const environmentOf = (
 
 const reference = /\{\{\s*(secret|config):([^{}\s]+)\s*\}\}/g
 
-/** A header as a manifest has it: a reference may be a part of it, as in `Bearer {{secret:NAME}}`. */
+/** A header of a manifest. A reference may be a part of it, as in `Bearer {{secret:NAME}}`. */
 export const headerOf = (deps: Resolving, run: ForWhom, field: string, header: EnvValue): string =>
   header.from !== 'literal'
     ? meaningOf(deps, run, 'request', field, header)

@@ -3,30 +3,29 @@ import type { InvocationResult } from '../../contract/tool-invoker.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { EnvValue, EnvValues } from '../manifests/env-values.ts'
 import type { OutputHandler } from '../manifests/output-handler.ts'
-import { type HandlerTime, runInThrowaway, sendToWebhook } from './handler-effects.ts'
+import { type HandlerTime, runInThrowaway, sendToWebhook, type WebhookSender } from './handler-effects.ts'
 import type { ValueTarget } from './manifest-values.ts'
-import type { HttpSender } from './ports.ts'
 import type { WorkspaceClient, WorkspaceNeeds } from './workspace-client.ts'
 
-/** Those that one step of a journal does; an agent is a run of its own. */
+/** Handlers that are one step of a journal; an agent is a run of its own. */
 export type StepHandler = Exclude<OutputHandler, { type: 'agent' }>
 
-/** What a handler needs of the run whose output it handles. Fields are named from `output_handler` on. */
+/** What a handler needs from the run whose output it handles. Field names start at `output_handler`. */
 export type HandledRun = Readonly<{
   id: string
-  http: HttpSender
+  sender: WebhookSender
   time: HandlerTime
-  /** Whether a crash interrupted the step before. */
+  /** Whether a crash interrupted an earlier attempt. */
   interrupted: boolean
-  /** The output as a text, for standard input. */
+  /** The output as text, for standard input. */
   output: string
-  /** The body of a webhook that has no template. */
+  /** The body of a webhook without a template. */
   body: Json
   render(field: string, template: string): string
   valueOf(target: ValueTarget, field: string, value: EnvValue): string
-  /** The words of a command when their templates are rendered. */
+  /** Renders the words of a command. */
   wordsOf(command: readonly string[]): readonly string[]
-  /** The workspace of a container: its name is the same each time. */
+  /** The workspace of a container handler. Its name is the same on every attempt. */
   workspace: Readonly<{
     client: Pick<WorkspaceClient, 'ask' | 'make' | 'destroy'>
     name: string
@@ -36,14 +35,14 @@ export type HandledRun = Readonly<{
   tools: Readonly<{
     call(name: string, args: Json): Promise<InvocationResult>
     failureOf(name: string, answer: InvocationResult): AppError
-    /** Whether a call that was interrupted may be made again. */
+    /** Whether an interrupted call may be repeated. */
     mayRepeat(name: string): boolean
-    /** What to do when it may not. */
+    /** What to do if it may not be. */
     interruptedAdvice: string
   }>
 }>
 
-/** Does what the handler says. The answer of a tool has a value beside its text. */
+/** Runs the handler. A tool returns a value beside its text. */
 export async function handleInStep(
   run: HandledRun,
   handler: StepHandler,
@@ -68,7 +67,7 @@ const valuesOf = (run: HandledRun, target: ValueTarget, field: string, values: E
 async function byWebhook(run: HandledRun, { url, method, headers, bodyTemplate, retries }: Of<'webhook'>) {
   const body = bodyTemplate === null ? JSON.stringify(run.body) : run.render('body_template', bodyTemplate)
   const request = { url, method, headers: valuesOf(run, 'request', 'headers', headers), body, retries }
-  return await sendToWebhook(run.http, request, run.time)
+  return await sendToWebhook(run.sender, request, run.time, true)
 }
 
 async function byContainer(run: HandledRun, handler: Of<'container'>): Promise<string> {

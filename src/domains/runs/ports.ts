@@ -1,4 +1,4 @@
-/** Requests to addresses that a manifest names; where they may lead is the adapter's to check. */
+/** Requests to addresses in a manifest; the adapter checks where they may lead. */
 export type HttpSender = Readonly<{
   send(request: {
     url: string
@@ -10,7 +10,7 @@ export type HttpSender = Readonly<{
   }): Promise<Readonly<{ status: number; body: string }>>
 }>
 
-/** What a manifest's `secret:` and `config:` values stand for; undefined when nobody said. */
+/** The values of a manifest's `secret:` and `config:`; undefined if not configured. */
 export type SecretResolver = Readonly<{
   secret(name: string): string | undefined
   config(name: string): string | undefined

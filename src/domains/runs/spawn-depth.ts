@@ -6,7 +6,7 @@ import type { Engine } from '../../engine/ports.ts'
 
 /**
  * How many runs have started one another before the one that this caller starts. No parent waits for such a run, so the depth
- * of waiting does not bound it, and an agent that executes itself would go on for ever. Inputs store it as `generation`.
+ * limit does not bound it, and an agent that executes itself would continue for ever. Inputs store it as `generation`.
  */
 export async function nextSpawnDepth(
   engine: Pick<Engine, 'find'>,
@@ -20,7 +20,7 @@ export async function nextSpawnDepth(
   if (depth < limits.spawnDepthMax) return depth + 1
   throw new AppError(
     'ERR_DEPTH_EXCEEDED',
-    `A chain of runs that start each other without waiting may have ${limits.spawnDepthMax} links, and this run would be one more. Start it from the caller that started the first run.`,
+    `This run would exceed the limit of ${limits.spawnDepthMax} runs that start each other without waiting. Start it from the caller that started the first run.`,
     { generations_max: limits.spawnDepthMax },
   )
 }

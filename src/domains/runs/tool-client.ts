@@ -2,22 +2,27 @@ import { AppError } from '../../contract/app-error.ts'
 import type { ApprovalRequest } from '../../contract/approvals.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
-import type { InternalTransport, InvocationResult, ToolInvoker } from '../../contract/tool-invoker.ts'
+import {
+  failureOf,
+  type InternalTransport,
+  type InvocationResult,
+  type ToolInvoker,
+} from '../../contract/tool-invoker.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { pause } from '../../kernel/pause.ts'
-import { type ApprovalAnswer, askedBy, unapproved } from './approvals.ts'
+import { type ApprovalAnswer, approvalRequestOf, unapproved } from './approvals.ts'
 
 type Options = Readonly<{
-  /** How often a tool that is only unavailable for the moment is called; once if absent. */
+  /** How often a temporarily unavailable tool is called; by default once. */
   attemptsMax?: number
   transport?: InternalTransport
-  /** Whether a failure begins with the name of the tool. */
+  /** Whether the text of a failure begins with the tool's name. */
   namesTool?: boolean
-  /** Asks a person for a call that needs one; without it such a call is refused. */
-  askPerson?: (asked: ApprovalRequest) => Promise<ApprovalAnswer>
+  /** Asks a person about a call that needs approval; if absent, such a call is refused. */
+  askPerson?: (request: ApprovalRequest) => Promise<ApprovalAnswer>
 }>
 
-/** Tools in the name of a principal. `call` answers whatever the tool does; `ask` throws what it refuses. */
+/** Tools on behalf of a principal. `call` returns any answer; `ask` throws a refusal. */
 export function createToolClient(
   invoker: Pick<ToolInvoker, 'call'>,
   principal: Principal,
@@ -28,10 +33,10 @@ export function createToolClient(
     for (let attempt = 1; ; attempt++) {
       const waitsForApproval = askPerson !== undefined && rounds < limits.approvalRoundsMax
       const answer = await invoker.call(principal, tool, args, { signal, transport, waitsForApproval })
-      const asked = askedBy(answer)
-      if (asked !== undefined && waitsForApproval) {
-        const { isApproved, text } = await askPerson(asked)
-        if (!isApproved) return unapproved(asked, text)
+      const request = approvalRequestOf(answer)
+      if (request !== undefined && waitsForApproval) {
+        const { isApproved, text } = await askPerson(request)
+        if (!isApproved) return unapproved(request, text)
         rounds++
         attempt--
         continue
@@ -43,8 +48,8 @@ export function createToolClient(
 
   async function ask<T>(tool: string, args: Json, signal: AbortSignal): Promise<T> {
     const answer = await call(tool, args, signal)
-    if (answer.isError) throw failureOf(answer, namesTool ? tool : undefined)
-    return answer.value as T
+    if (!answer.isError) return answer.value as T
+    throw namesTool ? namedFailure(tool, answer) : failureOf(answer)
   }
 
   return { call, ask }
@@ -54,9 +59,6 @@ export type ToolClient = ReturnType<typeof createToolClient>
 const isBusy = ({ code }: InvocationResult): boolean =>
   code === 'ERR_BUSY' || code === 'ERR_RATE_LIMITED' || code === 'ERR_STORE_UNAVAILABLE'
 
-/** What a tool refused, as an error; with `tool` it says which one. */
-export function failureOf({ code = 'ERR_INTERNAL', value, text }: InvocationResult, tool?: string): AppError {
-  if (tool !== undefined) return new AppError(code, `${tool}: ${text}`, { tool })
-  const { error } = value as { error?: { message?: string; details?: Record<string, unknown> } }
-  return new AppError(code, error?.message ?? 'The tool failed.', error?.details ?? {})
-}
+/** A refusal as an error that names the tool. */
+export const namedFailure = (tool: string, { code = 'ERR_INTERNAL', text }: InvocationResult): AppError =>
+  new AppError(code, `${tool}: ${text}`, { tool })

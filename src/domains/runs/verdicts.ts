@@ -1,7 +1,7 @@
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { Signal, Verdict } from './consensus.ts'
 
-/** Whether a grade is good enough. A tie is. */
+/** Whether a verdict meets the thresholds, which are inclusive. */
 export function isPassed(
   { score, confidence }: Pick<Verdict, 'score' | 'confidence'>,
   rule: Readonly<{ minScore: number; minConfidence?: number }>,
@@ -9,7 +9,7 @@ export function isPassed(
   return score >= rule.minScore && confidence >= (rule.minConfidence ?? 0)
 }
 
-/** The content of the first fence if there is one, else all of it. */
+/** The content of the first code fence if there is one, otherwise the whole text. */
 export function withoutBoundary(text: string): string {
   const open = /^[ \t]*```[^\n`]*\n/m.exec(text)
   if (open === null) return text.trim()
@@ -26,7 +26,7 @@ export function parseJsonOutput(text: string): Readonly<{ value: Json }> | undef
   }
 }
 
-/** The verdict in a judge's answer; undefined when it has none. It must say score and confidence, both from 0 to 1. */
+/** The verdict in a judge's answer; undefined if it has none. It must contain score and confidence, both from 0 to 1. */
 export function readVerdict(text: string): Verdict | undefined {
   const value = parseJsonOutput(text)?.value
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined

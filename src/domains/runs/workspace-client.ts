@@ -1,26 +1,27 @@
+import { failureOf } from '../../contract/tool-invoker.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import { failureOf, type ToolClient } from './tool-client.ts'
+import type { ToolClient } from './tool-client.ts'
 
 const MIB = 1024 ** 2
 const GIB = 1024 ** 3
 
 type Network = Readonly<{ mode: 'allow' | 'deny' | 'none'; allowlist: readonly string[] }>
 
-/** What is left out is as workspaces have it. */
+/** Missing fields have the defaults of workspaces. */
 export type WorkspaceNeeds = Readonly<{
   resources: Readonly<Partial<Record<'cpuMillicores' | 'memoryBytes' | 'diskBytes', number>>>
   network: Network | null
 }>
 
-/** A workspace as a run records that it has it. `snapshots`: whether it is kept as it is at the end of each iteration. */
+/** A workspace as recorded by a run. `kept`: it outlives the run. `snapshots`: one is taken at the end of each iteration. */
 export type MadeWorkspace = Readonly<{ workspace_id: string; kept: boolean; snapshots?: boolean }>
 
-/** Workspaces through the tools that everybody has. */
+/** Workspaces through the public tools. */
 export function createWorkspaceClient({ call, ask }: ToolClient) {
   return {
     call,
     ask,
-    /** A workspace of that name, made if it is not there: a crash may have come between the making and the record. */
+    /** A workspace of that name, created if it does not exist: a crash may have come between creation and record. */
     async make(
       { resources, network }: WorkspaceNeeds,
       name: string,
@@ -40,7 +41,7 @@ export function createWorkspaceClient({ call, ask }: ToolClient) {
     },
     readFile: async (id: string, path: string, signal: AbortSignal): Promise<string> =>
       (await ask<{ content: string }>('file_read', { workspace_id: id, path }, signal)).content,
-    /** One that is gone already is as good as one that is destroyed. Its snapshots stay for forks, if it has any. */
+    /** A missing workspace counts as destroyed. Its snapshots stay for forks, if it has any. */
     async destroy(id: string, signal: AbortSignal): Promise<void> {
       const answer = await call('workspace_destroy', { workspace_id: id, keep_snapshots: true }, signal)
       if (answer.isError && answer.code !== 'ERR_WORKSPACE_NOT_FOUND') throw failureOf(answer)
@@ -51,7 +52,7 @@ export type WorkspaceClient = ReturnType<typeof createWorkspaceClient>
 
 export type Sizes = Readonly<{ vcpus: number; memory_mb: number; disk_gb: number }>
 
-/** Workspaces have whole processors, megabytes and gigabytes. */
+/** Rounds up to whole CPUs, mebibytes and gibibytes. */
 export const sizesOf = ({ cpuMillicores: cpu, memoryBytes: memory, diskBytes: disk }: WorkspaceNeeds['resources']) => ({
   ...(cpu !== undefined && { vcpus: Math.max(1, Math.ceil(cpu / 1000)) }),
   ...(memory !== undefined && { memory_mb: Math.max(16, Math.ceil(memory / MIB)) }),

@@ -72,7 +72,7 @@ describe('a result that two models sanitise', () => {
     const models = scripted([QUESTION], [])
     await expect(models.sanitise()).rejects.toThrow('for the test')
     await expect(models.sanitise()).rejects.toThrow('for the test')
-    await expect(scripted(['DONE', '  '], []).sanitise()).rejects.toThrow('the model said nothing')
+    await expect(scripted(['DONE', '  '], []).sanitise()).rejects.toThrow('the model gave no answer')
   })
 
   it('is cut, with a word to the model, if it is very long', async () => {

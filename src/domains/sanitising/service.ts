@@ -15,7 +15,7 @@ import {
   summarySystem,
 } from './rules.ts'
 
-export type SanitisingDeps = Readonly<{
+type SanitisingDeps = Readonly<{
   models: Pick<Models, 'generate' | 'requireAlias'>
   /** Questions for one result. */
   roundsMax: number
@@ -25,11 +25,11 @@ const MAIN = 'dual-llm-main'
 const QUARANTINE = 'dual-llm-quarantine'
 
 /**
- * Two models. The main one never sees the result: it asks questions with options of its own words. The quarantined one sees the
- * result and answers with the number of an option. So an instruction in the result can choose among harmless sentences at most.
+ * Two models. The main one never sees the result: it asks questions with options in its own words. The quarantined one sees the
+ * result and answers with the number of an option. So an instruction in the result can at most choose among harmless sentences.
  */
 export function createSanitiser({ models, roundsMax }: SanitisingDeps): Sanitiser {
-  /** The oldest make room. What several callers ask for at once is asked for each: one may leave, and the other stay. */
+  /** The oldest are dropped first. Concurrent callers each ask the models: one may leave, and the other stay. */
   const known = new Map<string, Sanitised>()
 
   async function ask(request: SanitiseRequest, alias: string, system: string, text: string): Promise<string> {
@@ -50,18 +50,18 @@ export function createSanitiser({ models, roundsMax }: SanitisingDeps): Sanitise
 
   async function question(request: SanitiseRequest): Promise<Sanitised> {
     const { result, purpose } = request
-    const asked: Question[] = []
-    while (asked.length < roundsMax) {
-      const next = readQuestion(await ask(request, MAIN, mainSystem, questionRequest(purpose, asked, roundsMax)))
+    const questions: Question[] = []
+    while (questions.length < roundsMax) {
+      const next = readQuestion(await ask(request, MAIN, mainSystem, questionRequest(purpose, questions, roundsMax)))
       if (next === undefined) break
       const chosen = await ask(request, QUARANTINE, quarantineSystem, quarantinedQuestion(result, next))
-      asked.push({ ...next, chosen: readChoice(chosen, next.options.length) })
+      questions.push({ ...next, chosen: readChoice(chosen, next.options.length) })
     }
-    const summary = await ask(request, MAIN, summarySystem, summaryRequest(purpose, asked))
+    const summary = await ask(request, MAIN, summarySystem, summaryRequest(purpose, questions))
     const text = summary.trim().slice(0, limits.sanitisedCharsMax).toWellFormed()
     if (text === '')
-      throw new AppError('ERR_MODEL_FAILED', 'The result could not be summarised: the model said nothing.')
-    return { text, rounds: asked.length, isCached: false }
+      throw new AppError('ERR_MODEL_FAILED', 'The result could not be summarised: the model gave no answer.')
+    return { text, rounds: questions.length, isCached: false }
   }
 
   return {

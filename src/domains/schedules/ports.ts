@@ -4,9 +4,9 @@ import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 
 export type SubjectKind = 'agent' | 'workflow'
 
-/** When a subject is started by itself. There is one for each agent and workflow whose latest manifest asks for it. */
+/** When a subject is started automatically. There is one for each agent and workflow whose latest manifest requests it. */
 export type Schedule = Readonly<{
-  /** Of the subject: that of the system for an agent that is global. */
+  /** Of the subject: the system tenant for a global agent. */
   tenant: TenantId
   kind: SubjectKind
   subjectId: string
@@ -14,21 +14,21 @@ export type Schedule = Readonly<{
   /** The identity that deployed the subject and owns its runs. */
   principal: Principal
   owner: string
-  /** The next time of the calendar or of the beat. */
+  /** The next scheduled time. */
   dueAtMs: number
-  /** When it fires for that: put off by the part of the jitter that falls to that time. */
+  /** When it fires: delayed by its part of the jitter. */
   nextAtMs: number
   lastRunId: string | null
-  /** Since the last run: times that came while nobody could start one, and while the last one was not over. */
+  /** Since the last run: times that were missed, and times that were skipped because the last run was still going. */
   missed: number
   skipped: number
 }>
 
 /** Each method reads or writes within the transaction that it is passed. */
 export type ScheduleStore = Readonly<{
-  /** Holds back everybody else who wants to change a schedule of the tenant until the transaction ends. */
+  /** Blocks all other changes of the tenant's schedules until the transaction ends. */
   lock(tx: WriteTx, tenant: TenantId): Promise<void>
-  /** Replaces what the subject had before. */
+  /** Replaces the subject's schedule. */
   put(tx: WriteTx, schedule: Schedule): Promise<void>
   /** Answers whether there was one. */
   remove(tx: WriteTx, tenant: TenantId, subjectId: string): Promise<boolean>

@@ -55,7 +55,7 @@ export function createScheduler(deps: SchedulerDeps) {
   const settling = new Set<Promise<unknown>>()
   let timer: NodeJS.Timeout | undefined
   let reconciling: Promise<void> | undefined
-  let isWantedAgain = false
+  let isRescheduled = false
   let hasStarted = false
 
   function settle(work: Promise<unknown>): void {
@@ -71,10 +71,10 @@ export function createScheduler(deps: SchedulerDeps) {
   /** Starts all that is due. One look at a time; one that is wanted meanwhile follows. */
   function reconcile(): Promise<void> {
     if (closing.signal.aborted || deps.isReadOnly || !hasStarted) return Promise.resolve()
-    isWantedAgain = true
+    isRescheduled = true
     reconciling ??= (async () => {
-      while (isWantedAgain && !closing.signal.aborted) {
-        isWantedAgain = false
+      while (isRescheduled && !closing.signal.aborted) {
+        isRescheduled = false
         await reconcileOnce()
       }
     })().finally(() => {
@@ -118,7 +118,7 @@ export function createScheduler(deps: SchedulerDeps) {
         await store.lock(tx, schedule.tenant)
         const current = await store.find(tx, schedule.tenant, subjectId)
         // Another server was first, or the subject was deployed again meanwhile.
-        if (!isDeepStrictEqual(current, schedule)) isWantedAgain = true
+        if (!isDeepStrictEqual(current, schedule)) isRescheduled = true
         else await work(tx)
       })
     try {
@@ -163,7 +163,7 @@ export function createScheduler(deps: SchedulerDeps) {
   async function advance(tx: WriteTx, schedule: Schedule, times: Times, counts: Counts): Promise<void> {
     const missed = schedule.missed + times.older + (counts.missed ?? 0)
     const skipped = schedule.skipped + (counts.skipped ?? 0)
-    logger.info('a scheduled time passed without a run', { ...namesOf(schedule), missed, skipped })
+    logger.info('scheduled run skipped', { ...namesOf(schedule), missed, skipped })
     await put(tx, { ...schedule, missed, skipped }, times)
   }
 
@@ -174,7 +174,7 @@ export function createScheduler(deps: SchedulerDeps) {
 
   async function remove(tx: WriteTx, schedule: Schedule): Promise<void> {
     await store.remove(tx, schedule.tenant, schedule.subjectId)
-    logger.info('a schedule was removed: its subject or its owner no longer exists', namesOf(schedule))
+    logger.info('schedule removed: its subject or its owner no longer exists', namesOf(schedule))
   }
 
   function reconcileAfter({ tenant, id }: Run): void {

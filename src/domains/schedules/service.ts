@@ -9,15 +9,15 @@ import type { Schedule, ScheduleStore, SubjectKind } from './ports.ts'
 type ScheduleServiceDeps = Readonly<{
   store: ScheduleStore
   kind: SubjectKind
-  /** The field of the manifest and the permission that the runs need, for a caller that is refused. */
+  /** The manifest field and the permission that the runs need, for a refusal. */
   field: string
   permission: string
-  /** Whose the runs are that the principal starts. */
+  /** The owner of the principal's runs. */
   ownerOf(tx: ReadTx | WriteTx, principal: Principal): Promise<string>
   mayStart(principal: Principal): boolean
-  /** Least time between two runs. */
+  /** The shortest interval between two runs. */
   floorMs: number
-  /** Called within a transaction: something will have changed once it is committed. */
+  /** Called within a transaction: the change takes effect once it is committed. */
   changed(): void
 }>
 
@@ -26,7 +26,7 @@ type Subject = Readonly<{ tenant: TenantId; id: string }>
 
 export type ScheduleService = ReturnType<typeof createScheduleService>
 
-/** What the registry of agents or of workflows says when it changes one, in the same transaction. */
+/** Called by the registry of agents or of workflows when it changes one, in the same transaction. */
 export function createScheduleService(deps: ScheduleServiceDeps) {
   const { store, kind, ownerOf, changed } = deps
 
@@ -44,7 +44,7 @@ export function createScheduleService(deps: ScheduleServiceDeps) {
       const found = await store.find(tx, tenant, id)
       return found === undefined ? null : displayed(found)
     },
-    /** The same timing keeps its next time: deploying again does not put a run off. */
+    /** The same timing keeps its next time: deploying again does not delay a run. */
     async set(call: SettingCall, subject: Subject, timing: Timing | null): Promise<void> {
       if (timing === null || !timing.enabled) return await remove(call, subject)
       const { principal } = call
@@ -89,8 +89,8 @@ const beatOf = (timing: Timing): string =>
   JSON.stringify(timing.type === 'cron' ? [timing.cron, timing.timezone] : timing.everyMs)
 
 /**
- * Without what belongs to one conversation or one execution: the schedule outlives them. What the platform deployed for
- * a caller that may not deploy is executed with the rights of that one, and not with those that it was deployed with.
+ * Without fields of one conversation or one execution, which the schedule outlives. If the platform deployed for a caller that
+ * may not deploy, the runs have that caller's rights, not those of the deployment.
  */
 const lastingPart = ({
   conversationId: _conversation,
@@ -106,13 +106,13 @@ const lastingPart = ({
 const tooOften = ({ field, floorMs }: ScheduleServiceDeps, gapMs: number): AppError =>
   new AppError(
     'ERR_INVALID_INPUT',
-    `${field}: runs must be at least ${floorMs / 1_000} s apart, and two of these are ${gapMs / 1_000} s apart. Choose rarer times, or have executions.schedule_floor_secs lowered.`,
+    `${field}: runs must be at least ${floorMs / 1_000} s apart, but two of them are ${gapMs / 1_000} s apart. Choose less frequent times, or ask the operator to lower executions.schedule_floor_secs.`,
     { field, constraint: `at least ${floorMs / 1_000} s apart` },
   )
 
 const mayNotStart = ({ field, permission }: ScheduleServiceDeps): AppError =>
   new AppError(
     'ERR_PERMISSION_DENIED',
-    `${field}: its runs would be started as you, and you may not start them; leave ${field} out, or ask for the permission ${permission}`,
+    `${field}: the scheduled runs would start in your name, and you may not start them; omit ${field}, or ask for the permission ${permission}`,
     { field, permission },
   )

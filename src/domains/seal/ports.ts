@@ -3,9 +3,9 @@ import type { SecurityContext } from '../../contract/security-context.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 
 /**
- * A caller from outside that proved who it is, and the key that signs its calls from then on. `identity` is the id of the
- * API key that it came with, or `owner`. What the caller said about itself (agent, execution, workload) is told, never
- * believed. Neither the token nor anything that makes one is stored.
+ * An external caller that proved its identity, and the key that signs its later calls. `identity` is the id of its API key, or
+ * `owner`. The caller's own claims (agent, execution, workload) are recorded, never trusted. Neither the token nor anything that
+ * makes one is stored.
  */
 export type SealSession = Readonly<{
   tenant: TenantId
@@ -36,11 +36,11 @@ export type SealStore = Readonly<{
   ): Promise<SealSession[]>
   /** Neither expired nor revoked at `nowMs`, oldest first. */
   liveSessions(tx: ReadTx, tenant: TenantId, identity: string, nowMs: number): Promise<SealSession[]>
-  /** Answers whether this call did it. */
+  /** Returns whether this call did it. */
   revokeSession(tx: WriteTx, tenant: TenantId, id: string, atMs: number): Promise<boolean>
-  /** Notes that a signed message was taken; false when it is noted already. */
+  /** Records a signed message; false if it was recorded already. */
   takeMessage(tx: WriteTx, tenant: TenantId, digest: string, retainedUntilMs: number): Promise<boolean>
-  /** Forgets messages that are kept no longer, and sessions that ended long ago. */
+  /** Removes expired messages, and sessions that ended long ago. */
   forgetEnded(
     tx: WriteTx,
     tenant: TenantId,
@@ -51,7 +51,7 @@ export type SealStore = Readonly<{
 /** The security contexts that there are, by name. */
 export type ContextDirectory = Readonly<{ find(name: string): SecurityContext | undefined }>
 
-/** What has become of an API key: its principal while it is live. */
+/** An API key's principal while it is live. */
 export type KeyDirectory = Readonly<{
   livePrincipal(
     tenant: TenantId,

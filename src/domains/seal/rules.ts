@@ -16,21 +16,21 @@ function tierOfContext(name: string): Tier {
 }
 
 /**
- * The context of a new session: the one asked for, if there is such a one and the identity may have it. All other
- * outcomes are the same refusal, which names no context: it tells nobody which there are.
+ * The context of a new session: the requested one, if it exists and the identity may use it. All other outcomes are the same
+ * refusal, which does not reveal which contexts exist.
  */
 export function chooseContext(
   principal: Principal,
-  asked: Readonly<{ security_context?: string | undefined; zaru_tier?: string | undefined }>,
+  requested: Readonly<{ security_context?: string | undefined; zaru_tier?: string | undefined }>,
   contexts: ContextDirectory,
 ): SecurityContext {
-  const name = asked.security_context ?? contextOfZaruTier(asked.zaru_tier)
+  const name = requested.security_context ?? contextOfZaruTier(requested.zaru_tier)
   const context = contexts.find(name)
   const isOfTenant = TENANT_CONTEXT.exec(name)?.[1] ?? principal.tenant
   if (context === undefined || isOfTenant !== principal.tenant || !tierAllows(principal.tier, tierOfContext(name))) {
     throw new AppError(
       'ERR_CONTEXT_NOT_ALLOWED',
-      'security_context: your identity may not have this one. Ask for another, or leave it out.',
+      'security_context: you may not use this context. Choose another, or omit the field.',
       { field: 'security_context' },
     )
   }
@@ -46,15 +46,19 @@ function contextOfZaruTier(written: string | undefined): string {
   return `zaru-${tier}`
 }
 
-/** Sessions are for those who came by themselves: a session, an agent or a run cannot make another one with more rights. */
-export function identityOf(principal: Principal): string {
-  if (principal.securityContexts === undefined) {
-    if (principal.keyId !== undefined) return principal.keyId
-    if (principal.kind === 'owner') return OWNER_IDENTITY
-  }
+/** The identity under which a caller has sessions; undefined for those who cannot have one. */
+export function identityOf(principal: Principal): string | undefined {
+  if (principal.securityContexts !== undefined) return undefined
+  return principal.keyId ?? (principal.kind === 'owner' ? OWNER_IDENTITY : undefined)
+}
+
+/** Only direct callers open sessions: a session, an agent or a run cannot open another one with more rights. */
+export function requireIdentity(principal: Principal): string {
+  const identity = identityOf(principal)
+  if (identity !== undefined) return identity
   throw new AppError(
     'ERR_PERMISSION_DENIED',
-    'Only the local owner and API keys may begin a session; what acts for them in a session or a run may not.',
+    'Only the local owner and API keys may start a session. Callers inside a session or a run may not.',
   )
 }
 
@@ -68,7 +72,7 @@ export function requireOwnTenant(principal: Principal, input: string | undefined
   })
 }
 
-/** Who acts in a session: the identity that began it, with no more than the context gives. */
+/** The principal of a session: the identity that opened it, limited by the context. */
 export function sessionPrincipal(identity: Principal, context: SecurityContext, sessionId?: string): Principal {
   const tier = tiers[Math.min(tiers.indexOf(identity.tier), tiers.indexOf(tierOfContext(context.name)))]!
   return Object.freeze({
@@ -89,7 +93,7 @@ export function sessionStatus(
   return session.expiresAtMs <= nowMs ? 'expired' : 'active'
 }
 
-/** What is wrong with a signed call; `reason` is the name that newer clients know it by. */
+/** The error of a signed call; `reason` is the newer error code. */
 export const unauthenticated = (reason: string, message: string): AppError =>
   new AppError('ERR_UNAUTHENTICATED', message, { reason })
 
@@ -98,7 +102,7 @@ export const inactive = (): AppError =>
     reason: 'SESSION_INACTIVE',
   })
 
-/** A session of another tenant or identity is no session. */
+/** A session of another tenant or identity does not exist. */
 export const noSuchSession = (id: string): AppError =>
   new AppError('ERR_NOT_FOUND', 'session_id: there is no such session. seal_session_list shows them.', {
     session_id: id.slice(0, 128),

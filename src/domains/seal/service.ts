@@ -16,6 +16,7 @@ import {
   isOwnerIdentity,
   mayManage,
   noSuchSession,
+  requireIdentity,
   requireOwnTenant,
   type SealSessionStatus,
   sessionPrincipal,
@@ -51,7 +52,7 @@ type SessionView = Readonly<{
   revoked_at: string | null
 }>
 
-/** A signed call that may be made now, and by whom. */
+/** A verified signed call, and its principal. */
 export type OpenedCall = Readonly<{ principal: Principal; call: EnvelopeCall }>
 
 export type SealService = Readonly<{
@@ -64,12 +65,11 @@ export type SealService = Readonly<{
   /** Revoking again changes nothing. */
   revokeSession(call: Writing, sessionId: string): Promise<SessionView>
   /**
-   * Checks a signed call and notes durably that it was taken, so that nobody gets it done twice. In this order: the
-   * token, the session, the time, the signature, the call's shape, whether it came before. What the session may do is
-   * not looked at here: that is the pipeline's business, as for every other call.
+   * Verifies a signed call and durably records it, so that it cannot be replayed. In this order: the token, the session, the
+   * time, the signature, the call's shape, replay. The pipeline checks what the session may do, as for every call.
    */
   open(envelope: Envelope): Promise<OpenedCall>
-  /** Who a caller would be in a session of this context, which need not begin. */
+  /** The principal of a session with this context, without opening one. */
   preview(principal: Principal, context: string | undefined): Principal
 }>
 
@@ -81,9 +81,9 @@ type SealDeps = Readonly<{
   signer: TokenSigner
   clock: Clock
   random: Random
-  /** Told within the transaction that revokes a session. */
+  /** Called within the transaction that revokes a session. */
   noteRevoked?(tenant: TenantId, sessionId: string): void
-  /** Told of what is refused, or forgotten, because its time was over at that moment. */
+  /** Called for what is refused, or removed, because it has expired. */
   noteExpired?(atMs: number): void
 }>
 
@@ -91,7 +91,7 @@ export function createSealService(deps: SealDeps): SealService {
   const { store, database, contexts, clock } = deps
   const sweptAtMs = new Map<TenantId, number>()
 
-  /** The identity of a session as it is now, or nothing: a key that was revoked takes its sessions with it. */
+  /** The present identity of a session, or undefined: a revoked key ends its sessions. */
   async function identityOfSession(session: SealSession, nowMs: number): Promise<Principal | undefined> {
     if (isOwnerIdentity(session.identity)) return localOwner.tenant === session.tenant ? localOwner : undefined
     return (await deps.keys.livePrincipal(session.tenant, session.identity, nowMs))?.principal
@@ -129,11 +129,11 @@ export function createSealService(deps: SealDeps): SealService {
       return await store.takeMessage(tx, tenant, messageDigest(text), retainedUntilMs)
     })
     if (!isTaken) {
-      throw unauthenticated('ENVELOPE_REPLAYED', 'This signed call was made before. Sign a new one, with another id.')
+      throw unauthenticated('ENVELOPE_REPLAYED', 'This signed call was already used. Sign a new one with another id.')
     }
   }
 
-  /** Makes room for one more session of the identity. */
+  /** Revokes the oldest, so that one more session fits. */
   async function revokeOldest(call: Writing, identity: string): Promise<void> {
     const { tenant } = call.principal
     const live = await store.liveSessions(call.read, tenant, identity, call.nowMs)
@@ -147,7 +147,7 @@ export function createSealService(deps: SealDeps): SealService {
   return {
     async attest(call, input) {
       const { principal, nowMs } = call
-      const identity = identityOf(principal)
+      const identity = requireIdentity(principal)
       requireOwnTenant(principal, input.tenant_id)
       const context = chooseContext(principal, input, contexts)
       const publicKey = readPublicKey(input.public_key)
@@ -185,7 +185,10 @@ export function createSealService(deps: SealDeps): SealService {
     },
 
     async listSessions({ principal, nowMs, read }) {
-      const filter = administers(principal, 'seal') ? {} : { identity: identityOf(principal) }
+      const identity = identityOf(principal)
+      const seesAll = administers(principal, 'seal')
+      if (identity === undefined && !seesAll) return { sessions: [], truncated: false }
+      const filter = seesAll || identity === undefined ? {} : { identity }
       const found = await store.listSessions(read, principal.tenant, {
         ...filter,
         limit: limits.sealSessionListMax + 1,

@@ -64,7 +64,10 @@ function requireExact(token: string, position: number): void {
   const value = Number(token)
   if (JSON.stringify(value) !== token) throw refused(position, 'a number is not written as ECMAScript writes it')
   if (Number.isInteger(value) && !token.includes('e') && !Number.isSafeInteger(value)) {
-    throw refused(position, 'a whole number is beyond what readers agree on (2^53 - 1); send it as text')
+    throw refused(
+      position,
+      'an integer is larger than 2^53 - 1, so readers could disagree about it; send it as a string',
+    )
   }
 }
 

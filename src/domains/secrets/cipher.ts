@@ -5,7 +5,7 @@ import type { SecretKey } from './ports.ts'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
-/** AES-256-GCM. `aad` is authenticated with the value, so that a sealed value moved to another row does not open. */
+/** AES-256-GCM. `aad` is authenticated with the value, so that a sealed value moved to another row cannot be opened. */
 export function seal(key: SecretKey, aad: string, value: string, random: Random): string {
   const nonce = random.bytes(NONCE_BYTES)
   const cipher = createCipheriv('aes-256-gcm', key.bytes, nonce, { authTagLength: TAG_BYTES })
@@ -14,7 +14,7 @@ export function seal(key: SecretKey, aad: string, value: string, random: Random)
   return Buffer.concat([nonce, body, cipher.getAuthTag()]).toString('base64')
 }
 
-/** Undefined when the text was changed, is another row's, or was sealed with another key. */
+/** Undefined if the text was changed, belongs to another row, or was sealed with another key. */
 export function open(key: SecretKey, aad: string, sealed: string): string | undefined {
   const bytes = Buffer.from(sealed, 'base64')
   if (bytes.length < NONCE_BYTES + TAG_BYTES) return undefined

@@ -12,10 +12,10 @@ import type { SecretService } from './service.ts'
 
 type LinkCall = Pick<Call, 'principal' | 'nowMs' | 'read' | 'write' | 'record'>
 
-type CreatingCall = Pick<Call, 'principal' | 'nowMs' | 'origin' | 'transact' | 'record'>
+type CreatingCall = Pick<Call, 'principal' | 'nowMs' | 'origin' | 'transact' | 'record' | 'writesTo'>
 type LinkView = Readonly<{ url: string; expires_at: string }>
 
-/** What becomes of the values of a link of its kind. Answers what to tell the person who entered them. */
+/** Processes the values of a link of its kind. Returns the message for the person who entered them. */
 type LinkTaker = (call: LinkCall, subject: string, values: Readonly<Record<string, string>>) => Promise<string>
 
 type LinkDeps = Readonly<{
@@ -24,7 +24,7 @@ type LinkDeps = Readonly<{
   random: Random
   /** Committed state. */
   read: ReadTx
-  /** An origin at which this process answers, for callers that did not come in through one. */
+  /** An origin at which this process answers, for callers that did not use one. */
   origin(): Promise<string>
   isRevoked(tx: ReadTx, tenant: TenantId, owner: string): Promise<boolean>
 }>
@@ -34,21 +34,21 @@ type LinkRequest = Readonly<{
   subject: string
   title: string
   fields: readonly LinkField[]
-  /** Where a page of its own serves the kind, with a token that had to be known before the link was made. */
+  /** The path of a separate page for the kind, with a token that had to be known before the link was created. */
   at?: Readonly<{ path: string; token: string }>
 }>
 
-/** What a page shows of a link. */
+/** The displayed part of a link. */
 type OpenLink = Pick<SecretLink, 'title' | 'fields' | 'principal'>
 
 export type SecretLinks = ReturnType<typeof createSecretLinks>
 
-/** Pages that take values once, so that no model has to see them. The token is in the address and nowhere else. */
+/** Pages that accept values once, so that no model has to see them. The token is only in the address. */
 export function createSecretLinks(deps: LinkDeps) {
   const { store, random } = deps
   const takers = new Map<string, LinkTaker>([['value', takeValue(deps.secrets)]])
 
-  /** `origin` comes from `originFor`, which is asked before the transaction begins. */
+  /** `origin` comes from `originFor`, which is called before the transaction begins. */
   async function create(
     write: WriteTx,
     { principal, nowMs }: Pick<Call, 'principal' | 'nowMs'>,
@@ -58,7 +58,7 @@ export function createSecretLinks(deps: LinkDeps) {
     const { path, token } = at ?? { path: '/secrets/', token: newToken() }
     const expiresAtMs = nowMs + limits.secretLinkMs
     await store.deleteLinksBefore(write, principal.tenant, nowMs - limits.secretLinkRetentionMs)
-    // The page on which a person enters the values is behind no gateway.
+    // The page for entering values is behind no gateway.
     const { gateway: _, ...owner } = principal
     await store.insertLink(write, principal.tenant, {
       tenant: principal.tenant,
@@ -75,20 +75,20 @@ export function createSecretLinks(deps: LinkDeps) {
 
   const newToken = (): string => random.bytes(32).toString('base64url')
 
-  /** Undefined for whatever is no link that can be used now, whyever. */
+  /** Undefined for anything but a usable link, whatever the reason. */
   async function find(tx: ReadTx, token: string, nowMs: number): Promise<SecretLink | undefined> {
     const link = await store.findLinkByToken(tx, sha256Hex(token))
     if (link === undefined || link.usedAtMs !== null || link.expiresAtMs <= nowMs) return undefined
     return (await deps.isRevoked(tx, link.tenant, identityOf(link.principal))) ? undefined : link
   }
 
-  /** Of a kind that takes values. */
+  /** For a kind that accepts values. */
   async function findForValues(tx: ReadTx, token: string, nowMs: number): Promise<SecretLink | undefined> {
     const link = await find(tx, token, nowMs)
     return link !== undefined && takers.has(link.kind) ? link : undefined
   }
 
-  /** Uses it up for the caller that asked for it. In the same words for one of another caller. */
+  /** Uses it up for the caller that requested it. The same message for another caller's. */
   async function take(tx: WriteTx, call: Pick<Call, 'principal' | 'nowMs' | 'read'>, link: SecretLink | undefined) {
     const { principal, nowMs } = call
     const isOwn = link?.tenant === principal.tenant && identityOf(link.principal) === identityOf(principal)
@@ -103,13 +103,13 @@ export function createSecretLinks(deps: LinkDeps) {
     newToken,
     open: (token: string, nowMs: number): Promise<OpenLink | undefined> => findForValues(deps.read, token, nowMs),
 
-    /** What a link of a kind with a page of its own is for. */
+    /** The purpose of a link of a kind with a separate page. */
     async openAs(kind: string, token: string, nowMs: number): Promise<SecretLink | undefined> {
       const link = await find(deps.read, token, nowMs)
       return link?.kind === kind ? link : undefined
     },
 
-    /** The same once more, for the caller that asked for the link, and for the last time. */
+    /** The same once more, for the requesting caller, and for the last time. */
     async takeAs(
       kind: string,
       tx: WriteTx,
@@ -121,7 +121,7 @@ export function createSecretLinks(deps: LinkDeps) {
       return link!
     },
 
-    /** A secret without a value, and the link through which it gets one. */
+    /** A secret without a value, and the link for entering it. */
     async createForValue(call: CreatingCall, { purpose }: Readonly<{ purpose: string }>) {
       const { principal, nowMs } = call
       const owner = identityOf(principal)
@@ -132,6 +132,7 @@ export function createSecretLinks(deps: LinkDeps) {
         const link = await create(tx, call, origin, { kind: 'value', subject: reference, title: purpose, fields })
         return { reference, ...link }
       })
+      call.writesTo?.(made.reference)
       call.record({ kind: 'secret_created', body: { reference: made.reference, purpose, owner } })
       return made
     },
@@ -185,7 +186,7 @@ function checkValues(
   return Object.fromEntries(entered.map(({ name }) => [name, checkValue(name, input[name]!)]))
 }
 
-/** The same words for a link that was never made, was used, or is too old. */
+/** The same message for a link that never existed, was used, or has expired. */
 const linkExpired = (): AppError =>
   new AppError('ERR_NOT_FOUND', 'token: this link was used, has expired, or does not exist. Ask for a new one.', {
     field: 'token',

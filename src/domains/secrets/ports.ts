@@ -1,18 +1,18 @@
 import type { Principal, TenantId } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 
-/** A value as it is stored: encrypted with the key `keyId`, and bound to its tenant and id. */
+/** A stored value: encrypted with the key `keyId`, and bound to its tenant and id. */
 export type StoredSecret = Readonly<{
   tenant: TenantId
   id: string
   /** The identity that entered it. */
   owner: string
-  /** What it is for, in words; never the value or a part of it. */
+  /** Its purpose in words; never the value or a part of it. */
   purpose: string
   keyId: string
   /** Nonce, ciphertext and tag, in base64; empty until the value is entered. */
   sealed: string
-  /** Of a session of its owner: it goes with the session, and nothing that the owner makes may refer to it. */
+  /** For a session of its owner: it ends with the session, and the owner cannot refer to it. */
   sessionId?: string
   createdAtMs: number
   updatedAtMs: number
@@ -27,12 +27,12 @@ export type LinkField = Readonly<{
   required: boolean
 }>
 
-/** A page that takes values once. `subject` says to its `kind` what the values are for. */
+/** A page that accepts values once. `subject` tells its `kind` what the values are for. */
 export type SecretLink = Readonly<{
   tenant: TenantId
   id: string
   tokenHash: string
-  /** On whose behalf the values are saved. */
+  /** The caller on whose behalf the values are saved. */
   principal: Principal
   kind: string
   subject: string
@@ -48,9 +48,9 @@ export type SecretStore = Readonly<{
   /** Replaces what the id had before. */
   putSecret(tx: WriteTx, tenant: TenantId, secret: StoredSecret): Promise<void>
   findSecret(tx: ReadTx | WriteTx, tenant: TenantId, id: string): Promise<StoredSecret | undefined>
-  /** Newest first; of one owner, or of all. Those of sessions are not among them. */
+  /** Newest first; of one owner, or of all. Secrets of sessions are excluded. */
   listSecrets(tx: ReadTx, tenant: TenantId, owner: string | undefined, limit: number): Promise<StoredSecret[]>
-  /** Those of the sessions of the owner that last beyond that time, newest first. */
+  /** Secrets of the owner's sessions that last beyond that time, newest first. */
   listOfSessions(tx: ReadTx, tenant: TenantId, owner: string, nowMs: number, limit: number): Promise<StoredSecret[]>
   /** Answers whether it was there. */
   deleteSecret(tx: WriteTx, tenant: TenantId, id: string): Promise<boolean>
@@ -67,27 +67,27 @@ export type SecretStore = Readonly<{
   useLink(tx: WriteTx, tenant: TenantId, id: string, atMs: number): Promise<boolean>
   /** Removes links that ended before that time. */
   deleteLinksBefore(tx: WriteTx, tenant: TenantId, endedBeforeMs: number): Promise<void>
-  /** A caller that opens a link shows its token before anyone knows whose it is, as with the prefix of a key. */
+  /** A token is presented before its tenant is known, as with the prefix of a key. */
   findLinkByToken(tx: ReadTx | WriteTx, tokenHash: string): Promise<SecretLink | undefined>
 }>
 
-/** Something that would not work any more without the secret, by what people call it. */
-export type SecretUse = Readonly<{ kind: 'mcp_server' | 'mcp_deployment'; id: string; name: string }>
+/** Something that needs the secret, by its display name. */
+export type SecretUse = Readonly<{ kind: 'mcp_server' | 'mcp_deployment' | 'provider_key'; id: string; name: string }>
 
-/** A key of 256 bits and the name that stored secrets know it by, which tells nothing of the key. */
+/** A 256-bit key and its name in stored secrets, which reveals nothing of the key. */
 export type SecretKey = Readonly<{ id: string; bytes: Buffer }>
 
 /** The keys of this installation. The first encrypts; the others decrypt what a rotation has not reached. */
 export type SecretKeys = Readonly<{
-  /** As they are now, also when another process rotated them. Made on first use. */
+  /** The present keys, even if another process rotated them. Created on first use. */
   load(): Promise<readonly SecretKey[]>
-  /** Puts a new key first; undefined where the keys are the operator's to choose. */
+  /** Adds a new key in front; undefined if the operator chooses the keys. */
   add: (() => Promise<void>) | undefined
   /** Removes all but the first. */
   keepFirst: (() => Promise<void>) | undefined
 }>
 
-/** Where `env:NAME` and `file:PATH` lead; undefined when there is nothing there. */
+/** Values of `env:NAME` and `file:PATH`; undefined if there is none. */
 export type OutsideSecrets = Readonly<{
   variable(name: string): string | undefined
   file(path: string): Promise<string | undefined>

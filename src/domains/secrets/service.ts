@@ -8,6 +8,7 @@ import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { open, seal } from './cipher.ts'
+import { createOpenedValues } from './opened-values.ts'
 import type { OutsideSecrets, SecretKey, SecretKeys, SecretStore, SecretUse, StoredSecret } from './ports.ts'
 import { aadOf, checkValue, parseReference, referenceTo } from './rules.ts'
 
@@ -17,7 +18,7 @@ type SecretDeps = Readonly<{
   outside: OutsideSecrets
   database: Pick<Database, 'read' | 'write'>
   tenants(): Promise<readonly TenantId[]>
-  /** What refers to a secret of the tenant. */
+  /** The referrers of a secret of the tenant. */
   usesOf(tx: ReadTx | WriteTx, tenant: TenantId, reference: string): Promise<readonly SecretUse[]>
   random: Random
 }>
@@ -26,19 +27,24 @@ type NewSecret = Readonly<{
   owner: string
   purpose: string
   value?: string
-  /** With which it goes. */
+  /** The session with which it ends. */
   sessionId?: string
   nowMs: number
 }>
 
-/** Values that no answer, log entry or export shows. A caller that needs one keeps a reference, and resolves it when it is used. */
+/** Values that no answer, log entry or export shows. A caller that needs one stores a reference, and resolves it on use. */
 export type SecretService = ReturnType<typeof createSecretService>
 
 export function createSecretService(deps: SecretDeps) {
   const { store, random, database } = deps
+  const openedValues = createOpenedValues()
 
-  /** Answers the reference to it. Without a value it is there, and has to be entered. */
-  async function put(tx: WriteTx, tenant: TenantId, { value, nowMs, ...input }: NewSecret): Promise<string> {
+  /** Returns the reference to it. Without a value it exists, and must be entered. */
+  async function put(
+    tx: WriteTx,
+    tenant: TenantId,
+    { value, nowMs, ...input }: NewSecret,
+  ): Promise<`secret:${string}`> {
     const id = randomId(random, 'sec')
     const purpose = input.purpose.slice(0, limits.secretPurposeCharsMax)
     const empty = { ...input, tenant, id, purpose, keyId: '', sealed: '' }
@@ -53,7 +59,7 @@ export function createSecretService(deps: SecretDeps) {
     return { ...secret, keyId: key!.id, sealed }
   }
 
-  /** Answers whether it was still there. */
+  /** Returns whether it still existed. */
   async function enter(tx: WriteTx, tenant: TenantId, id: string, value: string, nowMs: number): Promise<boolean> {
     const secret = await store.findSecret(tx, tenant, id)
     if (secret === undefined) return false
@@ -62,8 +68,8 @@ export function createSecretService(deps: SecretDeps) {
   }
 
   /**
-   * Whether a caller may have something refer to it: one's own secrets, and for an operator the server's environment
-   * and files. A plain text is no reference.
+   * Whether a caller may refer to it: its own secrets, and for an operator the server's environment and files. A plain text is
+   * not a reference.
    */
   async function requireMayRefer(
     tx: ReadTx | WriteTx,
@@ -87,7 +93,7 @@ export function createSecretService(deps: SecretDeps) {
     )
   }
 
-  /** What a text stands for: the value that it refers to, or the text itself. */
+  /** The value that a text refers to, or the text itself. */
   async function resolve(tx: ReadTx, tenant: TenantId, text: string): Promise<string> {
     const reference = parseReference(text)
     if (reference === undefined) return text
@@ -118,32 +124,52 @@ export function createSecretService(deps: SecretDeps) {
     )
   }
 
-  /** For what is kept with something else that ends soon: encrypted as secrets are, and bound to its tenant and purpose. */
+  /**
+   * The values of a tenant, for redaction alone: nothing is recorded as a use. Shorter ones occur in texts by chance, and what cannot be
+   * decrypted is left out. `values` is the same array while nothing changed. `isWhole` is false if there are more.
+   */
+  async function valuesOf(tx: ReadTx | WriteTx, tenant: TenantId) {
+    const found = await store.listOfOtherKeys(tx, tenant, '', '', limits.redactedSecretsMax + 1)
+    const keys = found.length === 0 ? [] : await deps.keys.load()
+    const rows = found.slice(0, limits.redactedSecretsMax)
+    const values = openedValues.of(tenant, rows, keys, () =>
+      rows.flatMap((secret) => openWith(keys, secret) ?? []).filter(isLongEnough),
+    )
+    return { values, isWhole: found.length <= limits.redactedSecretsMax }
+  }
+
+  /** For short-lived values that are stored elsewhere: encrypted like secrets, and bound to their tenant and purpose. */
   async function sealText(tenant: TenantId, purpose: string, value: string): Promise<string> {
     const [key] = await deps.keys.load()
     return `${key!.id}:${seal(key!, aadOf(tenant, purpose), checkValue('value', value), random)}`
   }
 
-  /** Undefined when the key that it was sealed with is gone. */
+  /** Undefined if its key no longer exists. */
   async function openText(tenant: TenantId, purpose: string, text: string): Promise<string | undefined> {
     const [keyId = '', sealed = ''] = text.split(':')
     const key = (await deps.keys.load()).find(({ id }) => id === keyId)
     return key && open(key, aadOf(tenant, purpose), sealed)
   }
 
-  /** References to what the sessions of an owner have, newest first, while they last. */
+  /** References to the secrets of an owner's open sessions, newest first. */
   async function ofSessions(tx: ReadTx, tenant: TenantId, owner: string, nowMs: number): Promise<string[]> {
     const found = await store.listOfSessions(tx, tenant, owner, nowMs, limits.userSessionsPerUserMax)
     return found.map(({ id }) => referenceTo(id))
   }
 
-  /** Only what is in the store is removed; a plain text or another reference is left alone. */
+  /** Removes only secrets in the store; a plain text or another reference is left alone. */
   async function remove(tx: WriteTx, tenant: TenantId, text: string): Promise<void> {
     const reference = parseReference(text)
     if (reference?.kind === 'secret') await store.deleteSecret(tx, tenant, reference.name)
   }
 
-  /** One's own; administrators see those of everybody. */
+  /** The same for what goes with something that is gone by now, unless another thing of the tenant refers to it. */
+  async function removeUnused(tx: WriteTx, tenant: TenantId, text: string): Promise<void> {
+    if (parseReference(text)?.kind !== 'secret') return
+    if ((await deps.usesOf(tx, tenant, text)).length === 0) await remove(tx, tenant, text)
+  }
+
+  /** The caller's own; administrators see everybody's. */
   async function list({ principal, read }: Pick<Call, 'principal' | 'read'>) {
     const owner = administers(principal, 'secret') ? undefined : identityOf(principal)
     const found = await store.listSecrets(read, principal.tenant, owner, limits.secretListMax + 1)
@@ -151,7 +177,7 @@ export function createSecretService(deps: SecretDeps) {
     return { secrets: displayed.map(viewOf), truncated: found.length > displayed.length }
   }
 
-  /** One's own, and for administrators that of anybody. Not while something refers to it. */
+  /** The caller's own, and for administrators anybody's. Refused while something refers to it. */
   async function deleteOne(call: Pick<Call, 'principal' | 'write' | 'record'>, { id }: Readonly<{ id: string }>) {
     const { principal, write } = call
     const { tenant } = principal
@@ -174,7 +200,7 @@ export function createSecretService(deps: SecretDeps) {
     return { id: secret.id, deleted: true as const }
   }
 
-  /** Encrypts every secret of every tenant with a new key, and forgets the old ones once nothing needs them. */
+  /** Encrypts every secret of every tenant with a new key, and removes the old ones once nothing needs them. */
   async function rotate(call: Pick<Call, 'principal' | 'signal' | 'progress' | 'record' | 'warn'>) {
     if (!isPlatformOperator(call.principal)) {
       throw new AppError('ERR_PERMISSION_DENIED', 'Only the operator of this installation may rotate its key.')
@@ -192,22 +218,28 @@ export function createSecretService(deps: SecretDeps) {
     }
     if (call.signal.aborted) throw new AppError('ERR_CANCELLED', 'The rotation was stopped. Rotate again to finish it.')
     if (counts.unreadable === 0) await deps.keys.keepFirst?.()
-    else call.warn('Some secrets cannot be decrypted with any key here. They and the old keys stay as they are.')
+    else call.warn('Some secrets cannot be decrypted with any available key. They and the old keys stay unchanged.')
     const body = { key: keys[0]!.id, ...counts }
     call.record({ kind: 'secrets_rotated', body })
     return body
   }
 
-  return { put, enter, requireMayRefer, resolve, ofSessions, sealText, openText, remove, list, deleteOne, rotate }
+  return {
+    ...{ put, enter, requireMayRefer, resolve, valuesOf, ofSessions, sealText, openText },
+    ...{ remove, removeUnused },
+    ...{ list, deleteOne, rotate },
+  }
 }
 
+const isLongEnough = (value: string): boolean => value.length >= limits.redactedSecretCharsMin
 const USES_NAMED_MAX = 10
 const useNames: Readonly<Record<SecretUse['kind'], string>> = {
   mcp_server: 'the MCP server',
   mcp_deployment: 'a deployment of the MCP server',
+  provider_key: 'the provider key',
 }
 
-/** Answers the last id that was looked at; undefined when there is none left. */
+/** Returns the last id of the batch; undefined if none is left. */
 async function rotateBatch(
   { store, random }: Pick<SecretDeps, 'store' | 'random'>,
   tx: WriteTx,

@@ -18,14 +18,14 @@ export type Refusal = Readonly<{
   allowed: readonly string[]
   retryAfterMs?: number
 }>
-export type Verdict = Readonly<{ capability: Capability; index: number }> | Refusal
+type Verdict = Readonly<{ capability: Capability; index: number }> | Refusal
 
 /** What one capability has used up, asked only for one that would allow the call otherwise. */
-export type UsageCheck = (context: SecurityContext, index: number) => Omit<Refusal, 'context'> | undefined
+type UsageCheck = (context: SecurityContext, index: number) => Omit<Refusal, 'context'> | undefined
 
 export const isRefusal = (verdict: Verdict): verdict is Refusal => 'violation' in verdict
 
-/** A refusal of a higher number is nearer to what was asked for, so it says more. */
+/** A refusal with a higher number is more specific. */
 const specificity: Readonly<Record<Violation, number>> = {
   ToolExplicitlyDenied: 0,
   ToolNotAllowed: 0,
@@ -41,8 +41,8 @@ const specificity: Readonly<Record<Violation, number>> = {
 }
 
 /**
- * Judges a call by one context: what is denied by name, then the capabilities in order, the first that allows. When all
- * that match the tool refuse, the most specific refusal is told, with what any of them would have allowed.
+ * Judges a call by one context: the deny list, then the capabilities in order, the first that allows. If all that match the tool
+ * refuse, the most specific refusal is reported, with what any of them would have allowed.
  */
 export function evaluate(context: SecurityContext, request: AccessRequest, usage: UsageCheck): Verdict {
   const denied = context.denyList.find((pattern) => matchesTool(pattern, request.tool))
@@ -91,7 +91,7 @@ function refusedPath(capability: Capability, { tool, paths }: AccessRequest): Om
   if (pathAllowlist === undefined) return undefined
   const patterns = pathPatternsOf(tool, pathAllowlist)
   if (paths.every((path) => patterns.some((pattern) => coversPath(pattern, path)))) return undefined
-  return { violation: 'PathOutsideBoundary', reason: 'the path is outside of what is allowed', allowed: pathAllowlist }
+  return { violation: 'PathOutsideBoundary', reason: 'the path is outside the allowed paths', allowed: pathAllowlist }
 }
 
 const closedPath = (allowed: readonly string[] = []): Omit<Refusal, 'context'> => ({
@@ -101,8 +101,8 @@ const closedPath = (allowed: readonly string[] = []): Omit<Refusal, 'context'> =
 })
 
 /**
- * Where a list says which commands or paths a tool may have, what a shell opens for a command is judged as a file that the
- * caller opens: by the paths of the capability itself, else by what the context lets the tools for files do.
+ * If a list restricts the commands or paths of a tool, a file that the shell opens for a command is judged as a file that the
+ * caller opens: by the paths of the capability itself, else by the context's rules for file tools.
  */
 function refusedRedirection(
   context: SecurityContext,
@@ -127,7 +127,8 @@ function refusedRedirection(
 
 const unknownPath = (allowed: readonly string[] = []): Omit<Refusal, 'context'> => ({
   violation: 'PathOutsideBoundary',
-  reason: 'nobody can tell before it runs which file a redirection opens; write its whole path plainly',
+  reason:
+    'the file that a redirection opens is not known before the command runs; write the whole path without variables',
   allowed,
 })
 
@@ -151,7 +152,7 @@ function refusedCommand(capability: Capability, request: AccessRequest): Omit<Re
   if (rules === undefined) return undefined
   const allowed = Object.keys(rules)
   if (request.undecidable !== undefined) {
-    const reason = `only some commands are allowed, and nobody can tell which ones this runs: ${request.undecidable}; give one command with args, or plain commands joined by && or ;`
+    const reason = `only some commands are allowed, and the commands that this line runs cannot be determined: ${request.undecidable}; pass one command with args, or plain commands joined by && or ;`
     return { violation: 'CommandNotAllowed', reason, allowed }
   }
   for (const { command, firstArgument } of request.commands) {

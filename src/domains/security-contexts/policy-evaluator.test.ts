@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { AppError } from '../../contract/app-error.ts'
 import { localOwner, type Principal } from '../../contract/principal.ts'
 import { type Capability, type SecurityContext, toSubcommandAllowlist } from '../../contract/security-context.ts'
+import { ruledNameOf } from '../../contract/tool-spellings.ts'
 import {
   canEverAllow,
   createPolicyEvaluator,
@@ -382,4 +383,18 @@ describe('what a shell opens for a command', () => {
     expect(violationOf(closed, 'fs.delete', { path: '/workspace/d' })).toBe('PathOutsideBoundary')
     expect(violationOf(closed, 'fs.write', { path: '/workspace/d/other' })).toBeUndefined()
   })
+})
+
+it('knows a tool by all of its names', () => {
+  const deny = (name: string) => as(context([{ toolPattern: '*' }], [name]))
+  for (const one of ['aegis.execute', 'fs.create.dir']) {
+    const other = ruledNameOf(one)
+    const denied = [violationOf(deny(one), other), violationOf(deny(other), one)]
+    expect(denied).toEqual(Array(2).fill('ToolExplicitlyDenied'))
+    expect(violationOf(as(context([{ toolPattern: one }])), other)).toBeUndefined()
+  }
+  const paced = as(context([{ toolPattern: 'aegis.execute.intent', rateLimit: { calls: 1, perSeconds: 60 } }]))
+  const at = createPolicyEvaluator({ clock: movable() })
+  expect(violationOf(paced, 'aegis.execute', {}, at)).toBeUndefined()
+  expect(violationOf(paced, 'aegis.execute.intent', {}, at)).toBe('RateLimitExceeded')
 })

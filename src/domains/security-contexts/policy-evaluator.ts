@@ -7,7 +7,7 @@ import { type Governed, readAccessRequest } from './read-access-request.ts'
 import { allowsHost, commandRulesOf, matchesTool, pathPatternsOf } from './rules.ts'
 import { createUsageCounter } from './usage-counter.ts'
 
-export type AskedCall = Readonly<{
+type GovernedCall = Readonly<{
   principal: Principal
   tool: string
   governed: Governed | undefined
@@ -16,12 +16,12 @@ export type AskedCall = Readonly<{
 
 export type PolicyEvaluator = ReturnType<typeof createPolicyEvaluator>
 
-/** Holds the security contexts of a caller against its calls. All of them must allow. */
+/** Checks a caller's security contexts for its calls. All of them must allow. */
 export function createPolicyEvaluator(deps: Readonly<{ clock: Clock }>) {
   const counter = createUsageCounter(deps)
   return {
-    /** Throws the refusal. What it answers, if anything, is to be called when the call has ended. */
-    admit({ principal, tool, governed, input }: AskedCall): (() => void) | undefined {
+    /** Throws the refusal. The returned function, if any, is called when the call has ended. */
+    admit({ principal, tool, governed, input }: GovernedCall): (() => void) | undefined {
       const contexts = principal.securityContexts ?? []
       if (contexts.length === 0) return undefined
       const request = readAccessRequest(tool, governed, input)
@@ -43,8 +43,8 @@ export function createPolicyEvaluator(deps: Readonly<{ clock: Clock }>) {
   }
 }
 
-/** Throws the refusal that a call would meet whatever has been used so far; nothing is counted. */
-export function requireAllowed({ principal, tool, governed, input }: AskedCall): void {
+/** Throws the refusal of a call regardless of its use so far; nothing is counted. */
+export function requireAllowed({ principal, tool, governed, input }: GovernedCall): void {
   const request = readAccessRequest(tool, governed, input)
   for (const context of principal.securityContexts ?? []) {
     const verdict = evaluate(context, request, () => undefined)
@@ -52,7 +52,7 @@ export function requireAllowed({ principal, tool, governed, input }: AskedCall):
   }
 }
 
-/** An execution is counted by itself; everybody else as who they are. */
+/** An execution is counted separately; every other caller by its identity. */
 const usageKey = (principal: Principal): string =>
   principal.executionId === undefined ? callerKey(principal) : `${principal.tenant}/${principal.executionId}`
 

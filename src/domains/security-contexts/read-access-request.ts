@@ -9,16 +9,16 @@ export type Governed = Readonly<{
   /** A line for a shell, or a program when `args` is given. */
   command?: string
   args?: string
-  /** Variables for it. Of those with which a list of commands means nothing, such as PATH, nobody has a whole list. */
+  /** Its environment variables. Some, such as PATH, make a list of commands meaningless, and no complete list of them exists. */
   env?: string
   /** What a shell opens for such a line, as if by these tools, from the folder in that argument. */
   opens?: Readonly<{ read: string; write: string; folder: string; folderDefault?: string }>
   url?: string
-  /** It runs commands or reaches hosts in a way that no list can be held against. */
+  /** It runs commands or reaches hosts in a way that no list can check. */
   opaque?: 'commands'
 }>
 
-/** What a call wants, read from its arguments. Paths that climb and the like are refused here. */
+/** The access that a call requests, from its arguments. Paths with `..` and the like are refused here. */
 export function readAccessRequest(
   tool: string,
   governed: Governed | undefined,
@@ -31,7 +31,7 @@ export function readAccessRequest(
   return { tool, paths, hosts: typeof url === 'string' ? hostsOf(url) : [], ...commandsOf(governed, input) }
 }
 
-/** What is no address has no host that a list could have; who fetches it says so. */
+/** Text that is not an address has no host that a list could contain; the tool that fetches it says so. */
 const hostsOf = (url: string): readonly string[] => {
   const parsed = URL.parse(url)
   return [parsed === null ? '' : parsed.hostname]
@@ -77,7 +77,7 @@ function setsVariables(
   return isSet ? { undecidable: `it sets variables in ${governed!.env}` } : {}
 }
 
-/** After these, or a command that nobody knows, a line may be in another folder. */
+/** After these, or an unknown command, a line may be in another folder. */
 const moving: ReadonlySet<string> = new Set('. builtin cd chdir command eval popd pushd source'.split(' '))
 
 function requestedRedirection(

@@ -2,13 +2,13 @@
  * One word of a shell line. `text` is what the shell makes of it; undefined when that is known only while it runs,
  * because the word has a variable, a pattern or a tilde in it.
  */
-export type ShellWord = Readonly<{ text: string | undefined }>
-export type SimpleCommand = Readonly<{ words: readonly ShellWord[] }>
+type ShellWord = Readonly<{ text: string | undefined }>
+type SimpleCommand = Readonly<{ words: readonly ShellWord[] }>
 /** A file that the shell itself opens for a command: `path` is as written, undefined when it is known only while it runs. */
 export type Redirection = Readonly<{ path: string | undefined; access: 'read' | 'write' }>
-export type ReadLine =
+type ReadLine =
   | Readonly<{ commands: readonly SimpleCommand[]; redirections: readonly Redirection[] }>
-  /** Why nobody can say before it runs which commands it runs. */
+  /** Why its commands cannot be known before it runs. */
   | Readonly<{ undecidable: string }>
 
 /** Words that begin something other than a command. */
@@ -25,9 +25,9 @@ const refuse = (reason: string): never => {
 }
 
 /**
- * Takes a line for `sh -c` apart into the commands that it runs and the files that the shell opens for them, all of them. What this reader does not know, it does not
- * guess: substitution of commands, here-documents, assignments, functions and compound commands make the line undecidable.
- * Where shells differ, whatever one of them would run counts.
+ * Parses a line for `sh -c` into all commands that it runs and all files that the shell opens for them. Unsupported syntax is
+ * never guessed: command substitution, here-documents, assignments, functions and compound commands make the line undecidable. If
+ * shells differ, whatever one of them would run counts.
  */
 export function readShellLine(line: string): ReadLine {
   try {

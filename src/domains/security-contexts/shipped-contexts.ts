@@ -1,14 +1,13 @@
 import type { Capability, SecurityContext } from '../../contract/security-context.ts'
 import { WORKSPACE_FOLDER } from '../../contract/workspace-path.ts'
 
-/** The three tiers of the platform's tools, without files, commands and the web. */
+/** The three tiers of the platform's tools, without files, commands and the web; each by one of its names. */
 const userTools: readonly string[] = [
   'aegis.agent.list',
   'aegis.agent.export',
   'aegis.agent.generate',
   'aegis.agent.logs',
   'aegis.agent.search',
-  'aegis.agent.wait',
   'aegis.workflow.list',
   'aegis.workflow.validate',
   'aegis.workflow.export',
@@ -28,10 +27,8 @@ const userTools: readonly string[] = [
   'aegis.task.cancel',
   'aegis.task.logs',
   'aegis.task.wait',
-  'aegis.execute',
   'aegis.execute.intent',
   'aegis.execute.status',
-  'aegis.execute.wait',
   'aegis.tools.list',
   'aegis.tools.search',
   'aegis.schema.get',
@@ -79,8 +76,7 @@ const consumer = (name: string, description: string, pace: Pace): SecurityContex
 export const shippedContexts: readonly SecurityContext[] = [
   {
     name: 'default',
-    description:
-      'An agent that asks for nothing else: its own files, commands in its workspace, the web, and the tools for users.',
+    description: 'Default of agents: their own files, commands in their workspace, the web, and the tools for users.',
     capabilities: forUsers,
     denyList: [],
   },

@@ -3,10 +3,10 @@ import type { Clock } from '../../kernel/clock.ts'
 import type { Refusal } from './evaluate.ts'
 
 /**
- * What each caller has used of a capability: the instants of its calls in the last span, and the calls under way. In any
- * span of `perSeconds` at most `calls` pass.
+ * Each caller's use of a capability: the times of its calls in the last span, and the calls in progress. In any span of
+ * `perSeconds` at most `calls` pass.
  */
-export type UsageCounter = Readonly<{
+type UsageCounter = Readonly<{
   check(key: string, capability: Capability): Omit<Refusal, 'context'> | undefined
   /** Enters a call that `check` let pass; to be called when it has ended. */
   enter(key: string, capability: Capability): () => void
@@ -45,7 +45,7 @@ export function createUsageCounter({ clock }: Readonly<{ clock: Clock }>): Usage
       if (rateLimit === undefined && maxConcurrent === undefined) return undefined
       const used = usedOf(key, capability)
       if (maxConcurrent !== undefined && used.underWay >= maxConcurrent) {
-        const reason = `${used.underWay} calls are under way, and ${maxConcurrent} may be; wait for one of them`
+        const reason = `${used.underWay} calls are in progress, and at most ${maxConcurrent} are allowed at once; wait for one of them`
         return { violation: 'ConcurrentExecLimitExceeded', reason, allowed: [], retryAfterMs: 1_000 }
       }
       if (!counts.has(key) && counts.size >= KEYS_MAX) {

@@ -29,7 +29,7 @@ export async function openClockKeeper(deps: {
   function problem(): string | undefined {
     const aheadMs = clock.aheadMs()
     if (aheadMs < limits.clockBehindToldMs) return undefined
-    return `The clock of this machine is ${Math.ceil(aheadMs / 1000)} s behind the latest time that this store has seen, ${isoTime(clock.nowMs())}. Nothing that expired becomes valid again: time continues from there at half speed until the clock has caught up. If the later time was wrong: castellan call clock_reset reason=WHY`
+    return `The clock of this machine is ${Math.ceil(aheadMs / 1000)} s behind the latest time that this store has seen, ${isoTime(clock.nowMs())}. So that nothing expired becomes valid again, time continues from there at half speed until the clock has caught up. If the later time was wrong, run castellan call clock_reset reason=WHY`
   }
 
   function tell(): void {

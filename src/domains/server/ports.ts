@@ -1,6 +1,6 @@
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 
-/** How late it has been, as far as anybody noted it. */
+/** The latest recorded time. */
 export type ClockFloorStore = Readonly<{
   find(tx: ReadTx): Promise<number | undefined>
   /** Never lowers it. */

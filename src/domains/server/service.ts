@@ -16,14 +16,14 @@ export function createServerService(deps: {
   store(): Readonly<{ schemaVersion: number; location: string }> | undefined
   ownerPid(): number
   process(): Readonly<{ pid: number; rssBytes: number; heapUsedBytes: number }>
-  /** Everything that is wrong at present, in words for an operator. */
+  /** All present problems, for an operator. */
   problems(): Promise<readonly string[]>
 }) {
   const startedMs = deps.clock.monotonicMs()
   return {
     ping: (call: Pick<Call, 'nowMs'>) => ({ ok: true as const, timestamp: isoTime(call.nowMs) }),
     async health(call: Pick<Call, 'nowMs'> & Partial<Pick<Call, 'principal'>>) {
-      // Where the state is, and what is wrong with it, concerns the people of this installation only.
+      // The location and problems of the state are only for the people of this installation.
       const isOurs = call.principal === undefined || call.principal.tenant === LOCAL_TENANT
       const store = deps.store()
       const problems = await deps.problems()

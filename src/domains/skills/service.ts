@@ -13,15 +13,15 @@ type Skill = Readonly<{
   path: string
 }>
 
-/** With the whole front matter, for transports that pass it on. */
+/** With the whole front matter, for transports that forward it. */
 type SkillDetails = Skill & Readonly<{ frontmatter: Readonly<Record<string, Json>> }>
 
 type SkillFilter = Readonly<{ search?: string | undefined; capability?: string | undefined }>
 type SkillList = Readonly<{ skills: Skill[]; total_count: number }>
 
 /**
- * The skills on disk, as they are now. They belong to the installation, not to a tenant. SKILL.md on disk is the only
- * source: nothing is stored, and a file that cannot be read is left out and reported.
+ * The skills on disk, as they are now. They belong to the installation, not to a tenant. SKILL.md on disk is the only source:
+ * nothing is stored, and an unreadable file is omitted and reported.
  */
 export type SkillService = Readonly<{
   /** By name. `search` is part of the name or description in any case; `capability` is one of them exactly. */
@@ -32,8 +32,8 @@ export type SkillService = Readonly<{
   files(name: string): Promise<readonly SkillFileInfo[]>
   readFile(name: string, file: string): Promise<Uint8Array>
   /**
-   * Called when skills or their files may be others than before, perhaps more than once for one change. Changes are
-   * noticed in what `list` and `files` have looked at. Returns an unsubscriber.
+   * Called when skills or their files may have changed, perhaps more than once for one change. Covers what `list` and `files`
+   * have read. Returns an unsubscribe function.
    */
   onChange(listener: () => void): () => void
 }>
@@ -68,10 +68,10 @@ export function createSkillService({ source, logger }: SkillServiceDeps): SkillS
     const before = registry.signature()
     registry.load().then(
       (loaded) => {
-        // Front matter that changed was told by the registry; here it is other files.
+        // The registry has reported changed front matter; here other files changed.
         if (loaded.signature === before) notify()
       },
-      (error) => logger.warn('skills could not be read again', { cause: String(error) }),
+      (error) => logger.warn('skills could not be reloaded', { cause: String(error) }),
     )
   }
 
@@ -101,7 +101,7 @@ export function createSkillService({ source, logger }: SkillServiceDeps): SkillS
   }
 }
 
-/** The parsed skills of the newest scan; a file is read again only when its stamp is another. */
+/** The parsed skills of the newest scan; a file is read again only if its stamp changed. */
 function createRegistry({ source, logger, changed }: SkillServiceDeps & Readonly<{ changed: () => void }>) {
   const parsed = new Map<string, { stamp: string; parse: SkillParse }>()
   let current: Registry | undefined
@@ -124,7 +124,7 @@ function createRegistry({ source, logger, changed }: SkillServiceDeps & Readonly
       forgetRemoved(parsed, scan)
       for (const problem of next.problems) {
         if (!current?.problems.some((old) => old.path === problem.path && old.reason === problem.reason)) {
-          logger.warn('a skill was skipped', { path: problem.path, reason: problem.reason })
+          logger.warn('skill skipped', { path: problem.path, reason: problem.reason })
         }
       }
       const isDifferent = current !== undefined && current.signature !== next.signature
@@ -179,6 +179,6 @@ function forgetRemoved(parsed: Map<string, unknown>, scan: SkillScan): void {
 function matches(skill: Skill, { search, capability }: SkillFilter): boolean {
   if (capability !== undefined && !skill.capabilities.includes(capability)) return false
   if (search === undefined) return true
-  const wanted = search.toLowerCase()
-  return skill.name.toLowerCase().includes(wanted) || skill.description.toLowerCase().includes(wanted)
+  const query = search.toLowerCase()
+  return skill.name.toLowerCase().includes(query) || skill.description.toLowerCase().includes(query)
 }

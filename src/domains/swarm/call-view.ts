@@ -1,7 +1,7 @@
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 
-/** The same call for a part of its work, with its own ear for progress or its own end. */
+/** The same call for a part of its work, with its own progress or signal. */
 export function viewOf(call: Call, changes: Partial<Pick<Call, 'progress' | 'signal'>>): Call {
   return {
     id: call.id,
@@ -21,21 +21,20 @@ export function viewOf(call: Call, changes: Partial<Pick<Call, 'progress' | 'sig
   }
 }
 
-/** For steps that must be done although the call was cancelled. */
+/** For steps that must complete even if the call was cancelled. */
 export const uninterrupted = (call: Call): Call => viewOf(call, { signal: new AbortController().signal })
 
 export type Reporter = Readonly<{
   /** One of the `total` steps is done. */
   step(message: string): void
-  /** Something to tell between two steps. */
+  /** A message between two steps. */
   say(message: string): void
   stop(): void
 }>
 
 /**
- * Tells the caller how far the work is: at every step, and about once a second in between what `present` says, so that a
- * long step is not taken for a dead one. The number only grows: what is told between two steps comes ever nearer to the
- * next.
+ * Reports progress: at every step, and in between about once a second with the text of `present`, so that a long step does not
+ * look dead. The number only grows: between two steps it approaches the next.
  */
 export function createReporter(call: Pick<Call, 'progress'>, total: number, present: () => string): Reporter {
   let steps = 0

@@ -40,7 +40,7 @@ const refusal = (
 
 export type MergeReport = ReturnType<typeof reportOf>
 
-/** Brings what the successful workers committed into the target, in the order of the tasks. A refusal is a report too. */
+/** Merges the commits of successful workers into the target, in the order of the tasks. A refusal is reported as well. */
 export async function mergeWorkers(
   deps: Pick<SwarmDeps, 'git'>,
   call: Call,
@@ -92,7 +92,7 @@ function reportOf(
 const REPORT_BYTES_MAX = 1024 * 1024
 const LIST_ITEMS = 10
 
-/** The whole answer has a bound; of long lists the beginning is enough to go on with. */
+/** Bounds the answer; of long lists the beginning is enough to continue with. */
 export function boundedAnswer(answer: MergeAnswer): MergeAnswer {
   if (Buffer.byteLength(JSON.stringify(answer.results)) <= REPORT_BYTES_MAX) return answer
   return {

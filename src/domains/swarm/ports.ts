@@ -4,7 +4,7 @@ import type { Random } from '../../kernel/random.ts'
 import type { GitService } from '../git/service.ts'
 import type { WorkspaceService } from '../workspaces/service.ts'
 
-/** What orchestration is built on: workspaces, and git inside them. It keeps no records of its own. */
+/** Orchestration is built on workspaces, and git inside them. It stores no records. */
 export type SwarmDeps = Readonly<{
   workspaces: Pick<
     WorkspaceService,

@@ -30,19 +30,19 @@ type Prepared = Readonly<{
   reused: boolean
   repository: Repository | null
   commands: readonly CommandOutcome[]
-  /** Whether this call did it. */
+  /** Whether this call prepared it. */
   isNew: boolean
 }>
 
 /**
- * Makes a workspace that forks begin from: a repository, what the setup commands leave, and a snapshot of it all.
+ * Prepares a workspace to fork from: a repository, the results of the setup commands, and a snapshot.
  *
- * 1. The name says which: what is prepared already is answered at once, and of two calls at the same time one works.
- * 2. A workspace that this call made is gone when the call fails, is cancelled or dies with its server; one that was there
- *    before stays as the failed step left it.
- * 3. A new workspace may reach the internet while it is prepared, if it has something to clone; afterwards it has the
- *    policy of any other new workspace. One that was there before keeps the policy that it has. `allow_internet` and
- *    `allowed_domains` decide for both, and for good.
+ * 1. The name identifies it: a prepared workspace is returned at once, and of two concurrent calls only one works.
+ * 2. A workspace that this call created is removed if the call fails, is cancelled or dies with its server; an existing one
+ *    stays as the failed step left it.
+ * 3. A new workspace may reach the internet during preparation if it has something to clone; afterwards it has the default
+ *    policy of new workspaces. An existing workspace keeps its policy. `allow_internet` and `allowed_domains` override both,
+ *    permanently.
  */
 export function createPrepare(deps: SwarmDeps) {
   const { workspaces } = deps
@@ -61,7 +61,7 @@ export function createPrepare(deps: SwarmDeps) {
     return await locks.withLock(`${call.principal.tenant} ${name}`, work, call.signal)
   }
 
-  /** The workspace of that name, if it is the caller's own; a name that is another's is refused. */
+  /** The workspace of that name, if the caller owns it. A name of another owner is refused. */
   async function findOwn(call: Call, name: string): Promise<Workspace | undefined> {
     try {
       const found = await workspaces.resolve(call, name)
@@ -76,7 +76,7 @@ export function createPrepare(deps: SwarmDeps) {
   async function findReady(call: Call, name: string): Promise<Prepared | undefined> {
     const workspace = await findOwn(call, name)
     const snapshot = workspace && (await workspaces.findSnapshot(call, workspace, GOLDEN))
-    // One that is still being prepared is not ready, whatever it has.
+    // A workspace that is still being prepared is not ready, whatever it holds.
     if (workspace === undefined || workspace.boundTo !== null || snapshot?.state !== 'ready') return undefined
     return { workspace, snapshot, reused: true, repository: null, commands: [], isNew: false }
   }
@@ -147,7 +147,7 @@ export function createPrepare(deps: SwarmDeps) {
     return { workspace, snapshot, repository, commands, isNew: true }
   }
 
-  /** A clone of the same address that is there already, from a call that failed later, is taken as it is. */
+  /** An existing clone of the same URL, from a call that failed later, is reused. */
   async function cloneInto(
     call: Call,
     { git_url: url }: PrepareInput,
@@ -200,12 +200,12 @@ export function createPrepare(deps: SwarmDeps) {
     return { command, exit_code: result.exitCode, duration_ms: result.durationMs }
   }
 
-  /** What fails here is bound to this process, and found again at its next start. */
+  /** A workspace that cannot be removed here is bound to this process, and removed at the next start. */
   async function removeFailed(call: Call, workspace: Workspace): Promise<void> {
     try {
       await workspaces.destroyWorkspace(uninterrupted(call), workspace)
     } catch (error) {
-      deps.logger.warn('a workspace whose preparation failed was not removed', {
+      deps.logger.warn('workspace could not be removed after its preparation failed', {
         id: workspace.id,
         cause: String(error),
       })
@@ -217,7 +217,7 @@ export function createPrepare(deps: SwarmDeps) {
 
 const LINE_BYTES = 240
 
-/** Refused before anything is made; the clone would refuse it under another name. */
+/** Refused before anything is created; git clone would report it under another name. */
 function checkUrl(url: string | undefined): void {
   if (url === undefined) return
   try {
@@ -235,7 +235,7 @@ const nameTaken = (name: string): AppError =>
     name,
   })
 
-/** Within this process the turns see to it; this is a call of another server, or the worker of a swarm. */
+/** Within this process a mutex prevents this, so it is a call of another server, or the worker of a swarm. */
 const inUse = ({ id, name }: Workspace): AppError =>
   new AppError('ERR_BUSY', `name: another call is working with ${quoted(name)}; call again when it is done`, {
     field: 'name',
@@ -246,7 +246,7 @@ const inUse = ({ id, name }: Workspace): AppError =>
 const folderInUse = (error: AppError): AppError =>
   new AppError(
     error.code,
-    `git_url: ${WORKSPACE_FOLDER} of the existing workspace holds something else; empty it, or choose another name`,
+    `git_url: ${WORKSPACE_FOLDER} of the existing workspace contains something else; empty it, or choose another name`,
     { field: 'git_url', path: WORKSPACE_FOLDER },
   )
 
@@ -278,7 +278,7 @@ const withDestroyed = (error: unknown): unknown =>
 function answer(call: Call, input: PrepareInput, prepared: Prepared) {
   const { workspace, snapshot, reused, repository, commands, isNew } = prepared
   if (reused && input.base_image !== undefined && input.base_image !== workspace.image) {
-    call.warn(`base_image: the existing workspace is made from ${quoted(workspace.image)} and stays so.`)
+    call.warn(`base_image: ignored, because the workspace already exists with the image ${quoted(workspace.image)}.`)
   }
   if (isNew) {
     call.record({

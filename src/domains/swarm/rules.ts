@@ -1,7 +1,7 @@
 import { checkEnv, invalid, quoted } from '../workspaces/rules.ts'
 
 export const GOLDEN = 'golden'
-/** Where the repository of a workspace is, and where commands begin. */
+/** Where the repository of a workspace is, and where commands start. */
 export const WORKSPACE_FOLDER = '/workspace'
 export const SHARED_CONTEXT_FILE = '/tmp/.shared-context'
 
@@ -22,12 +22,12 @@ export function checkTasks(tasks: readonly SwarmTask[]): void {
   }
 }
 
-/** A host name has at most 64 characters, and a worker's name is one. */
+/** A worker's name is a host name, which has at most 64 characters. */
 const TASK_PART_MAX = 40
 
 /**
- * Names for the workers of one swarm, in the order of the tasks: all different, and valid whatever the tasks are called.
- * `swarmId` is drawn at random, so no other swarm has them and nobody can take them beforehand.
+ * Names for the workers of one swarm, in the order of the tasks: distinct, and valid whatever the tasks are called. `swarmId` is
+ * random, so no other swarm uses them and no caller can take them in advance.
  */
 export function workerNames(swarmId: string, taskNames: readonly string[]): readonly string[] {
   const taken = new Set<string>()

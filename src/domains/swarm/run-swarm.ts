@@ -33,16 +33,16 @@ type SwarmInput = Readonly<{
 }>
 
 /**
- * Many tasks, each in a fork of its own.
+ * Runs many tasks, each in a fork of its own.
  *
  * 1. Everything that can be refused is refused before the first fork.
- * 2. At most `max_parallel` tasks are between their fork and their end at a time. A task begins when its fork is up, and
- *    its time counts from there. A worker that nobody needs any more makes room at once.
- * 3. A task that fails is a result. The call fails when no fork could be made at all.
- * 4. Whether it ends well, fails or is cancelled, no worker is left, unless the caller wants to keep them and learns of
- *    them. Where a merge is wanted, a worker also stays that has something which is nowhere else: commits that were not
- *    merged, whatever became of its task, or changes that it did not commit. Who cancels wants nothing of it.
- *    A server that dies leaves workers that are bound to it, and the next start removes them.
+ * 2. At most `max_parallel` tasks are between fork and end at a time. A task starts when its fork is up, and its time-out
+ *    counts from there. A worker that is no longer needed frees its slot at once.
+ * 3. A failed task is a result. The call fails only if no fork could be created.
+ * 4. However the call ends, no worker is left, unless the caller asked to keep them and learns of them. If a merge was
+ *    requested, a worker also stays if it has work that exists nowhere else: commits that were not merged, whatever the result of
+ *    its task, or uncommitted changes. After a cancellation no worker stays. A server that dies leaves workers that are bound to
+ *    it, and the next start removes them.
  */
 export function createSwarms(deps: SwarmDeps) {
   const { workspaces, clock } = deps
@@ -71,13 +71,14 @@ export function createSwarms(deps: SwarmDeps) {
       requireFork(call, workers)
       const merge = request && (await mergeWorkers(deps, call, { request, workers, report }, crew.failureOf))
       if (merge !== undefined) report.step('the merge is done')
-      // Who cancelled learns of nothing; only what a merge has changed already must be told all the same.
+      // A cancelled call gets no result, unless a merge has already changed the target.
       if (call.signal.aborted && (merge?.total_commits_applied ?? 0) === 0) throw cancelled()
       if (merge !== undefined && cleanup && !call.signal.aborted) await keepUnmerged(call, merge, workers)
+      const told = merge && { ...merge, merged_tasks: await mergedTasks(call, merge, workers) }
       const isRetained = (worker: Worker): boolean => !cleanup || worker.unmerged !== undefined
       await Promise.all(workers.map((one) => (isRetained(one) ? crew.keep(call, one) : crew.dismiss(call, one))))
       report.step(cleanup ? 'the workers are removed' : 'the workers are kept')
-      return answer(call, plan, workers, merge ?? null, Math.round(clock.monotonicMs() - startedMs))
+      return answer(call, plan, workers, told ?? null, Math.round(clock.monotonicMs() - startedMs))
     } catch (error) {
       await Promise.all(workers.map((worker) => crew.dismiss(call, worker)))
       throw error
@@ -160,7 +161,7 @@ export function createSwarms(deps: SwarmDeps) {
     await Promise.all(Array.from({ length: Math.min(parallel, workers.length) }, lane))
   }
 
-  /** After its task, until the merge. */
+  /** Whether a worker is needed after its task, until the merge. */
   async function isNeeded(
     call: Call,
     worker: Worker,
@@ -173,7 +174,7 @@ export function createSwarms(deps: SwarmDeps) {
     return worker.unmerged !== undefined
   }
 
-  /** What was refused as a whole took no worker's commits. */
+  /** If the whole merge was refused, no worker's commits were merged. */
   async function keepUnmerged(call: Call, merge: MergeReport, workers: readonly Worker[]): Promise<void> {
     const failed = new Set(merge.results.filter(({ success }) => !success).map(({ source_id }) => source_id))
     const merged = workers.filter((worker) => isLeft(worker) && hasSucceeded(worker))
@@ -187,6 +188,21 @@ export function createSwarms(deps: SwarmDeps) {
       const names = workers.filter(({ unmerged }) => unmerged === reason).map(({ name }) => name)
       if (names.length > 0) call.warn(`cleanup: kept, because ${unmergedReasons[reason]}: ${names.join(', ')}. ${NEXT}`)
     }
+  }
+
+  /** A worker without a commit has nothing to merge, but a worker with uncommitted work does not count as merged. */
+  async function mergedTasks(call: Call, merge: MergeReport, workers: readonly Worker[]): Promise<string[]> {
+    const hasCommits = new Set(merge.results.filter((one) => one.commits_applied > 0).map(({ task }) => task))
+    const listed = await Promise.all(
+      merge.merged_tasks.map(async (name) => {
+        const worker = workers.find(({ task }) => task.name === name)
+        if (worker === undefined || hasCommits.has(name)) return [name]
+        const isLeftOut =
+          worker.unmerged !== undefined || (isLeft(worker) && (await crew.hasUnsaved(call, worker, true)))
+        return isLeftOut ? [] : [name]
+      }),
+    )
+    return listed.flat()
   }
 
   return { run }

@@ -4,5 +4,5 @@ import { createSwarms } from './run-swarm.ts'
 
 export type SwarmService = ReturnType<typeof createSwarmService>
 
-/** Orchestration: a workspace prepared to be forked, and many forks of it at work. */
+/** Prepares workspaces for forking, and runs swarms of forks. */
 export const createSwarmService = (deps: SwarmDeps) => ({ ...createPrepare(deps), ...createSwarms(deps) })

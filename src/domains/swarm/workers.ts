@@ -19,25 +19,25 @@ export type SwarmPlan = Readonly<{
   taskCount: number
 }>
 
-/** Why a worker has something that is nowhere else: its commits were not merged, or not everything is committed. */
+/** Why a worker has work that exists nowhere else: its commits were not merged, or it has uncommitted changes. */
 export type Unmerged = 'refused' | 'failed' | 'uncommitted'
 
 export type Failure = Readonly<{ code: ErrorCode; message: string }>
 
-/** One task and the workspace that is forked for it; filled in as the task goes on. */
+/** One task and the workspace that is forked for it. Filled in as the task proceeds. */
 export type Worker = {
   readonly task: SwarmTask
   readonly name: string
   phase: 'queued' | 'forking' | 'running' | 'ended'
   workspace: Workspace | undefined
-  /** The commit that it began with, where one is going to be merged. */
+  /** The commit that it starts from, if a merge was requested. */
   beginning: string | undefined
   isDestroyed: boolean
-  /** Stays although the others are removed: something of it is in no merge. */
+  /** Set if the worker stays because its work is not merged. */
   unmerged: Unmerged | undefined
   result: RunResult | undefined
   error: Failure | undefined
-  /** Why it is still there though it should be gone. */
+  /** Why it could not be destroyed. */
   notDestroyed: Failure | undefined
   queuedMs: number
   forkMs: number
@@ -64,10 +64,7 @@ export const hasSucceeded = ({ result }: Worker): boolean => result?.exitCode ==
 
 export const isLeft = ({ workspace, isDestroyed }: Worker): boolean => workspace !== undefined && !isDestroyed
 
-/**
- * Streams share one answer with those of the other tasks, and the report of a merge has to fit in as well: each counts
- * as one and a half.
- */
+/** The streams of all tasks and the report of a merge share one answer, so each stream counts as one and a half. */
 const ANSWER_SHARE = 1.5
 
 type Ears = Readonly<{ onUp(): void; beginningOf: ((at: Workspace) => Promise<string | undefined>) | undefined }>
@@ -75,7 +72,7 @@ type Ears = Readonly<{ onUp(): void; beginningOf: ((at: Workspace) => Promise<st
 export function createWorkers(deps: SwarmDeps) {
   const { workspaces, git, clock, logger } = deps
 
-  /** Forks, runs and notes what became of it; a failure of one is no failure of the others. */
+  /** Forks, runs the task and records the result. A failure does not affect other workers. */
   async function work(call: Call, plan: SwarmPlan, worker: Worker, { onUp, beginningOf }: Ears): Promise<void> {
     try {
       const startedMs = clock.monotonicMs()
@@ -125,7 +122,7 @@ export function createWorkers(deps: SwarmDeps) {
     return await workspaces.run(call, at, request, plan.taskCount * ANSWER_SHARE)
   }
 
-  /** An image need not have the folder that repositories are put in. */
+  /** An image need not have the repository folder. */
   async function folderOf(at: Workspace): Promise<string | undefined> {
     try {
       return (await workspaces.openFiles(at).stat(WORKSPACE_FOLDER)).kind === 'dir' ? WORKSPACE_FOLDER : undefined
@@ -135,7 +132,7 @@ export function createWorkers(deps: SwarmDeps) {
     }
   }
 
-  /** Also after the call was cancelled. What cannot be destroyed now is bound to this process and goes with it. */
+  /** Also runs after a cancellation. A worker that cannot be destroyed now is bound to this process, and goes with it. */
   async function dismiss(call: Call, worker: Worker): Promise<void> {
     const { workspace } = worker
     if (workspace === undefined || worker.isDestroyed) return
@@ -145,7 +142,10 @@ export function createWorkers(deps: SwarmDeps) {
       worker.notDestroyed = undefined
     } catch (error) {
       worker.notDestroyed = failureOf(error)
-      logger.warn('a worker was not destroyed; the next start tries again', { id: workspace.id, cause: String(error) })
+      logger.warn('swarm worker could not be destroyed; the next start tries again', {
+        id: workspace.id,
+        cause: String(error),
+      })
     }
   }
 
@@ -155,20 +155,20 @@ export function createWorkers(deps: SwarmDeps) {
     try {
       await workspaces.keepWorkspace(call, workspace)
     } catch (error) {
-      // It was destroyed meanwhile.
+      // It was destroyed by another caller.
       worker.isDestroyed = true
       worker.error ??= failureOf(error)
     }
   }
 
-  /** Of an error that is not ours nothing is told. */
+  /** The text of an unexpected error is not revealed. */
   function failureOf(error: unknown): Failure {
     if (error instanceof AppError) return { code: error.code, message: error.message }
-    logger.error('a task of a swarm failed', { cause: String(error) })
-    return { code: 'ERR_INTERNAL', message: 'It failed inside Castellan; see the server log' }
+    logger.error('swarm task failed', { cause: String(error) })
+    return { code: 'ERR_INTERNAL', message: 'It failed because of an internal error; see the server log' }
   }
 
-  /** The commit that the workers begin with: asked of the first that is up, before its task runs. */
+  /** The commit that the workers start from, read from the first that is up, before its task runs. */
   function createBeginning(call: Call) {
     let commit: Promise<string | undefined> | undefined
     return (at: Workspace): Promise<string | undefined> => {
@@ -180,7 +180,7 @@ export function createWorkers(deps: SwarmDeps) {
     }
   }
 
-  /** Where nobody can say, there is. */
+  /** If it cannot be determined, the answer is yes. */
   async function hasUnsaved(call: Call, { workspace, beginning }: Worker, isMerged: boolean): Promise<boolean> {
     if (beginning === undefined) return false
     const request = { workspace_id: workspace!.id, path: WORKSPACE_FOLDER, since: beginning, isMerged }

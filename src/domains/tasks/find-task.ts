@@ -4,7 +4,7 @@ import type { ReadTx } from '../../contract/tx.ts'
 import type { Task, TaskStore } from './ports.ts'
 import { parseNumberedId } from './rules.ts'
 
-/** The caller's task behind a public id. Unknown, malformed and foreign ids all give the same answer. */
+/** The caller's task with a public id. Unknown, malformed and foreign ids give the same error. */
 export async function requireTask(
   store: Pick<TaskStore, 'findTask'>,
   tx: ReadTx,
@@ -18,7 +18,7 @@ export async function requireTask(
   return task
 }
 
-/** The same, for those who need no more than the number. */
+/** Like `requireTask`, for callers that need only the number. */
 export async function requireTaskNumber(
   store: Pick<TaskStore, 'hasTask'>,
   tx: ReadTx,

@@ -51,20 +51,20 @@ type NextAction = Pick<Task, 'number' | 'title' | 'priority' | 'assignee' | 'est
 
 export type Project = Readonly<{ slug: string; taskCount: number; createdAtMs: number; createdBy: string }>
 
-/** Every method answers for one tenant only; a foreign row is as absent as one that never was. */
+/** Every method answers for one tenant only; a row of another tenant does not exist. */
 export type TaskStore = Readonly<{
   /**
-   * Takes the next number of the tenant. A write transaction excludes every other writer of the tenant and a failed
-   * transaction gives the number back, so numbers have no gaps.
+   * Takes the next number of the tenant. A write transaction excludes every other writer of the tenant, and a failed transaction
+   * returns the number, so numbers have no gaps.
    */
   takeTaskNumber(tx: WriteTx, tenant: TenantId): number
-  /** Counts one more task in the project and answers its position there; undefined when the project does not exist. */
+  /** Counts one more task in the project and returns its position there; undefined if the project does not exist. */
   takeProjectSequence(tx: WriteTx, tenant: TenantId, slug: string): Promise<number | undefined>
   insertTask(tx: WriteTx, tenant: TenantId, task: Task): Promise<void>
   /** Replaces the row's mutable fields. `before` is what the row held: the full-text index needs it. */
   updateTask(tx: WriteTx, tenant: TenantId, before: Task, after: Task): Promise<void>
   findTask(tx: ReadTx, tenant: TenantId, number: number): Promise<Task | undefined>
-  /** For those who only need to know. */
+  /** For callers that need no more than its existence. */
   hasTask(tx: ReadTx, tenant: TenantId, number: number): Promise<boolean>
   listTasks(tx: ReadTx, tenant: TenantId, filter: TaskFilter, page: TaskPage): Promise<TaskSummary[]>
   countTasks(tx: ReadTx, tenant: TenantId, filter: TaskFilter): Promise<number>
@@ -72,7 +72,7 @@ export type TaskStore = Readonly<{
   /** Tasks in `todo`, ready ones first, then by priority, then the oldest. */
   listNextActions(tx: ReadTx, tenant: TenantId, project: string, limit: number): Promise<NextAction[]>
   listBlocked(tx: ReadTx, tenant: TenantId, project: string, limit: number): Promise<Task[]>
-  /** The project whose task changed last; undefined when there is no task. */
+  /** The project with the latest change of a task; undefined if there is no task. */
   latestProject(tx: ReadTx, tenant: TenantId): Promise<string | undefined>
 
   dependencyNumbers(tx: ReadTx, tenant: TenantId, number: number): Promise<number[]>

@@ -2,7 +2,7 @@
 export const taskStatuses = ['backlog', 'todo', 'in_progress', 'blocked', 'review', 'done', 'cancelled'] as const
 export type TaskStatus = (typeof taskStatuses)[number]
 
-/** In rising order: the index is what sorting by priority means. */
+/** In ascending order: sorting by priority uses the index. */
 export const taskPriorities = ['low', 'normal', 'high', 'critical'] as const
 export type TaskPriority = (typeof taskPriorities)[number]
 
@@ -16,7 +16,7 @@ export const taskTransitions: Readonly<Record<TaskStatus, readonly TaskStatus[]>
   cancelled: [],
 }
 
-/** A dependency in one of these states no longer holds anything up. */
+/** A dependency in one of these states no longer blocks anything. */
 export const finishedStatuses: readonly TaskStatus[] = ['done', 'cancelled']
 
 export const UNASSIGNED = 'unassigned'
@@ -25,7 +25,7 @@ export const formatTaskId = (number: number): string => `T-${String(number).padS
 export const formatThoughtId = (number: number): string => `Θ-${String(number).padStart(4, '0')}`
 export const formatSessionId = (number: number): string => `A-${String(number).padStart(4, '0')}`
 
-/** The number behind a public id, or undefined when the text is not one: callers answer "not found" for both. */
+/** The number in a public id, or undefined for any other text: callers answer "not found" for both. */
 export function parseNumberedId(prefix: 'T' | 'Θ' | 'A', text: string): number | undefined {
   const match = /^(.)-([0-9]{4,15})$/u.exec(text)
   if (match === null || match[1] !== prefix) return undefined
@@ -35,7 +35,7 @@ export function parseNumberedId(prefix: 'T' | 'Θ' | 'A', text: string): number 
 
 const formatNumber = (prefix: string, number: number) => `${prefix}-${String(number).padStart(4, '0')}`
 
-/** Remarks on a change that is allowed but looks unfinished. */
+/** Warnings about a change that is allowed but looks unfinished. */
 export function updateWarnings(after: {
   status: TaskStatus
   progress: number
@@ -56,5 +56,5 @@ export function updateWarnings(after: {
   return warnings
 }
 
-/** Words of a full-text query, in any script; empty when the text has none. */
+/** The words of a full-text query, in any script; empty if there are none. */
 export const searchWords = (text: string): string[] => text.match(/[\p{L}\p{N}\p{M}]+/gu) ?? []

@@ -46,7 +46,7 @@ const DEPENDENCY_WALK_MAX = 10_000
 export function createTaskService(deps: {
   store: TaskStore
   trail: ThoughtTrail
-  /** With strict projects, a task needs a project that project_create made. */
+  /** With strict projects, a task needs a project that project_create created. */
   strictProjects: boolean
 }) {
   const { store } = deps
@@ -82,7 +82,7 @@ export function createTaskService(deps: {
     if (dependsOn.length > 0) await store.replaceDependencies(call.write, tenant, task.number, dependsOn)
     const taskId = formatTaskId(task.number)
     const createdAt = isoTime(call.nowMs)
-    // Members in sorted order, which is the cheapest to write canonically; the same below.
+    // The members are sorted, which makes canonical JSON cheapest; the same below.
     recordTask(call, 'task_created', task.number, {
       assignee: task.assignee,
       blocked_reason: null,
@@ -185,7 +185,7 @@ export function createTaskService(deps: {
     return numbers.sort((a, b) => a - b)
   }
 
-  /** Walks what the new dependencies depend on; meeting the task itself closes a circle. */
+  /** Walks the dependencies of the new dependencies; reaching the task itself is a cycle. */
   async function requireNoCycle(call: Call, number: number, dependsOn: readonly number[]): Promise<void> {
     const cameFrom = new Map<number, number>()
     const open = [...dependsOn]
@@ -235,7 +235,7 @@ function nextBlockedReason(before: Task, input: TaskUpdateInput, status: TaskSta
   })
 }
 
-/** What differs, by public field name, and the task as it will be. */
+/** The differences, by public field name, and the changed task. */
 function applyChanges(before: Task, input: TaskUpdateInput, status: TaskStatus, blockedReason: string | null) {
   const after: Task = {
     ...before,

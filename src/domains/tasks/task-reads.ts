@@ -22,14 +22,14 @@ type TaskListInput = Readonly<{
   sort_order: 'asc' | 'desc'
 }>
 
-/** Names the thoughts of a task without this domain knowing how they are kept. */
+/** The thoughts of a task, as far as this domain needs them. */
 export type ThoughtTrail = Readonly<{
   thoughtIds(tx: ReadTx, tenant: TenantId, taskNumber: number, limit: number): Promise<string[]>
 }>
 
 const RELATED_IDS_MAX = 1_000
 
-/** The half of the task service that changes nothing. */
+/** The read-only part of the task service. */
 export function createTaskReads(deps: { store: TaskStore; trail: ThoughtTrail }) {
   const { store } = deps
 

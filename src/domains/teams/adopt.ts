@@ -51,7 +51,7 @@ const stillOwned = (name: string, owner: string): AppError =>
 const partOf = (name: string, above: string): AppError =>
   new AppError(
     'ERR_WORKSPACE_STATE',
-    `name: '${name}' is part of the team '${above}'; adopt that, and it comes along`,
+    `name: '${name}' is part of the team '${above}'; adopt that team, which includes this one`,
     {
       name,
       parent_team: above,

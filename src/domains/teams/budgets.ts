@@ -14,15 +14,15 @@ export const vmsUnder = (all: readonly Team[], counts: Counts, team: Team): numb
 /** The budget of a new team: what is asked for, or the default, and never more than the parent's. */
 export function chooseBudget(
   { vmsPerTeamMax }: TeamSettings,
-  wanted: number | undefined,
+  requested: number | undefined,
   parent: Team | undefined,
 ): Readonly<{ maxVms: number; isLowered: boolean }> {
-  if (wanted !== undefined && wanted > vmsPerTeamMax) {
+  if (requested !== undefined && requested > vmsPerTeamMax) {
     throw invalid('max_vms', `at most ${vmsPerTeamMax} for one team (teams.max_vms_per_team)`, { max: vmsPerTeamMax })
   }
-  const own = wanted ?? Math.min(limits.teamVmsDefault, vmsPerTeamMax)
+  const own = requested ?? Math.min(limits.teamVmsDefault, vmsPerTeamMax)
   const maxVms = Math.min(own, parent?.maxVms ?? own)
-  return { maxVms, isLowered: wanted !== undefined && maxVms < wanted }
+  return { maxVms, isLowered: requested !== undefined && maxVms < requested }
 }
 
 /** Refuses members that the team's own budget, that of any team above it, or the machine's has no room for. */
@@ -42,12 +42,16 @@ export function requireBudget(
     )
   }
   if (roles > maxVms) {
-    throw exceeded('max_vms', `roles: ${roles} members are more than the team's budget of ${maxVms}; set max_vms`, {
-      name: plan.name,
-      used: 0,
-      wanted: roles,
-      limit: maxVms,
-    })
+    throw exceeded(
+      'max_vms',
+      `roles: ${roles} members exceed the team's budget of ${maxVms}; raise max_vms or list fewer roles`,
+      {
+        name: plan.name,
+        used: 0,
+        wanted: roles,
+        limit: maxVms,
+      },
+    )
   }
   for (const ancestor of plan.ancestors) {
     const used = vmsUnder(all, counts, ancestor)
@@ -61,7 +65,7 @@ export function requireBudget(
   if (onNode + roles > settings.totalVmsMax) {
     throw exceeded(
       'max_total_vms',
-      `roles: all teams together may have ${settings.totalVmsMax} members: ${onNode} exist and ${roles} more are requested`,
+      `roles: the limit for all teams is ${settings.totalVmsMax} members (teams.max_total_vms): ${onNode} exist and ${roles} more are requested`,
       { used: onNode, wanted: roles, limit: settings.totalVmsMax },
     )
   }

@@ -76,7 +76,7 @@ export async function accessOf(
   if (team.owner === identityOf(call.principal)) return { team, orphaned: false }
   const orphaned = await deps.owners.isRevoked(tx, team.tenant, team.owner)
   const isFor =
-    administers(call.principal, 'team') || (orphaned && (await deps.owners.isHeir(tx, call.principal, team.owner)))
+    administers(call.principal, 'team') || (orphaned && (await deps.owners.isSuccessor(tx, call.principal, team.owner)))
   return isFor ? { team, orphaned } : undefined
 }
 
@@ -106,7 +106,7 @@ export async function findUsable(deps: TeamDeps, call: Viewer, tx: ReadTx, name:
   if (orphaned) {
     throw new AppError(
       'ERR_WORKSPACE_ORPHANED',
-      `The team '${team.name}' has lost its owner; take it over with the action adopt, or destroy it`,
+      `The owner of the team '${team.name}' was revoked or removed; take it over with the action adopt, or destroy it`,
       { name: team.name, owner: team.owner },
     )
   }

@@ -174,7 +174,7 @@ export function createLifecycle(deps: TeamDeps) {
     try {
       await remove(call, team)
     } catch (error) {
-      deps.logger.warn('a partly created team was not removed', {
+      deps.logger.warn('partly created team could not be removed', {
         team: team.name,
         cause: String(error),
       })

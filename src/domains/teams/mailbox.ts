@@ -4,6 +4,7 @@ import { limits } from '../../contract/limits.ts'
 import { isPermitted } from '../../contract/permissions.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
+import { reachesOut } from '../workspaces/rules.ts'
 import { findUsable, newMessageId, type TeamDeps } from './core.ts'
 import type { FinishedTask, TaskAssignment, Team, TeamMember, TeamMessage } from './ports.ts'
 import { COORDINATOR, EVERYBODY, invalid, OWNER_AGENT, readAssignment, TASK_ASSIGNMENT } from './rules.ts'
@@ -106,7 +107,7 @@ export function createMailbox(deps: TeamDeps, wakeRunner: () => void) {
     const id = members.find(({ name }) => name === agent)?.workspaceId
     if (id == null) throw invalid('to', `'${agent}' has no workspace to run a task in; name a member`)
     const workspace = await deps.workspaceRows.findWorkspace(call.read, team.tenant, id)
-    if (workspace?.owner === team.owner) return
+    if (workspace?.owner === team.owner) return await call.enterWorkspace?.(id, reachesOut(workspace))
     throw new AppError('ERR_WORKSPACE_NOT_FOUND', `to: the workspace of '${agent}' no longer belongs to the team`, {
       field: 'to',
       workspace_id: id,
@@ -126,6 +127,8 @@ export function createMailbox(deps: TeamDeps, wakeRunner: () => void) {
       ({ result }) => result,
       (afterSeq, limit) => store.listFinished(call.read, tenant, { team: name, agent: recipient, afterSeq, limit }),
     )
+    const workspaceId = members.find((one) => one.name === recipient)?.workspaceId
+    if (results.length > 0 && workspaceId != null) call.readsFrom?.(`workspace:${workspaceId}`)
     const untilSeq = messages.at(-1)?.seq
     if (untilSeq !== undefined) await store.deleteMessages(call.write, tenant, { team: name, recipient, untilSeq })
     for (const { messageId } of results) {

@@ -5,9 +5,9 @@ const teamStates = ['creating', 'ready', 'destroying'] as const
 export type TeamState = (typeof teamStates)[number]
 
 /**
- * `operation` names the server process that is making or destroying the team; it is set before anything happens and
- * cleared with the outcome, so that a crash leaves a trace. `node` is the machine that its workspaces are on.
- * `lastSeq` counts the messages that were ever sent in it.
+ * `operation` names the server process that is creating or destroying the team; it is set before anything happens and cleared
+ * with the outcome, so that a crash leaves a trace. `node` is the machine of its workspaces. `lastSeq` counts all messages ever
+ * sent in it.
  */
 export type Team = Readonly<{
   tenant: TenantId
@@ -16,7 +16,7 @@ export type Team = Readonly<{
   state: TeamState
   maxVms: number
   parent: string | null
-  /** How many teams are above it. */
+  /** The number of parent teams. */
   depth: number
   node: string
   operation: string | null
@@ -30,7 +30,7 @@ export type TeamMember = Readonly<{
   role: string
   skills: readonly string[]
   description: string
-  /** Null until the workspace has been made. */
+  /** Null until the workspace has been created. */
   workspaceId: string | null
 }>
 
@@ -45,7 +45,7 @@ export type TeamMessage = Readonly<{
   atMs: number
 }>
 
-/** A command that an agent was asked to run, in the words of the message that asked for it. */
+/** A command for an agent, from the message that assigned it. */
 export type TaskAssignment = Readonly<{
   task_id: string
   command: string
@@ -54,7 +54,7 @@ export type TaskAssignment = Readonly<{
   timeout_secs: number
 }>
 
-/** What became of it, as `receive` shows it. */
+/** Its result, as `receive` shows it. */
 export type TaskResult = Readonly<{
   task_id: string
   success: boolean
@@ -65,23 +65,23 @@ export type TaskResult = Readonly<{
   source_message_id: string
 }>
 
-/** One task of one agent. The message is the task's name everywhere: a message is only ever run once. */
+/** One task of one agent, identified by its message: a message is run only once. */
 export type TaskKey = Readonly<{ tenant: TenantId; team: string; agent: string; messageId: string }>
-/** `jobId` is null until the job is known to have been started. */
+/** `jobId` is null until the job is known to have started. */
 export type OpenTask = TaskKey &
   Readonly<{ state: 'queued' | 'running'; jobId: number | null; workspaceId: string | null }>
 export type TaskCounts = Readonly<{ queued: number; running: number; done: number }>
 export type FinishedTask = Readonly<{ seq: number; messageId: string; result: TaskResult }>
 
 /**
- * Every method answers for one tenant only, except those that name a node: what runs on a machine is counted and looked
- * after over all tenants. Nothing of what those answer is shown to callers.
+ * Every method answers for one tenant only, except those that name a node: they count and recover what runs on a machine over all
+ * tenants. Their results are never shown to callers.
  */
 export type TeamStore = Readonly<{
   insertTeam(tx: WriteTx, tenant: TenantId, team: Team, members: readonly TeamMember[]): Promise<void>
   /** Writes owner, state, operation and lastSeq. */
   saveTeam(tx: WriteTx, tenant: TenantId, team: Team): Promise<void>
-  /** Answers false when there is no such member any more. */
+  /** Returns false if there is no such member any more. */
   setWorkspace(
     tx: WriteTx,
     tenant: TenantId,
@@ -97,7 +97,7 @@ export type TeamStore = Readonly<{
   /** How many members each team has. */
   memberCounts(tx: ReadTx, tenant: TenantId): Promise<ReadonlyMap<string, number>>
   countMembersOnNode(tx: ReadTx, node: string): Promise<number>
-  /** Those that are being made or destroyed, or were when a server ended. */
+  /** Teams that are being created or destroyed, or were when a server ended. */
   unsettledOnNode(tx: ReadTx, node: string): Promise<Team[]>
 
   addMessage(
@@ -127,13 +127,13 @@ export type TeamStore = Readonly<{
   /** By agent; one without tasks is not in it. */
   taskCounts(tx: ReadTx, tenant: TenantId, team: string): Promise<ReadonlyMap<string, TaskCounts>>
   findAssignment(tx: ReadTx, key: TaskKey): Promise<TaskAssignment | undefined>
-  /** From queued to running. False when it is not queued any more: another has begun it, or its team is gone. */
+  /** From queued to running. False if it is no longer queued: another process has started it, or its team was removed. */
   beginTask(tx: WriteTx, key: TaskKey): Promise<boolean>
-  /** Queued again: it had begun in the records only, and no job was started for it. */
+  /** Queued again: only its record had started, and no job. */
   putTaskBack(tx: WriteTx, key: TaskKey): Promise<void>
-  /** False when it is not running any more. */
+  /** False if it is no longer running. */
   noteJob(tx: WriteTx, key: TaskKey, jobId: number): Promise<boolean>
-  /** From queued or running to done. False when it is neither: then the result is another's, or nobody's. */
+  /** From queued or running to done. False if it is neither: another process has recorded a result, or it was removed. */
   finishTask(tx: WriteTx, key: TaskKey, result: TaskResult): Promise<boolean>
   /** In the order in which they were assigned, those after `afterSeq`. */
   listFinished(

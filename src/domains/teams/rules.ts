@@ -38,7 +38,7 @@ export type RoleInput = Readonly<{
 
 export const workspaceNameOf = (team: string, member: string): string => `${team}-${member}`
 
-/** Names of members become names of workspaces and of files, so capitals alone do not tell two of them apart. */
+/** Names of members become names of workspaces and of files, so names that differ only in case are refused. */
 export function checkRoles(team: string, roles: readonly RoleInput[]): void {
   const seen = new Set<string>()
   for (const { name } of roles) {
@@ -57,7 +57,7 @@ export function checkRoles(team: string, roles: readonly RoleInput[]): void {
   }
 }
 
-/** What `base_snapshot` and `golden_workspace` say together; undefined for a fresh workspace. */
+/** The meaning of `base_snapshot` and `golden_workspace` together; undefined for a new workspace. */
 export function chooseSource(
   goldenWorkspace: string | undefined,
   baseSnapshot: string | undefined,
@@ -74,7 +74,7 @@ export function chooseSource(
 const assignmentFields = ['task_id', 'command', 'workdir', 'env', 'timeout_secs'] as const
 const EXAMPLE = '{"task_id":"t1","command":"make test"}'
 
-/** The command that the content of a message asks for. What could not be run is refused here, not later. */
+/** The command in a message. What cannot be run is refused here, not later. */
 export function readAssignment(content: string): TaskAssignment {
   const input = parseObject(content)
   const wrong = (field: string, rule: string): AppError =>

@@ -12,7 +12,7 @@ type Parameters = CreateInput & MessageInput & ReceiveInput
 type Name = keyof Parameters
 type TeamInput = Readonly<{ action: TeamAction }> & { readonly [N in Name]?: Parameters[N] | undefined }
 
-/** What each action needs, and what it also takes. */
+/** The required and optional parameters of each action. */
 const parameters = {
   create: { required: ['name', 'roles'], optional: ['max_vms', 'base_snapshot', 'golden_workspace', 'parent_team'] },
   destroy: { required: ['name'], optional: [] },
@@ -27,8 +27,8 @@ type TeamAction = keyof typeof parameters
 export type TeamService = ReturnType<typeof createTeamService>
 
 /**
- * Agents that work together, each in a workspace of its own: who they are, what they say to each other, and what they were
- * asked to run. `message`, `receive` and `adopt` write through the call's own transaction, `create` and `destroy` through theirs.
+ * Agents that work together, each in its own workspace: members, messages and tasks. `message`, `receive` and `adopt` write
+ * through the call's own transaction, `create` and `destroy` through separate ones.
  */
 export function createTeamService(deps: TeamDeps) {
   const runner = createTaskRunner(deps)
@@ -49,7 +49,7 @@ export function createTeamService(deps: TeamDeps) {
       requireParameters(input)
       return await actions[input.action](call, input as never)
     },
-    /** At the start of the server, in the background: undoes what a crash left, and goes on with the tasks. */
+    /** At the start of the server, in the background: cleans up after a crash, and resumes the tasks. */
     async begin(): Promise<void> {
       await lifecycle.recover()
       runner.wake()
@@ -73,7 +73,7 @@ type TeamAnswer = Awaited<
   >
 >
 
-/** Refuses what an action lacks, and what belongs to another: it would be an option that is ignored. */
+/** Refuses missing parameters, and those of another action, which would be ignored. */
 function requireParameters(input: TeamInput): void {
   const { required, optional } = parameters[input.action]
   const accepted: readonly string[] = [...required, ...optional]

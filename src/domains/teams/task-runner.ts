@@ -34,14 +34,14 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
   const problems = new Map<string, string>()
   let timer: NodeJS.Timeout | undefined
   let reconciling: Promise<void> | undefined
-  let isWanted = false
+  let isScheduled = false
   let isClosed = false
   let waitMs: number = limits.teamReconcileMsMin
 
   function wake(): void {
     if (isClosed || deps.isReadOnly) return
     waitMs = limits.teamReconcileMsMin
-    isWanted = true
+    isScheduled = true
     reconcile()
   }
 
@@ -51,7 +51,7 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
     reconciling = reconcileUntilIdle().then((isOpen) => {
       reconciling = undefined
       if (isClosed) return
-      if (isWanted) return reconcile()
+      if (isScheduled) return reconcile()
       if (!isOpen && !isShared) return
       waitMs = Math.min(isOpen ? waitMs * 1.5 : limits.teamReconcileMsMax, limits.teamReconcileMsMax)
       timer = setTimeout(reconcile, waitMs)
@@ -63,11 +63,11 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
   async function reconcileUntilIdle(): Promise<boolean> {
     try {
       for (;;) {
-        isWanted = false
+        isScheduled = false
         await database.flush()
         const open = await store.openTasksOnNode(database.read, deps.node)
         const changes = await Promise.all([...byAgent(open).values()].map(lease))
-        if (isClosed || !(isWanted || changes.includes(true))) return open.length > 0
+        if (isClosed || !(isScheduled || changes.includes(true))) return open.length > 0
       }
     } catch (error) {
       logger.warn('reconcile of team tasks failed', { cause: String(error) })
@@ -206,7 +206,7 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
     try {
       await deps.backend.jobs.remove(id, jobId)
     } catch (error) {
-      logger.warn('the job of a finished task was not removed', { workspace: id, job: jobId, cause: String(error) })
+      logger.warn('job of a finished task could not be removed', { workspace: id, job: jobId, cause: String(error) })
     }
   }
 

@@ -57,7 +57,7 @@ describe('YAML of an untrusted party', () => {
   it('has no endless runs of empty lines and comments', () => {
     const run = `a:\n  b: |\n    x\n${'\n'.repeat(100_000)}${'   #\n'.repeat(20_000)}c: 1`
     expect(problemOf(run)).toMatchObject({ code: 'TOO_MANY_EMPTY_LINES' })
-    expect(problemOf(`a: 1\n${'# remark\n\n'.repeat(500)}b: 2`)).toBeUndefined()
+    expect(problemOf(`a: 1\n${'# comment\n\n'.repeat(500)}b: 2`)).toBeUndefined()
   })
 
   it('has aliases that are looked up, each the last of its name before it', () => {

@@ -1,14 +1,13 @@
 /**
- * The order of the thoughts within each task, over the part of the log that is verified. A thought is in order when it
- * comes as its own number says: the fifth of its chain comes fifth. Judged so, two thoughts that changed places are two
- * faults, and those after them are none.
+ * The order of the thoughts within each task, over the verified part of the log. A thought is in order if its rank equals its
+ * number: the fifth of its chain comes fifth. So two swapped thoughts are two faults, and those after them are none.
  */
 type ChainOrder = Readonly<{
-  /** Takes the next thought; answers what is wrong with its link, as expected and actual hash. */
+  /** Takes the next thought. Returns the expected and the actual hash if its link is wrong. */
   link(thought: ChainedThought): readonly [expected: string, actual: string] | undefined
   /** A thought that is damaged or missing, but whose position is known. */
   pass(taskNumber: number, position: number, hash: string): void
-  /** A record of which nobody can tell what it was: it may have been any chain's next thought. */
+  /** Records of unknown content: each may have been the next thought of any chain. */
   passUnknown(count: number): void
 }>
 
@@ -19,10 +18,10 @@ type ChainedThought = Readonly<{
   previousHash: string | null
 }>
 
-/** `last` is the thought that came last; `others` are those that a thought may still refer to, out of order. */
+/** `last` is the latest thought; `others` are those that a thought may still refer to, out of order. */
 type Chain = { seen: number; lastPosition: number; lastHash: string; others: Map<number, string> | undefined }
 
-/** `fromStart`: the verified part begins with the log, so that every chain must begin with its first thought. */
+/** `fromStart`: the verified part begins with the log, so every chain must begin with its first thought. */
 export function createChainOrder(fromStart: boolean): ChainOrder {
   const chains = new Map<number, Chain>()
   let unknown = 0

@@ -3,21 +3,21 @@ import type { TenantId } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import type { AuditSession } from './ports.ts'
 
-/** Which records are meant: those of these tasks, in `[fromSeq, toSeq)` of the log. */
+/** The records of these tasks in `[fromSeq, toSeq)` of the log. */
 export type RecordScope = Readonly<{ tasks: ReadonlySet<number> | 'all'; fromSeq: number; toSeq: number }>
 
 export const inScope = (scope: RecordScope, taskNumber: number): boolean =>
   scope.tasks === 'all' || scope.tasks.has(taskNumber)
 
 /**
- * Something that does not verify. `expectedHash` is what the record, the log or the checkpoint says; `actualHash` is what
- * was found in its place; both are `missing` or `unknown` where there is no hash to give.
+ * A record or anchor that does not verify. `expectedHash` comes from the record, the log or the checkpoint; `actualHash` is the
+ * hash found. Each is `missing` or `unknown` if there is no hash.
  */
 type BrokenLink = Readonly<{
   position: number
   expectedHash: string
   actualHash: string
-  /** `thought`: with its position in its task's chain. `anchor`: the head, the checkpoint or the session, not one record. */
+  /** `thought`: with its position in its task's chain. `anchor`: the head, the checkpoint or the session, not a single record. */
   what: 'thought' | 'task' | 'unknown' | 'anchor'
   chainPosition: number | null
 }>
@@ -30,9 +30,9 @@ export type TracedRecord = Readonly<{ position: number; kind: string; task_id: s
 export type ChainReport = Readonly<{
   valid: boolean
   totalRecords: number
-  /** 100 × verified ÷ total, not rounded: it is 100 only when nothing is broken. */
+  /** 100 × verified ÷ total, not rounded: it is 100 only if nothing is broken. */
   integrityScore: number
-  /** In order of position, the first ones only when there are very many. */
+  /** By position. If there are very many, only the first. */
   broken: readonly BrokenLink[]
   brokenCount: number
   trace: readonly TracedRecord[]
@@ -45,9 +45,9 @@ export type ChainReport = Readonly<{
 }>
 
 export type VerifyOptions = Readonly<{
-  /** Also compares the session's row with what the log says of it; `whole` when the scope is all that it covers. */
+  /** Also compares the session's row with the log; `whole` if the scope is all that the session covers. */
   session?: Readonly<{ row: AuditSession; whole: boolean }>
-  /** Also compares the rows of the scope's tasks with what the log made of them. */
+  /** Also compares the rows of the scope's tasks with the log. */
   withTaskRows?: true
   /** How many records to list with their hashes. */
   traceMax: number
@@ -56,17 +56,17 @@ export type VerifyOptions = Readonly<{
 }>
 
 /**
- * Reads the checkpoint, then hands out the verifier. The order matters: a checkpoint that is signed after the snapshot
- * began is ahead of it, and would look like a log that was cut short.
+ * Reads the checkpoint, then returns the verifier. The order matters: a checkpoint that is signed after the snapshot began is
+ * ahead of it, and would look like a truncated log.
  */
 export type ChainVerifier = (
   tenant: TenantId,
 ) => Promise<(tx: ReadTx, scope: RecordScope, options: VerifyOptions) => Promise<ChainReport>>
 
-/** More are counted, not listed: an answer has a largest size. */
+/** Further ones are counted, not listed, because an answer is bounded. */
 export const BROKEN_LINKS_MAX = 5_000
 
-/** Gathers the verdict on each record. Positions are 1-based and count the records of the scope in log order. */
+/** Collects the verdict on each record. Positions are 1-based and count the records of the scope in log order. */
 export function createTally() {
   const broken: BrokenLink[] = []
   const good: GoodRecord[] = []
@@ -80,7 +80,7 @@ export function createTally() {
   }
 
   return {
-    /** `hasRow`: a row outside the log says the same. */
+    /** `hasRow`: a row outside the log confirms the record. */
     good(seq: number, hasRow: boolean): void {
       good.push({ seq, position: ++total, hasRow })
     },
@@ -89,7 +89,7 @@ export function createTally() {
       if (seq !== undefined) brokenSeqs.push(seq)
       fail(link, total)
     },
-    /** As many bad ones as there may be: only as many are made as are listed. */
+    /** Counts all of them, but creates only as many entries as are listed. */
     badRun(link: Omit<BrokenLink, 'position'>, count: number): void {
       const listed = Math.min(count, Math.max(0, BROKEN_LINKS_MAX - broken.length))
       for (let index = 1; index <= listed; index++) broken.push({ position: total + index, ...link })
@@ -97,9 +97,8 @@ export function createTally() {
       total += count
     },
     /**
-     * Takes back the verdict on the good records of a range in which the tree does not hold, unless a record known to be
-     * broken explains it. Records that only the log speaks for are the first to be distrusted. Answers whether the range
-     * concerns the scope at all.
+     * Revokes the verdict on the good records of a range in which the tree does not verify, unless a known broken record explains
+     * it. Records that only the log confirms are revoked first. Returns whether the range concerns the scope at all.
      */
     distrust({ from, to, expectedHash = MISSING, actualHash }: DistrustedRange): boolean {
       const isInside = (seq: number) => seq >= from && seq < to

@@ -18,7 +18,7 @@ type Body = Readonly<Record<string, Json>>
 type JudgedRecord = Readonly<{ kind: string; task: number; hash: string; chainPosition: number | null }>
 type Mismatch = readonly [expected: string, actual: string]
 
-/** Looking at the thoughts table for what a lost entry was costs a scan; after this many, lost entries stay unknown. */
+/** Identifying a lost entry scans the thoughts table. After this many scans, lost entries stay unknown. */
 const LOOKUPS_MAX = 100
 const LOST_IN_DETAIL_MAX = 2_000
 
@@ -29,17 +29,17 @@ type RecordCheckDeps = Readonly<{
   trail: Pick<TrailStore, 'listThoughts'>
   tx: ReadTx
   tenant: TenantId
-  /** Entries from here on are not acknowledged by the head. */
+  /** The head does not acknowledge entries from here on. */
   headSize: number
-  /** A place in the scope that is known to be no record. */
+  /** A position in the scope that is known to hold no record. */
   noRecordAt: number | undefined
   traceMax: number
   onHash(hash: string): void
-  /** Told of every record of the scope's tasks, in and beyond its range; absent when rows of tasks are not asked for. */
+  /** Receives every record of the scope's tasks, in and beyond its range; undefined if task rows are not compared. */
   taskRows: Pick<TaskRows, 'apply'> | undefined
 }>
 
-/** Judges the records of a scope, entry by entry, each against its own hash, its chain, its index and its row. */
+/** Verifies the records of a scope, entry by entry, each against its own hash, its chain, its index and its row. */
 export function createRecordCheck(deps: RecordCheckDeps) {
   const { scope, tally, rows } = deps
   const order = createChainOrder(scope.fromSeq === 0)
@@ -61,7 +61,7 @@ export function createRecordCheck(deps: RecordCheckDeps) {
     }
   }
 
-  /** What is wrong with the entry around a record that is right in itself. */
+  /** What is wrong with the entry around a record that is itself valid. */
   function entryProblem(entry: RawLogEntry, task: number, hash: string): Mismatch | undefined {
     if (entry.recordHash !== hash) return [hash, entry.recordHash ?? MISSING]
     if (entry.taskNumber !== task) return [hash, MISSING]
@@ -70,7 +70,7 @@ export function createRecordCheck(deps: RecordCheckDeps) {
     return [MISSING, hash]
   }
 
-  /** The usual thought, without parsing: the row gives exactly the text that the entry holds. */
+  /** The common case of a thought, without parsing: the row produces exactly the text of the entry. */
   function checkUsualThought(entry: RawLogEntry, text: string): boolean {
     const row = rows.next()
     if (row?.logSeq !== entry.seq) return false
@@ -83,7 +83,7 @@ export function createRecordCheck(deps: RecordCheckDeps) {
     return true
   }
 
-  /** The usual task record: the text of its body gives the hash beside it. */
+  /** The common case of a task record: the text of its body hashes to the hash beside it. */
   function checkUsualTask(entry: RawLogEntry, text: string, task: number): boolean {
     const found = onlyTaskEffect(text)
     if (found === undefined || sha256Hex(found.body) !== found.hash) return false
@@ -133,7 +133,7 @@ export function createRecordCheck(deps: RecordCheckDeps) {
     return rowProblem(entry, body, row) ?? broken
   }
 
-  /** What happened to a task before and after the range is in its row, too. */
+  /** Records of a task before and after the range also determine its row. */
   function passOutside(entry: RawLogEntry): void {
     const task = subjectOf(latin1Of(entry.record))
     if (task === undefined || !inScope(scope, task)) return
@@ -141,13 +141,13 @@ export function createRecordCheck(deps: RecordCheckDeps) {
     if (effect !== undefined) deps.taskRows?.apply(effect.kind, task, effect.body)
   }
 
-  /** The index gives the entry to a task of the scope, and its record says otherwise. */
+  /** The index assigns the entry to a task of the scope, but its record does not. */
   function misplaced(entry: RawLogEntry): void {
     const actualHash = entry.recordHash ?? UNKNOWN
     tally.bad({ expectedHash: MISSING, actualHash, what: 'unknown', chainPosition: null }, entry.seq)
   }
 
-  /** An entry whose record is not the one that was hashed. Whose it was is told by its index, its text, or its row. */
+  /** An entry whose record is not the one that was hashed. Its index, text or row tells which task it belonged to. */
   async function checkDamaged(entry: RawLogEntry, leaf: string): Promise<void> {
     const effect = trailEffect(entry)
     const claims = [entry.taskNumber, effect === undefined ? null : taskOf(effect)].filter((task) => task !== null)
@@ -173,7 +173,7 @@ export function createRecordCheck(deps: RecordCheckDeps) {
     tally.bad(link, entry.seq)
   }
 
-  /** Entries that are not there any more. Those that were thoughts of other tasks are not missed here. */
+  /** Missing entries. Thoughts of other tasks among them do not count here. */
   async function lost(from: number, to: number, expectedHash: string): Promise<void> {
     const begin = Math.max(from, scope.fromSeq)
     const end = Math.min(to, scope.toSeq)
@@ -212,7 +212,7 @@ export function createRecordCheck(deps: RecordCheckDeps) {
   }
 
   return {
-    /** Undefined when the entry is done with: only the unusual ones are waited for. */
+    /** Undefined if the entry is done: only the uncommon ones are awaited. */
     entry(entry: RawLogEntry, leafIntact: boolean, leaf: () => string): Promise<void> | undefined {
       if (entry.seq < scope.fromSeq || entry.seq >= scope.toSeq) {
         if (deps.taskRows !== undefined) passOutside(entry)
@@ -222,13 +222,13 @@ export function createRecordCheck(deps: RecordCheckDeps) {
       return rows.isDry() ? rows.fill().then(() => check(entry)) : check(entry)
     },
     lost,
-    /** Rows that no entry speaks of. */
-    async leftOver(): Promise<void> {
+    /** Rows without an entry. */
+    async rowsWithoutEntry(): Promise<void> {
       for (const { hash: actualHash, chainPosition } of await rows.rest()) {
         tally.bad({ expectedHash: MISSING, actualHash, what: 'thought', chainPosition })
       }
     },
-    /** How many of the broken records are broken because of the log, and not because of a row beside it. */
+    /** How many records are broken because of the log, and not because of a row beside it. */
     logDamage: () => logDamage,
     trace,
   }
@@ -244,7 +244,7 @@ const hashOfBody = (body: Body): string =>
     recorded_by: String(body['recorded_by']),
   })
 
-/** How the row of a thought differs from what the log says: by the document's hash where that shows it. */
+/** How the row of a thought differs from the log: by the document's hash if that shows it. */
 function rowProblem(entry: RawLogEntry, body: Body, row: Thought | undefined): Mismatch | undefined {
   const hash = String(body['hash'])
   if (row === undefined) return [hash, MISSING]
@@ -258,7 +258,7 @@ function rowProblem(entry: RawLogEntry, body: Body, row: Thought | undefined): M
   return row.logSeq === entry.seq ? undefined : [hash, MISSING]
 }
 
-/** The bytes of Θ, which is the only character beyond ASCII when the caller wrote none. */
+/** The bytes of Θ, which is the only non-ASCII character unless the caller wrote others. */
 const THETA_LATIN1 = '\u00ce\u0098'
 
 function isEffectAt(latin1: string, at: number, { head, tail }: ReturnType<typeof thoughtTexts>): boolean {
@@ -266,7 +266,7 @@ function isEffectAt(latin1: string, at: number, { head, tail }: ReturnType<typeo
   return latin1.startsWith(Buffer.from(`${head}Θ${tail}`, 'utf8').toString('latin1'), at)
 }
 
-/** Undefined for a row that cannot be written as text any more: no program wrote it so. */
+/** Undefined for a row that has no canonical text: this program did not write it. */
 function textsOf(row: Thought): ReturnType<typeof thoughtTexts> | undefined {
   try {
     return thoughtTexts(row)

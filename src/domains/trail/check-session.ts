@@ -8,7 +8,7 @@ import { MISSING, UNKNOWN } from './chain-report.ts'
 import { effectsOf, latin1Of } from './log-text.ts'
 import type { AuditSession } from './ports.ts'
 
-/** A session's start and its end, as the log keeps them. */
+/** The start and the end of a session, as recorded in the log. */
 export const startedBody = (session: AuditSession) => ({
   session_id: formatSessionId(session.number),
   task_id: formatTaskId(session.taskNumber),
@@ -33,8 +33,8 @@ export const finalizedBody = (session: AuditSession, finalized: NonNullable<Audi
 const HASH = /^[0-9a-f]{64}$/
 
 /**
- * Holds the row of an audit session against the log: its start and its end must be there, once, in the same words, and a
- * frozen root must be the root of the records that the session covers.
+ * Compares the row of an audit session with the log: its start and its end must be there exactly once and match, and a frozen
+ * root must be the root of the records that the session covers.
  */
 export function createSessionCheck(session: AuditSession, whole: boolean) {
   const id = formatSessionId(session.number)
@@ -48,7 +48,7 @@ export function createSessionCheck(session: AuditSession, whole: boolean) {
   let repeated: string | undefined
 
   return {
-    /** Of every entry, in the scope or not. */
+    /** To be called for every entry, in the scope or not. */
     entry({ record }: RawLogEntry): void {
       if (!latin1Of(record).includes('"kind":"session_')) return
       for (const { kind, body } of effectsOf(record)) {
@@ -61,7 +61,7 @@ export function createSessionCheck(session: AuditSession, whole: boolean) {
       if (HASH.test(hash)) tree.add(hash)
       else treeIsWhole = false
     },
-    /** What is wrong with the session itself. The tree is judged only when its records are all there. */
+    /** What is wrong with the session itself. The tree is checked only if its records are all intact. */
     problem(recordsAreIntact: boolean): readonly [expected: string, actual: string] | undefined {
       for (const [kind, text] of expected) {
         const logged = found.get(kind)
@@ -75,7 +75,7 @@ export function createSessionCheck(session: AuditSession, whole: boolean) {
   }
 }
 
-/** The frozen roots where they differ, since they are what people compare; else the hashes of all that is said. */
+/** The frozen roots if they differ, since people compare those; otherwise the hashes of the whole bodies. */
 function difference(logged: string | undefined, text: string | undefined): readonly [string, string] {
   const roots = [rootIn(logged), rootIn(text)] as const
   return roots[0] === roots[1] ? [digestOf(logged), digestOf(text)] : roots

@@ -45,7 +45,7 @@ export type AuditSession = Readonly<{
 
 export type ThoughtFilter = Readonly<{
   taskNumbers?: readonly number[]
-  /** Only thoughts numbered higher: where the page before ended. */
+  /** Only thoughts after this number: where the previous page ended. */
   afterNumber?: number
   fromSeq?: number
   toSeq?: number
@@ -75,7 +75,7 @@ export type TrailStore = Readonly<{
   takeSessionNumber(tx: WriteTx, tenant: TenantId): number
   insertSession(tx: WriteTx, tenant: TenantId, session: AuditSession): Promise<void>
   findSession(tx: ReadTx, tenant: TenantId, number: number): Promise<AuditSession | undefined>
-  /** False when the session is already finalised: the first one wins. */
+  /** False if the session is already finalised: the first one wins. */
   finalizeSession(
     tx: WriteTx,
     tenant: TenantId,

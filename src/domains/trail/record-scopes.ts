@@ -11,7 +11,7 @@ import type { AuditSession, TrailStore } from './ports.ts'
 
 const SCOPE_TASKS_MAX = 10_000
 
-/** What to answer when a session does not exist: the documents name it differently from tool to tool. */
+/** The error for a missing session: the documents specify different codes for different tools. */
 type MissingCode = 'ERR_SESSION_NOT_FOUND' | 'ERR_NOT_FOUND'
 
 export type NamedScope = Readonly<{
@@ -20,8 +20,8 @@ export type NamedScope = Readonly<{
 }>
 
 /**
- * Which records an audit session or a task covers. A session begins with its start and ends with its freeze; shallow, it
- * covers its task, deep, also every task below it at any depth.
+ * Which records an audit session or a task covers. A session begins with its start and ends with its freeze. A shallow session
+ * covers its task, a deep one also every task below it.
  */
 export function createRecordScopes(deps: {
   trail: Pick<TrailStore, 'findSession'>
@@ -44,7 +44,7 @@ export function createRecordScopes(deps: {
     })
   }
 
-  /** Until `toSeq` while the session is open; until its freeze afterwards. */
+  /** Up to `toSeq` while the session is open, and up to its freeze afterwards. */
   async function ofSession(
     tx: ReadTx,
     tenant: TenantId,
@@ -73,7 +73,7 @@ export function createRecordScopes(deps: {
     }
   }
 
-  /** What a pair of optional ids covers; both together: the session's part of the task. Neither: everything. */
+  /** The scope of a pair of optional ids. Both: the session's part of the task. Neither: everything. */
   async function named(
     tx: ReadTx,
     tenant: TenantId,
@@ -116,7 +116,7 @@ export function createRecordScopes(deps: {
     })
   }
 
-  /** The document's tree over the records, in log order, and when the newest of them was made. */
+  /** The document's Merkle tree over the records, in log order, and the time of the newest record. */
   async function treeOf(
     tx: ReadTx,
     tenant: TenantId,

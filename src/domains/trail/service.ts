@@ -146,7 +146,7 @@ export function createTrailService(deps: {
   ) {
     const { tenant } = call.principal
     if (input.session_id === undefined && input.task_id === undefined) {
-      throw new AppError('ERR_INVALID_INPUT', "Give 'session_id' or 'task_id': one of them says what to verify.", {
+      throw new AppError('ERR_INVALID_INPUT', "Pass 'session_id' or 'task_id' to say what to verify.", {
         field: 'session_id',
         constraint: 'session_id or task_id is required',
       })
@@ -242,7 +242,7 @@ function toFilter({ scope }: NamedScope, type: ThoughtType | undefined): Thought
   }
 }
 
-/** A row that no program wrote so: it can be verified, and not be shown. */
+/** A row that this program did not write can be verified, but not displayed. */
 function requireReadable(thought: Thought): Thought {
   const isList = (value: unknown) => value === null || Array.isArray(value)
   const { testsRun, blockers, metadata, recordedAtMs } = thought
@@ -250,7 +250,7 @@ function requireReadable(thought: Thought): Thought {
   if (isList(testsRun) && isList(blockers) && typeof metadata === 'object' && hasTime) return thought
   throw new AppError(
     'ERR_LOG_INVALID',
-    `Thought '${formatThoughtId(thought.number)}' is damaged in the store. Use audit_verify_chain to see what else is.`,
+    `Thought '${formatThoughtId(thought.number)}' is damaged in the store. Use audit_verify_chain to find other damage.`,
     { thought_id: formatThoughtId(thought.number) },
   )
 }
@@ -272,7 +272,7 @@ const toListed = (thought: Thought) => ({
   ...(thought.metadata === null ? {} : { metadata: { ...thought.metadata } }),
 })
 
-/** A list of thoughts is about thoughts: a task record that does not verify is for audit_verify_chain to tell. */
+/** A list of thoughts concerns thoughts only: audit_verify_chain reports an invalid task record. */
 function chainVerdict({ broken }: ChainReport): { chain_valid: boolean; invalid_links?: number[] } {
   const concerning = broken.filter((link) => link.what !== 'task')
   const links = concerning.flatMap((link) => (link.chainPosition === null ? [] : [link.chainPosition]))

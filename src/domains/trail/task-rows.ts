@@ -13,8 +13,8 @@ type Body = Readonly<Record<string, Json>>
 type TaskRowProblem = Readonly<{ expectedHash: string; actualHash: string }>
 
 /**
- * The rows of tasks, made anew from the whole log and compared with those that are stored. A row is what all records of its
- * task made of it, whichever of them the scope covers.
+ * Rebuilds the rows of tasks from the whole log and compares them with the stored rows. A row results from all records of its
+ * task, whichever of them the scope covers.
  */
 export function createTaskRows(deps: {
   tasks: Pick<TaskStore, 'findTask' | 'dependencyNumbers'>
@@ -24,7 +24,7 @@ export function createTaskRows(deps: {
   const { tasks, tx, tenant } = deps
   const expected = new Map<number, Record<string, Json>>()
 
-  /** A row that cannot be read, or has no canonical text any more, was not written by this program. */
+  /** A row that cannot be read, or that has no canonical text, was not written by this program. */
   async function hashOfStored(number: number): Promise<string> {
     try {
       const row = await tasks.findTask(tx, tenant, number)
@@ -36,7 +36,7 @@ export function createTaskRows(deps: {
   }
 
   return {
-    /** A record of a task, in the order of the log. */
+    /** Applies a record of a task, in log order. */
     apply(kind: string, task: number, body: Body): void {
       if (kind === 'task_created') {
         expected.set(task, { ...body, updated_at: body['created_at']!, updated_by: body['created_by']! })
@@ -46,14 +46,14 @@ export function createTaskRows(deps: {
         if (row !== undefined) Object.assign(row, changes, { updated_at, updated_by })
       }
     },
-    /** Those of the given tasks whose rows say something else. */
+    /** Those of the given tasks whose stored rows differ. */
     async problems(numbers: Iterable<number>): Promise<TaskRowProblem[]> {
       const found: TaskRowProblem[] = []
       for (const number of numbers) {
         const actual = await hashOfStored(number)
-        const wanted = expected.get(number)
-        const wantedHash = wanted === undefined ? MISSING : hashOf(wanted)
-        if (wantedHash !== actual) found.push({ expectedHash: wantedHash, actualHash: actual })
+        const expectedRow = expected.get(number)
+        const expectedHash = expectedRow === undefined ? MISSING : hashOf(expectedRow)
+        if (expectedHash !== actual) found.push({ expectedHash: expectedHash, actualHash: actual })
       }
       return found
     },

@@ -3,7 +3,7 @@ import { isoTime } from '../../kernel/clock.ts'
 import { formatTaskId, formatThoughtId } from '../tasks/rules.ts'
 import type { Thought } from './ports.ts'
 
-/** The whole thought as the log keeps it: the fields outside the document's hash are covered by the log's tree. */
+/** The whole thought as recorded in the log. The log's tree covers the fields outside the document's hash. */
 export function thoughtBody(thought: Thought): Record<string, Json | undefined> {
   return {
     blockers: thought.blockers ?? undefined,
@@ -24,9 +24,9 @@ export function thoughtBody(thought: Thought): Record<string, Json | undefined> 
 }
 
 /**
- * The same, as the texts that a verifier compares: the effect as it stands in a canonical log record, in two parts with
- * the Θ of the id between them, and the text under the document's hash. They are written out because building objects
- * for a serialiser costs three times as much; a test holds them against `thoughtBody` and `thoughtHash`.
+ * The same as the texts that a verifier compares: the effect as it stands in a canonical log record, in two parts around the Θ of
+ * the id, and the text under the document's hash. They are written out because serialising objects takes three times as long; a
+ * test compares them with `thoughtBody` and `thoughtHash`.
  */
 export function thoughtTexts(thought: Thought): { head: string; tail: string; hashed: string } {
   const content = JSON.stringify(thought.content)

@@ -4,14 +4,14 @@ import { inScope, type RecordScope } from './chain-report.ts'
 import type { Thought, TrailStore } from './ports.ts'
 
 /**
- * The thought rows of a scope, in order of their numbers, which is the order of the log as long as nobody meddled. Rows
- * that the log names out of that order are found by their number; rows that it never names are left over at the end.
+ * The thought rows of a scope, by number, which is log order unless someone tampered with them. Rows that the log names out of
+ * order are looked up by number; rows that it never names are left over at the end.
  */
 export type ThoughtRows = Readonly<{
-  /** True when the next row must first be read with `fill`. */
+  /** Whether `fill` must be called before `next`. */
   isDry(): boolean
   fill(): Promise<void>
-  /** The next row in order, not yet taken. */
+  /** The next row in order, without taking it. */
   next(): Thought | undefined
   takeNext(): void
   take(number: number): Promise<Thought | undefined>
@@ -19,7 +19,7 @@ export type ThoughtRows = Readonly<{
 }>
 
 const PAGE = 500
-/** Up to here the rows of the named tasks are read in one go; more are picked out of all rows, page by page. */
+/** Up to this many rows of the named tasks are read at once; beyond it, they are filtered from all rows, page by page. */
 const AT_ONCE_MAX = 2_000
 const TASKS_AT_ONCE_MAX = 500
 

@@ -13,20 +13,19 @@ import { createTaskRows } from './task-rows.ts'
 import { createThoughtRows } from './thought-rows.ts'
 
 /**
- * Verifies the records of a scope. The log is the authority and is itself checked from its first entry:
+ * Verifies the records of a scope. The log is the authority and is itself verified from its first entry:
  *
- * 1. Every entry's text must give the leaf stored beside it, and every stored node must follow from its children.
- * 2. Positions must have no gap, the head must name the tree that results, and the checkpoint kept outside the store
- *    must be a prefix of it: otherwise the tail was cut off or history was rewritten.
- * 3. A record is verified when its entry is, its own hash can be recomputed, a thought links to the one before it in its
- *    task, and the index and the row in the thoughts table say exactly the same.
- * 4. A thought row without an entry counts as one broken record. So does an entry that is lost or damaged, unless it is
- *    known to have been another task's.
- * 5. Where an inner node is wrong, the records below it count as broken, unless one of them already does or the leaves
- *    alone still give the known roots.
- * 6. The row of a task is made anew from all its records, once the log holds; one that says something else counts as one
- *    broken record.
- * 7. A head, a checkpoint or a session that does not hold, with no broken record to show for it, counts as one.
+ * 1. Every entry's text must hash to the leaf stored beside it, and every stored node must follow from its children.
+ * 2. Positions must have no gap, the head must name the resulting tree, and the checkpoint stored outside the database must be
+ *    a prefix of it: otherwise the log was truncated or history was rewritten.
+ * 3. A record is verified if its entry is, its own hash can be recomputed, a thought links to the one before it in its task,
+ *    and the index and the row in the thoughts table match exactly.
+ * 4. A thought row without an entry counts as one broken record. So does a lost or damaged entry, unless it is known to have
+ *    been another task's.
+ * 5. If an inner node is wrong, the records below it count as broken, unless one of them already does or the leaves alone
+ *    still give the known roots.
+ * 6. If the log verifies, the row of a task is rebuilt from all its records; a row that differs counts as one broken record.
+ * 7. A head, a checkpoint or a session that does not verify, without a broken record that explains it, counts as one.
  */
 const PAGE = 500
 
@@ -78,7 +77,7 @@ export function createChainVerifier(deps: ChainVerifierDeps): ChainVerifier {
       }
       await records.lost(tree.size(), head.size, UNKNOWN)
       await records.lost(Math.max(tree.size(), head.size), anchor.size, anchor.root ?? UNKNOWN)
-      await records.leftOver()
+      await records.rowsWithoutEntry()
       const known = await judgeTree({ tree, roots: roots.known, head, anchor, pages, distrust: tally.distrust })
       const anchored = known.headHolds && known.checkpoint !== 'mismatch'
       const unexplained = !anchored && records.logDamage() === 0 && !known.distrusts
@@ -132,12 +131,12 @@ async function* readPages(
     yield page
     from = page.at(-1)!.seq + 1
     options.progress(Math.min(from, total), total)
-    // Everybody else has a turn between two pages.
+    // Yields between two pages.
     await new Promise((resolve) => setImmediate(resolve))
   }
 }
 
-/** Notes the roots of the stored tree at the sizes that a checkpoint or record names. */
+/** Records the roots of the stored tree at the sizes that a checkpoint or the head names. */
 function createRootNotes(tree: StoredTree, sizes: readonly [number, number]) {
   const known = new Map<number, string | undefined>()
   const [first, second] = sizes
@@ -165,7 +164,7 @@ async function judgeTree(the: {
     return {
       headHolds: roots.get(head.size) !== undefined && roots.get(head.size) === headRoot(head),
       checkpoint,
-      /** What the one who does not agree says of the tree, and what the tree says. */
+      /** The root that the checkpoint or head claims, and the root of the tree. */
       statement:
         checkpoint === 'mismatch'
           ? ([anchor.root, roots.get(anchor.size)] as const)

@@ -9,33 +9,34 @@ import type { TrustKeeper } from './service.ts'
 
 export type TrustContextService = ReturnType<typeof createTrustContexts>
 
-/** What people see of untrusted contexts, and how they say that one is trusted again. */
+/** Untrusted contexts as people see them, and how they clear one. */
 export function createTrustContexts({ store, trust }: Readonly<{ store: TrustStore; trust: TrustKeeper }>) {
-  /** The caller's own context, or the one that is named; with the right to change policies, all others as well. */
+  /** The caller's own context, or the named one; with the permission to change policies, all others too. */
   async function get(call: Call, input: Readonly<{ context?: string | undefined; limit: number }>) {
     const { tenant } = call.principal
     const own = trust.contextOf(call.principal)
     const seesAll = isPermitted(call.principal, 'toolPolicy:update')
-    const wanted = (input.context ?? own) as ContextKey
-    if (wanted !== own && !seesAll) throw unknownContext()
-    const found = await store.findTaint(call.read, tenant, wanted)
-    const isUntrusted = found !== undefined || (wanted === own && (await trust.isUntrusted(call.principal)))
+    const contextKey = (input.context ?? own) as ContextKey
+    if (contextKey !== own && !seesAll) throw unknownContext()
+    const found = await store.findTaint(call.read, tenant, contextKey)
+    const isUntrusted = found !== undefined || (contextKey === own && (await trust.isUntrusted(call.principal)))
     const others = input.context === undefined && seesAll ? await store.listTaints(call.read, tenant, input.limit) : []
     return {
-      ...viewOf(wanted, found),
+      ...viewOf(contextKey, found),
       untrusted: isUntrusted,
-      others: others.filter(({ context }) => context !== wanted).map((one) => viewOf(one.context, one)),
+      others: others.filter(({ context }) => context !== contextKey).map((one) => viewOf(one.context, one)),
     }
   }
 
   /**
-   * For people alone, as answers to approvals are, and for nobody whose own context is untrusted: what an untrusted context was told to do
-   * would make it trusted. A person at the command line, or signed in themselves, always may.
+   * Only for people, like answers to approvals, and not from an untrusted context: instructions that it read could make it
+   * trusted. A person at the command line, or signed in, always may.
    */
   async function clear(call: Call, input: Readonly<{ context: string }>) {
     const { principal } = call
     const context = input.context as ContextKey
-    const isCompromised = async () => trust.contextOf(principal) === context || (await trust.isUntrusted(principal))
+    const isCompromised = async () =>
+      trust.contextOf(principal) === context || (await trust.hasReadUntrusted(principal))
     if (!isPerson(call) || (!isAtConsole(call) && (await isCompromised()))) throw notForYou()
     if (!(await trust.clear(call.write, principal.tenant, context))) throw unknownContext()
     call.record({ kind: 'context_trust_cleared', body: { context, by: principal.actor } })
@@ -48,13 +49,14 @@ export function createTrustContexts({ store, trust }: Readonly<{ store: TrustSto
 const notForYou = (): AppError =>
   new AppError(
     'ERR_PERMISSION_DENIED',
-    'A context is cleared by a person from outside it: with castellan call at a terminal, signed in at the web address of the server, or from a connection that has read nothing untrusted. Agents, runs and keys may not.',
+    'Only a person outside the context can clear it: with castellan call at a terminal, signed in at the web address of the server, or from a connection that has read nothing untrusted. Agents, runs and keys may not.',
+    { field: 'context' },
   )
 
 const unknownContext = (): AppError =>
   new AppError(
     'ERR_NOT_FOUND',
-    'context: there is no such untrusted context; context_trust_get lists those that there are.',
+    'context: there is no such untrusted context; context_trust_get lists the existing ones.',
     {
       field: 'context',
     },

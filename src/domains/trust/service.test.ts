@@ -12,13 +12,15 @@ const tx = { __tx: 'write' } as unknown as WriteTx
 function memoryStore() {
   const rows = new Map<string, TaintedContext>()
   const counts = { finds: 0 }
-  const store: TrustStore = {
+  const store: Omit<TrustStore, 'pruneTaints'> = {
     insertTaint: async (_tx, _tenant, row) => void (rows.has(row.context) || rows.set(row.context, row)),
     deleteTaint: async (_tx, _tenant, context) => rows.delete(context),
     findTaint: async (_tx, _tenant, context) => {
       counts.finds++
       return rows.get(context)
     },
+    findOfCredential: async (_tx, _tenant, credential, from) =>
+      [...rows.values()].find((row) => row.credential === credential && row.seenMs >= from),
     listTaints: async () => [...rows.values()],
     tenants: async () => [...new Set([...rows.values()].map(({ tenant }) => tenant))],
   }
@@ -32,6 +34,7 @@ async function opened({ isShared = false, untrusted = '' } = {}) {
     store: memory.store,
     database: { read: {} as ReadTx, flush: () => committed.promise },
     isShared,
+    clock: { nowMs: () => 1 },
     isProfileUntrusted: async (_tenant, id) => id === untrusted,
   })
   return { ...memory, trust, commit: committed.resolve }
@@ -53,7 +56,7 @@ describe('trust', () => {
   it('is lost at once, before the commit, and not regained by a commit that failed to come', async () => {
     const { trust, rows, commit } = await opened()
     const context = trust.contextOf(localOwner)
-    await trust.taint(tx, LOCAL_TENANT, context, cause, 1)
+    await trust.taint(tx, LOCAL_TENANT, { context, cause }, 1)
     rows.clear()
     expect(await trust.isUntrusted(localOwner)).toBe(true)
     commit()
@@ -64,8 +67,8 @@ describe('trust', () => {
 
   it('keeps the first cause', async () => {
     const { trust, rows } = await opened()
-    await trust.taint(tx, LOCAL_TENANT, 'session:a', { ...cause, tool: 'first' }, 1)
-    await trust.taint(tx, LOCAL_TENANT, 'session:a', { ...cause, tool: 'second' }, 2)
+    await trust.taint(tx, LOCAL_TENANT, { context: 'session:a', cause: { ...cause, tool: 'first' } }, 1)
+    await trust.taint(tx, LOCAL_TENANT, { context: 'session:a', cause: { ...cause, tool: 'second' } }, 2)
     expect(rows.get('session:a')).toMatchObject({ cause: { tool: 'first' }, sinceMs: 1 })
   })
 
@@ -93,7 +96,7 @@ describe('trust', () => {
     await begin('clean', {})
     await begin('agent', { agentId: 'a' })
     await begin('copy', { copiedFrom: 'agent' })
-    await trust.taint(tx, LOCAL_TENANT, 'caller:owner', cause, 1)
+    await trust.taint(tx, LOCAL_TENANT, { context: 'caller:owner', cause }, 1)
     await begin('begun', {})
     expect([...rows.keys()].sort()).toEqual(['caller:owner', 'execution:agent', 'execution:begun', 'execution:copy'])
   })

@@ -1,24 +1,28 @@
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
 import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
-import type { ContextKey, TaintCause, Trust } from '../../contract/trust.ts'
+import type { ContextKey, Taint, Trust } from '../../contract/trust.ts'
 import type { WriteTx } from '../../contract/tx.ts'
+import type { Clock } from '../../kernel/clock.ts'
 import type { TrustStore } from './ports.ts'
 
-export type TrustDeps = Readonly<{
-  store: TrustStore
+type TrustDeps = Readonly<{
+  store: Omit<TrustStore, 'pruneTaints'>
   database: Pick<Database, 'read' | 'flush'>
   /** Whether other processes write to the store: then memory alone never says that a context is trusted. */
   isShared: boolean
+  clock: Pick<Clock, 'nowMs'>
   isProfileUntrusted(tenant: TenantId, profileId: string): Promise<boolean>
 }>
 
-/** A run that begins. */
-export type NewRunContext = Readonly<{
+/** A run that starts. */
+type NewRunContext = Readonly<{
   principal: Principal
   caller: Principal
   agentId?: string
-  /** The root of the run that it takes its beginning from. */
+  /** What it carries out: an agent or a workflow. */
+  subject?: ContextKey
+  /** The root of the run that it was forked from. */
   copiedFrom?: string
   nowMs: number
 }>
@@ -26,44 +30,47 @@ export type NewRunContext = Readonly<{
 export type TrustKeeper = Trust &
   Readonly<{
     inherit(tx: WriteTx, run: NewRunContext): Promise<void>
-    /** In the transaction of a person's call. Answers whether it was tainted. */
+    /** In the transaction of a person's call. Returns whether it was tainted. */
     clear(tx: WriteTx, tenant: TenantId, context: ContextKey): Promise<boolean>
   }>
 
 /**
- * Which contexts are untrusted. What is being tainted counts at once, before its commit; what is being cleared counts as tainted
- * until its commit. In a tenant that has no tainted context nobody asks the store, unless it is shared.
+ * The untrusted contexts. A taint counts at once, before its commit; a context that is being cleared counts as tainted until the
+ * commit. If a tenant has no tainted context, the store is not read, unless it is shared.
  */
 export async function openTrust(deps: TrustDeps): Promise<TrustKeeper> {
   const { store, database, isShared } = deps
   const { read } = database
   const tenants = new Set(await store.tenants(read))
   const known = new Map<string, boolean>()
-  /** Contexts with writes that may not be committed: how many, and how many of them taint. */
+  /** Contexts with uncommitted writes: how many, and how many of them taint. */
   const unsettled = new Map<string, { writes: number; taints: number }>()
+  /** When it was last noted of an untrusted context that it is in use. */
+  const noted = new Map<string, number>()
+  /** Credentials of which no context was untrusted, and when that was found out. */
+  const clean = new Map<string, number>()
 
   const keyOf = (tenant: TenantId, context: ContextKey): string => `${tenant}\n${context}`
 
   function remember(key: string, isTainted: boolean): void {
     if (isShared || unsettled.has(key)) return
-    if (known.size >= limits.trustCacheMax) known.delete(known.keys().next().value!)
-    known.set(key, isTainted)
+    put(known, key, isTainted)
   }
 
   function isTainted(tenant: TenantId, context: ContextKey): boolean | Promise<boolean> {
     const key = keyOf(tenant, context)
     if ((unsettled.get(key)?.taints ?? 0) > 0) return true
     if (!isShared && !tenants.has(tenant)) return false
-    return known.get(key) ?? look(tenant, context)
+    return known.get(key) ?? load(tenant, context)
   }
 
-  async function look(tenant: TenantId, context: ContextKey): Promise<boolean> {
+  async function load(tenant: TenantId, context: ContextKey): Promise<boolean> {
     const isTainted = (await store.findTaint(read, tenant, context)) !== undefined
     remember(keyOf(tenant, context), isTainted)
     return isTainted
   }
 
-  /** Until everything handed in so far is committed, the store is asked, or what is being written counts. */
+  /** Until everything submitted so far is committed, the store is read, or the pending write counts. */
   function beginWrite(key: string, isTaint: boolean): void {
     const state = unsettled.get(key) ?? { writes: 0, taints: 0 }
     unsettled.set(key, state)
@@ -78,22 +85,73 @@ export async function openTrust(deps: TrustDeps): Promise<TrustKeeper> {
     void database.flush().then(settle, settle)
   }
 
-  async function taint(tx: WriteTx, tenant: TenantId, context: ContextKey, cause: TaintCause, nowMs: number) {
+  /** A note whose write failed is no note: the next call writes it again. */
+  async function forgetUnwritten(tenant: TenantId, context: ContextKey, nowMs: number): Promise<void> {
+    const found = await store.findTaint(read, tenant, context).catch(() => undefined)
+    if (found === undefined || found.seenMs < nowMs) noted.delete(keyOf(tenant, context))
+  }
+
+  async function taint(tx: WriteTx, tenant: TenantId, { context, cause, credential }: Taint, nowMs: number) {
     const key = keyOf(tenant, context)
-    if (known.get(key) === true) return
+    const isNoted = credential === undefined || (noted.get(key) ?? -Infinity) + limits.contextNotedMs > nowMs
+    if (known.get(key) === true && isNoted) return
     tenants.add(tenant)
     beginWrite(key, true)
-    await store.insertTaint(tx, tenant, { tenant, context, cause, sinceMs: nowMs })
+    if (credential !== undefined) {
+      put(noted, key, nowMs)
+      clean.delete(`${tenant}\n${credential}`)
+      const check = () => forgetUnwritten(tenant, context, nowMs)
+      void database.flush().then(check, check)
+    }
+    const times = { sinceMs: nowMs, seenMs: nowMs }
+    await store.insertTaint(tx, tenant, { tenant, context, cause, credential: credential ?? null, ...times })
   }
 
   function isUntrusted(principal: Principal): boolean | Promise<boolean> {
     const { tenant, gateway } = principal
     const tainted = isTainted(tenant, contextOf(principal))
-    if (tainted === true || gateway === undefined) return tainted
-    return Promise.resolve(tainted).then((answer) => answer || deps.isProfileUntrusted(tenant, gateway))
+    const isJoining = joins(principal) && mayHaveTaints(tenant)
+    if (tainted === true || (gateway === undefined && !isJoining)) return tainted
+    return (async () => {
+      if (await tainted) return true
+      if (gateway !== undefined && (await deps.isProfileUntrusted(tenant, gateway))) return true
+      return isJoining && (await openContext(principal)) !== undefined
+    })()
   }
 
-  /** In the transaction that makes a run: it is no more trusted than its caller, its agent, and what it was copied from. */
+  /** An untrusted context of the same credential that is in use now. */
+  async function openContext(principal: Principal): Promise<ContextKey | undefined> {
+    const from = deps.clock.nowMs() - limits.contextLiveMs
+    return (await store.findOfCredential(read, principal.tenant, credentialOf(principal)!, from))?.context
+  }
+
+  function hasReadUntrusted(principal: Principal): boolean | Promise<boolean> {
+    const credential = credentialOf(principal)
+    const isOwn = isUntrusted(principal)
+    if (isOwn === true || credential === undefined || !mayHaveTaints(principal.tenant)) return isOwn
+    return (async () =>
+      (await isOwn) || (await store.findOfCredential(read, principal.tenant, credential, 0)) !== undefined)()
+  }
+
+  function dueTaint(principal: Principal, nowMs: number): Taint | undefined | Promise<Taint | undefined> {
+    const { tenant } = principal
+    const credential = credentialOf(principal)
+    if (credential === undefined || !mayHaveTaints(tenant)) return undefined
+    const context = contextOf(principal)
+    const holder = `${tenant}\n${credential}`
+    if ((noted.get(keyOf(tenant, context)) ?? -Infinity) + limits.contextNotedMs > nowMs) return undefined
+    if ((clean.get(holder) ?? -Infinity) + limits.policyVersionPollMs > nowMs) return undefined
+    return (async () => {
+      if (await isTainted(tenant, context)) return { context, cause: { kind: 'inherited' }, credential }
+      const from = await openContext(principal)
+      if (from !== undefined)
+        return joins(principal) ? { context, cause: { kind: 'inherited', from }, credential } : undefined
+      put(clean, holder, nowMs)
+      return undefined
+    })()
+  }
+
+  /** In the transaction that creates a run: it is no more trusted than its caller, its agent, and the run it was forked from. */
   async function inherit(tx: WriteTx, run: NewRunContext): Promise<void> {
     const { tenant } = run.principal
     const own = contextOf(run.principal)
@@ -102,26 +160,51 @@ export async function openTrust(deps: TrustDeps): Promise<TrustKeeper> {
       const original: ContextKey = `execution:${run.copiedFrom}`
       sources.push([original, isTainted(tenant, original)])
     }
+    if (run.subject !== undefined) sources.push([run.subject, isTainted(tenant, run.subject)])
     for (const [from, answer] of sources) {
-      if (from !== own && (await answer)) return await taint(tx, tenant, own, { kind: 'inherited', from }, run.nowMs)
+      if (from !== own && (await answer))
+        return await taint(tx, tenant, { context: own, cause: { kind: 'inherited', from } }, run.nowMs)
     }
     if (run.agentId !== undefined && (await deps.isProfileUntrusted(tenant, run.agentId)))
-      await taint(tx, tenant, own, { kind: 'profile', from: `agent:${run.agentId}` }, run.nowMs)
+      await taint(tx, tenant, { context: own, cause: { kind: 'profile', from: `agent:${run.agentId}` } }, run.nowMs)
   }
 
   async function clear(tx: WriteTx, tenant: TenantId, context: ContextKey): Promise<boolean> {
+    noted.delete(keyOf(tenant, context))
     beginWrite(keyOf(tenant, context), false)
     return await store.deleteTaint(tx, tenant, context)
   }
 
   const mayHaveTaints = (tenant: TenantId): boolean => isShared || tenants.has(tenant)
 
-  return { contextOf, isUntrusted, mayHaveTaints, isTainted, taint, clear, inherit }
+  return {
+    ...{ contextOf, credentialOf, isUntrusted, hasReadUntrusted, mayHaveTaints, isTainted },
+    ...{ taint, dueTaint, clear, inherit },
+  }
+}
+
+function put<Value>(map: Map<string, Value>, key: string, value: Value): void {
+  if (map.size >= limits.trustCacheMax) map.delete(map.keys().next().value!)
+  map.set(key, value)
 }
 
 /**
- * A run counts as a whole, with all that runs below it. A caller without a session is known by who it is and where it comes in,
- * so that leaving a session out sheds nothing.
+ * A key is one program, whatever connections it opens. So is a program that a person allowed to act for them. People have no credential
+ * here: their connections are not joined, or one page would make everything that they do untrusted. Runs have a context of their own.
+ */
+function credentialOf(principal: Principal): string | undefined {
+  const { kind, runRootId, executionId, oauthClient } = principal
+  if (runRootId !== undefined || executionId !== undefined) return undefined
+  if (kind === 'key') return identityOf(principal)
+  return kind === 'user' && oauthClient !== undefined ? `${identityOf(principal)}/${oauthClient}` : undefined
+}
+
+/** Whether its connections that are in use at once share their trust: a program can open a second one to do what the first may not. */
+const joins = (principal: Principal): boolean => principal.kind === 'key' && credentialOf(principal) !== undefined
+
+/**
+ * A run counts as a whole, with its child runs. A caller without a session is identified by itself and its address, so that
+ * omitting a session evades nothing.
  */
 function contextOf(principal: Principal): ContextKey {
   const { runRootId, conversationId, sealSessionId, mcpSessionId, gateway } = principal

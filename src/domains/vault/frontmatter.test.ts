@@ -15,7 +15,7 @@ describe('front matter', () => {
     expect(fieldsOf('---\na: 1\nb: [x, y]\n---\ntext')).toEqual({ a: 1, b: ['x', 'y'] })
     expect(fieldsOf('\uFEFF---\r\na: 1\r\n---\r\ntext')).toEqual({ a: 1 })
     expect(fieldsOf('---\n---\n')).toEqual({})
-    expect(fieldsOf('---\n# only a remark\n---')).toEqual({})
+    expect(fieldsOf('---\n# only a comment\n---')).toEqual({})
     for (const none of ['', 'text', '\n---\na: 1\n---\n', '---\na: 1\n', '----\na: 1\n----\n', '--- x\na: 1\n---\n']) {
       expect(readFrontmatter(none), none).toEqual({ kind: 'none' })
     }
@@ -105,7 +105,7 @@ describe('setting a field', () => {
     expect(setField('one\r\ntwo', 'a', [1])).toBe('---\r\na:\r\n  - 1\r\n---\r\none\r\ntwo')
     expect(setField('\uFEFFtext', 'a', 1)).toBe('\uFEFF---\na: 1\n---\ntext')
     expect(setField('---\nnot closed', 'a', 1)).toBe('---\na: 1\n---\n---\nnot closed')
-    expect(setField('---\n# remark\n---\nx', 'a', 1)).toBe('---\n# remark\na: 1\n---\nx')
+    expect(setField('---\n# comment\n---\nx', 'a', 1)).toBe('---\n# comment\na: 1\n---\nx')
   })
 
   it('keeps the meaning where it cannot keep the spelling', () => {
@@ -128,13 +128,13 @@ describe('setting a field', () => {
 
 describe('deleting a field', () => {
   it('takes its lines, and the block with the last', () => {
-    expect(deleteField('---\na: 1\nb: # remark\n  - x\n# on c\nc: 3\n---\nx', 'b')).toBe(
+    expect(deleteField('---\na: 1\nb: # comment\n  - x\n# on c\nc: 3\n---\nx', 'b')).toBe(
       '---\na: 1\n# on c\nc: 3\n---\nx',
     )
     expect(deleteField('---\r\na: 1\r\nb: 2\r\n---\r\nx', 'a')).toBe('---\r\nb: 2\r\n---\r\nx')
     expect(deleteField('---\na: 1\n---\nx', 'a')).toBe('x')
     expect(deleteField('\uFEFF---\na: 1\n---\nx', 'a')).toBe('\uFEFFx')
-    expect(deleteField('---\n# remark\na: 1\n---\nx', 'a')).toBe('---\n# remark\n---\nx')
+    expect(deleteField('---\n# comment\na: 1\n---\nx', 'a')).toBe('---\n# comment\n---\nx')
     expect(deleteField('---\n{a: 1}\n---\nx', 'a')).toBe('---\n{}\n---\nx')
     expect([deleteField('---\na: 1\n---\n', 'b'), deleteField('text', 'a')]).toEqual([undefined, undefined])
   })

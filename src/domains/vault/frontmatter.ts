@@ -53,7 +53,7 @@ export function setField(text: string, key: string, value: Json): string {
   }
   const yaml = text.slice(block.yamlStart, block.yamlEnd)
   const { fields, document } = requireFields(yaml)
-  const wanted = { ...fields, [key]: value }
+  const expected = { ...fields, [key]: value }
   const span = spanOf(yaml, document, key)
   const edited =
     span === undefined
@@ -62,7 +62,7 @@ export function setField(text: string, key: string, value: Json): string {
   return withYaml(
     text,
     block,
-    confirmed(edited, wanted, () => document.set(key, value), document),
+    confirmed(edited, expected, () => document.set(key, value), document),
   )
 }
 
@@ -73,11 +73,11 @@ export function deleteField(text: string, key: string): string | undefined {
   const yaml = text.slice(block.yamlStart, block.yamlEnd)
   const { fields, document } = requireFields(yaml)
   if (!Object.hasOwn(fields, key)) return undefined
-  const { [key]: _, ...wanted } = fields
+  const { [key]: _, ...expected } = fields
   const span = spanOf(yaml, document, key)
   const lineEnd = span === undefined ? -1 : yaml.indexOf('\n', span.end)
   const edited = span === undefined ? yaml : yaml.slice(0, span.start) + (lineEnd < 0 ? '' : yaml.slice(lineEnd + 1))
-  const remaining = confirmed(edited, wanted, () => document.delete(key), document)
+  const remaining = confirmed(edited, expected, () => document.delete(key), document)
   if (remaining.trim() !== '') return withYaml(text, block, remaining)
   return (text.startsWith('\uFEFF') ? '\uFEFF' : '') + text.slice(block.bodyStart)
 }
@@ -178,20 +178,20 @@ const rangeOf = (node: unknown): readonly [number, number, number] | undefined =
  * The edited block, if it says what it should; otherwise the one that the library writes, which keeps meaning but not
  * spelling. If neither says it, nothing is changed.
  */
-function confirmed(edited: string, wanted: Fields, edit: () => void, document: Document): string {
-  if (saysExactly(edited, wanted)) return edited
+function confirmed(edited: string, expected: Fields, edit: () => void, document: Document): string {
+  if (saysExactly(edited, expected)) return edited
   try {
     edit()
     const written = document.contents === null ? '' : document.toString({ lineWidth: 0 })
-    if (saysExactly(written, wanted)) return written
+    if (saysExactly(written, expected)) return written
   } catch {
     // What the library cannot write either is refused below.
   }
   throw frontmatterBroken('it is written in a way that cannot be edited, such as with anchors or several documents')
 }
 
-function saysExactly(yaml: string, wanted: Fields): boolean {
+function saysExactly(yaml: string, expected: Fields): boolean {
   if (/(?:^|\n)---[ \t]*(?:\r?\n|$)/.test(yaml)) return false
   const read = readYaml(yaml)
-  return 'fields' in read && JSON.stringify(read.fields) === JSON.stringify(wanted)
+  return 'fields' in read && JSON.stringify(read.fields) === JSON.stringify(expected)
 }

@@ -4,7 +4,7 @@ import type { TenantId } from '../../contract/principal.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import type { VaultPath } from './ports.ts'
 
-/** Where the vault keeps its locks and half-written files. No path leads there. */
+/** The vault's locks and half-written files. No path leads there. */
 export const PRIVATE_FOLDER = '.castellan'
 
 const NAME_BYTES_MAX = 255
@@ -16,7 +16,7 @@ export type PathRules = Readonly<{
   excludedFolders: ReadonlySet<string>
 }>
 
-/** Judges the path of a note. `field` is the parameter that a refusal names. */
+/** Checks the path of a note. `field` is the parameter that a refusal names. */
 export function notePath(path: string, rules: PathRules, field = 'path'): VaultPath {
   const names = pathNames(path, rules, field)
   const { extensions } = rules
@@ -27,7 +27,7 @@ export function notePath(path: string, rules: PathRules, field = 'path'): VaultP
   return path as VaultPath
 }
 
-/** Judges the path of a folder; the root has no name. */
+/** Checks the path of a folder; the root has no name. */
 export function folderPath(path: string, rules: PathRules, field = 'path'): VaultPath | '' {
   const trimmed = path.endsWith('/') ? path.slice(0, -1) : path
   if (trimmed === '' || trimmed === '.') return ''
@@ -79,11 +79,15 @@ export const folderNotFound = (path: string): AppError =>
   new AppError('ERR_NOTE_NOT_FOUND', 'path: the vault has no folder at this path.', { field: 'path', path })
 
 export const noteTooLarge = (path: string, sizeBytes: number): AppError =>
-  new AppError('ERR_TOO_LARGE', `The note would have ${sizeBytes} bytes; at most ${limits.vaultNoteBytesMax}.`, {
-    path,
-    size: sizeBytes,
-    rule: `at most ${limits.vaultNoteBytesMax} bytes`,
-  })
+  new AppError(
+    'ERR_TOO_LARGE',
+    `The note would have ${sizeBytes} bytes; the limit is ${limits.vaultNoteBytesMax}. Split it.`,
+    {
+      path,
+      size: sizeBytes,
+      rule: `at most ${limits.vaultNoteBytesMax} bytes`,
+    },
+  )
 
 const FOLDER_NAME_CHARACTERS_MAX = 200
 
@@ -95,7 +99,7 @@ export function tenantFolderName(tenant: TenantId): string {
       return /[a-z0-9_-]/.test(character) ? character : `%${byte.toString(16).padStart(2, '0')}`
     })
     .join('')
-  // What follows the first "%" here is no byte, so that it is the name of no other tenant.
+  // The text after this "%" is not a byte, so no other tenant has this name.
   if (encoded === '') return '%empty'
   return encoded.length <= FOLDER_NAME_CHARACTERS_MAX ? encoded : `%sha256-${sha256Hex(tenant)}`
 }

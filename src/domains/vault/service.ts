@@ -23,7 +23,7 @@ type VaultServiceDeps = Readonly<{
   isEnabled: boolean
   /** Of notes, without the dot. */
   extensions: readonly string[]
-  /** Names of folders that are kept out of the vault, wherever they are in it. */
+  /** Names of folders that are excluded anywhere in the vault. */
   excludedFolders: readonly string[]
   visibleTeams: VisibleTeams
 }>
@@ -35,15 +35,15 @@ export type VaultService = Readonly<{
 }>
 
 /**
- * Files that other parts of the program keep in a vault, such as `teams/NAME/cards/MEMBER.json`. The rules for paths hold
- * and the locks are the same; the extension is free. A vault that is turned off takes nothing and has nothing.
+ * Files of other parts of the program in a vault, such as `teams/NAME/cards/MEMBER.json`. The same rules for paths and the same
+ * locks apply; any extension is allowed. A disabled vault accepts and contains nothing.
  */
 export type VaultFiles = Readonly<{
-  /** Whole or not at all, and for good. Answers whether it was written. */
+  /** Atomic and durable. Returns whether it was written. */
   write(tenant: TenantId, path: string, content: string | Uint8Array): Promise<boolean>
   /** Answers whether there was one. */
   delete(tenant: TenantId, path: string): Promise<boolean>
-  /** Only folders of which nobody else makes use: who writes into one at the same moment may find it gone. */
+  /** Only for folders that nobody else uses: a concurrent writer may find the folder removed. */
   removeEmptyFolder(tenant: TenantId, path: string): Promise<void>
 }>
 

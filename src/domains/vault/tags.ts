@@ -22,8 +22,8 @@ export function tagsOf(text: string): string[] {
 
 /** Whether a note has the tag or one below it: `area` covers `area/home`. Capitals do not matter, as in Obsidian. */
 export function hasTag(text: string, tag: string): boolean {
-  const wanted = tag.toLowerCase()
-  return tagsOf(text).some((one) => one.toLowerCase() === wanted || one.toLowerCase().startsWith(`${wanted}/`))
+  const query = tag.toLowerCase()
+  return tagsOf(text).some((one) => one.toLowerCase() === query || one.toLowerCase().startsWith(`${query}/`))
 }
 
 /** The note with the tag in its front matter; undefined when it is there already. */

@@ -32,7 +32,7 @@ export function createFetch({ client, pages, bytesMax, userAgent, requireHost }:
       const rule = `${input.timeout_secs} s`
       throw new AppError(
         'ERR_TIMED_OUT',
-        `The page was not fetched and read within ${rule}. Try again, or give more timeout_secs.`,
+        `The page was not fetched and read within ${rule}. Try again, or raise timeout_secs.`,
         {
           timeout_secs: input.timeout_secs,
         },
@@ -51,7 +51,9 @@ export function createFetch({ client, pages, bytesMax, userAgent, requireHost }:
       const isRedirect = [301, 302, 303, 307, 308].includes(status) && location !== undefined
       if (!isRedirect || !input.follow_redirects) return { url, response }
       if (hops >= limits.webRedirectsMax) {
-        throw webFailed(`The page leads through more than ${limits.webRedirectsMax} redirects`, { url: displayed(url) })
+        throw webFailed(`The address leads through more than ${limits.webRedirectsMax} redirects`, {
+          url: displayed(url),
+        })
       }
       url = requireUrl(URL.parse(location, url.href)?.href ?? '', 'The page redirects to an address that')
     }
@@ -80,9 +82,10 @@ export function createFetch({ client, pages, bytesMax, userAgent, requireHost }:
         },
       )
     }
-    const isWanted = to_markdown && isHtml(type)
-    const markdown = isWanted ? await pages.toMarkdown(text, url.href, signal) : undefined
-    if (isWanted && markdown === undefined) call.warn('The page could not be turned into Markdown; this is its HTML.')
+    const isConverted = to_markdown && isHtml(type)
+    const markdown = isConverted ? await pages.toMarkdown(text, url.href, signal) : undefined
+    if (isConverted && markdown === undefined)
+      call.warn('The page could not be turned into Markdown; this is its HTML.')
     const format = markdown !== undefined ? 'markdown' : isHtml(type) ? 'html' : 'text'
     return {
       result: markdown ?? text,

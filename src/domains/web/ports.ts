@@ -1,4 +1,4 @@
-/** One request and its answer: no redirect is followed, so that each can be judged. */
+/** One request and its answer: redirects are not followed, so that each can be checked. */
 export type WebRequest = Readonly<{
   url: URL
   method: 'GET' | 'POST' | 'PUT' | 'PATCH'
@@ -6,7 +6,7 @@ export type WebRequest = Readonly<{
   body?: string
   bytesMax: number
   signal: AbortSignal
-  /** May lead to a private address: only for what the operator configured. */
+  /** May lead to a private address: only for addresses that the operator configured. */
   trusted: boolean
 }>
 export type WebResponse = Readonly<{
@@ -18,17 +18,17 @@ export type WebResponse = Readonly<{
 }>
 
 /**
- * The web. The address that is connected to is the one that was judged, whatever names say a moment later. Failures are
- * AppErrors; an answer with any status is none.
+ * The web. The connection goes to the checked address, whatever names resolve to a moment later. Failures are AppErrors; an
+ * answer with any status is not a failure.
  */
 export type WebClient = Readonly<{ send(request: WebRequest): Promise<WebResponse> }>
 
 export type SearchResult = Readonly<{ title: string; url: string; snippet: string }>
 
-/** Reads what others wrote, away from the main thread and with an end: its own, or that of the signal, which it throws. */
+/** Parses untrusted pages in another thread, with a time limit: its own, or that of the signal, which it throws. */
 export type PageReader = Readonly<{
-  /** Undefined when nothing can be made of it. */
+  /** Undefined if it cannot be converted. */
   toMarkdown(html: string, url: string, signal: AbortSignal): Promise<string | undefined>
-  /** Undefined when the page has no results because the engine wants to see a person. */
+  /** Undefined if the page has no results because the engine requires a person. */
   searchResults(html: string, signal: AbortSignal): Promise<readonly SearchResult[] | undefined>
 }>

@@ -2,6 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { pause } from '../../kernel/pause.ts'
+import { withTimeout } from '../../kernel/with-timeout.ts'
 import { decodeBody, parseMediaType } from './decode-body.ts'
 import { type FetchDeps, webFailed } from './fetch.ts'
 import type { SearchResult, WebResponse } from './ports.ts'
@@ -39,7 +40,7 @@ export function createSearch({ client, pages, bytesMax, userAgent, requireHost, 
   async function ask(call: Call, request: EngineRequest): Promise<WebResponse> {
     const headers = { ...request.headers, 'user-agent': userAgent }
     for (let tried = 1; ; tried++) {
-      const signal = AbortSignal.any([call.signal, AbortSignal.timeout(limits.webSearchMs)])
+      const signal = withTimeout(call.signal, limits.webSearchMs)
       // Where the operator sends a search may be a private place; where the engine usually is may not.
       const response = await client
         .send({ ...request, headers, bytesMax, signal, trusted: settings.url !== undefined })
@@ -50,8 +51,10 @@ export function createSearch({ client, pages, bytesMax, userAgent, requireHost, 
         })
       const isBusy = response === undefined || response.status === 429 || response.status >= 500
       if (!isBusy || tried >= TRIES) return requireGood(response!)
-      const askedMs = Number(response?.retryAfter ?? Number.NaN) * 1000
-      const pauseMs = Number.isNaN(askedMs) ? FIRST_PAUSE_MS * 2 ** (tried - 1) : Math.min(askedMs, PAUSE_MS_MAX)
+      const retryAfterMs = Number(response?.retryAfter ?? Number.NaN) * 1000
+      const pauseMs = Number.isNaN(retryAfterMs)
+        ? FIRST_PAUSE_MS * 2 ** (tried - 1)
+        : Math.min(retryAfterMs, PAUSE_MS_MAX)
       await pause(pauseMs, call.signal).catch(() => {
         throw new AppError('ERR_CANCELLED', 'The call was cancelled.')
       })
@@ -75,11 +78,11 @@ export function createSearch({ client, pages, bytesMax, userAgent, requireHost, 
     } catch (error) {
       if (call.signal.aborted) throw new AppError('ERR_CANCELLED', 'The call was cancelled.')
       if (!(error instanceof SyntaxError)) throw error
-      throw webFailed(`The search engine ${name} answered with something that cannot be read`, { engine: name })
+      throw webFailed(`The search engine ${name} returned an answer that cannot be read`, { engine: name })
     }
     if (results !== undefined) return results
     throw webFailed(
-      `The search engine ${name} refuses automated searches. Wait a while, or have web.search_engine set to another`,
+      `The search engine ${name} refuses automated searches. Wait a while, or ask the operator to set another web.search_engine`,
       {
         engine: name,
       },

@@ -62,7 +62,7 @@ const handlerFields: Readonly<Record<string, readonly string[]>> = {
 }
 const oldHandlerFields = { agent: 'agent_id', tool: 'tool_name', retries: 'retry', body: 'body_template' } as const
 
-/** The output of a state, beside what holds for every manifest: where it goes is the manifest's to say, never the output's. */
+/** The output handler of a state. The manifest decides where output goes, never the output itself. */
 export const outputHandler = loosely(
   outputHandlerSchema({ cpu: containerCpu, size: containerSize, time: commandTime })
     .superRefine((handler, context) => {
@@ -94,7 +94,7 @@ export const outputHandler = loosely(
   { read: readHandler },
 )
 
-/** Fields of another type of handler have no effect; they are told here, where all types are known. */
+/** Fields of another type of handler have no effect. They are reported here, where all types are known. */
 function readHandler(value: unknown, notes: Notes): unknown {
   if (!isFields(value)) return value
   const fields: YamlFields = { ...value }
@@ -141,10 +141,10 @@ export const agentState = loosely(
         256,
         'Name or id of an agent that judges each tool call before it is made, beside those that the agent names itself.',
       )
-        // What is judged must not choose its judge.
+        // The text under judgement must not choose its judge.
         .refine((text) => !text.includes('{{'), rule('cannot be a template; name an agent'))
         .optional(),
-      judges: judges('The state is done again with their reasons until they are satisfied.'),
+      judges: judges('The state is repeated with their reasons until they accept it.'),
       max_iterations: whole(1, 20, 'How often the judges may send the state back.').default(10),
       output_handler: outputHandler.optional(),
     }),
@@ -172,12 +172,12 @@ export const agentState = loosely(
   kind: 'Agent' as const,
   ...commonOf(state),
   agent,
-  /** Null: the input of the run. */
+  /** Null means the input of the run. */
   input: input ?? null,
   intent: intent ?? null,
-  /** Asks for a virtual machine, which only an agent can do without that runs nothing. */
+  /** Requests a virtual machine, which is possible only for an agent that runs nothing. */
   isVirtualMachine: isolation === 'firecracker',
-  /** An agent that looks at each tool call before it is made, beside those that the worker's own manifest names. */
+  /** An agent that judges each tool call before it is made, in addition to the judges of the worker's manifest. */
   toolCallJudge: state.pre_execution_validator ?? null,
   judges,
   maxIterations: state.max_iterations,
@@ -185,7 +185,7 @@ export const agentState = loosely(
 }))
 
 function readIsolation(value: unknown, { warn }: Notes): unknown {
-  if (value === 'firecracker') warn('there are no virtual machines here, so the agent may run nothing')
+  if (value === 'firecracker') warn('this server has no virtual machines, so the agent must not run commands')
   if (value !== 'docker' && value !== 'process') return value
   warn('agents run in a workspace; write inherit')
   return 'inherit'

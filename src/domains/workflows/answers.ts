@@ -3,7 +3,7 @@ import { agreesWith, type StateResult } from './conditions.ts'
 import { applyResult, type Position } from './interpreter.ts'
 import type { HumanState, WorkflowManifest } from './manifest-schema.ts'
 
-/** The answers that lead on from a Human state; null when they cannot be listed, because any text may. */
+/** The answers that select a transition of a Human state; null if they cannot be listed, because any text may. */
 export function acceptedAnswers({ transitions }: Pick<HumanState, 'transitions'>): readonly string[] | null {
   const types = transitions.map(({ condition }) => condition.type)
   if (types.length === 0 || types.some((type) => ['always', 'on_success', 'custom'].includes(type))) return null
@@ -16,8 +16,8 @@ export function acceptedAnswers({ transitions }: Pick<HumanState, 'transitions'>
 }
 
 /**
- * The answer as the state takes it: as it was given if it leads on, else the one that is meant but for case, spaces, or the word
- * for yes and no. Throws for what leads nowhere: the run goes on waiting.
+ * Maps an answer to the one that the state accepts: the exact text if it selects a transition, otherwise the closest one,
+ * ignoring case, white space, and synonyms of yes and no. Throws if no transition matches: the run keeps waiting.
  */
 export function understoodAnswer(manifest: WorkflowManifest, position: Position, input: StateResult): string {
   const text = String(input['response'] ?? '')

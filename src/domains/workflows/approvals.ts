@@ -8,15 +8,18 @@ import type { Engine, Run, RunFilter } from '../../engine/ports.ts'
 import { quoted } from '../manifests/findings.ts'
 import { questionOf } from './questions.ts'
 
-type Reading = Pick<Call, 'principal' | 'read'>
-/** What people are asked by runs that wait for them. An approval has the id of its run: a run asks one thing at a time. */
+type Reading = Pick<Call, 'principal' | 'read' | 'readsFrom'>
+/** The questions of runs that wait for a person. An approval has the id of its run, because a run asks one question at a time. */
 export function createApprovals({ engine }: Readonly<{ engine: Engine }>) {
-  const view = async ({ read }: Reading, run: Run) => ({
-    id: run.id,
-    workflow_id: run.subjectId,
-    workflow_name: run.subjectName,
-    ...(await questionOf(engine, read, run)),
-  })
+  async function view(call: Reading, run: Run) {
+    call.readsFrom?.(`execution:${run.rootId}`)
+    return {
+      id: run.id,
+      workflow_id: run.subjectId,
+      workflow_name: run.subjectName,
+      ...(await questionOf(engine, call.read, run)),
+    }
+  }
 
   const filterFor = ({ principal }: Reading): Omit<RunFilter, 'limit'> => ({
     kind: 'workflow',
@@ -25,7 +28,7 @@ export function createApprovals({ engine }: Readonly<{ engine: Engine }>) {
   })
 
   return {
-    /** Newest first; of one run if given, which is an error unless it waits. */
+    /** Newest first. With `execution_id`, only that run's; throws unless it waits. */
     async list(call: Reading, input: Readonly<{ limit: number; execution_id?: string | undefined }>) {
       const { principal, read } = call
       if (input.execution_id !== undefined) {
@@ -54,7 +57,7 @@ export function createApprovals({ engine }: Readonly<{ engine: Engine }>) {
   }
 }
 
-/** A call that waits for an approval is another question, which its own record has. */
+/** A call that waits for an approval has a record of its own. */
 const asksPerson = ({ waitingFor }: Run): boolean => waitingFor !== null && !waitingFor.startsWith(APPROVAL_WAIT)
 
 const notWaiting = (id: string): AppError =>

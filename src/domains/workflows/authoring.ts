@@ -10,7 +10,7 @@ import { consensusOf, type WeighedVerdict } from '../runs/consensus.ts'
 import type { SecretResolver } from '../runs/ports.ts'
 import { readVerdict } from '../runs/verdicts.ts'
 import { displayed, memberOf } from '../templating/template-values.ts'
-import { findImage, type ImageShelf, noImage, requireCredentials } from './container-images.ts'
+import { findImage, type ImageCatalog, noImage, requireCredentials } from './container-images.ts'
 import { checkWorkflowManifest, parseWorkflowManifest, type WorkflowManifest } from './manifest.ts'
 import type { ContainerStep } from './manifest-schema.ts'
 import type { WorkflowVersion } from './ports.ts'
@@ -27,9 +27,9 @@ export type AuthoringDeps = Readonly<{
     prepare(principal: Principal, request: AgentRequest): Promise<NewRun>
     exists(principal: Principal, agent: string): Promise<boolean>
   }>
-  images: ImageShelf
+  images: ImageCatalog
   values: SecretResolver
-  /** Judges of the platform that look at every workflow. Nothing that its author says changes who they are or what they ask. */
+  /** Judges of the platform for every workflow. Its author cannot change them or their questions. */
   judgesAlways: readonly string[]
 }>
 
@@ -46,7 +46,7 @@ const SCORE_MIN = 0.8
 const CONFIDENCE_MIN = 0.7
 const JUDGE_MS = 90_000
 
-/** From a text to a registered workflow: checked by rules always, by judges where a caller asks for them. */
+/** Registers workflows from text. Rules are always checked; judges are asked if the caller names them. */
 export function createAuthoring({ registry, engine, clock, agents, images, values, judgesAlways }: AuthoringDeps) {
   function validate({ manifest_yaml: text }: Readonly<{ manifest_yaml: string }>) {
     const { errors, warnings } = checkWorkflowManifest(text)
@@ -95,7 +95,7 @@ export function createAuthoring({ registry, engine, clock, agents, images, value
     await requireJudges(call, judgesIn(manifest))
     for (const agent of agentsIn(manifest)) {
       if (!(await agents.exists(call.principal, agent)))
-        call.warn(`There is no agent ${quoted(agent)} yet; runs that come to it will fail.`)
+        call.warn(`There is no agent ${quoted(agent)} yet; runs that reach it will fail.`)
     }
     const { principal } = call
     for (const [name, step] of stepsIn(manifest)) {
@@ -106,12 +106,12 @@ export function createAuthoring({ registry, engine, clock, agents, images, value
     }
     for (const workflow of workflowsIn(manifest)) {
       if ((await registry.versionsFor(call.read, call.principal, workflow)).length === 0)
-        call.warn(`There is no workflow ${quoted(workflow)} yet; runs that come to it will fail.`)
+        call.warn(`There is no workflow ${quoted(workflow)} yet; runs that reach it will fail.`)
     }
     return manifest
   }
 
-  /** Refuses a judge that does not exist before any model is asked. */
+  /** Refuses a judge that does not exist before any model is called. */
   async function requireJudges(call: Call, judges: readonly NamedJudge[]): Promise<void> {
     const errors: string[] = []
     for (const { field, agent } of judges) {
@@ -122,7 +122,7 @@ export function createAuthoring({ registry, engine, clock, agents, images, value
     throw new AppError('ERR_MANIFEST_INVALID', `manifest_yaml: ${errors[0]}`, { field: 'manifest_yaml', errors })
   }
 
-  /** Where no workspace can start nobody knows, and the run will tell. */
+  /** If no workspace can start, this is unknown, and the run will report it. */
   const isImageThere = (image: string): Promise<boolean> =>
     findImage(image, images).then(
       (found) => found !== undefined,
@@ -143,7 +143,7 @@ export function createAuthoring({ registry, engine, clock, agents, images, value
     if (judgesAlways.length > 0) await requireApproval(call, judgesAlways, input, 'configured')
   }
 
-  /** No model, no verdict and a bad verdict are the same: the workflow is not registered. */
+  /** A missing model, a missing verdict and a bad verdict have the same result: the workflow is not registered. */
   async function requireApproval(
     call: Call,
     judges: readonly string[],
@@ -158,7 +158,7 @@ export function createAuthoring({ registry, engine, clock, agents, images, value
       : bounds
     if (score >= scoreMin && confidence >= confidenceMin) return
     throw rejected(
-      `The judges gave the workflow a score of ${round(score)} with a confidence of ${round(confidence)}; ${scoreMin} and ${confidenceMin} are needed.`,
+      `The judges gave the workflow a score of ${round(score)} with a confidence of ${round(confidence)}; at least ${scoreMin} and ${confidenceMin} are required.`,
       { score, confidence, reasoning },
     )
   }
@@ -212,7 +212,7 @@ const unjudged = (advice: string): string =>
 const rejected = (message: string, details: Readonly<Record<string, Json | undefined>>): AppError =>
   new AppError('ERR_WORKFLOW_REJECTED', `${message} The workflow was not registered.`, details)
 
-/** The call, writing in a transaction of its own. */
+/** The call with a write transaction of its own. */
 const within = (call: Call, write: WriteTx): ChangingCall => ({
   principal: call.principal,
   nowMs: call.nowMs,
@@ -224,7 +224,7 @@ const round = (value: number): number => Math.round(value * 1000) / 1000
 
 type NamedJudge = Readonly<{ field: string; agent: string }>
 
-/** Judges that the text names, with the field that does. */
+/** The judges that the text names, with their fields. */
 function judgesIn({ states }: WorkflowManifest): readonly NamedJudge[] {
   const named = [...states].flatMap(([name, state]) => {
     if (state.kind !== 'Agent' && state.kind !== 'ParallelAgents') return []
@@ -244,7 +244,7 @@ const stepsIn = ({ states }: WorkflowManifest): readonly (readonly [string, Cont
     return state.kind === 'ParallelContainerRun' ? state.steps.map((step) => [name, step] as const) : []
   })
 
-/** Images that the text names; those that a template chooses are not known yet. */
+/** The images that the text names. Those that a template chooses are not known yet. */
 function imagesIn({ states }: WorkflowManifest): readonly Readonly<{ field: string; image: string }>[] {
   const named = [...states].flatMap(([name, state]) => {
     const handler = 'outputHandler' in state && state.outputHandler?.type === 'container' ? state.outputHandler : null
@@ -256,7 +256,7 @@ function imagesIn({ states }: WorkflowManifest): readonly Readonly<{ field: stri
   return named.filter(({ image }) => !image.includes('{{'))
 }
 
-/** Agents that the text names; those that a template chooses are not known yet. */
+/** The agents that the text names. Those that a template chooses are not known yet. */
 function agentsIn({ states }: WorkflowManifest): readonly string[] {
   const found = [...states.values()].flatMap((state) => {
     const handler =
@@ -268,7 +268,7 @@ function agentsIn({ states }: WorkflowManifest): readonly string[] {
   return [...new Set(found)].filter((agent) => !agent.includes('{{'))
 }
 
-/** The same of workflows; one that starts itself is there by then. */
+/** The workflows that the text names, except itself, which will exist by then. */
 function workflowsIn({ name, states }: WorkflowManifest): readonly string[] {
   const found = [...states.values()].flatMap((state) => (state.kind === 'Subworkflow' ? state.workflow : []))
   return [...new Set(found)].filter((workflow) => workflow !== name && !workflow.includes('{{'))

@@ -1,7 +1,7 @@
 import { compilePattern } from '../manifests/json-schema.ts'
 import { chargeValue, type Meter, shallowUnits } from '../templating/work-meter.ts'
 
-/** What one operator of CEL costs, paid before it is done. */
+/** The cost of one CEL operator, charged before it is evaluated. */
 export function chargeOperator(meter: Meter, operator: string, left: unknown, right: unknown): void {
   if (operator === 'in') chargeMembership(meter, left, right)
   else if (isObject(left) && isObject(right)) {
@@ -11,7 +11,7 @@ export function chargeOperator(meter: Meter, operator: string, left: unknown, ri
   else if (typeof left === 'string' && typeof right === 'string') meter.charge(Math.min(left.length, right.length))
 }
 
-/** Each comparison looks at the members of both sides, so those of the left side count once for each item. */
+/** Each comparison reads the members of both sides, so those of the left side count once for each item. */
 function chargeMembership(meter: Meter, left: unknown, right: unknown): void {
   chargeValue(meter, right)
   const items = Array.isArray(right) ? right.length : 1
@@ -21,14 +21,14 @@ function chargeMembership(meter: Meter, left: unknown, right: unknown): void {
 
 const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null
 
-/** Searches take as many looks as text and wanted text multiplied when both are made for it. */
+/** A search can take time proportional to the product of both lengths. */
 const searches = new Set(['contains', 'indexOf', 'lastIndexOf', 'split'])
-/** Time zones and the reading of dates: dear, and never of long texts. */
+/** Functions of dates and time zones: expensive, but never applied to long texts. */
 const dates = /^(?:timestamp|duration|get[A-Z][A-Za-z]+)$/
 const DATE_CHARS_MAX = 128
 const DATE_UNITS = 20_000
 
-/** What one function of CEL costs, paid before it is called; `values` begin with the receiver, if there is one. */
+/** The cost of one CEL function, charged before it is called. `values` begin with the receiver, if there is one. */
 export function chargeCall(meter: Meter, name: string, values: readonly unknown[]): void {
   const [first, second] = values
   for (const value of values) meter.charge(shallowUnits(value))
@@ -36,7 +36,7 @@ export function chargeCall(meter: Meter, name: string, values: readonly unknown[
     meter.charge(Math.ceil((first.length * second.length) / 16))
     if (name === 'split') meter.charge(4 * first.length)
   }
-  // It counts characters, and those are not the units of JavaScript.
+  // `size` counts code points, which takes more than reading a string's length.
   if (name === 'size' && typeof first === 'string') meter.charge(4 * first.length)
   if (name === 'join' && Array.isArray(first)) {
     const separator = typeof second === 'string' ? second.length : 0
@@ -55,7 +55,7 @@ export type Patterns = Readonly<{ matches(text: unknown, pattern: unknown): bool
 const PATTERN_UNITS = 20_000
 const REPETITION_UNITS = 500_000
 
-/** `matches` in time that is linear in the text; the patterns of one evaluation are compiled once each. */
+/** Patterns for `matches`, in time linear in the text. Each pattern is compiled once per evaluation. */
 export function createPatterns(meter: Meter): Patterns {
   const compiled = new Map<string, ReturnType<typeof compilePattern>>()
   return {
@@ -63,7 +63,7 @@ export function createPatterns(meter: Meter): Patterns {
       if (typeof text !== 'string' || typeof pattern !== 'string') throw new Error('matches takes two strings')
       let found = compiled.get(pattern)
       if (found === undefined) {
-        // A counted repetition can make a large program of a short text.
+        // A counted repetition can expand a short pattern into a large program.
         meter.charge(PATTERN_UNITS + 200 * pattern.length + (pattern.includes('{') ? REPETITION_UNITS : 0))
         found = compilePattern(pattern)
         compiled.set(pattern, found)

@@ -5,8 +5,8 @@ import { type Meter, TooMuchWork } from '../templating/work-meter.ts'
 import { chargeCall, chargeOperator, createPatterns, type Patterns } from './cel-costs.ts'
 
 /**
- * CEL, with its work counted. The library parses, and does each single operation on values that are already there; what is
- * evaluated, and how often, is decided here, where every operation is paid for by the size of its operands before it is done.
+ * CEL with metered evaluation. The library parses, and applies each single operation to existing values. This code decides what
+ * is evaluated and how often, and charges every operation by the size of its operands in advance.
  */
 type CelNode = Readonly<{ op: string; args: unknown }>
 type Library = typeof import('@marcbachmann/cel-js')
@@ -15,12 +15,12 @@ type Scope = Readonly<{ name: string; value: unknown; outer: Scope }> | undefine
 type Evaluation = Readonly<{ context: Context; meter: Meter; patterns: Patterns }>
 type Visit = (node: CelNode, scope: Scope, evaluation: Evaluation) => unknown
 
-/** An error that another part of the expression makes up for is dear all the same. */
+/** An error that another part of the expression absorbs is expensive too. */
 const ERROR_UNITS = 2_000
 
 const loops = new Set(['all', 'exists', 'exists_one', 'map', 'filter'])
 
-/** Throws what the library throws for a text that is no CEL, or names a function that there is not. */
+/** Throws the library's error for text that is not CEL or that calls an unknown function. */
 export function parseCel(text: string): CelNode {
   const { environment, functions } = openCel()
   const node = environment.parse(text).ast as CelNode
@@ -28,7 +28,7 @@ export function parseCel(text: string): CelNode {
   return node
 }
 
-/** May throw TooMuchWork. Every other error says that the expression has no value. */
+/** May throw TooMuchWork. Any other error means that the expression has no value. */
 export function evaluateCel(node: CelNode, context: Context, meter: Meter): unknown {
   return evaluate(node, undefined, { context, meter, patterns: createPatterns(meter) })
 }
@@ -96,12 +96,11 @@ function named(name: string, scope: Scope, context: Context): unknown {
   for (let at = scope; at !== undefined; at = at.outer) if (at.name === name) return at.value
   const value = Object.hasOwn(context, name) ? context[name] : undefined
   if (value !== undefined) return value
-  // What is left are the names of types.
+  // Only the names of types are left.
   if (openCel().constants.has(name)) return operation(name)({})
   throw new MissingName(name)
 }
 
-/** A name without a value. */
 export class MissingName extends Error {
   readonly path: string
   constructor(path: string) {
@@ -110,7 +109,7 @@ export class MissingName extends Error {
   }
 }
 
-/** The names that lead to a value, if nothing but names does. */
+/** The names of a member path, if the node consists of names only. */
 function pathOf({ op, args }: CelNode): readonly string[] | undefined {
   if (op === 'id') return [args as string]
   if (op !== '.') return undefined
@@ -119,7 +118,7 @@ function pathOf({ op, args }: CelNode): readonly string[] | undefined {
   return before && [...before, name]
 }
 
-/** The names that an expression uses, without those that it gives itself. */
+/** The names that an expression uses, without those that it binds itself. */
 export function namesInCel(node: CelNode): readonly UsedName[] {
   const found: UsedName[] = []
   collectNames(node, { own: new Set(), use: 'text' }, found)
@@ -173,7 +172,7 @@ function has({ op, args }: CelNode, scope: Scope, evaluation: Evaluation): boole
   return memberOf(evaluate(of, scope, evaluation), name) !== undefined
 }
 
-/** One side that decides is enough, even if the other has no value. */
+/** One decisive side is enough, even if the other has no value. */
 function logical({ op, args }: CelNode, scope: Scope, evaluation: Evaluation, decisive: boolean): boolean {
   const [left, right] = args as [CelNode, CelNode]
   const first = attempt(left, scope, evaluation)
@@ -219,7 +218,7 @@ function loop(name: string, over: unknown, params: readonly CelNode[], scope: Sc
   }
 }
 
-/** One item that decides is enough; otherwise an item without a value leaves the whole without one. */
+/** One decisive item is enough. Otherwise an item without a value leaves the whole without one. */
 function quantified(decisive: boolean, items: readonly unknown[], test: (item: unknown) => unknown): boolean {
   let failure: Error | undefined
   for (const item of items) {
@@ -264,7 +263,7 @@ type Opened = Readonly<{
 let opened: Opened | undefined
 const operations = new Map<string, Operation>()
 
-/** One operation of the library over variables. There are as many as operators and functions, and a few more. */
+/** Compiles one operation over variables. The number of operations is bounded by that of operators and functions. */
 function operation(text: string): Operation {
   let found = operations.get(text)
   if (found === undefined) {
@@ -289,7 +288,7 @@ function openCel(): Opened {
     '/': (left, right) => left / right,
     '%': (left, right) => left % right,
   }
-  // Numbers of JSON are doubles; people write whole numbers beside them.
+  // JSON numbers are doubles, but people write integer literals beside them.
   for (const [sign, compute] of Object.entries(mixed)) {
     const handler = (left: unknown, right: unknown) => compute(Number(left), Number(right))
     environment.registerOperator(`double ${sign} int: double`, handler)

@@ -6,7 +6,7 @@ import type { Condition, State } from './manifest-schema.ts'
 
 type Graph = ReadonlyMap<string, Readonly<{ transitions: readonly Readonly<{ target: unknown }>[] }>>
 
-/** States that do not exist are errors. */
+/** Reports transitions to states that do not exist as errors. */
 export function checkTargets(findings: Findings, initialState: string | undefined, states: Graph): void {
   const check = (field: string, name: unknown): void => {
     if (typeof name !== 'string' || states.has(name)) return
@@ -21,7 +21,7 @@ export function checkTargets(findings: Findings, initialState: string | undefine
   }
 }
 
-/** States that nothing reaches, circles without a way out and outcomes that nothing takes are warned about. */
+/** Warns of unreachable states, of cycles without an exit, and of outcomes that no transition takes. */
 export function checkGraph(findings: Findings, initialState: string, states: ReadonlyMap<string, State>): void {
   for (const [name, state] of states) warnOfGaps(findings, name, state)
   if (!states.has(initialState)) return
@@ -34,7 +34,7 @@ export function checkGraph(findings: Findings, initialState: string, states: Rea
   if (stuck.length > 0) {
     findings.warn(
       'spec.states',
-      `there is no way out of ${stuck.slice(0, 10).join(', ')}; only the limits on visits and transitions end such a run`,
+      `no transition leads out of ${stuck.slice(0, 10).join(', ')}; only the limits on visits and transitions end such a run`,
     )
   }
 }
@@ -47,7 +47,7 @@ function reachableFrom(start: string, states: ReadonlyMap<string, State>): Reado
   return reached
 }
 
-/** The states from which some path leads to an end. */
+/** The states from which a path leads to a terminal state. */
 function statesThatCanEnd(states: ReadonlyMap<string, State>): ReadonlySet<string> {
   const finalizer = new Set<string>()
   for (let grew = true; grew; ) {
@@ -74,7 +74,7 @@ const scoreConditions = new Set<Condition['type']>([
   'score_and_confidence_above',
 ])
 
-/** Whatever no transition takes is a failure of the run; say so where it can be seen beforehand. */
+/** An outcome that no transition takes fails the run, so it is reported where it can be foreseen. */
 function warnOfGaps(findings: Findings, name: string, state: State): void {
   const { transitions } = state
   if (transitions.length === 0) return
@@ -85,7 +85,7 @@ function warnOfGaps(findings: Findings, name: string, state: State): void {
     findings.warn(`${at}[${always}]`, 'always holds, so what follows is never tried')
   if (always >= 0) return
   if (state.kind === 'Human') {
-    // An answer that no transition takes is refused, and the run goes on waiting.
+    // An answer that no transition takes is refused, and the run keeps waiting.
     if (acceptedAnswers(state)?.length === 0) findings.warn(at, 'no answer leads to another state; add input_equals')
     return
   }
@@ -113,10 +113,10 @@ function warnOfGaps(findings: Findings, name: string, state: State): void {
       )
     return
   }
-  findings.warn(at, 'what matches none of these fails the run; add condition: always at the end to be safe')
+  findings.warn(at, 'a result that matches none of these fails the run; add condition: always at the end to be safe')
 }
 
-/** Of the scores between those that score_below takes and those that score_above takes, what no score_between takes. */
+/** The scores between score_below and score_above that no score_between takes. */
 function scoreGap(conditions: readonly Condition[]): Readonly<{ from: number; to: number }> | undefined {
   const thresholds = (type: 'score_above' | 'score_below'): readonly number[] =>
     conditions.flatMap((one) => (one.type === type ? one.threshold : []))

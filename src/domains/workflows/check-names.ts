@@ -10,8 +10,8 @@ import { type ManifestText, textsOf } from './manifest-texts.ts'
 import type { Members } from './state-shapes.ts'
 
 /**
- * Names that texts use and that can have no value where they stand. This is asked when a manifest comes in and not when a kept
- * one is read: runs go on with what they began with.
+ * Reports names in templates and conditions that can have no value where they are used. Checked when a manifest is registered,
+ * not when a stored one is read: a run continues with the manifest that it started with.
  */
 export function checkNames(findings: Findings, manifest: WorkflowManifest): void {
   const earlier = earlierStates(manifest.states)
@@ -33,7 +33,7 @@ export function checkNames(findings: Findings, manifest: WorkflowManifest): void
   }
 }
 
-/** What is answered when nobody does must lead on, as any answer must. */
+/** The default answer of a Human state must select a transition, like any answer. */
 export function checkAnswers(findings: Findings, { states }: WorkflowManifest): void {
   for (const [name, state] of states) {
     if (state.kind !== 'Human' || state.defaultResponse === null) continue
@@ -51,7 +51,7 @@ function namesOf({ text, isExpression }: ManifestText): readonly UsedName[] {
   return problem === null ? namesIn(program) : []
 }
 
-/** Tests may look for what is not there; what is shown must be able to be there. */
+/** A test may refer to a name that is still unset; an output must refer to one that can be set. */
 function tooEarly(
   { states }: WorkflowManifest,
   earlier: ReadonlyMap<string, ReadonlySet<string>>,
@@ -64,7 +64,7 @@ function tooEarly(
   return `the state ${name} never runs before ${state}`
 }
 
-/** For each state those that may have run when it is entered: itself too, if a way leads back to it. */
+/** For each state, the states that may have run before it is entered; in a cycle this includes the state itself. */
 function earlierStates(states: ReadonlyMap<string, State>): ReadonlyMap<string, ReadonlySet<string>> {
   const before = new Map([...states.keys()].map((name) => [name, new Set<string>()]))
   for (const start of states.keys()) {

@@ -3,7 +3,7 @@ import { type ShellRisk, shellRisksOf } from '../templating/shell-lines.ts'
 import type { State } from './manifest-schema.ts'
 import { UPDATE_BLACKBOARD } from './state-schemas.ts'
 
-/** A value can come from an agent or from the caller that started the run; in a shell line it must not be more than a word. */
+/** A value may come from an agent or from the caller. In a shell line it must not become more than one word. */
 export function warnOfShellLines(findings: Findings, states: ReadonlyMap<string, State>): void {
   for (const [name, state] of states) {
     for (const { field, line } of shellLinesOf(state)) {
@@ -34,7 +34,7 @@ const shellAdvice: Readonly<Record<ShellRisk['kind'], (expression: string) => st
   raw: (expression) =>
     `{{${expression}}} is inserted into a shell line unquoted, so its value can add commands; write {{shell ${expression}}}, or give it through env and write "$NAME"`,
   quoted: (expression) =>
-    `{{shell ${expression}}} stands inside quotes, which undo its own, so its value can add commands; remove the quotes around it`,
+    `{{shell ${expression}}} is inside quotes, which cancel its own quotes, so its value can add commands; remove the quotes around it`,
   whole: (expression) =>
     `{{${expression}}} is the whole command line, so the value decides what runs in the workspace; write the command here, with values in env, unless that is what you want`,
 }
@@ -42,7 +42,7 @@ const shellAdvice: Readonly<Record<ShellRisk['kind'], (expression: string) => st
 const SHELL_WARNINGS_MAX = 5
 const shells = /^(?:.*\/)?(?:sh|bash|dash|ash|ksh|zsh)$/
 
-/** Of the words of a command those that a shell reads as a script. */
+/** The words of a command that a shell interprets as a script. */
 function scriptsIn(field: string, words: readonly string[], isLine: boolean): readonly ShellLine[] {
   const option = shells.test(words[0] ?? '') ? words.findIndex((word) => /^-[a-z]*c[a-z]*$/.test(word)) : -1
   const scripts = isLine ? [words.join(' ')] : option < 0 ? [] : words.slice(option + 1, option + 2)

@@ -5,12 +5,12 @@ import type { Meter } from '../templating/work-meter.ts'
 import { type Judged, parseExpression } from './expressions.ts'
 import type { Condition, State } from './manifest-schema.ts'
 
-/** What a state left behind; it stands on the blackboard under the state's name. */
+/** The result of a state. The blackboard holds it under the state's name. */
 export type StateResult = JsonObject
 
 /**
- * `above` means at least: a score that is exactly the threshold goes up, so that a pair of score_above and score_below at
- * one threshold leaves nothing out. Without a score no condition on scores holds.
+ * `above` includes the threshold, so that score_above and score_below at one threshold leave no gap. Without a score, no
+ * condition on scores holds.
  */
 export function judgeCondition(
   condition: Condition,
@@ -22,7 +22,7 @@ export function judgeCondition(
   return { holds: conditionHolds(condition, result), problem: null }
 }
 
-/** Without a custom condition, which needs the names of the run. */
+/** For any condition but a custom one, which needs the names of the run. */
 export const holdsPlainly = (condition: Condition, result: StateResult): boolean =>
   condition.type !== 'custom' && conditionHolds(condition, result)
 
@@ -73,7 +73,7 @@ function conditionHolds(condition: Exclude<Condition, { type: 'custom' }>, resul
 const yes = new Set(['yes', 'y', '1', 'approve', 'approved', 'true'])
 const no = new Set(['no', 'n', '0', 'reject', 'rejected', 'false'])
 
-/** Whether both are words for yes, or both for no. */
+/** Whether both mean yes, or both mean no. */
 export const agreesWith = (answer: string, word: string): boolean =>
   [yes, no].some((words) => words.has(answer.trim().toLowerCase()) && words.has(word))
 
@@ -87,7 +87,7 @@ export function hasFailed(result: StateResult): boolean {
 
 const failures: ReadonlySet<string> = new Set(['on_failure', 'exit_code_non_zero', 'timeout'])
 
-/** A state whose transitions lead on from failures alone ends the run when it succeeds. */
+/** A state whose transitions all require a failure ends the run when it succeeds. */
 export const isEndOfSuccess = ({ transitions }: Pick<State, 'transitions'>): boolean =>
   transitions.length > 0 && transitions.every(({ condition }) => failures.has(condition.type))
 
@@ -99,7 +99,7 @@ const numberAt = (value: Value, ...path: readonly string[]): number | undefined 
 const exitCodeOf = (result: StateResult): number | undefined =>
   numberAt(result, 'exit_code') ?? numberAt(result, 'output', 'exit_code')
 
-/** What was agreed, or what judges said; only where there is neither does it count what the state says of itself. */
+/** The consensus score, or the judges' score. Only without both does the state's own score count. */
 const gradeOf = (result: StateResult, key: 'score' | 'confidence'): number | undefined =>
   numberAt(result, 'consensus', key) ??
   (result['judges'] === undefined ? undefined : numberAt(result, key)) ??
@@ -116,6 +116,6 @@ function individualScores(result: StateResult): readonly number[] {
   return found.flatMap((one: Json) => (typeof one === 'number' ? one : (numberAt(one, 'score') ?? [])))
 }
 
-/** White space around an answer is nobody's intention. */
+/** White space around an answer carries no meaning. */
 const responseOf = (result: StateResult): string | undefined =>
   typeof result['response'] === 'string' ? result['response'].trim() : undefined

@@ -6,54 +6,54 @@ import type { SecretResolver } from '../runs/ports.ts'
 import type { ContainerStep } from './manifest-schema.ts'
 import { fieldOf } from './state-texts.ts'
 
-/** The images of this installation, and which of them stand in for images that are not here. */
-export type ImageShelf = Readonly<{
+/** The images of this installation, and the substitutes for images that it lacks. */
+export type ImageCatalog = Readonly<{
   names(): Promise<readonly string[]>
-  /** By the name of the image that is not here, or by `*` for any. */
-  standIns: ReadonlyMap<string, string>
+  /** By the name of the missing image, or by `*` for any. */
+  substitutes: ReadonlyMap<string, string>
 }>
 
 /**
- * Which image of this installation an image of a manifest means. Registries are not asked: an image is known by its full
- * name, or by the last part of it with or without its tag (`docker.io/library/alpine:3.20` is `alpine:3.20`, `alpine-3.20`
- * or `alpine`). For one that is not here, what the configuration names stands in; without that it means none.
+ * Resolves the image of a manifest to one of this installation. No registry is asked: an image is known by its full name, or by
+ * the last part of it with or without its tag (`docker.io/library/alpine:3.20` is `alpine:3.20`, `alpine-3.20` or `alpine`). For
+ * a missing image the configured substitute is used; without one the result is undefined.
  */
 export async function findImage(
-  wanted: string,
-  { names, standIns }: ImageShelf,
+  requested: string,
+  { names, substitutes }: ImageCatalog,
 ): Promise<Readonly<{ image: string; isStandIn: boolean }> | undefined> {
-  const last = wanted.slice(wanted.lastIndexOf('/') + 1).replace(/@.*$/, '')
+  const last = requested.slice(requested.lastIndexOf('/') + 1).replace(/@.*$/, '')
   const [name = last, tag] = last.split(':')
-  const candidates = [wanted, last, ...(tag === undefined ? [] : [`${name}-${tag}`]), name]
+  const candidates = [requested, last, ...(tag === undefined ? [] : [`${name}-${tag}`]), name]
   const known = await names()
   const image = candidates.find((candidate) => known.includes(candidate))
   if (image !== undefined) return { image, isStandIn: false }
-  const standIn = [...candidates, '*'].map((candidate) => standIns.get(candidate)).find((one) => one !== undefined)
+  const standIn = [...candidates, '*'].map((candidate) => substitutes.get(candidate)).find((one) => one !== undefined)
   return standIn === undefined ? undefined : { image: standIn, isStandIn: true }
 }
 
-/** The same for a step that needs one. */
+/** Like `findImage`, but throws if there is no image. */
 export async function requireImage(
-  wanted: string,
-  shelf: ImageShelf,
+  image: string,
+  shelf: ImageCatalog,
   mayStandIn = true,
 ): Promise<Readonly<{ image: string; isStandIn: boolean }>> {
-  const found = await findImage(wanted, shelf)
+  const found = await findImage(image, shelf)
   if (found !== undefined && (mayStandIn || !found.isStandIn)) return found
   throw new AppError(
     'ERR_INVALID_INPUT',
-    `image: ${noImage(wanted)}${mayStandIn ? '' : '; image_pull_policy is Never'}.`,
+    `image: ${noImage(image)}${mayStandIn ? '' : '; image_pull_policy is Never'}.`,
     {
       field: 'image',
-      image: wanted.slice(0, 256).toWellFormed(),
+      image: image.slice(0, 256).toWellFormed(),
     },
   )
 }
 
-export const noImage = (wanted: string): string =>
-  `there is no image ${quoted(wanted)} here, and images are not pulled; build it with castellan image, or name a substitute in the configuration (workflows.images)`
+export const noImage = (image: string): string =>
+  `there is no image ${quoted(image)} here, and images are not pulled; build it with castellan image, or name a substitute in the configuration (workflows.images)`
 
-/** A name of credentials that stands for nothing is a mistake, whether an image is there already or not. */
+/** Credentials that name no secret are an error, whether or not the image is present. */
 export function requireCredentials(
   deps: Readonly<{ values: SecretResolver }>,
   run: Pick<Run, 'tenant' | 'principal'>,

@@ -110,9 +110,9 @@ type Restrictions = Readonly<{ readOnlyRoot: boolean; network: 'default' | 'none
 const stepOf = (fields: z.output<typeof written>, restrictions: Restrictions) => ({
   name: fields.name,
   image: fields.image,
-  /** Whether another image may stand in for one that is not here. */
+  /** Whether a substitute may be used for a missing image. */
   isImageReplaceable: fields.image_pull_policy !== 'Never',
-  /** The name of a secret of the configuration; it must be set. `vault:` is the older name of `secret:`. */
+  /** The name of a secret in the configuration, which must be set. `vault:` is the older name of `secret:`. */
   registryCredentials: fields.registry_credentials?.trim().replace(/^(?:vault|secret):/, '') ?? null,
   command: fields.command,
   env: fields.env,
@@ -125,7 +125,7 @@ const stepOf = (fields: z.output<typeof written>, restrictions: Restrictions) =>
   },
   /** The words of the command are one line for a shell. */
   shell: fields.shell,
-  /** `default` is whatever workspaces have. */
+  /** `default` means the workspace's own network. */
   ...restrictions,
 })
 export type ContainerStep = Readonly<ReturnType<typeof stepOf>>
@@ -200,7 +200,7 @@ export const parallelContainerRunState = loosely(
           const names = new Set<string>()
           for (const { name } of steps) {
             if (names.has(name)) {
-              context.addIssue(issue(`two steps are named ${quoted(name)}; give each a name of its own`))
+              context.addIssue(issue(`two steps are named ${quoted(name)}; give each step a different name`))
             }
             names.add(name)
           }

@@ -2,16 +2,19 @@ import { shellWord } from '../../kernel/shell-word.ts'
 import type { SharedVolume, Storage, VolumeMount } from './manifest-schema.ts'
 import type { Visit } from './run-ports.ts'
 
-/** Where a volume lies in the workspace of the run. */
+/** The path of a volume in the workspace of the run. */
 export const volumePath = (name: string): string => (name === 'workspace' ? '/workspace' : `/volumes/${name}`)
 
 const ID_KEY = '_volume_id'
 
-/** Names of volumes that a manifest need not declare: `workspace`, and what the key of its id on the blackboard says. */
+/** Volume names that a manifest need not declare: `workspace`, and the blackboard key of its id. */
 export const workspaceNames = ({ workspace: { blackboardKey } }: Storage): readonly string[] =>
   blackboardKey.endsWith(ID_KEY) ? ['workspace', blackboardKey.slice(0, -ID_KEY.length)] : ['workspace']
 
-/** The volumes of a step, each in the workspace of the run (`from` is null) or in one that the blackboard names as `<name>_volume_id`. */
+/**
+ * The volumes of a step. `from` is null for a volume in the workspace of the run; otherwise it is the workspace that the
+ * blackboard names as `<name>_volume_id`.
+ */
 export function mountedVolumes(
   { manifest, context }: Visit,
   volumes: readonly VolumeMount[],
@@ -26,10 +29,10 @@ export function mountedVolumes(
   })
 }
 
-/** `kept` is the volume that outlives the run, if it is one. */
+/** `retained` is the volume if it outlives the run. */
 export type MountedVolume = VolumeMount & Readonly<{ from: string | null; retained: SharedVolume | null }>
 
-/** Makes volumes appear where a step wants them. What already lies there is not covered up. */
+/** Links the volumes to the paths that a step wants. An existing path is not covered. */
 export function mountScript(volumes: readonly VolumeMount[]): string {
   const lines = volumes.map(({ name, mountPath }) => {
     const [target, path] = [shellWord(volumePath(name)), shellWord(mountPath)]

@@ -4,39 +4,47 @@ import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { requireOwnTenant } from '../../contract/own-tenant.ts'
 import { administers } from '../../contract/permissions.ts'
+import { isAtConsole } from '../../contract/person.ts'
 import { identityOf } from '../../contract/principal.ts'
+import type { Trust } from '../../contract/trust.ts'
 import { type Engine, isEnded, type Run, type RunEvent, type StartingCall } from '../../engine/ports.ts'
 import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { quoted } from '../manifests/findings.ts'
 import { nextSpawnDepth } from '../runs/spawn-depth.ts'
+import { memberOf } from '../templating/template-values.ts'
 import { understoodAnswer } from './answers.ts'
 import { newWorkflowRun, type RunRequest } from './new-run.ts'
-import { inputOf, isDisplayed, otherBlackboard, outputOf } from './other-runs.ts'
 import { questionText, waitingFor } from './questions.ts'
 import type { WorkflowRegistry } from './registry.ts'
 import { parsedJson } from './render-output.ts'
 import { readSignal } from './run-human.ts'
-import type { Exit } from './run-record.ts'
+import { type Exit, openRun } from './run-record.ts'
 import { bounded, eventView, listView, replayRun, statusView } from './views.ts'
 
 export type ExecutionDeps = Readonly<{
   engine: Engine
   registry: Pick<WorkflowRegistry, 'resolve' | 'versionsFor'>
   clock: Clock
+  trust: Pick<Trust, 'hasReadUntrusted'>
+  /** Whether a person may not answer for a run of their own. */
+  fourEyes: boolean
 }>
 type Reference = Readonly<{ execution_id: string; tenant_id?: string | undefined }>
 
 const EXIT_KEY = /^\d+\/exit$/
 
-/** Runs of workflows, for the caller that started them and for the admins of the tenant. */
-export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
+/** Runs of workflows, visible to their owner and to the admins of the tenant. */
+export function createExecutions({ engine, registry, clock, trust, fourEyes }: ExecutionDeps) {
   async function find(call: Call, { execution_id: id, tenant_id: tenant }: Reference): Promise<Run> {
     const { principal } = call
     requireOwnTenant(principal, tenant)
     const run = await engine.find(call.read, principal.tenant, id.toLowerCase())
     const isVisible = administers(principal, 'execution') || run?.owner === (await ownerFor(call))
-    if (run !== undefined && isVisible && isDisplayed(run)) return run
+    if (run !== undefined && isVisible && isDisplayed(run)) {
+      call.readsFrom?.(`execution:${run.rootId}`)
+      return run
+    }
     throw new AppError(
       'ERR_EXECUTION_NOT_FOUND',
       `execution_id: there is no execution ${quoted(id)}; use aegis.workflow.executions.list to find it.`,
@@ -44,7 +52,7 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     )
   }
 
-  /** What an agent starts belongs to the owner of its own execution. */
+  /** A run that an agent starts belongs to the owner of the agent's execution. */
   async function ownerFor({ read, principal }: Pick<Call, 'read' | 'principal'>): Promise<string> {
     if (principal.executionId === undefined) return identityOf(principal)
     return (await engine.find(read, principal.tenant, principal.executionId))?.owner ?? identityOf(principal)
@@ -60,13 +68,13 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     }
   }
 
-  /** What its states left. Of a run that is no workflow, that is its output. */
-  const leftBy = async (
+  /** The results of its states. For a run that is not a workflow, its output. */
+  const resultsOf = async (
     call: Call,
     run: Run,
   ): Promise<Readonly<{ blackboard: JsonObject; stateOutputs: JsonObject }>> =>
-    run.kind === 'workflow' ? leftByWorkflow(call, run) : { blackboard: otherBlackboard(run), stateOutputs: {} }
-  const leftByWorkflow = async (call: Call, run: Run) => replayRun(run, await exitsOf(call, run))
+    run.kind === 'workflow' ? replayed(call, run) : { blackboard: otherBlackboard(run), stateOutputs: {} }
+  const replayed = async (call: Call, run: Run) => replayRun(run, await exitsOf(call, run))
 
   async function run(
     call: Call,
@@ -91,17 +99,17 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     return { execution_id: started.id, status: 'started' as const }
   }
 
-  /** The latest version, started on behalf of another identity: whose it is, and why it is there. */
+  /** Starts the latest version on behalf of another identity. */
   async function begin(
     call: StartingCall,
     reference: string,
     request: Pick<RunRequest, 'intent' | 'input'>,
-    told: Readonly<{ owner: string; payload: Readonly<Record<string, Json>> }>,
+    origin: Readonly<{ owner: string; payload: Readonly<Record<string, Json>> }>,
   ): Promise<Run> {
     const found = await registry.resolve(call.write, call.principal, reference)
     const start = newWorkflowRun(found, { ...request, overrides: {}, spawnDepth: 0 })
-    const payload = { ...(start.payload as JsonObject), ...told.payload } as Json
-    return await engine.start(call, { ...start, owner: told.owner, payload })
+    const payload = { ...(start.payload as JsonObject), ...origin.payload } as Json
+    return await engine.start(call, { ...start, owner: origin.owner, payload })
   }
 
   async function wait(
@@ -109,23 +117,23 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     input: Reference & Readonly<{ poll_interval_seconds: number; timeout_seconds: number }>,
   ) {
     const { id, tenant } = await find(call, input)
-    const wantedMs = input.timeout_seconds * 1000
-    const untilMs = clock.nowMs() + Math.min(wantedMs, limits.runWaitMsMax)
-    let told = 0
+    const requestedMs = input.timeout_seconds * 1000
+    const untilMs = clock.nowMs() + Math.min(requestedMs, limits.runWaitMsMax)
+    let progress = 0
     let seen = -1
     const ended = await engine.waitForEnd(tenant, id, {
       untilMs,
       signal: call.signal,
       everyMs: input.poll_interval_seconds * 1000,
       onProgress: async (run) => {
-        // The question of a workflow below it changes nothing in this one; while this one goes on there is none.
+        // A question of a child workflow changes nothing in this run. While this run makes progress, there is none.
         const mayAsk = run.waitingFor !== null || run.lastSequence === seen
         const question = mayAsk ? await waitOf(call, run) : null
         seen = run.lastSequence
-        // The protocol wants a greater number each time, also when nothing has changed.
-        told = Math.max(run.lastSequence, told + 1)
+        // The protocol requires an increasing number, even if nothing has changed.
+        progress = Math.max(run.lastSequence, progress + 1)
         const message = question === null ? `in state ${run.state ?? 'none yet'}` : questionText(question)
-        call.progress({ progress: told, message })
+        call.progress({ progress, message })
       },
     })
     if (call.signal.aborted) throw new AppError('ERR_CANCELLED', 'The wait was cancelled; the execution continues.')
@@ -137,13 +145,13 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
       const access = { execution_id: run.id, status: run.status, current_state: run.state }
       return { ...access, waiting_for, timed_out: true, message }
     }
-    const { blackboard } = await leftBy(call, run)
+    const { blackboard } = await resultsOf(call, run)
     return { ...statusView(run), blackboard: bounded(blackboard), output: outputOf(run), error: run.error }
   }
 
   async function get(call: Call, input: Reference) {
     const found = await find(call, input)
-    const { blackboard, stateOutputs } = await leftBy(call, found)
+    const { blackboard, stateOutputs } = await resultsOf(call, found)
     return {
       ...listView(found),
       waiting_for: await waitOf(call, found),
@@ -176,12 +184,15 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     }
     const executions = []
     for (const one of await engine.list(read, principal.tenant, { ...filter, ...page })) {
-      executions.push({ ...listView(one), waiting_for: await waitOf(call, one) })
+      const waiting_for = await waitOf(call, one)
+      // Without a question the row holds nothing that the run wrote.
+      if (waiting_for !== null) call.readsFrom?.(`execution:${one.rootId}`)
+      executions.push({ ...listView(one), waiting_for })
     }
     return { executions, total: await engine.count(read, principal.tenant, filter), ...page }
   }
 
-  /** Runs outlive their workflow, so an id is taken as it is. */
+  /** Runs outlive their workflow, so an unknown id is used as it is. */
   async function subjectOf(call: Call, reference: string): Promise<string | undefined> {
     if (/^[0-9a-f]{8}-[0-9a-f-]{27}$/i.test(reference)) return reference.toLowerCase()
     return (await registry.versionsFor(call.read, call.principal, reference))[0]?.id
@@ -208,10 +219,14 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     return { tool: 'aegis.workflow.cancel' as const, cancelled, execution_id: id, ...error }
   }
 
-  /** Bare text, or the JSON of `{response, feedback}`. What leads nowhere is refused, and the run goes on waiting. */
+  /**
+   * Accepts plain text, or the JSON of `{response, feedback}`. An answer that matches no transition is refused, and the run keeps
+   * waiting.
+   */
   async function signal(call: Call, input: Reference & Readonly<{ response: string }>) {
-    requirePerson(call)
+    requireNoRun(call)
     const run = await find(call, input)
+    await requireMayAnswer(call, run)
     const { id } = run
     const parsed = input.response.trimStart().startsWith('{') ? parsedJson(input.response) : undefined
     const isPair = typeof parsed === 'object' && parsed !== null && 'response' in parsed
@@ -224,9 +239,25 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     return { tool: 'aegis.workflow.signal' as const, signalled, execution_id: id, ...error }
   }
 
+  /**
+   * An API key may be used by a program, so a key must not answer what its own run asks a person. Nor may a person answer through
+   * a program that has read untrusted data.
+   */
+  async function requireMayAnswer(call: Call, run: Run): Promise<void> {
+    const { principal } = call
+    const isOwn = run.owner === identityOf(principal)
+    if (isOwn && principal.kind === 'key') throw notForYou('a key may not answer for a run of its own')
+    if (isOwn && fourEyes)
+      throw notForYou(
+        'the run is yours, and approvals.four_eyes requires another person with the permission execution:admin',
+      )
+    if (!isAtConsole(call) && (await trust.hasReadUntrusted(principal)))
+      throw notForYou('what calls here has read untrusted data')
+  }
+
   async function understood(call: Call, run: Run, payload: JsonObject): Promise<JsonObject> {
     if (run.kind !== 'workflow' || run.waitingFor === null) return {}
-    const { manifest, position } = await leftByWorkflow(call, run)
+    const { manifest, position } = await replayed(call, run)
     const supplied = { status: 'completed', ...readSignal(payload as Json), timeout: false }
     return { response: understoodAnswer(manifest, position, supplied) }
   }
@@ -255,15 +286,44 @@ const waitsForApproval = (id: string): AppError =>
     { field: 'execution_id', approval_id: id },
   )
 
-/** What a Human state is there for is lost if what it holds up can let itself pass. */
-function requirePerson({ principal, transport }: Pick<Call, 'principal' | 'transport'>): void {
-  const isOfRun = principal.executionId !== undefined || transport === 'agent' || transport === 'engine'
-  if (principal.kind !== 'agent' && !isOfRun) return
-  throw new AppError(
+const notForYou = (why: string): AppError =>
+  new AppError(
     'ERR_PERMISSION_DENIED',
-    'execution_id: a person must answer a Human state; agents and runs may not. Tell the person to answer with aegis.workflow.signal or POST /v1/human-approvals/{id}/approve.',
+    `execution_id: a person must answer a Human state; ${why}. Tell the person to answer with castellan call aegis.workflow.signal, signed in at the web address of the server, or with POST /v1/human-approvals/{id}/approve.`,
     { field: 'execution_id' },
   )
+
+/** A Human state would be useless if the run that it holds up could answer it. */
+function requireNoRun({ principal, transport }: Pick<Call, 'principal' | 'transport'>): void {
+  const isOfRun = principal.executionId !== undefined || transport === 'agent' || transport === 'engine'
+  if (principal.kind !== 'agent' && !isOfRun) return
+  throw notForYou('agents and runs may not')
 }
 
 const isExit = ({ type, key }: RunEvent): boolean => type === 'workflow_state_exited' && EXIT_KEY.test(key ?? '')
+
+/**
+ * Runs that are not workflows, but are visible to the same tools: pipelines of intents, and the generation of a workflow, which
+ * is an execution of the authoring agent.
+ */
+const isDisplayed = ({ kind, input }: Run): boolean =>
+  kind === 'workflow' || kind === 'intent' || (kind === 'execution' && memberOf(input, 'publishes') === 'workflow')
+
+function inputOf(run: Run): JsonObject {
+  if (run.kind === 'workflow') return (openRun(run).input.start.input ?? {}) as JsonObject
+  const intent = memberOf(run.input, 'intent') ?? null
+  return run.kind === 'intent' ? { intent, inputs: memberOf(run.input, 'inputs') ?? {} } : { intent }
+}
+
+function otherBlackboard({ kind, output }: Run): JsonObject {
+  if (kind === 'intent') return (memberOf(output, 'blackboard') ?? {}) as JsonObject
+  const written = parsedJson(String(memberOf(output, 'text') ?? ''))
+  return typeof written === 'object' && written !== null && !Array.isArray(written) ? (written as JsonObject) : {}
+}
+
+/** Without the part that is displayed as the blackboard. */
+function outputOf({ kind, output }: Run): Json {
+  if (kind !== 'intent' || typeof output !== 'object' || output === null) return output
+  const { blackboard: _, ...rest } = output as JsonObject
+  return rest
+}

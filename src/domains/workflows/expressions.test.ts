@@ -97,7 +97,7 @@ describe('a custom condition', () => {
   })
 })
 
-/** Each of these is a short text over values that a run may have, and would take seconds without a bound. */
+/** Each is a short text over possible values of a run that would take seconds without a bound. */
 describe('a hostile condition is refused', () => {
   const list: Json = Array.from({ length: 5_000 }, (_, index) => `item ${index}`)
   const values = {

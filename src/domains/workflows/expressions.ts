@@ -8,14 +8,14 @@ import { createMeter, type Meter, refuseWork, TooMuchWork } from '../templating/
 import { evaluateCel, MissingName, namesInCel, parseCel } from './cel.ts'
 
 /**
- * The text of a custom condition. A path or a helper call means what `{{#if …}}` means; everything else is read as CEL, over
- * the same names. What cannot be evaluated (a name that is not there, a comparison that has no sense) does not hold; `missing`
- * says of a name that it was the reason.
+ * The text of a custom condition. A path or a helper call means what `{{#if …}}` means; any other text is CEL over the same
+ * names. A condition that cannot be evaluated (a missing name, a comparison of incompatible types) does not hold; `missing` is
+ * the name at fault.
  */
 type CustomCondition = Readonly<{
   problem: string | null
   names: readonly UsedName[]
-  /** `problem` says why it could not be evaluated. Throws an AppError that names `field` when it is too much work. */
+  /** `problem` says why it could not be evaluated. Throws an AppError that names `field` if it is too much work. */
   holds(context: Context, at: Readonly<{ field: string; meter?: Meter }>): Judged
 }>
 export type Judged = Readonly<{ holds: boolean; problem: string | null; missing?: string }>

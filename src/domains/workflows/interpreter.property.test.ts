@@ -15,7 +15,7 @@ import {
 import { parseWorkflowManifest } from './manifest.ts'
 import type { Condition, WorkflowManifest } from './manifest-schema.ts'
 
-const start: Start = { tenant: 't', intent: 'wish', input: { a: 1 }, attachments: [], overrides: {} }
+const start: Start = { tenant: 't', intent: 'request', input: { a: 1 }, attachments: [], overrides: {} }
 
 const workflow = (states: string, more = '', head = ''): WorkflowManifest =>
   parseWorkflowManifest(`

@@ -11,26 +11,26 @@ import { resultView } from './state-shapes.ts'
 import { fieldOf } from './state-texts.ts'
 
 /**
- * What happens next in a run, and nothing else: no clock, no store, no effects. The same manifest, the same start and the
- * same results lead to the same end, however often they are asked for.
+ * Decides the next state of a run. It is pure: no clock, no store, no side effects. The same manifest, start and results always
+ * lead to the same end.
  */
 export type Start = Readonly<{
   tenant: string
   intent: string | null
   input: Json
   attachments: Json
-  /** What the caller put on the blackboard. */
+  /** The blackboard values of the caller. */
   overrides: JsonObject
-  /** A name without a value is a failure. Runs of earlier programs, which do not say so, take it for empty text. */
+  /** A name without a value is a failure. Runs of earlier versions lack this field and treat it as empty text. */
   names?: 'strict'
 }>
 
 export type Position = Readonly<{
   state: string
-  /** States entered so far, this one included; it names the steps of this visit. */
+  /** The number of states entered so far, including this one. It names the steps of this visit. */
   entered: number
   visits: ReadonlyMap<string, number>
-  /** What the transition that led here had to say. */
+  /** The feedback of the transition that led here. */
   feedback: string
   blackboard: JsonObject
   isStrict: boolean
@@ -43,13 +43,13 @@ export type Move =
       kind: 'end'
       blackboard: JsonObject
       output: Json
-      /** Absent when the run completed. */
+      /** Undefined if the run completed. */
       failure: Failure | undefined
-      /** What of the output does not conform to the schema of the workflow. */
+      /** How the output violates the schema of the workflow. */
       violations: readonly string[]
     }>
 
-/** In the words of the manifest, for templates. */
+/** Storage for templates, in the manifest's field names. */
 const storageView = ({ workspace, sharedVolumes }: Storage): JsonObject & Json => ({
   workspace: {
     storage_class: workspace.storageClass,
@@ -86,13 +86,13 @@ export function startOf(manifest: WorkflowManifest, start: Start): Position {
   }
 }
 
-/** The names that the texts of a state may use. */
+/** The names that templates of a state may use. */
 export function contextOf(manifest: WorkflowManifest, { state, feedback, visits, blackboard }: Position): Context {
   const names = namesOn(manifest, blackboard)
   return { state: { name: state, feedback, visit: visits.get(state) ?? 1 }, ...names, blackboard: names }
 }
 
-/** `workflow.x` is `input.x` under its older name, and results are as texts see them. */
+/** `workflow.x` is the older name of `input.x`. Results are in the form that templates see. */
 function namesOn({ states }: WorkflowManifest, blackboard: JsonObject): JsonObject {
   const { input, workflow } = blackboard
   const supplied = typeof input === 'object' && input !== null && !Array.isArray(input) ? (input as JsonObject) : {}
@@ -107,7 +107,7 @@ function namesOn({ states }: WorkflowManifest, blackboard: JsonObject): JsonObje
   }
 }
 
-/** The names that conditions and feedback may use: those of the state, and what it left. */
+/** The names that conditions and feedback may use: those of the state, and its result. */
 function contextAfter(
   manifest: WorkflowManifest,
   position: Position,
@@ -131,7 +131,7 @@ function contextAfter(
   }
 }
 
-/** `writes` go onto the blackboard beside the result: what update_blackboard and sub-workflows leave. */
+/** `writes` go onto the blackboard beside the result: the values of update_blackboard and of sub-workflows. */
 export type Finished = Readonly<{ result: StateResult; writes?: JsonObject }>
 
 export function applyResult(manifest: WorkflowManifest, position: Position, { result, writes }: Finished): Move {
@@ -157,7 +157,7 @@ export function applyResult(manifest: WorkflowManifest, position: Position, { re
   }
 }
 
-/** The first transition whose condition holds. Throws an AppError for a text that cannot be evaluated within its bounds. */
+/** Takes the first transition whose condition holds. Throws an AppError for a text that cannot be evaluated within its bounds. */
 function leave(manifest: WorkflowManifest, position: Position, result: StateResult, blackboard: JsonObject): Move {
   const state = manifest.states.get(position.state)!
   const context = contextAfter(manifest, position, result, blackboard)
@@ -179,7 +179,7 @@ function leave(manifest: WorkflowManifest, position: Position, result: StateResu
   return failed(blackboard, noMatch(position, state, result, problems))
 }
 
-/** What failed has left nothing to look at; of what succeeded, a name that is not there is a mistake. */
+/** A failed state has left no values, so missing names are expected there; after a success a missing name is an error. */
 const noName = (field: string, name: string): AppError =>
   new AppError(
     'ERR_TEMPLATE_INVALID',
@@ -187,7 +187,7 @@ const noName = (field: string, name: string): AppError =>
     { field: `${field}.expression`, name },
   )
 
-/** The latest answer of a person, wherever it was given. */
+/** The latest answer of a person, in whichever state it was given. */
 const humanOf = ({ states }: WorkflowManifest, state: State, result: StateResult): JsonObject =>
   state.kind === 'Human' && !states.has('human') ? { human: result } : {}
 
@@ -207,7 +207,7 @@ function enter(
       details: { state: target, max_state_visits: maxVisits },
     })
   }
-  // As many states were left as were entered, so this is the transition with that number.
+  // Each entered state was left by one transition, so `entered` is also the number of this transition.
   if (from.entered > manifest.maxTotalTransitions) {
     const message = `The run took ${manifest.maxTotalTransitions} transitions, which is its max_total_transitions.`
     return failed(blackboard, {
@@ -270,13 +270,13 @@ function noMatch(
   }
 }
 
-/** Enough of a result to see what was wrong. */
+/** Shortened, but long enough to see what was wrong. */
 function brief(result: StateResult): JsonObject {
   const text = JSON.stringify(result)
   return text.length <= 2000 ? result : { shortened: text.slice(0, 2000).toWellFormed() }
 }
 
-/** Where a run is after the results that are recorded, or how it ended. */
+/** The position of a run after the recorded results, or how it ended. */
 export function replay(manifest: WorkflowManifest, start: Start, results: readonly Finished[]): Position | Move {
   let position = startOf(manifest, start)
   for (const finished of results) {

@@ -3,7 +3,7 @@ import { consensusOf, type WeighedVerdict } from '../runs/consensus.ts'
 import { readVerdict } from '../runs/verdicts.ts'
 import { displayed, memberOf } from '../templating/template-values.ts'
 import type { JudgeRef } from './manifest-schema.ts'
-import { type ChildEnd, endOf, reasonOf, runAgentBelow } from './run-children.ts'
+import { type ChildEnd, endOf, reasonOf, runChildAgent } from './run-children.ts'
 import type { Visit } from './run-ports.ts'
 import type { TimeLeft } from './run-time.ts'
 import { createStateTexts, type StateTexts } from './state-texts.ts'
@@ -17,7 +17,7 @@ export type Judgement = Readonly<{
 
 const JUDGE_TIMEOUT_MS = 300_000
 
-/** The judges of a state, all at once. One that gives no verdict counts as not satisfied, and its reason is passed on. */
+/** Asks all judges of a state concurrently. A judge without a verdict counts as not satisfied, with its reason. */
 export async function askJudges(
   visit: Visit,
   step: string,
@@ -28,7 +28,7 @@ export async function askJudges(
   const verdicts = await Promise.all(
     judges.map(async (judge, index): Promise<WeighedVerdict> => {
       const end = await endOf(
-        runAgentBelow(visit, `${step}-${index + 1}`, {
+        runChildAgent(visit, `${step}-${index + 1}`, {
           agent: judge.agent,
           input: inputFor(visit, texts, judge, work),
           intent: null,

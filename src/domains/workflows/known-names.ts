@@ -7,12 +7,12 @@ import type { Context, OnMissing } from '../templating/templates.ts'
 import type { State, WorkflowManifest } from './manifest-schema.ts'
 import { type Member, type Members, members, type Shape, shapeOfState } from './state-shapes.ts'
 
-/** Which text it is: of a state before it acts, of its output handler or judges, of what follows it, or of the end of the run. */
+/** Where a text is used: in a state before it acts, in its output handler or judges, after it, or at the end of the run. */
 export type Moment = 'before' | 'handler' | 'judge' | 'after' | 'end'
 
 type Known = Pick<WorkflowManifest, 'states' | 'context' | 'inputSchema' | 'storage'>
 
-/** Every name that a text may use at a place, with what is in it. */
+/** Every name that a text may use there, with its members. */
 export function knownNames(manifest: Known, state: string | null, moment: Moment): Members {
   const { states, context, storage } = manifest
   const input = inputShape(manifest.inputSchema)
@@ -59,7 +59,7 @@ function writtenBy(states: ReadonlyMap<string, State>): ReadonlySet<string> {
   return new Set(keys)
 }
 
-/** `workflow.x` is the older name of `input.x`; what the workflow says of itself comes first. */
+/** `workflow.x` is the older name of `input.x`. Members of the workflow itself take precedence. */
 function workflowShape({ context }: Known, input: Shape): Members {
   const own = {
     name: 'one',
@@ -71,7 +71,7 @@ function workflowShape({ context }: Known, input: Shape): Members {
   return { names: new Map([...supplied, ...members(own).names]), isOpen: input === 'any' }
 }
 
-/** Words of a schema that let in more than `properties` lists. */
+/** Schema keywords that allow more than `properties` lists. */
 const opening = [
   '$ref',
   '$dynamicRef',
@@ -84,7 +84,7 @@ const opening = [
   'unevaluatedProperties',
 ]
 
-/** A schema that lists properties lists all of them, unless it says otherwise. */
+/** The listed properties are all, unless the schema says otherwise. */
 function inputShape(schema: JsonObject | null): Shape {
   const shape = schema === null ? 'any' : shapeOfSchema(schema as Json, 0)
   if (typeof shape !== 'object') return 'any'
@@ -104,14 +104,14 @@ function shapeOfSchema(schema: Json | undefined, depth: number): Shape {
 }
 
 type Unknown = Readonly<{
-  /** As far as the name leads nowhere. */
+  /** Up to the first part that cannot be resolved. */
   path: string
   problem: string
-  /** The caller may bring it, so it is no error yet. */
+  /** The caller may supply it, so it is not an error yet. */
   mayCome: boolean
 }>
 
-/** Why a name can have no value at a place; undefined when it can. */
+/** Why a name can have no value there; undefined if it can have one. */
 export function unknownName(known: Members, { parts }: UsedName): Unknown | undefined {
   if (parts === null) return undefined
   let shape: Shape = known
@@ -149,7 +149,7 @@ function unlisted(shape: Members, parts: readonly string[], index: number): Unkn
 
 const quote = (text: string): string => `'${text.slice(0, 64).toWellFormed()}'`
 
-/** For names that had no value when a text was made: throws, unless the manifest says that it can be without one. */
+/** Throws for a name that had no value when a text was rendered, unless the manifest allows that. */
 export const refuseMissing =
   (known: Members, context: Context, field: string): OnMissing =>
   (used) => {
@@ -162,7 +162,8 @@ export const refuseMissing =
   }
 
 function missingProblem(known: Members, context: Context, { name, parts, use }: UsedName): string | undefined {
-  if (parts === null) return `inside #each and #with a name is one of the item; write @root.${name} for one of the run`
+  if (parts === null)
+    return `inside #each and #with, a name refers to the item; write @root.${name} to refer to the run`
   const index = firstAbsent(context, parts)
   const member = memberAt(known, parts.slice(0, index + 1))
   const path = parts.slice(0, index + 1).join('.')

@@ -12,8 +12,8 @@ import { forReaders, issue, reservedKeys, texts } from './schema-words.ts'
 import { states } from './state-schemas.ts'
 
 /**
- * The manifest of a workflow: the one source of what is accepted, of the types and of the published JSON Schema, which has the
- * present spelling alone. What the parts of a manifest say of each other (targets, names, volumes) is checked afterwards.
+ * The manifest of a workflow. Parsing, the types and the published JSON Schema, which has current spellings only, all come from
+ * this schema. References between its parts (targets, names, volumes) are checked afterwards.
  */
 export const API_VERSION = '100monkeys.ai/v1'
 
@@ -37,7 +37,7 @@ const metadata = group(
   'Who the workflow is.',
 )
 
-/** `1.0` and `v1` are read as what they clearly mean. */
+/** `1.0` and `v1` are completed to semantic versions. */
 function readVersion(value: unknown, { warn, error }: Notes): unknown {
   if (value === undefined) {
     warn('is absent; 1.0.0 is used')
@@ -122,19 +122,19 @@ const oldVolumes = loosely(
 
 type Written = Readonly<{ storage?: z.output<typeof storage> | undefined; volumes: z.output<typeof oldVolumes> }>
 
-/** What the volumes of old call `workspace` is the workspace of the run. */
+/** A legacy volume named `workspace` is the workspace of the run. */
 function storageOf({ storage: written, volumes }: Written) {
   const { workspace: own, shared_volumes: shared } = written ?? storage.parse({})
   const isRetained = volumes.some(({ name, persistent }) => name === 'workspace' && persistent)
   return {
-    /** Whether the manifest speaks of storage at all; agents then work in the workspace of the run. */
+    /** Whether the manifest declares storage at all. If so, agents work in the workspace of the run. */
     isDeclared: written !== undefined,
     workspace: {
       storageClass: isRetained ? ('persistent' as const) : own.storage_class,
-      /** Null: for as long as the run lasts. */
+      /** Null means the lifetime of the run. */
       ttlHours: own.ttl_hours ?? null,
       sizeLimitMb: own.size_limit_mb ?? null,
-      /** An existing workspace to work in, by id or name; it is never destroyed by a run. */
+      /** An existing workspace to work in, by id or name. A run never destroys it. */
       volumeId: own.volume_id ?? null,
       blackboardKey: own.blackboard_key,
     },
@@ -163,7 +163,7 @@ const schedule = group(
         return value
       },
     }),
-    overlap: oneOf(['skip', 'queue', 'allow'], 'What happens while the last run is not over.').default('skip'),
+    overlap: oneOf(['skip', 'queue', 'allow'], 'What happens if the previous run has not ended.').default('skip'),
     missed: oneOf(['skip', 'once'], 'Whether one run is started for those that were missed.').default('once'),
     input: z
       .union([z.string(), z.record(z.string(), z.unknown())], rule('must be an object or a string'))
@@ -222,7 +222,7 @@ export const workflowManifestSchema = loosely(
   { renamed: { api_version: 'apiVersion' } },
 ).transform(({ metadata: head, spec: body }) => ({
   name: head.name,
-  /** Semantic version. */
+  /** A semantic version. */
   version: head.version,
   description: head.description,
   labels: head.labels,
@@ -236,17 +236,17 @@ export const workflowManifestSchema = loosely(
   context: body.context,
   maxTotalTransitions: body.max_total_transitions,
   storage: storageOf(body),
-  /** When it starts by itself, as the user that registered it. */
+  /** The schedule on which it starts automatically, as the user that registered it. */
   defaultSchedule: body.default_schedule ?? null,
 }))
 
-/** A workflow as the program uses it: every default filled in, times in milliseconds, sizes in bytes. */
+/** A parsed workflow: defaults filled in, durations in milliseconds, sizes in bytes. */
 export type WorkflowManifest = Readonly<z.output<typeof workflowManifestSchema>>
 
 export const workflowManifestJsonSchema = (): Readonly<Record<string, unknown>> => {
   const { $schema, ...rest } = z.toJSONSchema(workflowManifestSchema, {
     io: 'input',
-    // Parts that states share have an id, so that they are written once; JSON Schema has no such keyword.
+    // Shared parts of states have an id, so that each is written once; JSON Schema has no such keyword.
     override({ jsonSchema }) {
       delete jsonSchema.id
     },

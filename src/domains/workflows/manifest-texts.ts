@@ -5,11 +5,11 @@ import type { Moment } from './known-names.ts'
 import type { ContainerStep, JudgeRef, State, WorkflowManifest } from './manifest-schema.ts'
 import { fieldOf } from './state-texts.ts'
 
-/** A text of a manifest that is rendered, or evaluated, while a run goes on. */
+/** A text of a manifest that is rendered or evaluated during a run. */
 export type ManifestText = Readonly<{
   field: string
   text: string
-  /** Null for those of the workflow itself. */
+  /** Null for a text of the workflow itself. */
   state: string | null
   moment: Moment
   isExpression: boolean

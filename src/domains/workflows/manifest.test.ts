@@ -146,10 +146,10 @@ const clear: readonly [string, string][] = [
     'A: {kind: System, command: ls, transitions: []}\nB: {kind: System, command: ls, transitions: []}',
     'B: is never reached',
   ],
-  ['A: {kind: System, command: ls, transitions: [{condition: always, target: A}]}', 'there is no way out of A'],
+  ['A: {kind: System, command: ls, transitions: [{condition: always, target: A}]}', 'no transition leads out of A'],
   [
     'A: {kind: System, command: ls, transitions: [{condition: on_success, target: B}]}\nB: {kind: System, command: ls, transitions: []}',
-    'what matches none of these fails the run',
+    'a result that matches none of these fails the run',
   ],
   [
     'A: {kind: Human, prompt: q, transitions: [{condition: on_failure, target: B}]}\nB: {kind: System, command: ls, transitions: []}',
@@ -168,7 +168,10 @@ const clear: readonly [string, string][] = [
     'A: {kind: System, command: ls, transitions: [{condition: always, target: state}]}\nstate: {kind: System, command: ls, transitions: []}',
     'state: hides the state',
   ],
-  ['A: {kind: ContainerRun, image: i/x, command: "ls -l", transitions: []}', 'command: is text and is run by a shell'],
+  [
+    'A: {kind: ContainerRun, image: i/x, command: "ls -l", transitions: []}',
+    'command: is a string and is run by a shell',
+  ],
   ['A: {kind: Subworkflow, workflow_id: x, result_key: r, transitions: []}', 'mode: is absent; blocking'],
   [
     'A: {kind: Human, prompt: ok, transitions: [{condition: "{{response}}", target: B}, {condition: always, target: B}]}\nB: {kind: System, command: ls, transitions: []}',
@@ -179,10 +182,10 @@ const clear: readonly [string, string][] = [
 const impossible: readonly [string, string][] = [
   [
     '{kind: System, command: ls, network: none, transitions: []}',
-    'network: has no effect here, and ignoring it would lift a restriction',
+    'network: has no effect here, and ignoring it would remove a restriction',
   ],
-  ['{kind: Agent, agent: a, tools: [fs.read], transitions: []}', 'tools goes into the manifest of the agent'],
-  ['{kind: System, command: ls, judges: [{agent_id: j}], transitions: []}', 'judges goes into an Agent'],
+  ['{kind: Agent, agent: a, tools: [fs.read], transitions: []}', 'set tools in the manifest of the agent'],
+  ['{kind: System, command: ls, judges: [{agent_id: j}], transitions: []}', 'set judges in an Agent'],
   ['{kind: System, command: ls, transitions: [{condition: always, target: C}]}', "there is no state 'C'"],
   ['{kind: Sistem, command: ls, transitions: []}', 'did you mean System?'],
   ['{kind: ContainerStep, image: x, command: [ls], transitions: []}', 'did you mean ContainerRun?'],
@@ -212,7 +215,7 @@ const impossible: readonly [string, string][] = [
   ['{kind: Subworkflow, workflow_id: x, mode: blocking, transitions: []}', 'result_key: is required'],
   [
     '{kind: Subworkflow, workflow_id: x, mode: fire_and_forget, result_key: r, transitions: []}',
-    'result_key: cannot be given',
+    'result_key: must not be set',
   ],
   [
     '{kind: Agent, agent: a, input: x, pre_execution_validator: {}, transitions: []}',

@@ -21,15 +21,14 @@ import { securityPathOf } from './security-fields.ts'
 export type { WorkflowManifest } from './manifest-schema.ts'
 
 export type CheckedManifest = Readonly<{
-  /** Absent when there are errors. */
+  /** Undefined if there are errors. */
   manifest: WorkflowManifest | undefined
   errors: readonly string[]
   warnings: readonly string[]
 }>
 
 /**
- * Reads and checks a manifest before it is registered; everything that is wrong with it is in `errors`, one sentence each, with
- * the field in front.
+ * Parses and checks a manifest before it is registered. `errors` lists every problem, one sentence each, with the field first.
  */
 export const checkWorkflowManifest = (text: string): CheckedManifest => check(text, true)
 
@@ -56,10 +55,10 @@ function check(text: string, isNew: boolean): CheckedManifest {
 
 type Parsed = Readonly<{ manifest: WorkflowManifest; warnings: readonly string[] }>
 
-/** Of a manifest that is to be registered. Throws when it cannot be. */
+/** For a manifest that is to be registered. Throws if it cannot be. */
 export const parseWorkflowManifest = (text: string): Parsed => parsed(check(text, true))
 
-/** Of one that is registered, or that a run was started with: rules that came later do not undo it. */
+/** For a stored manifest: rules that were added later do not apply to it. */
 export const readStoredManifest = (text: string): Parsed => parsed(check(text, false))
 
 function parsed({ manifest, errors, warnings }: CheckedManifest): Parsed {
@@ -94,7 +93,7 @@ function readManifest(findings: FindingList, text: string): WorkflowManifest | u
   return shaped.data
 }
 
-/** Where a state is refused, its name and its targets are still held against the others. */
+/** For a state that is refused, its name and its targets are still checked against the others. */
 function checkWrittenTargets(findings: Findings, fields: unknown): void {
   const states = at(fields, ['spec', 'states'])
   const initial = at(fields, ['spec', 'initial_state'])
@@ -110,7 +109,7 @@ function checkWrittenTargets(findings: Findings, fields: unknown): void {
   )
 }
 
-/** What the parts of a manifest say of each other. */
+/** Checks references between the parts of a manifest. */
 function checkParts(findings: Findings, manifest: WorkflowManifest): void {
   const { initialState, states } = manifest
   checkTargets(findings, initialState, states)
@@ -154,7 +153,7 @@ function checkContext(findings: Findings, { context, states }: WorkflowManifest)
   }
 }
 
-/** A schedule whose runs could never start is refused; a suggestion is not. */
+/** Refuses a schedule whose runs could never start. A disabled schedule is not refused. */
 function checkSchedule(findings: Findings, { defaultSchedule: schedule, inputSchema }: WorkflowManifest): void {
   if (schedule === null || !schedule.enabled || inputSchema === null) return
   const { input } = scheduledRequest(schedule.input)
@@ -169,7 +168,7 @@ function checkSchedule(findings: Findings, { defaultSchedule: schedule, inputSch
 const stepsOf = (state: State): readonly ContainerStep[] =>
   state.kind === 'ContainerRun' ? [state.step] : state.kind === 'ParallelContainerRun' ? state.steps : []
 
-/** An undeclared volume is a mistake as soon as the manifest declares volumes. */
+/** If the manifest declares volumes, an undeclared one is an error. */
 function checkVolumes(findings: Findings, { storage, states }: WorkflowManifest): void {
   if (storage.sharedVolumes.length === 0) return
   const declared = new Set([...workspaceNames(storage), ...storage.sharedVolumes.map(({ name }) => name)])
@@ -184,7 +183,7 @@ function checkVolumes(findings: Findings, { storage, states }: WorkflowManifest)
   }
 }
 
-/** The result of a state is its own; nothing else writes it. */
+/** Only the state itself may write its result. */
 function checkWrites(findings: Findings, states: ReadonlyMap<string, State>): void {
   for (const [name, state] of states) {
     if (state.kind === 'System' && state.command.trim() === 'update_blackboard') {

@@ -13,7 +13,7 @@ spec:
   states:
 ${states.replaceAll(/^/gm, '    ')}
 `
-/** A command, an agent, a person and an end, with one text of the agent to try. */
+/** A command, an agent, a person and a terminal state, with one text of the agent to test. */
 const chain = (text: string, more: Readonly<{ head?: string; spec?: string }> = {}): string =>
   manifest(
     `BUILD: {kind: System, command: make, transitions: [{condition: always, target: WRITE}]}

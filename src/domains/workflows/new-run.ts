@@ -9,7 +9,7 @@ import type { WorkflowInput } from './run-ports.ts'
 export type RunRequest = Readonly<{
   intent: string | null
   input: JsonObject
-  /** For the blackboard. */
+  /** Initial blackboard values. */
   overrides: JsonObject
   spawnDepth: number
 }>
@@ -28,7 +28,7 @@ const refusedOverrides = [
   'attachments',
 ]
 
-/** A run of the workflow as it is now. Refuses an input that does not conform, and overrides of what is the run's own. */
+/** Prepares a run of the current version. Refuses an input that does not conform, and overrides of reserved names. */
 export function newWorkflowRun({ version, manifest }: ResolvedWorkflow, request: RunRequest): NewRun {
   const { intent, overrides, spawnDepth } = request
   const input = withDefaults(manifest.inputSchema, request.input)
@@ -36,7 +36,7 @@ export function newWorkflowRun({ version, manifest }: ResolvedWorkflow, request:
   if (refused !== undefined) {
     throw new AppError(
       'ERR_INVALID_INPUT',
-      `blackboard.${refused}: is one of the run's own names; choose another. Refused are ${refusedOverrides.join(', ')} and the names of states.`,
+      `blackboard.${refused}: this name is reserved; choose another. Reserved are ${refusedOverrides.join(', ')} and the names of states.`,
       { field: `blackboard.${refused}` },
     )
   }

@@ -7,18 +7,18 @@ import type { OutputHandler } from '../manifests/output-handler.ts'
 import { HANDLER_TIMEOUT_MS } from '../runs/handler-effects.ts'
 import { meaningOf } from '../runs/manifest-values.ts'
 import { type HandledRun, handleInStep, type StepHandler } from '../runs/output-handlers.ts'
-import { createToolClient } from '../runs/tool-client.ts'
+import { createToolClient, namedFailure } from '../runs/tool-client.ts'
 import { createWorkspaceClient } from '../runs/workspace-client.ts'
 import { displayed, memberOf } from '../templating/template-values.ts'
 import type { Context } from '../templating/templates.ts'
 import { requireImage } from './container-images.ts'
-import { callTool, toError } from './invoker-calls.ts'
-import { endOf, readOutput, reasonOf, runAgentBelow } from './run-children.ts'
+import { callTool } from './invoker-calls.ts'
+import { endOf, readOutput, reasonOf, runChildAgent } from './run-children.ts'
 import type { Visit } from './run-ports.ts'
 import type { TimeLeft } from './run-time.ts'
 import { createStateTexts, fieldOf, type StateTexts } from './state-texts.ts'
 
-/** What a handler makes of an output takes its place. A required one that fails makes the state fail. */
+/** The output of a handler replaces that of the state. If a required handler fails, the state fails. */
 export async function handleOutput(
   visit: Visit,
   handler: OutputHandler | null,
@@ -47,7 +47,7 @@ async function byAgent(visit: Visit, handler: AgentHandler, context: Context, ti
       : texts('output_handler.input_template', handler.inputTemplate, context)
   const { intent } = context
   const end = await endOf(
-    runAgentBelow(visit, 'output-handler', {
+    runChildAgent(visit, 'output-handler', {
       agent: handler.agentId,
       input,
       intent: typeof intent === 'string' ? intent : null,
@@ -84,7 +84,7 @@ async function inOneStep(visit: Visit, handler: StepHandler, context: Context, t
   }
 }
 
-/** A tool has limits of its own. */
+/** A tool has a time-out of its own. */
 const defaultMs = { mcp_tool: null, webhook: HANDLER_TIMEOUT_MS, container: HANDLER_TIMEOUT_MS }
 
 type Deadline = Readonly<{ visit: Visit; leftMs: number }>
@@ -96,7 +96,7 @@ function handledRun({ visit, leftMs }: Deadline, { context, texts, interrupted, 
   const render = (field: string, text: string): string => texts(`output_handler.${field}`, text, context)
   return {
     id: run.id,
-    http: deps.http,
+    sender: { ...deps, principal: run.principal },
     time: { signal: steps.signal, leftMs },
     interrupted,
     output: displayed(output),
@@ -108,15 +108,20 @@ function handledRun({ visit, leftMs }: Deadline, { context, texts, interrupted, 
       return meaningOf(deps, run, target, fieldOf(position.state, `output_handler.${field}`), value)
     },
     workspace: {
-      // Those of the caller that started the run.
+      // The workspaces of the run's owner.
       client: createWorkspaceClient(
         createToolClient(deps.invoker, run.principal, { attemptsMax: limits.workflowCallAttemptsMax }),
       ),
       name: `wf-${run.id}-${position.entered}-output`,
-      async imageOf(wanted) {
-        const { image, isStandIn } = await requireImage(wanted, deps.images)
+      async imageOf(requested) {
+        const { image, isStandIn } = await requireImage(requested, deps.images)
         if (isStandIn) {
-          const payload = { step: 'output_handler', image: wanted, used: image, reason: 'there is no such image here' }
+          const payload = {
+            step: 'output_handler',
+            image: requested,
+            used: image,
+            reason: 'there is no such image here',
+          }
           events.push({ type: 'container_image_substituted', payload })
         }
         return image
@@ -125,7 +130,7 @@ function handledRun({ visit, leftMs }: Deadline, { context, texts, interrupted, 
     },
     tools: {
       call: (name, args) => callTool(visit, name, args as JsonObject, 'agent'),
-      failureOf: toError,
+      failureOf: namedFailure,
       mayRepeat(name) {
         const [tool] = deps.invoker.describe(run.principal, [name])
         return tool?.isReadOnly === true || tool?.isIdempotent === true
@@ -135,7 +140,7 @@ function handledRun({ visit, leftMs }: Deadline, { context, texts, interrupted, 
   }
 }
 
-/** Ends the work when its time is over. That is a failure of the handler; only a stop of the run is passed on as one. */
+/** Aborts the work at its deadline. That is a failure of the handler; only a cancelled run propagates as a cancellation. */
 async function inTime<T>(visit: Visit, timeoutMs: number | null, work: (deadline: Deadline) => Promise<T>): Promise<T> {
   const { steps } = visit
   const leftMs = Math.min(timeoutMs ?? TIMER_MS_MAX, TIMER_MS_MAX)

@@ -2,32 +2,33 @@ import { AppError } from '../../contract/app-error.ts'
 import type { JsonObject } from '../../kernel/canonical-json.ts'
 import { pause } from '../../kernel/pause.ts'
 import { quoted } from '../manifests/findings.ts'
-import { askTool, callTool, toError } from './invoker-calls.ts'
+import { namedFailure } from '../runs/tool-client.ts'
+import { askTool, callTool } from './invoker-calls.ts'
 import type { SharedVolume } from './manifest-schema.ts'
 import type { Visit } from './run-ports.ts'
 import { asideName, type CopyEnd, conflicting, copyFailed, copyVolume } from './volume-copies.ts'
 
 /**
- * A shared volume that outlives runs: a workspace of the run's owner, with one folder for each state of its files. A
- * folder is never changed once it is there. A step is given the latest and leaves the next; what it began with stays until then.
+ * A shared volume that outlives runs: a workspace of the run's owner, with one folder for each generation of its files. A folder
+ * is immutable once it exists. A step gets the latest generation and creates the next.
  *
- * 1. Where others left a next one meanwhile, only what the step changed or removed is put onto the latest.
- * 2. A file that both changed, to different contents, is nobody's to decide: then nothing of the step is applied, its version
- *    is left in a folder of the volume, and the step fails with the names.
+ * 1. If other steps created a generation meanwhile, only the changes and removals of this step are applied to the latest.
+ * 2. If two steps changed a file to different contents, nothing of the later step is applied: its version stays in a folder of
+ *    the volume, and the step fails and names the files.
  */
 export type PersistentVolume = Readonly<{ workspace: string; generation: number; base: string; volume: SharedVolume }>
 
 const FOLDER = '/volumes'
 const CREATING_POLL_MS = 200
 const CREATING_POLLS_MAX = 150
-/** Each try that does not succeed is one in which another step did. */
+/** Each failed attempt means that another step succeeded. */
 const PUTS_MAX = 50
 const OPENS_MAX = 20
 const CONFLICT_EXIT = 3
 const NAMES_DISPLAYED_MAX = 10
 const folderOf = (generation: number): string => `${FOLDER}/g${generation}`
 
-/** By the workflow and the name of the volume, for every run of it by the same caller. */
+/** One volume for each workflow, volume name and owner. */
 const persistentVolumeName = ({ run }: Pick<Visit, 'run'>, volume: string): string =>
   `wf-${run.subjectId}-volume-${volume}`
 
@@ -36,10 +37,10 @@ const latest = `ls -A ${FOLDER} | sed -n 's/^g\\([0-9]\\{1,9\\}\\)$/\\1/p' | sor
 export async function openPersistentVolume(visit: Visit, volume: SharedVolume): Promise<PersistentVolume> {
   const workspace = await workspaceFor(visit, persistentVolumeName(visit, volume.name))
   const base = `${FOLDER}/.base-${visit.deps.newId()}`
-  // What a server left that died on the way is nobody's.
+  // Folders that a killed server left behind belong to no step.
   const tidy = `find ${FOLDER} -maxdepth 1 \\( -name '.new-*' -o -name '.base-*' \\) -mmin +1440 -exec rm -rf {} +`
   await sh(visit, workspace, `mkdir -p ${folderOf(0)} && ${tidy}`)
-  // A folder that others remove at this moment is no longer the latest.
+  // A folder that another step is removing is no longer the latest.
   const take = `n=$(${latest}); rm -rf ${base}; cp -al ${FOLDER}/g$n ${base} && touch ${base} && echo $n`
   for (let attempt = 1; ; attempt++) {
     const found = await sh(visit, workspace, take)
@@ -54,13 +55,13 @@ export const copyFromPersistent = (
   to: CopyEnd,
 ): Promise<void> => copyVolume(visit, volume.name, { workspace, path: base }, to)
 
-/** What cannot be removed now goes with what dead servers left. */
+/** A folder that cannot be removed now is removed later with those of killed servers. */
 export const closePersistentVolume = (
   visit: Visit,
   { workspace, base }: Pick<PersistentVolume, 'workspace' | 'base'>,
 ) => callTool(visit, 'exec', { workspace_id: workspace, command: `rm -rf ${base}`, workdir: '/' })
 
-/** The files become the next state at once, or not at all. */
+/** The files become the next generation atomically. */
 export async function copyToPersistent(
   visit: Visit,
   step: string,
@@ -95,7 +96,7 @@ export async function copyToPersistent(
 
 type Sides = Readonly<Record<'base' | 'own' | 'theirs' | 'next' | 'aside', string>>
 
-/** Makes of the latest files and of what one step changed since `base` the next ones. */
+/** Merges the changes of one step since `base` with the latest files into the next generation. */
 const mergeScript = ({ base, own, theirs, next, aside }: Sides): string => `set -e
 export LC_ALL=C
 rm -rf ${next} && cp -a ${theirs} ${next}
@@ -137,7 +138,7 @@ async function requireSpace(visit: Visit, { workspace, volume }: PersistentVolum
   if (bytes <= volume.sizeLimitBytes) return
   throw new AppError(
     'ERR_QUOTA_EXCEEDED',
-    `The volume ${quoted(volume.name)} would hold ${bytes} bytes; its size_limit_bytes is ${volume.sizeLimitBytes}.`,
+    `The volume ${quoted(volume.name)} would have ${bytes} bytes, more than its size_limit_bytes of ${volume.sizeLimitBytes}. Write less, or raise the limit.`,
     { volume: volume.name, bytes, size_limit_bytes: volume.sizeLimitBytes },
   )
 }
@@ -149,11 +150,11 @@ async function workspaceFor(visit: Visit, name: string): Promise<string> {
   const size = { vcpus: 1, memory_mb: 256 }
   const made = await callTool(visit, 'workspace_create', { name, allow_internet: false, ...size })
   if (!made.isError) return String((made.value as JsonObject)['workspace_id'])
-  if (made.code !== 'ERR_ALREADY_EXISTS') throw toError('workspace_create', made)
+  if (made.code !== 'ERR_ALREADY_EXISTS') throw namedFailure('workspace_create', made)
   for (let attempt = 1; ; attempt++) {
     const { workspace_id: id, state } = await askTool(visit, 'workspace_info', { workspace_id: name })
     if (state === 'running') return String(id)
-    // A step beside this one is making it.
+    // A concurrent step is creating it.
     if (state !== 'creating' || attempt >= CREATING_POLLS_MAX) {
       await askTool(visit, 'workspace_start', { workspace_id: String(id) })
       return String(id)

@@ -2,7 +2,7 @@ import { tenantId } from '../../contract/principal.ts'
 import { readStoredManifest } from './manifest.ts'
 import type { WorkflowVersion } from './ports.ts'
 
-/** Workflows that come with the program: everybody may run them, nobody may change them. */
+/** Workflows that ship with the program. Every caller may run them, and none may change them. */
 const texts: readonly (readonly [string, string])[] = [
   [
     '6b1d4c0e-6a1e-4c55-9d0a-5f0c6f1a0001',

@@ -5,21 +5,21 @@ const workflowScopes = ['user', 'tenant', 'global'] as const
 export type WorkflowScope = (typeof workflowScopes)[number]
 
 /**
- * One version of a workflow. All versions of one have the same id, scope and owner. `tenant` is where it was registered,
- * also of a global one, which all tenants see.
+ * One version of a workflow. All versions share id, scope and owner. `tenant` is the tenant that registered it, even for a global
+ * workflow, which all tenants see.
  */
 export type WorkflowVersion = Readonly<{
   tenant: TenantId
   id: string
   scope: WorkflowScope
-  /** Whose it is in the scope `user`; empty otherwise. */
+  /** The owner in the scope `user`; empty otherwise. */
   owner: string
   name: string
   version: string
   description: string
   labels: Readonly<Record<string, string>>
   initialState: string
-  /** As it was sent. */
+  /** Exactly as submitted. */
   manifestText: string
   createdAtMs: number
   createdBy: string
@@ -28,17 +28,17 @@ export type WorkflowVersion = Readonly<{
 
 export type WorkflowStore = Readonly<{
   insertVersion(tx: WriteTx, tenant: TenantId, version: WorkflowVersion): Promise<void>
-  /** Puts another text in place of the same version. */
+  /** Replaces the text of the same version. */
   replaceVersion(tx: WriteTx, tenant: TenantId, version: WorkflowVersion): Promise<void>
-  /** Every version of that name in the tenant, whatever its scope. */
+  /** Every version of that name in the tenant, in any scope. */
   versionsNamed(tx: ReadTx | WriteTx, tenant: TenantId, name: string): Promise<readonly WorkflowVersion[]>
   versionsOf(tx: ReadTx | WriteTx, tenant: TenantId, id: string): Promise<readonly WorkflowVersion[]>
-  /** Global ones of all tenants: the one look beyond a tenant, at what its owners made public. */
+  /** Global versions of all tenants: the only read across tenants, of what their owners published. */
   globalVersionsNamed(tx: ReadTx | WriteTx, name: string): Promise<readonly WorkflowVersion[]>
   globalVersionsOf(tx: ReadTx | WriteTx, id: string): Promise<readonly WorkflowVersion[]>
   listVersions(tx: ReadTx, tenant: TenantId): Promise<readonly WorkflowVersion[]>
   listGlobalVersions(tx: ReadTx): Promise<readonly WorkflowVersion[]>
-  /** All versions of it move together. */
+  /** All versions change scope together. */
   setScope(
     tx: WriteTx,
     tenant: TenantId,

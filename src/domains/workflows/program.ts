@@ -25,7 +25,7 @@ import { runSystem } from './run-system.ts'
 import { endWorkspace } from './run-workspace.ts'
 import { endCopies } from './workspace-copies.ts'
 
-/** A workflow as a program of the engine: the interpreter decides, the states do, the journal has what became of them. */
+/** A workflow as a program of the engine: the interpreter decides, the states act, the journal records the results. */
 export function createWorkflowProgram(deps: RunDeps): Readonly<{ program: Program; finalizer: Finalizer }> {
   return {
     async program(run, steps) {
@@ -53,7 +53,7 @@ const hasCopies = ({ states }: WorkflowManifest): boolean =>
 
 type CallContext = Readonly<{ deps: RunDeps; run: Run; steps: Steps; manifest: WorkflowManifest }>
 
-/** One visit, recorded when it is over; of a visit that is recorded nothing is done again. */
+/** One visit to a state, recorded when it is over. A recorded visit is not repeated. */
 async function visitState(context: CallContext, position: Position): Promise<Exit> {
   const { steps, manifest } = context
   const state = manifest.states.get(position.state)!
@@ -102,7 +102,7 @@ async function tryState(visit: Visit): Promise<Outcome> {
   try {
     return await runKind(visit)
   } catch (error) {
-    // A text of the manifest that cannot be rendered is a failure of its state.
+    // A template that cannot be rendered fails its state.
     if (!(error instanceof AppError) || error.code === 'ERR_CANCELLED') throw error
     return { result: { status: 'failed', error: error.message, error_code: error.code } }
   }

@@ -4,7 +4,7 @@ import { type Engine, isEnded, type Run } from '../../engine/ports.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
 
-type Asked = Readonly<{
+type WaitPayload = Readonly<{
   step?: string
   details?: Readonly<{
     state?: string
@@ -16,17 +16,17 @@ type Asked = Readonly<{
 }>
 type Reading = Pick<Engine, 'events' | 'find'>
 
-/** How far back from the end of a journal the question is: a run that waits does nothing else. */
+/** How many journal events from the end to search for the question: a waiting run writes nothing else. */
 const LOOKED_AT = 20
 const LEVELS_MAX = 4
-/** What is shown of a prompt while a run waits; the whole one is in `waiting_for`. */
+/** The length of the displayed prompt. `waiting_for` holds all of it. */
 const PROMPT_CHARS_MAX = 2_000
 
-/** What a run asks a person, as the journal has it. */
+/** The question that a run asks a person, from its journal. */
 export async function questionOf(engine: Reading, read: ReadTx, run: Run) {
   const events = await lastEvents(engine, read, run)
   const began = events.findLast(({ type, payload }) => type === 'wait_began' && stepOf(payload) === run.waitingFor)
-  const { details } = (began?.payload ?? {}) as Asked
+  const { details } = (began?.payload ?? {}) as WaitPayload
   const untilMs = details?.until_ms ?? run.wakeAtMs
   return {
     execution_id: run.id,
@@ -39,7 +39,7 @@ export async function questionOf(engine: Reading, read: ReadTx, run: Run) {
   }
 }
 
-/** The question that a run waits with, its own or that of a workflow below it, and how to answer; null when there is none. */
+/** The question that a run waits for, its own or that of a child workflow, and how to answer it; null if there is none. */
 export async function waitingFor(engine: Reading, read: ReadTx, run: Run) {
   const asking = await askingRun(engine, read, run, LEVELS_MAX)
   if (asking === undefined) return null
@@ -65,7 +65,7 @@ export async function waitingFor(engine: Reading, read: ReadTx, run: Run) {
   }
 }
 
-/** The question for an onlooker, with the way to answer it. */
+/** The question as text, with instructions on how to answer it. */
 export function questionText({
   execution_id: id,
   state,
@@ -78,15 +78,18 @@ export function questionText({
     return `waits for an approval in state ${state ?? 'none yet'}, run ${id}: ${displayed}
 Answer with: castellan approvals approve ${how.id}`
   }
-  const choice = answers === null ? 'ANSWER' : answers.map((answer) => shellWord(answer.slice(0, 64))).join('|')
-  return `waits for the answer of a person in state ${state ?? 'none yet'}, run ${id}: ${displayed}
-Answer with: castellan call aegis.workflow.signal execution_id=${id} response=${choice}`
+  // Each answer is a command of its own: a shell would run what follows a |.
+  const commands = (answers?.map((answer) => shellWord(answer.slice(0, 64))) ?? ['ANSWER']).map(
+    (answer) => `castellan call aegis.workflow.signal execution_id=${id} response=${answer}`,
+  )
+  const ways = commands.length === 1 ? `Answer with: ${commands[0]}` : `Answer with one of:\n${commands.join('\n')}`
+  return `waits for the answer of a person in state ${state ?? 'none yet'}, run ${id}: ${displayed}\n${ways}`
 }
 
 async function askingRun(engine: Reading, read: ReadTx, run: Run, levels: number): Promise<Run | undefined> {
   if (run.kind !== 'workflow' || isEnded(run)) return undefined
   if (run.waitingFor !== null) return run
-  // While a run waits for one below it, the start of that one is the last thing it wrote.
+  // While a run waits for a child, the start of the child is its last event.
   const last = (await lastEvents(engine, read, run)).at(-1)
   const { run_id: id } = (last?.payload ?? {}) as { run_id?: unknown }
   if (last?.type !== 'subworkflow_triggered' || typeof id !== 'string' || levels === 0) return undefined
@@ -97,4 +100,4 @@ async function askingRun(engine: Reading, read: ReadTx, run: Run, levels: number
 const lastEvents = async (engine: Reading, read: ReadTx, run: Run) =>
   (await engine.events(read, run, { limit: LOOKED_AT, offset: Math.max(0, run.lastSequence - LOOKED_AT) })).events
 
-const stepOf = (payload: unknown): string | undefined => (payload as Asked | null)?.step
+const stepOf = (payload: unknown): string | undefined => (payload as WaitPayload | null)?.step

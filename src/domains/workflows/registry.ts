@@ -13,7 +13,7 @@ import { readStoredManifest, type WorkflowManifest } from './manifest.ts'
 import { platformWorkflows } from './platform-workflows.ts'
 import type { WorkflowScope, WorkflowStore, WorkflowVersion } from './ports.ts'
 
-/** A workflow as one caller finds it: one version chosen, with what its text says. */
+/** A workflow as resolved for one caller: the selected version with its manifest. */
 export type ResolvedWorkflow = Readonly<{ version: WorkflowVersion; manifest: WorkflowManifest }>
 export type WorkflowRegistry = ReturnType<typeof createRegistry>
 
@@ -24,31 +24,31 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 export const notFound = (reference: string, more = ''): AppError =>
   new AppError(
     'ERR_WORKFLOW_NOT_FOUND',
-    `There is no workflow ${quoted(reference)}${more}; use aegis.workflow.list to see what there is.`,
+    `There is no workflow ${quoted(reference)}${more}; use aegis.workflow.list to see the existing ones.`,
     { workflow: reference.slice(0, 128) },
   )
 
 export type RegistryDeps = Readonly<{
   store: WorkflowStore
   newId(): string
-  /** Told in the transaction that changes a workflow; what counts is the schedule of its latest version. */
+  /** Called in the transaction that changes a workflow. The schedule of its latest version applies. */
   schedules: Readonly<{
     set(call: ChangingCall, workflow: ScheduledWorkflow, timing: Timing | null): Promise<void>
     remove(call: ChangingCall, workflow: ScheduledWorkflow): Promise<void>
-    /** What is in force; null when nothing starts the workflow by itself. */
+    /** The schedule in force; null if nothing starts the workflow automatically. */
     find(tx: Tx, workflow: ScheduledWorkflow): Promise<ScheduleView | null>
   }>
 }>
 type ScheduledWorkflow = Pick<WorkflowVersion, 'tenant' | 'id'>
 
-/** What is kept, who sees it, and which one a name means. */
+/** Stores workflows, decides who sees them, and resolves names. */
 export function createRegistry({ store, newId, schedules }: RegistryDeps) {
   const isVisible = (principal: Principal, { scope, owner, tenant }: WorkflowVersion): boolean =>
     scope === 'global' ||
     (tenant === principal.tenant &&
       (scope === 'tenant' || owner === identityOf(principal) || administers(principal, 'workflow')))
 
-  /** Every version that the reference means: of a name, those in the narrowest scope, one's own before others'. */
+  /** Every version that the reference means. For a name, those in the narrowest scope, the caller's own before others'. */
   async function versionsFor(tx: Tx, principal: Principal, reference: string): Promise<readonly WorkflowVersion[]> {
     const { tenant } = principal
     const isId = UUID.test(reference)
@@ -62,7 +62,7 @@ export function createRegistry({ store, newId, schedules }: RegistryDeps) {
       isId ? id === reference.toLowerCase() : name === reference,
     )
     const visible = [...found, ...shipped].filter((version) => isVisible(principal, version))
-    // An admin sees what is private to others, but a name never means that before what all share.
+    // An admin sees private workflows of others, but a name resolves to a shared workflow first.
     const distance = ({ scope, owner }: WorkflowVersion): number =>
       scope === 'user' && owner !== identityOf(principal) ? 3 : width[scope]
     const first = visible.toSorted((a, b) => distance(a) - distance(b))[0]
@@ -72,19 +72,24 @@ export function createRegistry({ store, newId, schedules }: RegistryDeps) {
     ]
   }
 
-  async function resolve(tx: Tx, principal: Principal, reference: string, wanted?: string): Promise<ResolvedWorkflow> {
+  async function resolve(
+    tx: Tx,
+    principal: Principal,
+    reference: string,
+    requested?: string,
+  ): Promise<ResolvedWorkflow> {
     const versions = await versionsFor(tx, principal, reference)
     if (versions.length === 0) throw notFound(reference)
-    const isLatest = wanted === undefined || wanted === 'latest'
-    const version = isLatest ? latest(versions) : versionNamed(versions, wanted)
+    const isLatest = requested === undefined || requested === 'latest'
+    const version = isLatest ? latest(versions) : versionNamed(versions, requested)
     if (version === undefined) {
       const there = namesOf(versions).slice(0, 10).toReversed().join(', ')
-      throw notFound(reference, ` in version ${quoted(wanted)}; it has ${there}`)
+      throw notFound(reference, ` in version ${quoted(requested)}; it has ${there}`)
     }
     return { version, manifest: readStoredManifest(version.manifestText).manifest }
   }
 
-  /** Adds a version, or with `force` puts it in place of the same one. */
+  /** Adds a version. With `force`, replaces an existing one. */
   async function register(
     call: ChangingCall,
     text: string,
@@ -106,13 +111,13 @@ export function createRegistry({ store, newId, schedules }: RegistryDeps) {
     )
   }
 
-  /** Whether others than the caller mean something by the name already. */
+  /** Whether the name already means something to other callers. */
   const isShared = async (call: ChangingCall, named: readonly WorkflowVersion[], name: string): Promise<boolean> =>
     named.some(({ scope }) => scope === 'tenant') ||
     (await store.globalVersionsNamed(call.write, name)).length > 0 ||
     platformWorkflows().some((one) => one.name === name)
 
-  /** The same for a workflow that exists: it stays what it is, in its scope. */
+  /** Updates an existing workflow, which keeps its scope. */
   async function update(
     call: ChangingCall,
     text: string,
@@ -163,7 +168,7 @@ export function createRegistry({ store, newId, schedules }: RegistryDeps) {
     return retained
   }
 
-  /** What of that name the caller's tenant has and the caller may change, the narrowest first. */
+  /** The versions of that name in the caller's tenant that the caller may change, narrowest scope first. */
   async function ownVersions(call: ChangingCall, reference: string): Promise<readonly WorkflowVersion[]> {
     const versions = await versionsFor(call.write, call.principal, reference)
     const own = versions.filter(({ tenant }) => tenant === call.principal.tenant)
@@ -232,7 +237,7 @@ export function createRegistry({ store, newId, schedules }: RegistryDeps) {
     )
   }
 
-  /** The newest version of each workflow that the caller sees, of the scopes that are asked for. */
+  /** The newest version of each workflow that the caller sees, in the requested scopes. */
   async function list(tx: ReadTx, principal: Principal, filter: 'all' | 'visible' | 'global', owner: string) {
     const tenants = filter === 'global' ? [] : await store.listVersions(tx, principal.tenant)
     const globals = filter === 'all' ? [] : [...(await store.listGlobalVersions(tx)), ...platformWorkflows()]
@@ -253,12 +258,12 @@ function requireOperator(principal: Principal): void {
   const { tier, tenant } = principal
   throw new AppError(
     'ERR_PERMISSION_DENIED',
-    'Global workflows are changed by operators of the installation (tenant local, tier operator) alone; ask one of them.',
+    'Global workflows can be changed only by operators of the installation (tenant local, tier operator); ask one of them.',
     { tier, tenant },
   )
 }
 
-/** What comes with the program, or is global and of another tenant, is seen by all and changed by none of them. */
+/** Workflows of the platform, and global workflows of another tenant, are visible to all, but this tenant cannot change them. */
 const notYours = (reference: string): AppError =>
   new AppError(
     'ERR_PERMISSION_DENIED',
@@ -268,11 +273,11 @@ const notYours = (reference: string): AppError =>
 
 type Versions = readonly WorkflowVersion[]
 
-/** The newest first. */
+/** Newest first. */
 const namesOf = (versions: Versions): readonly string[] => newestFirst(versions.map(({ version }) => version))
 
-const versionNamed = (versions: Versions, wanted: string): WorkflowVersion | undefined => {
-  const found = findVersion(wanted, namesOf(versions))
+const versionNamed = (versions: Versions, requested: string): WorkflowVersion | undefined => {
+  const found = findVersion(requested, namesOf(versions))
   return versions.find(({ version }) => version === found)
 }
 
@@ -285,7 +290,7 @@ function alreadyThere({ name, version }: WorkflowManifest, there: readonly Workf
   const newest = namesOf(there)[0] ?? version
   return new AppError(
     'ERR_ALREADY_EXISTS',
-    `metadata.version: ${quoted(name)} has a version ${version}. Raise the version, to ${nextVersion(newest)} for example, or give force: true to replace it.`,
+    `metadata.version: ${quoted(name)} already has the version ${version}. Raise the version, for example to ${nextVersion(newest)}, or set force: true to replace it.`,
     { field: 'metadata.version', version, suggested_version: nextVersion(newest) },
   )
 }

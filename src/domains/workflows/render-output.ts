@@ -14,7 +14,10 @@ import type { StateResult } from './conditions.ts'
 import { knownNames, refuseMissing } from './known-names.ts'
 import type { WorkflowManifest } from './manifest-schema.ts'
 
-/** The output of a run: the rendered template, with the types of the schema where a text can become one; else what the last state left. */
+/**
+ * The output of a run: the rendered template, converted to the types of the schema where possible; without a template, the result
+ * of the last state.
+ */
 export function renderOutput(
   manifest: WorkflowManifest,
   result: StateResult,
@@ -56,7 +59,7 @@ function renderLeaves(value: Json, schema: Json | undefined | null, leaves: Leav
   )
 }
 
-/** A text that cannot be rendered is said, and does not undo the work of a whole run: what it was to be is null. */
+/** A text that cannot be rendered is reported and becomes null. It does not fail a run that has finished its work. */
 function rendered(text: string, { context, problems, meter, missing }: Leaves): string | undefined {
   try {
     return renderTemplate(text, context, { field: FIELD, meter, missing })
@@ -67,9 +70,9 @@ function rendered(text: string, { context, problems, meter, missing }: Leaves): 
   }
 }
 
-/** A number and a yes or no stay what they are, where the text is nothing else and no schema says what it is to be. */
+/** If an expression is the whole text and no schema gives a type, numbers and booleans keep their type. */
 function plainValue(text: string, { context, meter, missing }: Leaves): number | boolean | undefined {
-  // Runs that began when every name might be empty go on with texts.
+  // Runs that started before names were strict continue with strings.
   const expression = missing === undefined || !text.includes('{{') ? undefined : soleExpression(text)
   if (expression === undefined) return undefined
   const value = evaluateArguments(expression, context, meter)

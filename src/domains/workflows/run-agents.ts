@@ -6,17 +6,17 @@ import { callTool } from './invoker-calls.ts'
 import { askJudges, type Judgement } from './judging.ts'
 import type { AgentState, ParallelAgent, ParallelAgentsState } from './manifest-schema.ts'
 import { handleOutput } from './output-handlers.ts'
-import { type ChildEnd, endOf, readOutput, reasonOf, runAgentBelow } from './run-children.ts'
+import { type ChildEnd, endOf, readOutput, reasonOf, runChildAgent } from './run-children.ts'
 import type { Outcome, Visit } from './run-ports.ts'
 import { openTime, type TimeLeft } from './run-time.ts'
 import { failedBy, type RunWorkspace, workspaceOf, workspaceWrites } from './run-workspace.ts'
 import { createStateTexts, type StateTexts } from './state-texts.ts'
 import { copyName, makeCopy, mergeCopy } from './workspace-copies.ts'
 
-/** From this score on the judges of a state are satisfied. */
+/** The score at which the judges of a state are satisfied. */
 const SATISFIED = 0.8
 
-/** The workspace in which agents of the run meet, if the workflow speaks of one; else each works in its own. */
+/** The workspace that agents of the run share, if the workflow declares one. Otherwise each has its own. */
 async function sharedWorkspace(
   visit: Visit,
 ): Promise<Readonly<{ shared: RunWorkspace | null; id: string | null; writes: JsonObject }>> {
@@ -34,7 +34,7 @@ const needsSharedWorkspace = ({ manifest }: Visit): boolean =>
       (kind === 'System' && (state as { command?: string }).command?.trim() !== 'update_blackboard'),
   )
 
-/** An execution of an agent; with judges, again and again with their reasons until they are satisfied. */
+/** Runs an agent. With judges, repeats with their reasons until they are satisfied. */
 export async function runAgent(visit: Visit<AgentState>): Promise<Outcome> {
   const { state, context, steps } = visit
   try {
@@ -50,7 +50,7 @@ export async function runAgent(visit: Visit<AgentState>): Promise<Outcome> {
     let input = text
     for (let iteration = 1; ; iteration++) {
       const request = { ...always, input: asInput(input), timeoutMs: timeLeft() }
-      const end = await endOf(runAgentBelow(visit, `agent-${iteration}`, request))
+      const end = await endOf(runChildAgent(visit, `agent-${iteration}`, request))
       const result = resultOf(end, iteration)
       if (end.status !== 'completed') return { result, writes }
       if (state.judges.length === 0)
@@ -77,10 +77,10 @@ export async function runAgent(visit: Visit<AgentState>): Promise<Outcome> {
 const request = (intent: Json | undefined): string | null =>
   typeof intent === 'string' && intent !== '' ? intent : null
 
-/** All that the agent was asked, for those who judge what it made of it. */
+/** The whole request to the agent, for its judges. */
 const requestOf = (intent: string | null, text: string): string => (intent === null ? text : `${intent}\n\n${text}`)
 
-/** Texts stay texts; JSON that a template made is data. */
+/** JSON that a template produced becomes data; any other text stays text. */
 function asInput(text: string): Json {
   const trimmed = text.trim()
   if (!trimmed.startsWith('{') || !trimmed.endsWith('}')) return text
@@ -103,7 +103,7 @@ function resultOf(end: ChildEnd, iterations: number): JsonObject {
 const textOf = ({ output }: ChildEnd): Json => memberOf(output, 'text') ?? output
 const iterationsOf = ({ output }: ChildEnd): Json | undefined => memberOf(output, 'iterations')
 
-/** Unsatisfied judges make the state fail; their score is there all the same, for transitions that go by it. */
+/** If the judges are not satisfied, the state fails. Its score is retained for transitions that use it. */
 async function finish(
   visit: Visit<AgentState>,
   result: JsonObject,
@@ -112,12 +112,12 @@ async function finish(
 ): Promise<JsonObject> {
   const graded = { ...result, score: judged.score, confidence: judged.confidence, judges: judged.verdicts }
   if (judged.score >= SATISFIED) return await handleOutput(visit, visit.state.outputHandler, graded, timeLeft)
-  return { ...graded, status: 'failed', error: `the judges were not satisfied: ${judged.reasoning}` }
+  return { ...graded, status: 'failed', error: `the judges did not accept it: ${judged.reasoning}` }
 }
 
-type Voice = Readonly<{ agent: string; end: ChildEnd; output: Json; verdict: WeighedVerdict | undefined }>
+type AgentAnswer = Readonly<{ agent: string; end: ChildEnd; output: Json; verdict: WeighedVerdict | undefined }>
 
-/** Several agents at once, and what they have in common. */
+/** Runs several agents concurrently and computes their consensus. */
 export async function runAgents(visit: Visit<ParallelAgentsState>): Promise<Outcome> {
   try {
     const { shared, writes } = await sharedWorkspace(visit)
@@ -125,14 +125,14 @@ export async function runAgents(visit: Visit<ParallelAgentsState>): Promise<Outc
     const texts = createStateTexts(visit)
     const { agents } = visit.state
     const isCopied = shared !== null && agents.length > 1
-    const asked = await Promise.all(
+    const collected = await Promise.all(
       agents.map(async (agent, index) => {
         const workspaceId = isCopied ? await copyFor(visit, shared, index) : (shared?.id ?? null)
         return await askOne(visit, texts, agent, index, { workspaceId, timeLeft })
       }),
     )
-    const voices = isCopied ? await mergedVoices(visit, shared, asked) : asked
-    const result = consensusResult(visit.state, voices)
+    const answers = isCopied ? await mergedAnswers(visit, shared, collected) : collected
+    const result = consensusResult(visit.state, answers)
     if (result['status'] === 'failed') return { result, writes }
     return { result: await handleOutput(visit, visit.state.outputHandler, result, timeLeft), writes }
   } catch (error) {
@@ -149,12 +149,16 @@ const copyFor = (visit: Visit, shared: RunWorkspace, index: number): Promise<str
     { intent: true },
   )
 
-/** Merged one after the other, in the order of the state: of two agents that wrote the same file, the later has failed. */
-async function mergedVoices(visit: Visit, shared: RunWorkspace, voices: readonly Voice[]): Promise<readonly Voice[]> {
-  const merged: Voice[] = []
-  for (const [index, voice] of voices.entries()) {
-    const problem = await mergeOf(visit, shared, index, voice.agent)
-    merged.push(problem === null ? voice : { ...voice, end: unmerged(voice.end, problem), verdict: undefined })
+/** Merged in the order of the state: if two agents wrote the same file, the later one has failed. */
+async function mergedAnswers(
+  visit: Visit,
+  shared: RunWorkspace,
+  answers: readonly AgentAnswer[],
+): Promise<readonly AgentAnswer[]> {
+  const merged: AgentAnswer[] = []
+  for (const [index, answer] of answers.entries()) {
+    const problem = await mergeOf(visit, shared, index, answer.agent)
+    merged.push(problem === null ? answer : { ...answer, end: unmerged(answer.end, problem), verdict: undefined })
   }
   return merged
 }
@@ -188,13 +192,13 @@ async function askOne(
   one: ParallelAgent,
   index: number,
   { workspaceId, timeLeft }: Readonly<{ workspaceId: string | null; timeLeft: TimeLeft }>,
-): Promise<Voice> {
+): Promise<AgentAnswer> {
   const { context, state } = visit
   const agent = texts(`agents[${index}].agent`, one.agent, context)
   const text = texts(`agents[${index}].input`, one.input, context)
   const intent = request(context['intent'])
   const end = await endOf(
-    runAgentBelow(visit, `agent-${index + 1}`, {
+    runChildAgent(visit, `agent-${index + 1}`, {
       agent,
       input: asInput(text),
       intent,
@@ -235,8 +239,8 @@ function ownVerdict(output: Json): Pick<WeighedVerdict, 'score' | 'confidence' |
   }
 }
 
-function consensusResult({ consensus }: ParallelAgentsState, voices: readonly Voice[]): JsonObject {
-  const agents = voices.map(({ agent, end, output, verdict }) => ({
+function consensusResult({ consensus }: ParallelAgentsState, answers: readonly AgentAnswer[]): JsonObject {
+  const agents = answers.map(({ agent, end, output, verdict }) => ({
     agent,
     execution_id: end.id,
     status: end.status,
@@ -244,16 +248,16 @@ function consensusResult({ consensus }: ParallelAgentsState, voices: readonly Vo
     ...(end.status !== 'completed' && { error: reasonOf(end) }),
     ...(verdict && { score: verdict.score, confidence: verdict.confidence, reasoning: verdict.reasoning }),
   }))
-  const verdicts = voices.flatMap(({ verdict }) => verdict ?? [])
-  const best = voices.toSorted((a, b) => (b.verdict?.score ?? -1) - (a.verdict?.score ?? -1))[0]
+  const verdicts = answers.flatMap(({ verdict }) => verdict ?? [])
+  const best = answers.toSorted((a, b) => (b.verdict?.score ?? -1) - (a.verdict?.score ?? -1))[0]
   const facts: JsonObject = {
     agents,
     individual_scores: verdicts.map(({ score }) => score),
     output: best?.output ?? null,
   }
   if (verdicts.length < consensus.minJudgesRequired) {
-    const error = `${verdicts.length} of ${voices.length} agents answered with a score, and ${consensus.minJudgesRequired} are needed`
-    return { status: 'failed', ...facts, error, ...(voices.some(({ end }) => end.timedOut) && { timeout: true }) }
+    const error = `${verdicts.length} of ${answers.length} agents answered with a score; ${consensus.minJudgesRequired} are required`
+    return { status: 'failed', ...facts, error, ...(answers.some(({ end }) => end.timedOut) && { timeout: true }) }
   }
   const { agreementFactor, selfConfidenceFactor } = consensus.confidenceWeighting
   const grade = consensusOf(consensus.strategy, verdicts, {
@@ -270,6 +274,6 @@ function consensusResult({ consensus }: ParallelAgentsState, voices: readonly Vo
   }
   const isAgreed = consensus.agreement === null || grade.confidence >= consensus.agreement
   if (isAgreed) return { status: 'completed', consensus: found, ...facts }
-  const error = `the agents agree with a confidence of ${grade.confidence}, and ${consensus.agreement} is needed`
+  const error = `the agents agree with a confidence of ${grade.confidence}; ${consensus.agreement} is required`
   return { status: 'failed', consensus: found, ...facts, error }
 }

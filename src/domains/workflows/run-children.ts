@@ -10,10 +10,10 @@ export type ChildEnd = RunOutcome & Readonly<{ timedOut: boolean }>
 const nothing: NewRun = { kind: 'execution', subjectId: '', subjectName: '', subjectVersion: '', input: null }
 
 /**
- * A run below this one, with a time limit if there is one. What starts it is made only if it has not been started: after a
- * restart an agent that is gone by then does not matter.
+ * Runs a child run, with an optional time limit. `prepare` is called only if the child has not started yet, so an agent that was
+ * removed meanwhile does not matter after a restart.
  */
-export async function runBelow(
+export async function runChild(
   visit: Visit,
   step: string,
   prepare: () => Promise<NewRun>,
@@ -41,7 +41,7 @@ export async function runBelow(
   }
 }
 
-/** A timer takes a time that is longer than it can count for none at all, so a long time is waited for in parts. */
+/** A Node timer fires at once if its delay exceeds 2^31 ms, so a long delay is split. */
 function cancelAt(clock: Clock, untilMs: number, cancel: () => void): () => void {
   let timer: NodeJS.Timeout
   const arm = (): void => {
@@ -55,19 +55,19 @@ function cancelAt(clock: Clock, untilMs: number, cancel: () => void): () => void
 const childId = (link: Json | undefined): string | undefined =>
   link === undefined ? undefined : String((link as { run_id: Json }).run_id)
 
-/** An execution of an agent; its own program keeps to the time limit. */
-export async function runAgentBelow(visit: Visit, step: string, request: AgentRequest): Promise<ChildEnd> {
-  const end = await runBelow(visit, step, () => visit.deps.agents.prepare(visit.run.principal, request), null)
+/** Runs an agent as a child. Its own program enforces the time limit. */
+export async function runChildAgent(visit: Visit, step: string, request: AgentRequest): Promise<ChildEnd> {
+  const end = await runChild(visit, step, () => visit.deps.agents.prepare(visit.run.principal, request), null)
   return { ...end, timedOut: end.error?.code === 'ERR_EXECUTION_TIMEOUT' }
 }
 
-/** Why a run below did not bring what was wanted. */
+/** Why a child run did not succeed. */
 export function reasonOf({ status, error, timedOut }: ChildEnd): string {
   if (error === null) return timedOut ? 'its time ran out' : `it was ${status}`
   return `${error.code}: ${error.message}`
 }
 
-/** Refusals before a start are ends like any other; what is no refusal ends the run. */
+/** Turns an AppError before the start into an end like any other. Other errors end the run. */
 export async function endOf(work: Promise<ChildEnd>): Promise<ChildEnd> {
   try {
     return await work
@@ -79,7 +79,7 @@ export async function endOf(work: Promise<ChildEnd>): Promise<ChildEnd> {
   }
 }
 
-/** What an agent said: without the fence that models put around JSON, and as data where it is data. */
+/** The output of an agent, without the code fence that models put around JSON, and parsed if it is JSON. */
 export function readOutput(output: Json): Json {
   const text = typeof output === 'string' ? output.trim() : undefined
   if (text === undefined) return output

@@ -4,9 +4,10 @@ import type { NewEvent } from '../../engine/ports.ts'
 import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
 import { pause } from '../../kernel/pause.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
+import { namedFailure } from '../runs/tool-client.ts'
 import { findImage, requireCredentials, requireImage } from './container-images.ts'
 import { type MountedVolume, mountedVolumes, mountScript, volumePath } from './container-volumes.ts'
-import { askTool, callTool, toError } from './invoker-calls.ts'
+import { askTool, callTool } from './invoker-calls.ts'
 import type { ContainerRunState, ContainerStep, ParallelContainerRunState } from './manifest-schema.ts'
 import { handleOutput } from './output-handlers.ts'
 import {
@@ -26,11 +27,10 @@ import { type CopyEnd, copyIn, mergeBack } from './volume-copies.ts'
 import { copyName, makeCopy, mergeCopy } from './workspace-copies.ts'
 
 /**
- * A step of a container on the back end of the workspaces. It runs in the workspace of the run where it may leave what it
- * writes there. A step with another image, a read-only root, or volumes that are read-only or of another workspace gets a
- * workspace of its own: its volumes are copied in, what it changed in those that it may write is merged back, and the rest is
- * thrown away. A step beside which another one may write gets a copy of the workspace of the run, which is merged back: neither
- * overwrites what the other wrote.
+ * A container step, on the back end of the workspaces. It runs in the workspace of the run if it may write there. A step with
+ * another image, a read-only root, or volumes that are read-only or of another workspace gets a workspace of its own: its volumes
+ * are copied in, its changes to writable volumes are merged back, and the rest is discarded. A step that runs concurrently with
+ * another writer gets a copy of the run's workspace, which is merged back, so that neither overwrites the other's files.
  */
 export async function runContainer(visit: Visit<ContainerRunState>): Promise<Outcome> {
   const { state } = visit
@@ -135,7 +135,7 @@ export async function runContainers(visit: Visit<ParallelContainerRunState>): Pr
   }
 }
 
-/** Those that would work in the workspace of the run while another one may write there as well. */
+/** The steps that would work in the run's workspace while another step may write to it. */
 async function stepsToCopy(
   visit: Visit<ParallelContainerRunState>,
   workspace: RunWorkspace,
@@ -144,10 +144,10 @@ async function stepsToCopy(
   const { steps } = visit.state
   const writers = await Promise.all(
     steps.map(async (step) => {
-      // One whose image cannot be told fails by itself.
+      // A step whose image cannot be resolved fails on its own.
       const found = await findImage(imageOf(visit, texts, step), visit.deps.images).catch(() => undefined)
       const volumes = mountedVolumes(visit, step.volumes)
-      const isInside = found?.image === workspace.image && !isApart(step, volumes)
+      const isInside = found?.image === workspace.image && !needsOwnWorkspace(step, volumes)
       return { step, isInside, writes: isInside || volumes.some(isWrittenInside) }
     }),
   )
@@ -158,8 +158,8 @@ async function stepsToCopy(
 const isWrittenInside = ({ readOnly, from, retained }: MountedVolume): boolean =>
   !readOnly && from === null && retained === null
 
-/** Whether a step needs a workspace that is not that of the run, whatever its image. */
-const isApart = ({ readOnlyRoot }: ContainerStep, volumes: readonly MountedVolume[]): boolean =>
+/** Whether a step needs a workspace of its own, whatever its image. */
+const needsOwnWorkspace = ({ readOnlyRoot }: ContainerStep, volumes: readonly MountedVolume[]): boolean =>
   readOnlyRoot || volumes.some(({ readOnly, from, retained }) => readOnly || from !== null || retained !== null)
 
 function isOverallSuccess(
@@ -197,10 +197,10 @@ async function runStep(
       const volumes = mountedVolumes(visit, step.volumes)
       const placed = { ...step, volumes }
       const own = { ...command, image: chosen.image, key }
-      const isElsewhere = isApart(step, volumes) || chosen.image !== workspace.image
+      const isElsewhere = needsOwnWorkspace(step, volumes) || chosen.image !== workspace.image
       if (!isElsewhere && !isCopied) await changeNetwork(visit, network)
       const result = isElsewhere
-        ? await runApart(visit, workspace, placed, own)
+        ? await runIsolated(visit, workspace, placed, own)
         : isCopied
           ? await runInCopy(visit, workspace, placed, own)
           : await run(visit, workspace.id, placed, command)
@@ -214,7 +214,7 @@ async function runStep(
           payload: { step: step.name, image: chosen.image, attempt, exit_code: result['exit_code'] ?? null },
         },
       ]
-      // Recorded with the attempt, so that a replay does not try again either.
+      // Recorded with the attempt, so that a replay does not retry either.
       const isLate = result['exit_code'] !== 0 && timeLeft() === 1
       return { result: isLate ? { ...result, out_of_time: true } : result, events }
     },
@@ -285,7 +285,7 @@ async function runInCopy(
   }
 }
 
-async function runApart(
+async function runIsolated(
   visit: Visit,
   shared: RunWorkspace,
   step: Omit<ContainerStep, 'volumes'> & Readonly<{ volumes: readonly MountedVolume[] }>,
@@ -293,7 +293,7 @@ async function runApart(
 ): Promise<JsonObject> {
   const name = copyName(visit, command.key)
   const { cpuMillis, memoryMb } = step.resources
-  // One that a crash left behind holds half a step.
+  // A workspace that a crash left behind holds half a step.
   await destroy(visit, name)
   const made = await callTool(visit, 'workspace_create', {
     name,
@@ -302,13 +302,13 @@ async function runApart(
     ...(memoryMb !== null && { memory_mb: memoryMb }),
     ...(step.network !== 'default' && { allow_internet: step.network === 'bridge' }),
   })
-  if (made.isError) throw toError('workspace_create', made)
+  if (made.isError) throw namedFailure('workspace_create', made)
   const opened = new Map<string, PersistentVolume>()
   try {
     const copied = step.volumes.map((volume) => {
       const own = { workspace: name, path: volumePath(volume.name) }
       const mark = `/tmp/.${name}-${volume.name}`
-      return { ...volume, own, copy: { volume: volume.name, retained: sharedEnd(shared, volume), own, mark } }
+      return { ...volume, own, copy: { volume: volume.name, retained: sharedVolumeEnd(shared, volume), own, mark } }
     })
     for (const volume of copied) {
       if (volume.retained === null) await copyIn(visit, volume.copy)
@@ -326,7 +326,7 @@ async function runApart(
         if (retained === undefined) await mergeBack(visit, step.name, volume.copy)
         else await copyToPersistent(visit, step.name, volume.own, retained)
       } catch (error) {
-        // What the step wrote into the other volumes is not to be lost with this.
+        // The changes to the other volumes must not be lost with this one.
         if (!(error instanceof AppError) || error.code === 'ERR_CANCELLED') throw error
         problems.push(error)
       }
@@ -339,6 +339,6 @@ async function runApart(
   }
 }
 
-/** Where a volume of the run lies, or the workspace that the blackboard names for it. */
-const sharedEnd = (shared: RunWorkspace, { name, from }: MountedVolume): CopyEnd =>
+/** The workspace and path of a volume: of the run, or of the workspace that the blackboard names. */
+const sharedVolumeEnd = (shared: RunWorkspace, { name, from }: MountedVolume): CopyEnd =>
   from === null ? { workspace: shared.id, path: volumePath(name) } : { workspace: from, path: volumePath('workspace') }

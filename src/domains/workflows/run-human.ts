@@ -7,22 +7,22 @@ import type { Outcome, Visit } from './run-ports.ts'
 import { expireWorkspace, workspaceExpiry } from './run-workspace.ts'
 import { createStateTexts } from './state-texts.ts'
 
-/** Waits for a person, for days if need be: meanwhile the run is in the store and nowhere else. */
+/** Waits for a person, possibly for days. Meanwhile the run exists only in the store. */
 export async function runHuman(visit: Visit<HumanState>): Promise<Outcome> {
   const { state, steps, context, key, position, deps } = visit
   const prompt = createStateTexts(visit)('prompt', state.prompt, context)
   const timeoutMs = state.timeoutMs ?? limits.workflowHumanTimeoutMs
-  const asked = await steps.once<{ prompt: string; until_ms: number } & JsonObject & Json>(
+  const question = await steps.once<{ prompt: string; until_ms: number } & JsonObject & Json>(
     key('asked'),
     async () => ({ result: { state: position.state, prompt, until_ms: deps.clock.nowMs() + timeoutMs } }),
     { type: 'human_input_requested' },
   )
-  const answer = await waitFor(visit, asked.until_ms, {
+  const answer = await waitFor(visit, question.until_ms, {
     state: position.state,
-    prompt: asked.prompt,
+    prompt: question.prompt,
     default_response: state.defaultResponse,
     accepted_answers: acceptedAnswers(state),
-    until_ms: asked.until_ms,
+    until_ms: question.until_ms,
   })
   if (answer.kind === 'signal')
     return { result: { status: 'completed', ...readSignal(answer.payload, answer.actor), timeout: false } }
@@ -40,7 +40,7 @@ export async function runHuman(visit: Visit<HumanState>): Promise<Outcome> {
   }
 }
 
-/** Files that may not be kept for so long go meanwhile. */
+/** Removes the workspace while waiting, if its time to live ends first. */
 async function waitFor(visit: Visit<HumanState>, untilMs: number, details: JsonObject & Json) {
   const { steps, key } = visit
   const expiresAtMs = workspaceExpiry(visit)
@@ -52,7 +52,7 @@ async function waitFor(visit: Visit<HumanState>, untilMs: number, details: JsonO
   return await steps.wait(key('answer'), { untilMs, details })
 }
 
-/** A bare text, or `{response, feedback, by}`. `by` is who the answer names, `actor` who gave it. */
+/** Plain text, or `{response, feedback, by}`. `by` is the person that the answer names, `actor` the caller that gave it. */
 export function readSignal(payload: Json, actor?: SignalActor): JsonObject {
   const known: JsonObject = actor === undefined ? {} : { by: actor.name, actor: { ...actor } }
   if (typeof payload !== 'object' || payload === null || Array.isArray(payload)) {

@@ -1,18 +1,19 @@
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
-import { askTool, callTool, toError } from './invoker-calls.ts'
+import { namedFailure } from '../runs/tool-client.ts'
+import { askTool, callTool } from './invoker-calls.ts'
 import type { ContainerStep } from './manifest-schema.ts'
 import type { RunDeps, Visit } from './run-ports.ts'
 import type { RunWorkspace } from './run-workspace.ts'
 
 /**
- * What a step wants of the network of a workspace that others use as well, and what it was. That is written down before the
- * change, so that recovery, or the end of the run, puts it back.
+ * A step's change to the network of a shared workspace, with the previous policy. It is recorded before the change, so that
+ * recovery or the end of the run restores it.
  */
 export type NetworkChange = Readonly<{ workspace_id: string; wanted: JsonObject; before: JsonObject }>
 type RunContext = Pick<Visit, 'run' | 'deps' | 'steps'>
 
-/** The fields of a policy that a mode settles; the others stay. */
+/** The fields of a policy that a mode sets. Other fields stay. */
 export const networkPolicies: Readonly<Record<'none' | 'bridge', JsonObject>> = {
   none: { allow_internet: false, allow_inter_vm: false, allowed_domains: [] },
   bridge: { allow_internet: true },
@@ -21,26 +22,26 @@ export const networkPolicies: Readonly<Record<'none' | 'bridge', JsonObject>> = 
 const isSame = ({ wanted, before }: NetworkChange): boolean =>
   Object.entries(wanted).every(([field, value]) => JSON.stringify(before[field]) === JSON.stringify(value))
 
-const keyOf = (turn: number): string => `network-${turn}`
-const backKey = (turn: number): string => `${keyOf(turn)}/back`
-const changeOf = (steps: Steps, turn: number): NetworkChange | undefined =>
-  steps.result(keyOf(turn)) as NetworkChange | undefined
+const keyOf = (index: number): string => `network-${index}`
+const backKey = (index: number): string => `${keyOf(index)}/back`
+const changeOf = (steps: Steps, index: number): NetworkChange | undefined =>
+  steps.result(keyOf(index)) as NetworkChange | undefined
 
-function turnsOf(steps: Steps): number {
-  let turn = 0
-  while (steps.recorded(keyOf(turn)) !== undefined) turn++
-  return turn
+function changeCount(steps: Steps): number {
+  let index = 0
+  while (steps.recorded(keyOf(index)) !== undefined) index++
+  return index
 }
 
 /** The number of a change that has not been undone. */
-function openTurn(steps: Steps): number | undefined {
-  const turn = turnsOf(steps) - 1
-  const change = turn < 0 ? undefined : changeOf(steps, turn)
-  const isOpen = change !== undefined && !isSame(change) && steps.result(backKey(turn)) === undefined
-  return isOpen ? turn : undefined
+function openChange(steps: Steps): number | undefined {
+  const index = changeCount(steps) - 1
+  const change = index < 0 ? undefined : changeOf(steps, index)
+  const isOpen = change !== undefined && !isSame(change) && steps.result(backKey(index)) === undefined
+  return isOpen ? index : undefined
 }
 
-/** Null when the step takes the network as it is. */
+/** Null if the step does not change the network. */
 export async function planNetwork(
   visit: Visit,
   { id }: RunWorkspace,
@@ -48,8 +49,8 @@ export async function planNetwork(
 ): Promise<NetworkChange | null> {
   if (network === 'default') return null
   const { steps } = visit
-  const turn = openTurn(steps) ?? turnsOf(steps)
-  return await steps.once<NetworkChange & Json>(keyOf(turn), async () => {
+  const index = openChange(steps) ?? changeCount(steps)
+  return await steps.once<NetworkChange & Json>(keyOf(index), async () => {
     const info = await askTool(visit, 'workspace_info', { workspace_id: id })
     const wanted = networkPolicies[network]
     const policy = info['network'] as JsonObject
@@ -64,23 +65,23 @@ export async function changeNetwork(visit: Visit, change: NetworkChange | null):
   await askTool(visit, 'network_policy', { workspace_id, ...wanted })
 }
 
-/** After the step: the network is again what it was. */
+/** Restores the network after the step. */
 export async function undoNetwork(visit: Visit): Promise<void> {
-  const turn = openTurn(visit.steps)
-  if (turn !== undefined) await putBack(visit, turn, backKey(turn))
+  const index = openChange(visit.steps)
+  if (index !== undefined) await restore(visit, index, backKey(index))
 }
 
-/** After a run that was stopped in the middle of a step. */
+/** Restores the network after a run that was stopped during a step. */
 export async function endNetwork(run: Run, steps: Steps, deps: RunDeps): Promise<void> {
-  const turn = openTurn(steps)
-  if (turn !== undefined) await putBack({ run, steps, deps }, turn, `${keyOf(turn)}/ended`)
+  const index = openChange(steps)
+  if (index !== undefined) await restore({ run, steps, deps }, index, `${keyOf(index)}/ended`)
 }
 
-async function putBack(context: RunContext, turn: number, key: string): Promise<void> {
-  const { workspace_id, before } = changeOf(context.steps, turn)!
+async function restore(context: RunContext, index: number, key: string): Promise<void> {
+  const { workspace_id, before } = changeOf(context.steps, index)!
   await context.steps.once(key, async () => {
     const answer = await callTool(context, 'network_policy', { workspace_id, ...before })
-    if (answer.isError && answer.code !== 'ERR_WORKSPACE_NOT_FOUND') throw toError('network_policy', answer)
+    if (answer.isError && answer.code !== 'ERR_WORKSPACE_NOT_FOUND') throw namedFailure('network_policy', answer)
     return { result: { workspace_id, ...before } }
   })
 }

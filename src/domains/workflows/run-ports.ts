@@ -7,7 +7,7 @@ import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { HttpSender, SecretResolver } from '../runs/ports.ts'
 import type { Context } from '../templating/templates.ts'
-import type { ImageShelf } from './container-images.ts'
+import type { ImageCatalog } from './container-images.ts'
 import type { Position, Start } from './interpreter.ts'
 import type { State, WorkflowManifest } from './manifest-schema.ts'
 import type { WorkflowRegistry } from './registry.ts'
@@ -15,22 +15,21 @@ import type { WorkflowRegistry } from './registry.ts'
 export type AgentRequest = Readonly<{
   /** Name or id. */
   agent: string
-  /** Chosen by the configuration: what a tenant calls by that name is not meant. */
+  /** Named by the configuration: a tenant's agent of that name is not used. */
   isOfPlatform?: boolean
   input: Json
   intent: string | null
-  /** The workspace that the agent works in; its own when null. */
+  /** The workspace that the agent works in; null for one of its own. */
   workspaceId: string | null
-  /** Refuses an agent that would run anything. */
+  /** Refuses an agent that would run code. */
   isVirtualMachine?: boolean
-  /** Judges look and do not touch. */
+  /** A judge has read-only tools. */
   isJudge: boolean
-  /** Judges each tool call of the agent, beside those of its own manifest. */
+  /** Judges each tool call of the agent, in addition to the judges of its own manifest. */
   toolCallJudge?: string | null
   timeoutMs: number | null
 }>
 
-/** What running workflows is built on. */
 export type RunDeps = Readonly<{
   invoker: ToolInvoker
   approvals: Pick<Approvals, 'request'>
@@ -39,18 +38,18 @@ export type RunDeps = Readonly<{
   read: ReadTx
   newId(): string
   agents: Readonly<{
-    /** An execution of the agent, ready to be started below a run. Refuses what does not exist. */
+    /** Prepares an execution of the agent to start as a child run. Throws if the agent does not exist. */
     prepare(principal: Principal, request: AgentRequest): Promise<NewRun>
   }>
   http: HttpSender
   values: SecretResolver
-  images: ImageShelf
-  /** Starts a run of its own; one that exists already is left as it is. */
+  images: ImageCatalog
+  /** Starts an independent run. Idempotent: an existing run is left as it is. */
   startRun(principal: Principal, run: NewRun & Readonly<{ id: string }>): Promise<void>
   cancelRun(tenant: TenantId, principal: Principal, id: string): Promise<void>
 }>
 
-/** What a run of a workflow is started with, pinned: neither a new version nor a removal changes a run. */
+/** The pinned input of a workflow run: neither a new version nor a removal of the workflow changes a run. */
 export type WorkflowInput = Readonly<{
   manifest: string
   start: Omit<Start, 'tenant'>

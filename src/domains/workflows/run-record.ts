@@ -4,11 +4,11 @@ import { type Position, startOf } from './interpreter.ts'
 import { readStoredManifest, type WorkflowManifest } from './manifest.ts'
 import type { WorkflowInput } from './run-ports.ts'
 
-/** What is recorded when a state is left: all that the interpreter needs to go on. */
+/** The record of a state's exit: all that the interpreter needs to continue. */
 export type Exit = Readonly<{ state: string; kind: string; result: JsonObject; writes: JsonObject }>
 export const exitKey = (entered: number): string => `${entered}/exit`
 
-/** What a run was started with, as the interpreter takes it. */
+/** The input of a run, for the interpreter. */
 export function openRun(run: Run): Readonly<{ manifest: WorkflowManifest; position: Position; input: WorkflowInput }> {
   const input = run.input as unknown as WorkflowInput
   const { manifest } = readStoredManifest(input.manifest)

@@ -1,7 +1,8 @@
 import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
+import { namedFailure } from '../runs/tool-client.ts'
 import { type BoundedVolume, excessOf, measuringScript, readSizes, type VolumeSize } from '../runs/volume-sizes.ts'
 import { volumePath } from './container-volumes.ts'
-import { callTool, toError } from './invoker-calls.ts'
+import { callTool } from './invoker-calls.ts'
 import type { Storage } from './manifest-schema.ts'
 import type { Visit } from './run-ports.ts'
 import { recordedWorkspace } from './run-workspace.ts'
@@ -20,7 +21,7 @@ function boundedVolumes({ workspace, sharedVolumes }: Storage): readonly Bounded
             field: 'spec.storage.workspace.size_limit_mb',
           },
         ]
-  // Those that outlive the run are measured where they are kept.
+  // Volumes that outlive the run are measured where they are stored.
   const shared = sharedVolumes.flatMap(({ name, sizeLimitBytes, storageClass }, index) =>
     sizeLimitBytes === null || storageClass === 'persistent'
       ? []
@@ -34,7 +35,7 @@ function boundedVolumes({ workspace, sharedVolumes }: Storage): readonly Bounded
   return [...own, ...shared]
 }
 
-/** Measures what the states have left by now. A run whose volumes hold more than they may is ended. */
+/** Measures the volumes after each state. Ends a run whose volumes exceed their limits. */
 export async function requireSpace(visit: Visit): Promise<void> {
   const { manifest, steps, key } = visit
   const volumes = boundedVolumes(manifest.storage)
@@ -49,7 +50,7 @@ export async function requireSpace(visit: Visit): Promise<void> {
         timeout_secs: 300,
       })
       if (answer.code === 'ERR_WORKSPACE_NOT_FOUND') return { result: { sizes: [] } }
-      if (answer.isError) throw toError('exec', answer)
+      if (answer.isError) throw namedFailure('exec', answer)
       return { result: { sizes: readSizes(String((answer.value as JsonObject)['stdout']), volumes) } }
     },
     { type: 'volumes_measured' },

@@ -5,14 +5,14 @@ import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
 import type { SubworkflowState } from './manifest-schema.ts'
 import { newWorkflowRun } from './new-run.ts'
 import { parsedJson } from './render-output.ts'
-import { endOf, reasonOf, runBelow } from './run-children.ts'
+import { endOf, reasonOf, runChild } from './run-children.ts'
 import type { Outcome, Visit, WorkflowInput } from './run-ports.ts'
 import { failedBy } from './run-workspace.ts'
 import { createStateTexts } from './state-texts.ts'
 
 export async function runSubworkflow(visit: Visit<SubworkflowState>): Promise<Outcome> {
   try {
-    return visit.state.mode === 'blocking' ? await runBlocking(visit) : await runApart(visit)
+    return visit.state.mode === 'blocking' ? await runBlocking(visit) : await startDetached(visit)
   } catch (error) {
     return { result: { output: null, ...failedBy(error) } }
   }
@@ -20,7 +20,7 @@ export async function runSubworkflow(visit: Visit<SubworkflowState>): Promise<Ou
 
 async function runBlocking(visit: Visit<SubworkflowState>): Promise<Outcome> {
   const { state } = visit
-  const end = await endOf(runBelow(visit, 'workflow', () => prepare(visit), state.timeoutMs))
+  const end = await endOf(runChild(visit, 'workflow', () => prepare(visit), state.timeoutMs))
   if (end.status !== 'completed') {
     const error = reasonOf(end)
     return {
@@ -33,14 +33,14 @@ async function runBlocking(visit: Visit<SubworkflowState>): Promise<Outcome> {
   }
 }
 
-/** A run of its own, which nobody waits for and which outlives this one. */
-async function runApart(visit: Visit<SubworkflowState>): Promise<Outcome> {
+/** Starts an independent run that outlives this one, and does not wait for it. */
+async function startDetached(visit: Visit<SubworkflowState>): Promise<Outcome> {
   const { steps, key, deps, run } = visit
   const { generation: spawnDepth } = run.input as unknown as WorkflowInput
   if (spawnDepth >= limits.spawnDepthMax) {
     throw new AppError(
       'ERR_DEPTH_EXCEEDED',
-      `Workflows may start each other ${limits.spawnDepthMax} times without waiting; this would be one more.`,
+      `This run would exceed the limit of ${limits.spawnDepthMax} workflows that start each other without waiting. Start it from the first workflow, or wait for its result.`,
       { generations_max: limits.spawnDepthMax },
     )
   }

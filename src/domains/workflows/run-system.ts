@@ -7,7 +7,7 @@ import type { Outcome, Visit } from './run-ports.ts'
 import { failedBy, workspaceOf, workspaceWrites } from './run-workspace.ts'
 import { createStateTexts, renderEach } from './state-texts.ts'
 
-/** A command in the workspace of the run, never on the machine of the server; or values for the blackboard. */
+/** Runs a command in the workspace of the run, never on the server's machine; or writes blackboard values. */
 export async function runSystem(visit: Visit<SystemState>): Promise<Outcome> {
   const { state, context } = visit
   const texts = createStateTexts(visit)
@@ -15,7 +15,9 @@ export async function runSystem(visit: Visit<SystemState>): Promise<Outcome> {
   if (state.command.trim() === 'update_blackboard') {
     return {
       result: { status: 'success', exit_code: 0, stdout: '', stderr: '', written: Object.keys(env) },
-      writes: Object.fromEntries(Object.entries(env).map(([name, text]) => [name, reckoned(state.env[name]!, text)])),
+      writes: Object.fromEntries(
+        Object.entries(env).map(([name, text]) => [name, writtenValue(state.env[name]!, text)]),
+      ),
     }
   }
   try {
@@ -33,8 +35,8 @@ export async function runSystem(visit: Visit<SystemState>): Promise<Outcome> {
   }
 }
 
-/** A sum stays a number, so that conditions can compare it; everything else that is written is text. */
-const reckoned = (template: string, text: string): Json => (isSum(template) ? Number(text) : text)
+/** A sum stays a number, so that conditions can compare it; any other written value is text. */
+const writtenValue = (template: string, text: string): Json => (isSum(template) ? Number(text) : text)
 
 type Command = Readonly<{
   workspace_id: string
@@ -44,7 +46,7 @@ type Command = Readonly<{
   timeoutMs: number
 }>
 
-/** One command, once: after a crash in the middle it is run again, and the journal says so. */
+/** Runs a command. After a crash during the command it runs again, and the journal says so. */
 async function exec(visit: Visit, step: string, command: Command, displayed: JsonObject = {}): Promise<JsonObject> {
   return await visit.steps.once<JsonObject & Json>(
     visit.key(step),

@@ -1,12 +1,12 @@
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { Visit } from './run-ports.ts'
 
-/** What is left of the time of a state, and of `ownMs` where its part has a limit of its own; null where nothing limits it. */
+/** The remaining time of a state, and of `ownMs` if a part has a limit of its own; null if there is no limit. */
 export type TimeLeft = (ownMs?: number | null) => number | null
 
 /**
- * The time of a state is one for all that it does: its attempts, their judges and its retries. It begins once and goes on
- * through restarts. Only the parts look at it, whose ends are recorded, so that no decision depends on the clock.
+ * The time-out of a state covers all its work: attempts, judges and retries. It starts once and continues through restarts. Only
+ * steps whose results are recorded read the clock, so no decision depends on it during a replay.
  */
 export async function openTime({ state, steps, deps, key }: Visit): Promise<TimeLeft> {
   const { timeoutMs } = state

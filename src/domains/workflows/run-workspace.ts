@@ -1,13 +1,14 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
-import { askTool, callTool, toError } from './invoker-calls.ts'
+import { namedFailure } from '../runs/tool-client.ts'
+import { askTool, callTool } from './invoker-calls.ts'
 import type { ContainerStep, WorkflowManifest } from './manifest-schema.ts'
 import type { RunDeps, Visit } from './run-ports.ts'
 
-/** The workspace of a run, as its journal has it. */
+/** The workspace of a run, as recorded in its journal. */
 export type RunWorkspace = Readonly<{ id: string; image: string; made_at_ms: number; owned: boolean; turn: number }>
-/** Journals of earlier programs have the time under another name. */
+/** Journals of earlier versions have the time under another name. */
 type Recorded = RunWorkspace & Readonly<{ madeAtMs?: number }>
 
 const HOUR_MS = 3_600_000
@@ -15,7 +16,7 @@ const expiredKey = (turn: number): string => `workspace-${turn}/expired`
 const keyOf = (turn: number): string => `workspace-${turn}`
 const nameOf = (run: Run, turn: number): string => `wf-${run.id}${turn === 0 ? '' : `-${turn}`}`
 
-/** Which workspace it is by now: a new one is made after the time to live of the last. */
+/** The number of the current workspace: a new one is created when the time to live of the previous has ended. */
 function latestTurn(steps: Steps): number {
   let turn = 0
   while (steps.recorded(keyOf(turn + 1)) !== undefined) turn++
@@ -23,8 +24,8 @@ function latestTurn(steps: Steps): number {
 }
 
 /**
- * The one workspace that all states of a run share. It is made when the first state needs it, in one step of the journal;
- * its name follows from the run, so that one that a crash left without a record is found again.
+ * The workspace that all states of a run share. It is created when the first state needs it, in one step of the journal. Its name
+ * is derived from the run, so that a workspace that a crash left unrecorded is found again.
  */
 export async function workspaceOf(visit: Visit): Promise<RunWorkspace> {
   const { steps, manifest } = visit
@@ -34,7 +35,7 @@ export async function workspaceOf(visit: Visit): Promise<RunWorkspace> {
   return expiresAtMs === null || steps.nowMs() < expiresAtMs ? current : await openTurn(visit, turn + 1)
 }
 
-/** The workspace that the states have by now, if any has needed one. */
+/** The current workspace, if a state has needed one. */
 export const recordedWorkspace = (steps: Steps): RunWorkspace | undefined =>
   steps.result(keyOf(latestTurn(steps))) as unknown as RunWorkspace | undefined
 
@@ -43,7 +44,7 @@ function expiryOf({ storage }: WorkflowManifest, { made_at_ms, madeAtMs, owned }
   return ttlHours === null || !owned ? null : (made_at_ms ?? madeAtMs ?? 0) + ttlHours * HOUR_MS
 }
 
-/** When what is in the workspace has to go; null when there is nothing that has to. */
+/** When the content of the workspace must be removed; null if it need not be. */
 export function workspaceExpiry({ steps, manifest }: Pick<Visit, 'steps' | 'manifest'>): number | null {
   const current = recordedWorkspace(steps)
   return current === undefined || steps.recorded(expiredKey(current.turn)) !== undefined
@@ -51,7 +52,7 @@ export function workspaceExpiry({ steps, manifest }: Pick<Visit, 'steps' | 'mani
     : expiryOf(manifest, current)
 }
 
-/** For a run that waits longer than its workspace lives: the files go now, and the next use of a workspace makes a new one. */
+/** For a run that waits longer than its workspace lives: removes the files now. The next use creates a new workspace. */
 export async function expireWorkspace(visit: Visit): Promise<void> {
   const { run, steps, deps } = visit
   const current = recordedWorkspace(steps)
@@ -103,10 +104,10 @@ async function makeWorkspace(visit: Visit, turn: number, interrupted: boolean): 
   const answer = await callTool(visit, 'workspace_create', { name, ...sizeFor(manifest) })
   if (!answer.isError) return answer.value as JsonObject
   if (answer.code === 'ERR_ALREADY_EXISTS') return await askTool(visit, 'workspace_info', { workspace_id: name })
-  throw toError('workspace_create', answer)
+  throw namedFailure('workspace_create', answer)
 }
 
-/** As much as the most demanding of its steps asks for; those that run side by side have copies of it. */
+/** The resources of the most demanding step. Concurrent steps have copies of the workspace. */
 function sizeFor({ states, storage }: WorkflowManifest): JsonObject {
   const all = [...states.values()].flatMap((state): readonly ContainerStep[] =>
     state.kind === 'ContainerRun' ? [state.step] : state.kind === 'ParallelContainerRun' ? state.steps : [],
@@ -122,14 +123,14 @@ function sizeFor({ states, storage }: WorkflowManifest): JsonObject {
   }
 }
 
-/** What is left of a run's workspaces goes when the run ends, however it ends; a persistent one stays. */
+/** Removes the workspaces of a run when it ends, in whatever way. A persistent one stays. */
 export async function endWorkspace(run: Run, steps: Steps, deps: RunDeps, manifest: WorkflowManifest): Promise<void> {
   const { storageClass, volumeId } = manifest.storage.workspace
   if (volumeId !== null || storageClass === 'persistent') return
   const turn = latestTurn(steps)
   const hasStarted = steps.recorded(keyOf(turn)) !== undefined || steps.recorded(`${keyOf(turn)}~began`) !== undefined
   if (!hasStarted) return
-  // A new one that could not be had has not replaced the one before it.
+  // If creating a new workspace failed, the previous one has not been replaced.
   const left = turn > 0 && steps.result(keyOf(turn)) === undefined ? [turn - 1, turn] : [turn]
   await steps.once('workspace-gone', async () => {
     for (const one of left) await destroy({ run, steps, deps }, nameOf(run, one))
@@ -139,19 +140,19 @@ export async function endWorkspace(run: Run, steps: Steps, deps: RunDeps, manife
 
 type RunContext = Pick<Visit, 'run' | 'steps' | 'deps'>
 
-/** A workspace that is gone already is as good as destroyed. */
+/** A workspace that does not exist counts as destroyed. */
 export async function destroy(context: RunContext, workspace: string): Promise<void> {
   const answer = await callTool(context, 'workspace_destroy', { workspace_id: workspace })
   if (!answer.isError || answer.code === 'ERR_WORKSPACE_NOT_FOUND') return
-  throw toError('workspace_destroy', answer)
+  throw namedFailure('workspace_destroy', answer)
 }
 
-/** The blackboard shows where the files are. */
+/** Puts the id of the workspace onto the blackboard. */
 export const workspaceWrites = ({ manifest }: Visit, { id }: RunWorkspace): JsonObject => ({
   [manifest.storage.workspace.blackboardKey]: id,
 })
 
-/** A state that cannot have its workspace has failed; the run goes on by its transitions. */
+/** A state whose workspace is unavailable fails; the run continues with its transitions. */
 export const failedBy = (error: unknown): JsonObject => {
   if (!(error instanceof AppError) || error.code === 'ERR_CANCELLED') throw error
   return { status: 'failed', error: error.message, error_code: error.code }

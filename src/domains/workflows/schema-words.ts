@@ -5,14 +5,13 @@ import { isFields } from '../manifests/read-yaml.ts'
 import { rule, templateProblem, values } from '../manifests/schema-keywords.ts'
 import { containerBytes, containerMillicores, readDuration } from '../manifests/units.ts'
 
-/** The words in which the manifest of a workflow is described, beside those of every manifest. */
 export const TEXT_MAX = 100_000
 const TIMEOUT_MS_MAX = 366 * 86_400_000
 
-/** Names on the blackboard that are the run's own; neither a state nor update_blackboard may take them. */
+/** Reserved blackboard names. Neither a state nor update_blackboard may use them. */
 export const reservedKeys: readonly string[] = ['input', 'intent', 'tenant_id', 'attachments', 'workflow', 'blackboard']
 
-/** `state` is a name of the texts; who takes it for something else loses the feedback, but may. */
+/** `state` is a built-in name of templates. A key of that name is allowed, but hides the feedback. */
 export const hidesState = (key: string): string | undefined =>
   key === 'state'
     ? 'hides the state of the run: {{state.feedback}} and {{state.visit}} are empty then; choose another name'
@@ -20,7 +19,7 @@ export const hidesState = (key: string): string | undefined =>
 
 const textOrNumber = (problem: string) => z.union([z.string(), z.number()], rule(problem))
 
-/** A quantity that is read to a number, or refused with its rule. */
+/** A quantity that is parsed to a number, or refused with its rule. */
 const quantity = (problem: string, read: (value: string | number) => number | undefined) =>
   textOrNumber(problem).transform((value, context) => {
     const amount = read(value)
@@ -35,10 +34,10 @@ const duration = (mostMs: number, most: string) => (description: string) =>
     return ms === undefined || ms < 1 ? undefined : ms
   })
     .refine((ms) => ms <= mostMs, rule(`must be at most ${most}`))
-    .describe(`${description} Such as 90s, 15m or 24h; a bare number is seconds.`)
+    .describe(`${description} Write 90s, 15m or 24h; a plain number is seconds.`)
 
 export const time = duration(TIMEOUT_MS_MAX, '366 days')
-/** No command of a workspace runs longer than its back end lets it. */
+/** No command may run longer than the back end allows. */
 export const commandTime = duration(
   limits.execTimeoutSecsMax * 1_000,
   `${limits.execTimeoutSecsMax / 3_600}h, the longest time of a command`,
@@ -48,7 +47,7 @@ export const containerSize = (description: string) =>
 export const containerCpu = (description: string) =>
   quantity('must be millicores, such as 500', containerMillicores).describe(description)
 
-/** A map or list among texts is as good as its JSON, and one without a value is none. */
+/** A map or list in place of a text becomes its JSON; an entry without a value is dropped. */
 export const textsOfMap = (value: unknown): unknown => {
   if (!isFields(value)) return value
   const entries = Object.entries(value).filter(([, member]) => member !== null)
@@ -71,7 +70,7 @@ export const templates = (description: string) =>
 /** For `superRefine`: the rule that a field breaks. */
 export const issue = (message: string) => ({ code: 'custom' as const, message })
 
-/** A field for readers. What does not fit is left out, for it has no effect. */
+/** A purely descriptive field. An invalid value is dropped, because the field has no effect. */
 export const forReaders = <Schema extends z.ZodType>(schema: Schema) =>
   loosely(schema.optional(), {
     read(value, { warn }) {
@@ -81,10 +80,10 @@ export const forReaders = <Schema extends z.ZodType>(schema: Schema) =>
     },
   })
 
-/** The words of a command; a text is a line for a shell. */
+/** The words of a command; a string is a line for a shell. */
 export function readWords(value: unknown, { warn }: Notes): unknown {
   if (typeof value === 'string' && value.trim() !== '') {
-    warn('is text and is run by a shell; write a list of words, such as ["sh", "-c", "…"]')
+    warn('is a string and is run by a shell; write a list of words, such as ["sh", "-c", "…"]')
     return ['sh', '-c', value]
   }
   if (!Array.isArray(value)) return value

@@ -5,7 +5,7 @@ const CONTAINER = 'a ContainerRun state'
 const STEP = `${CONTAINER} or a step of ParallelContainerRun`
 const AGENT = 'the manifest of the agent'
 
-/** Fields that close something, and where they do so. */
+/** Fields that restrict something, and the path at which they take effect. */
 const paths: Readonly<Record<string, string>> = {
   filesystem: AGENT,
   judges: 'an Agent or a ParallelAgents state',
@@ -22,7 +22,7 @@ const paths: Readonly<Record<string, string>> = {
   tools: AGENT,
 }
 
-/** Where a field belongs that would close something and stands where it has no effect. */
+/** The right path of a security field that has no effect where it is written. */
 export const securityPathOf: SecurityPathOf = (key) => {
   const field = Object.keys(paths).find((name) => squashName(name) === squashName(key))
   return field === undefined ? undefined : { field, path: paths[field]! }

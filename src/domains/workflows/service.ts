@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
 import { requireOwnTenant } from '../../contract/own-tenant.ts'
 import { administers } from '../../contract/permissions.ts'
 import { identityOf, type Principal } from '../../contract/principal.ts'
@@ -11,8 +12,8 @@ import { type AuthoringDeps, createAuthoring } from './authoring.ts'
 import { createExecutions, type ExecutionDeps } from './executions.ts'
 import { readStoredManifest } from './manifest.ts'
 import { isPlatform } from './platform-workflows.ts'
+import type { WorkflowVersion } from './ports.ts'
 import { notFound, type WorkflowRegistry } from './registry.ts'
-import { createSearchHints } from './search-hints.ts'
 import { suggestionOf, workflowView } from './views.ts'
 
 type WorkflowDeps = Omit<ExecutionDeps, 'registry'> &
@@ -44,7 +45,7 @@ export function createWorkflowService(deps: WorkflowDeps) {
     return { manifest_yaml: version.manifestText, id: version.id, name: version.name, version: version.version }
   }
 
-  /** The highest version first. */
+  /** Highest version first. */
   async function info(call: Call, input: Readonly<{ name: string }>) {
     const versions = await registry.versionsFor(call.read, call.principal, input.name)
     const order = newestFirst(versions.map(({ version }) => version))
@@ -113,7 +114,7 @@ export function createWorkflowService(deps: WorkflowDeps) {
   }
 }
 
-/** Whose workflows are meant; a bare name is a user's. Admins may name others. */
+/** The owner of the requested workflows; a bare name is a user's. Admins may name other owners. */
 function ownerFor(principal: Principal, supplied: string | undefined): string {
   const own = identityOf(principal)
   if (supplied === undefined) return own
@@ -121,9 +122,41 @@ function ownerFor(principal: Principal, supplied: string | undefined): string {
   if (owner === own || supplied === own || administers(principal, 'workflow')) return owner
   throw new AppError(
     'ERR_PERMISSION_DENIED',
-    'user_id: only admins may name another identity; leave it out to mean your own.',
+    'user_id: only administrators may name another identity; omit it to use your own.',
     {
       field: 'user_id',
     },
   )
+}
+
+const HINT_CHARS_MAX = 2_000
+
+/** Keywords from the states of workflows that have no description. Parsed once per text, in a bounded cache. */
+function createSearchHints() {
+  const hints = new Map<string, string>()
+
+  function hintOf({ tenant, id, version, changedAtMs, manifestText }: WorkflowVersion): string {
+    const key = JSON.stringify([tenant, id, version, changedAtMs])
+    const hint = hints.get(key) ?? stateWords(manifestText)
+    hints.set(key, hint)
+    while (hints.size > limits.embeddingsCachedMax) hints.delete(hints.keys().next().value!)
+    return hint
+  }
+
+  return <Row extends WorkflowVersion>(row: Row) => (row.description === '' ? { ...row, hint: hintOf(row) } : row)
+}
+
+function stateWords(text: string): string {
+  try {
+    const names = [...readStoredManifest(text).manifest.states.keys()]
+    return names
+      .map((name) => name.replaceAll(/[_-]+/g, ' ').toLowerCase())
+      .join(', ')
+      .slice(0, HINT_CHARS_MAX)
+      .toWellFormed()
+  } catch (error) {
+    // A text that an earlier version accepted is still found by its name.
+    if (error instanceof AppError) return ''
+    throw error
+  }
 }

@@ -3,10 +3,10 @@ import { whole } from '../manifests/schema-keywords.ts'
 import { commandTime, forReaders, time } from './schema-words.ts'
 import { type Transition, transitions } from './transition-schema.ts'
 
-/** States that run commands, which have a longest time of their own. */
+/** States that run commands, whose time-out has a maximum of its own. */
 const runsCommands: ReadonlySet<string> = new Set(['System', 'ContainerRun', 'ParallelContainerRun'])
 
-/** What every state has, with its own fields. */
+/** The fields of every state, with its own. */
 export const stateShape = <Kind extends string, Own extends z.core.$ZodLooseShape>(kind: Kind, own: Own) => ({
   kind: z.literal(kind),
   transitions,
@@ -16,7 +16,7 @@ export const stateShape = <Kind extends string, Own extends z.core.$ZodLooseShap
   ...own,
 })
 
-/** Old names of what every state has. */
+/** Legacy names of the fields that every state has. */
 export const oldStateFields = { max_visits: 'max_state_visits', timeout_seconds: 'timeout' } as const
 
 export const commonOf = (

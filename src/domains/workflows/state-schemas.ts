@@ -89,14 +89,14 @@ const subworkflowState = loosely(
     stateShape('Subworkflow', {
       workflow_id: filledTemplate(256, 'Name or id of a workflow.'),
       mode: oneOf(['blocking', 'fire_and_forget'], 'Whether the run waits for it.'),
-      result_key: filled(64, 'Where its result is put; needed when blocking, forbidden otherwise.')
+      result_key: filled(64, 'Where its result is stored. Required in the mode blocking, not allowed otherwise.')
         .refine(
           (key) => !reservedKeys.includes(key) && key !== '__proto__',
           rule('is one of the run’s own names; choose another'),
         )
         .optional(),
       input: loosely(template(TEXT_MAX, 'Template; JSON if it parses, else {"input": …}.').optional(), {
-        /** A map is as good as its JSON. */
+        /** A map becomes its JSON. */
         read: (value) => (typeof value === 'object' && value !== null ? JSON.stringify(value) : value),
       }),
     }),
@@ -106,7 +106,7 @@ const subworkflowState = loosely(
       context.addIssue({ ...issue('is required when the mode is blocking'), path: ['result_key'] })
     }
     if (mode === 'fire_and_forget' && key !== undefined) {
-      const problem = 'cannot be given when the mode is fire_and_forget: there is no result to keep'
+      const problem = 'must not be set in the mode fire_and_forget, which has no result'
       context.addIssue({ ...issue(problem), path: ['result_key'] })
     }
   }),
@@ -162,7 +162,7 @@ const state = loosely(
   { read: readKind },
 )
 
-/** Texts named `input`, `intent`, `command`, `prompt`, values of `env` and the like are templates. */
+/** Strings named `input`, `intent`, `command`, `prompt`, values of `env` and the like are templates. */
 export type State = Readonly<z.output<typeof state>>
 type StateOf<Kind extends StateKind> = Extract<State, { kind: Kind }>
 export type AgentState = StateOf<'Agent'>

@@ -3,18 +3,18 @@ import { memberOf } from '../templating/template-values.ts'
 import type { State, StateKind } from './manifest-schema.ts'
 
 /**
- * What a name can have below it: `any` is known only when the run is there, `one` is a text or a number. Members that a shape
- * lists may be empty, but for those that `comes` says more about.
+ * The members of a name: `any` is known only at run time, `one` is a scalar. A listed member may be empty, unless `comes` says
+ * more.
  */
 export type Shape = 'any' | 'one' | Members
 export type Members = Readonly<{
   names: ReadonlyMap<string, Member>
-  /** The caller that starts a run may bring more. */
+  /** The caller that starts a run may add members. */
   isOpen?: boolean
 }>
 export type Member = Readonly<{
   shape: Shape
-  /** From a state that has to run first, from what such a state writes, or only where a judge gives a score. */
+  /** Set by a state that must run first, by what such a state writes, or only if a judge gives a score. */
   comes?: 'state' | 'written' | 'graded'
 }>
 
@@ -42,7 +42,7 @@ const grades: Readonly<Record<string, Member>> = {
   confidence: { shape: 'one', comes: 'graded' },
 }
 
-/** What a state of a kind leaves. */
+/** The result of each kind of state. */
 const shapes: { readonly [Kind in StateKind]: (state: Extract<State, { kind: Kind }>) => Members } = {
   System: () => members({ ...failure, ...command, written: 'any', output: members(command) }),
   ContainerRun({ outputHandler }) {
@@ -68,8 +68,8 @@ const shapes: { readonly [Kind in StateKind]: (state: Extract<State, { kind: Kin
 export const shapeOfState = (state: State): Members => shapes[state.kind](state as never)
 
 /**
- * A result as texts see it: commands of every kind have their `output`, and marks are where every kind has them. It is made
- * when it is looked at, so that journals hold everything once.
+ * A result as templates see it: commands of every kind have `output`, and scores have the same path for every kind. It is
+ * computed on access, so that journals store each value once.
  */
 export function resultView({ kind }: State, result: JsonObject): JsonObject {
   if (kind === 'System' && result['output'] === undefined) {

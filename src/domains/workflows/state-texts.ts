@@ -3,7 +3,7 @@ import { createMeter } from '../templating/work-meter.ts'
 import { knownNames, type Moment, refuseMissing } from './known-names.ts'
 import type { Visit } from './run-ports.ts'
 
-/** Renders the texts of one state. Those of one renderer share what work they may do, whatever their number. */
+/** Renders the texts of one state. All texts of one renderer share a work budget. */
 export type StateTexts = (field: string, text: string, context: Context) => string
 
 export function createStateTexts(
@@ -21,7 +21,7 @@ export function createStateTexts(
 
 export const fieldOf = (state: string, field: string): string => `spec.states.${state}.${field}`
 
-/** The texts of an object, such as `env`. */
+/** Renders the values of an object, such as `env`. */
 export const renderEach = (
   texts: StateTexts,
   field: string,

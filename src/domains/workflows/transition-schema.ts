@@ -41,7 +41,7 @@ export type Condition =
   | Readonly<{ type: 'input_equals'; value: string }>
   | Readonly<{ type: 'custom'; expression: string }>
 
-/** The fields that a condition has beside its name. */
+/** The fields of each type of condition. */
 const ownFields: Readonly<Partial<Record<ConditionType, readonly string[]>>> = {
   ...Object.fromEntries(thresholdConditions.map((type) => [type, ['threshold']])),
   exit_code: ['value'],
@@ -59,7 +59,7 @@ const optionalFields: Readonly<Partial<Record<ConditionType, string>>> = {
   any_rejected: 'threshold',
 }
 
-/** Names that manifests use for what has another name now. */
+/** Legacy names of conditions. */
 const oldConditions: Readonly<Record<string, ConditionType>> = {
   approved: 'input_equals_yes',
   rejected: 'input_equals_no',
@@ -99,7 +99,7 @@ const written = loosely(
         })
         .optional(),
     },
-    'Where a run goes on.',
+    'Where a run continues.',
   ),
   {
     renamed: {
@@ -157,7 +157,7 @@ function conditionOf(fields: Written, refuse: (key: string, problem: string) => 
   }
 }
 
-/** A transition without a condition is always taken, which nobody means who misspelt the word. */
+/** A transition without a condition is always taken, so a misspelt condition must be refused. */
 function refuseMisspelt(value: unknown, { error }: Notes): unknown {
   if (!isFields(value)) return value
   const keys = Object.keys(value)
@@ -184,7 +184,7 @@ function readCondition(fields: YamlFields, notes: Notes): void {
   }
 }
 
-/** Undefined if it is refused, here or by the schema. */
+/** Undefined if the type is refused, here or by the schema. */
 function conditionType(fields: YamlFields, { warn, error }: Notes): ConditionType | undefined {
   const { condition: input } = fields
   if (input === undefined) {
@@ -208,7 +208,7 @@ function conditionType(fields: YamlFields, { warn, error }: Notes): ConditionTyp
   const name = input.trim().toLowerCase().replaceAll('-', '_')
   const found = conditionTypes.find((candidate) => candidate === name)
   if (found === 'timeout')
-    warn('timeout is an extension of this server: it holds when the time of the state ran out', 'condition')
+    warn('timeout is an extension of this server: it matches when the time of the state ran out', 'condition')
   if (found !== undefined) {
     if (found !== input) warn(`is an old spelling; write ${found}`, 'condition')
     return found
@@ -230,7 +230,7 @@ export const transitions = loosely(
   z
     .array(transition, rule('must be a list; an empty one ends the run'))
     .max(TRANSITIONS_MAX, rule(`must have at most ${TRANSITIONS_MAX} entries`))
-    .describe('In order; an empty list ends the run.'),
+    .describe('Tried in order; an empty list ends the run.'),
   {
     read(value, { warn }) {
       if (value !== undefined) return value

@@ -33,7 +33,7 @@ export const workflowView = ({ id, name, version, initialState, scope, descripti
   labels,
 })
 
-/** What a manifest suggests and nobody has asked for. */
+/** A schedule that the manifest suggests and that is not in force. */
 export const suggestionOf = ({ defaultSchedule: timing }: Pick<WorkflowManifest, 'defaultSchedule'>) =>
   timing === null || timing.enabled || timing.type !== 'cron'
     ? null
@@ -48,7 +48,7 @@ export const eventView = ({ sequence, type, state, iteration, payload, atMs }: R
   recorded_at: isoTime(atMs),
 })
 
-/** Whole if it is small, else its beginning. */
+/** The whole payload if it is small, otherwise its beginning. */
 function displayedPayload(payload: Json): JsonObject {
   const text = JSON.stringify(payload)
   if (text.length > limits.runEventBytesMax) {
@@ -59,7 +59,7 @@ function displayedPayload(payload: Json): JsonObject {
     : { value: payload }
 }
 
-/** What the states of a run left, from its journal: nothing else has it. */
+/** The results of a run's states, which only its journal holds. */
 export function replayRun(
   run: Run,
   exits: readonly Exit[],
@@ -79,7 +79,7 @@ export function replayRun(
   return { blackboard, stateOutputs, manifest, position }
 }
 
-/** An answer has a bound: what is too much is shown by the beginnings of its long texts. */
+/** Bounds an answer: if it is too large, long texts are cut. */
 export function bounded(value: JsonObject, charsMax = 2_000_000): JsonObject {
   if (JSON.stringify(value).length <= charsMax) return value
   for (const textMax of [100_000, 10_000, 1_000]) {

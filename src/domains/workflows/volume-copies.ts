@@ -7,16 +7,16 @@ import { askTool } from './invoker-calls.ts'
 import type { Visit } from './run-ports.ts'
 
 /**
- * A volume that a step has in a workspace of its own: copied in before, merged back after.
+ * A volume of a step that has a workspace of its own: copied in before the step, merged back after it.
  *
- * 1. Only what the step changed or removed goes back, so whatever others wrote meanwhile stays.
- * 2. A file that both changed, to different contents, is nobody's to decide: then nothing of the step is applied, its
- *    version is left in a folder beside, and the step fails with the names.
+ * 1. Only the changes and removals of the step are merged, so concurrent changes of others stay.
+ * 2. If both sides changed a file to different contents, nothing of the step is applied: its version stays in a folder beside
+ *    the volume, and the step fails and names the files.
  */
 export type CopyEnd = Readonly<{ workspace: string; path: string }>
 export type VolumeCopy = Readonly<{ volume: string; retained: CopyEnd; own: CopyEnd; mark: string }>
 
-/** Raw bytes of one piece; its base64 fits what a command may print and be given. */
+/** Raw bytes of one chunk. Its base64 fits into the output and the input of a command. */
 const PIECE_BYTES = 1_300_000
 const CONFLICT_EXIT = 3
 const NAMES_DISPLAYED_MAX = 10
@@ -30,13 +30,13 @@ async function mustRun(visit: Visit, volume: string, workspace: string, command:
   return answer
 }
 
-/** Moves a file of that name from one workspace to the other. */
+/** Transfers a file of that name from one workspace to the other. */
 async function movePack(visit: Visit, volume: string, pack: string, from: string, to: string): Promise<void> {
   const bytes = Number((await mustRun(visit, volume, from, `wc -c < ${pack}`))['stdout'])
   if (bytes > limits.workflowVolumeBytesMax) {
     throw new AppError(
       'ERR_TOO_LARGE',
-      `The volume ${quoted(volume)} has ${bytes} bytes packed; at most ${limits.workflowVolumeBytesMax} are copied between workspaces.`,
+      `The volume ${quoted(volume)} has ${bytes} bytes packed; the limit for a copy between workspaces is ${limits.workflowVolumeBytesMax}. Make the volume smaller.`,
       { volume, bytes },
     )
   }
@@ -50,10 +50,10 @@ async function movePack(visit: Visit, volume: string, pack: string, from: string
   await runIn(visit, from, `rm -f ${pack}`)
 }
 
-/** Copies a whole volume, files and links as they are; what was removed on one side does not live on at the other. */
+/** Copies a whole volume, with links. Files that the source lacks are removed from the target. */
 export async function copyVolume(visit: Visit, volume: string, source: CopyEnd, target: CopyEnd): Promise<void> {
   const [origin, folder] = [shellWord(source.path), shellWord(target.path)]
-  // Steps that run beside each other copy at the same time.
+  // Concurrent steps copy at the same time.
   const pack = `/tmp/.volume-${visit.deps.newId()}`
   await mustRun(visit, volume, source.workspace, `mkdir -p ${origin} && tar -C ${origin} -czf ${pack} .`)
   await movePack(visit, volume, pack, source.workspace, target.workspace)
@@ -61,10 +61,10 @@ export async function copyVolume(visit: Visit, volume: string, source: CopyEnd, 
   await mustRun(visit, volume, target.workspace, `rm -rf ${folder}/* ${folder}/.[!.]*; ${unpack}`)
 }
 
-/** Files and links that are there, one a line, in an order that `comm` takes. */
+/** All files and links, one on each line, in the order that `comm` requires. */
 const names = (more = ''): string => `find . ! -type d ${more} | LC_ALL=C sort`
 
-/** Copies the volume to the workspace of the step, and marks on both sides what was there at that time. */
+/** Copies the volume to the step's workspace, and records on both sides what it held at that time. */
 export async function copyIn(visit: Visit, { volume, retained, own, mark }: VolumeCopy): Promise<void> {
   const [origin, folder] = [shellWord(retained.path), shellWord(own.path)]
   await mustRun(
@@ -78,7 +78,7 @@ export async function copyIn(visit: Visit, { volume, retained, own, mark }: Volu
   await mustRun(visit, volume, own.workspace, `${unpack} && ${names()} > ${mark}.names && : > ${mark}`)
 }
 
-/** Marks what a volume has at this time; for both sides of a volume whose copy was not made by `copyIn`. */
+/** Records what a volume holds now; for both sides of a volume that was not copied by `copyIn`. */
 export async function startVolume(visit: Visit, { workspace, path }: CopyEnd, mark: string): Promise<void> {
   const folder = shellWord(path)
   await mustRun(
@@ -89,12 +89,12 @@ export async function startVolume(visit: Visit, { workspace, path }: CopyEnd, ma
   )
 }
 
-/** Whether the volume is marked, and so was not merged since. */
+/** Whether the record exists, so the volume has not been merged since. */
 export async function isStarted(visit: Visit, { workspace }: CopyEnd, mark: string): Promise<boolean> {
   return (await runIn(visit, workspace, `[ -e ${mark} ]`))['exit_code'] === 0
 }
 
-/** Merges what the step made of its copy into the volume. */
+/** Merges the step's changes to its copy into the volume. */
 export async function mergeBack(
   visit: Visit,
   step: string,
@@ -118,11 +118,11 @@ export async function mergeBack(
   if (applied['exit_code'] !== 0) throw copyFailed(volume, applied)
 }
 
-/** Where the version of a step goes that cannot be merged. Other runs, and other attempts, have folders of their own. */
+/** The folder for a version that cannot be merged. It is unique across runs and attempts. */
 export const asideName = ({ deps }: Visit, step: string): string =>
   `.unmerged-${step.replaceAll(/[^A-Za-z0-9_-]/g, '-')}-${deps.newId().slice(-12)}`
 
-/** One command, and one at a time in that workspace: between looking and applying nobody else may merge. */
+/** One command, serialised per workspace: no other merge may happen between comparing and applying. */
 const mergeScript = (path: string, mark: string, aside: string): string => `exec 9> /tmp/.volume-merge
 flock 9 2> /dev/null
 set -e
@@ -144,7 +144,7 @@ export const conflicting = (volume: string, step: string, aside: string, files: 
   const displayed = files.split('\n').filter((name) => name !== '')
   return new AppError(
     'ERR_COMMAND_FAILED',
-    `The step ${quoted(step)} and another one wrote the same files of the volume ${quoted(volume)}: what this step wrote is in its folder ${aside}, and nothing else of it was applied. Let each step write files of its own, or run them one after the other.`,
+    `The step ${quoted(step)} and another one wrote the same files of the volume ${quoted(volume)}: what this step wrote is in its folder ${aside}, and nothing else of it was applied. Have each step write different files, or run the steps one after the other.`,
     { volume, files: displayed, unmerged: aside },
   )
 }

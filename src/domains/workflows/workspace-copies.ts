@@ -10,16 +10,16 @@ import { destroy, type RunWorkspace, recordedWorkspace } from './run-workspace.t
 import { isStarted, mergeBack, startVolume, type VolumeCopy } from './volume-copies.ts'
 
 /**
- * Copies of the run's workspace, for what runs side by side in one state. A copy is a fork, so it begins with everything that
- * the workspace has. What was changed in /workspace and in the volumes of the run is merged back, by the rules of
- * volume-copies.ts; the rest of a copy goes with it.
+ * Copies of the run's workspace for concurrent work in one state. A copy is a fork, so it starts with all files of the workspace.
+ * Changes in /workspace and in the volumes of the run are merged back by the rules of volume-copies.ts; the rest of a copy is
+ * discarded.
  */
 export const copyName = (visit: Visit, key: string): string => `wf-${visit.run.id}-${visit.position.entered}-${key}`
 
-/** A workspace has few snapshots at once, and a copy needs one for a moment. */
+/** A workspace may have few snapshots at once, and a copy needs one for a moment. */
 const { withLock } = createKeyedMutex()
 
-/** Makes the copy under its name and answers its id; what a crash left of one is made anew. */
+/** Creates the copy under its name and returns its id. A partial copy that a crash left is created again. */
 export async function makeCopy(visit: Visit, shared: RunWorkspace, name: string): Promise<string> {
   await requireNoMounts(visit, shared)
   await destroy(visit, name)
@@ -45,8 +45,8 @@ export async function makeCopy(visit: Visit, shared: RunWorkspace, name: string)
 }
 
 /**
- * Merges what was made of the copy into the workspace, volume by volume; throws the first conflict when all were tried. With
- * `again`, what an interrupted merge has done is not repeated.
+ * Merges the copy into the workspace, volume by volume. Throws the first conflict after all were tried. With `again`, completed
+ * parts of an interrupted merge are not repeated.
  */
 export async function mergeCopy(
   visit: Visit,
@@ -65,7 +65,7 @@ export async function mergeCopy(
   if (problems[0] !== undefined) throw problems[0]
 }
 
-/** Those that lie in the workspace itself; persistent ones are elsewhere. */
+/** The volumes in the workspace itself; persistent ones are elsewhere. */
 function volumesOf({ manifest }: Visit, shared: RunWorkspace, name: string): readonly VolumeCopy[] {
   const declared = manifest.storage.sharedVolumes.filter(({ storageClass }) => storageClass !== 'persistent')
   return ['workspace', ...declared.map((volume) => volume.name)].map((volume) => {
@@ -88,7 +88,7 @@ async function requireNoMounts(visit: Visit, { id }: RunWorkspace): Promise<void
 const isCopyOf = (run: Run, name: string): boolean =>
   name.startsWith(`wf-${run.id}-`) && /^\d+-(step|agent|run)-\d+$/.test(name.slice(`wf-${run.id}-`.length))
 
-/** What a run that was stopped in the middle left of its copies. */
+/** Removes the copies of a run that was stopped. */
 export async function endCopies(run: Run, steps: Steps, deps: RunDeps, hasCopies: boolean): Promise<void> {
   const shared = recordedWorkspace(steps)
   if (!hasCopies || shared === undefined) return

@@ -6,21 +6,21 @@ import { type Core, notFound } from './core.ts'
 import type { Workspace } from './ports.ts'
 import { identityOf, isUuid, quoted } from './rules.ts'
 
-/** A workspace as one caller stands to it. */
+/** A workspace with the caller's relation to it. */
 export type Access = Readonly<{ workspace: Workspace; owned: boolean; orphaned: boolean }>
 
 type Looking = Pick<Call, 'principal' | 'nowMs'>
 
 /**
- * Undefined when it is not for the caller to see: another's. What a revoked owner had is for administrators, and
- * for who has come in that owner's place.
+ * Undefined if the caller may not see the workspace. Workspaces of a revoked owner are visible to administrators, and to the
+ * identity that replaced that owner.
  */
 async function accessOf(core: Core, call: Looking, tx: ReadTx, workspace: Workspace) {
   const { principal } = call
   if (workspace.owner === identityOf(principal)) return { workspace, owned: true, orphaned: false }
   const orphaned = await core.owners.isRevoked(tx, principal.tenant, workspace.owner)
   const isFor =
-    administers(principal, 'workspace') || (orphaned && (await core.owners.isHeir(tx, principal, workspace.owner)))
+    administers(principal, 'workspace') || (orphaned && (await core.owners.isSuccessor(tx, principal, workspace.owner)))
   return isFor ? { workspace, owned: false, orphaned } : undefined
 }
 
@@ -42,18 +42,18 @@ export async function findVisible(core: Core, call: Looking, tx: ReadTx, referen
   return access
 }
 
-/** The same, if the caller may also work with it: what nobody owns must be adopted first. */
+/** Like `findVisible`, if the caller may also use it: an orphaned workspace must be adopted first. */
 export async function findUsable(core: Core, call: Looking, tx: ReadTx, reference: string): Promise<Workspace> {
   const { workspace, orphaned } = await findVisible(core, call, tx, reference)
   if (!orphaned) return workspace
   throw new AppError(
     'ERR_WORKSPACE_ORPHANED',
-    `The workspace ${quoted(workspace.name)} has lost its owner; take it over with workspace_adopt, then call again`,
+    `The owner of the workspace ${quoted(workspace.name)} was revoked or removed; take it over with workspace_adopt, then call again`,
     { workspace_id: workspace.id, owner: workspace.owner },
   )
 }
 
-/** What only the machine that holds it can do. */
+/** Refuses an operation that only the workspace's own node can carry out. */
 export function requireHere(core: Core, workspace: Workspace): void {
   if (workspace.node === core.node) return
   throw new AppError(

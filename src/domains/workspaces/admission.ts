@@ -13,7 +13,7 @@ export type ResourceRequest = Readonly<{
   disk_gb?: number | undefined
 }>
 
-/** What is asked for, or the default, within what the configuration allows one workspace. */
+/** The requested resources, or the defaults, within the configured maximum of one workspace. */
 export function chooseResources({ settings: { defaults, maximum } }: Core, request: ResourceRequest): Resources {
   const choose = (field: keyof ResourceRequest, name: 'vcpus' | 'memoryMb' | 'diskGb'): number => {
     const value = request[field] ?? Math.min(defaults[name], maximum[name])
@@ -29,8 +29,8 @@ export function chooseResources({ settings: { defaults, maximum } }: Core, reque
 }
 
 /**
- * Enters a new workspace in the records if there is room for it. Everything is counted in the transaction that inserts, so
- * no race and no crash can let one in too many. Answers the layers of what had to make room, to be removed after the commit.
+ * Inserts a new workspace if the limits allow it. Everything is counted in the transaction that inserts, so neither a race nor a
+ * crash can admit one too many. Returns the layers of evicted archives, to be removed after the commit.
  */
 export async function admitWorkspace(core: Core, tx: WriteTx, workspace: Workspace): Promise<readonly string[]> {
   const { store, settings, node } = core
@@ -41,7 +41,7 @@ export async function admitWorkspace(core: Core, tx: WriteTx, workspace: Workspa
   if (used >= limit) {
     throw new AppError(
       'ERR_QUOTA_EXCEEDED',
-      `This machine has reached the limit of ${limit} workspaces that is open to you; destroy one that is not needed`,
+      `This machine has reached the limit of ${limit} workspaces available to you; destroy one that is not needed`,
       { quota: 'max_workspaces', used, limit },
     )
   }
@@ -58,11 +58,11 @@ export async function admitWorkspace(core: Core, tx: WriteTx, workspace: Workspa
     )
   }
   await store.insertWorkspace(tx, tenant, workspace)
-  // A fork lies on what it was made from, though that had to go.
+  // A layer that the fork itself is based on stays, even if its source was evicted.
   return await freedLayers(core, tx, tenant, dropped)
 }
 
-/** What is only kept for forks goes before its owner is refused a workspace, oldest first. */
+/** Archives are evicted, oldest first, before their owner is refused a workspace. */
 async function makeSpace(core: Core, tx: WriteTx, workspace: Workspace): Promise<readonly string[]> {
   const { tenant, owner } = workspace
   if (owner === LOCAL_OWNER) return []
@@ -75,7 +75,7 @@ async function makeSpace(core: Core, tx: WriteTx, workspace: Workspace): Promise
   return layers
 }
 
-/** Whether the owner may have these beside what it has. */
+/** Refuses resources that exceed the owner's quota in addition to what it has. */
 export async function requireQuota(
   core: Core,
   tx: WriteTx,
@@ -86,22 +86,22 @@ export async function requireQuota(
   await requireSpaceFor(core, tx, { tenant, owner }, sumOf(added))
 }
 
-/** The same for more of what it has. What asks for nothing more fits, whatever there is. */
+/** Like `requireQuota`, for growth of an existing workspace. No growth always fits, even above the quota. */
 export async function requireSpaceFor(
   core: Core,
   tx: WriteTx,
   { tenant, owner }: Pick<Workspace, 'tenant' | 'owner'>,
-  wanted: Usage,
+  requested: Usage,
 ): Promise<void> {
-  if (owner === LOCAL_OWNER || Object.values(wanted).every((amount) => amount <= 0)) return
+  if (owner === LOCAL_OWNER || Object.values(requested).every((amount) => amount <= 0)) return
   const used = await core.store.usageOf(tx, tenant, owner)
-  const excess = quotaExcess(used, wanted, core.settings.quota)
+  const excess = quotaExcess(used, requested, core.settings.quota)
   if (excess === undefined) return
   const { quota, limit } = excess
   throw new AppError(
     'ERR_QUOTA_EXCEEDED',
-    `Your quota of ${quota} is ${limit}: ${excess.used} are in use and ${excess.wanted} more are requested; destroy what is not needed`,
-    { quota, used: excess.used, wanted: excess.wanted, limit },
+    `Your quota of ${quota} is ${limit}: ${excess.used} are in use and ${excess.requested} more are requested; destroy what is not needed`,
+    { quota, used: excess.used, wanted: excess.requested, limit },
   )
 }
 

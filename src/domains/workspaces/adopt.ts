@@ -11,7 +11,7 @@ export type AdoptInput = Readonly<{ workspace_id?: string | undefined; force?: b
 
 type Adopted = Readonly<{ workspace_id: string; name: string; state: WorkspaceState; ip: string; forced: boolean }>
 
-/** Gives orphaned workspaces a new owner: the caller. Quotas are counted before each changes hands. */
+/** Makes the caller the owner of orphaned workspaces. The quota is checked before each change. */
 export async function adopt(core: Core, call: Call, input: AdoptInput) {
   if (input.workspace_id !== undefined) {
     const access = await findVisible(core, call, call.read, input.workspace_id)
@@ -48,7 +48,7 @@ async function adoptOne(core: Core, call: Call, access: Access, force: boolean):
   return { workspace_id: workspace.id, name: workspace.name, state: workspace.state, ip: workspace.ip, forced }
 }
 
-/** All become the caller's, or none: its quota is counted before. */
+/** All workspaces become the caller's, or none: its quota is checked first. */
 export async function handOver(core: Core, call: Call, workspaces: readonly Workspace[]): Promise<void> {
   const owner = identityOf(call.principal)
   await requireQuota(core, call.write, call.principal.tenant, owner, workspaces)

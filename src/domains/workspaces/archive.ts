@@ -6,13 +6,12 @@ import { type Core, freedLayers, removeLayers } from './core.ts'
 import type { Workspace } from './ports.ts'
 
 /**
- * A workspace of which only the snapshots are left, to be forked. It has no storage, no address and no place on the
- * machine; its disk still counts. There are at most so many of one owner, none for ever, and they make room for whatever
- * is wanted in their place.
+ * A workspace of which only the snapshots are left, to be forked. It has no storage and no address, and takes no slot of the
+ * node; its disk still counts. Their number per owner and their age are limited, and they are evicted when their space is needed.
  */
 export const isArchived = ({ state }: Pick<Workspace, 'state'>): boolean => state === 'archived'
 
-/** After the back end has let go of it. May be repeated. */
+/** To be called after the back end has destroyed the workspace. Idempotent. */
 export async function settleArchive(core: Core, call: Pick<Call, 'transact'>, at: Workspace): Promise<void> {
   const { tenant, id, owner } = at
   const { store } = core
@@ -28,7 +27,7 @@ export async function settleArchive(core: Core, call: Pick<Call, 'transact'>, at
   await removeLayers(core, freed)
 }
 
-/** Also of owners that are gone, once their time is over. Answers the layers that they lay on. */
+/** Includes archives of revoked owners, once they have expired. Returns the layers that they used. */
 async function dropOutdated(core: Core, tx: WriteTx, tenant: TenantId, owner: string): Promise<readonly string[]> {
   const archived = await archivedHere(core, tx, tenant)
   const own = archived.filter((row) => row.owner === owner)
@@ -40,13 +39,13 @@ async function dropOutdated(core: Core, tx: WriteTx, tenant: TenantId, owner: st
   return layers
 }
 
-/** Whether its last snapshot is older than anybody may count on. */
+/** Whether its last snapshot has expired. */
 export async function isOutdated({ store, clock }: Core, tx: ReadTx, row: Workspace): Promise<boolean> {
   const last = (await store.listSnapshots(tx, row.tenant, row.id)).at(-1)
   return (last?.createdAtMs ?? row.createdAtMs) + limits.archivedWorkspaceMs < clock.nowMs()
 }
 
-/** The owner's, oldest first. */
+/** The owner's archives, oldest first. */
 export const archivesOf = async (core: Core, tx: ReadTx, tenant: TenantId, owner: string) =>
   (await archivedHere(core, tx, tenant)).filter((row) => row.owner === owner)
 
@@ -55,14 +54,14 @@ const archivedHere = async ({ store, node }: Core, tx: ReadTx, tenant: TenantId)
     (row) => isArchived(row) && row.operation === null && row.node === node,
   )
 
-/** Takes the rows away. Answers the layers that they named; the others may be in use still. */
+/** Deletes the rows. Returns the layers that they named; some may still be in use. */
 export async function dropIn({ store }: Core, tx: WriteTx, row: Workspace): Promise<readonly string[]> {
   const snapshots = await store.listSnapshots(tx, row.tenant, row.id)
   await store.deleteWorkspace(tx, row.tenant, row.id)
   return [...row.layers, ...snapshots.flatMap(({ layers }) => layers)]
 }
 
-/** Marks it, in a transaction that must not reach the back end; the next recovery removes it. */
+/** Marks the archive in a transaction that must not reach the back end; the next recovery removes it. */
 export async function discardArchive(core: Core, tx: WriteTx, tenant: TenantId, name: string): Promise<void> {
   const found = await core.store.findWorkspaceByName(tx, tenant, name)
   if (found === undefined || !isArchived(found) || found.operation !== null) return

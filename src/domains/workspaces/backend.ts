@@ -1,73 +1,72 @@
 import type { Readable, Writable } from 'node:stream'
 
 /**
- * What a back end must be able to do, shaped by what the workspace service needs. The service keeps the records and
- * decides; a back end does, and holds nothing that the records do not name. Every method may be repeated after a crash:
- * making what exists and removing what is gone both succeed.
+ * The port of a workspace back end. The service stores the records and decides; a back end carries out, and holds nothing that
+ * the records do not name. Every method is idempotent, so it can be repeated after a crash: creating what exists and removing
+ * what does not exist both succeed.
  */
 export type WorkspaceBackend = Readonly<{
   name: string
-  /** What was really tried when the back end came up. */
+  /** The results of the probe at the start of the back end. */
   capabilities(): Promise<BackendCapabilities>
-  /** Makes the storage of a workspace on top of `layers` (oldest first) of its image, and gives it an address. Starts nothing. */
+  /**
+   * Creates the storage of a workspace on top of `layers` (oldest first) and its image, and assigns an address. Starts nothing.
+   */
   create(spec: Omit<WorkspaceSpec, 'ip'>): Promise<Readonly<{ ip: string }>>
-  /** Starts the workspace: its namespaces and the process that holds them. Resolves when it can run commands. */
+  /** Starts the workspace: its namespaces and its init process. Resolves when it can run commands. */
   start(spec: WorkspaceSpec): Promise<void>
-  /** Asks every process to end, waits for `graceMs`, kills what is left. The storage stays. */
+  /** Sends SIGTERM to every process, waits for `graceMs`, and kills the rest. The storage stays. */
   stop(id: string, graceMs: number): Promise<void>
-  /** Stops it and removes everything that was ever made for it. */
+  /** Stops the workspace and removes everything that was created for it. */
   destroy(id: string): Promise<void>
-  /** What exists at this moment, for the reaper and for the truth about states. */
+  /** What exists now, for recovery and for the real state of workspaces. */
   inventory(): Promise<BackendInventory>
-  /** Whether it runs, once everything that was asked for it before is done, also by a server that is no more. */
+  /** Whether it runs, after all requests for it have completed, including those of a server that has ended. */
   isRunning(id: string): Promise<boolean>
   exec(id: string, request: ExecRequest): Promise<ExecResult>
   jobs: JobControl
-  /** `within`: where paths may lead, as patterns; every list must allow a place. Left out, anywhere in the workspace. */
+  /** `within`: patterns of allowed paths; every list must allow a path. Without it, any path in the workspace. */
   files(id: string, within?: readonly (readonly string[])[]): WorkspaceFiles
-  /** Freezes the workspace, keeps its present state as layer `layerId`, lets it go on. Answers the layer's own size. */
+  /** Freezes the workspace, saves its state as layer `layerId`, and thaws it. Returns the size of the layer itself. */
   snapshot(id: string, layerId: string): Promise<Readonly<{ bytes: number }>>
-  /** Throws the workspace's own changes away and puts it on `spec.layers`; it must be stopped. */
+  /** Discards the changes of a stopped workspace and puts it on `spec.layers`. */
   reset(spec: WorkspaceSpec): Promise<void>
   removeLayer(layerId: string): Promise<void>
-  /** Takes effect on running connections as well. A stopped workspace gets it at its next start. */
+  /** Applies to open connections as well. A stopped workspace gets the policy at its next start. */
   setNetwork(id: string, network: NetworkSpec): Promise<void>
   /**
-   * Other limits for one that runs, at once; its memory does not become less. A stopped one gets them at its next start, but
-   * the limit of its disk at once. What is on the disk stays, also when it is more.
+   * Applies new limits to a running workspace at once; its memory cannot shrink. A stopped workspace gets them at its next start,
+   * but its disk limit at once. Data on the disk stays, even if it exceeds the limit.
    */
   resize(id: string, resources: Resources): Promise<void>
-  /** Whether the host port can be listened on now; without one, a port of the range that can. */
-  reserveHostPort(wanted: number | undefined, range: PortRange): Promise<number | undefined>
+  /** Whether the host port is free; without one, a free port of the range. */
+  reserveHostPort(requested: number | undefined, range: PortRange): Promise<number | undefined>
   usage(id: string): Promise<WorkspaceUsage>
-  /** What it was refused of late on its way to named hosts, the newest first. */
+  /** Recently refused connections to named hosts, newest first. */
   refusedConnections(id: string): Promise<readonly RefusedConnection[]>
-  /** What happened to the workspace, newest last: everything, and by itself what went wrong. */
+  /** The log of the workspace, newest last: all lines, and the errors separately. */
   logs(id: string, lines: number): Promise<Readonly<{ console: string; stderr: string }>>
   images(): Promise<readonly ImageInfo[]>
   close(): Promise<void>
 }>
 
-/** `processes` is how many may exist at once; left out, the back end's own bound holds. */
+/** `processes` limits how many exist at once; without it, the back end's own limit applies. */
 export type Resources = Readonly<{ vcpus: number; memoryMb: number; diskGb: number; processes?: number }>
 
 export type WorkspaceSpec = Readonly<{
   id: string
-  /** Host name inside; also the name people see. */
+  /** The host name inside, which is also the display name. */
   hostname: string
   image: string
   layers: readonly string[]
   resources: Resources
   ip: string
   network: NetworkSpec
-  /** Folders of the host that it sees; no snapshot has them. Left out, none. */
+  /** Host folders that it sees. No snapshot contains them. */
   mounts?: readonly HostMount[]
 }>
 
-/**
- * A folder of the host in a workspace: what is at `beneath`, a relative path, below `root`, which the operator allows. No
- * link on the way is followed.
- */
+/** A host folder in a workspace: the relative path `beneath` below `root`, which the operator allows. Links are not followed. */
 export type HostMount = Readonly<{ root: string; beneath: string; target: string; readOnly: boolean }>
 
 export type NetworkSpec = Readonly<{
@@ -75,18 +74,18 @@ export type NetworkSpec = Readonly<{
   tenant?: string
   allowInternet: boolean
   allowInterVm: boolean
-  /** TCP ports on which others may connect to it. */
+  /** TCP ports that are open to other workspaces. */
   allowedPorts: readonly number[]
-  /** When not empty, HTTP and HTTPS to these hosts through the egress proxy; `*.example.org` covers subdomains. */
+  /** If not empty, HTTP and HTTPS to these hosts through the egress proxy; `*.example.org` covers subdomains. */
   allowedDomains: readonly string[]
-  /** Whether the operator's credentials are put on requests to those hosts. */
+  /** Whether the operator's credentials are added to requests to those hosts. */
   withCredentials?: boolean
   forwards: readonly PortForward[]
-  /** Addresses of other workspaces that it may always talk to, and they to it: the members of its team. */
+  /** Addresses of the other members of its team, with which it may always talk, in both directions. */
   peers: readonly string[]
 }>
 
-/** Nothing in, nothing out. */
+/** No ingress, no egress. */
 export const closedNetwork: NetworkSpec = {
   allowInternet: false,
   allowInterVm: false,
@@ -96,24 +95,24 @@ export const closedNetwork: NetworkSpec = {
   peers: [],
 }
 
-/** What every workspace finds: the authorities to trust; and with `allowedDomains` the egress proxy, for those who ask one. */
+/** What every workspace has: the certificates to trust; and, with `allowedDomains`, the egress proxy. */
 export const egressEndpoints = {
   proxyUrl: 'http://127.99.0.1:3128',
   authoritiesPath: '/etc/castellan/ca-bundle.crt',
 } as const
 
-/** Who commits in a workspace when nobody says so. */
+/** The identity of commits in a workspace for which none is configured. */
 export const defaultIdentity = { name: 'Castellan', email: 'castellan@localhost' } as const
 
-/** The program that searches in files, in every workspace that runs; nothing of an image can be in its place. */
+/** The search program in every running workspace. An image cannot replace it. */
 export const SEARCH_PROGRAM = '/dev/castellan/rg'
 
-/** Ports of this machine, the last included. */
+/** Both ends are inclusive. */
 export type PortRange = Readonly<{ first: number; last: number }>
 
 export type PortForward = Readonly<{ hostPort: number; guestPort: number }>
 
-/** `enforced` is true only for what a probe saw enforced. `reason` says why not, and what to do about it. */
+/** `enforced` is true only if a probe saw it enforced. `reason` says why not, and what to do about it. */
 export type Capability = Readonly<{ enforced: boolean; reason: string }>
 export type CapabilityName =
   | 'isolation'
@@ -132,7 +131,7 @@ export type CapabilityName =
   | 'package_install'
 export type BackendCapabilities = Readonly<{
   available: boolean
-  /** Why nothing works, when nothing works. */
+  /** Why no workspace can run; undefined if they can. */
   problem: string | undefined
   privilege: 'root' | 'user'
   capabilities: Readonly<Record<CapabilityName, Capability>>
@@ -140,40 +139,40 @@ export type BackendCapabilities = Readonly<{
 
 export type BackendInventory = Readonly<{
   running: readonly string[]
-  /** Workspaces of which anything is kept, running or not. */
+  /** Workspaces of which anything is stored, running or not. */
   stored: readonly string[]
   layers: readonly string[]
 }>
 
 export type ExecRequest = Readonly<{
-  /** A program and its arguments; no shell is added. */
+  /** A program and its arguments. No shell is added. */
   argv: readonly string[]
   workdir?: string | undefined
   env: Readonly<Record<string, string>>
   stdin?: string | Uint8Array | Readable | undefined
-  /** Ends it after this time; 0 never. */
+  /** Kills the command after this time; 0 means never. */
   timeoutMs: number
-  /** For each stream: what is kept beyond this is the head and the tail, with exact counts. */
+  /** For each stream. Longer output is reduced to its head and tail, with exact counts. */
   outputBytesMax: number
   signal: AbortSignal
   onOutput?(stream: 'stdout' | 'stderr', chunk: Uint8Array): void
   /**
-   * Called once, when it runs, with the other ends of its standard input and output: nothing is between them and the command.
-   * Then `stdin` is not read, `onOutput` sees its errors alone, and `stdout` must be read as it comes. Both end with the command.
+   * Called once, when the command runs, with the other ends of its standard input and output, without a relay in between. Then
+   * `stdin` is not read, `onOutput` gets only standard error, and `stdout` must be read as it arrives. Both end with the command.
    */
   onPipes?(pipes: CommandPipes): void
 }>
 
 export type CommandPipes = Readonly<{ stdin: Writable; stdout: Readable }>
 
-/** What was kept of one stream: everything when `omittedBytes` is 0, else head and tail. */
+/** The retained output of one stream: all of it if `omittedBytes` is 0, otherwise head and tail. */
 export type RetainedOutput = Readonly<{ head: Uint8Array; tail: Uint8Array; totalBytes: number; omittedBytes: number }>
 
-/** What stopped something in the workspace while a command ran: a process was ended, or did not begin. */
+/** A limit that was hit while a command ran: a process was killed, or could not start. */
 export type LimitName = 'memory' | 'processes'
 
 export type ExecResult = Readonly<{
-  /** Null when a signal ended it. */
+  /** Null if a signal ended it. */
   exitCode: number | null
   signal: string | null
   stdout: RetainedOutput
@@ -183,14 +182,14 @@ export type ExecResult = Readonly<{
   limitsHit: readonly LimitName[]
 }>
 
-/** Background jobs. They belong to the workspace and live on when the server goes away; stopping the workspace ends them. */
+/** Background jobs. They belong to the workspace and outlive the server; stopping the workspace ends them. */
 export type JobControl = Readonly<{
   start(id: string, request: JobRequest): Promise<Readonly<{ jobId: number }>>
   /** Output from the given cursors on, at most `bytesMax` of each stream. */
   poll(id: string, jobId: number, from: JobCursor, bytesMax: number): Promise<JobReport | undefined>
-  /** Answers false when there is no such job. The signal goes to the whole group. */
+  /** Returns false if there is no such job. Signals the whole process group. */
   kill(id: string, jobId: number, signal: number): Promise<boolean>
-  /** Forgets a finished job and its output. */
+  /** Removes a finished job and its output. */
   remove(id: string, jobId: number): Promise<boolean>
   list(id: string): Promise<readonly JobSummary[]>
 }>
@@ -198,11 +197,11 @@ export type JobRequest = Readonly<{
   argv: readonly string[]
   workdir?: string | undefined
   env: Readonly<Record<string, string>>
-  /** Ends the job after this time; 0 never. */
+  /** Kills the job after this time; 0 means never. */
   timeoutMs: number
-  /** Shown in lists; the same key twice is one job. */
+  /** Shown in lists. Starting a second job with the same key returns the first. */
   key?: string | undefined
-  /** What it is, for people; kept with the job. */
+  /** A description for people. */
   title?: string | undefined
 }>
 export type JobCursor = Readonly<{ stdout: number; stderr: number }>
@@ -222,7 +221,7 @@ export type JobReport = JobSummary &
   Readonly<{
     stdout: Uint8Array
     stderr: Uint8Array
-    /** Where to go on; bytes that fell out of the kept log before they were asked for are in `skipped`. */
+    /** The cursors to continue from. `skipped` counts bytes that were dropped before they were read. */
     next: JobCursor
     skipped: JobCursor
   }>
@@ -231,16 +230,18 @@ export type FileKind = 'file' | 'dir' | 'symlink' | 'other'
 export type FileInfo = Readonly<{ name: string; kind: FileKind; size: number; mode: number; modifiedMs: number }>
 
 /**
- * The files of one workspace. Paths are absolute inside it; a symbolic link is followed as the workspace itself would
- * see it, and nothing outside the workspace can be reached, whatever runs in it meanwhile. Failures are AppErrors that
- * name the path.
+ * The files of one workspace. Paths are absolute inside it. Symbolic links are followed as the workspace itself would, and
+ * nothing outside the workspace can be reached, whatever runs in it meanwhile. Failures are AppErrors that name the path.
  */
 export type WorkspaceFiles = Readonly<{
   stat(path: string): Promise<FileInfo>
   list(path: string, limit: number): Promise<Readonly<{ entries: readonly FileInfo[]; truncated: boolean }>>
-  /** A signal that is given here ends the content as well. */
+  /** Aborting the signal ends the content as well. */
   read(path: string, range?: Readonly<{ offset: number; length: number }>, signal?: AbortSignal): Promise<FileContent>
-  /** Whole or not at all: written to a temporary file, then renamed. Makes missing parents. Keeps an existing file's mode unless `mode` is given. */
+  /**
+   * Atomic: written to a temporary file, then renamed. Creates missing parents. Keeps the mode of an existing file unless `mode`
+   * is given.
+   */
   write(
     path: string,
     content: Readable | Uint8Array,
@@ -256,14 +257,14 @@ export type WorkspaceUsage = Readonly<{
   diskUsedBytes: number
   diskLimitBytes: number | null
   memoryUsedBytes: number | null
-  /** Spans of time in which it was held back because it had used its share of the processor. */
+  /** How many periods it was throttled in, because it had used its CPU quota. */
   cpuThrottledCount: number | null
-  /** Since it was started: processes that the kernel ended for want of memory, and such that could not begin. */
+  /** Since its start: processes that the OOM killer ended, and processes that could not start. */
   memoryKills: number | null
   processRefusals: number | null
   processCount: number
 }>
-/** `host` as it was asked for, with a port where one was; `count` times for this `reason`. */
+/** `host` as requested, with a port if there was one; refused `count` times for this `reason`. */
 export type RefusedConnection = Readonly<{ host: string; reason: string; count: number; lastAtMs: number }>
 export type ImageInfo = Readonly<{
   name: string
@@ -272,7 +273,7 @@ export type ImageInfo = Readonly<{
   bytes: number
   /** Whether package managers that switch users work in it. */
   packages: boolean
-  /** What the image says for its commands, if it does. */
+  /** The image's defaults for commands. */
   env?: Readonly<Record<string, string>>
   workdir?: string
 }>

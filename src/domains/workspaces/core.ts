@@ -19,45 +19,45 @@ type WorkspaceSettings = Readonly<{
   defaultImage: string
   defaults: Resources
   maximum: Resources
-  /** On this node, over all tenants. */
+  /** On this node, across all tenants. */
   workspacesMax: number
-  /** Of one owner; the local owner has none. */
+  /** Per owner. The local owner has no quota. */
   quota: Usage
   snapshotsMax: number
   allowInternet: boolean
   concurrentForksMax: number
-  /** Ports of this machine that workspaces may be reached by. */
+  /** Host ports that may be forwarded to workspaces. */
   forwardPorts: PortRange
-  /** Folders of this machine that may be mounted; `tenant` null is for the person at this machine alone. */
+  /** Host folders that may be mounted. If `tenant` is null, only the local owner may. */
   mounts: readonly AllowedMount[]
-  /** Of one file that is carried in or out. */
+  /** Per transferred file. */
   transferBytesMax: number
 }>
 
 export type WorkspaceDeps = Readonly<{
   store: WorkspaceStore
   backend: WorkspaceBackend
-  /** For what is done without a call: finding out at the start what a crash left. */
+  /** For work outside a call, such as recovery at the start. */
   database: Pick<Database, 'read' | 'write'>
   owners: OwnerDirectory
   transfers: TransferFolder
-  /** Lays room by on the disk of the records, so that workspaces can be destroyed when nothing is left. */
+  /** Reserves space on the disk of the records, so that workspaces can be destroyed when the disk is full. */
   keepReserve(): Promise<void>
   settings: WorkspaceSettings
-  /** The machine and the directory that the back end works on; rows of other nodes are left alone. */
+  /** The machine and the directory of the back end. Rows of other nodes are left alone. */
   node: string
-  /** Names this server process, in the rows that it is changing. */
+  /** Identifies this server process in the rows that it is changing. */
   bootId: string
-  /** Whether the server process of that name still runs. */
+  /** Whether the server process of that id still runs. */
   isAlive(bootId: string): boolean | Promise<boolean>
-  /** A server that may only read changes nothing at its start either. */
+  /** A read-only server does not recover anything at its start. */
   isReadOnly: boolean
   clock: Clock
   random: Random
   logger: Logger
 }>
 
-/** What every part of the service works with. `pendingCleanup` says whether something waits to be cleared away. */
+/** The dependencies of every part of the service. `pendingCleanup` says whether something waits for recovery. */
 export type Core = WorkspaceDeps &
   Readonly<{
     locks: WorkspaceLocks
@@ -70,7 +70,7 @@ export const newId = ({ random }: Pick<Core, 'random'>): string => uuidOf(random
 export const networkSpec = (workspace: Workspace, peers: readonly string[]): NetworkSpec => ({
   ...workspace.network,
   tenant: workspace.tenant,
-  // They belong to the machine's operator, and to no other tenant.
+  // The credentials belong to the operator, and to no other tenant.
   withCredentials: workspace.tenant === LOCAL_TENANT,
   forwards: workspace.forwards,
   peers,
@@ -78,7 +78,7 @@ export const networkSpec = (workspace: Workspace, peers: readonly string[]): Net
 
 export const specOf = (workspace: Workspace, peers: readonly string[]): WorkspaceSpec => ({
   id: workspace.id,
-  // The kernel takes no longer host name.
+  // The kernel's limit of a host name.
   hostname: workspace.name.slice(0, 63),
   image: workspace.image,
   layers: workspace.layers,
@@ -96,7 +96,7 @@ export async function peersOf({ store, database }: Core, workspace: Workspace): 
     .map(({ ip }) => ip)
 }
 
-/** In the same words whether it is another's or nobody's. */
+/** The same message whether the workspace is another owner's or does not exist. */
 export const notFound = (reference: string): AppError =>
   new AppError(
     'ERR_WORKSPACE_NOT_FOUND',
@@ -124,7 +124,7 @@ const notSettled = (workspace: Workspace): AppError =>
       : 'wait until it is done',
   )
 
-/** Neither in the making nor on its way out. */
+/** Refuses a workspace that is being created or destroyed. */
 export function requireSettled(workspace: Workspace): void {
   if (workspace.state !== 'running' && workspace.state !== 'stopped') throw notSettled(workspace)
 }
@@ -147,7 +147,7 @@ const notRunning = ({ id, name }: Workspace): AppError =>
     state: 'stopped',
   })
 
-/** Refuses before anything is changed what the back end was not seen to do. */
+/** Refuses, before anything changes, what the back end was not seen to enforce. */
 export async function requireCapability({ backend }: Core, name: CapabilityName, what: string): Promise<void> {
   const { available, problem, capabilities } = await backend.capabilities()
   const reason = available ? capabilities[name].reason : (problem ?? 'no back end is available')
@@ -161,8 +161,8 @@ export async function requireCapability({ backend }: Core, name: CapabilityName,
 const isOnItsWayOut = ({ state }: Workspace): boolean => state === 'destroying' || state === 'archived'
 
 /**
- * Changes the row of an operation of this process. Undefined when a destroy overtook it: then the row is gone or marked,
- * and must not be brought back.
+ * Changes the row of an operation of this process. Undefined if a destroy came first: the row is then deleted or marked, and must
+ * not be restored.
  */
 export async function changeOwnIn(
   core: Core,
@@ -185,8 +185,8 @@ export const changeOwn = (
 ): Promise<Workspace | undefined> => call.transact((tx) => changeOwnIn(core, tx, at, change))
 
 /**
- * An operation whose row is no longer its own ends here. A destroy that came between has the last word, also over what
- * was started since; anything else is left as it is.
+ * Ends an operation that has lost its row. A destroy that came first wins, even over what was started since; anything else is
+ * left as it is.
  */
 export async function giveUp({ store, database, backend }: Core, at: Workspace): Promise<never> {
   const found = await store.findWorkspace(database.read, at.tenant, at.id)
@@ -195,7 +195,7 @@ export async function giveUp({ store, database, backend }: Core, at: Workspace):
   throw removedMeanwhile(at)
 }
 
-/** Takes the workspace for one operation, before the back end acts: a crash leaves the name of this process in the row. */
+/** Claims the workspace for one operation before the back end acts: after a crash, the row names this process. */
 export async function takeIn(
   core: Core,
   tx: WriteTx,
@@ -217,7 +217,7 @@ export async function takeIn(
   return taken
 }
 
-/** Layers that no row of the tenant names any more, of those given; to be asked in the transaction that let go of them. */
+/** Those of the given layers that no row of the tenant names any more. To be called in the transaction that released them. */
 export async function freedLayers(
   core: Core,
   tx: ReadTx,
@@ -228,7 +228,7 @@ export async function freedLayers(
   return [...new Set(candidates)].filter((layer) => !used.has(layer))
 }
 
-/** After the commit. What fails here is found again by the next recovery. */
+/** To be called after the commit. The next recovery finds what fails here. */
 export async function removeLayers(
   { backend, logger, pendingCleanup }: Core,
   layers: readonly string[],
@@ -238,14 +238,14 @@ export async function removeLayers(
       await backend.removeLayer(layer)
     } catch (error) {
       pendingCleanup.any = true
-      logger.warn('a layer was not removed; it will be tried again', { layer, cause: String(error) })
+      logger.warn('layer could not be removed; will be tried again', { layer, cause: String(error) })
     }
   }
 }
 
 /**
- * Work beside others in a running workspace. One that turns out to have ended without the records is entered as stopped,
- * so that it can be started again.
+ * Runs `work` with shared access to a running workspace. If it turns out to have ended unnoticed, its row becomes `stopped`, so
+ * that it can be started again.
  */
 export async function sharedWhileRunning<T>(
   core: Core,
@@ -265,8 +265,8 @@ const isOfState = (error: unknown): boolean =>
   error instanceof AppError && (error.code === 'ERR_WORKSPACE_STATE' || error.code === 'ERR_WORKSPACE_STOPPED')
 
 /**
- * Enters a workspace that ended without the records as stopped. Answers whether it really does not run, and nothing else
- * explains it. The row is taken meanwhile: a start that came between would otherwise be entered as its contrary.
+ * Records a workspace that ended unnoticed as stopped. Returns whether it really does not run and nothing else explains it. The
+ * row is claimed meanwhile, so that a concurrent start is not overwritten.
  */
 export async function enterAsStopped(core: Core, call: Pick<Call, 'transact'>, at: Workspace): Promise<boolean> {
   if (core.isReadOnly || (await core.backend.inventory()).running.includes(at.id)) return false

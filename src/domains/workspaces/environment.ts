@@ -9,7 +9,7 @@ export type SetEnvInput = Readonly<{
   unset?: readonly string[] | undefined
 }>
 
-/** Variables that every later command finds. All of them are set, or none. */
+/** Sets variables for all later commands: all of them, or none. */
 export async function setEnv(core: Core, call: Call, input: SetEnvInput) {
   const workspace = await findUsable(core, call, call.read, input.workspace_id)
   requireSettled(workspace)

@@ -30,7 +30,7 @@ type ExecParallelInput = Readonly<{
 type Resolve = (call: Call, reference: string) => Promise<Workspace>
 export const shellArgv = (command: string): readonly string[] => ['/bin/sh', '-c', command]
 
-/** Of what a cancelled command had printed, so much is told. */
+/** How much of a cancelled command's output is reported. */
 const TAIL_BYTES = 4_000
 const tailOf = (bytes: Uint8Array): string =>
   decodeText(wholeCharacters(bytes, { startsInside: bytes.length === TAIL_BYTES, endsInside: true }))
@@ -48,7 +48,7 @@ const outcomeOf = (result: RunResult) => ({
   duration_ms: result.durationMs,
 })
 
-/** A model that sees a cut must see how to read on. */
+/** A model that sees truncated output must see how to read the rest. */
 function warnIfCut(call: Pick<Call, 'warn'>, outcomes: readonly Readonly<{ truncated: boolean }>[]): void {
   if (!outcomes.some(({ truncated }) => truncated)) return
   call.warn(
@@ -56,12 +56,12 @@ function warnIfCut(call: Pick<Call, 'warn'>, outcomes: readonly Readonly<{ trunc
   )
 }
 
-/** Said in whole sentences as well: a program that was ended says nothing itself. */
+/** Also as sentences: a killed program prints nothing itself. */
 const hitText: Readonly<Record<LimitName, (workspace: Workspace) => string>> = {
   memory: ({ memoryMb }) =>
     `The kernel killed a process because the workspace ran out of memory: its limit is ${memoryMb} MiB. Use less at once, or raise the limit with workspace_resize.`,
   processes: () =>
-    'The workspace reached its limit of processes and could not start another one. End some; see workspace_info. What goes on trying without end is killed; see workspace_logs.',
+    'The workspace reached its limit of processes and could not start another one. End some; see workspace_info. A process that keeps trying is killed; see workspace_logs.',
 }
 
 export function createExec(core: Core, { resolve, runner }: Readonly<{ resolve: Resolve; runner: Runner }>) {
@@ -99,11 +99,14 @@ export function createExec(core: Core, { resolve, runner }: Readonly<{ resolve: 
     }
   }
 
-  /** Each in its own workspace, all at once. One that cannot run is a result, not the end of the others. */
+  /** Concurrently, each in its own workspace. A command that cannot run is a result and does not end the others. */
   async function execParallel(call: Call, input: ExecParallelInput) {
     const { workspace_ids: references, commands } = input
     if (typeof commands !== 'string' && commands.length !== references.length) {
-      throw invalid('commands', `give one text for all, or a list of ${references.length}, one for each workspace`)
+      throw invalid(
+        'commands',
+        `must be one command for all, or a list of ${references.length} commands, one for each workspace`,
+      )
     }
     const startedMs = core.clock.monotonicMs()
     let done = 0
@@ -159,7 +162,7 @@ export function createExec(core: Core, { resolve, runner }: Readonly<{ resolve: 
   return { exec, execParallel }
 }
 
-/** The exit code -1 and the reason in stderr are what the published tool answers for a command that was not run. */
+/** The published tool's result for a command that did not run: exit code -1, with the reason in stderr. */
 const notRun = (reference: string, workspace: Workspace | undefined, error: AppError) => ({
   workspace_id: workspace?.id ?? reference,
   workspace_name: workspace?.name ?? reference,

@@ -34,7 +34,7 @@ function checkInPieces(bytes: Uint8Array, cuts: readonly number[], edges?: PartE
   const borders = [0, ...cuts.map((cut) => cut % (bytes.length + 1)).toSorted((a, b) => a - b), bytes.length]
   const pushed = borders.slice(1).map((end, index) => check.push(bytes.subarray(borders[index], end)))
   const verdict = check.end()
-  // Once wrong, it stays wrong.
+  // Once false, it stays false.
   if (pushed.includes(false)) expect([...pushed.slice(pushed.indexOf(false)), verdict]).not.toContain(true)
   return verdict
 }

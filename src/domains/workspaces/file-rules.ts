@@ -1,4 +1,4 @@
-/** The permission bits as `ls` shows them, without the letter for the kind: `rwxr-xr-x`, `rwxrwxrwt`. */
+/** The permission bits as `ls` shows them, without the type: `rwxr-xr-x`, `rwxrwxrwt`. */
 export function permissionText(mode: number): string {
   const three = (shift: number, isSpecial: boolean, letter: string): string => {
     const bits = mode >> shift
@@ -10,16 +10,16 @@ export function permissionText(mode: number): string {
   )
 }
 
-/** Whether a part of a file may begin or end inside a character, because more of the file comes before or after it. */
+/** Whether a part of a file may begin or end inside a character. */
 export type PartEdges = Readonly<{ startsInside: boolean; endsInside: boolean }>
 
 const whole: PartEdges = { startsInside: false, endsInside: false }
-/** A character of UTF-8 has at most this many bytes after its first. */
+/** The maximum number of continuation bytes of a UTF-8 character. */
 const CONTINUATION_BYTES_MAX = 3
 
 /**
- * Tells whether bytes that come in pieces are UTF-8, however the pieces are cut. `push` answers false as soon as they
- * are not; `end` gives the verdict. At an edge that may lie inside a character, a cut character is no fault.
+ * Checks whether chunked bytes are UTF-8, wherever the chunks are cut. `push` returns false as soon as they are not; `end`
+ * returns the verdict. A character that is cut at an edge which may lie inside a character is no error.
  */
 export function createUtf8Check(edges: PartEdges = whole) {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
@@ -49,7 +49,7 @@ export function createUtf8Check(edges: PartEdges = whole) {
   }
 }
 
-/** The bytes without the characters that the edges cut apart; the rest is unchanged and shares its memory. */
+/** The bytes without the characters that the edges cut. The result shares memory with the input. */
 export function wholeCharacters(bytes: Uint8Array, edges: PartEdges): Uint8Array {
   const start = edges.startsInside ? leadingContinuation(bytes, CONTINUATION_BYTES_MAX) : 0
   return bytes.subarray(start, edges.endsInside ? Math.max(start, endOfCharacters(bytes)) : bytes.length)
@@ -63,7 +63,7 @@ function leadingContinuation(bytes: Uint8Array, max: number): number {
   return count
 }
 
-/** Where the last character begins, when it is not complete; else the end. */
+/** The offset of an incomplete last character, or the end. */
 function endOfCharacters(bytes: Uint8Array): number {
   for (let back = 1; back <= CONTINUATION_BYTES_MAX && back <= bytes.length; back += 1) {
     const byte = bytes[bytes.length - back]!

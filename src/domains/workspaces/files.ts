@@ -21,9 +21,9 @@ type FileListInput = AtPath & Readonly<{ limit?: number | undefined }>
 type FileTransferInput = OfWorkspace &
   Readonly<{ direction: 'upload' | 'download'; host_path: string; guest_path: string }>
 
-/** The files of a running workspace, through the back end. */
+/** The files of a running workspace. */
 export function createFiles(core: Core, resolve: (call: Call, reference: string) => Promise<Workspace>) {
-  // A file has many paths, so the lock is the workspace's.
+  // A file can have many paths, so the lock is per workspace.
   const { withLock } = createKeyedMutex()
 
   async function withFiles<T>(
@@ -56,7 +56,7 @@ export function createFiles(core: Core, resolve: (call: Call, reference: string)
       if (content === undefined) throw notText(input.path)
       const start = offset + (whole.byteOffset - bytes.byteOffset)
       const end = start + whole.length
-      // A part that is smaller than one character could never be passed.
+      // A part smaller than one character would never make progress.
       if (whole.length === 0 && !isEnd)
         throw invalid('limit', 'is smaller than the character at this offset; use 4 or more')
       return {
@@ -70,7 +70,7 @@ export function createFiles(core: Core, resolve: (call: Call, reference: string)
       }
     })
 
-  /** A whole file, for domains that pass it on. */
+  /** A whole file, for other domains. */
   const readBytes = (call: Call, input: AtPath & Readonly<{ bytesMax: number }>) =>
     withFiles(call, input.workspace_id, async (files) => {
       const { bytesMax } = input
@@ -127,12 +127,15 @@ export function createFiles(core: Core, resolve: (call: Call, reference: string)
       const { signal } = call
       const bytesMax = core.settings.transferBytesMax
       const move = async (): Promise<Readonly<{ bytes: number }>> => {
+        const inFolder = `transfer:${core.transfers.nameOf(tenant, host_path)}` as const
         if (direction === 'download') {
+          call.writesTo?.(inFolder)
           const content = bounded(await files.read(guest_path, undefined, signal), 'guest_path', bytesMax)
           const owner = identityOf(call.principal)
           const whose = { tenant, owner: owner === LOCAL_OWNER ? null : owner }
           return await core.transfers.write(whose, host_path, content, signal)
         }
+        call.readsFrom?.(inFolder)
         const content = bounded(await core.transfers.read(tenant, host_path), 'host_path', bytesMax)
         return await files.write(guest_path, content.stream, { signal }).finally(() => content.stream.destroy())
       }
@@ -145,13 +148,13 @@ export function createFiles(core: Core, resolve: (call: Call, reference: string)
       return { direction, host_path, guest_path, bytes, message: `Copied ${counted(bytes, 'byte')} from ${way}.` }
     })
 
-  /** A change of files that nobody else's change may come between. */
+  /** Excludes concurrent changes of files. */
   const withFileLock = <T>({ id }: Pick<Workspace, 'id'>, work: () => Promise<T>): Promise<T> => withLock(id, work)
 
   return { writeFile, readFile, readBytes, editFile, listFiles, transferFile, withFileLock }
 }
 
-/** Neither larger than allowed nor growing beyond it while it is read. */
+/** Limits the size, also of a file that grows while it is read. */
 function bounded({ size, stream }: FileContent, field: 'guest_path' | 'host_path', bytesMax: number): FileContent {
   const tooLarge = (found: number): AppError =>
     new AppError(
@@ -171,7 +174,7 @@ function bounded({ size, stream }: FileContent, field: 'guest_path' | 'host_path
       yield chunk
     }
   }
-  // One that nobody has begun to read does not reach its source by itself.
+  // A stream that was never read does not destroy its source by itself.
   const outer = Readable.from(counted(), { objectMode: false }).once('close', () => stream.destroy())
   return { size, stream: outer }
 }
@@ -189,15 +192,15 @@ async function replaceFirst(files: WorkspaceFiles, input: FileEditInput) {
     })
   }
   const before = await gather(stream, limits.fileEditBytesMax)
-  const wanted = Buffer.from(input.old_string, 'utf8')
-  const { at, occurrences } = matchesOf(before, wanted)
+  const oldBytes = Buffer.from(input.old_string, 'utf8')
+  const { at, occurrences } = matchesOf(before, oldBytes)
   if (occurrences === 0) {
     throw invalid('old_string', `does not occur in ${quoted(input.path)}; read the file and copy the text exactly`)
   }
   const after = Buffer.concat([
     before.subarray(0, at),
     Buffer.from(input.new_string, 'utf8'),
-    before.subarray(at + wanted.length),
+    before.subarray(at + oldBytes.length),
   ])
   const { bytes } = await files.write(input.path, after)
   return { bytes, occurrences }
@@ -214,14 +217,14 @@ async function gather(stream: Readable, bytesMax: number): Promise<Buffer> {
   return Buffer.concat(chunks).subarray(0, bytesMax)
 }
 
-/** Where it occurs first, and how often; one that overlaps the one before does not count. */
-function matchesOf(bytes: Buffer, wanted: Buffer): Readonly<{ at: number; occurrences: number }> {
+/** The first offset, and the number of occurrences that do not overlap. */
+function matchesOf(bytes: Buffer, pattern: Buffer): Readonly<{ at: number; occurrences: number }> {
   let [first, occurrences, end] = [-1, 0, 0]
-  eachMatch(bytes, wanted, (at) => {
+  eachMatch(bytes, pattern, (at) => {
     if (first < 0) first = at
     if (at >= end) {
       occurrences++
-      end = at + wanted.length
+      end = at + pattern.length
     }
     return true
   })

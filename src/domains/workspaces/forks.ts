@@ -3,6 +3,7 @@ import type { Call } from '../../contract/call.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
+import { createSemaphore } from '../../kernel/semaphore.ts'
 import { type Core, cancelled } from './core.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { NetworkPolicy, Workspace } from './ports.ts'
@@ -19,7 +20,7 @@ export type ForkInput = Readonly<{
 export type ForkRequest = Readonly<{
   snapshotName: string
   name?: string | undefined
-  /** Instead of a name: this and the first number that makes a free one. */
+  /** Instead of a name: a prefix, to which the first free number is appended. */
   namePrefix?: string | undefined
   network?: NetworkPolicy | undefined
   env?: Workspace['env'] | undefined
@@ -38,14 +39,14 @@ export function createForks(
     resolve(call: Call, reference: string): Promise<Workspace>
   }>,
 ) {
-  const gate = createGate(core.settings.concurrentForksMax)
+  const semaphore = createSemaphore(core.settings.concurrentForksMax)
 
   /**
-   * A new workspace on the layers of a snapshot. It only reads its source, and holds the layers from the moment that it is
-   * entered, so nothing that happens to the source afterwards matters. It is no more trusted than who forks it.
+   * A new workspace on the layers of a snapshot. It only reads its source, and its row pins the layers from its insertion on, so
+   * later changes of the source do not matter. It is trusted no more than the caller that forks it.
    */
   const forkOne = async (call: Call, source: Workspace, request: ForkRequest): Promise<Workspace> => {
-    const made = await gate(() =>
+    const made = await semaphore.run(() =>
       parts.lifecycle.create(call, async (tx) => {
         const snapshot = await parts.snapshots.find(tx, source, request.snapshotName)
         return {
@@ -56,7 +57,7 @@ export function createForks(
           network: request.network ?? source.network,
           env: request.env ?? source.env,
           layers: snapshot.layers,
-          // The caller that forks need not be the one that was allowed them.
+          // The caller that forks may not be allowed these mounts.
           mounts: [],
           forkedFrom: { workspaceId: source.id, workspaceName: source.name, snapshotName: snapshot.name },
           team: request.team ?? null,
@@ -68,7 +69,7 @@ export function createForks(
     return made
   }
 
-  /** Asked inside the transaction that enters the workspace, so no two forks are given the same. */
+  /** To be called in the transaction that inserts the workspace, so that no two forks get the same name. */
   async function freeName(tx: ReadTx, tenant: TenantId, prefix: string): Promise<string> {
     const taken = new Set((await core.store.listWorkspaces(tx, tenant)).map(({ name }) => name))
     for (let number = 1; ; number++) {
@@ -92,7 +93,7 @@ export function createForks(
           const workspace = await forkOne(call, source, { snapshotName, ...naming })
           return { index, name: workspace.name, workspace }
         } catch (error) {
-          if (!(error instanceof AppError)) core.logger.error('a fork failed', { cause: String(error) })
+          if (!(error instanceof AppError)) core.logger.error('fork failed', { cause: String(error) })
           return { index, name: naming.name ?? naming.namePrefix ?? '', error }
         } finally {
           call.progress({ progress: ++done, total: count, message: `${done} of ${count} forks done` })
@@ -102,7 +103,7 @@ export function createForks(
     const [only] = outcomes
     if (count === 1 && only?.error !== undefined) throw only.error
     if (call.signal.aborted) {
-      // Nobody would learn of those that were made.
+      // The caller would never learn of the forks that succeeded.
       await Promise.all(outcomes.map(({ workspace }) => workspace && parts.lifecycle.destroy(call, workspace)))
       throw cancelled()
     }
@@ -111,7 +112,7 @@ export function createForks(
     return answer(call, snapshotName, source, told)
   }
 
-  /** Those that failed have the names that they would have been given, after those that were made. */
+  /** Failed forks have the names that they would have got, after those that succeeded. */
   async function named(tx: ReadTx, tenant: TenantId, prefix: string | undefined, outcomes: readonly Outcome[]) {
     if (prefix === undefined || outcomes.every(({ error }) => error === undefined)) return outcomes
     const taken = new Set((await core.store.listWorkspaces(tx, tenant)).map(({ name }) => name))
@@ -135,7 +136,7 @@ function namingOf({ new_name, name_prefix }: ForkInput, count: number): Pick<For
 function noneMade(outcomes: readonly Outcome[]): AppError {
   const failures = failuresOf(outcomes)
   const { code, error } = failures[0]!
-  return new AppError(code, `None of the ${outcomes.length} forks could be made. ${error}`, { failures })
+  return new AppError(code, `None of the ${outcomes.length} forks could be created. ${error}`, { failures })
 }
 
 const failuresOf = (outcomes: readonly Outcome[]) =>
@@ -170,25 +171,8 @@ function answer(call: Call, snapshotName: string, source: Workspace, outcomes: r
   }
 }
 
-/** Of an error that is not ours nothing is told. */
+/** The text of an unexpected error is not revealed. */
 const reasonOf = (error: unknown): Readonly<{ error: string; code: ErrorCode }> =>
   error instanceof AppError
     ? { error: error.message, code: error.code }
-    : { error: 'It failed inside Castellan; see the server log', code: 'ERR_INTERNAL' }
-
-/** At most so many at once; the others wait in the order they came. */
-function createGate(max: number) {
-  let free = max
-  const waiting: (() => void)[] = []
-  return async <T>(work: () => Promise<T>): Promise<T> => {
-    if (free > 0) free--
-    else await new Promise<void>((resolve) => waiting.push(resolve))
-    try {
-      return await work()
-    } finally {
-      const next = waiting.shift()
-      if (next === undefined) free++
-      else next()
-    }
-  }
-}
+    : { error: 'It failed because of an internal error; see the server log', code: 'ERR_INTERNAL' }

@@ -3,17 +3,17 @@ import type { ImageInfo, WorkspaceBackend } from './backend.ts'
 import type { Workspace } from './ports.ts'
 import { invalid } from './rules.ts'
 
-/** What an image says for the commands that are run in it, where nobody else says anything. */
+/** The image's defaults for commands. */
 export type ImageDefaults = Readonly<{ env: Readonly<Record<string, string>>; workdir: string | undefined }>
 
-/** Where repositories are, and where commands begin unless the image names another place. */
+/** Where repositories are, and where commands start unless the image names another directory. */
 const WORKSPACE_FOLDER = '/workspace'
 const REMEMBERED_MAX = 1_000
-/** Made of the host itself: the back end always has it, and it says nothing for commands. */
+/** The back end always has this image, and it has no defaults. */
 const HOST_IMAGE = 'host'
 const none: ImageDefaults = { env: {}, workdir: undefined }
 
-/** An image stays as it is while a workspace lies on it, so it is asked for once for each workspace. */
+/** An image does not change while a workspace uses it, so it is read once per workspace. */
 export function createImageDefaults(backend: Pick<WorkspaceBackend, 'images'>) {
   const remembered = new Map<string, ImageDefaults>()
   return async ({ id, image }: Pick<Workspace, 'id' | 'image'>): Promise<ImageDefaults> => {
@@ -29,15 +29,15 @@ export function createImageDefaults(backend: Pick<WorkspaceBackend, 'images'>) {
 }
 
 /**
- * Runs where the caller says; else where the image says, else in /workspace, and in the root directory when that is not
- * there. A folder that is not there is refused before anything is run, so the next place can be tried.
+ * Runs in the caller's directory; otherwise in the image's, otherwise in /workspace, and in / if that does not exist. A missing
+ * directory is refused before anything runs, so the next one can be tried.
  */
 export async function inWorkdir<T>(
-  wanted: string | undefined,
+  requested: string | undefined,
   { workdir }: ImageDefaults,
   run: (workdir: string) => Promise<T>,
 ): Promise<T> {
-  if (wanted !== undefined) return await run(wanted)
+  if (requested !== undefined) return await run(requested)
   for (const folder of workdir === undefined ? [WORKSPACE_FOLDER] : [workdir, WORKSPACE_FOLDER]) {
     try {
       return await run(folder)
@@ -50,7 +50,7 @@ export async function inWorkdir<T>(
   return await run('/')
 }
 
-/** Refuses an image that is not there before anything is done. Only the host's is not asked for each time. */
+/** Refuses a missing image before anything is done. The host image is not looked up. */
 export function createRequireImage(backend: Pick<WorkspaceBackend, 'images'>) {
   let isHostKnown = false
   return async (image: string): Promise<void> => {

@@ -29,7 +29,7 @@ type JobInput = Readonly<{
 const CURSOR = /^(\d{1,15})\.(\d{1,15})$/
 const START: JobCursor = { stdout: 0, stderr: 0 }
 const KILL = 9
-/** Two streams in one answer, where one byte can become six. */
+/** Two streams share one answer, and JSON may encode one byte as six. */
 const POLL_BYTES_MAX = Math.floor(limits.answerBytesMax / 13)
 
 function need<T>(action: string, field: string, value: T | undefined): T {
@@ -37,7 +37,7 @@ function need<T>(action: string, field: string, value: T | undefined): T {
   return value
 }
 
-/** Jobs live in the workspace: they go on when the server ends, and a finished one stays until it is removed. */
+/** Jobs live in the workspace: they outlive the server, and a finished job stays until it is removed. */
 export function createJobs(core: Core, resolve: (call: Call, reference: string) => Promise<Workspace>) {
   const locks = core.backend.jobs
 
@@ -110,7 +110,7 @@ export function createJobs(core: Core, resolve: (call: Call, reference: string) 
   return { background }
 }
 
-/** A character that is not whole yet is left for the next poll. */
+/** An incomplete character is left for the next poll. */
 function increment(report: JobReport, stream: 'stdout' | 'stderr', bytesMax: number) {
   const bytes = report[stream]
   const isFull = bytes.length >= bytesMax
@@ -126,12 +126,12 @@ function cursorFrom(text: string | undefined): JobCursor {
   return { stdout: Number(found[1]), stderr: Number(found[2]) }
 }
 
-/** Enough of a command to know it by. */
+/** A command shortened to a title. */
 export const titleOf = (command: string): string =>
   command.length <= TITLE_CHARS_MAX ? command : `${command.slice(0, TITLE_CHARS_MAX - 1).toWellFormed()}…`
 const TITLE_CHARS_MAX = 200
 
-/** The end of a job as its owner sees it; null for all that is not yet known. */
+/** The end of a job as its owner sees it; null for what is not known yet. */
 export const summaryOf = (job: JobSummary) => ({
   job_id: job.jobId,
   command: job.title ?? null,

@@ -23,7 +23,7 @@ import type { NetworkPolicy, Workspace } from './ports.ts'
 import { checkName, checkNotOfPlatform, identityOf } from './rules.ts'
 
 type WorkspacePlan = Readonly<{
-  /** Left out: a prefix and the beginning of the id. */
+  /** By default, a prefix and the beginning of the id. */
   name?: string | undefined
   namePrefix: 'ws' | 'fork'
   image: string
@@ -34,7 +34,7 @@ type WorkspacePlan = Readonly<{
   mounts: Workspace['mounts']
   forkedFrom: Workspace['forkedFrom']
   team: string | null
-  /** Gone with this process, unless it is kept before. */
+  /** Removed with this process, unless `keepWorkspace` is called before. */
   bound: boolean
 }>
 
@@ -42,13 +42,13 @@ export type Lifecycle = ReturnType<typeof createLifecycle>
 type Acting = Pick<Call, 'principal' | 'isOfPlatform' | 'nowMs' | 'signal' | 'transact'>
 
 /**
- * A workspace from its beginning to its end. What is going to happen is in the records before the back end does it, and
- * what became of it afterwards; so whatever moment a crash chooses, the next start knows what to undo or to finish.
+ * The lifecycle of a workspace. The intent is recorded before the back end acts, and the outcome afterwards; so whenever a crash
+ * happens, the next start knows what to undo or to finish.
  */
 export function createLifecycle(core: Core) {
   const { backend, store, bootId } = core
 
-  /** `plan` is asked inside the transaction that enters the workspace: what it names then cannot be let go of meanwhile. */
+  /** `plan` is called in the transaction that inserts the workspace, so what it names cannot be released meanwhile. */
   function create(call: Acting, plan: (tx: WriteTx) => Promise<WorkspacePlan>): Promise<Workspace> {
     const id = newId(core)
     return core.locks.making(id, () => make(call, id, plan))
@@ -77,7 +77,7 @@ export function createLifecycle(core: Core) {
       name,
       owner: identityOf(call.principal),
       state: 'creating',
-      wanted: 'running',
+      desiredState: 'running',
       image: plan.image,
       ...plan.resources,
       ip: '',
@@ -111,21 +111,21 @@ export function createLifecycle(core: Core) {
     return running
   }
 
-  /** What cannot be undone now is marked, so that a destroy or the next recovery goes on with it. */
+  /** What cannot be undone now is marked, so that a destroy or the next recovery continues. */
   async function undoCreate(call: Acting, planned: Workspace): Promise<void> {
     const { tenant, id } = planned
     try {
       await backend.destroy(id)
       await forget(call, planned)
     } catch (error) {
-      core.logger.warn('a partly created workspace was not removed', { id, cause: String(error) })
+      core.logger.warn('partly created workspace could not be removed', { id, cause: String(error) })
       await changeOwn(core, call, { tenant, id }, { state: 'destroying', operation: null }).finally(() => {
         core.pendingCleanup.any = true
       })
     }
   }
 
-  /** With `keepSnapshots` they stay for a while to be forked, if there are any. */
+  /** With `keepSnapshots`, existing snapshots stay for a while, to be forked. */
   async function destroy(
     call: Pick<Call, 'transact'>,
     workspace: Workspace,
@@ -148,7 +148,7 @@ export function createLifecycle(core: Core) {
         if (state === 'archived') return await settleArchive(core, call, workspace)
       } catch (error) {
         if (state === 'archived') {
-          // The row still names this process, which no longer works on it: the next recovery goes on.
+          // The row still names this process, which no longer works on it: the next recovery continues.
           core.pendingCleanup.any = true
           throw error
         }
@@ -166,7 +166,7 @@ export function createLifecycle(core: Core) {
     if (workspace.team !== null) await refreshPeers(workspace)
   }
 
-  /** Takes the rows away, then the layers that only they named. */
+  /** Deletes the rows, then the layers that only they named. */
   async function forget(call: Pick<Call, 'transact'>, { tenant, id }: Workspace): Promise<void> {
     const freed = await call.transact(async (tx) => {
       const found = await store.findWorkspace(tx, tenant, id)
@@ -178,38 +178,38 @@ export function createLifecycle(core: Core) {
     await removeLayers(core, freed)
   }
 
-  /** Answers whether it had to be started. */
+  /** `changed` says whether it had to be started. */
   function start(call: Acting, at: Workspace): Promise<Readonly<{ workspace: Workspace; changed: boolean }>> {
     requireMounts(core.settings.mounts, at.mounts)
     return core.locks.exclusive(at, call.signal, async () => {
-      const taken = await call.transact((tx) => takeIn(core, tx, at, () => ({ wanted: 'running' })))
+      const taken = await call.transact((tx) => takeIn(core, tx, at, () => ({ desiredState: 'running' })))
       const changed = taken.state === 'stopped'
       try {
-        // Also what the records call running: it may have ended without them.
+        // Also started if the row says running: it may have ended unnoticed.
         await backend.start(specOf(taken, await peersOf(core, taken)))
       } catch (error) {
-        await changeOwn(core, call, taken, { operation: null, wanted: 'stopped' })
+        await changeOwn(core, call, taken, { operation: null, desiredState: 'stopped' })
         throw error
       }
       return { workspace: await settle(call, taken, 'running'), changed }
     })
   }
 
-  /** With `forGood` it comes back without the ports that led to it, and nothing in it has long to end. */
+  /** With `forGood`, forwarded ports are dropped, and the grace period is short. */
   function stop(
     call: Pick<Call, 'signal' | 'transact'>,
     at: Workspace,
     { forGood = false }: Readonly<{ forGood?: boolean }> = {},
   ): Promise<Readonly<{ workspace: Workspace; changed: boolean }>> {
     return core.locks.exclusive(at, call.signal, async () => {
-      const change = { wanted: 'stopped', ...(forGood && { forwards: [] }) } as const
+      const change = { desiredState: 'stopped', ...(forGood && { forwards: [] }) } as const
       const taken = await call.transact((tx) => takeIn(core, tx, at, () => change))
       const changed = taken.state === 'running'
       try {
         if (forGood && changed) await backend.setNetwork(taken.id, closedNetwork)
         await backend.stop(taken.id, forGood ? limits.workspaceEndGraceMs : limits.workspaceStopGraceMs)
       } catch (error) {
-        await changeOwn(core, call, taken, { operation: null, wanted: 'running' })
+        await changeOwn(core, call, taken, { operation: null, desiredState: 'running' })
         throw error
       }
       return { workspace: await settle(call, taken, 'stopped'), changed }
@@ -221,7 +221,7 @@ export function createLifecycle(core: Core) {
     return settled ?? (await giveUp(core, taken))
   }
 
-  /** After a member came or went, the others of its team learn its address. */
+  /** Updates the peers of the team's other members after one joined or left. */
   async function refreshPeers({ tenant, team, id }: Workspace): Promise<void> {
     const members = (await store.listWorkspaces(core.database.read, tenant)).filter(
       (other) => other.team === team && other.id !== id && other.state === 'running' && other.node === core.node,
@@ -230,7 +230,7 @@ export function createLifecycle(core: Core) {
       try {
         await backend.setNetwork(member.id, networkSpec(member, await peersOf(core, member)))
       } catch (error) {
-        core.logger.warn('a team member did not learn the addresses of the others', {
+        core.logger.warn('team member was not told the addresses of the others', {
           id: member.id,
           cause: String(error),
         })

@@ -6,11 +6,14 @@ import { identityOf, invalid, LOCAL_OWNER, quoted } from './rules.ts'
 export type AllowedMount = Readonly<{ path: string; readOnly: boolean; tenant: string | null }>
 export type MountRequest = Readonly<{ host_path: string; path: string; mode?: 'ro' | 'rw' | undefined }>
 
-/** What a workspace cannot do without, or has of us. */
+/** Paths that a workspace needs, or that the supervisor mounts itself. */
 const TAKEN = ['/proc', '/sys', '/dev', '/usr', '/bin', '/sbin', '/lib', '/lib64', '/etc']
 const PATH_CHARS_MAX = 1_024
 
-/** What is asked for, if the operator allows it to this caller. In the same words whether a folder is not allowed or not known. */
+/**
+ * The requested mounts, if the operator allows them to this caller. The message is the same whether a folder is not allowed or
+ * does not exist.
+ */
 export function chooseMounts(
   allowed: readonly AllowedMount[],
   principal: Principal,
@@ -28,7 +31,7 @@ export function chooseMounts(
       )
     }
     if (chosen.some((other) => isWithin(other.target, target) || isWithin(target, other.target))) {
-      throw invalid('mount', `path: ${quoted(target)} is in another mount, or holds one`)
+      throw invalid('mount', `path: ${quoted(target)} is inside another mount or contains one; choose a separate path`)
     }
     const found = allowed.find(
       (entry) => isFor(entry, principal) && isWithin(entry.path, source) && (readOnly || !entry.readOnly),
@@ -44,7 +47,7 @@ export function chooseMounts(
   return chosen
 }
 
-/** What was allowed when the workspace was made may be so no longer. */
+/** A mount that was allowed at creation may not be allowed any more. */
 export function requireMounts(allowed: readonly AllowedMount[], mounts: readonly HostMount[]): void {
   for (const { root, beneath, readOnly } of mounts) {
     const isAllowed = allowed.some((entry) => entry.path === root && (readOnly || !entry.readOnly))

@@ -32,7 +32,7 @@ type PortForwardInput = Readonly<{
   host_port?: number | undefined
 }>
 
-/** In the form that policies have: each once, in order. */
+/** Canonical: without duplicates, sorted. */
 export const checkDomains = (domains: readonly string[]): readonly string[] =>
   [...new Set(domains.map((domain) => checkDomain('allowed_domains', domain)))].sort()
 
@@ -46,7 +46,7 @@ export const policyView = ({ network }: Workspace) => ({
   allowed_domains: network.allowedDomains,
 })
 
-/** None where it does not run, or where nothing can be asked. */
+/** Empty if the workspace does not run, or if the back end cannot be asked. */
 export async function refusedView({ backend }: Core, { id, state, network }: Workspace) {
   if (state !== 'running' || network.allowedDomains.length === 0) return []
   const refused = await backend.refusedConnections(id)
@@ -56,12 +56,12 @@ export async function refusedView({ backend }: Core, { id, state, network }: Wor
 export const forwardsView = ({ forwards }: Workspace) =>
   forwards.map(({ hostPort, guestPort }) => ({ host_port: hostPort, guest_port: guestPort }))
 
-/** Refuses a policy that the back end could not keep. */
-export async function requireNetwork(core: Core, wanted: NetworkPolicy): Promise<void> {
-  if (wanted.allowInternet) await requireCapability(core, 'internet', 'allow_internet: access to the internet')
-  if (wanted.allowedDomains.length > 0)
+/** Refuses a policy that the back end cannot enforce. */
+export async function requireNetwork(core: Core, policy: NetworkPolicy): Promise<void> {
+  if (policy.allowInternet) await requireCapability(core, 'internet', 'allow_internet: access to the internet')
+  if (policy.allowedDomains.length > 0)
     await requireCapability(core, 'allowed_domains', 'allowed_domains: access to named hosts')
-  if (wanted.allowInterVm || wanted.allowedPorts.length > 0) {
+  if (policy.allowInterVm || policy.allowedPorts.length > 0) {
     await requireCapability(core, 'network_policy', 'allow_inter_vm, allowed_ports: a network between workspaces')
   }
 }
@@ -95,7 +95,7 @@ export function createNetwork(core: Core, resolve: Resolve) {
     }
   }
 
-  /** The row first, then the back end; what it refuses is taken back. */
+  /** Changes the row, then the back end. A refusal of the back end is rolled back. */
   function change(
     call: Call,
     at: Workspace,
@@ -133,11 +133,12 @@ export function createNetwork(core: Core, resolve: Resolve) {
     return input.action === 'add' ? await add(call, at, guestPort, input.host_port) : await remove(call, at, guestPort)
   }
 
-  async function add(call: Call, at: Workspace, guestPort: number, wanted: number | undefined) {
-    if (wanted !== undefined) checkHostPort(wanted, portsFor(call))
+  async function add(call: Call, at: Workspace, guestPort: number, requested: number | undefined) {
+    if (requested !== undefined) checkHostPort(requested, portsFor(call))
     const existing = at.forwards.find((forward) => forward.guestPort === guestPort)
     if (existing !== undefined) {
-      if (wanted !== undefined && wanted !== existing.hostPort) throw forwardedAlready(guestPort, existing.hostPort)
+      if (requested !== undefined && requested !== existing.hostPort)
+        throw forwardedAlready(guestPort, existing.hostPort)
       return answer(
         at,
         guestPort,
@@ -157,7 +158,7 @@ export function createNetwork(core: Core, resolve: Resolve) {
       )
     }
     await requireCapability(core, 'port_forward', 'port_forward')
-    const hostPort = await chooseHostPort(wanted)
+    const hostPort = await chooseHostPort(requested)
     const changed = await change(
       call,
       at,
@@ -176,18 +177,18 @@ export function createNetwork(core: Core, resolve: Resolve) {
     return answer(changed, guestPort, hostPort, `Host port ${hostPort} leads to port ${guestPort}.`)
   }
 
-  /** The operator may take ports that other programs could use. */
+  /** The operator may use ports that other programs could need. */
   const portsFor = ({ principal }: Call): PortRange =>
     isPlatformOperator(principal) ? { first: HOST_PORT_MIN, last: PORT_MAX } : core.settings.forwardPorts
 
-  /** Also not one that a stopped workspace will want back. */
-  async function chooseHostPort(wanted: number | undefined): Promise<number> {
+  /** Never a port that a stopped workspace will need again. */
+  async function chooseHostPort(requested: number | undefined): Promise<number> {
     const taken = await store.hostPortsOnNode(core.database.read, core.node)
-    if (wanted !== undefined && taken.has(wanted)) throw portInUse(wanted)
+    if (requested !== undefined && taken.has(requested)) throw portInUse(requested)
     for (let attempt = 0; attempt < TRIES_MAX; attempt++) {
-      const port = await backend.reserveHostPort(wanted, core.settings.forwardPorts)
+      const port = await backend.reserveHostPort(requested, core.settings.forwardPorts)
       if (port !== undefined && !taken.has(port)) return port
-      if (wanted !== undefined) throw portInUse(wanted)
+      if (requested !== undefined) throw portInUse(requested)
     }
     throw new AppError('ERR_BUSY', 'No free host port was found; name one in host_port', { field: 'host_port' })
   }

@@ -6,7 +6,7 @@ import { outputText } from './output-text.ts'
 const JSON_MAX = 1_000_000
 const marker = /\n\[\.\.\. (\d+) bytes left out \.\.\.\]\n/
 
-/** What a back end keeps of a stream: all, or head and tail. */
+/** What a back end retains of a stream: all of it, or head and tail. */
 function keep(bytes: Buffer, max: number): RetainedOutput {
   const totalBytes = bytes.length
   if (totalBytes <= max) return { head: bytes, tail: Buffer.alloc(0), totalBytes, omittedBytes: 0 }

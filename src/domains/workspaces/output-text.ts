@@ -1,7 +1,7 @@
 import type { RetainedOutput } from './backend.ts'
 import { wholeCharacters } from './file-rules.ts'
 
-/** Output of commands as text: bytes that are no UTF-8 are shown as replacement characters, and no character is cut in two. */
+/** Output as text: bytes that are not UTF-8 become replacement characters, and no character is cut. */
 export type OutputText = Readonly<{ text: string; totalBytes: number; truncated: boolean }>
 
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
@@ -9,7 +9,7 @@ const strictDecoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 export const decodeText = (bytes: Uint8Array): string => decoder.decode(bytes)
 
-/** Undefined for what is not text: bytes that are no UTF-8, or a zero byte. */
+/** Undefined for binary data: bytes that are not UTF-8, or a NUL byte. */
 export function decodeStrictly(bytes: Uint8Array): string | undefined {
   if (bytes.includes(0)) return undefined
   try {
@@ -20,7 +20,7 @@ export function decodeStrictly(bytes: Uint8Array): string | undefined {
 }
 
 /**
- * At most `bytesMax` bytes of what was kept, head and tail, with a line between them that says how much was left out.
+ * At most `bytesMax` bytes of the retained output, head and tail, with a line between them that says how much is omitted.
  * `jsonBytesMax` bounds the text as JSON, where one byte can become six, so that an answer never gets too large.
  */
 export function outputText(retained: RetainedOutput, bytesMax: number, jsonBytesMax: number): OutputText {

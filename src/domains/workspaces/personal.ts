@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import type { Principal } from '../../contract/principal.ts'
-import type { ToolInvoker } from '../../contract/tool-invoker.ts'
+import { failureOf, type ToolInvoker } from '../../contract/tool-invoker.ts'
 import { WORKSPACE_FOLDER } from '../../contract/workspace-path.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import type { Workspace } from './ports.ts'
@@ -14,7 +14,7 @@ type PersonalWorkspaceDeps = Readonly<{
   invoker: Pick<ToolInvoker, 'call'>
 }>
 
-/** Where a caller's files are and its commands run. */
+/** The workspace of a caller's files and commands. */
 export type PersonalWorkspaces = Readonly<{ of(call: Call): Promise<Workspace> }>
 
 const PREPARED_MAX = 10_000
@@ -22,14 +22,14 @@ const POLL_MS = 50
 const POLLS_MAX = 600
 
 /**
- * The workspace that a caller was given, or its personal one: made at its first use, started again when it is needed. It
- * is made by the tool that makes any other, as the caller: with its permissions and quota, and in the log.
+ * The workspace that a caller was assigned, or its personal one: created at its first use, and started when it is needed. It is
+ * created through the public tool, as the caller: with its permissions and quota, and in the log.
  */
 export function createPersonalWorkspaces({ workspaces, invoker }: PersonalWorkspaceDeps): PersonalWorkspaces {
   const underWay = new Map<string, Promise<void>>()
   const prepared = new Set<string>()
 
-  /** Two first uses at once make one. */
+  /** Concurrent first uses create one workspace. */
   function once(call: Call, name: string, work: () => Promise<void>): Promise<void> {
     const key = `${call.principal.tenant}/${name}`
     const running = underWay.get(key) ?? work().finally(() => underWay.delete(key))
@@ -39,12 +39,11 @@ export function createPersonalWorkspaces({ workspaces, invoker }: PersonalWorksp
 
   async function ask(call: Call, tool: string, args: object): Promise<ErrorCode | undefined> {
     const { securityContexts: _, ...principal } = call.principal
-    // Another caller may wait for the same: it must not fail because the first went away.
+    // Another caller may wait for the same workspace, and must not fail because the first was cancelled.
     const { signal } = new AbortController()
-    const { value, code, isError } = await invoker.call(principal, tool, args, { transport: 'engine', signal })
-    if (!isError || code === 'ERR_ALREADY_EXISTS') return code
-    const { message, details } = (value as unknown as { error: { message: string; details: object } }).error
-    throw new AppError(code ?? 'ERR_INTERNAL', `Your personal workspace is not available. ${message}`, { ...details })
+    const answer = await invoker.call(principal, tool, args, { transport: 'engine', signal })
+    if (!answer.isError || answer.code === 'ERR_ALREADY_EXISTS') return answer.code
+    throw failureOf(answer, 'Your personal workspace is not available. ')
   }
 
   async function personal(call: Call): Promise<Workspace> {
@@ -57,7 +56,7 @@ export function createPersonalWorkspaces({ workspaces, invoker }: PersonalWorksp
       found = await workspaces.findOwn(call, name)
       if (found === undefined) throw taken(name)
     }
-    // Another process is making it.
+    // Another process is creating it.
     for (let polls = 0; found?.state === 'creating' && polls < POLLS_MAX && !call.signal.aborted; polls++) {
       await new Promise((resolve) => setTimeout(resolve, POLL_MS))
       found = await workspaces.findOwn(call, name)
@@ -86,7 +85,7 @@ export function createPersonalWorkspaces({ workspaces, invoker }: PersonalWorksp
   }
 }
 
-/** One for each owner; what cannot be part of a name is told apart by a digest. */
+/** One for each owner. A digest replaces characters that a name cannot have. */
 function personalName(principal: Principal): string {
   const owner = identityOf(principal)
   const plain = owner.replace(':', '-')

@@ -10,14 +10,14 @@ export type NetworkPolicy = Readonly<{
   allowedDomains: readonly string[]
 }>
 
-/** Where a fork comes from, as it was then: the source may be gone or have another name by now. */
+/** The source of a fork at that time. It may have been removed or renamed since. */
 type Lineage = Readonly<{ workspaceId: string; workspaceName: string; snapshotName: string }>
 
 /**
- * `operation` names the server process that is changing the workspace at present; it is set before a back end acts, so
- * that a crash leaves a trace, and cleared with the outcome. `wanted` is the state that the owner asked for last.
- * `boundTo` names the server process whose call made the workspace for itself: when that process is gone, nobody waits for it.
- * `layers` are what the workspace's own changes lie on, oldest first. `currentSnapshotId` is what the present state descends from.
+ * `operation` names the server process that is changing the workspace at present; it is set before a back end acts, so that a
+ * crash leaves a trace, and cleared with the outcome. `desiredState` is the state that the owner requested last. `boundTo` names
+ * the server process whose call created the workspace for itself: when that process ends, the workspace is abandoned. `layers`
+ * are the base of the workspace's own changes, oldest first. `currentSnapshotId` is the ancestor of the present state.
  */
 export type Workspace = Readonly<{
   tenant: TenantId
@@ -25,12 +25,12 @@ export type Workspace = Readonly<{
   name: string
   owner: string
   state: WorkspaceState
-  wanted: 'running' | 'stopped'
+  desiredState: 'running' | 'stopped'
   image: string
   vcpus: number
   memoryMb: number
   diskGb: number
-  /** Empty until the back end has given one. */
+  /** Empty until the back end has assigned one. */
   ip: string
   network: NetworkPolicy
   forwards: readonly PortForward[]
@@ -65,50 +65,52 @@ export type Snapshot = Readonly<{
 }>
 
 /**
- * Every method answers for one tenant only, except those that name a node: an address, a host port and a place on the
- * machine are shared by all tenants, and the reaper must know every row. Nothing of what they answer is shown to callers.
+ * Every method answers for one tenant only, except those that name a node: addresses, host ports and capacity of the machine are
+ * shared by all tenants, and recovery must know every row. Their results are never shown to callers.
  */
 export type WorkspaceStore = Readonly<{
   insertWorkspace(tx: WriteTx, tenant: TenantId, workspace: Workspace): Promise<void>
-  /** Writes everything that can change, which is all but id, node, image, mounts, lineage and creation. */
+  /** Writes all mutable columns: all but id, node, image, mounts, lineage and creation. */
   saveWorkspace(tx: WriteTx, tenant: TenantId, workspace: Workspace): Promise<void>
-  /** With its snapshots. Answers whether it was there. */
+  /** Deletes its snapshots too. Returns whether it existed. */
   deleteWorkspace(tx: WriteTx, tenant: TenantId, id: string): Promise<boolean>
   findWorkspace(tx: ReadTx, tenant: TenantId, id: string): Promise<Workspace | undefined>
   findWorkspaceByName(tx: ReadTx, tenant: TenantId, name: string): Promise<Workspace | undefined>
   /** Oldest first. */
   listWorkspaces(tx: ReadTx, tenant: TenantId): Promise<Workspace[]>
-  /** What the owner's workspaces were given, in whatever state they are; of archived ones only the disk counts. */
+  /** The resources of the owner's workspaces, in any state; of archived ones only the disk counts. */
   usageOf(tx: ReadTx, tenant: TenantId, owner: string): Promise<Usage>
   insertSnapshot(tx: WriteTx, tenant: TenantId, snapshot: Snapshot): Promise<void>
   /** Writes parent, size and state. */
   saveSnapshot(tx: WriteTx, tenant: TenantId, snapshot: Snapshot): Promise<void>
   deleteSnapshot(tx: WriteTx, tenant: TenantId, id: string): Promise<boolean>
   findSnapshot(tx: ReadTx, tenant: TenantId, workspaceId: string, name: string): Promise<Snapshot | undefined>
-  /** By sequence, those in the making included. */
+  /** By sequence, unfinished ones included. */
   listSnapshots(tx: ReadTx, tenant: TenantId, workspaceId: string): Promise<Snapshot[]>
   /** Every layer that a row of the tenant names. */
   layersInUse(tx: ReadTx, tenant: TenantId): Promise<ReadonlySet<string>>
-  /** Holds every other admission to the node back until the transaction ends. */
+  /** Blocks every other admission to the node until the transaction ends. */
   lockNode(tx: WriteTx, node: string): Promise<void>
-  /** Without those that are archived. */
+  /** Without archives. */
   countOnNode(tx: ReadTx, node: string): Promise<number>
   hostPortsOnNode(tx: ReadTx, node: string): Promise<ReadonlySet<number>>
   workspacesOnNode(tx: ReadTx, node: string): Promise<Workspace[]>
-  /** Each once, of the workspaces that run. */
+  /** Distinct owners of running workspaces. */
   ownersOnNode(tx: ReadTx, node: string): Promise<readonly Readonly<{ tenant: TenantId; owner: string }>[]>
   layersOnNode(tx: ReadTx, node: string): Promise<ReadonlySet<string>>
 }>
 
 /**
- * The one folder of this machine through which files come and go. A path is relative to the tenant's part of it, or
- * absolute inside it; no link and no race leads out of it. Failures are AppErrors that name the path as it was given.
+ * The one folder of this machine for file transfers. A path is relative to the tenant's part of it, or absolute inside it; no
+ * link and no race leads out of it. Failures are AppErrors that name the path as given.
  */
 export type TransferFolder = Readonly<{
   read(tenant: TenantId, path: string): Promise<FileContent>
+  /** The path from the tenant's part of the folder on, the same however it was written. */
+  nameOf(tenant: TenantId, path: string): string
   /**
-   * Whole or not at all; makes missing folders. Leaves the host's disk some room, even if others fill it meanwhile, and
-   * refuses what would be more than the owner or its tenant may have there.
+   * Atomic; creates missing folders. Leaves free space on the host's disk, even if others fill it meanwhile, and enforces the
+   * quotas of the owner and its tenant.
    */
   write(
     owner: TransferOwner,
@@ -118,5 +120,5 @@ export type TransferFolder = Readonly<{
   ): Promise<Readonly<{ bytes: number }>>
 }>
 
-/** Whose a file in the transfer folder is; null for the person at this machine, who has no bounds. */
+/** The owner of a file in the transfer folder; null for the local owner, who has no quota. */
 export type TransferOwner = Readonly<{ tenant: TenantId; owner: string | null }>

@@ -7,28 +7,28 @@ import type { Lifecycle } from './lifecycle.ts'
 import type { Workspace } from './ports.ts'
 import type { Snapshots } from './snapshots.ts'
 
-/** Followed by the name of the server process and a number. */
+/** Followed by the id of the server process and a number. */
 const PROBE_PREFIX = 'probe-'
 
 export type Recovery = ReturnType<typeof createRecovery>
 
 /**
- * What a crash left, put right: rows and back end agree again afterwards.
+ * Reconciles the rows and the back end after a crash.
  *
- * 1. What was being made is undone, what was being destroyed or restored is finished.
- * 2. A workspace that the records call running and that does not run is stopped.
- * 3. Storage and layers that no row names are removed. The back end is asked first and the rows are read after: a row is
- *    always there before what it names, so nothing that is just being made can look abandoned.
- * 4. What a call of an ended process had made for itself is removed: nobody knows of it.
- * 5. What a living server process is changing is left to it. What names this one and nobody here works on was left by an
- *    operation whose last entry the store did not take.
+ * 1. A half-created workspace is removed; a destroy or restore is completed.
+ * 2. A workspace that the row calls running and that does not run is marked stopped.
+ * 3. Storage and layers that no row names are removed. The back end is read first and the rows after it: a row always exists
+ *    before what it names, so nothing that is being created can look abandoned.
+ * 4. A workspace that a call of an ended process created for itself is removed: no caller knows of it.
+ * 5. What a live server process is changing is left to it. A row that names this process, although no operation here works on
+ *    it, was left by an operation whose last write failed.
  */
 export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycle; snapshots: Snapshots }>) {
   const { backend, store, database, logger } = core
   let whole: Promise<void> | undefined
   let isDone = false
 
-  /** Once in the life of the process, and when something was left; a try that failed is repeated by the next that needs it. */
+  /** Runs once per process, and again when something was left. A failed attempt is repeated by the next caller that needs it. */
   function ensure(): Promise<void> {
     if (core.isReadOnly) return Promise.resolve()
     if (isDone && core.pendingCleanup.any) {
@@ -58,17 +58,17 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
       if (!known.has(id) && !(await isProbe(id))) abandoned.push(id)
     }
     for (const row of rows) {
-      // Nobody waits for a workspace that is as it should be.
+      // Callers do not wait for a workspace that is consistent.
       if (!(await isWrong(row, inventory))) continue
       await attempt('workspace recovery failed', row.id, () => recoverLocked(row, inventory))
     }
-    for (const id of abandoned) await attempt('abandoned storage was not removed', id, () => backend.destroy(id))
+    for (const id of abandoned) await attempt('abandoned storage could not be removed', id, () => backend.destroy(id))
     for (const layer of inventory.layers.filter((id) => !layers.has(id))) {
-      await attempt('an abandoned layer was not removed', layer, () => backend.removeLayer(layer))
+      await attempt('abandoned layer could not be removed', layer, () => backend.removeLayer(layer))
     }
   }
 
-  /** What a living server tries its machine with is in no records, and gone soon. */
+  /** Probe workspaces of a live server are in no row, and are removed soon. */
   const isProbe = async (id: string): Promise<boolean> =>
     id.startsWith(PROBE_PREFIX) && (await core.isAlive(id.slice(PROBE_PREFIX.length).replace(/-\d+$/, '')))
 
@@ -81,17 +81,17 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
     }
   }
 
-  /** Whether nobody is going to bring the row to an end. */
+  /** Whether no process will complete the operation of the row. */
   async function isAbandoned(row: Workspace, hasLock = false): Promise<boolean> {
     const { id, state, operation } = row
     if (operation === core.bootId) return !core.locks.isAtWork(id, hasLock)
     if (operation !== null) return !(await core.isAlive(operation))
-    if (await isUnwanted(row)) return true
+    if (await isOrphaned(row)) return true
     if (isArchived(row)) return await isOutdated(core, database.read, row)
     return state !== 'running' && state !== 'stopped'
   }
 
-  const isUnwanted = async ({ boundTo }: Workspace): Promise<boolean> =>
+  const isOrphaned = async ({ boundTo }: Workspace): Promise<boolean> =>
     boundTo !== null && !(await core.isAlive(boundTo))
 
   async function recoverOne(row: Workspace): Promise<void> {
@@ -99,7 +99,7 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
     await recoverLocked(row, await backend.inventory())
   }
 
-  /** After the operation in progress, with the row as it is by then: what two found abandoned is put right once. */
+  /** Waits for the operation in progress and reads the row again: if two callers found it abandoned, it is recovered once. */
   async function recoverLocked(row: Workspace, inventory: BackendInventory): Promise<void> {
     await core.locks.exclusive(row, new AbortController().signal, async () => {
       const found = await store.findWorkspace(database.read, row.tenant, row.id)
@@ -109,13 +109,13 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
 
   async function recoverRow(row: Workspace, inventory: BackendInventory): Promise<void> {
     if (!(await isWrong(row, inventory, true))) return
-    // The row may be younger than the back end's answer; then another server's callers must not find it taken.
+    // The row may be newer than the inventory; then callers of another server must not find it claimed.
     if (!(await isAbandoned(row, true)) && (await backend.isRunning(row.id)) === (row.state === 'running')) return
     const call = callOf(row.tenant)
     const taken = await takeOver(call, row)
     if (taken === undefined) return
     try {
-      await bringToAnEnd(call, taken, await isUnwanted(row))
+      await bringToAnEnd(call, taken, await isOrphaned(row))
     } catch (error) {
       await handBack(call, row)
       throw error
@@ -127,7 +127,7 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
     return row.operation === null && (row.state === 'running') !== running.includes(row.id)
   }
 
-  /** Two servers that start at once both find the row; only one goes on with it, and nobody changes it meanwhile. */
+  /** If two servers start at once, both find the row. Only one claims it, and no other changes it meanwhile. */
   const takeOver = (call: Pick<Call, 'transact'>, row: Workspace): Promise<Workspace | undefined> =>
     call.transact(async (tx) => {
       const found = await store.findWorkspace(tx, row.tenant, row.id)
@@ -144,8 +144,8 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
       await store.saveWorkspace(tx, row.tenant, { ...found, operation: row.operation })
     })
 
-  async function bringToAnEnd(call: Pick<Call, 'transact'>, row: Workspace, unwanted: boolean): Promise<void> {
-    if (row.state === 'creating' || row.state === 'destroying' || unwanted) {
+  async function bringToAnEnd(call: Pick<Call, 'transact'>, row: Workspace, isOrphaned: boolean): Promise<void> {
+    if (row.state === 'creating' || row.state === 'destroying' || isOrphaned) {
       await backend.destroy(row.id)
       await parts.lifecycle.forget(call, row)
     } else if (isArchived(row)) {
@@ -154,7 +154,7 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
     } else if (row.state === 'restoring') {
       await parts.snapshots.finishRestore(call, row)
     } else {
-      // Answers when what an ended process had asked for is over.
+      // Waits for requests of an ended process to complete.
       const isRunning = await backend.isRunning(row.id)
       await parts.snapshots.undoUnfinished(call, row)
       await changeOwn(core, call, row, { state: isRunning ? 'running' : 'stopped', operation: null })
@@ -167,7 +167,7 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
 
   const callOf = (tenant: TenantId): Pick<Call, 'transact'> => ({ transact: (work) => database.write(tenant, work) })
 
-  /** At the start of the server, in the background: only where the records say that something may be wrong. */
+  /** Runs in the background at the start of the server, and only if a row says that something may be wrong. */
   async function begin(): Promise<void> {
     const rows = await store.workspacesOnNode(database.read, core.node)
     for (const row of rows) {

@@ -16,7 +16,7 @@ export type ResizeInput = Readonly<{
 type Size = Pick<Workspace, 'vcpus' | 'memoryMb' | 'diskGb'>
 const sizeOf = ({ vcpus, memoryMb, diskGb }: Workspace): Size => ({ vcpus, memoryMb, diskGb })
 
-/** Gives a workspace other limits, within its owner's quota. One that runs has them at once, with everything that it runs. */
+/** Changes the limits of a workspace, within its owner's quota. They apply to a running workspace at once. */
 export async function resize(
   core: Core,
   call: Call,
@@ -24,7 +24,7 @@ export async function resize(
   input: ResizeInput,
 ) {
   if (input.vcpus === undefined && input.memory_mb === undefined && input.disk_gb === undefined)
-    throw invalid('memory_mb', 'give memory_mb, vcpus or disk_gb; nothing else can be resized')
+    throw invalid('memory_mb', 'set memory_mb, vcpus or disk_gb; nothing else can be resized')
   const chosen = chooseResources(core, input)
   const at = await resolve(call, input.workspace_id)
   requireSettled(at)
@@ -40,7 +40,7 @@ export async function resize(
         memoryMb: input.memory_mb === undefined ? found.memoryMb : chosen.memoryMb,
         diskGb: input.disk_gb === undefined ? found.diskGb : chosen.diskGb,
       }
-      // What it holds by now may be more than that, and the kernel would end processes to take it back.
+      // The workspace may use more than the new limit, and the kernel would kill processes to reclaim it.
       if (found.state === 'running' && after.memoryMb < found.memoryMb)
         throw wrongState(found, 'stop it to give it less memory')
       await requireSpaceFor(core, tx, found, {
@@ -51,7 +51,7 @@ export async function resize(
       return await takeIn(core, tx, at, () => after)
     })
     try {
-      // A disk has its limit while nothing runs as well.
+      // The disk limit applies while nothing runs as well.
       if (taken.state === 'running' || taken.diskGb !== before.diskGb)
         await core.backend.resize(taken.id, specOf(taken, []).resources)
     } catch (error) {
@@ -65,7 +65,7 @@ export async function resize(
   })
 }
 
-/** A size that the machine enforces, and that what is on the disk fits into. */
+/** Refuses a size that the machine cannot enforce, or that is smaller than the data on the disk. */
 async function requireDiskSize(core: Core, workspace: Workspace, diskGb: number): Promise<void> {
   if (diskGb === workspace.diskGb) return
   await requireCapability(core, 'disk_limit', 'Resizing a disk')
@@ -75,7 +75,7 @@ async function requireDiskSize(core: Core, workspace: Workspace, diskGb: number)
   const usedMb = Math.ceil(diskUsedBytes / MIB)
   throw new AppError(
     'ERR_DISK_FULL',
-    `disk_gb: ${usedMb} MiB are in use, which ${diskGb} GiB cannot hold; remove files first, or ask for more`,
+    `disk_gb: ${usedMb} MiB are in use, more than ${diskGb} GiB; remove files first, or set a larger size`,
     { field: 'disk_gb', used_mb: usedMb },
   )
 }

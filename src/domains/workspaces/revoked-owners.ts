@@ -5,8 +5,8 @@ import type { Lifecycle } from './lifecycle.ts'
 import type { Workspace } from './ports.ts'
 
 /**
- * What an owner has at work ends with the owner: its workspaces are stopped, and with them every command and job in them, and
- * no port leads there any more. What they hold stays, for a caller that may adopt it.
+ * Stops the workspaces of a revoked owner, with every command and job in them, and closes their forwarded ports. Their content
+ * stays, for a caller that may adopt it.
  */
 export function createRevokedOwners(core: Core, lifecycle: Lifecycle) {
   const { store, database, node, owners, logger } = core
@@ -18,11 +18,11 @@ export function createRevokedOwners(core: Core, lifecycle: Lifecycle) {
     }
     try {
       await lifecycle.stop(call, workspace, { forGood: true })
-      logger.info('a workspace was stopped: its owner was revoked', { id: workspace.id })
+      logger.info('workspace stopped: its owner was revoked', { id: workspace.id })
     } catch (error) {
-      // The operation in progress will end; it is looked for again.
+      // Another operation is in progress. The next check tries again.
       if (error instanceof AppError && (error.code === 'ERR_BUSY' || error.code === 'ERR_WORKSPACE_STATE')) return
-      logger.warn('a workspace whose owner was revoked could not be stopped', {
+      logger.warn('workspace of a revoked owner could not be stopped', {
         id: workspace.id,
         cause: String(error),
       })
@@ -39,7 +39,7 @@ export function createRevokedOwners(core: Core, lifecycle: Lifecycle) {
 
   return {
     ownerRevoked,
-    /** Owners with something at work here that are revoked: by another process, or while no process watched. */
+    /** Revoked owners with running workspaces here, whether revoked by another process or while no process watched. */
     async revokedOwners(): Promise<readonly Readonly<{ tenant: TenantId; owner: string }>[]> {
       if (core.isReadOnly) return []
       const found: { tenant: TenantId; owner: string }[] = []

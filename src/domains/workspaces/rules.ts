@@ -3,6 +3,7 @@ import { readDomain } from '../../contract/domain-name.ts'
 import { limits } from '../../contract/limits.ts'
 import { LOCAL_OWNER } from '../../contract/principal.ts'
 import type { PortRange } from './backend.ts'
+import type { Workspace } from './ports.ts'
 
 export const workspaceStates = ['creating', 'running', 'stopped', 'restoring', 'destroying', 'archived'] as const
 export type WorkspaceState = (typeof workspaceStates)[number]
@@ -25,7 +26,7 @@ export const quoted = (text: string): string => `'${text.slice(0, 64).toWellForm
 
 export const isUuid = (text: string): boolean => UUID.test(text)
 
-/** A name in the shape of an id is refused: a reference could then mean two workspaces. */
+/** A name in the form of an id is refused: a reference could then mean two workspaces. */
 export function checkName(field: string, name: string): string {
   if (!NAME.test(name)) {
     throw invalid(field, 'use 1 to 128 letters, digits, ".", "_" or "-", beginning with a letter, a digit or "_"')
@@ -34,19 +35,19 @@ export function checkName(field: string, name: string): string {
   return name
 }
 
-/** Names that the platform gives, and finds again: personal workspaces, and those of runs and of volumes. */
+/** Names that the platform assigns and looks up: personal workspaces, and those of runs and of volumes. */
 const PLATFORM_NAME = new RegExp(
   `^(personal-.*|(execution|intent|output|wf)-${UUID.source.slice(1, -1)}.*|volume-[0-9a-f]{32})$`,
   'i',
 )
 
-/** What another caller makes under such a name would be taken for the platform's own. */
+/** A caller's workspace with such a name would be mistaken for the platform's. */
 export function checkNotOfPlatform(field: string, name: string): void {
   if (!PLATFORM_NAME.test(name)) return
   throw invalid(field, 'names of this form are reserved for personal workspaces and runs; choose another')
 }
 
-/** The same rules for variables that last and for those of one command. */
+/** The same rules for permanent variables and for those of one command. */
 export function checkEnv(field: string, env: Readonly<Record<string, string>>): void {
   const entries = Object.entries(env)
   if (entries.length > limits.workspaceEnvVariablesMax) {
@@ -73,7 +74,7 @@ export function checkEnvName(field: string, name: string): void {
   }
 }
 
-/** As `readDomain` has it. */
+/** Uses the canonical form of `readDomain`. */
 export function checkDomain(field: string, input: string): string {
   const domain = readDomain(input)
   if (domain !== undefined) return domain
@@ -89,7 +90,7 @@ export function checkPort(field: string, port: number): number {
   return port
 }
 
-/** Below are the ports of the machine's own services. */
+/** Lower ports belong to the machine's own services. */
 export const HOST_PORT_MIN = 1024
 export const PORT_MAX = 65_535
 
@@ -135,31 +136,35 @@ const signalNumbers: Readonly<Record<string, number>> = {
   SIGSYS: 31,
 }
 
-/** What a shell would show: the code, or 128 and the number of the signal that ended it. */
+/** As a shell reports it: the exit code, or 128 plus the signal number. */
 export function exitCodeOf(exitCode: number | null, signal: string | null): number {
   if (exitCode !== null) return exitCode
   return 128 + (signalNumbers[signal ?? ''] ?? 0)
 }
 
-/** What workspaces were given, and what they may be given. */
+/** Resources of workspaces, and their limits. */
 export type Usage = Readonly<{ workspaces: number; memoryMb: number; diskGb: number }>
 
 const quotaNames = { workspaces: 'workspaces', memoryMb: 'memory_mb', diskGb: 'disk_gb' } as const
 
-/** How many the machine may have before this owner is refused one: others never take the last tenth from the local owner. */
+/** The number of workspaces at which this owner is refused: the last tenth is reserved for the local owner. */
 export const slotsFor = (owner: string, max: number): number =>
   owner === LOCAL_OWNER || max < 2 ? max : max - Math.ceil(max / 10)
 
 /** Undefined when all of it fits. */
 export function quotaExcess(
   used: Usage,
-  wanted: Usage,
+  requested: Usage,
   quota: Usage,
-): Readonly<{ quota: string; used: number; wanted: number; limit: number }> | undefined {
+): Readonly<{ quota: string; used: number; requested: number; limit: number }> | undefined {
   for (const name of ['workspaces', 'memoryMb', 'diskGb'] as const) {
-    if (used[name] + wanted[name] > quota[name]) {
-      return { quota: quotaNames[name], used: used[name], wanted: wanted[name], limit: quota[name] }
+    if (used[name] + requested[name] > quota[name]) {
+      return { quota: quotaNames[name], used: used[name], requested: requested[name], limit: quota[name] }
     }
   }
   return undefined
 }
+
+/** Whether a program in it can send data out. */
+export const reachesOut = ({ network }: Pick<Workspace, 'network'>): boolean =>
+  network.allowInternet || network.allowedDomains.length > 0

@@ -10,9 +10,9 @@ import { checkEnv, exitCodeOf } from './rules.ts'
 type RunRequest = Readonly<{
   argv: readonly string[]
   workdir?: string | undefined
-  /** Comes last: over the defaults and over what set_env keeps. */
+  /** Overrides the defaults and the variables of set_env. */
   env?: Readonly<Record<string, string>> | undefined
-  /** Names that the command does not get, whether the image or set_env gave them a value. */
+  /** Names that the command does not get, even if the image or set_env sets them. */
   isHidden?(name: string): boolean
   stdin?: string | Uint8Array | undefined
   timeoutMs: number
@@ -20,7 +20,7 @@ type RunRequest = Readonly<{
   onOutput?(stream: 'stdout' | 'stderr', chunk: Uint8Array): void
 }>
 
-/** How a command ended; a time that ran out is an end like any other, with what was printed until then. */
+/** How a command ended. A time-out is an end like any other, with the output so far. */
 export type RunResult = Readonly<{
   exitCode: number
   signal: string | null
@@ -33,7 +33,7 @@ export type RunResult = Readonly<{
 
 export type Runner = ReturnType<typeof createRunner>
 
-/** Where each program looks for the authorities that it trusts. */
+/** The variables in which programs look for trusted certificates. */
 const authorityNames = [
   'SSL_CERT_FILE',
   'CURL_CA_BUNDLE',
@@ -43,10 +43,7 @@ const authorityNames = [
   'PIP_CERT',
 ] as const
 
-/**
- * What a command finds in its environment before a caller sets something. An image may know its authorities better, but
- * not the way through the proxy.
- */
+/** The environment of a command before the caller's variables. An image may override the certificates, but not the proxy. */
 function defaultEnv({ network }: Workspace, image: ImageDefaults): Record<string, string> {
   const env: Record<string, string> = {
     PATH: '/root/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
@@ -61,7 +58,7 @@ function defaultEnv({ network }: Workspace, image: ImageDefaults): Record<string
   if (!isProxied) return env
   for (const name of ['http_proxy', 'https_proxy', 'HTTP_PROXY', 'HTTPS_PROXY']) env[name] = egressEndpoints.proxyUrl
   for (const name of ['no_proxy', 'NO_PROXY']) env[name] = 'localhost,127.0.0.1,::1'
-  // Node's own clients ask no proxy before they are told to.
+  // Node's own clients ignore proxy variables without this.
   env['NODE_USE_ENV_PROXY'] = '1'
   return env
 }
@@ -76,11 +73,11 @@ export const commandEnv = (
   return { ...Object.fromEntries(retained.filter(([name]) => !isHidden(name))), ...env }
 }
 
-/** Half of an answer, for each of its two streams. */
+/** Just under half of an answer, for each of its two streams. */
 const JSON_BYTES_MAX = Math.floor(limits.answerBytesMax * 0.45)
 
 export function createRunner(core: Core) {
-  /** `answers` is how many results share one answer. */
+  /** `answers` is the number of results that share one answer. */
   async function run(
     call: Pick<Call, 'signal' | 'transact'>,
     at: Workspace,
@@ -109,7 +106,7 @@ export function createRunner(core: Core) {
     return toRunResult(result, outputBytesMax, Math.floor(JSON_BYTES_MAX / answers))
   }
 
-  /** The whole outcome as the back end gives it, for domains that read output themselves. */
+  /** The raw result of the back end, for domains that parse output themselves. */
   const runRaw = async (at: Workspace, request: ExecRequest): Promise<ExecResult> => {
     const image = await core.imageDefaults(at)
     const call: Pick<Call, 'signal' | 'transact'> = {
@@ -136,7 +133,7 @@ const toRunResult = (result: ExecResult, outputBytesMax: number, jsonBytesMax: n
 
 type ProgressTicker = Readonly<{ note(chunk: Uint8Array): void; stop(): void }>
 
-/** Tells the caller about once a second how far a command is: the time, the bytes so far, and its last line. */
+/** Reports the progress of a command about once a second: the time, the bytes so far, and its last line. */
 export function tickProgress(core: Core, call: Pick<Call, 'progress'>): ProgressTicker {
   const startedMs = core.clock.monotonicMs()
   let bytes = 0
@@ -160,7 +157,7 @@ export function tickProgress(core: Core, call: Pick<Call, 'progress'>): Progress
 }
 const LINE_BYTES = 240
 
-/** The last bytes of what passes by. */
+/** Retains the last bytes. */
 export function createOutputEnd(bytesMax: number): Readonly<{ add(chunk: Uint8Array): void; bytes(): Uint8Array }> {
   let end: Uint8Array = new Uint8Array()
   return {
@@ -171,6 +168,6 @@ export function createOutputEnd(bytesMax: number): Readonly<{ add(chunk: Uint8Ar
   }
 }
 
-/** Control characters would play with the terminal that shows it. */
+/** Without control characters, which would affect the terminal. */
 export const lastLine = (bytes: Uint8Array): string =>
   (decodeText(bytes).trimEnd().split('\n').at(-1) ?? '').replaceAll(/\p{Cc}/gu, ' ').slice(-160)

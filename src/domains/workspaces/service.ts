@@ -29,7 +29,7 @@ import type { NetworkPolicy, Workspace } from './ports.ts'
 import { createRecovery, type Recovery } from './recovery.ts'
 import { type ResizeInput, resize } from './resize.ts'
 import { createRevokedOwners } from './revoked-owners.ts'
-import { checkEnv, checkName, identityOf, invalid } from './rules.ts'
+import { checkEnv, checkName, identityOf, invalid, reachesOut } from './rules.ts'
 import { createRunner } from './run.ts'
 import { createSnapshots, type Snapshots } from './snapshots.ts'
 import { createViews, resourcesView, snapshotViews } from './views.ts'
@@ -55,8 +55,8 @@ type SnapshotInput = Readonly<{
 }>
 
 /**
- * Isolated places to work. The records say what there is and decide; the back end does. What tools call answers as they
- * do; `resolve`, `run`, `open…` and the like are for the domains that build on workspaces.
+ * Isolated environments. The records decide; the back end carries out. Methods for tools answer in the tools' format; `resolve`,
+ * `run`, `open…` and the like are for the domains that build on workspaces.
  */
 export function createWorkspaceService(deps: WorkspaceDeps) {
   const core: Core = {
@@ -90,9 +90,9 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
     adopt: (call: Call, input: AdoptInput) => adopt(core, call, input),
     resize: (call: Call, input: ResizeInput) => resize(core, call, locate, input),
 
-    /** The workspace of that id or name, if the caller may work with it; put right if a crash left it half done. */
+    /** The workspace of that id or name, if the caller may use it; repaired if a crash left it half done. */
     resolve,
-    /** The running workspace of that id or name, if the caller may work with it here. Touches only the store. */
+    /** The running workspace of that id or name, if the caller may use it here. Touches only the store. */
     async requireUsable(call: Pick<Call, 'principal' | 'nowMs'>, tx: ReadTx, reference: string) {
       const workspace = await findUsable(core, call, tx, reference)
       requireHere(core, workspace)
@@ -101,22 +101,22 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
     },
     imageDefaults: core.imageDefaults,
     handOver: (call: Call, workspaces: readonly Workspace[]) => handOver(core, call, workspaces),
-    /** Runs a program and waits for its end. A time that ran out is an answer. */
+    /** Runs a program and waits for its end. A time-out is an answer. */
     run: runner.run,
-    /** The same without a shell's view of it: bytes as the back end kept them. `env` is added to the workspace's own. */
+    /** The same as raw bytes. `env` is added to the workspace's own. */
     runRaw: runner.runRaw,
     openFiles(workspace: Workspace, within?: readonly (readonly string[])[]): WorkspaceFiles {
       requireRunning(workspace)
       return core.backend.files(workspace.id, within)
     },
-    /** Work beside others with the files of a running workspace. */
+    /** Shared access to the files of a running workspace. */
     withFiles: <T>(
       call: Call,
       workspace: Workspace,
       within: readonly (readonly string[])[],
       work: (files: WorkspaceFiles) => Promise<T>,
     ): Promise<T> => sharedWhileRunning(core, call, workspace, () => work(core.backend.files(workspace.id, within))),
-    /** The workspace that a principal was given to work in: the caller that gave it had the right to. */
+    /** The workspace that was assigned to a principal: the assigning caller had the right to. */
     resolveAssigned: (call: Call, id: string) => resolveAssigned(call, id),
     /** The workspace of that name, if the caller owns it. */
     async findOwn(call: Call, name: string): Promise<Workspace | undefined> {
@@ -125,7 +125,7 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
     },
     makeWorkspace: lives.make,
     forkWorkspace: (call: Call, source: Workspace, request: ForkRequest) => forks.forkOne(call, source, request),
-    /** What was made `bound` stays from now on, though this server ends. */
+    /** A workspace that was created `bound` stays even after this server ends. */
     keepWorkspace: (call: Call, workspace: Workspace) => keep(core, call, workspace),
     destroyWorkspace: (call: Pick<Call, 'transact'>, workspace: Workspace) => lifecycle.destroy(call, workspace),
     startWorkspace: (call: Call, workspace: Workspace) => lifecycle.start(call, workspace),
@@ -133,18 +133,18 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
       snapshots.create(call, workspace, { name, includeMemory: false }),
     findSnapshot: (call: Call, workspace: Workspace, reference: string) =>
       snapshots.lookUp(call.read, workspace, reference),
-    /** Whether that snapshot can be forked still. Touches only the store. */
+    /** Whether that snapshot can still be forked. Touches only the store. */
     async hasSnapshot(tx: ReadTx, tenant: TenantId, workspaceId: string, name: string): Promise<boolean> {
       return (await core.store.findSnapshot(tx, tenant, workspaceId, name))?.state === 'ready'
     },
-    /** Lets go of what is kept only for forks. Touches only the store; the back end follows. */
+    /** Discards what is retained only for forks. Touches only the store; the back end follows. */
     discardArchive: (tx: WriteTx, tenant: TenantId, name: string) => discardArchive(core, tx, tenant, name),
-    /** Refuses what this machine could not give a workspace. */
-    requireNetwork: (wanted: NetworkPolicy) => requireNetwork(core, wanted),
-    /** At the start of the server; does nothing where nothing can be wrong. */
+    /** Refuses a policy that this machine cannot enforce. */
+    requireNetwork: (policy: NetworkPolicy) => requireNetwork(core, policy),
+    /** At the start of the server; does nothing if nothing can be wrong. */
     begin: () => recovery.begin(),
     ...createRevokedOwners(core, lifecycle),
-    /** Makes rows and back end agree, now. */
+    /** Reconciles rows and back end, now. */
     recover: () => recovery.ensure(),
   }
 }
@@ -155,7 +155,7 @@ function createResolve(core: Core, recovery: Recovery) {
   const isUnsettled = ({ state, operation, boundTo }: Workspace): boolean =>
     operation !== null || boundTo !== null || !['running', 'stopped', 'archived'].includes(state)
 
-  /** Rows are shown as they are on a machine whose back end cannot be asked. */
+  /** Rows are returned unchanged on a machine whose back end cannot be reached. */
   async function settle(call: Call, access: Access): Promise<Access> {
     const { workspace } = access
     if (workspace.node !== core.node || core.isReadOnly) return access
@@ -171,7 +171,7 @@ function createResolve(core: Core, recovery: Recovery) {
 
   const locate: Resolve = async (call, reference) => settled(call, await findUsable(core, call, call.read, reference))
 
-  /** For what reads or changes what is in it. */
+  /** For reading or changing its contents. */
   const resolve: Resolve = async (call, reference) => {
     const found = await locate(call, reference)
     await call.enterWorkspace?.(found.id, reachesOut(found))
@@ -210,7 +210,7 @@ function createLives(core: Core, { lifecycle, recovery, resolve }: LifeParts) {
     const allowedDomains = checkDomains(request.allowed_domains ?? [])
     const mounts = chooseMounts(core.settings.mounts, call.principal, request.mount ?? [])
     const network = {
-      // A caller that names hosts wants those.
+      // A caller that names hosts wants only those.
       allowInternet: request.allow_internet ?? (allowedDomains.length === 0 && core.settings.allowInternet),
       allowInterVm: false,
       allowedPorts: [],
@@ -371,6 +371,3 @@ function createSnapshotTool(snapshots: Snapshots, resolve: Resolve) {
     }
   }
 }
-
-/** Whether something in it can send data out. */
-const reachesOut = ({ network }: Workspace): boolean => network.allowInternet || network.allowedDomains.length > 0

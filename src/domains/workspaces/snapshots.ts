@@ -23,7 +23,7 @@ import { checkName, isUuid, quoted } from './rules.ts'
 
 export type Snapshots = ReturnType<typeof createSnapshots>
 
-/** Kept states of a workspace. Their layers live for as long as a workspace or a snapshot lies on them. */
+/** Saved states of a workspace. A layer lives for as long as a workspace or a snapshot uses it. */
 export function createSnapshots(core: Core) {
   const { backend, store } = core
 
@@ -108,7 +108,7 @@ export function createSnapshots(core: Core) {
     await removeLayers(core, [layerId])
   }
 
-  /** Of a process that is no more; a row that another has taken since is left to it. */
+  /** For operations of an ended process. A row that another process has claimed since is left to it. */
   async function undoUnfinished(call: Pick<Call, 'transact'>, row: Workspace): Promise<void> {
     const { tenant, id } = row
     const undone = await call.transact(async (tx) => {
@@ -121,11 +121,11 @@ export function createSnapshots(core: Core) {
     await removeLayers(core, undone)
   }
 
-  /** By id or name, also one in the making. No name has the shape of an id. */
+  /** By id or name, including an unfinished one. No name has the form of an id. */
   async function lookUp(tx: ReadTx, { tenant, id }: Workspace, reference: string): Promise<Snapshot | undefined> {
     if (!isUuid(reference)) return await store.findSnapshot(tx, tenant, id, reference)
-    const wanted = reference.toLowerCase()
-    return (await store.listSnapshots(tx, tenant, id)).find((snapshot) => snapshot.id === wanted)
+    const lowerReference = reference.toLowerCase()
+    return (await store.listSnapshots(tx, tenant, id)).find((snapshot) => snapshot.id === lowerReference)
   }
 
   async function find(tx: ReadTx, workspace: Workspace, name: string): Promise<Snapshot> {
@@ -138,7 +138,7 @@ export function createSnapshots(core: Core) {
     )
   }
 
-  /** The way back is entered first: a crash in the middle is finished forward at the next start. */
+  /** The intent is recorded first: after a crash, the next start completes the restore. */
   function restore(call: Call, at: Workspace, name: string) {
     requireSettled(at)
     return core.locks.exclusive(at, call.signal, async () => {
@@ -146,7 +146,7 @@ export function createSnapshots(core: Core) {
         const snapshot = await find(tx, at, name)
         const workspace = await takeIn(core, tx, at, (found) => ({
           state: 'restoring',
-          wanted: found.state === 'running' ? 'running' : 'stopped',
+          desiredState: found.state === 'running' ? 'running' : 'stopped',
           layers: snapshot.layers,
           currentSnapshotId: snapshot.id,
         }))
@@ -155,7 +155,7 @@ export function createSnapshots(core: Core) {
       try {
         return { ...(await finishRestore(call, taken)), target }
       } catch (error) {
-        // The next recovery, or the next call that finds the row without an operation of a living process, goes on.
+        // The next recovery continues, or the next call that finds the row without an operation of a live process.
         await changeOwn(core, call, taken, { operation: null }).finally(() => {
           core.pendingCleanup.any = true
         })
@@ -164,13 +164,13 @@ export function createSnapshots(core: Core) {
     })
   }
 
-  /** From a row that says `restoring` to one that says what it came to. May be repeated. */
+  /** Completes a row in state `restoring`. Idempotent. */
   async function finishRestore(call: Pick<Call, 'transact'>, taken: Workspace) {
-    const { tenant, id, wanted } = taken
+    const { tenant, id, desiredState } = taken
     const spec = specOf(taken, await peersOf(core, taken))
     await backend.stop(id, 0)
     await backend.reset(spec)
-    if (wanted === 'running') await backend.start(spec)
+    if (desiredState === 'running') await backend.start(spec)
     const outcome = await call.transact(async (tx) => {
       const found = await store.findWorkspace(tx, tenant, id)
       if (found === undefined || found.state !== 'restoring') return undefined
@@ -178,7 +178,7 @@ export function createSnapshots(core: Core) {
       const target = snapshots.find((snapshot) => snapshot.id === found.currentSnapshotId)
       const newer = snapshots.filter((snapshot) => snapshot.sequence > (target?.sequence ?? Number.POSITIVE_INFINITY))
       for (const snapshot of newer) await store.deleteSnapshot(tx, tenant, snapshot.id)
-      const restored = { ...found, state: wanted, operation: null }
+      const restored = { ...found, state: desiredState, operation: null }
       await store.saveWorkspace(tx, tenant, restored)
       const freed = await freedLayers(
         core,
@@ -193,7 +193,7 @@ export function createSnapshots(core: Core) {
     return outcome
   }
 
-  /** What lies on it keeps its layer; only the name goes. Its children become children of its parent. */
+  /** A layer that is in use stays; only the snapshot's name is removed. Its children become children of its parent. */
   function remove(call: Call, at: Workspace, name: string) {
     return core.locks.exclusive(at, call.signal, async () => {
       const { tenant } = at
@@ -209,7 +209,7 @@ export function createSnapshots(core: Core) {
         if (workspace.currentSnapshotId === target.id) {
           await store.saveWorkspace(tx, tenant, { ...workspace, currentSnapshotId: target.parentId })
         }
-        // Of an archived workspace nothing is left without its snapshots.
+        // Without snapshots, nothing of an archived workspace is left.
         const isLast = isArchived(workspace) && (await store.listSnapshots(tx, tenant, at.id)).length === 0
         const alone = isLast ? await dropIn(core, tx, workspace) : []
         const others = (await store.listWorkspaces(tx, tenant)).filter(

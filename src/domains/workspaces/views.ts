@@ -28,7 +28,7 @@ const rowView = ({ workspace, owned, orphaned }: Access) => ({
   created_at: isoTime(workspace.createdAtMs),
 })
 
-/** The tree is in `parent`: the name of the snapshot from which the state was reached. */
+/** `parent` makes the tree: the name of the snapshot that the state was derived from. */
 export function snapshotViews(snapshots: readonly Snapshot[], currentId: string | null) {
   const names = new Map(snapshots.map(({ id, name }) => [id, name]))
   return snapshots
@@ -56,7 +56,7 @@ const limitNames = {
 } as const satisfies Record<string, CapabilityName>
 type LimitName = keyof typeof limitNames
 
-/** What the machine was seen to enforce of the limits, and why not the rest. */
+/** Which limits the machine was seen to enforce, and why not the others. */
 const limitsView = ({ available, problem, capabilities }: BackendCapabilities) =>
   Object.fromEntries(
     Object.entries(limitNames).map(([limit, name]) => [
@@ -73,11 +73,11 @@ type LogsInput = Readonly<{
 }>
 const LOG_LINES_DEFAULT = 100
 
-/** `settle` puts right, where it can, what a crash left in the rows that are about to be shown. */
+/** `settle` repairs, where possible, rows that a crash left inconsistent before they are displayed. */
 export function createViews(core: Core, settle: (call: Call, access: Access) => Promise<Access>) {
   async function list(call: Call, { state_filter }: ListInput) {
     const all = await visibleWorkspaces(core, call, call.read)
-    // What is only kept for forks is in nobody's way, unless it is asked for.
+    // Archives are listed only on request.
     const accesses = all.filter(({ workspace }) => isArchived(workspace) === (state_filter === 'archived'))
     const displayed: Access[] = []
     for (const access of accesses) {
@@ -125,7 +125,7 @@ export function createViews(core: Core, settle: (call: Call, access: Access) => 
     }
   }
 
-  /** A workspace may have ended without the records: what runs is asked of the back end. */
+  /** Workspaces may have ended unnoticed, so the back end is asked which run. */
   async function asTheyAre(call: Call, accesses: readonly Access[]): Promise<readonly Access[]> {
     const mayHaveEnded = ({ workspace: { state, operation, node } }: Access): boolean =>
       state === 'running' && operation === null && node === core.node
@@ -144,12 +144,12 @@ export function createViews(core: Core, settle: (call: Call, access: Access) => 
     )
   }
 
-  /** What is shown is put right in the records as well, though to show it is only to read. */
+  /** Repairs of displayed rows are written, although displaying only reads. */
   const recordsOf = ({ tenant }: Workspace): Pick<Call, 'transact'> => ({
     transact: (work) => core.database.write(tenant, work),
   })
 
-  /** What only the back end knows. A machine without one still shows the records. */
+  /** What only the back end knows. Without a back end, the records alone are displayed. */
   async function presentView(call: Call, workspace: Workspace) {
     const isHere = workspace.node === core.node
     const capabilities = await orMissing(call, () => core.backend.capabilities())
@@ -187,11 +187,11 @@ const usageView = (usage: WorkspaceUsage | undefined) => ({
   process_refusals: usage?.processRefusals ?? null,
 })
 
-/** The end of a log is what matters; an answer has its own bound. */
+/** The end of a log matters most; an answer is bounded. */
 const boundedLog = (text: string): string => text.slice(-LOG_CHARS_MAX).toWellFormed()
 const LOG_CHARS_MAX = 512 * 1024
 
-/** An answer of the records alone is worth more than none; what is missing is said. */
+/** An answer from the records alone is better than none; a warning says what is missing. */
 async function orMissing<T>(call: Call, ask: () => Promise<T>): Promise<T | undefined> {
   try {
     return await ask()

@@ -4,24 +4,25 @@ import { cancelled, removedMeanwhile } from './core.ts'
 import type { Workspace } from './ports.ts'
 
 /**
- * Who may work on a workspace at the same time, within this process.
+ * Concurrency control of workspaces within this process.
  *
- * 1. Operations that change what a workspace is (start, stop, snapshot, restore, network) run one after the other, in the order they came.
- * 2. Commands and files are beside them: whatever ends the workspace ends them too, and they say so.
- * 3. A destroy waits for nobody. It turns away those that wait and ends what is beside; an operation under way finds out
- *    when it records its outcome.
+ * 1. Operations that change a workspace (start, stop, snapshot, restore, network) run one after the other, in the order of
+ *    their arrival.
+ * 2. Commands and file accesses have shared access: an operation that ends the workspace ends them too, and they report that.
+ * 3. A destroy does not wait. It rejects queued operations and aborts shared work; an operation in progress finds out when it
+ *    records its outcome.
  */
 export type WorkspaceLocks = Readonly<{
   exclusive<T>(at: Workspace, signal: AbortSignal, work: () => Promise<T>): Promise<T>
-  /** The signal of the work is aborted by the caller's, and when the workspace is destroyed. */
+  /** The signal of the work is aborted by the caller's signal, and when the workspace is destroyed. */
   shared<T>(at: Workspace, signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T>
-  /** From now on the workspace is being destroyed. Two at once are one. */
+  /** Marks the workspace as being destroyed. Concurrent calls share one destroy. */
   destroy(at: Workspace, work: () => Promise<void>): Promise<void>
-  /** The workspace of that id is in the making; nobody waits for it here. */
+  /** The workspace of that id is being created; nothing can wait for it yet. */
   making<T>(id: string, work: () => Promise<T>): Promise<T>
   /**
-   * Whether this process changes the workspace. A row that names this process although nobody does was left by an
-   * operation whose last entry the store did not take. `hasLock` is for the holder of the lock, which asks about others.
+   * Whether this process is changing the workspace. A row that names this process otherwise was left by an operation whose last
+   * write failed. With `hasLock`, the caller's own lock does not count.
    */
   isAtWork(id: string, hasLock: boolean): boolean
 }>
@@ -116,7 +117,7 @@ export function createWorkspaceLocks(): WorkspaceLocks {
         for (const waiter of entry.waiting.splice(0)) waiter.refuse(removedMeanwhile(at))
         entry.destroying = work().finally(() => {
           entry.destroying = undefined
-          // A destroy that failed may be tried again; nothing else can use the entry, which is ending for good.
+          // A failed destroy may be retried. Nothing else can use the entry, which never becomes usable again.
           entries.delete(at.id)
         })
       }

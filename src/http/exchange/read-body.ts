@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http'
 
-/** Why there is no body: it has more bytes than it may, or the client went away in the middle of it. */
+/** Why there is no body: it is too large, or the client disconnected. */
 export type BodyProblem = 'too-large' | 'disconnected'
 
-/** The body of a request, of at most `bytesMax`. `done` is called once. What comes beyond the bound is read and not kept. */
+/** The body of a request, of at most `bytesMax`. `done` is called once. Data beyond the bound is read and discarded. */
 export function readBody(req: IncomingMessage, bytesMax: number, done: (body: Buffer | BodyProblem) => void): void {
   let first: Buffer | undefined
   let more: Buffer[] | undefined

@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http'
 
-type Headers = Readonly<Record<string, string>>
+export type Headers = Readonly<Record<string, string>>
 
-/** What every answer of ours says of itself: what it is, and that nobody keeps it or guesses what else it could be. */
+/** Common headers of every answer: its type, no caching, no content sniffing. */
 export function headersFor(type: string, bytes: number, more?: Headers): string[] {
   const headers = [
     'content-type',

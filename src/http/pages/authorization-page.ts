@@ -8,12 +8,12 @@ import type { InFlightCalls } from '../../tools/runtime/in-flight-calls.ts'
 import type { ToolHost } from '../../tools/runtime/tool-host.ts'
 import type { Authenticate } from '../authenticate.ts'
 import type { Exchange, PatternRoute } from '../route-table.ts'
-import { toHttpError } from '../to-http-error.ts'
+import { asPage } from './as-page.ts'
 import { html } from './html.ts'
 import { noticePage, type Page, sendPage } from './page.ts'
 import { whileInFlight } from './while-in-flight.ts'
 
-/** Finds what a link asks a person to allow; the domain is behind it. */
+/** Finds what a link asks a person to allow, through the domain. */
 export type AuthorizationGate = Readonly<{
   open(
     token: string,
@@ -25,7 +25,7 @@ export type AuthorizationPageDeps = Readonly<{
   authorizations(): Promise<AuthorizationGate | undefined>
   host: Pick<ToolHost, 'call'>
   inFlight: Pick<InFlightCalls, 'begin'>
-  /** Absent where nobody can be signed in. */
+  /** Absent if nobody can sign in. */
   authenticate?: Authenticate
   originOf?: (req: IncomingMessage) => string
   clock: Clock
@@ -39,11 +39,11 @@ const COOKIE_SCOPE = 'Path=/mcp-callback; HttpOnly; SameSite=Lax'
 const PARAMETER_CHARS_MAX = 8_192
 
 /**
- * Where a person begins to authorise an MCP server, and where the authorisation server sends the person back.
+ * Where a person starts the authorisation of an MCP server, and where the authorisation server sends the person back.
  *
- * 1. The answer counts in the browser that opened the page of the link, and in no other: a cookie of that page has the state. A
- *    person whom another caller sends straight to an authorisation server gives that caller nothing.
- * 2. A link that a user asked for works for that user only, signed in here.
+ * 1. The answer counts only in the browser that opened the page of the link: a cookie of that page has the state. So a caller
+ *    that sends a person straight to an authorisation server gains nothing.
+ * 2. A link that a user requested works only for that user, signed in here.
  */
 export function createAuthorizationPages(deps: AuthorizationPageDeps): readonly PatternRoute[] {
   const find = async (token: string) =>
@@ -93,7 +93,7 @@ export function createAuthorizationPages(deps: AuthorizationPageDeps): readonly 
   ]
 }
 
-/** Undefined for a caller that is not known here. */
+/** Undefined for an unknown caller. */
 async function signedIn(
   { authenticate }: Pick<AuthorizationPageDeps, 'authenticate'>,
   req: IncomingMessage,
@@ -108,7 +108,7 @@ async function signedIn(
 
 type AuthorizeFormDeps = AuthorizationPageDeps & Required<Pick<AuthorizationPageDeps, 'authenticate' | 'originOf'>>
 
-/** The address that lists give for a deployment: it stays the same, and asks for a link when a person presses its button. */
+/** The permanent address that lists give for a deployment; it requests a link when a person presses its button. */
 export function createAuthorizeForm(deps: AuthorizeFormDeps): readonly PatternRoute[] {
   async function callerOf({ req, res }: Exchange): Promise<Principal | undefined> {
     const principal = await signedIn(deps, req)
@@ -145,18 +145,6 @@ export function createAuthorizeForm(deps: AuthorizeFormDeps): readonly PatternRo
   ]
 }
 
-const asPage =
-  (deps: Pick<AuthorizationPageDeps, 'logger' | 'random'>, serve: (exchange: Exchange) => Promise<void>) =>
-  async (exchange: Exchange): Promise<void> => {
-    try {
-      await serve(exchange)
-    } catch (error) {
-      const { status } = toHttpError(error, deps)
-      const message = error instanceof AppError ? error.message : 'Something went wrong. Try again later.'
-      sendPage(exchange.res, status, noticePage('This did not work', message))
-    }
-  }
-
 const cookiesOf = (req: IncomingMessage): readonly string[] =>
   (req.headers.cookie ?? '').split(';').map((one) => one.trim())
 
@@ -174,9 +162,9 @@ const signInFirst = (actor: string | undefined): Page => ({
 
 const askPage = (server: string, actor: string, url: string): Page => ({
   title: `Connect ${server}`,
-  body: html`<p>You are about to sign in at <strong>${new URL(url).host}</strong>, and to let <strong>${actor}</strong> use ${server} there in your
-name, through this server.</p>
-<p>Go on only if you or your agent asked for this.</p>
+  body: html`<p>You are about to sign in at <strong>${new URL(url).host}</strong>, and to let <strong>${actor}</strong> use ${server} there on your
+behalf, through this server.</p>
+<p>Continue only if you or your agent asked for this.</p>
 <p><a class="button" href="${url}" rel="noreferrer">Continue to ${new URL(url).host}</a></p>`,
 })
 

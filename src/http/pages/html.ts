@@ -6,7 +6,7 @@ const entities: Readonly<Record<string, string>> = {
   "'": '&#39;',
 }
 
-/** Text that is safe to be part of a page as it stands. */
+/** Text that is safe to insert into a page. */
 export class Html {
   readonly text: string
   constructor(text: string) {
@@ -16,7 +16,7 @@ export class Html {
 
 type Part = Html | string | number | readonly Html[]
 
-/** What is put in is escaped, unless it was made by this very function. */
+/** Values are escaped, unless this function made them. */
 export function html(texts: TemplateStringsArray, ...parts: readonly Part[]): Html {
   return new Html(texts.reduce((before, text, index) => `${before}${textOf(parts[index - 1]!)}${text}`))
 }

@@ -10,7 +10,7 @@ import { toHttpError } from '../to-http-error.ts'
 import { type AuthorizationPageDeps, createAuthorizationPages } from './authorization-page.ts'
 import { createSecretLinkRoutes, type SecretLinkDeps } from './secret-link-page.ts'
 
-/** Serves the pages of one-time links, and nothing else, on a loopback port of its own, from the first link on. */
+/** Serves the pages of one-time links, and nothing else, on a separate loopback port, from the first link on. */
 type LinkListener = Readonly<{ origin(): Promise<string>; close(): Promise<void> }>
 
 export function createLinkListener(deps: SecretLinkDeps & AuthorizationPageDeps): LinkListener {

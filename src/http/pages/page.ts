@@ -5,11 +5,14 @@ import type { Html } from './html.ts'
 import { html } from './html.ts'
 import { PASSKEY_SCRIPT } from './passkey-script.ts'
 
-/** A small page for a person: one style sheet, nothing from elsewhere, and no script but the one that asks for passkeys. Readable on a telephone. */
+/**
+ * A small page for a person: one style sheet, nothing from other sites, and no script except the one for passkeys. Readable on a
+ * phone.
+ */
 export type Page = Readonly<{
   title: string
   body: Html
-  /** Where a form of the page may lead beside this server: an origin or a scheme that a client is reached by. */
+  /** Where a form of the page may lead besides this server: an origin or a scheme of a client. */
   formTargets?: readonly string[]
   hasPasskeys?: boolean
 }>
@@ -32,7 +35,7 @@ footer{margin-top:2.5rem;opacity:.7;font-size:.85rem}
 const styleHash = sha256Bytes(STYLE).toString('base64')
 const scriptHash = sha256Bytes(PASSKEY_SCRIPT).toString('base64')
 
-/** Forms go back to this server alone, and no other page may show this one in a frame. */
+/** Forms go only to this server, and no other page may frame this one. */
 const pagePolicy = ({ formTargets = [], hasPasskeys = false }: Page): string =>
   [
     "default-src 'none'",
@@ -44,7 +47,7 @@ const pagePolicy = ({ formTargets = [], hasPasskeys = false }: Page): string =>
   ].join('; ')
 
 const pageHeaders = {
-  // A form would otherwise say that it comes from nowhere, and be refused.
+  // Otherwise a form would have a null origin, and be refused.
   'referrer-policy': 'same-origin',
   'x-frame-options': 'DENY',
   'cross-origin-opener-policy': 'same-origin',
@@ -69,5 +72,5 @@ export function sendPage(
   sendText(res, status, 'text/html; charset=utf-8', page, { ...policy, ...pageHeaders, ...headers })
 }
 
-/** Something to tell, and nothing to do. */
+/** A message without any action. */
 export const noticePage = (title: string, message: string): Page => ({ title, body: html`<p>${message}</p>` })

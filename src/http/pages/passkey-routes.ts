@@ -9,7 +9,7 @@ import { webHeaders } from '../web-exchange.ts'
 import { type Html, html } from './html.ts'
 import type { PeoplePagesDeps } from './people-pages.ts'
 
-/** What the script of the pages asks (`passkey-script.ts`): two requests to sign in, two to add a passkey. */
+/** The requests of the pages' script (`passkey-script.ts`): two to sign in, two to add a passkey. */
 export function createPasskeyRoutes(
   deps: PeoplePagesDeps,
   gate: () => Promise<PeopleGate>,
@@ -27,9 +27,9 @@ export function createPasskeyRoutes(
   const options = (ceremony: 'register' | 'sign-in') => async (exchange: Exchange) => {
     const { origin, headers } = fromOf(exchange)
     const { passkeys } = await (await gate()).accounts()
-    const asked = await passkeys.options(origin, ceremony, headers)
-    exchange.res.setHeader('set-cookie', [...asked.cookies])
-    sendJson(exchange.res, 200, JSON.stringify(asked.options))
+    const ceremonyOptions = await passkeys.options(origin, ceremony, headers)
+    exchange.res.setHeader('set-cookie', [...ceremonyOptions.cookies])
+    sendJson(exchange.res, 200, JSON.stringify(ceremonyOptions.options))
   }
 
   async function signIn(exchange: Exchange): Promise<void> {

@@ -1,6 +1,6 @@
 /**
- * The one script of our pages: asks the browser for a passkey, which no form can do. It serves the form with `data-passkey`, which
- * is hidden until a browser that knows passkeys runs it.
+ * The one script of our pages: asks the browser for a passkey, which no form can do. It serves the form with `data-passkey`,
+ * which stays hidden unless the browser supports passkeys.
  */
 export const PASSKEY_SCRIPT = `
 const form = document.querySelector('form[data-passkey]')

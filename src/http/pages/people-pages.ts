@@ -12,14 +12,15 @@ import type { Exchange, PatternRoute } from '../route-table.ts'
 import { signedInBy } from '../signed-in.ts'
 import { toHttpError } from '../to-http-error.ts'
 import { webHeaders } from '../web-exchange.ts'
+import { asPage, withoutChallenge } from './as-page.ts'
 import { type Html, html } from './html.ts'
 import { noticePage, type Page, sendPage } from './page.ts'
 import { createPasskeyRoutes, passkeyList, passkeySignIn } from './passkey-routes.ts'
 import { readForm } from './read-form.ts'
 
 /**
- * The pages of people: sign in, accept an invitation, allow a client, and see who is signed in. A form is sent by a page of this
- * server or refused before it gets here (`host-check.ts`).
+ * The pages for people: sign in, accept an invitation, allow a client, and the account. Forms from other sites are refused
+ * earlier (`host-check.ts`).
  */
 export type PeoplePagesDeps = Readonly<{
   people(): Promise<PeopleGate | undefined>
@@ -36,7 +37,7 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
   async function gate(): Promise<PeopleGate> {
     const people = await deps.people()
     if (people !== undefined) return people
-    throw new AppError('ERR_ROUTE_NOT_FOUND', 'This server has no accounts in its present mode.')
+    throw new AppError('ERR_ROUTE_NOT_FOUND', 'Accounts do not work in mode MINIMAL, which has no store.')
   }
 
   const fromOf = ({ req }: Exchange) => {
@@ -164,11 +165,11 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
       return
     }
     const origin = clients.originOf(exchange.req)
-    const asked = new URLSearchParams(query)
-    const client = await (await (await gate()).accounts()).findClient(origin, asked.get('client_id') ?? '')
+    const params = new URLSearchParams(query)
+    const client = await (await (await gate()).accounts()).findClient(origin, params.get('client_id') ?? '')
     if (client === undefined)
       throw new AppError('ERR_NOT_FOUND', 'There is no such client. Start again in the program.')
-    const redirectUri = asked.get('redirect_uri') ?? ''
+    const redirectUri = params.get('redirect_uri') ?? ''
     sendPage(exchange.res, 200, consentPage({ client, principal, query, redirectUri }))
   }
 
@@ -186,30 +187,18 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
     redirect(exchange, await accounts.consent(origin, input, fromOf(exchange).headers))
   }
 
-  /** Where the library sends a browser with a request for access that cannot go back to the client. */
+  /** Where the library sends a browser with an access request that cannot be returned to the client. */
   async function showError(exchange: Exchange): Promise<void> {
     await gate()
     const error = new URLSearchParams(queryOf(exchange)).get('error') ?? ''
     const code = /^[a-z_]{1,64}$/.test(error) ? ` (${error})` : ''
-    const message = `The program that sent you here did not ask for access in the right way${code}. Nothing was allowed. Start again in the program.`
+    const message = `The program that sent you here sent an invalid authorization request${code}. No access was granted. Start again in the program.`
     sendPage(exchange.res, 400, noticePage('This did not work', message))
   }
 
-  const asPage =
-    (serve: (exchange: Exchange) => Promise<void>) =>
-    async (exchange: Exchange): Promise<void> => {
-      try {
-        await serve(exchange)
-      } catch (error) {
-        const { status, headers } = toHttpError(error, deps)
-        const message = error instanceof AppError ? error.message : 'Something went wrong. Try again later.'
-        sendPage(exchange.res, status, noticePage('This did not work', message), withoutChallenge(headers))
-      }
-    }
-
   const page = (path: string, show: (exchange: Exchange) => Promise<void>, submit?: typeof show): PatternRoute[] => [
-    { method: 'GET', path, serve: asPage(show) },
-    ...(submit === undefined ? [] : [{ method: 'POST', path, serve: asPage(submit) } as const]),
+    { method: 'GET', path, serve: asPage(deps, show) },
+    ...(submit === undefined ? [] : [{ method: 'POST', path, serve: asPage(deps, submit) } as const]),
   ]
   return [
     ...page('/sign-in', showSignIn, signIn),
@@ -217,8 +206,8 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
     ...page(`${AUTH_PATH}/callback/{provider}`, finishProvider),
     ...page(`${AUTH_PATH}/error`, showError),
     ...page('/account', showAccount),
-    { method: 'POST', path: '/account/passkeys', serve: asPage(removePasskey) },
-    { method: 'POST', path: '/sign-out', serve: asPage(signOut) },
+    { method: 'POST', path: '/account/passkeys', serve: asPage(deps, removePasskey) },
+    { method: 'POST', path: '/sign-out', serve: asPage(deps, signOut) },
     ...createPasskeyRoutes(deps, gate, afterSignIn),
     ...page('/invitation/{token}', showInvitation, acceptInvitation),
     ...page('/consent', showConsent, consent),
@@ -235,25 +224,24 @@ const redirect = ({ res }: Exchange, location: string): void => {
   res.writeHead(303, { location, 'cache-control': 'no-store', 'content-length': 0 }).end()
 }
 
-/** A browser would ask for a name and a password in a window of its own. */
-const withoutChallenge = ({ 'www-authenticate': _, ...headers }: Readonly<Record<string, string>>) => headers
+/** Otherwise a browser would ask for a name and a password in its own dialogue. */
 
-/** What an authorisation request consists of; what better-auth adds to the address of a page is left out. */
+/** The parameters of an authorisation request; what better-auth adds to a page's address is dropped. */
 const AUTHORIZATION_PARAMETERS = [
   ...['response_type', 'client_id', 'redirect_uri', 'scope', 'state', 'code_challenge', 'code_challenge_method'],
   ...['resource', 'nonce'],
 ]
 
-/** Back to the authorisation that sent the person here, or to the page of the account. Never to another server. */
+/** Back to the authorisation that sent the person here, or to the account page. Never to another server. */
 function afterSignIn(query: string): string {
-  const asked = new URLSearchParams(query)
-  if (!asked.has('client_id')) return '/account'
+  const params = new URLSearchParams(query)
+  if (!params.has('client_id')) return '/account'
   const passedOn = new URLSearchParams()
-  for (const [name, value] of asked) if (AUTHORIZATION_PARAMETERS.includes(name)) passedOn.append(name, value)
+  for (const [name, value] of params) if (AUTHORIZATION_PARAMETERS.includes(name)) passedOn.append(name, value)
   return `${AUTH_PATH}/oauth2/authorize?${passedOn}`
 }
 
-/** Browsers hold the redirect that follows a form against the page's policy, so it has to name where a client is reached. */
+/** Browsers check the redirect after a form against the page's policy, so the policy must name the client's address. */
 function formTargets(query: string): string[] {
   const uri = URL.parse(new URLSearchParams(query).get('redirect_uri') ?? '')
   if (uri === null) return []
@@ -304,18 +292,36 @@ ${isNew ? html`<label>Your name<input name="name" autocomplete="name" maxlength=
 <button>${isNew ? 'Join' : 'Save'}</button></form>`,
 })
 
-type Asked = Readonly<{
+type ConsentRequest = Readonly<{
   client: AskingClient
   principal: Principal
   query: string
   redirectUri: string
 }>
 
-const consentPage = ({ client, principal, query, redirectUri }: Asked): Page => ({
+/** A name as it is read: characters that are not seen could reverse it or hide a part. */
+const visible = (name: string): string => name.replaceAll(/[\p{Cf}\p{Cc}]/gu, '').slice(0, 128)
+
+/** A token is good at the addresses that the client asks for (RFC 8707), and nowhere else. */
+function reachOf(query: string): string {
+  const paths = new URLSearchParams(query).getAll('resource').map((resource) => URL.parse(resource)?.pathname ?? '')
+  if (paths.length === 0 || !paths.every((path) => path.startsWith('/mcp/'))) {
+    return 'It would be able to do everything that you can do.'
+  }
+  return `It would be able to use the tools at ${paths.join(', ').slice(0, 256)} and nothing else.`
+}
+
+/** A command line may do what other programs may not, so that page says so. */
+const terminalText = (query: string): string =>
+  (new URLSearchParams(query).get('scope') ?? '').split(' ').includes('terminal')
+    ? ' It would also answer approvals and change rules as you. Allow this only to castellan login, on a machine of yours.'
+    : ''
+
+const consentPage = ({ client, principal, query, redirectUri }: ConsentRequest): Page => ({
   title: 'Allow access?',
   formTargets: formTargets(query),
-  body: html`<p>A program that calls itself <strong>${client.name.slice(0, 128)}</strong> asks to use Castellan as
-<strong>${principal.actor}</strong>. It could do everything that you may do.</p>
+  body: html`<p>A program that calls itself <strong>${visible(client.name)}</strong> asks to use Castellan as
+<strong>${principal.actor}</strong>. ${reachOf(query)}${terminalText(query)}</p>
 <p class="hint">${client.publisher === undefined ? '' : `It is described by ${client.publisher.slice(0, 128)}. `}It is reached at ${(URL.parse(redirectUri)?.host || redirectUri).slice(0, 128)}. Allow it only if you started this yourself.</p>
 <form method="post" action="/consent"><input type="hidden" name="query" value="${query}">
 <button name="decision" value="allow">Allow</button>

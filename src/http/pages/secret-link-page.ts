@@ -1,4 +1,3 @@
-import { AppError } from '../../contract/app-error.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
@@ -6,13 +5,13 @@ import type { Random } from '../../kernel/random.ts'
 import type { InFlightCalls } from '../../tools/runtime/in-flight-calls.ts'
 import type { ToolHost } from '../../tools/runtime/tool-host.ts'
 import type { Exchange, PatternRoute } from '../route-table.ts'
-import { toHttpError } from '../to-http-error.ts'
+import { asPage } from './as-page.ts'
 import { html } from './html.ts'
 import { noticePage, type Page, sendPage } from './page.ts'
 import { readForm } from './read-form.ts'
 import { whileInFlight } from './while-in-flight.ts'
 
-/** Finds what a link asks for; the domain is behind it. */
+/** Finds what a link asks for, through the domain. */
 export type SecretLinkGate = Readonly<{
   open(token: string, nowMs: number): Promise<OpenLink | undefined>
 }>
@@ -32,8 +31,8 @@ const SECRET_LINK_PATH = '/secrets/'
 const TOKEN = /^[\w-]{20,100}$/
 
 /**
- * The page of a one-time link. A caller that has the address may enter the values, once, and sees none that is saved. What is entered
- * goes through the pipeline like every other call, on behalf of the caller that asked for the link.
+ * The page of a one-time link. Anyone with the address may enter the values, once, and sees no saved value. The submission passes
+ * the pipeline like every call, on behalf of the caller that requested the link.
  */
 export function createSecretLinkRoutes(deps: SecretLinkDeps): readonly PatternRoute[] {
   async function find(token: string): Promise<OpenLink | undefined> {
@@ -68,22 +67,10 @@ export function createSecretLinkRoutes(deps: SecretLinkDeps): readonly PatternRo
     }
   }
 
-  const asPage =
-    (serve: (exchange: Exchange) => Promise<void>) =>
-    async (exchange: Exchange): Promise<void> => {
-      try {
-        await serve(exchange)
-      } catch (error) {
-        const { status, headers } = toHttpError(error, deps)
-        const message = error instanceof AppError ? error.message : 'Something went wrong. Try again later.'
-        sendPage(exchange.res, status, noticePage('This did not work', message), headers)
-      }
-    }
-
   const path = `${SECRET_LINK_PATH}{token}`
   return [
-    { method: 'GET', path, serve: asPage(show) },
-    { method: 'POST', path, serve: asPage(submit) },
+    { method: 'GET', path, serve: asPage(deps, show) },
+    { method: 'POST', path, serve: asPage(deps, submit) },
   ]
 }
 

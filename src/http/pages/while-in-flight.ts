@@ -2,7 +2,7 @@ import type { Principal } from '../../contract/principal.ts'
 import type { InFlightCalls } from '../../tools/runtime/in-flight-calls.ts'
 import { tooManyCalls } from '../serve-call.ts'
 
-/** A call that a page makes is counted and cancelled as those of other transports are. */
+/** A call from a page is counted and cancelled like those of other transports. */
 export async function whileInFlight<T>(
   inFlight: Pick<InFlightCalls, 'begin'>,
   principal: Principal,

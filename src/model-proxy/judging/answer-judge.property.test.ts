@@ -105,7 +105,7 @@ async function pass(
   cuts: readonly number[],
   refusalOf: (call: ModelCall) => string | undefined | Promise<string | undefined>,
 ): Promise<string> {
-  const judge = createAnswerJudge(format, { refusalOf, providerRan() {} })
+  const judge = createAnswerJudge(format, { refusalOf, providerRan() {}, wrote() {} })
   const bytes = Buffer.from(text)
   const ends = [...new Set(cuts.map((cut) => cut % bytes.length))].sort((one, other) => one - other)
   const out: Buffer[] = []
@@ -169,4 +169,94 @@ it('events of responses are numbered without gaps after a refusal', async () => 
   const numbers = [...passed.matchAll(/"sequence_number":(\d+)/g)].map(([, number]) => Number(number))
   expect(numbers).toEqual(numbers.map((_, index) => index))
   expect(passed).toContain('"arguments":"{\\"secret\\":1}"')
+})
+
+/** What a server may send that does not keep to the usual order. Judges see every call with all of its arguments, or it does not pass. */
+const seenIn = async (format: JudgedFormat, text: string) => {
+  const seen: ModelCall[] = []
+  const passed = await pass(format, text, [], (call) => {
+    seen.push(call)
+    return call.args === undefined ? 'REFUSED' : undefined
+  })
+  return { passed, seen }
+}
+
+it.each([': keep-alive', 'event: ping', 'retry: 100', 'id: 7'])(
+  'a line without data ends no call: %s',
+  async (line) => {
+    const [head, tail] = chatStream
+      .split('data: ')
+      .reduce<[string, string]>(
+        ([before, after], one, index) =>
+          index < 4 ? [`${before}${index > 0 ? 'data: ' : ''}${one}`, after] : [before, `${after}data: ${one}`],
+        ['', ''],
+      )
+    const { passed, seen } = await seenIn(chatFormat, `${head}${line}\n\n${tail}`)
+    expect(seen).toMatchObject([
+      { name: 'good', args: { x: 1 } },
+      { name: 'bad', args: { secret: 1 } },
+    ])
+    expect(passed).toContain(line)
+  },
+)
+
+it('parts of a call that come after its end are refused', async () => {
+  const call = part(0, '', { id: 'a' })
+  const { passed, seen } = await seenIn(
+    chatFormat,
+    plain([call, chunk({}, 'tool_calls'), part(0, '{"to":"evil"}'), chunk({}, 'stop')]),
+  )
+  expect(seen).toMatchObject([
+    { name: 'good', args: {} },
+    { name: '', args: undefined },
+  ])
+  expect(passed).not.toContain('evil')
+})
+
+it('choices that alternate are judged each by itself', async () => {
+  const of = (index: number, delta: object, finish_reason: string | null = null) => ({
+    choices: [{ index, delta, finish_reason }],
+  })
+  const called = (name: string, text: string) => ({
+    tool_calls: [{ index: 0, function: { ...(name !== '' && { name }), arguments: text } }],
+  })
+  const text = plain([
+    of(0, called('good', '{"x"')),
+    of(1, called('bad', '{"se')),
+    of(0, called('', ':1}')),
+    of(0, {}, 'tool_calls'),
+    of(1, called('', 'cret":1}')),
+    of(1, {}, 'tool_calls'),
+  ])
+  const { passed, seen } = await seenIn(chatFormat, text)
+  expect(passed).toBe(text)
+  expect(seen).toMatchObject([
+    { name: 'good', args: { x: 1 } },
+    { name: 'bad', args: { secret: 1 } },
+  ])
+})
+
+it('blocks of a message that are mixed are judged each by itself, and so is a message that begins with a call', async () => {
+  const good = block(1, 'good', ['{"x"', ':1}']) as Event[]
+  const bad = block(2, 'bad', ['{"se', 'cret":1}']) as Event[]
+  const mixed = named([good[0]!, bad[0]!, good[1]!, bad[1]!, good[2]!, bad[2]!, bad[3]!, good[3]!])
+  const { passed, seen } = await seenIn(messagesFormat, mixed)
+  expect(seen).toMatchObject([
+    { name: 'bad', args: { secret: 1 } },
+    { name: 'good', args: { x: 1 } },
+  ])
+  expect(passed).toBe(named([...bad, ...good]))
+  const content = [{ type: 'tool_use', id: 't', name: 'bad', input: { secret: 1 } }]
+  const started = named([{ type: 'message_start', message: { id: 'm', content } } as Event])
+  expect((await seenIn(messagesFormat, started)).seen).toMatchObject([{ name: 'bad' }])
+})
+
+it('a call of a response that nobody announced is judged', async () => {
+  const item = { type: 'function_call', id: 'fc', call_id: 'c', name: 'bad', arguments: '{"secret"' }
+  const done = named([{ type: 'response.output_item.done', output_index: 0, item } as Event])
+  const { passed, seen } = await seenIn(responsesFormat, done)
+  expect(seen).toMatchObject([{ name: 'bad', args: undefined }])
+  expect(passed).not.toContain('function_call')
+  const started = named([{ type: 'response.in_progress', response: { id: 'r', output: [item] } } as Event])
+  expect((await seenIn(responsesFormat, started)).passed).not.toContain('function_call')
 })

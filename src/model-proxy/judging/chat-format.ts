@@ -1,12 +1,25 @@
 import { fieldsOf, textOf } from '../protocols/protocol.ts'
 import { answerOf, dataEvent, inOrder, readArguments, whenKnown } from './events.ts'
+import { isFetched } from './fetched-content.ts'
 import type { CallJudge, EventJudge, Fields, HistoryResult, JudgedFormat, ModelCall, MutableFields } from './ports.ts'
 
-/** OpenAI's Chat Completions, and servers that speak the same. */
+/** OpenAI's Chat Completions, and compatible servers. */
 export const chatFormat: JudgedFormat = {
-  providerTools: (body) => (fieldsOf(body['web_search_options']) === undefined ? [] : [WEB_SEARCH]),
+  refersToUnseen: (body) => listOf(body['messages']).some(bringsFetched),
+  providerTools: (body) => [
+    ...(SEARCHES.some((name) => fieldsOf(body[name]) !== undefined) ? [WEB_SEARCH] : []),
+    ...listOf(body['tools']).flatMap((tool) => providerToolOf(tool) ?? []),
+  ],
   removeTools(body, tools) {
-    if (tools.has(WEB_SEARCH)) delete body['web_search_options']
+    if (tools.has(WEB_SEARCH)) for (const name of SEARCHES) delete body[name]
+    const all = listOf(body['tools'])
+    const retained = all.filter((tool) => !tools.has(providerToolOf(tool) ?? ''))
+    if (retained.length === all.length) return
+    if (retained.length > 0) body['tools'] = retained
+    else {
+      delete body['tools']
+      delete body['tool_choice']
+    }
   },
   results,
   beginning(body) {
@@ -14,21 +27,37 @@ export const chatFormat: JudgedFormat = {
     const first = messages.findIndex(({ role }) => role === 'assistant')
     return first === -1 ? undefined : spoken(messages.slice(0, first + 1))
   },
-  marks: ['"tool_calls"', '"function_call"'],
+  marks: ['"tool_calls"', '"function_call"', '"url_citation"'],
   whole: (answer, judge) => judgeWhole(answer, judge),
   events: (judge) => chatEvents(judge),
 }
 
 const WEB_SEARCH = 'web_search'
+/** Members of requests with which OpenAI and compatible servers search the web. */
+const SEARCHES = ['web_search_options', 'search_parameters', 'plugins'] as const
 
-/** Whether a member says something. */
+/** Compatible servers run tools of their own, each by its type. */
+const providerToolOf = ({ type }: Fields): string | undefined =>
+  typeof type !== 'string' || type === 'function' || type === 'custom' ? undefined : type
+
+/** Whether a message of the program has a part that the provider fetches. Results of tools are judged as such. */
+export const bringsFetched = ({ role, content }: Fields): boolean =>
+  role !== 'assistant' && role !== 'tool' && typeof content === 'object' && listOf(content).some(isFetchedPart)
+const isFetchedPart = (part: Fields): boolean => part['type'] !== 'tool_result' && isFetched(part)
+
+/** Links to what the provider found. */
+function noteSearch(message: Fields, judge: CallJudge): void {
+  if (listOf(message['annotations']).some(({ type }) => type === 'url_citation')) judge.providerRan(WEB_SEARCH)
+}
+
+/** Whether a member is present and not empty. */
 export const saysSomething = (value: unknown): boolean => value !== undefined && value !== null && value !== ''
 
-/** Providers take one thing for a list of one. */
+/** Providers accept a single item as a list of one. */
 export const listOf = (value: unknown): readonly MutableFields[] =>
   (Array.isArray(value) ? value : [value]).filter((item): item is MutableFields => fieldsOf(item) !== undefined)
 
-/** Instructions change from request to request, with the date for one. */
+/** Instructions change from request to request, for example with the date. */
 const spoken = (messages: readonly Fields[]): readonly Fields[] =>
   messages.filter(({ role }) => role !== 'system' && role !== 'developer')
 
@@ -78,6 +107,7 @@ async function judgeWhole(answer: unknown, judge: CallJudge): Promise<boolean> {
   for (const choice of listOf(fieldsOf(answer)?.['choices'])) {
     const message = fieldsOf(choice['message']) as MutableFields | undefined
     if (message === undefined) continue
+    noteSearch(message, judge)
     const refusals: string[] = []
     const allowed: unknown[] = []
     const calls = listOf(message['tool_calls'])
@@ -113,13 +143,13 @@ type StreamedCall = {
   name: string
   text: string
   isCustom: boolean
-  /** Its parts have different names, of which one program takes the last and another puts all together. */
+  /** Its parts have different names; some programs take the last, others concatenate all. */
   isAmbiguous: boolean
 }
-/** The number of the call in the old form, of which there is one. */
+/** The index of the call in the old format, which has only one. */
 const OLD_CALL = -1
 
-/** Calls come in parts that may alternate. They are held until the choice that they belong to is finished. */
+/** Calls come in parts that may alternate. They are held until their choice is finished. */
 function chatEvents(judge: CallJudge): EventJudge {
   const held: Readonly<{ bytes: Buffer; data: Fields }>[] = []
   const calls = new Map<number, Map<number, StreamedCall>>()
@@ -134,7 +164,8 @@ function chatEvents(judge: CallJudge): EventJudge {
     const refusals = new Map<string, string>()
     const judged = inOrder(all, ({ choice, index, call }) => {
       const { id, name, text, isCustom, isAmbiguous } = call
-      const args = isAmbiguous ? undefined : isCustom ? { input: text } : readArguments(text)
+      // A part without a name belongs to a call that was judged before it was complete.
+      const args = isAmbiguous || name === '' ? undefined : isCustom ? { input: text } : readArguments(text)
       const refusal = judge.refusalOf({ id, name, args })
       return whenKnown(refusal, (said) => void (said !== undefined && refusals.set(`${choice}/${index}`, said)))
     })
@@ -150,14 +181,17 @@ function chatEvents(judge: CallJudge): EventJudge {
   function take(bytes: Buffer, event: unknown, out: Buffer[]): void | Promise<void> {
     const data = fieldsOf(event)
     if (data === undefined) {
-      // The last line of a stream has no data: what was not finished until then never will be.
-      const pending = held.length === 0 ? undefined : settle(out)
+      // After the last line unfinished calls stay unfinished. Other lines without data are comments, which come at any time.
+      const pending = held.length === 0 || !isLast(bytes) ? undefined : settle(out)
       return pending instanceof Promise ? pending.then(() => void out.push(bytes)) : void out.push(bytes)
     }
     let isHeld = false
-    for (const choice of listOf(data['choices'])) {
+    const choices = listOf(data['choices'])
+    if (choices.some(callsTwice)) return
+    for (const choice of choices) {
       const index = typeof choice['index'] === 'number' ? choice['index'] : 0
-      const delta = fieldsOf(choice['delta'])
+      const delta = deltaIn(choice)
+      if (delta !== undefined) noteSearch(delta, judge)
       if (delta !== undefined && gather(delta, index, calls)) isHeld = true
       else if (textOf(delta?.['content'])) hasText = true
       if (textOf(choice['finish_reason']) !== undefined && calls.has(index)) {
@@ -182,7 +216,26 @@ function chatEvents(judge: CallJudge): EventJudge {
   }
 }
 
-/** Adds the parts of calls that a delta has; answers whether it has some. */
+const hasCalls = (value: unknown): boolean => {
+  const { tool_calls: calls, function_call: old } = fieldsOf(value) ?? {}
+  return saysSomething(calls) || saysSomething(old)
+}
+/** Programs differ in which of the two they read, so such an event does not pass. */
+const callsTwice = ({ delta, message }: Fields): boolean => hasCalls(delta) && hasCalls(message)
+
+/** Some servers stream whole messages instead. */
+function deltaIn(choice: MutableFields): Fields | undefined {
+  const message = fieldsOf(choice['message'])
+  if (message === undefined) return fieldsOf(choice['delta'])
+  delete choice['message']
+  const delta = { ...fieldsOf(choice['delta']), ...message }
+  choice['delta'] = delta
+  return delta
+}
+
+const isLast = (event: Buffer): boolean => /^data: ?\[DONE\]/m.test(event.toString('latin1'))
+
+/** Adds the parts of calls in a delta; returns whether there were any. */
 function gather(delta: Fields, choice: number, calls: Map<number, Map<number, StreamedCall>>): boolean {
   const old = fieldsOf(delta['function_call'])
   const parts = [
@@ -209,7 +262,7 @@ function gather(delta: Fields, choice: number, calls: Map<number, Map<number, St
 const indexOf = (part: Fields, position: number): number =>
   typeof part['index'] === 'number' ? part['index'] : position
 
-/** Those that are allowed keep their parts and are numbered anew; for each of the others there is a text. */
+/** Allowed calls keep their parts and are renumbered; each other call becomes a text. */
 function rewritten(
   events: readonly Readonly<{ data: Fields }>[],
   calls: ReadonlyMap<number, ReadonlyMap<number, StreamedCall>>,

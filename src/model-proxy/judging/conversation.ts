@@ -8,13 +8,12 @@ import { fieldsOf, textOf } from '../protocols/protocol.ts'
 import type { Fields } from './ports.ts'
 
 /**
- * To which conversations a request belongs. A request has no name of its own for that, so several are used, and it is untrusted as
- * soon as one of them is:
+ * The conversations of a request. A request names none, so several keys are used, and it is untrusted if one of them is:
  *
- * 1. Its beginning, up to the first answer of the model, from the same caller at the same proxy. Answers and the ids of calls in them
- *    are the model's, so two conversations that begin with the same question are still two.
- * 2. What the program calls its session, in a header or in the body. This is a hint: it can join a request to an untrusted
- *    conversation, and never part it from one.
+ * 1. Its beginning, up to the first answer of the model, from the same caller at the same proxy. Answers and the ids of their
+ *    calls come from the model, so two conversations that begin with the same question remain two.
+ * 2. The session that the program names, in a header or in the body. This is a hint: it can join a request to an untrusted
+ *    conversation, and never separate it from one.
  * 3. The run or conversation of the caller's own credential.
  */
 export function contextsOf(
@@ -25,9 +24,10 @@ export function contextsOf(
   beginning: unknown,
 ): ContextKey[] {
   const { principal } = caller
-  const who = JSON.stringify([identityOf(principal), caller.virtualKey, proxy?.id])
-  const keyed = (kind: string, text: string): ContextKey =>
-    `conversation:proxy-${sha256Hex(`${kind}\n${who}\n${text}`).slice(0, KEY_CHARS)}`
+  const keyed = (kind: string, text: string): ContextKey => {
+    const who = JSON.stringify([identityOf(principal), caller.virtualKey, proxy?.id])
+    return `conversation:proxy-${sha256Hex(`${kind}\n${who}\n${text}`).slice(0, KEY_CHARS)}`
+  }
   const contexts = hintsOf(headers, body).map((hint) => keyed('session', hint))
   if (beginning !== undefined) {
     contexts.push(keyed('beginning', JSON.stringify(beginning).slice(0, limits.conversationBeginningCharsMax)))
@@ -39,7 +39,7 @@ export function contextsOf(
 
 const KEY_CHARS = 40
 const HINT_CHARS_MAX = 256
-/** Ours, those of the document, and those that agent programs send. */
+/** Ours, the documented ones, and those of agent programs. */
 const sessionHeaders = [
   'x-castellan-session-id',
   'x-archestra-session-id',
@@ -52,15 +52,20 @@ const sessionHeaders = [
 const META = 'x-archestra-meta'
 
 function hintsOf(headers: IncomingHttpHeaders, body: Fields): readonly string[] {
-  const hints = new Set<string>()
-  for (const name of sessionHeaders) hints.add(textOf(headers[name]) ?? '')
+  const hints: string[] = []
+  const add = (said: string | undefined): void => {
+    if (said === undefined || said === '') return
+    const hint = said.slice(0, HINT_CHARS_MAX)
+    if (!hints.includes(hint)) hints.push(hint)
+  }
+  for (const name of sessionHeaders) add(textOf(headers[name]))
   // agent/run/session
-  hints.add(textOf(headers[META])?.split('/')[2] ?? '')
-  // Claude Code says its session inside the id of the user.
-  hints.add(SESSION.exec(textOf(fieldsOf(body['metadata'])?.['user_id']) ?? '')?.[1] ?? '')
+  add(textOf(headers[META])?.split('/')[2])
+  // Claude Code puts its session into the id of the user.
+  const user = textOf(fieldsOf(body['metadata'])?.['user_id'])
+  if (user !== undefined) add(SESSION.exec(user)?.[1])
   const { conversation } = body
-  hints.add(textOf(conversation) ?? textOf(fieldsOf(conversation)?.['id']) ?? '')
-  hints.delete('')
-  return [...hints].map((hint) => hint.slice(0, HINT_CHARS_MAX))
+  add(textOf(conversation) ?? textOf(fieldsOf(conversation)?.['id']))
+  return hints
 }
 const SESSION = /session[^0-9a-f]{0,8}([0-9a-f][0-9a-f-]{7,63})/i

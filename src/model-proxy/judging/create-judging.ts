@@ -7,7 +7,7 @@ import type { ContextKey } from '../../contract/trust.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import type { Caller, ProxyFacts } from '../ports.ts'
 import { type Operation, textOf } from '../protocols/protocol.ts'
-import { chatFormat, listOf } from './chat-format.ts'
+import { chatFormat } from './chat-format.ts'
 import { contextsOf } from './conversation.ts'
 import { createAnswerJudge, whenKnown } from './events.ts'
 import { generateFormat } from './generate-format.ts'
@@ -24,7 +24,7 @@ import type {
   MutableFields,
   ToolJudge,
 } from './ports.ts'
-import { createResponseChains, type ResponseLink } from './response-chains.ts'
+import { type AnswerParts, createResponseChains, newAnswer, type ReferredAnswers } from './response-chains.ts'
 import { responsesFormat } from './responses-format.ts'
 
 export type JudgingInput = Readonly<{
@@ -32,20 +32,21 @@ export type JudgingInput = Readonly<{
   proxy: ProxyFacts | undefined
   operation: Operation
   headers: IncomingHttpHeaders
-  /** As it goes to the provider. Results that may not be shown are replaced in it. */
+  /** The body for the provider. Results that may not be shown are replaced in it. */
   body: Fields | undefined
-  signal: AbortSignal
+  /** Aborted when the client goes away. */
+  signal(): AbortSignal
 }>
 
 export type Judging = Readonly<{
   /**
-   * Undefined where there is nothing to judge. Where a rule could refuse a call, every answer is judged, whatever the request offers:
-   * how a provider reads a request is the provider's, and tools may be stored there.
+   * Undefined if there is nothing to judge. If a rule could refuse a call, every answer is judged, whatever the request offers:
+   * providers parse leniently, and may have tools stored.
    */
   begin(input: JudgingInput): JudgedRequest | undefined | Promise<JudgedRequest | undefined>
 }>
 
-const formats: Partial<Readonly<Record<Operation, JudgedFormat>>> = {
+export const formats: Partial<Readonly<Record<Operation, JudgedFormat>>> = {
   chat: chatFormat,
   responses: responsesFormat,
   messages: messagesFormat,
@@ -53,8 +54,8 @@ const formats: Partial<Readonly<Record<Operation, JudgedFormat>>> = {
 }
 
 /**
- * Judges what passes between programs and models. Results of tools in a request come first, because reading one may make the
- * conversation untrusted; then the calls in the answer, which are held until they are judged.
+ * Judges the traffic between programs and models. Results of tools in a request come first, because one may make the conversation
+ * untrusted; then the calls in the answer, which are held until they are judged.
  */
 export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; random: Random }>): Judging {
   const chains = createResponseChains()
@@ -63,45 +64,54 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
     const { caller, proxy, operation, headers, body } = input
     const format = formats[operation]
     if (format === undefined || body === undefined) return undefined
-    const results = format.results(body)
+    const referred = chains.referredBy(caller, format, body)
+    const results = [...format.results(body, referred.calls), ...referred.results]
     const hasPolicies = tools.hasPolicies(caller.principal.tenant)
     const mayRefuse = hasPolicies || tools.isRestrictive
-    if (results.length === 0 && !mayRefuse) return undefined
-    const previous = operation === 'responses' ? textOf(body['previous_response_id']) : undefined
-    const link = previous === undefined ? undefined : chains.find(caller, previous)
+    // Content that never passed through here counts as read: what the provider has stored, and what it fetches.
+    const isUnseen = referred.isUnseen || format.refersToUnseen?.(body) === true
+    if (results.length === 0 && !mayRefuse && !isUnseen) return undefined
     const isStored = operation === 'responses' && mayRefuse && body['store'] !== false
     const beginning = format.beginning(body) ?? (results.length > 0 ? [] : undefined)
-    const contexts = [...contextsOf(caller, proxy, headers, body, beginning), ...(link?.contexts ?? [])]
+    const contexts = [...new Set([...contextsOf(caller, proxy, headers, body, beginning), ...referred.contexts])]
     if (isStored && contexts.length === 0) contexts.push(`conversation:proxy-${randomId(random, 'chain')}`)
-    // What the provider has stored and nobody here has seen pass counts as read.
-    const isUnseen = format.refersToStored?.(body) === true && link?.isUnseen !== false
-    const known = proxy?.isUntrusted === true || isUnseen || tools.isUntrusted(caller.principal.tenant, contexts)
-    const part = { ...input, body, format, results, hasPolicies, mayRefuse, contexts, link, isStored, isUnseen }
+    const isTainted = tools.isUntrusted(caller.principal.tenant, contexts)
+    const known = whenKnown(isTainted, (already) => {
+      if (!isUnseen || already || contexts.length === 0) return proxy?.isUntrusted === true || isUnseen || already
+      return tools.taint(caller.principal, contexts, { kind: 'unseen' }).then(() => true)
+    })
+    const part = { ...input, body, format, results, hasPolicies, mayRefuse, contexts, referred, isStored, isUnseen }
     return whenKnown(known, (isUntrusted) => {
-      // Nothing can be changed, and nothing more can become untrusted.
+      // Nothing can be refused, and nothing more can become untrusted.
       return !mayRefuse && isUntrusted ? undefined : judged(part, isUntrusted)
     })
   }
 
-  async function judged(part: Part, wasUntrusted: boolean): Promise<JudgedRequest> {
-    const { format, body, caller, mayRefuse, contexts, link, isStored, isUnseen } = part
+  /** At once where the request has neither results nor tools of the provider. */
+  function judged(part: Part, wasUntrusted: boolean): JudgedRequest | Promise<JudgedRequest> {
+    const { format, body, caller, mayRefuse, contexts, referred, isStored, isUnseen, results } = part
     const decisions: Decision[] = []
     const subject = subjectOf(part)
-    const isChanged = await judgeResults(part, subject, wasUntrusted, decisions)
-    const refused: { callId: string; text: string }[] = []
-    const judge = judgeOf(part, subject, decisions, refused)
-    const removed = mayRefuse ? await removeTools(part, judge) : []
-    const hasAnswered = answerRefused(body as MutableFields, link)
-    return {
-      isChanged: isChanged || removed.length > 0 || hasAnswered,
-      decisions,
-      removed,
-      answer: mayRefuse ? createAnswerJudge(format, judge) : undefined,
-      ...(isStored && { answered: (id) => chains.add(caller, id, { contexts, isUnseen, refused }) }),
-    }
+    const told = newAnswer()
+    const judge = judgeOf(part, subject, decisions, told)
+    const changed = results.length > 0 && judgeResults(part, subject, wasUntrusted, decisions)
+    return whenKnown(changed, (isChanged) => {
+      const providerTools = mayRefuse ? format.providerTools(body) : NO_TOOLS
+      const refusedTools = providerTools.length === 0 ? NO_TOOLS : removeTools(part, providerTools, judge)
+      return whenKnown(refusedTools, (removed): JudgedRequest => {
+        const hasAnswered = referred.answerRefused(body as MutableFields)
+        return {
+          isChanged: isChanged || removed.length > 0 || hasAnswered,
+          decisions,
+          removed,
+          answer: mayRefuse ? createAnswerJudge(format, judge) : undefined,
+          ...(isStored && { answered: (id) => chains.add(caller, id, { contexts, isUnseen, ...told }) }),
+        }
+      })
+    }) as JudgedRequest | Promise<JudgedRequest>
   }
 
-  /** Answers whether one was replaced. Whatever makes the conversation untrusted is on disk before this resolves. */
+  /** Returns whether one was replaced. Taints are on disk before this resolves. */
   async function judgeResults(
     { results, caller, hasPolicies, contexts, signal }: Part,
     subject: CallSubject,
@@ -116,15 +126,18 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
       const verdict = answer instanceof Promise ? await answer : answer
       const { action, tool, policy } = verdict
       if (action === 'trusted') continue
-      const isDisplayed = action === 'untrusted'
-      const replaced = isDisplayed ? undefined : await replacement(caller.principal, signal, result, verdict, decisions)
+      // The provider has what it stores, whatever a policy says of showing it.
+      const isDisplayed = action === 'untrusted' || result.isStored === true
+      const replaced = isDisplayed
+        ? undefined
+        : await replacement(caller.principal, signal(), result, verdict, decisions)
       if (replaced !== undefined) {
         result.replace(replaced.text)
         isChanged = true
       }
       if (!isUntrusted || !isDisplayed) decisions.push(...verdict.trace.map((one) => ({ ...one, tool })))
       if (replaced?.isTrusted === true || isUntrusted) continue
-      await tools.taint(caller.principal.tenant, contexts, {
+      await tools.taint(caller.principal, contexts, {
         kind: 'tool_result',
         tool,
         ...(policy !== undefined && { policy }),
@@ -153,37 +166,42 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
   }
 
   function judgeOf(
-    { caller, proxy, contexts, isUnseen }: Part,
+    { caller, proxy, contexts, isUnseen, isStored }: Part,
     subject: CallSubject,
     decisions: Decision[],
-    refused: { callId: string; text: string }[],
+    answer: AnswerParts,
   ): CallJudge {
     const isFixed = proxy?.isUntrusted === true || isUnseen
-    let hasProviderRun = false
     const told = (call: ModelCall, verdict: Judged<InvocationVerdict>): string | undefined => {
       decisions.push(...verdict.trace.map((one) => ({ ...one, tool: verdict.tool })))
-      if (verdict.action === 'allow') return undefined
+      if (verdict.action === 'allow') {
+        if (isStored) answer.allow(call)
+        return undefined
+      }
       const text = refusalText(verdict)
-      if (call.id !== undefined) refused.push({ callId: call.id, text })
+      if (call.id !== undefined) answer.refused.push({ callId: call.id, text })
       return text
     }
     return {
       refusalOf(call) {
-        const isUntrusted = isFixed || hasProviderRun || tools.isUntrusted(caller.principal.tenant, contexts)
+        const isUntrusted = isFixed || answer.ran.size > 0 || tools.isUntrusted(caller.principal.tenant, contexts)
         return whenKnown(isUntrusted, (untrusted) =>
           whenKnown(tools.call({ ...subject, isUntrusted: untrusted }, call), (verdict) => told(call, verdict)),
         ) as string | undefined | Promise<string | undefined>
       },
-      providerRan() {
-        hasProviderRun = true
-      },
+      providerRan: (tool) => void answer.ran.add(tool),
+      wrote: answer.wrote,
     }
   }
 
-  /** Calls of tools that the provider runs cannot be held, so the model does not get a tool that it might not call. */
-  async function removeTools({ format, body }: Part, judge: CallJudge): Promise<readonly string[]> {
+  /** Calls of tools that the provider runs cannot be held, so the model does not get a denied tool. */
+  async function removeTools(
+    { format, body }: Part,
+    providerTools: readonly string[],
+    judge: CallJudge,
+  ): Promise<readonly string[]> {
     const removed = new Set<string>()
-    for (const name of new Set(format.providerTools(body))) {
+    for (const name of new Set(providerTools)) {
       if ((await judge.refusalOf({ name, args: {} })) !== undefined) removed.add(name)
     }
     if (removed.size > 0) format.removeTools(body as MutableFields, removed)
@@ -193,6 +211,8 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
   return { begin }
 }
 
+const NO_TOOLS: readonly string[] = []
+
 type Part = JudgingInput &
   Readonly<{
     body: Fields
@@ -201,7 +221,7 @@ type Part = JudgingInput &
     hasPolicies: boolean
     mayRefuse: boolean
     contexts: readonly ContextKey[]
-    link: ResponseLink | undefined
+    referred: ReferredAnswers
     isStored: boolean
     isUnseen: boolean
   }>
@@ -216,35 +236,20 @@ function subjectOf({ caller, proxy, headers }: Part): CallSubject {
   }
 }
 
-/** The provider has calls that the program never saw, and takes no further request before they are answered. */
-function answerRefused(body: MutableFields, link: ResponseLink | undefined): boolean {
-  if (link === undefined || link.refused.length === 0) return false
-  const { input } = body
-  const said =
-    typeof input === 'string' ? [{ role: 'user', content: input }] : Array.isArray(input) ? input : listOf(input)
-  const answers = link.refused.map(({ callId, text }) => ({
-    type: 'function_call_output',
-    call_id: callId,
-    output: text,
-  }))
-  body['input'] = [...answers, ...said]
-  return true
-}
-
-/** In the place of a call, for the model to read when it goes on. */
+/** Replaces a call, for the model to read in its next turn. */
 function refusalText({ tool, policy, reason, becauseUntrusted }: Judged<InvocationVerdict>): string {
-  const by = policy === undefined ? 'by the governance of this server' : `by the policy ${policy}`
+  const by = policy === undefined ? 'by a rule of this server' : `by the policy ${policy}`
   const where = becauseUntrusted ? ' This conversation has read untrusted data.' : ''
-  return `[Castellan] The call of '${tool}' is denied ${by}. Its reason: ${reason}.${where} The call was not made. Go on without it.`
+  return `[Castellan] The call to '${tool}' was denied ${by}. Reason: ${reason}.${where} The call was not made. Continue without it.`
 }
 
 const blockedText = (tool: string, policy: string | undefined, reason: string): string =>
-  `[Castellan] The result of '${tool}' is blocked${policy === undefined ? '' : ` by the policy ${policy}`}. Its reason: ${reason}. Do not call it again for the same.`
+  `[Castellan] The result of '${tool}' was blocked${policy === undefined ? '' : ` by the policy ${policy}`}. Reason: ${reason}. Do not repeat the call.`
 
 const sanitisedText = (tool: string, summary: string): string =>
-  `[Castellan] The result of '${tool}' is not shown, because a policy has it sanitised. A summary, in words of a model that did not see it: ${summary}`
+  `[Castellan] The result of '${tool}' is not shown, because a policy requires sanitising. Summary by a model that did not see the result: ${summary}`
 
-/** What the quarantined model reads. */
+/** The text for the quarantined model. */
 function textIn(value: unknown): string {
   const { content } = (value ?? {}) as { content?: unknown }
   if (!Array.isArray(content)) return typeof value === 'string' ? value : (JSON.stringify(value) ?? '')

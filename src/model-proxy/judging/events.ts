@@ -1,59 +1,97 @@
+import { hasRepeatedMembers } from '../ambiguous-members.ts'
+import { eventText, parsedData } from '../event-data.ts'
+import { WholeEvents } from '../whole-events.ts'
 import type { AnswerJudge, CallJudge, EventJudge, JudgedFormat } from './ports.ts'
 
-/** Judges an answer as it passes. What has no mark of its format goes on as the bytes that came. */
-export function createAnswerJudge(format: JudgedFormat, judge: CallJudge): AnswerJudge {
-  const marks = format.marks.map((mark) => Buffer.from(mark))
-  const isMarked = (bytes: Buffer): boolean => marks.some((mark) => bytes.includes(mark))
-  let events: EventJudge | undefined
-  let rest: Buffer | undefined
+/** Judges an answer as it passes. Parts without a mark of the format pass unchanged. */
+class MarkedAnswer implements AnswerJudge {
+  readonly #format: JudgedFormat
+  readonly #judge: CallJudge
+  #events: EventJudge | undefined
+  readonly #gathered = new WholeEvents()
 
-  /** What should be looked at and cannot be read does not pass. */
-  function takeOne(event: Buffer, out: Buffer[]): void | Promise<void> {
-    const data = dataOf(event)
-    return data === undefined && isMarked(event) ? undefined : events!.take(event, data, out)
+  constructor(format: JudgedFormat, judge: CallJudge) {
+    this.#format = format
+    this.#judge = judge
   }
 
-  function run(parts: readonly Buffer[], from: number, out: Buffer[]): void | Promise<void> {
+  take(chunk: Buffer): Buffer | undefined | Promise<Buffer | undefined> {
+    this.#events ??= this.#format.events(this.#judge)
+    const whole = this.#gathered.take(chunk)
+    if (whole === undefined) return undefined
+    if (!this.#events.isActive && !isMarked(this.#format, whole)) return whole
+    const out: Buffer[] = []
+    const pending = this.#run(splitEvents(whole), 0, out)
+    return pending instanceof Promise ? pending.then(() => joined(out)) : joined(out)
+  }
+
+  finish(): Buffer | undefined | Promise<Buffer | undefined> {
+    const out: Buffer[] = []
+    const rest = this.#gathered.finish()
+    const pending = rest === undefined || this.#events === undefined ? undefined : this.#takeOne(rest, out)
+    return pending instanceof Promise ? pending.then(() => joined(out)) : joined(out)
+  }
+
+  whole(bytes: Buffer, isJson: boolean): Buffer | undefined | Promise<Buffer> {
+    if (bytes.length === 0 || (isJson && !isMarked(this.#format, bytes))) return bytes
+    const text = bytes.toString('utf8')
+    const answer = parsedData(text)
+    // Programs may read what we cannot: events behind another type, or a text with a mark of its order of bytes.
+    if (answer === undefined || hasRepeatedMembers(text)) return undefined
+    return this.#wholeOf(answer).then((isChanged) => (isChanged ? Buffer.from(JSON.stringify(answer)) : bytes))
+  }
+
+  /** A stream without events is a list of answers. */
+  async #wholeOf(answer: unknown): Promise<boolean> {
+    let isChanged = false
+    for (const one of Array.isArray(answer) ? answer : [answer])
+      isChanged = (await this.#format.whole(one, this.#judge)) || isChanged
+    return isChanged
+  }
+
+  get heldBytes(): number {
+    return this.#gathered.heldBytes + (this.#events?.heldBytes ?? 0)
+  }
+
+  /** An event that must be judged and cannot be read in one way only does not pass. */
+  #takeOne(event: Buffer, out: Buffer[]): void | Promise<void> {
+    const text = eventText(event.toString('utf8'))
+    const data = parsedData(text)
+    if (data === undefined || Array.isArray(data)) {
+      if (!isMarked(this.#format, event)) return this.#events!.take(event, undefined, out)
+    } else if (!hasRepeatedMembers(text)) return this.#events!.take(event, data, out)
+  }
+
+  #run(parts: readonly Buffer[], from: number, out: Buffer[]): void | Promise<void> {
     for (let index = from; index < parts.length; index++) {
-      const pending = takeOne(parts[index]!, out)
-      if (pending instanceof Promise) return pending.then(() => run(parts, index + 1, out))
+      const pending = this.#takeOne(parts[index]!, out)
+      if (pending instanceof Promise) return pending.then(() => this.#run(parts, index + 1, out))
     }
   }
+}
 
-  return {
-    take(chunk) {
-      events ??= format.events(judge)
-      const bytes = rest === undefined ? chunk : Buffer.concat([rest, chunk])
-      const end = endOfEvents(bytes)
-      rest = end === bytes.length ? undefined : bytes.subarray(end)
-      if (end === 0) return undefined
-      const whole = end === bytes.length ? bytes : bytes.subarray(0, end)
-      if (!events.isActive && !isMarked(whole)) return whole
-      const out: Buffer[] = []
-      const pending = run(splitEvents(whole), 0, out)
-      return pending instanceof Promise ? pending.then(() => joined(out)) : joined(out)
-    },
-    finish() {
-      const out: Buffer[] = []
-      const pending = rest === undefined || events === undefined ? undefined : takeOne(rest, out)
-      rest = undefined
-      return pending instanceof Promise ? pending.then(() => joined(out)) : joined(out)
-    },
-    whole(bytes) {
-      if (!isMarked(bytes)) return bytes
-      let answer: unknown
-      try {
-        answer = JSON.parse(bytes.toString('utf8'))
-      } catch {
-        // What no program can read calls nothing.
-        return bytes
-      }
-      return format.whole(answer, judge).then((isChanged) => (isChanged ? Buffer.from(JSON.stringify(answer)) : bytes))
-    },
-    get heldBytes() {
-      return (rest?.length ?? 0) + (events?.heldBytes ?? 0)
-    },
-  }
+export const createAnswerJudge = (format: JudgedFormat, judge: CallJudge): AnswerJudge =>
+  new MarkedAnswer(format, judge)
+
+const isMarked = (format: JudgedFormat, bytes: Buffer): boolean =>
+  bytes.includes(ESCAPE) || marksOf(format).some(({ rare, exact }) => bytes.includes(rare) && bytes.includes(exact))
+
+/** Any letter of a mark can be written like this. */
+const ESCAPE = Buffer.from('\\u00')
+
+type Mark = Readonly<{ rare: Buffer; exact: Buffer }>
+const marksOfFormats = new WeakMap<JudgedFormat, readonly Mark[]>()
+
+/** A search is as fast as its first byte is rare, so a mark that begins with a quote is first searched from a later byte on. */
+function marksOf(format: JudgedFormat): readonly Mark[] {
+  const known = marksOfFormats.get(format)
+  if (known !== undefined) return known
+  const marks = format.marks.map((mark) => ({
+    rare: Buffer.from(mark.slice(mark.includes('_') ? mark.indexOf('_') : 1)),
+    exact: Buffer.from(mark),
+  }))
+  marksOfFormats.set(format, marks)
+  return marks
 }
 
 const joined = (out: readonly Buffer[]): Buffer | undefined => {
@@ -63,14 +101,6 @@ const joined = (out: readonly Buffer[]): Buffer | undefined => {
 
 const LF = 10
 const CR = 13
-
-/** Behind the last blank line; 0 if there is none. */
-function endOfEvents(bytes: Buffer): number {
-  for (let at = bytes.length - 1; at > 0; at--) {
-    if (bytes[at] === LF && isBlankLineBefore(bytes, at)) return at + 1
-  }
-  return 0
-}
 
 const isBlankLineBefore = (bytes: Buffer, at: number): boolean =>
   bytes[at - 1] === LF || (bytes[at - 1] === CR && bytes[at - 2] === LF)
@@ -88,24 +118,13 @@ function splitEvents(bytes: Buffer): Buffer[] {
   return events
 }
 
-/** The JSON of an event; undefined if it is none. */
-function dataOf(event: Buffer): unknown {
-  const lines = event.toString('utf8').split(/\r\n|\n|\r/)
-  const data = lines.filter((line) => line.startsWith('data:')).map((line) => line.slice('data:'.length))
-  try {
-    return JSON.parse(data.join('\n'))
-  } catch {
-    return undefined
-  }
-}
-
 export const dataEvent = (data: unknown): Buffer => Buffer.from(`data: ${JSON.stringify(data)}\n\n`)
 
-/** As providers write events that have a name. */
+/** The format of named events. */
 export const namedEvent = (data: Readonly<{ type: string }>): Buffer =>
   Buffer.from(`event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`)
 
-/** Does one after the other, at once for as long as nothing has to be waited for. */
+/** Processes one item after the other, synchronously while nothing has to be awaited. */
 export function inOrder<Item>(
   items: readonly Item[],
   step: (item: Item) => void | Promise<void>,
@@ -117,11 +136,11 @@ export function inOrder<Item>(
   }
 }
 
-/** Hands on what is there, or will be. */
+/** Maps a value or a promise. */
 export const whenKnown = <In, Out>(value: In | Promise<In>, next: (value: In) => Out): Out | Promise<Awaited<Out>> =>
   value instanceof Promise ? (value.then(next) as Promise<Awaited<Out>>) : next(value)
 
-/** The arguments of a call, which models write as JSON; undefined if they are not an object. Nothing at all means none. */
+/** The arguments of a call, which models write as JSON; undefined if they are not an object. An empty text means none. */
 export function readArguments(text: unknown): unknown {
   if (text === undefined || text === null || text === '') return {}
   if (typeof text === 'object') return text
@@ -133,7 +152,7 @@ export function readArguments(text: unknown): unknown {
   }
 }
 
-/** Content of a tool's answer, whichever provider: a text or a list of blocks, in the form of MCP. */
+/** The content of a tool's answer for any provider: a string or a list of blocks, in MCP's format. */
 export function answerOf(content: unknown): unknown {
   if (typeof content === 'string') return { content: [{ type: 'text', text: content }] }
   if (!Array.isArray(content)) return content

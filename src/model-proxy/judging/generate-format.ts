@@ -1,11 +1,14 @@
 import { fieldsOf, textOf } from '../protocols/protocol.ts'
 import { listOf, saysSomething, unreadable } from './chat-format.ts'
 import { answerOf, dataEvent, readArguments } from './events.ts'
+import { isFetched } from './fetched-content.ts'
 import type { CallJudge, EventJudge, Fields, HistoryResult, JudgedFormat, ModelCall, MutableFields } from './ports.ts'
 
 /** Gemini's generateContent and its stream. Both spellings of a member mean the same there. */
 export const generateFormat: JudgedFormat = {
-  refersToStored: ({ cachedContent, cached_content: spelt }) => saysSomething(cachedContent) || saysSomething(spelt),
+  refersToUnseen: (body) =>
+    saysSomething(spelt(body, 'cachedContent')) ||
+    [...listOf(body['contents']), ...listOf(spelt(body, 'systemInstruction'))].some(bringsFetched),
   providerTools: (body) => listOf(body['tools']).flatMap(providerToolsOf),
   removeTools(body, tools) {
     const retained = listOf(body['tools'])
@@ -20,21 +23,31 @@ export const generateFormat: JudgedFormat = {
     const first = contents.findIndex(({ role }) => role === 'model')
     return first === -1 ? undefined : contents.slice(0, first + 1)
   },
-  marks: ['"functionCall"', '"codeExecutionResult"', '"groundingMetadata"', '"urlContextMetadata"'],
-  async whole(answer, judge) {
-    let isChanged = false
-    for (const one of Array.isArray(answer) ? answer : [answer]) isChanged = (await judgeParts(one, judge)) || isChanged
-    return isChanged
-  },
+  marks: ['functionCall', 'codeExecutionResult', 'groundingMetadata', 'urlContextMetadata'].flatMap((name) => [
+    `"${name}"`,
+    `"${snakeCase(name)}"`,
+  ]),
+  whole: judgeParts,
   events: generateEvents,
 }
 
-const snakeCase = (key: string): string => key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+function snakeCase(key: string): string {
+  return key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+}
+/** A member in either spelling. */
+function spelt(fields: Fields, name: string): unknown {
+  return fields[name] ?? fields[snakeCase(name)]
+}
 
 const providerToolsOf = (tool: Fields): string[] =>
   Object.keys(tool)
     .map(snakeCase)
     .filter((key) => key !== 'function_declarations' && key !== 'computer_use')
+
+/** A result of a tool is judged as such. */
+const bringsFetched = (content: Fields): boolean =>
+  content['role'] !== 'model' &&
+  partsOf(content).some(({ functionResponse: _, function_response: __, ...part }) => isFetched(part))
 
 const partsOf = (content: unknown): readonly MutableFields[] => listOf(fieldsOf(content)?.['parts'])
 
@@ -42,8 +55,8 @@ function callOf(value: unknown): ModelCall | undefined {
   const call = fieldsOf(value)
   const name = textOf(call?.['name'])
   if (call === undefined || name === undefined) return undefined
-  // Arguments that come in parts are not there yet when the call is judged.
-  const isPartial = call['partialArgs'] !== undefined || call['willContinue'] === true
+  // Arguments that come in parts are incomplete when the call is judged.
+  const isPartial = spelt(call, 'partialArgs') !== undefined || spelt(call, 'willContinue') === true
   return { id: textOf(call['id']), name, args: isPartial ? undefined : readArguments(call['args']) }
 }
 
@@ -80,7 +93,7 @@ function results(body: Fields): readonly HistoryResult[] {
   return found
 }
 
-/** Calls of Gemini need no id; those of the same name are then taken for the last of them. */
+/** Calls of Gemini need no id; a result is then matched with the last call of the same name. */
 function callFor(answered: Fields, calls: readonly ModelCall[]): ModelCall | undefined {
   const id = textOf(answered['id'])
   const name = textOf(answered['name'])
@@ -90,7 +103,7 @@ function callFor(answered: Fields, calls: readonly ModelCall[]): ModelCall | und
   return known ?? (name === undefined ? undefined : { name, args: {} })
 }
 
-/** What a program wraps a text in, so that it is an object. */
+/** Unwraps a text that a program put into an object. */
 function insideOf(response: unknown): unknown {
   const fields = fieldsOf(response)
   const text = textOf(fields?.['output']) ?? textOf(fields?.['result']) ?? textOf(fields?.['content'])
@@ -103,12 +116,15 @@ const wrappers: ReadonlySet<string> = new Set(['output', 'result', 'content'])
 async function judgeParts(answer: unknown, judge: CallJudge): Promise<boolean> {
   let isChanged = false
   for (const candidate of listOf(fieldsOf(answer)?.['candidates'])) {
-    if (candidate['groundingMetadata'] !== undefined) judge.providerRan('google_search')
-    if (candidate['urlContextMetadata'] !== undefined) judge.providerRan('url_context')
+    if (spelt(candidate, 'groundingMetadata') !== undefined) judge.providerRan('google_search')
+    if (spelt(candidate, 'urlContextMetadata') !== undefined) judge.providerRan('url_context')
     for (const part of partsOf(candidate['content'])) {
-      if (part['codeExecutionResult'] !== undefined) judge.providerRan('code_execution')
-      if (part['functionCall'] === undefined) continue
-      const refusal = await judge.refusalOf(callOf(part['functionCall']) ?? unreadable)
+      if (spelt(part, 'codeExecutionResult') !== undefined) judge.providerRan('code_execution')
+      const { functionCall = part['function_call'] } = part
+      if (functionCall === undefined) continue
+      // Of two calls in one part, programs differ in which they take.
+      const isTwice = part['functionCall'] !== undefined && part['function_call'] !== undefined
+      const refusal = await judge.refusalOf((isTwice ? undefined : callOf(functionCall)) ?? unreadable)
       if (refusal === undefined) continue
       isChanged = true
       for (const key of Object.keys(part)) delete part[key]

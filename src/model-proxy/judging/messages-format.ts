@@ -1,10 +1,11 @@
 import { fieldsOf, textOf } from '../protocols/protocol.ts'
-import { listOf, unreadable } from './chat-format.ts'
+import { bringsFetched, listOf, unreadable } from './chat-format.ts'
 import { answerOf, namedEvent, readArguments, whenKnown } from './events.ts'
 import type { CallJudge, EventJudge, Fields, HistoryResult, JudgedFormat, ModelCall, MutableFields } from './ports.ts'
 
 /** Anthropic's Messages. */
 export const messagesFormat: JudgedFormat = {
+  refersToUnseen: ({ messages, system }) => listOf(messages).some(bringsFetched) || bringsFetched({ content: system }),
   providerTools: (body) => [
     ...listOf(body['tools']).flatMap((tool) => providerToolOf(tool) ?? []),
     ...(listOf(body['mcp_servers']).length > 0 ? [MCP] : []),
@@ -30,16 +31,18 @@ export const messagesFormat: JudgedFormat = {
 }
 
 const MCP = 'mcp'
-/** Of those that Anthropic runs; the type has a date at its end. */
-const PROVIDER_TOOL = /^(web_search|web_fetch|code_execution)_\d+$/
+/** Tools that Anthropic defines; the type ends in a date. It runs all of them but these, which the program runs. */
+const DEFINED_TOOL = /^(.+)_\d+$/
+const programTools = /^(?:bash|browser_toolset|computer|computer_toolset|memory|text_editor|tool_search_tool(?:_.+)?)$/
 const PROVIDER_RESULT = /^(.+)_tool_result$/
 
 function providerToolOf({ type }: Fields): string | undefined {
   if (type === 'mcp_toolset') return MCP
-  return typeof type === 'string' ? PROVIDER_TOOL.exec(type)?.[1] : undefined
+  const name = typeof type === 'string' ? DEFINED_TOOL.exec(type)?.[1] : undefined
+  return name === undefined || programTools.test(name) ? undefined : name
 }
 
-/** Where a cache begins moves on from request to request. */
+/** Cache marks move from request to request. */
 const withoutCacheMarks = ({ role, content }: Fields): unknown => [
   role,
   typeof content === 'string' ? content : listOf(content).map(({ cache_control: _, ...block }) => block),
@@ -55,7 +58,7 @@ function results(body: Fields): readonly HistoryResult[] {
       const isOwn = type === 'tool_result'
       const provider = isOwn ? undefined : PROVIDER_RESULT.exec(type)?.[1]
       if (!isOwn && provider === undefined) continue
-      // It tells names of tools that the request itself has.
+      // It returns only names of tools in the request itself.
       if (provider === 'tool_search') continue
       calls ??= callsIn(messages)
       found.push({
@@ -114,20 +117,24 @@ async function judgeWhole(answer: unknown, judge: CallJudge): Promise<boolean> {
   return denied > 0
 }
 
-/** The blocks of a message come one after the other. That of a call is held until it is complete. */
+type HeldBlock = {
+  events: Buffer[]
+  id: string | undefined
+  name: string
+  input: unknown
+  text: string
+}
+
+/** A call's block is held until it is complete. The blocks of a message come one after the other, or mixed. */
 function messageEvents(judge: CallJudge): EventJudge {
-  let held: Buffer[] | undefined
+  const held = new Map<unknown, HeldBlock>()
   let heldBytes = 0
-  let call: { id: string | undefined; name: string; input: unknown; text: string } | undefined
-  let heldIndex: unknown
   let allowed = 0
   let denied = 0
 
-  function settle(out: Buffer[]): void | Promise<void> {
-    const events = held!
-    const { id, name, input, text } = call!
-    held = undefined
-    heldBytes = 0
+  function settle(index: unknown, { events, id, name, input, text }: HeldBlock, out: Buffer[]): void | Promise<void> {
+    held.delete(index)
+    heldBytes -= events.reduce((sum, { length }) => sum + length, 0)
     const args = text === '' ? readArguments(input) : readArguments(text)
     return whenKnown(judge.refusalOf({ id, name, args }), (refusal) => {
       if (refusal === undefined) {
@@ -136,7 +143,6 @@ function messageEvents(judge: CallJudge): EventJudge {
         return
       }
       denied++
-      const index = heldIndex
       out.push(
         namedEvent({ type: 'content_block_start', index, content_block: { type: 'text', text: '' } } as Named),
         namedEvent({ type: 'content_block_delta', index, delta: { type: 'text_delta', text: refusal } } as Named),
@@ -145,27 +151,30 @@ function messageEvents(judge: CallJudge): EventJudge {
     })
   }
 
-  function begin(data: Fields): void {
-    const block = fieldsOf(data['content_block']) ?? {}
-    held = []
-    heldIndex = data['index']
-    call = { id: textOf(block['id']), name: textOf(block['name']) ?? '', input: block['input'], text: '' }
+  /** Usually empty. */
+  async function start(bytes: Buffer, data: Fields, out: Buffer[]): Promise<void> {
+    out.push((await judgeWhole(data['message'], judge)) ? namedEvent(data as Named) : bytes)
   }
 
   return {
     take(bytes, event, out) {
       const data = fieldsOf(event)
       const type = data?.['type']
+      if (type === 'message_start') return start(bytes, data!, out)
+      const index = data?.['index']
       if (type === 'content_block_start') {
         const block = fieldsOf(data!['content_block']) ?? {}
         ranBy(block, judge)
-        if (block['type'] === 'tool_use') begin(data!)
+        const { id, name, input } = block
+        if (block['type'] === 'tool_use')
+          held.set(index, { events: [], id: textOf(id), name: textOf(name) ?? '', input, text: '' })
       }
-      if (held !== undefined && data?.['index'] === heldIndex && String(type).startsWith('content_block_')) {
-        held.push(bytes)
+      const open = String(type).startsWith('content_block_') ? held.get(index) : undefined
+      if (open !== undefined) {
+        open.events.push(bytes)
         heldBytes += bytes.length
-        call!.text += textOf(fieldsOf(data!['delta'])?.['partial_json']) ?? ''
-        return type === 'content_block_stop' ? settle(out) : undefined
+        open.text += textOf(fieldsOf(data!['delta'])?.['partial_json']) ?? ''
+        return type === 'content_block_stop' ? settle(index, open, out) : undefined
       }
       const delta = fieldsOf(data?.['delta']) as MutableFields | undefined
       if (type === 'message_delta' && denied > 0 && allowed === 0 && delta?.['stop_reason'] === 'tool_use') {
@@ -174,7 +183,7 @@ function messageEvents(judge: CallJudge): EventJudge {
       } else out.push(bytes)
     },
     get isActive() {
-      return held !== undefined || denied > 0
+      return held.size > 0 || denied > 0
     },
     get heldBytes() {
       return heldBytes

@@ -1,33 +1,72 @@
 import { fieldsOf, textOf } from '../protocols/protocol.ts'
-import { listOf, saysSomething } from './chat-format.ts'
+import { bringsFetched, listOf, saysSomething, unreadable } from './chat-format.ts'
 import { answerOf, inOrder, namedEvent, readArguments, whenKnown } from './events.ts'
 import type { CallJudge, EventJudge, Fields, HistoryResult, JudgedFormat, ModelCall, MutableFields } from './ports.ts'
 
 /** OpenAI's Responses. */
 export const responsesFormat: JudgedFormat = {
   refersToStored: ({ previous_response_id: previous }) => saysSomething(previous),
-  providerTools: (body) => listOf(body['tools']).flatMap((tool) => providerToolOf(tool['type']) ?? []),
+  // Conversations and prompts are filled at the provider.
+  refersToUnseen: ({ conversation, prompt, input }) =>
+    saysSomething(conversation) || saysSomething(prompt) || listOf(input).some(bringsFetched),
+  references: (body) =>
+    listOf(body['input'])
+      .filter(isReference)
+      .map((item) => ({ id: textOf(item['id']), replace: (text) => asMessage(item, text) })),
+  providerTools: (body) => listOf(body['tools']).flatMap((tool) => providerToolOf(tool) ?? []),
   removeTools(body, tools) {
-    body['tools'] = listOf(body['tools']).filter(({ type }) => !tools.has(providerToolOf(type) ?? ''))
+    body['tools'] = listOf(body['tools']).filter((tool) => !tools.has(providerToolOf(tool) ?? ''))
   },
   results,
   beginning(body) {
     const items = listOf(body['input'])
-    const first = items.findIndex(({ role, type }) => role === 'assistant' || isCallType(type))
+    const first = items.findIndex(
+      (item) => item['role'] === 'assistant' || isCallType(item['type']) || isReference(item),
+    )
     if (first === -1) return undefined
     return items.slice(0, first + 1).filter(({ role }) => role !== 'system' && role !== 'developer')
   },
-  marks: ['_call', '"response.completed"', '"response.incomplete"', '"response.failed"'],
+  marks: ['_call', '"output"'],
   whole: (answer, judge) => judgeOutput(fieldsOf(answer)?.['output'], judge, new Map()),
   events: responseEvents,
 }
 
-/** Those that OpenAI runs, by the beginning of their type. */
+/** Tools that OpenAI runs, by the prefix of their type. */
 const PROVIDER_TOOL = /^(web_search|file_search|code_interpreter|mcp)(?:_|$)/
-const PROVIDER_CALL = /^(web_search|file_search|code_interpreter|mcp)_call$/
+const PROVIDER_CALL = /^(?:(web_search|file_search|code_interpreter|mcp)_call|(shell)_call_output)$/
+/** Tools that the program runs, or that return nothing from outside. What is not known here may be run by the provider. */
+const otherTools: ReadonlySet<string> = new Set([
+  'apply_patch',
+  'computer',
+  'computer_use_preview',
+  'custom',
+  'function',
+  'image_generation',
+  'local_shell',
+  'namespace',
+  'programmatic_tool_calling',
+  'tool_search',
+])
 
-const providerToolOf = (type: unknown): string | undefined =>
-  typeof type === 'string' ? PROVIDER_TOOL.exec(type)?.[1] : undefined
+function providerToolOf({ type, environment }: Fields): string | undefined {
+  if (typeof type !== 'string' || otherTools.has(type)) return undefined
+  const location = textOf(fieldsOf(environment)?.['type']) ?? 'local'
+  if (type === 'shell') return location === 'local' ? undefined : type
+  return PROVIDER_TOOL.exec(type)?.[1] ?? type
+}
+
+/** What a tool of the provider is called whose result is an item of an answer. */
+function ranIn(item: Fields | undefined): string | undefined {
+  const [, name, shell] = PROVIDER_CALL.exec(textOf(item?.['type']) ?? '') ?? []
+  return name ?? shell
+}
+
+/**
+ * An item that the provider has, and that the request does not repeat. Its type may be left out. A compacted history is readable for
+ * the provider alone.
+ */
+const isReference = ({ type, role }: Fields): boolean =>
+  type === 'item_reference' || type === 'compaction' || (textOf(type) === undefined && textOf(role) === undefined)
 
 /** Calls that the program carries out. */
 const callTypes: Readonly<Record<string, (item: Fields) => unknown>> = {
@@ -48,21 +87,22 @@ function callOf(item: Fields): ModelCall {
   return { id: textOf(item['call_id']), name, args: callTypes[type]!(item) }
 }
 
-function results(body: Fields): readonly HistoryResult[] {
+function results(body: Fields, stored?: ReadonlyMap<string, ModelCall>): readonly HistoryResult[] {
   const found: HistoryResult[] = []
   const items = listOf(body['input'])
   let calls: Map<string, ModelCall> | undefined
   for (const item of items) {
     const type = textOf(item['type']) ?? ''
-    const provider = PROVIDER_CALL.exec(type)?.[1]
+    const provider = type === 'shell_call_output' ? undefined : ranIn(item)
     if (provider !== undefined) {
       found.push({ call: { name: provider, args: {} }, value: item, replace: (text) => asMessage(item, text) })
     } else if (type.endsWith('_call_output')) {
       calls ??= new Map(
         items.filter(({ type }) => isCallType(type)).map((one) => [String(one['call_id']), callOf(one)]),
       )
+      const callId = String(item['call_id'])
       found.push({
-        call: calls.get(String(item['call_id'])),
+        call: calls.get(callId) ?? stored?.get(callId),
         value: answerOf(item['output']),
         replace(text) {
           item['output'] = text
@@ -78,7 +118,7 @@ function asMessage(item: MutableFields, text: string): void {
   Object.assign(item, { type: 'message', role: 'assistant', content: [{ type: 'output_text', text }] })
 }
 
-/** `judged` has the items of a stream that were judged before they came once more, by id; null for those allowed. */
+/** `judged` has the items of a stream that were judged already, by id; null for allowed ones. */
 async function judgeOutput(
   output: unknown,
   judge: CallJudge,
@@ -88,13 +128,16 @@ async function judgeOutput(
   let isChanged = false
   for (const [index, one] of output.entries()) {
     const item = fieldsOf(one)
-    const provider = PROVIDER_CALL.exec(textOf(item?.['type']) ?? '')?.[1]
+    const provider = ranIn(item)
     if (provider !== undefined) judge.providerRan(provider)
+    const id = textOf(item?.['id'])
+    if (id !== undefined) judge.wrote(id)
     if (item === undefined || !isCallType(item['type'])) continue
-    const before = judged.get(keyOf(item))
+    const before = keyOf(item) === '' ? undefined : judged.get(keyOf(item))
     const refusal = before === undefined ? await judge.refusalOf(callOf(item)) : (before ?? undefined)
     if (refusal === undefined) continue
     isChanged = true
+    judge.wrote(messageId(item), refusal)
     output[index] = messageItem(item, refusal)
   }
   return isChanged
@@ -112,8 +155,6 @@ const messageItem = (item: Fields, text: string) => ({
 })
 const messageId = (item: Fields): string => `msg_${(textOf(item['id']) ?? keyOf(item)).replace(/^[a-z]+_/, '')}`
 
-const ENDS: ReadonlySet<unknown> = new Set(['response.completed', 'response.incomplete', 'response.failed'])
-
 /** Items come one after the other. From the beginning of a call until it is complete everything is held. */
 function responseEvents(judge: CallJudge): EventJudge {
   const held: Readonly<{ bytes: Buffer; data: Fields }>[] = []
@@ -121,7 +162,7 @@ function responseEvents(judge: CallJudge): EventJudge {
   const done = new Map<unknown, Fields>()
   const judged = new Map<string, string | null>()
   let heldBytes = 0
-  /** How many more events there are than the provider sent. */
+  /** How many more events were sent than the provider sent. */
   let shift = 0
 
   function pass(bytes: Buffer, data: Fields | undefined, out: Buffer[]): void {
@@ -137,7 +178,7 @@ function responseEvents(judge: CallJudge): EventJudge {
     open.clear()
     const refusals = new Map<unknown, Readonly<{ item: Fields; text: string }>>()
     const judging = inOrder(items, ([index, item]) =>
-      whenKnown(judge.refusalOf(callOf(item)), (text) => {
+      whenKnown(judge.refusalOf(isCallType(item['type']) ? callOf(item) : unreadable), (text) => {
         judged.set(keyOf(item), text ?? null)
         if (text !== undefined) refusals.set(index, { item, text })
       }),
@@ -159,8 +200,7 @@ function responseEvents(judge: CallJudge): EventJudge {
     return judging instanceof Promise ? judging.then(flush) : flush()
   }
 
-  function end(bytes: Buffer, data: Fields, out: Buffer[]): Promise<void> {
-    const output = fieldsOf(data['response'])?.['output']
+  function whole(bytes: Buffer, data: Fields, output: readonly unknown[], out: Buffer[]): Promise<void> {
     return judgeOutput(output, judge, judged).then((isChanged) => {
       if (isChanged) out.push(numbered(data, Number(data['sequence_number']) + shift))
       else pass(bytes, data, out)
@@ -173,7 +213,13 @@ function responseEvents(judge: CallJudge): EventJudge {
       const type = data?.['type']
       const item = fieldsOf(data?.['item'])
       if (type === 'response.output_item.added' && isCallType(item?.['type'])) open.add(data!['output_index'])
-      if (open.size > 0 && data !== undefined && !ENDS.has(type)) {
+      // The whole answer so far: complete at the end, and usually empty at the beginning.
+      const response = fieldsOf(data?.['response'])
+      const output = response?.['output']
+      if (Array.isArray(output) && output.length > 0) return whole(bytes, data!, output, out)
+      // Some servers announce no item before it is complete.
+      if (type === 'response.output_item.done' && isCallType(item?.['type'])) open.add(data!['output_index'])
+      if (open.size > 0 && data !== undefined && response === undefined) {
         held.push({ bytes, data })
         heldBytes += bytes.length
         if (type === 'response.output_item.done' && item !== undefined && open.has(data['output_index'])) {
@@ -182,10 +228,8 @@ function responseEvents(judge: CallJudge): EventJudge {
         }
         return
       }
-      const provider =
-        type === 'response.output_item.done' ? PROVIDER_CALL.exec(textOf(item?.['type']) ?? '')?.[1] : undefined
+      const provider = type === 'response.output_item.done' ? ranIn(item) : undefined
       if (provider !== undefined) judge.providerRan(provider)
-      if (data !== undefined && ENDS.has(type)) return end(bytes, data, out)
       pass(bytes, data, out)
     },
     get isActive() {
@@ -203,7 +247,7 @@ const numbered = (data: Fields, sequence: number): Buffer =>
     ...(Number.isFinite(sequence) && { sequence_number: sequence }),
   } as unknown as Readonly<{ type: string }>)
 
-/** A message in the place of a call, as the provider would have sent it. */
+/** A message that replaces a call, as the provider would send it. */
 function messageEventsOf(index: unknown, { item, text }: Readonly<{ item: Fields; text: string }>): readonly Fields[] {
   const position = { item_id: messageId(item), output_index: index, content_index: 0 }
   const whole = messageItem(item, text)

@@ -1,12 +1,12 @@
 /**
- * What a name means that a model sees. Programs put the name that a person gave our server before the names of its tools, each in
+ * The meaning of a tool name that a model sees. Programs prefix our tools with the name that a person gave our server, each in
  * its own way: `mcp__castellan__x`, `mcp_castellan_x`, `castellan__x`, `castellan_x`, `castellan-x`.
  */
 export type NameReading = Readonly<{
   name: string
   /**
-   * `server`: it stands behind a name of our server. `exact`: it is all there is. `loose`: it stands behind something else, which may
-   * be our server under another name, or another server with a tool of the same name.
+   * `server`: it has the prefix of our server. `exact`: it has no prefix. `loose`: it has another prefix, which may be our server
+   * under another name, or another server with a tool of the same name.
    */
   kind: 'server' | 'exact' | 'loose'
 }>

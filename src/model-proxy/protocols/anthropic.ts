@@ -1,4 +1,4 @@
-import { type AnswerFormat, countOf, type Endpoint, fieldsOf, type Protocol, textOf } from './protocol.ts'
+import { type AnswerFormat, type Endpoint, fieldsOf, type Protocol, readCount, textOf } from './protocol.ts'
 
 const endpoints: ReadonlyMap<string, Endpoint> = new Map([
   ['POST v1/messages', { operation: 'messages', method: 'POST', path: 'messages' }],
@@ -15,11 +15,14 @@ const messages: AnswerFormat = {
     const fields = fieldsOf(answer)
     const usage = fieldsOf(fieldsOf(fields?.['message'])?.['usage'] ?? fields?.['usage'])
     if (usage === undefined) return undefined
-    const cacheRead = countOf(usage['cache_read_input_tokens'])
-    const cacheWrite = countOf(usage['cache_creation_input_tokens'])
-    const output = usage['output_tokens'] === undefined ? {} : { output: countOf(usage['output_tokens']) }
+    const cacheRead = readCount(usage['cache_read_input_tokens'] ?? 0)
+    const cacheWrite = readCount(usage['cache_creation_input_tokens'] ?? 0)
+    const output = usage['output_tokens'] === undefined ? {} : { output: readCount(usage['output_tokens']) }
     if (usage['input_tokens'] === undefined || usage['input_tokens'] === null) return output
-    return { input: countOf(usage['input_tokens']) + cacheRead + cacheWrite, cacheRead, cacheWrite, ...output }
+    const fresh = readCount(usage['input_tokens'])
+    const isRead = fresh !== undefined && cacheRead !== undefined && cacheWrite !== undefined
+    const input = isRead ? fresh + cacheRead + cacheWrite : undefined
+    return { input, cacheRead: cacheRead ?? 0, cacheWrite: cacheWrite ?? 0, ...output }
   },
   readModel: (answer) => textOf(fieldsOf(fieldsOf(answer)?.['message'])?.['model'] ?? fieldsOf(answer)?.['model']),
 }

@@ -1,4 +1,13 @@
-import { type AnswerFormat, countOf, fieldsOf, type Operation, type Protocol, textOf } from './protocol.ts'
+import {
+  type AnswerFormat,
+  countOf,
+  type Fields,
+  fieldsOf,
+  type Operation,
+  type Protocol,
+  readCount,
+  textOf,
+} from './protocol.ts'
 
 const CALL = /^(v1|v1beta)\/models\/([A-Za-z0-9._@-]{1,256}):([A-Za-z]+)$/
 const MODELS = /^(v1|v1beta)\/models(?:\/([A-Za-z0-9._@-]{1,256}))?$/
@@ -19,14 +28,22 @@ const generate: AnswerFormat = {
     const usage = fieldsOf(fieldsOf(lastOf(answer))?.['usageMetadata'])
     if (usage === undefined) return undefined
     const reasoning = countOf(usage['thoughtsTokenCount'])
-    return {
-      input: countOf(usage['promptTokenCount']) + countOf(usage['toolUsePromptTokenCount']),
-      output: countOf(usage['candidatesTokenCount']) + reasoning,
-      cacheRead: countOf(usage['cachedContentTokenCount']),
-      reasoning,
-    }
+    const prompt = readCount(usage['promptTokenCount'])
+    const input = prompt === undefined ? undefined : prompt + countOf(usage['toolUsePromptTokenCount'])
+    const cacheRead = countOf(usage['cachedContentTokenCount'])
+    return { input, output: outputOf(usage, input, reasoning), cacheRead, reasoning }
   },
   readModel: (answer) => textOf(fieldsOf(lastOf(answer))?.['modelVersion']),
+}
+
+/** A count of 0 may be left out; then the total says whether it is. */
+function outputOf(usage: Fields, input: number | undefined, reasoning: number): number | undefined {
+  const { candidatesTokenCount: candidates, totalTokenCount: total } = usage
+  const written = readCount(candidates)
+  if (written !== undefined) return written + reasoning
+  const all = readCount(total)
+  if ((candidates ?? null) !== null || all === undefined || input === undefined) return undefined
+  return Math.max(all - input, reasoning)
 }
 
 const statuses: Readonly<Record<number, string>> = {

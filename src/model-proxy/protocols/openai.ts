@@ -3,8 +3,10 @@ import {
   countOf,
   type Endpoint,
   fieldsOf,
+  type Operation,
   type PartialTokens,
   type Protocol,
+  readCount,
   textOf,
 } from './protocol.ts'
 
@@ -27,8 +29,8 @@ function usageOf(value: unknown): PartialTokens | undefined {
   const input = fieldsOf(usage['prompt_tokens_details'] ?? usage['input_tokens_details'])
   const output = fieldsOf(usage['completion_tokens_details'] ?? usage['output_tokens_details'])
   return {
-    input: countOf(usage['prompt_tokens'] ?? usage['input_tokens']),
-    output: countOf(usage['completion_tokens'] ?? usage['output_tokens']),
+    input: readCount(usage['prompt_tokens'] ?? usage['input_tokens']),
+    output: readCount(usage['completion_tokens'] ?? usage['output_tokens']),
     cacheRead: countOf(input?.['cached_tokens']),
     cacheWrite: countOf(input?.['cache_write_tokens']),
     reasoning: countOf(output?.['reasoning_tokens']),
@@ -42,13 +44,31 @@ const chat: AnswerFormat = {
   asksForUsage: true,
 }
 
+/** Nothing is written. */
+const embeddings: AnswerFormat = {
+  usageMark: '"usage"',
+  readUsage(answer) {
+    const usage = usageOf(fieldsOf(answer)?.['usage'])
+    return usage && { ...usage, output: 0 }
+  },
+  readModel: chat.readModel,
+}
+
 /** An event of a stream has the answer in `response`. */
 const answerIn = (value: unknown) => fieldsOf(fieldsOf(value)?.['response']) ?? fieldsOf(value)
 const responses: AnswerFormat = {
   usageMark: '"usage"',
-  readUsage: (answer) => usageOf(answerIn(answer)?.['usage']),
+  readUsage: (answer) => (isUnfinished(answer) ? undefined : usageOf(answerIn(answer)?.['usage'])),
   readModel: (answer) => textOf(answerIn(answer)?.['model']),
+  isUnfinished,
 }
+
+function isUnfinished(answer: unknown): boolean {
+  const status = answerIn(answer)?.['status']
+  return status === 'queued' || status === 'in_progress'
+}
+
+const formats: Readonly<Partial<Record<Operation, AnswerFormat>>> = { chat, embeddings, responses }
 
 const kinds: Readonly<Record<number, string>> = {
   400: 'invalid_request_error',
@@ -60,6 +80,11 @@ const kinds: Readonly<Record<number, string>> = {
   429: 'rate_limit_error',
 }
 
+/** The error format, for our errors and those of other providers. */
+export const errorOf = (status: number, message: string, code: string | null) => ({
+  error: { message, type: kinds[status] ?? 'server_error', param: null, code },
+})
+
 export const openai: Protocol = {
   name: 'openai',
   find(method, path) {
@@ -70,9 +95,7 @@ export const openai: Protocol = {
   },
   keyHeaders: (key) => ['authorization', `Bearer ${key}`],
   formatOf(operation) {
-    if (operation === 'chat' || operation === 'embeddings') return chat
-    return operation === 'responses' ? responses : undefined
+    return formats[operation]
   },
-  refusalText: ({ status, code, message }) =>
-    JSON.stringify({ error: { message, type: kinds[status] ?? 'server_error', param: null, code } }),
+  refusalText: ({ status, code, message }) => JSON.stringify(errorOf(status, message, code)),
 }

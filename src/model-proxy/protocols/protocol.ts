@@ -1,6 +1,6 @@
 import type { Tokens } from '../ports.ts'
 
-/** What a request is for. Everything else under a provider's address is refused. */
+/** The operation of a request. Everything else under a provider's address is refused. */
 export type Operation = 'chat' | 'responses' | 'messages' | 'generate' | 'embeddings' | 'count_tokens' | 'models'
 
 export type Endpoint = Readonly<{
@@ -8,46 +8,52 @@ export type Endpoint = Readonly<{
   method: 'GET' | 'POST'
   /** Of the upstream, after its base path. */
   path: string
-  /** Where the address says it; otherwise the body does. */
+  /** If the address contains it; otherwise the body does. */
   model?: string
   isStream?: boolean
 }>
 
-/** Why a request is not passed on, in words that every provider has. */
+/** Why a request is not forwarded, in terms that every provider has. */
 export type Refusal = Readonly<{ status: number; code: string; message: string }>
 
-/** How the answers of one operation tell what they cost. */
+/** How the answers of one operation report their tokens. */
 export type AnswerFormat = Readonly<{
-  /** Bytes that are in every part of a stream which tells how many tokens there were. */
+  /** A byte sequence in every part of a stream that reports tokens. */
   usageMark: string
   /** From a whole answer, or from one event of a stream; undefined if it does not say. */
   readUsage(answer: unknown): PartialTokens | undefined
   readModel(answer: unknown): string | undefined
-  /** The stream tells the number of tokens only if it is asked to. */
+  /** The provider is still to write the answer, or a part of it. */
+  isUnfinished?(answer: unknown): boolean
+  /** The stream reports tokens only if requested. */
   asksForUsage?: true
   /** The first event of a stream has numbers before anything is written. */
   beginsWithUsage?: true
 }>
 
-/** What one event says; the numbers of later events replace those of earlier ones. */
-export type PartialTokens = Partial<Tokens>
+/** The numbers of one event; later events replace those of earlier ones. Undefined is one that was reported and cannot be read. */
+export type PartialTokens = Partial<Omit<Tokens, 'input' | 'output'>> &
+  Readonly<{ input?: number | undefined; output?: number | undefined }>
 
 export type Protocol = Readonly<{
   name: 'openai' | 'anthropic' | 'gemini'
-  /** Undefined for what is not passed on. `path` has no slash at its beginning. */
+  /** Undefined for an operation that is not forwarded. `path` has no leading slash. */
   find(method: string, path: string): Endpoint | undefined
-  /** How an upstream is shown its key, as names and values in turn. */
+  /** The headers with an upstream's key, as alternating names and values. */
   keyHeaders(key: string): readonly string[]
   formatOf(operation: Operation): AnswerFormat | undefined
   refusalText(refusal: Refusal): string
 }>
 
-type Fields = Readonly<Record<string, unknown>>
+export type Fields = Readonly<Record<string, unknown>>
 export const fieldsOf = (value: unknown): Fields | undefined =>
   typeof value === 'object' && value !== null ? (value as Fields) : undefined
 
-/** A count of a provider; anything else is none. */
-export const countOf = (value: unknown): number =>
-  typeof value === 'number' && Number.isFinite(value) && value > 0 ? Math.round(value) : 0
+/** A provider's count; 0 for anything else. */
+export const countOf = (value: unknown): number => readCount(value) ?? 0
+
+/** A provider's count; undefined for anything else. What is not known must not count as nothing. */
+export const readCount = (value: unknown): number | undefined =>
+  typeof value === 'number' && value >= 0 && value <= Number.MAX_SAFE_INTEGER ? Math.round(value) : undefined
 
 export const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined)

@@ -1,55 +1,38 @@
 import { countOf, fieldsOf, textOf } from '../protocols/protocol.ts'
+import { type AnsweredCall, type ChatUsage, completion, createChunks, failedChunk } from './chat-answer.ts'
 import {
-  type AnsweredCall,
   answerSchemaOf,
   type ChatMessage,
-  type ChatUsage,
-  completion,
-  createChunks,
-  type Fields,
+  conversationOf,
   invalid,
   mediaOf,
-  messagesOf,
-  numberOr,
   partsOf,
-  plainText,
   requireKnown,
   stopsOf,
-  type Translation,
+  tokensMaxOf,
   toolCallsOf,
   toolChoiceOf,
   toolsOf,
-} from './translation.ts'
+  turnsOf,
+  unknownRole,
+} from './chat-request.ts'
+import type { Fields, Translation } from './translation.ts'
 
-const known = [
-  'max_tokens',
-  'max_completion_tokens',
-  'temperature',
-  'top_p',
-  'stop',
-  'tools',
-  'tool_choice',
-  'parallel_tool_calls',
-  'response_format',
-  'reasoning_effort',
-]
-
-/** The provider demands a bound; a caller of OpenAI's format often names none. */
+/** The provider requires a bound; callers of OpenAI's format often set none. */
 const MAX_TOKENS_DEFAULT = 4_096
 
 export const anthropicChat: Translation = {
   toRequest(chat, model) {
-    requireKnown(chat, known, 'Anthropic')
-    const messages = messagesOf(chat)
-    const system = messages
-      .filter(isSystem)
-      .map(({ fields, field }) => plainText(fields['content'], `${field}.content`))
+    requireKnown(chat, ['parallel_tool_calls', 'reasoning_effort'], 'Anthropic')
+    const { system, messages } = conversationOf(chat)
     const tools = toolsOf(chat)
     const body = {
       model,
-      max_tokens: numberOr(chat['max_completion_tokens'], numberOr(chat['max_tokens'], MAX_TOKENS_DEFAULT)),
-      ...(system.length > 0 && { system: system.join('\n\n') }),
-      messages: turnsOf(messages.filter((message) => !isSystem(message))),
+      max_tokens: tokensMaxOf(chat, MAX_TOKENS_DEFAULT),
+      ...(system !== undefined && { system }),
+      messages: turnsOf(messages, blocksOf).map(({ isAssistant, content }) => {
+        return { role: isAssistant ? 'assistant' : 'user', content }
+      }),
       ...(tools.length > 0 && {
         tools: tools.map(({ name, description, parameters }) => ({ name, description, input_schema: parameters })),
         ...choiceOf(chat),
@@ -78,7 +61,7 @@ export const anthropicChat: Translation = {
 
   toEvents(naming) {
     const chunks = createChunks(naming)
-    /** The number of the call that each block is, by the number of the block. */
+    /** The index of each block's call, by the index of the block. */
     const blocks = new Map<unknown, number>()
     let usage: Fields = {}
     let stopReason: unknown
@@ -122,16 +105,7 @@ export const anthropicChat: Translation = {
             return end()
           case 'error':
             isOver = true
-            return [
-              {
-                error: {
-                  message: anthropicChat.toErrorMessage(event) ?? 'The provider failed.',
-                  type: 'server_error',
-                  param: null,
-                  code: null,
-                },
-              },
-            ]
+            return [failedChunk(anthropicChat.toErrorMessage(event))]
           default:
             return []
         }
@@ -141,23 +115,6 @@ export const anthropicChat: Translation = {
   },
 
   toErrorMessage: (answer) => textOf(fieldsOf(fieldsOf(answer)?.['error'])?.['message']),
-}
-
-const isSystem = ({ role }: ChatMessage): boolean => role === 'system' || role === 'developer'
-
-type Turn = { role: 'user' | 'assistant'; content: Fields[] }
-
-/** Turns alternate: what several messages of one side say stands in one of them. */
-function turnsOf(messages: readonly ChatMessage[]): readonly Turn[] {
-  const turns: Turn[] = []
-  for (const message of messages) {
-    const role = message.role === 'assistant' ? 'assistant' : 'user'
-    const content = blocksOf(message)
-    const last = turns.at(-1)
-    if (last?.role === role) last.content.push(...content)
-    else turns.push({ role, content: [...content] })
-  }
-  return turns
 }
 
 function blocksOf(message: ChatMessage): readonly Fields[] {
@@ -178,14 +135,14 @@ function blocksOf(message: ChatMessage): readonly Fields[] {
       return [{ type: 'tool_result', tool_use_id: id, content }]
     }
     default:
-      throw invalid(`${field}.role`, 'must be system, developer, user, assistant or tool')
+      throw unknownRole(message)
   }
 }
 
 function textBlock(part: Fields, field: string): Fields {
   const text = part['type'] === 'refusal' ? part['refusal'] : part['text']
   if ((part['type'] === 'text' || part['type'] === 'refusal') && typeof text === 'string') return { type: 'text', text }
-  throw invalid(field, 'only text can stand here')
+  throw invalid(field, 'only text is allowed here')
 }
 
 function mediaBlock(part: Fields, field: string): Fields {
@@ -219,14 +176,14 @@ function choiceOf(chat: Fields): Fields {
 
 function temperatureOf({ temperature }: Fields): Fields {
   if (typeof temperature !== 'number') return {}
-  if (temperature > 1) throw invalid('temperature', 'a model of Anthropic takes 0 to 1')
+  if (temperature > 1) throw invalid('temperature', 'must be from 0 to 1 for a model of Anthropic')
   return { temperature }
 }
 
 function outputConfigOf(chat: Fields): Fields {
   const schema = answerSchemaOf(chat)
   if (schema === 'json') {
-    throw invalid('response_format', 'a model of Anthropic needs the type json_schema, with a schema')
+    throw invalid('response_format', 'must have the type json_schema, with a schema, for a model of Anthropic')
   }
   const effort = chat['reasoning_effort']
   const format = schema === undefined ? {} : { format: { type: 'json_schema', schema } }

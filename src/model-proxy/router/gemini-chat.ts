@@ -1,52 +1,36 @@
 import { countOf, fieldsOf, textOf } from '../protocols/protocol.ts'
+import { type AnsweredCall, type ChatUsage, completion, createChunks, failedChunk } from './chat-answer.ts'
 import {
-  type AnsweredCall,
   answerSchemaOf,
   type ChatMessage,
-  type ChatUsage,
-  completion,
-  createChunks,
-  type Fields,
+  conversationOf,
   invalid,
   mediaOf,
-  messagesOf,
-  type Naming,
-  numberOr,
   partsOf,
   plainText,
   requireKnown,
   stopsOf,
-  type Translation,
+  tokensMaxOf,
   toolCallsOf,
   toolChoiceOf,
   toolsOf,
-} from './translation.ts'
-
-const known = [
-  'max_tokens',
-  'max_completion_tokens',
-  'temperature',
-  'top_p',
-  'stop',
-  'seed',
-  'frequency_penalty',
-  'presence_penalty',
-  'tools',
-  'tool_choice',
-  'response_format',
-]
+  turnsOf,
+  unknownRole,
+} from './chat-request.ts'
+import type { Fields, Naming, Translation } from './translation.ts'
 
 export const geminiChat: Translation = {
   toRequest(chat, model) {
-    requireKnown(chat, known, 'Google')
-    const messages = messagesOf(chat)
-    const system = messages
-      .filter(isSystem)
-      .map(({ fields, field }) => plainText(fields['content'], `${field}.content`))
+    requireKnown(chat, ['seed', 'frequency_penalty', 'presence_penalty'], 'Google')
+    const { system, messages } = conversationOf(chat)
+    // A tool result needs the name of the tool, which OpenAI's format lacks: it is that of the call.
+    const callNames = new Map<string, string>()
     const tools = toolsOf(chat)
     const body = {
-      ...(system.length > 0 && { systemInstruction: { parts: [{ text: system.join('\n\n') }] } }),
-      contents: turnsOf(messages.filter((message) => !isSystem(message))),
+      ...(system !== undefined && { systemInstruction: { parts: [{ text: system }] } }),
+      contents: turnsOf(messages, (message) => partsIn(message, callNames)).map(({ isAssistant, content }) => {
+        return { role: isAssistant ? 'model' : 'user', parts: content }
+      }),
       ...(tools.length > 0 && {
         tools: [
           {
@@ -82,7 +66,7 @@ export const geminiChat: Translation = {
         reason = finishReason ?? reason
         last = event
         const message = geminiChat.toErrorMessage(event)
-        if (message !== undefined) return [{ error: { message, type: 'server_error', param: null, code: null } }]
+        if (message !== undefined) return [failedChunk(message)]
         return [...texts.map(chunks.text), ...calls.map((call) => chunks.call(call).chunk)]
       },
       finish: () =>
@@ -94,24 +78,6 @@ export const geminiChat: Translation = {
     const first = Array.isArray(answer) ? answer[0] : answer
     return textOf(fieldsOf(fieldsOf(first)?.['error'])?.['message'])
   },
-}
-
-const isSystem = ({ role }: ChatMessage): boolean => role === 'system' || role === 'developer'
-
-type Turn = { role: 'user' | 'model'; parts: Fields[] }
-
-/** The answer of a tool has the name of the tool, which OpenAI's has not: it is that of the call. */
-function turnsOf(messages: readonly ChatMessage[]): readonly Turn[] {
-  const turns: Turn[] = []
-  const names = new Map<string, string>()
-  for (const message of messages) {
-    const role = message.role === 'assistant' ? 'model' : 'user'
-    const parts = partsIn(message, names)
-    const last = turns.at(-1)
-    if (last?.role === role) last.parts.push(...parts)
-    else turns.push({ role, parts: [...parts] })
-  }
-  return turns
 }
 
 function partsIn(message: ChatMessage, names: Map<string, string>): readonly Fields[] {
@@ -138,7 +104,7 @@ function partsIn(message: ChatMessage, names: Map<string, string>): readonly Fie
       return [{ functionResponse: { name, response: responseOf(plainText(fields['content'], content)) } }]
     }
     default:
-      throw invalid(`${field}.role`, 'must be system, developer, user, assistant or tool')
+      throw unknownRole(message)
   }
 }
 
@@ -148,7 +114,7 @@ function responseOf(text: string): Fields {
     const value: unknown = JSON.parse(text)
     if (!Array.isArray(value)) return fieldsOf(value) ?? { output: text }
   } catch {
-    // It is no JSON.
+    // It is not JSON.
   }
   return { output: text }
 }
@@ -159,7 +125,7 @@ function mediaPart(part: Fields, field: string): Fields {
   if (part['type'] !== 'image_url' && part['type'] !== 'file') throw invalid(field, 'must be text, an image or a file')
   const path = `${field}.${name}.${key}`
   const media = mediaOf(fieldsOf(part[name])?.[key], path)
-  if ('url' in media) throw invalid(path, 'a model of Google takes media as a base64 data URL')
+  if ('url' in media) throw invalid(path, 'must be a base64 data URL for a model of Google')
   return { inlineData: { mimeType: media.mimeType, data: media.data } }
 }
 
@@ -174,7 +140,7 @@ function choiceOf(chat: Fields): Fields {
 
 function generationConfigOf(chat: Fields): Fields {
   const schema = answerSchemaOf(chat)
-  const maxOutputTokens = numberOr(chat['max_completion_tokens'], numberOr(chat['max_tokens'], undefined))
+  const maxOutputTokens = tokensMaxOf(chat, undefined)
   const stopSequences = stopsOf(chat)
   const numbers = {
     maxOutputTokens,
@@ -193,7 +159,7 @@ function generationConfigOf(chat: Fields): Fields {
   return Object.keys(config).length === 0 ? {} : { generationConfig: config }
 }
 
-/** `before` calls were made in earlier events. Their ids are ours where the provider gives none. */
+/** `before` calls were made in earlier events. Calls without an id get one of ours. */
 function read(
   answer: unknown,
   { id }: Naming,
@@ -225,7 +191,7 @@ function callOf(call: Fields, part: Fields, fallbackId: string): AnsweredCall {
   }
 }
 
-/** An answer without candidates was blocked, and says why beside them. */
+/** An answer without candidates was blocked, and has the reason beside them. */
 function finishReasonOf(answer: unknown, reason: unknown, hasCalls: boolean): string {
   if (fieldsOf(fieldsOf(answer)?.['promptFeedback'])?.['blockReason'] !== undefined) return 'content_filter'
   if (reason === 'MAX_TOKENS') return 'length'

@@ -7,16 +7,17 @@ import { type Endpoint, fieldsOf, textOf } from '../protocols/protocol.ts'
 import { type PreparedRequest, prepareRequest } from '../request-body.ts'
 import { type AnswerTranslator, createAnswerTranslator } from './answer-translator.ts'
 import { anthropicChat } from './anthropic-chat.ts'
+import { invalid } from './chat-request.ts'
 import { geminiChat } from './gemini-chat.ts'
-import { invalid, type Translation } from './translation.ts'
+import type { Translation } from './translation.ts'
 
 /** A request in OpenAI's format on its way to the provider that its model names. */
 export type RoutedRequest = Readonly<{
   route: Route & Readonly<{ endpoint: Endpoint }>
   request: PreparedRequest
-  /** Absent where the provider speaks OpenAI's format itself. */
+  /** Absent if the provider uses OpenAI's format itself. */
   translator?: AnswerTranslator
-  /** Names and values in turn that the provider wants besides. */
+  /** Further headers for the provider, as alternating names and values. */
   headers: readonly string[]
 }>
 
@@ -26,15 +27,15 @@ const translations: Readonly<Record<'anthropic' | 'gemini', Translation>> = {
 }
 const ANTHROPIC_VERSION = ['anthropic-version', '2023-06-01'] as const
 
-/** The model is written `provider:model`. Refusals are in OpenAI's format, whichever provider it is. */
+/** The model is written `provider:model`. Refusals are in OpenAI's format for every provider. */
 export function routeRequest(
   route: Route & Readonly<{ endpoint: Endpoint }>,
   received: Buffer,
   upstreams: ReadonlyMap<string, Upstream>,
   parts: Readonly<{ random: Random; nowMs: number }>,
 ): RoutedRequest {
-  const asked = prepareRequest(received, route.endpoint, undefined)
-  const body = asked.body ?? {}
+  const prepared = prepareRequest(received, route.endpoint, undefined)
+  const body = prepared.body ?? {}
   const [, name = '', model = ''] = /^([^:]{1,64}):(.{1,256})$/s.exec(textOf(body['model']) ?? '') ?? []
   const found = upstreams.get(name)
   if (found === undefined) throw unknownProvider(upstreams)
@@ -70,6 +71,6 @@ function unknownProvider(upstreams: ReadonlyMap<string, Upstream>): AppError {
 }
 
 const onlyChat = (provider: string): AppError =>
-  new AppError('ERR_ROUTE_NOT_FOUND', `Models of '${provider}' are reached through chat/completions here.`, {
+  new AppError('ERR_ROUTE_NOT_FOUND', `Models of '${provider}' are available only through chat/completions.`, {
     provider,
   })

@@ -5,8 +5,8 @@ import { inWords } from '../../contract/system-fault.ts'
 import { fault } from '../../kernel/fault.ts'
 
 /**
- * Replaces a file so that a reader, or the next start after a crash or a power cut, sees the old content or the new, never
- * a mixture. `durable` makes it the new one for good before this resolves.
+ * Replaces a file so that a reader, or the next start after a crash or a power cut, sees the old content or the new, never a
+ * mixture. With `durable` the new content is on disk before this resolves.
  */
 export async function writeFileAtomically(path: string, content: string, options: { durable: boolean }): Promise<void> {
   const directory = dirname(path)
@@ -40,7 +40,7 @@ export async function writeFileAtomically(path: string, content: string, options
 
 const temporaryName = /^\.(\d+)-[0-9a-f]{12}\.tmp$/
 
-/** Removes what processes left behind that died in the middle of replacing a file. */
+/** Removes temporary files of processes that died while replacing a file. */
 export async function removeAbandonedFiles(directory: string): Promise<void> {
   const names = await readdir(directory).catch(() => [])
   for (const name of names) {

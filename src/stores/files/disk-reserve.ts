@@ -7,23 +7,23 @@ import { fault } from '../../kernel/fault.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
 
-/** Below this the disk is short, and what would fill it further is refused. */
+/** With less free space, further writes are refused. */
 const FREE_BYTES_MIN = 32 * 1024 ** 2
 const RESERVE_BYTES = 32 * 1024 ** 2
-/** Taken back only with room to spare, so that it is not given and taken in turns. */
+/** Restored only with space to spare, so that it does not alternate. */
 const FREE_BYTES_AGAIN = 4 * RESERVE_BYTES
 const POLL_MS = 250
 const CHUNK_BYTES = 1024 ** 2
 
 export type DiskReserve = DiskWatch &
   Readonly<{
-    /** Lays the reserve by, if there is room and it is not there. A caller that wants none of it to be on disk never calls this. */
+    /** Creates the reserve, if there is space and it does not exist. */
     keep(): Promise<void>
   }>
 
 /**
- * A file that holds room on the disk of the store. When others have filled the disk, it is removed: then the store can
- * write what it takes to destroy things and to record the refusal of everything else.
+ * A file that reserves space on the disk of the store. When others have filled the disk, it is removed: then the store can record
+ * what it takes to destroy things and to refuse everything else.
  */
 export function createDiskReserve({
   directory,
@@ -34,7 +34,7 @@ export function createDiskReserve({
   const path = join(directory, 'reserve')
   let lookedMs = Number.NEGATIVE_INFINITY
   let freeBytes = Number.POSITIVE_INFINITY
-  let isWanted = false
+  let isRequested = false
   let isReleased = false
   let working: Promise<void> | undefined
 
@@ -45,7 +45,7 @@ export function createDiskReserve({
       const { bavail, bsize } = statfsSync(directory)
       freeBytes = bavail * bsize
     } catch {
-      // What cannot be asked is no reason to refuse anything.
+      // A disk that cannot be queried is no reason to refuse anything.
       freeBytes = Number.POSITIVE_INFINITY
     }
     return freeBytes
@@ -80,30 +80,29 @@ export function createDiskReserve({
   }
 
   return {
-    async shortage() {
+    shortage() {
       const free = measureFreeBytes()
       if (free >= FREE_BYTES_MIN) {
         if (isReleased && free >= FREE_BYTES_AGAIN) {
           isReleased = false
-          if (isWanted) void alone(lay)
+          if (isRequested) void alone(lay)
         }
         return isReleased ? { free, needed: FREE_BYTES_AGAIN } : undefined
       }
-      if (!isReleased) {
-        isReleased = true
-        await alone(() => give(free))
-      }
-      return { free, needed: FREE_BYTES_AGAIN }
+      const shortage = { free, needed: FREE_BYTES_AGAIN }
+      if (isReleased) return shortage
+      isReleased = true
+      return alone(() => give(free)).then(() => shortage)
     },
     async keep() {
-      if (isWanted) return
-      isWanted = true
+      if (isRequested) return
+      isRequested = true
       await alone(lay)
     },
   }
 }
 
-/** For others than the process that keeps the reserve: a reserve that was given and is not back means that the disk is short. */
+/** For processes other than the one with the reserve: a missing reserve means that the disk is short. */
 export function diskShortage(directory: string, expectsReserve: boolean): Readonly<{ free: number }> | undefined {
   const { bavail, bsize } = statfsSync(directory)
   const free = bavail * bsize
@@ -113,7 +112,7 @@ export function diskShortage(directory: string, expectsReserve: boolean): Readon
 
 const sizeOf = (path: string): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0
 
-/** With bytes of chance: a file system that compresses would keep no room for zeros. */
+/** Random bytes: a compressing file system would reserve no space for zeros. */
 async function occupy(path: string, chunk: Uint8Array): Promise<void> {
   const file = await open(path, 'w', 0o600)
   try {

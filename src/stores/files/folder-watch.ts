@@ -2,7 +2,7 @@ import type { FSWatcher } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { basename } from 'node:path'
 
-/** What is used of `fs.watch`. */
+/** The part of `fs.watch` that is used. */
 export type WatchFolder = (
   path: string,
   options: { persistent: false },
@@ -15,13 +15,13 @@ const BELOW_MAX = 1_000
 type FolderWatch = Readonly<{
   /** Grows with every reported change: what was read at an older revision may be stale. */
   revision(): number
-  /** False when some folder could not be watched: then only reading again tells. */
+  /** False if some folder could not be watched: then only reading again tells. */
   complete(): boolean
-  /** Between `begin` and `end` every folder of interest is named by `watch`; the others are let go. */
+  /** Between `begin` and `end` every folder of interest is named by `watch`; the others are released. */
   begin(): void
   /** Call it before reading the folder, so that no change falls between. Missing folders are ignored. */
   watch(path: string): Promise<void>
-  /** Watches a folder below a named one for as long as that one is named. A few too many are left unwatched. */
+  /** Watches a folder below a named one while that one is named. Folders beyond a bound are not watched. */
   watchBelow(owner: string, path: string): Promise<void>
   end(): void
   /** Called once per burst of changes. */
@@ -30,8 +30,8 @@ type FolderWatch = Readonly<{
 }>
 
 /**
- * Watches a changing set of folders without keeping the process alive. Hidden files are no change: editors leave them
- * everywhere, and no skill has any.
+ * Watches a changing set of folders without keeping the process alive. Hidden files do not count: editors leave them everywhere,
+ * and no skill has any.
  */
 export function createFolderWatch(watchFolder: WatchFolder): FolderWatch {
   const watched = new Map<string, { identity: string; watcher: FSWatcher; owner?: string }>()
@@ -98,7 +98,7 @@ export function createFolderWatch(watchFolder: WatchFolder): FolderWatch {
   }
 }
 
-/** Counts changes at once and tells listeners a little later, once for all that came meanwhile. */
+/** Counts changes at once and notifies listeners a little later, once for a burst. */
 function createChangeSignal() {
   const listeners = new Set<() => void>()
   let revision = 0

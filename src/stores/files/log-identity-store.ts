@@ -9,7 +9,7 @@ import { writeFileAtomically } from './atomic-file.ts'
 /** `isClaimed`: a store has recorded that its log is this one. */
 type StoredLogIdentity = LogIdentity & Readonly<{ isClaimed: boolean }>
 
-/** The log's name and private key, made on first use and then kept: checkpoints are worth nothing under a changing key. */
+/** The log's name and private key, created on first use and permanent: checkpoints are worthless under a changing key. */
 export async function createLogIdentity(path: string, random: Random): Promise<LogIdentity> {
   const logId = random.bytes(8).toString('hex')
   const { signerKey } = generateKey(`castellan-${logId}`, random)
@@ -25,7 +25,7 @@ export async function readLogIdentity(path: string): Promise<StoredLogIdentity |
   return { logId: log_id, signer: parseSignerKey(signer_key), isClaimed: claimed === true }
 }
 
-/** Notes that a store has this log, so that no other store begins a second one under the same name. */
+/** Records that a store has this log, so that no other store begins a second one under the same name. */
 export async function claimLogIdentity(path: string): Promise<void> {
   const text = await readIfThere(path)
   if (text !== undefined) await writeIdentity(path, { ...parseIdentity(path, text), claimed: true })

@@ -1,29 +1,24 @@
-import { link, readFile, rm } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { AppError } from '../../contract/app-error.ts'
 import { inWords } from '../../contract/system-fault.ts'
 import type { Random } from '../../kernel/random.ts'
 import { writeFileAtomically } from './atomic-file.ts'
+import { createKeyFile } from './key-file.ts'
 
 type KeyFile = Readonly<{ ed25519_seed: string }>
 const SEED_BYTES = 32
 
 /**
- * The private key that signs the tokens of SEAL sessions, made on first use. Of two processes that make it at once the
- * first decides. Losing it ends the sessions there are, nothing more.
+ * The private key that signs the tokens of SEAL sessions, created on first use. Of two processes that create it at once the first
+ * wins. Losing it only ends the existing sessions.
  */
 export async function openSealKey(path: string, random: Random): Promise<Buffer> {
   const stored = await readKey(path)
   if (stored !== undefined) return stored
-  const draft = `${path}.${random.bytes(6).toString('hex')}`
   const file: KeyFile = { ed25519_seed: random.bytes(SEED_BYTES).toString('base64') }
-  await writeFileAtomically(draft, `${JSON.stringify(file)}\n`, { durable: true })
-  try {
-    await link(draft, path)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw inWords(error, path)
-  } finally {
-    await rm(draft, { force: true })
-  }
+  await createKeyFile(path, random, (draft) =>
+    writeFileAtomically(draft, `${JSON.stringify(file)}\n`, { durable: true }),
+  )
   return (await readKey(path))!
 }
 

@@ -1,16 +1,17 @@
-import { link, readFile, rm, stat } from 'node:fs/promises'
+import { readFile, stat } from 'node:fs/promises'
 import { AppError } from '../../contract/app-error.ts'
 import { inWords } from '../../contract/system-fault.ts'
 import type { SecretKey, SecretKeys } from '../../domains/secrets/ports.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import type { Random } from '../../kernel/random.ts'
 import { writeFileAtomically } from './atomic-file.ts'
+import { createKeyFile } from './key-file.ts'
 
 type KeyFile = Readonly<{ aes256_keys: readonly string[] }>
 type Loaded = Readonly<{ version: string; keys: readonly SecretKey[] }>
 const KEY_BYTES = 32
 
-/** The keys of the secrets in a file beside the store. Of two processes that make it at once the first decides. */
+/** The keys of the secrets in a file beside the store. Of two processes that create it at once the first wins. */
 export function createSecretKeyFile(path: string, random: Random): SecretKeys {
   let loaded: Loaded | undefined
 
@@ -22,15 +23,7 @@ export function createSecretKeyFile(path: string, random: Random): SecretKeys {
 
   /** A process that finds the file has the keys of the process that wrote it. */
   async function begin(): Promise<string> {
-    const draft = `${path}.${random.bytes(6).toString('hex')}`
-    await write(draft, [newKey()])
-    try {
-      await link(draft, path)
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw inWords(error, path)
-    } finally {
-      await rm(draft, { force: true })
-    }
+    await createKeyFile(path, random, (draft) => write(draft, [newKey()]))
     return (await versionOf(path))!
   }
 
@@ -53,7 +46,7 @@ function keyFromText(text: string): SecretKey {
   if (bytes.length === KEY_BYTES) return keyOf(bytes)
   throw new AppError(
     'ERR_CONFIG_INVALID',
-    'CASTELLAN_SECRET_KEY: must be 32 bytes in base64 or hexadecimal, or several of those with commas. Make one with: openssl rand -base64 32',
+    'CASTELLAN_SECRET_KEY: must be 32 bytes in base64 or hexadecimal, or a list of such keys. Create one with: openssl rand -base64 32',
     { field: 'CASTELLAN_SECRET_KEY' },
   )
 }
@@ -65,7 +58,7 @@ async function write(path: string, keys: readonly SecretKey[]): Promise<void> {
   try {
     await writeFileAtomically(path, `${JSON.stringify(file)}\n`, { durable: true })
   } catch (cause) {
-    const message = 'The key that encrypts secrets could not be written; nothing was changed.'
+    const message = 'The key that encrypts secrets could not be written. Nothing was changed.'
     throw new AppError('ERR_STORE_UNAVAILABLE', message, {}, { cause })
   }
 }
@@ -86,7 +79,10 @@ async function readKeys(path: string): Promise<readonly SecretKey[]> {
   })
   const keys = keysIn(text)
   if (keys !== undefined) return keys
-  throw new AppError('ERR_INIT_FAILED', `The keys of the secrets in ${path} cannot be read. Restore the file.`)
+  throw new AppError(
+    'ERR_INIT_FAILED',
+    `The keys that encrypt secrets, in ${path}, cannot be read. Restore the file from a backup.`,
+  )
 }
 
 function keysIn(text: string): readonly SecretKey[] | undefined {

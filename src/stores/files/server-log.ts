@@ -6,8 +6,8 @@ import { type Clock, isoTime } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 
 /**
- * What MCP servers said, one file for each deployment and the one before it. Lines are written in order and soon; a crash may
- * lose the last ones. Control characters are taken out: what a server prints must not play with a terminal.
+ * The output of MCP servers, one file for each deployment and the previous one. Lines are written in order and soon; a crash may
+ * lose the last ones. Control characters are removed, so that a server's output cannot manipulate a terminal.
  */
 export function createServerLog({
   directory,
@@ -28,7 +28,7 @@ export function createServerLog({
         if (size + text.length > limits.mcpLogBytesMax && size > 0) await rename(file, `${file}.1`)
         await appendFile(file, text.slice(-limits.mcpLogBytesMax), { mode: 0o600 })
       } catch (error) {
-        logger.warn('the log of an MCP server was not written', { cause: String(error) })
+        logger.warn('log of an MCP server could not be written', { cause: String(error) })
         queue.lines.length = 0
       }
     }

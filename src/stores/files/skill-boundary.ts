@@ -7,8 +7,8 @@ export const isInside = (folder: string, path: string): boolean =>
   path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep)
 
 /**
- * Where skills may be read. All paths are real ones: no link is left in them, so that comparing them decides.
- * A refusal is the reason, fit for the operator; undefined means that the path may be read.
+ * Where skills may be read. All paths are real, without links, so that comparing them decides. A refusal is the reason, for the
+ * operator; undefined means that the path may be read.
  */
 export type SkillBoundary = Readonly<{
   /** Whether the folder that holds skills may be listed. */
@@ -19,8 +19,8 @@ export type SkillBoundary = Readonly<{
 }>
 
 /**
- * A protected directory holds open files of this process. Opening and closing any of them, even unread, would drop the
- * locks that this process has on them; so nothing in there is touched except its own skills folder.
+ * A protected directory holds open files of this process. Opening and closing any of them would drop this process's locks on
+ * them, so nothing in there is touched except its own skills folder.
  */
 export async function findSkillBoundary(
   roots: readonly string[],

@@ -14,7 +14,7 @@ const DIGESTS_MAX = 4_096
 const UNSETTLED_MS = 100
 let unsettledStamps = 0
 
-/** Equal stamps mean equal content; a file that has just changed gets a stamp of its own each time. */
+/** Equal stamps mean equal content; a file that has just changed gets a unique stamp each time. */
 export function stampOf(found: BigIntStats, clock: Clock): string {
   const stamp = `${found.dev}:${found.ino}:${found.size}:${found.mtimeNs}:${found.ctimeNs}`
   const settled = Math.abs(clock.nowMs() - Number(found.ctimeMs)) > UNSETTLED_MS
@@ -29,11 +29,11 @@ type SkillFiles = Readonly<{
 type SkillFilesDeps = Readonly<{
   clock: Clock
   watchBelow(owner: string, path: string): Promise<void>
-  /** Asked anew for every use: links and folders may be others than when the skill was found. */
+  /** Checked for every use: links and folders may have changed since the skill was found. */
   boundary(): Promise<SkillBoundary>
 }>
 
-/** Reads inside one skill's folder and nowhere else. Digests are kept as long as a file's stamp stays the same. */
+/** Reads inside one skill's folder and nowhere else. Digests are cached while a file's stamp stays the same. */
 export function createSkillFiles({ clock, watchBelow, boundary }: SkillFilesDeps): SkillFiles {
   const digests = new Map<string, { stamp: string; sha256: string }>()
 
@@ -109,7 +109,7 @@ async function listNames(
     for (const entry of entries) {
       if (entry.name.startsWith('.')) continue
       const name = folder === '' ? entry.name : `${folder}/${entry.name}`
-      // A link to a folder is not entered, so that the walk ends; a link to a file is judged by where it leads.
+      // A link to a folder is not entered, so that the walk ends; a link to a file is judged by its target.
       if (entry.isDirectory()) {
         if (name.split('/').length < limits.skillFolderDepthMax) folders.push(name)
       } else if (entry.isFile() || entry.isSymbolicLink()) names.push(name)

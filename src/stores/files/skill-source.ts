@@ -9,14 +9,14 @@ import { createFolderWatch, type WatchFolder } from './folder-watch.ts'
 import { findSkillBoundary, isInside, SKILLS_FOLDER, type SkillBoundary } from './skill-boundary.ts'
 import { createSkillFiles, stampOf } from './skill-files.ts'
 
-/** How long a scan is trusted on a call: when folders are watched (in case a file system loses events), and when not. */
+/** How long a scan is valid for a call: if folders are watched (in case a file system loses events), and if not. */
 const WATCHED_AGE_MS = 30_000
 const UNWATCHED_AGE_MS = 2_000
 
 export type SkillSourceDeps = Readonly<{
   /** Folders that may hold `.agents/skills`; the first one wins. Missing ones are fine and may appear later. */
   roots: readonly string[]
-  /** Directories of which nothing but their own `.agents/skills` is ever touched, wherever links lead. */
+  /** Directories of which only their own `.agents/skills` is ever touched, wherever links lead. */
   protectedDirectories: readonly string[]
   clock: Clock
   /** The system's folder watch, unless a test stands in for a system without one. */
@@ -24,11 +24,9 @@ export type SkillSourceDeps = Readonly<{
 }>
 
 /**
- * Skills in `<root>/.agents/skills/<name>/SKILL.md`.
- *
- * Watched are the skills folders and each skill's own folder, never a root itself: a root may be the data directory,
- * whose files change with every commit. A skills folder that appears, vanishes or is replaced is found by one `stat` of
- * it per call instead.
+ * Skills in `<root>/.agents/skills/<name>/SKILL.md`. The skills folders and each skill's own folder are watched, never a root
+ * itself: a root may be the data directory, whose files change with every commit. A skills folder that appears, vanishes or is
+ * replaced is found by one `stat` per call.
  */
 export function createSkillSource(deps: SkillSourceDeps): SkillSource {
   const folders = createFolderWatch(deps.watch ?? watchFolder)
@@ -140,7 +138,7 @@ async function listSkillFolders(
   }
 }
 
-/** A folder without a SKILL.md is not a skill, and no problem either: people keep other things there. */
+/** A folder without a SKILL.md is not a skill, and not a problem: people store other things there. */
 async function locate(
   root: string,
   name: string,

@@ -15,18 +15,18 @@ const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY
 const TENANTS = '.tenants'
 /** Whose the files are. */
 const OWNERS = '.owners'
-/** What is being written. A process that was killed leaves it to the next. */
+/** Files being written. A killed process leaves them to the next. */
 const PARTIAL = '.partial'
 const OWN_FOLDERS: readonly string[] = [TENANTS, OWNERS, PARTIAL]
 const NAMES_MAX = 64
 const CHECK_BYTES = 64 * 1024 ** 2
 
-/** How many bytes a file system has left for us, by a path on it. */
+/** Free bytes of a file system, by a path on it. */
 type FreeSpaceOf = (path: string) => Promise<number>
 
 /**
  * Every name of a path is opened from the folder that was opened before it, and never through a link: a process that swaps a
- * folder for a link meanwhile is refused or is too late.
+ * folder for a link meanwhile is refused or too late.
  */
 export function createTransferFolder(
   directory: string,
@@ -34,7 +34,7 @@ export function createTransferFolder(
   freeSpaceOf: FreeSpaceOf = freeBytes,
 ): TransferFolder {
   const rootOf = (tenant: TenantId): string => (tenant === LOCAL_TENANT ? directory : join(directory, TENANTS, tenant))
-  const book = createTransferUsage({ folder: join(directory, OWNERS), rootOf, bounds })
+  const usage = createTransferUsage({ folder: join(directory, OWNERS), rootOf, bounds })
   const partial = join(directory, PARTIAL)
   let swept: Promise<void> | undefined
 
@@ -51,8 +51,8 @@ export function createTransferFolder(
   }
 
   /**
-   * With `made`, missing folders are made, and how many names led to each is noted there. The last folder's handle is the
-   * caller's to close.
+   * With `made`, missing folders are created, and the depth of each is recorded there. The caller closes the last folder's
+   * handle.
    */
   async function openFolder(tenant: TenantId, folders: readonly string[], path: string, made?: number[]) {
     if (made !== undefined) await mkdir(rootOf(tenant), { recursive: true, mode: 0o700 })
@@ -74,7 +74,7 @@ export function createTransferFolder(
     return folder
   }
 
-  /** What was made for a file that did not come, unless something else has come there meanwhile. */
+  /** Removes folders that were created for a file that was not written, unless they are in use by now. */
   async function removeMade(tenant: TenantId, folders: readonly string[], path: string, made: readonly number[]) {
     for (const index of made.toReversed()) {
       const outer = await openFolder(tenant, folders.slice(0, index), path)
@@ -87,6 +87,8 @@ export function createTransferFolder(
   }
 
   return {
+    nameOf: (tenant, path) => namesOf(tenant, path).flat().join('/'),
+
     async read(tenant, path) {
       const [folders, file] = namesOf(tenant, path)
       const folder = await openFolder(tenant, folders, path)
@@ -117,8 +119,8 @@ export function createTransferFolder(
           await swept
           const free = await freeSpaceOf(partial)
           requireSpace(free, content.size, bounds)
-          // Before a folder is made: who has no room for the file has none for its folders.
-          lease = await book.lease(owner, [...folders, file], content.size, free)
+          // Before a folder is created: without space for the file there is none for its folders.
+          lease = await usage.lease(owner, [...folders, file], content.size, free)
           folder = await openFolder(owner.tenant, folders, path, made)
           return await replaceFile(folder, file, content, { partial, bounds, lease, freeSpaceOf, signal })
         } catch (error) {
@@ -152,14 +154,14 @@ async function replaceFile(
       fault('file.write')
       let checked = 0
       for await (const chunk of content.stream as AsyncIterable<Uint8Array>) {
-        requireWanted(signal)
-        // A file that grows meanwhile is more than it was given room for.
+        requireNotAborted(signal)
+        // A file that grows meanwhile exceeds its reservation.
         await lease.require(bytes + chunk.length)
         await handle.writeFile(chunk)
         bytes += chunk.length
         if (bytes - checked < CHECK_BYTES) continue
         checked = bytes
-        // So that free room is what it seems, and the end has little left to wait for.
+        // So that free space is accurate, and the final sync is short.
         await handle.datasync()
         requireSpace(await freeSpaceOf(partial), 0, bounds)
       }
@@ -167,7 +169,7 @@ async function replaceFile(
     } finally {
       await handle.close()
     }
-    requireWanted(signal)
+    requireNotAborted(signal)
     await lease.enter()
     fault('file.replace')
     await rename(temporary, within(folder, file))
@@ -186,7 +188,7 @@ type Writing = Readonly<{
   signal: AbortSignal
 }>
 
-/** What is of a process that lives is being written. */
+/** Files of a live process are being written. */
 async function sweep(partial: string): Promise<void> {
   await mkdir(partial, { recursive: true, mode: 0o700 })
   for (const name of await readdir(partial)) {
@@ -210,17 +212,17 @@ const freeBytes: FreeSpaceOf = async (path) => {
   return bavail * bsize
 }
 
-/** The host's own work, the record of this server included, goes on beside what is carried out of a workspace. */
-function requireSpace(free: number, wanted: number, { reserveBytes }: TransferBounds): void {
-  if (free - wanted >= reserveBytes) return
+/** The host's own work, including this server's records, needs space beside transferred files. */
+function requireSpace(free: number, requested: number, { reserveBytes }: TransferBounds): void {
+  if (free - requested >= reserveBytes) return
   throw new AppError(
     'ERR_DISK_FULL',
     `host_path: the disk of the transfer directory has ${free} bytes free, of which ${reserveBytes} must remain; ask the operator to free space`,
-    { field: 'host_path', free, wanted },
+    { field: 'host_path', free, wanted: requested },
   )
 }
 
-function requireWanted(signal: AbortSignal): void {
+function requireNotAborted(signal: AbortSignal): void {
   if (signal.aborted) throw new AppError('ERR_CANCELLED', 'The call was cancelled.', {})
 }
 
@@ -239,7 +241,7 @@ type FileCode = 'ERR_FILE_NOT_FOUND' | 'ERR_NOT_A_FILE' | 'ERR_NOT_A_DIRECTORY' 
 
 const reasons: Readonly<Record<string, readonly [FileCode, string]>> = {
   ENOENT: ['ERR_FILE_NOT_FOUND', 'is not in the transfer directory'],
-  ENOTDIR: ['ERR_FILE_REFUSED', 'leads through something that is not a folder; links are not followed'],
+  ENOTDIR: ['ERR_FILE_REFUSED', 'contains a part that is not a folder; links are not followed'],
   ELOOP: ['ERR_FILE_REFUSED', 'is a link; links are not followed'],
   EISDIR: ['ERR_NOT_A_FILE', 'is a folder'],
   ENOTEMPTY: ['ERR_NOT_A_FILE', 'is a folder'],
@@ -265,4 +267,4 @@ const refused = (code: FileCode, path: string, what: string): AppError =>
   })
 
 const outside = (path: string): AppError =>
-  refused('ERR_FILE_REFUSED', path, 'is not inside the transfer directory; give a path relative to it, without ".."')
+  refused('ERR_FILE_REFUSED', path, 'is not inside the transfer directory; use a path relative to it, without ".."')

@@ -20,16 +20,16 @@ export type TransferBounds = Readonly<{
   tenantNamesMax: number
 }>
 
-/** Room that a file was given before it is written. */
+/** Space reserved for a file before it is written. */
 export type Lease = Readonly<{
-  /** Refuses more than there is room for. */
+  /** Refuses more than the available space. */
   require(bytes: number): Promise<void>
-  /** Enters whose file it is, before it takes its place. */
+  /** Records the owner of the file, before it is moved into place. */
   enter(): Promise<void>
   release(): void
 }>
 
-export type TransferUsage = Readonly<{
+type TransferUsage = Readonly<{
   lease(owner: TransferOwner, names: readonly string[], bytes: number, free: number): Promise<Lease>
 }>
 
@@ -39,8 +39,8 @@ type Pending = Readonly<{ tenant: string; owner: string; names: number }> & { by
 const NOTHING: Held = { bytes: 0, names: 0 }
 
 /**
- * Whose the files in the transfer folder are: a small file for each, which says where it is. What was removed by hand
- * no longer counts. Only what came out of workspaces is in the book; what the operator puts there is nobody's.
+ * The owners of files in the transfer folder: a small file for each, with its path. Files that were removed by hand no longer
+ * count. Only files from workspaces are recorded; the operator's own have no owner.
  */
 export function createTransferUsage(deps: {
   folder: string
@@ -49,7 +49,7 @@ export function createTransferUsage(deps: {
 }): TransferUsage {
   const { folder, rootOf, bounds } = deps
   const pending = new Set<Pending>()
-  /** Two that are admitted at once must not both be given the last space. */
+  /** Two concurrent admissions must not both get the last space. */
   const admissions = createKeyedMutex()
 
   async function countUse(except: string): Promise<Use> {
@@ -82,11 +82,11 @@ export function createTransferUsage(deps: {
     }
   }
 
-  async function admit(at: Pending, except: string, wanted: number, free: number): Promise<void> {
+  async function admit(at: Pending, except: string, requested: number, free: number): Promise<void> {
     const use = await countUse(except)
     const { bytes: owned, names: ownNames } = use.owners.get(`${at.tenant}/${at.owner}`) ?? NOTHING
-    if (owned + wanted > bounds.ownerBytesMax) {
-      throw overQuota('transfer_mb', 'Your files in the transfer directory', owned, wanted, bounds.ownerBytesMax)
+    if (owned + requested > bounds.ownerBytesMax) {
+      throw overQuota('transfer_mb', 'Your files in the transfer directory', owned, requested, bounds.ownerBytesMax)
     }
     const { bytes: ofTenant, names: namesOfTenant } = use.tenants.get(at.tenant) ?? NOTHING
     const names = pending.has(at) ? 0 : at.names
@@ -96,8 +96,14 @@ export function createTransferUsage(deps: {
     }
     const whole = Math.max(0, use.total + free - bounds.reserveBytes)
     const share = Math.floor((whole * bounds.tenantSharePercent) / 100)
-    if (ofTenant + wanted > share) {
-      throw overQuota('tenant_share_percent', "Your tenant's files in the transfer directory", ofTenant, wanted, share)
+    if (ofTenant + requested > share) {
+      throw overQuota(
+        'tenant_share_percent',
+        "Your tenant's files in the transfer directory",
+        ofTenant,
+        requested,
+        share,
+      )
     }
   }
 
@@ -116,11 +122,11 @@ export function createTransferUsage(deps: {
       const path = names.join('/')
       const name = sha256Hex(path)
       const at: Pending = { tenant, owner: owner === null ? '' : sha256Hex(owner), names: names.length, bytes: 0 }
-      const require = (wanted: number): Promise<void> =>
+      const require = (requested: number): Promise<void> =>
         admissions.withLock(folder, async () => {
-          if (owner === null || (wanted <= at.bytes && pending.has(at))) return
-          await admit(at, `${tenant}/${name}`, wanted - at.bytes, free)
-          at.bytes = wanted
+          if (owner === null || (requested <= at.bytes && pending.has(at))) return
+          await admit(at, `${tenant}/${name}`, requested - at.bytes, free)
+          at.bytes = requested
           pending.add(at)
         })
       await require(bytes)
@@ -137,16 +143,16 @@ const namesIn = (folder: string): Promise<string[]> =>
     throw error
   })
 
-const overQuota = (quota: string, what: string, used: number, wanted: number, limit: number): AppError =>
+const overQuota = (quota: string, what: string, used: number, requested: number, limit: number): AppError =>
   new AppError(
     'ERR_QUOTA_EXCEEDED',
-    `host_path: ${what} may have ${limit} bytes together: ${used} are in use and ${wanted} more are requested; ask the operator to remove what is not needed`,
-    { field: 'host_path', quota, used, wanted, limit },
+    `host_path: the limit for ${what} is ${limit} bytes: ${used} are in use and ${requested} more are requested; ask the operator to remove what is not needed`,
+    { field: 'host_path', quota, used, wanted: requested, limit },
   )
 
-const tooManyNames = (what: string, used: number, wanted: number, limit: number): AppError =>
+const tooManyNames = (what: string, used: number, requested: number, limit: number): AppError =>
   new AppError(
     'ERR_QUOTA_EXCEEDED',
-    `host_path: ${what} in the transfer directory, and the folders on the way to each, may have ${limit} names together: ${used} are in use and ${wanted} more are requested; put several into one archive, or ask the operator to remove what is not needed`,
-    { field: 'host_path', quota: 'transfer_names', used, wanted, limit },
+    `host_path: ${what} in the transfer directory, and the folders on the way to each, may have ${limit} names together: ${used} are in use and ${requested} more are requested; put several into one archive, or ask the operator to remove what is not needed`,
+    { field: 'host_path', quota: 'transfer_names', used, wanted: requested, limit },
   )

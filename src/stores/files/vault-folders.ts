@@ -4,9 +4,9 @@ import { AppError } from '../../contract/app-error.ts'
 import { invalid } from '../../domains/vault/rules.ts'
 
 /**
- * Folders held open, so that a path is walked one name at a time from a folder that stays the same whatever is renamed or
- * linked meanwhile. `at` names an entry of exactly this folder: the kernel resolves it from the descriptor, as `openat`
- * would. No name that is followed may be a symbolic link; only the root of the walk is the operator's own to choose.
+ * Folders held open, so that a path is walked one name at a time from a folder that stays the same whatever is renamed or linked
+ * meanwhile. `at` names an entry of exactly this folder: the kernel resolves it from the descriptor, like `openat`. No followed
+ * name may be a symbolic link; only the root of the walk is the operator's choice.
  */
 export type Folder = Readonly<{
   at(name: string): string
@@ -79,7 +79,7 @@ export async function withFolder<T>(
   }
 }
 
-/** What an entry is, itself; undefined when there is none. */
+/** The entry itself; undefined if there is none. */
 export async function statOf(folder: Folder, name: string): Promise<BigIntStats | undefined> {
   return await lstat(folder.at(name), { bigint: true }).catch(unless('ENOENT'))
 }
@@ -95,7 +95,7 @@ export async function statOfFile(folder: Folder, name: string): Promise<BigIntSt
 async function refuseLink(folder: Folder, name: string): Promise<void> {
   const found = await statOf(folder, name)
   if (found?.isSymbolicLink()) {
-    throw invalid('path', 'leads through a symbolic link, which the vault never follows', { name })
+    throw invalid('path', 'contains a symbolic link, which the vault never follows', { name })
   }
 }
 
@@ -108,7 +108,7 @@ export const unless =
     if (!codes.includes(codeOf(error) ?? '')) throw error
   }
 
-/** A failure of the disk is the store's failure; what the rules refuse stays what it is. */
+/** A disk failure is the store's failure; refusals by rules stay what they are. */
 export async function onDisk<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
@@ -117,7 +117,7 @@ export async function onDisk<T>(work: () => Promise<T>): Promise<T> {
     const code = codeOf(error)
     throw new AppError(
       'ERR_STORE_UNAVAILABLE',
-      `The folder of the vault failed${code === undefined ? '' : ` (${code})`}.`,
+      `The folder of the vault cannot be used${code === undefined ? '' : ` (${code})`}. Check the folder and its permissions.`,
       code === undefined ? { store: 'vault' } : { store: 'vault', code },
       { cause: error },
     )

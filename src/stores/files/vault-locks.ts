@@ -7,8 +7,8 @@ import { createKeyedMutex } from '../../kernel/keyed-mutex.ts'
 import { type Folder, onDisk, statOfFile, unless } from './vault-folders.ts'
 
 /**
- * Locks of single notes among all processes on a vault. The files are few and never removed, because removing a lock file
- * lets two processes hold "the" lock; so two notes may share one, which makes them wait for each other and nothing worse.
+ * Locks of single notes among all processes on a vault. The files are few and never removed, because removing a lock file lets
+ * two processes hold "the" lock; so two notes may share one, and then merely wait for each other.
  */
 type VaultLocks = Readonly<{
   /** Runs `work` while all locks of these names are held. `folder` is where the lock files are; `vault` tells vaults apart. */
@@ -30,14 +30,14 @@ const DELAY_MS_MAX = 50
 export const lockNameOf = (path: string): string => sha256Hex(path).slice(0, 2)
 
 export function createVaultLocks(deps: Readonly<{ openFileLock: OpenFileLock }>): VaultLocks {
-  /** Among the calls of this process; polling the file would be slow and unfair among them. */
+  /** Among the calls of this process; polling the file would be slow and unfair. */
   const { withLock } = createKeyedMutex()
 
   async function holdOne<T>(folder: Folder, name: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     const lock = await onDisk(async () => {
       const file = `${name}.lock`
       if ((await statOfFile(folder, file)) === undefined) {
-        // Nobody can hold a lock on a file that was not there, so closing it drops none.
+        // Nobody can hold a lock on a new file, so closing it drops none.
         await open(folder.at(file), 'wx', 0o600).then((handle) => handle.close(), unless('EEXIST'))
       }
       return deps.openFileLock(folder.at(file))

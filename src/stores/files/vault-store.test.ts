@@ -327,7 +327,7 @@ describe('the lock of a note', () => {
     const other = createVaultStore({ rootOf: () => root, openFileLock })
     const [processes, turns] = [3, 25]
     const ended = Array.from({ length: processes }, (_, number) =>
-      runNode([PROCESS, root, 'append', `p${number}`, String(turns)], 60_000),
+      runNode([PROCESS, root, 'append', `p${number}`, String(turns)], 180_000),
     )
     for (let turn = 0; turn < turns; turn++) {
       await Promise.all([append(`a ${turn}\n`), append(`b ${turn}\n`, other)])
@@ -364,7 +364,7 @@ describe('the lock of a note', () => {
 
   it('of a process that died in the middle leaves the old content and nothing that is in the way', async () => {
     await append('old\n')
-    const died = await runNode([PROCESS, root, 'die'], 30_000)
+    const died = await runNode([PROCESS, root, 'die'], 180_000)
     expect(died.code).toBeNull()
     expect(readdirSync(join(root, '.castellan')).filter((name) => name.endsWith('.tmp'))).toHaveLength(1)
     expect([await read('shared.md'), await walked()]).toEqual(['old\n', ['shared.md']])

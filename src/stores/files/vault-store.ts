@@ -33,7 +33,7 @@ type VaultStoreDeps = Readonly<{
 }>
 
 const FILE_MODE = 0o644
-/** How often a change is tried again because a program without locks was quicker. */
+/** How often a change is retried because a program without locks was faster. */
 const ATTEMPTS_MAX = 5
 
 /** A vault open for one change: its root, and the folder for its own files. */
@@ -118,7 +118,7 @@ export function createVaultStore(deps: VaultStoreDeps): VaultStore {
   }
 }
 
-/** The folder that no path leads to. Version control is told to leave it out, as Obsidian does with every such name. */
+/** The folder that no path leads to. Version control ignores it, as Obsidian does with such names. */
 async function openOwnFolder(root: Folder): Promise<Folder> {
   const own = (await openChild(root, PRIVATE_FOLDER, { make: true }))!
   if ((await statOf(own, '.gitignore')) === undefined) {
@@ -168,9 +168,8 @@ const isSame = (one: BigIntStats | undefined, other: BigIntStats | undefined): b
   one?.ino === other?.ino && one?.size === other?.size && one?.mtimeNs === other?.mtimeNs && one?.dev === other?.dev
 
 /**
- * Replaces what `before` describes by the content, durably. Answers false, and leaves everything as it is, when
- * that is not there any more. The half-written file has the name of the lock that is held, so nobody else writes it, and
- * one that a crash left is simply written anew.
+ * Replaces what `before` describes by the content, durably. Returns false, and changes nothing, if that no longer exists. The
+ * half-written file has the name of the held lock, so nobody else writes it, and one that a crash left is overwritten.
  */
 async function replace(
   { root, own }: Opened,
@@ -186,7 +185,7 @@ async function replace(
       fault('file.write')
       await file.writeFile(content)
       if (before !== undefined) {
-        // The owner can be kept only by a privileged process; for all others it is the same already, or cannot be.
+        // Only a privileged process can keep the owner; for all others it is the same already, or cannot be.
         await file.chown(Number(before.uid), Number(before.gid)).catch(unless('EPERM'))
         await file.chmod(Number(before.mode) & 0o777)
       }
@@ -215,7 +214,7 @@ async function moveFile(root: Folder, from: VaultPath, to: VaultPath, overwrite:
       const existing = await statOfFile(target, newName)
       if (existing !== undefined && !overwrite) return 'exists'
       fault('file.replace')
-      // A name that another program takes at this moment is not taken over: a link, unlike a rename, replaces nothing.
+      // A name that another program takes at this moment is not overwritten: a link, unlike a rename, replaces nothing.
       const isLinked = existing === undefined && (await tryLink(source.at(name), target.at(newName)))
       if (isLinked === 'exists') return 'exists'
       if (isLinked) {
@@ -271,7 +270,7 @@ async function* walkFolder(folder: Folder, prefix: string, walk: VaultWalk, dept
     if (isFolder && !walk.isListed(path, name)) continue
     yield { path, isFolder, sizeBytes: Number(found.size), modifiedMs: Number(found.mtimeMs) }
     if (!isFolder || depth + 1 >= limits.vaultFolderDepthMax || !walk.isEntered(path)) continue
-    // One that became something else meanwhile is skipped; the next walk sees it as what it is.
+    // An entry that became something else meanwhile is skipped; the next walk sees it.
     const child = await openChild(folder, name, { make: false }).catch(() => undefined)
     if (child === undefined) continue
     try {

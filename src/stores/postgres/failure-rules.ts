@@ -1,10 +1,10 @@
 /**
- * Classes of SQLSTATE that say what we asked was wrong: 0A not supported, 21 cardinality, 22 data, 23 constraint,
- * 26 statement name, 42 syntax or access.
+ * Classes of SQLSTATE for errors of ours: 0A not supported, 21 cardinality, 22 data, 23 constraint, 26 statement name, 42 syntax
+ * or access.
  */
 const ourMistakes: ReadonlySet<string> = new Set(['0A', '21', '22', '23', '26', '42'])
 
-/** Who must act when a statement fails. Of the server's error only its code is told on. */
+/** Who must act when a statement fails. Only the code of the server's error is passed on. */
 export const failureRules = {
   isOurMistake(error: unknown): boolean {
     const code = codeOf(error)

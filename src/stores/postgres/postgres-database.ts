@@ -20,7 +20,7 @@ const MIGRATION_LOCK = 7433
 
 type Queryable = Pick<Pool, 'query'>
 
-/** The company store. Several processes may share one database; the head row of a tenant serialises its writers. */
+/** The shared store. Several processes may use one database; the head row of a tenant serialises its writers. */
 export async function openPostgresDatabase(deps: {
   url: string
   clock: Clock
@@ -43,9 +43,10 @@ export async function openPostgresDatabase(deps: {
     keepAlive: true,
   })
   pool.on('error', () => {})
-  // A connection that is lost between two statements of a transaction tells nobody else, and unheard errors end the process.
+  // A connection that is lost between two statements of a transaction reports to nobody else, and unhandled errors end the
+  // process.
   pool.on('connect', (client) => {
-    client.on('error', (error) => deps.logger.warn('a database connection was lost', { cause: String(error) }))
+    client.on('error', (error) => deps.logger.warn('database connection lost', { cause: String(error) }))
   })
   let schemaVersion: number
   try {
@@ -96,11 +97,13 @@ const orStoreFailed = <T>(step: Promise<T>): Promise<T> =>
     throw storeFailed(error, failureRules.reasonOf(error))
   })
 
-/** Nothing that is acknowledged may depend on the server staying up; the operator of one that is set so is told. */
+/** Nothing acknowledged may depend on the server staying up; the operator of such a server is warned. */
 async function warnOfLateSync(pool: Pool, logger: Logger): Promise<void> {
   const { rows } = await pool.query("SELECT current_setting('synchronous_commit') AS setting")
   if (rows[0].setting !== 'off') return
-  logger.warn('synchronous_commit is off: a crash of the database server can lose what was acknowledged; set it to on')
+  logger.warn(
+    'synchronous_commit is off, so a crash of the database server can lose acknowledged changes; set it to on',
+  )
 }
 
 function session(queryable: Queryable): Session {
@@ -120,7 +123,7 @@ function session(queryable: Queryable): Session {
 
 type PostgresWriter = WriteConnection & Readonly<{ discard(): void }>
 
-/** Gives the connection back after a commit or a rollback that worked; `discard` throws away one that did not. */
+/** Returns the connection after a successful commit or rollback; `discard` destroys a broken one. */
 function writeConnection(pool: Pool, client: PoolClient): PostgresWriter {
   let held = true
   let transaction = ''
@@ -149,7 +152,7 @@ function writeConnection(pool: Pool, client: PoolClient): PostgresWriter {
         throw cause
       }
       release(false)
-      // PostgreSQL answers COMMIT with ROLLBACK, and no error, when a statement before it failed.
+      // PostgreSQL answers COMMIT with ROLLBACK, and no error, if an earlier statement failed.
       if (answer !== 'COMMIT') throw new Error('the server rolled the transaction back instead of committing it')
     },
     rollback: async () => {
@@ -167,7 +170,7 @@ function writeConnection(pool: Pool, client: PoolClient): PostgresWriter {
 const COMMIT_STATUS_TRIES = 50
 const COMMIT_STATUS_PAUSE_MS = 100
 
-/** A connection that breaks during a commit leaves open what became of it; the server knows. */
+/** A connection that breaks during a commit leaves the outcome unknown; the server knows it. */
 async function wasCommitted(pool: Pool, transaction: string, cause: unknown): Promise<boolean> {
   try {
     for (let attempt = 0; attempt < COMMIT_STATUS_TRIES; attempt++) {

@@ -1,4 +1,4 @@
-import type { ActivityStore, ActivityWanted, AgentEvent, RunSpan } from '../../domains/agents/ports.ts'
+import type { ActivityFilter, ActivityStore, AgentEvent, RunSpan } from '../../domains/agents/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { type Builder, rawStatement, statement, statementFamily, type Value } from './statements.ts'
 import { sessionOf } from './tx.ts'
@@ -13,7 +13,7 @@ const runsOf = (shape: string, arg: (name: string) => Value, sql: Sql) => {
   return sql`FROM runs WHERE tenant = ${arg('tenant')} AND subject_id = ${arg('agent_id')} AND kind = 'execution' ${theirs}`
 }
 
-/** How many events a run has is in the index once it has ended. Those that have not ended are few. */
+/** The index has the number of events of a run once it has ended. Few runs have not ended. */
 const totalFamily = statementFamily<Args, Sum>(
   'activity-store.totalFamily',
   (shape) =>
@@ -51,8 +51,8 @@ const listEvents = statement<{ tenant: string; agent_id: string }>('activity-sto
     .orderBy('sequence'),
 )
 
-const shapeOf = ({ owner }: ActivityWanted): string => (owner === undefined ? '' : 'o')
-const argsOf = ({ tenant, agent, owner }: ActivityWanted): Args => ({
+const shapeOf = ({ owner }: ActivityFilter): string => (owner === undefined ? '' : 'o')
+const argsOf = ({ tenant, agent, owner }: ActivityFilter): Args => ({
   tenant,
   agent_id: agent.id,
   agent_tenant: agent.tenant,
@@ -60,12 +60,12 @@ const argsOf = ({ tenant, agent, owner }: ActivityWanted): Args => ({
 })
 
 export const sqlActivityStore: ActivityStore = {
-  async countEvents(tx, wanted) {
-    return Number((await sessionOf(tx).get(totalFamily(shapeOf(wanted)), argsOf(wanted)))?.total ?? 0)
+  async countEvents(tx, filter) {
+    return Number((await sessionOf(tx).get(totalFamily(shapeOf(filter)), argsOf(filter)))?.total ?? 0)
   },
-  async runsAfter(tx, wanted, { after, isBackward, limit }) {
-    const args = { ...argsOf(wanted), after_at: after.atMs, after_id: after.runId, limit }
-    const rows = await sessionOf(tx).all(runFamily(`${shapeOf(wanted)}${isBackward ? 'b' : ''}`), args)
+  async runsAfter(tx, filter, { after, isBackward, limit }) {
+    const args = { ...argsOf(filter), after_at: after.atMs, after_id: after.runId, limit }
+    const rows = await sessionOf(tx).all(runFamily(`${shapeOf(filter)}${isBackward ? 'b' : ''}`), args)
     return rows.map(({ id, at, events }): RunSpan => ({ runId: id, atMs: at, events }))
   },
   async eventsOf(tx, { tenant, id }) {

@@ -1,11 +1,11 @@
 import type { Selectable } from 'kysely'
-import { SYSTEM_TENANT, tenantId } from '../../contract/principal.ts'
-import type { WriteTx } from '../../contract/tx.ts'
+import { tenantId } from '../../contract/principal.ts'
 import type { Agent, AgentStatus, AgentStore, AgentVersion } from '../../domains/agents/ports.ts'
+import { lockUntilCommit } from './advisory-lock.ts'
 import type { AgentEventTable, AgentTable, AgentVersionTable } from './schema.ts'
 import { isVisible, type ViewerArgs, viewerArgs } from './sharing.ts'
-import { rawStatement, type Session, statement } from './statements.ts'
-import { sessionOf, sharedWriterOf, writerOf } from './tx.ts'
+import { rawStatement, statement } from './statements.ts'
+import { ownWriterOf, sessionOf } from './tx.ts'
 
 type AgentRow = Selectable<AgentTable>
 type VersionRow = Selectable<AgentVersionTable>
@@ -128,31 +128,19 @@ const versionsOf = statement<RowId>('agent-store.versionsOf')((db, arg) =>
     .where('agent_id', '=', arg('id'))
     .orderBy('version'),
 )
-/** SQLite has one writer at a time, so there is nothing to hold back. */
-const lockShared = statement<{ key: string }>('agent-store.lockShared')((db, arg, { dialect, sql }) =>
-  rawStatement(
-    dialect === 'postgres'
-      ? sql`SELECT pg_advisory_xact_lock(hashtextextended(${arg('key')}, 7433))`
-      : sql`SELECT ${arg('key')}`,
-    db,
-  ),
-)
-
-const writer = (tx: WriteTx, tenant: string): Session =>
-  tenant === SYSTEM_TENANT ? sharedWriterOf(tx) : writerOf(tx, tenant)
 
 export const sqlAgentStore: AgentStore = {
   async lockShared(tx) {
-    await sessionOf(tx).get(lockShared, { key: 'agents of everybody' })
+    await lockUntilCommit(tx, 'agents of everybody')
   },
   async insertAgent(tx, tenant, agent) {
-    await writer(tx, tenant).run(insertAgent, toAgentRow(tenant, agent))
+    await ownWriterOf(tx, tenant).run(insertAgent, toAgentRow(tenant, agent))
   },
   async saveAgent(tx, tenant, agent) {
-    await writer(tx, tenant).run(saveAgent, toAgentRow(tenant, agent))
+    await ownWriterOf(tx, tenant).run(saveAgent, toAgentRow(tenant, agent))
   },
   async deleteAgent(tx, tenant, id) {
-    const session = writer(tx, tenant)
+    const session = ownWriterOf(tx, tenant)
     await session.run(deleteVersionsOf, { tenant, id })
     await session.run(deleteEventsOf, { tenant, id })
     return (await session.run(deleteAgent, { tenant, id })) > 0
@@ -170,7 +158,7 @@ export const sqlAgentStore: AgentStore = {
     return (await sessionOf(tx).get(countAgents, { tenant }))?.count ?? 0
   },
   async putVersion(tx, tenant, version) {
-    await writer(tx, tenant).run(putVersion, toVersionRow(tenant, version))
+    await ownWriterOf(tx, tenant).run(putVersion, toVersionRow(tenant, version))
   },
   async findVersion(tx, tenant, id, version) {
     return fromVersionRow(await sessionOf(tx).get(findVersion, { tenant, id, version }))
@@ -180,11 +168,11 @@ export const sqlAgentStore: AgentStore = {
   },
   async insertEvent(tx, tenant, { agentId, type, payload, atMs }) {
     const row = { tenant, agent_id: agentId, type, payload: JSON.stringify(payload), at: atMs }
-    await writer(tx, tenant).run(insertEvent, row)
+    await ownWriterOf(tx, tenant).run(insertEvent, row)
   },
   async moveEvents(tx, from, to, id) {
-    writer(tx, from)
-    await writer(tx, to).run(moveEvents, { tenant: from, to_tenant: to, id })
+    ownWriterOf(tx, from)
+    await ownWriterOf(tx, to).run(moveEvents, { tenant: from, to_tenant: to, id })
   },
 }
 

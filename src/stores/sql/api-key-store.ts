@@ -42,6 +42,19 @@ const findLiveKeyByName = statement<{ tenant: string; name: string; now: number 
         expression.or([expression('expires_at', 'is', null), expression('expires_at', '>', arg('now'))]),
       ),
 )
+const findLiveKeyByRole = statement<{ tenant: string; role: string; now: number }>('api-key-store.findLiveKeyByRole')(
+  (db, arg) =>
+    db
+      .selectFrom('api_keys')
+      .select('id')
+      .where('tenant', '=', arg('tenant'))
+      .where('role', '=', arg('role'))
+      .where('revoked_at', 'is', null)
+      .where((expression) =>
+        expression.or([expression('expires_at', 'is', null), expression('expires_at', '>', arg('now'))]),
+      )
+      .limit(1),
+)
 const listKeys = statement<{ tenant: string; limit: number }>('api-key-store.listKeys')((db, arg) =>
   db
     .selectFrom('api_keys')
@@ -92,6 +105,9 @@ export const sqlApiKeyStore: ApiKeyStore = {
   },
   async findLiveKeyByName(tx, tenant, name, nowMs) {
     return fromRow(await sessionOf(tx).get(findLiveKeyByName, { tenant, name, now: nowMs }))
+  },
+  async hasLiveKeyOfRole(tx, tenant, role, nowMs) {
+    return (await sessionOf(tx).get(findLiveKeyByRole, { tenant, role, now: nowMs })) !== undefined
   },
   async listKeys(tx, tenant, limit) {
     return (await sessionOf(tx).all(listKeys, { tenant, limit })).map((row) => fromRow(row)!)

@@ -20,7 +20,7 @@ const resetFloor = statement<{ at: number }>('clock-floor.resetFloor')((db, arg)
   db.updateTable('clock_floor').set({ at: arg('at') }),
 )
 
-/** The latest time that anybody who has this store open has noted: one row, for all tenants and processes. */
+/** The latest recorded time of any process on this store: one row, for all tenants and processes. */
 export const sqlClockFloor: ClockFloorStore = {
   find: async (tx) => (await sessionOf(tx).get(findFloor, {}))?.at,
   async raise(tx, atMs) {

@@ -9,14 +9,14 @@ import { writeTx } from './tx.ts'
 /**
  * Several transactions in one commit.
  *
- * 1. One that throws is undone alone, and its numbers are given back. Savepoints would cost every transaction to save the
- *    rare one, so they come second: transactions run one after the other without, and when one throws after it has
- *    touched the store, the whole batch is rolled back and run again, each inside a savepoint. Work may run twice.
- * 2. When the commit fails, every transaction in it is rejected and nothing of it remains. Only a store that fails in
- *    the midst of committing can leave the outcome unknown, and then the error says so.
- * 3. The heads of all tenants of a batch are locked first and in one order, so that processes sharing a PostgreSQL
- *    database cannot wait for each other in a circle.
- * 4. A transaction must only touch the store: it holds up all the others.
+ * 1. A transaction that throws is rolled back alone, and its numbers are returned. Savepoints would slow every transaction for
+ *    the sake of a rare one, so they come second: transactions run one after the other without them, and if one throws after it
+ *    has touched the store, the whole batch is rolled back and run again, each inside a savepoint. Work may run twice.
+ * 2. If the commit fails, every transaction in it is rejected and nothing of it remains. Only a store that fails during the
+ *    commit can leave the outcome unknown, and then the error says so.
+ * 3. The heads of all tenants of a batch are locked first and in one order, so that processes on a shared PostgreSQL database
+ *    cannot deadlock.
+ * 4. A transaction must touch only the store: it blocks all the others.
  */
 export type WriteConnection = Session &
   Readonly<{
@@ -31,7 +31,7 @@ export type WriteConnection = Session &
   }>
 
 /**
- * What a transaction has left in the store so far; reset before each. `hasChangedData` is of the whole batch: whether anything
+ * What a transaction has done to the store so far; reset before each. `hasChangedData` is of the whole batch: whether anything
  * but the log was written.
  */
 export type StoreTraces = { hasWritten: boolean; hasFailed: boolean; hasChangedData: boolean }
@@ -39,11 +39,11 @@ export type StoreTraces = { hasWritten: boolean; hasFailed: boolean; hasChangedD
 export type Job = Readonly<{
   tenant: string
   work: (tx: WriteTx) => Promise<unknown>
-  /** Absent when nobody waits. */
+  /** Absent if no caller waits for the outcome. */
   settle: ((error: unknown, value: unknown) => void) | undefined
-  /** Called once, before the first try. */
+  /** Called once, before the first attempt. */
   onTaken: (() => void) | undefined
-  /** Set on the second try of a transaction that nobody waits for. */
+  /** Set on the second attempt of a transaction that nobody waits for. */
   isRepeat?: true
 }>
 
@@ -51,7 +51,7 @@ export type Outcome = Readonly<{ job: Job; error: unknown; value: unknown }>
 
 type BatchResult = Readonly<{
   outcomes: readonly Outcome[]
-  /** Undefined when there was nothing to commit, because the only transaction failed. */
+  /** Undefined if there was nothing to commit, because the only transaction failed. */
   committed: boolean | undefined
 }>
 
@@ -67,8 +67,8 @@ export async function commitBatch(deps: BatchDeps, batch: readonly Job[]): Promi
 }
 
 /**
- * Undefined when a transaction failed and could not be undone alone; then nothing of the batch remains.
- * Steps answer at once or with a promise; only a promise is waited for, which keeps SQLite's path free of detours.
+ * Undefined if a transaction failed and could not be rolled back alone; then nothing of the batch remains. Steps return at once
+ * or with a promise; only a promise is awaited, which keeps SQLite's path synchronous.
  */
 async function tryBatch(deps: BatchDeps, batch: readonly Job[], guarded: boolean): Promise<BatchResult | undefined> {
   const outcomes: Outcome[] = []
@@ -99,7 +99,7 @@ async function tryBatch(deps: BatchDeps, batch: readonly Job[], guarded: boolean
     fault('store.commit.after')
     return { outcomes, committed }
   } catch (cause) {
-    deps.logger.error('a commit failed', { transactions: batch.length, cause: String(cause) })
+    deps.logger.error('commit failed', { transactions: batch.length, cause: String(cause) })
     if (connection !== undefined && !committed) await abandon(deps, connection)
     const failure = committed ? outcomeUnknown(cause) : commitFailed(cause)
     return {
@@ -109,11 +109,11 @@ async function tryBatch(deps: BatchDeps, batch: readonly Job[], guarded: boolean
   }
 }
 
-/** For a commit of which nobody can say whether it happened. */
+/** For a commit with an unknown outcome. */
 export const outcomeUnknown = (cause: unknown): AppError =>
   new AppError(
     'ERR_STORE_UNAVAILABLE',
-    'The store failed while it committed: check whether the change was made before you try again.',
+    'The store failed during the commit. Check whether the change was made before you try again.',
     { outcome: 'unknown' },
     { cause },
   )
@@ -127,7 +127,7 @@ async function abandon(deps: BatchDeps, connection: WriteConnection): Promise<vo
   try {
     await connection.rollback()
   } catch {
-    // The connection may be gone, or SQLite may have rolled back by itself; both leave nothing behind.
+    // The connection may be lost, or SQLite may have rolled back by itself; both leave nothing behind.
   }
   deps.discard(connection)
 }
@@ -142,7 +142,7 @@ async function lockHeads(connection: WriteConnection, batch: readonly Job[]): Pr
   return heads
 }
 
-/** Runs one transaction. An error of the work, or one that it hid and left behind, is its own; others end the batch. */
+/** Runs one transaction. An error of the work, or one that it swallowed, is its own; others end the batch. */
 async function runJob(connection: WriteConnection, head: TenantHead, job: Job, guarded: boolean): Promise<Outcome> {
   const before = copyOfState(head.state)
   const changedBefore = head.changed

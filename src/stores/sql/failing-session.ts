@@ -4,14 +4,14 @@ import type { StoreTraces } from './commit-batch.ts'
 import type { Prepared, Session } from './statements.ts'
 
 /**
- * A session whose failures say who must act: what the store could not do is ERR_STORE_UNAVAILABLE, with the driver's
- * error as its cause; what we asked wrongly stays the driver's error, which is a bug of ours wherever it arrives.
+ * A session whose errors say who must act: a failure of the store is ERR_STORE_UNAVAILABLE, with the driver's error as its cause;
+ * a wrong statement stays the driver's error, which is a bug of ours.
  */
 export function failingSession(
   session: Session,
   options: Readonly<{
     isOurMistake(error: unknown): boolean
-    /** A few words from the driver's error for the operator, free of names and of what people wrote. */
+    /** A short reason from the driver's error for the operator, without names or user text. */
     reasonOf(error: unknown): string | undefined
     /** Where a writing connection notes what was done; its fault points are here too. */
     traces?: StoreTraces
@@ -69,7 +69,7 @@ type AnyStatement = Readonly<{ prepared(dialect: Session['dialect']): Prepared }
 export const storeFailed = (cause: unknown, reason: string | undefined): AppError =>
   new AppError(
     'ERR_STORE_UNAVAILABLE',
-    `The store failed while it was used${reason === undefined ? '' : ` (${reason})`}; nothing of this call was stored. Run castellan doctor.`,
+    `The store failed${reason === undefined ? '' : ` (${reason})`}. Nothing of this call was stored. Run castellan doctor.`,
     reason === undefined ? {} : { reason },
     { cause },
   )

@@ -5,10 +5,10 @@ import { tenantId } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { formatSessionId, formatTaskId, formatThoughtId, taskPriorities } from '../../domains/tasks/rules.ts'
 import { isoTime } from '../../kernel/clock.ts'
-import { findLogAnchor } from './log-anchors.ts'
+import { findLogAnchor, isLogAnchored } from './log-anchors.ts'
 import { findLogIdentity } from './log-identity.ts'
 import { endRowIdSql, firstRowId, firstRowIdSql, rowsFrom } from './row-ids.ts'
-import { type Statement, statement } from './statements.ts'
+import { rawStatement, type Statement, statement } from './statements.ts'
 import { sessionOf } from './tx.ts'
 
 /** The tables as the independent checker reads them: whole, in order, page by page. The transaction must be a snapshot. */
@@ -31,6 +31,12 @@ const tenants = statement<Record<never, never>>('fsck-source.tenants')((db) =>
 const head = statement<{ tenant: string }>('fsck-source.head')((db, arg) =>
   db.selectFrom('log_heads').selectAll().where('tenant', '=', arg('tenant')),
 )
+const trailIndex = statement<{ tenant: string }>('fsck-source.trailIndex')((db, arg, { sql }) =>
+  rawStatement<{ entries: number; last: number | null }>(
+    sql`select count(*) as entries, max(seq) as last from trail_entries where tenant = ${arg('tenant')}`,
+    db,
+  ),
+)
 const entries = statement<Page>('fsck-source.entries')((db, arg, { dialect, sql }) => {
   const page = db.selectFrom('log_entries').selectAll().limit(arg('limit'))
   if (dialect === 'postgres') {
@@ -38,7 +44,7 @@ const entries = statement<Page>('fsck-source.entries')((db, arg, { dialect, sql 
   }
   return page.where(rowsAfter(sql, arg)).orderBy('row_id')
 })
-/** SQLite's rows that are nowhere where those of their tenant belong, in the order of what they claim to be. */
+/** SQLite's rows that are not among those of their tenant, in the order of what they claim to be. */
 const strayEntries = statement<{ tenant: string }>('fsck-source.strayEntries')((db, arg, { sql }) =>
   db
     .selectFrom('log_entries')
@@ -142,8 +148,8 @@ export function sqlFsckSource(
   }
 
   /**
-   * The row id decides the position of a row in SQLite; what the row claims to be is for the checker to verify. The program cannot find
-   * a stray row, so it must not pass for the one that it claims to be.
+   * The row id decides the position of a row in SQLite; the checker verifies what the row claims to be. The program cannot find a
+   * stray row, so it must not pass for the one that it claims to be.
    */
   async function* rowsById<Row extends { row_id: number }>(
     tenant: string,
@@ -168,10 +174,14 @@ export function sqlFsckSource(
       const row = await session.get(head, { tenant })
       if (row === undefined) return undefined
       const counters = { tasks: row.task_count, thoughts: row.thought_count, sessions: row.session_count }
-      return { size: row.size, peaks: row.peaks, counters }
+      const read = { size: row.size, peaks: row.peaks, counters }
+      if (session.dialect !== 'sqlite') return read
+      const index = await session.get(trailIndex, { tenant })
+      return { ...read, trail: { to: row.trail_to, entries: index?.entries ?? 0, last: index?.last ?? null } }
     },
     checkpoint: (tenant) => checkpoints.read(tenantId(tenant)),
     anchor: (tenant) => findLogAnchor(tx, node, tenant),
+    isAnchored: (tenant) => isLogAnchored(tx, tenant),
     identity: () => findLogIdentity(tx),
     async *logRows(tenant) {
       for await (const { row, isStray } of rowsById(tenant, entries, strayEntries, (entry) => entry.seq)) {
@@ -288,7 +298,7 @@ export function sqlFsckSource(
   }
 }
 
-/** What cannot be read as what it should be is handed on as it is: the checker names it, it must not stop at it. */
+/** A value that cannot be parsed is passed on unchanged: the checker names it and continues. */
 function parsed(text: string | null): unknown {
   if (text === null) return null
   try {

@@ -2,7 +2,7 @@ import type { Migration } from './migrations.ts'
 import { peopleMigrations } from './people-migrations.ts'
 import { serviceClientMigrations } from './service-client-migrations.ts'
 
-/** What comes after the tables of the ledger, the workspaces and the agents: the newest last, and the last of all. */
+/** Migrations after the tables of the ledger, the workspaces and the agents. New ones are added at the end. */
 export const governanceMigrations: readonly Migration[] = [
   {
     name: 'sharing and profiles',
@@ -23,7 +23,7 @@ export const governanceMigrations: readonly Migration[] = [
         tenant TEXT NOT NULL, profile_id TEXT NOT NULL, sub_agent_id TEXT NOT NULL, added_at $integer NOT NULL,
         PRIMARY KEY (tenant, profile_id, sub_agent_id))`,
       'CREATE INDEX profile_sub_agents_by_agent ON profile_sub_agents (tenant, sub_agent_id)',
-      // A name is unique among those that see it, which is for the domain to say.
+      // A name is unique within its scope, which the domain enforces.
       { only: 'sqlite', sql: 'ALTER TABLE agents RENAME TO agents_with_unique_names' },
       {
         only: 'sqlite',
@@ -36,7 +36,7 @@ export const governanceMigrations: readonly Migration[] = [
       { only: 'sqlite', sql: 'DROP TABLE agents_with_unique_names' },
       { only: 'postgres', sql: 'ALTER TABLE agents DROP CONSTRAINT agents_tenant_name_key' },
       'CREATE INDEX agents_by_name ON agents (tenant, name)',
-      // Everybody in the tenant saw an agent. Its author is known by name; a key of that name says the identity.
+      // Every user of the tenant could see an agent. Its author is known by name only; a key with that name determines the identity.
       `INSERT INTO profiles (tenant, id, kind, name, name_key, slug, description, scope, author, icon, labels, system_prompt,
           suggested_prompts, exposure, context_untrusted, is_default, created_at, updated_at)
         SELECT tenant, id, 'agent', name, lower(name), name, description, 'org',
@@ -225,6 +225,65 @@ export const governanceMigrations: readonly Migration[] = [
       'CREATE INDEX approvals_of_call ON approvals (tenant, requester, arguments_digest)',
       'CREATE INDEX approvals_newest ON approvals (tenant, created_at)',
       'CREATE INDEX approvals_over ON approvals (tenant, expires_at)',
+    ],
+  },
+  {
+    name: 'keys of providers',
+    statements: [
+      `CREATE TABLE provider_keys (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, provider TEXT NOT NULL, scope TEXT NOT NULL,
+        author TEXT NOT NULL, is_primary $integer NOT NULL, secret TEXT NOT NULL, owns_secret $integer NOT NULL,
+        created_at $integer NOT NULL, created_by TEXT NOT NULL, rotated_at $integer, PRIMARY KEY (tenant, id))`,
+      'CREATE INDEX provider_keys_by_provider ON provider_keys (tenant, provider)',
+      'CREATE INDEX provider_keys_by_author ON provider_keys (tenant, author)',
+    ],
+  },
+  {
+    name: 'answers of clients at another process',
+    statements: [
+      `CREATE TABLE passed_answers (
+        tenant TEXT NOT NULL, key_hash TEXT NOT NULL, sender TEXT NOT NULL, answer TEXT NOT NULL,
+        created_at $integer NOT NULL, taken_at $integer, outcome TEXT, PRIMARY KEY (tenant, key_hash))`,
+    ],
+  },
+  {
+    name: 'credentials of untrusted contexts',
+    statements: [
+      'ALTER TABLE context_trust ADD COLUMN credential TEXT',
+      'ALTER TABLE context_trust ADD COLUMN seen $integer NOT NULL DEFAULT 0',
+      'UPDATE context_trust SET seen = since',
+      // A key without sessions is one context, whose name says which key it is.
+      `UPDATE context_trust SET credential = substr(context, 8) WHERE context LIKE 'caller:key:%' AND context NOT LIKE '%@%'`,
+      'CREATE INDEX context_trust_of_credential ON context_trust (tenant, credential, seen) WHERE credential IS NOT NULL',
+    ],
+  },
+  {
+    name: 'rules for cheaper models',
+    statements: [
+      `CREATE TABLE optimization_rules (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, entity_type TEXT NOT NULL, entity_id TEXT NOT NULL,
+        provider TEXT NOT NULL, conditions TEXT NOT NULL, target_model TEXT NOT NULL, is_enabled $integer NOT NULL,
+        created_at $integer NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, id))`,
+      'ALTER TABLE interactions ADD COLUMN saved $integer',
+    ],
+  },
+  {
+    name: 'notifications and tasks at another process',
+    statements: [
+      'ALTER TABLE passed_answers ADD COLUMN notices TEXT',
+      `CREATE TABLE mcp_tasks (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, identity TEXT NOT NULL, process TEXT NOT NULL, view TEXT NOT NULL,
+        seen_at $integer NOT NULL, PRIMARY KEY (tenant, id))`,
+      'CREATE INDEX mcp_tasks_by_identity ON mcp_tasks (tenant, identity)',
+      'CREATE INDEX mcp_tasks_by_process ON mcp_tasks (tenant, process)',
+    ],
+  },
+  {
+    name: 'choices of MCP clients',
+    statements: [
+      'ALTER TABLE mcp_sessions ADD COLUMN choices TEXT',
+      'ALTER TABLE mcp_sessions ADD COLUMN chosen_at $integer',
+      'CREATE INDEX mcp_sessions_by_choice ON mcp_sessions (tenant, chosen_at) WHERE chosen_at IS NOT NULL',
     ],
   },
 ]

@@ -16,6 +16,8 @@ export type GovernanceSchema = PeopleSchema & {
   tool_assignments: ToolAssignmentTable
   usage_limits: UsageLimitTable
   mcp_sessions: McpSessionTable
+  passed_answers: PassedAnswerTable
+  mcp_tasks: McpTaskTable
   tool_policies: ToolPolicyTable
   tool_policy_versions: ToolPolicyVersionTable
   context_trust: ContextTrustTable
@@ -24,6 +26,8 @@ export type GovernanceSchema = PeopleSchema & {
   interaction_bodies: InteractionBodiesTable
   token_usage: TokenUsageTable
   virtual_keys: VirtualKeyTable
+  provider_keys: ProviderKeyTable
+  optimization_rules: OptimizationRuleTable
 }
 
 export type SecretTable = {
@@ -100,7 +104,7 @@ export type ToolAssignmentTable = {
 
 type ProfileSubAgentTable = { tenant: string; profile_id: string; sub_agent_id: string; added_at: number }
 
-/** `about` is what people read of it, as JSON; `config` how it is run or reached. */
+/** `about` is the description for people, as JSON; `config` says how the server is run or reached. */
 export type McpCatalogItemTable = {
   tenant: string
   id: string
@@ -116,7 +120,7 @@ export type McpCatalogItemTable = {
   updated_at: number
 }
 
-/** `holder` is whose it is within its scope: the author, the team, or nobody in particular. */
+/** `holder` is the owner within its scope: the author, the team, or nobody in particular. */
 export type McpDeploymentTable = {
   tenant: string
   id: string
@@ -189,6 +193,32 @@ export type McpSessionTable = {
   identity: string
   initialize: string
   used_at: number
+  choices: string | null
+  chosen_at: number | null
+}
+
+/** `key_hash` is the digest of the state that the client received with the question. */
+export type PassedAnswerTable = {
+  tenant: string
+  key_hash: string
+  /** One request of a client; another may follow under the same key. */
+  sender: string
+  answer: string
+  created_at: number
+  taken_at: number | null
+  /** The latest notices of the process that took the answer, as JSON. */
+  notices: string | null
+  outcome: string | null
+}
+
+/** Tasks of clients at all processes. `view` is the entry in `tasks/list`, as JSON. */
+export type McpTaskTable = {
+  tenant: string
+  id: string
+  identity: string
+  process: string
+  view: string
+  seen_at: number
 }
 
 export type ToolPolicyTable = {
@@ -205,9 +235,16 @@ export type ToolPolicyTable = {
   updated_at: number
 }
 
-export type ToolPolicyVersionTable = { tenant: string; version: number }
+type ToolPolicyVersionTable = { tenant: string; version: number }
 
-export type ContextTrustTable = { tenant: string; context: string; cause: string; since: number }
+export type ContextTrustTable = {
+  tenant: string
+  context: string
+  cause: string
+  since: number
+  credential: string | null
+  seen: number
+}
 
 /** One request to a language model; `model` is the one that answered, or that was asked for. `cost` is in millionths of a dollar. */
 export type InteractionTable = {
@@ -229,7 +266,8 @@ export type InteractionTable = {
   cache_write_tokens: number | null
   reasoning_tokens: number | null
   cost: number | null
-  /** What nobody searches by, as JSON. */
+  saved: number | null
+  /** Fields without a search, as JSON. */
   facts: string
 }
 
@@ -242,7 +280,7 @@ export type InteractionBodiesTable = {
   is_redacted: number
 }
 
-/** What went through an agent or a proxy, since it was made. */
+/** The totals of an agent or a proxy since its creation. */
 export type TokenUsageTable = { tenant: string; profile_id: string; input_tokens: number; output_tokens: number }
 
 /** `grants` is JSON; the teams of a key are in `shared_with_teams`. */
@@ -287,4 +325,35 @@ export type ApprovalTable = {
   answered_by: string | null
   note: string | null
   used_at: number | null
+}
+
+/** `secret` is a reference; the teams of a key are in `shared_with_teams`. */
+export type ProviderKeyTable = {
+  tenant: string
+  id: string
+  name: string
+  provider: string
+  scope: string
+  author: string
+  is_primary: number
+  secret: string
+  owns_secret: number
+  created_at: number
+  created_by: string
+  rotated_at: number | null
+}
+
+/** `conditions` is JSON. */
+export type OptimizationRuleTable = {
+  tenant: string
+  id: string
+  name: string
+  entity_type: string
+  entity_id: string
+  provider: string
+  conditions: string
+  target_model: string
+  is_enabled: number
+  created_at: number
+  created_by: string
 }

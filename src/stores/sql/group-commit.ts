@@ -6,14 +6,13 @@ import type { Logger } from '../../kernel/logger.ts'
 import { commitBatch, type Job, type Outcome, type WriteConnection } from './commit-batch.ts'
 
 /**
- * One writer, many transactions per commit: which transactions go into which commit. How a commit is made is in
- * `commit-batch.ts`.
+ * One writer, many transactions per commit: which transactions go into which commit. `commit-batch.ts` makes the commit.
  *
- * 1. Transactions are taken in the order they were handed in; urgent ones at once, the others with them or after a delay.
- * 2. While a burst is under way, a short wait for its rest makes fewer and larger commits.
- * 3. A promise settles only after the commit that holds its transaction succeeded or failed.
- * 4. A transaction that nobody waits for is tried twice when the store fails; it must not mind being run again.
- * 5. Once closing, nothing new is taken; what was taken before is committed.
+ * 1. Transactions are taken in the order of submission; urgent ones at once, the others with them or after a delay.
+ * 2. During a burst, a short wait for the rest makes fewer and larger commits.
+ * 3. A promise settles only after the commit of its transaction succeeded or failed.
+ * 4. A transaction that nobody waits for is retried once if the store fails; it must be idempotent.
+ * 5. Once closing, nothing new is accepted; what was accepted before is committed.
  */
 type GroupCommit = Readonly<{
   write<T>(tenant: string, work: (tx: WriteTx) => Promise<T>): Promise<T>
@@ -26,8 +25,8 @@ type GroupCommit = Readonly<{
 }>
 
 /**
- * While a burst is under way, waiting for its rest makes fewer and larger commits. What a commit costs says how long it pays
- * to wait: half of it altogether, and a tenth without a newcomer, within these bounds.
+ * During a burst, waiting for the rest makes fewer and larger commits. The cost of a commit limits the wait: half of it
+ * altogether, and a tenth without a newcomer, within these bounds.
  */
 const GATHER_MS = { min: 0.3, max: 2 }
 const GATHER_QUIET_MS = { min: 0.08, max: 0.4 }
@@ -37,7 +36,7 @@ const within = (value: number, { min, max }: { min: number; max: number }): numb
 export function createGroupCommit(deps: {
   /** The connection for the next batch; throws when the store cannot be reached. */
   connect(): WriteConnection | Promise<WriteConnection>
-  /** Told when a batch failed on a connection, so that a broken one is not used again. */
+  /** Called when a batch failed on a connection, so that a broken one is not used again. */
   discard(connection: WriteConnection): void
   clock: Clock
   logger: Logger
@@ -110,7 +109,7 @@ export function createGroupCommit(deps: {
     if (result.committed !== undefined) {
       problem = result.committed ? undefined : 'The last commit failed; see the server log.'
     }
-    // Everything that waits is told in one turn, so that what it does next gathers into one batch again.
+    // All waiters are notified in one turn, so that their next work gathers into one batch again.
     for (const { job, error, value } of result.outcomes) job.settle?.(error, value)
     settledCount += batch.length - putBack(result.outcomes)
     running = false
@@ -119,7 +118,7 @@ export function createGroupCommit(deps: {
     schedule()
   }
 
-  /** What nobody waits for gets a second try, in its old place, when the store failed; answers how many do. */
+  /** Transactions that nobody waits for are retried once, at their old position, if the store failed; returns how many. */
   function putBack(outcomes: readonly Outcome[]): number {
     const repeats: Job[] = []
     for (const { job, error } of outcomes) {
@@ -127,7 +126,7 @@ export function createGroupCommit(deps: {
       const { tenant, work, settle, isRepeat } = job
       if (isRepeat === undefined && isStoreFailure(error))
         repeats.push({ tenant, work, settle, onTaken: undefined, isRepeat: true })
-      else deps.logger.error('a record that nobody waits for was not written', { tenant, cause: String(error) })
+      else deps.logger.error('record of an answered call could not be written', { tenant, cause: String(error) })
     }
     if (repeats.length > 0) queue = [...repeats, ...queue]
     return repeats.length
@@ -154,7 +153,7 @@ export function createGroupCommit(deps: {
       count++
     }
     urgentCount -= count - soonCount
-    // One small batch is no sign that the burst is over; several are.
+    // One small batch does not end the burst; several do.
     burstSize = Math.max(count - soonCount, Math.floor(burstSize * 0.75))
     if (count === queue.length) {
       const whole = queue

@@ -36,6 +36,7 @@ const insert = statement<Row>('interaction-store.insert')((db, arg) =>
     cache_write_tokens: arg('cache_write_tokens'),
     reasoning_tokens: arg('reasoning_tokens'),
     cost: arg('cost'),
+    saved: arg('saved'),
     facts: arg('facts'),
   }),
 )
@@ -82,34 +83,23 @@ const nameTenants = statement<Record<never, never>>('interaction-store.tenants')
   db.selectFrom('interactions').select('tenant').groupBy('tenant'),
 )
 type Pruned = { tenant: string; before: string; most: number }
-const prune = statement<Pruned>('interaction-store.prune')((db, arg) =>
-  db
-    .deleteFrom('interactions')
-    .where('tenant', '=', arg('tenant'))
-    .where('id', 'in', (inner) =>
-      inner
-        .selectFrom('interactions')
-        .select('id')
-        .where('tenant', '=', arg('tenant'))
-        .where('id', '<', arg('before'))
-        .orderBy('id')
-        .limit(arg('most')),
-    ),
-)
-const pruneBodies = statement<Pruned>('interaction-store.pruneBodies')((db, arg) =>
-  db
-    .deleteFrom('interaction_bodies')
-    .where('tenant', '=', arg('tenant'))
-    .where('id', 'in', (inner) =>
-      inner
-        .selectFrom('interaction_bodies')
-        .select('id')
-        .where('tenant', '=', arg('tenant'))
-        .where('id', '<', arg('before'))
-        .orderBy('id')
-        .limit(arg('most')),
-    ),
-)
+const pruneFrom = (table: 'interactions' | 'interaction_bodies', name: string) =>
+  statement<Pruned>(name)((db, arg) =>
+    db
+      .deleteFrom(table)
+      .where('tenant', '=', arg('tenant'))
+      .where('id', 'in', (inner) =>
+        inner
+          .selectFrom(table)
+          .select('id')
+          .where('tenant', '=', arg('tenant'))
+          .where('id', '<', arg('before'))
+          .orderBy('id')
+          .limit(arg('most')),
+      ),
+  )
+const prune = pruneFrom('interactions', 'interaction-store.prune')
+const pruneBodies = pruneFrom('interaction_bodies', 'interaction-store.pruneBodies')
 
 /** Which filters are present is the shape of the statement. */
 type Args = Record<string, Value>
@@ -154,7 +144,7 @@ const list = statementFamily<Args, Row>(
   usualShapes,
 )
 type SumRow = Record<
-  'count' | 'input' | 'output' | 'cacheRead' | 'cacheWrite' | 'reasoning' | 'cost' | 'priced',
+  'count' | 'input' | 'output' | 'cacheRead' | 'cacheWrite' | 'reasoning' | 'cost' | 'saved' | 'priced',
   unknown
 >
 const sum = statementFamily<Args, SumRow>(
@@ -171,6 +161,7 @@ const sum = statementFamily<Args, SumRow>(
           fn.sum('cache_write_tokens').as('cacheWrite'),
           fn.sum('reasoning_tokens').as('reasoning'),
           fn.sum('cost').as('cost'),
+          fn.sum('saved').as('saved'),
           fn.count('cost').as('priced'),
         ])
         .where((row) => conditions(shape, row, arg)),
@@ -206,7 +197,7 @@ export const sqlInteractionStore: InteractionStore = {
   async sumInteractions(tx, tenant, filter) {
     const row = (await sessionOf(tx).get(sum(shapeOf(filter)), argsOf(tenant, filter)))!
     // A sum over nothing is null, and PostgreSQL answers one with a text.
-    const { count, input, output, cacheRead, cacheWrite, reasoning, cost, priced } = row
+    const { count, input, output, cacheRead, cacheWrite, reasoning, cost, saved, priced } = row
     return {
       count: Number(count),
       input: Number(input ?? 0),
@@ -215,6 +206,7 @@ export const sqlInteractionStore: InteractionStore = {
       cacheWrite: Number(cacheWrite ?? 0),
       reasoning: Number(reasoning ?? 0),
       costMicrodollars: Number(cost ?? 0),
+      savedMicrodollars: Number(saved ?? 0),
       unpriced: Number(count) - Number(priced),
     }
   },
@@ -249,7 +241,7 @@ function usageIn(added: readonly NewInteraction[]): ReadonlyMap<string, TokenUsa
   for (const { interaction } of added) {
     const { tokens, agentId, proxyId } = interaction
     if (tokens === null) continue
-    for (const id of new Set([agentId, proxyId])) {
+    for (const id of [agentId, proxyId === agentId ? null : proxyId]) {
       if (id === null) continue
       const before = usage.get(id)
       usage.set(id, { input: (before?.input ?? 0) + tokens.input, output: (before?.output ?? 0) + tokens.output })
@@ -270,45 +262,62 @@ type Facts = Omit<
   | 'outcome'
   | 'tokens'
   | 'costMicrodollars'
+  | 'savedMicrodollars'
   | 'startedAtMs'
 >
 
+/** Member by member, because copying with omissions costs several times as much. */
+function factsOf(interaction: StoredInteraction): Facts {
+  return {
+    actor: interaction.actor,
+    authenticatedBy: interaction.authenticatedBy,
+    userId: interaction.userId,
+    keyId: interaction.keyId,
+    virtualKeyId: interaction.virtualKeyId,
+    ...(interaction.providerKeyScope !== undefined && { providerKeyScope: interaction.providerKeyScope }),
+    teams: interaction.teams,
+    protocol: interaction.protocol,
+    operation: interaction.operation,
+    requestedModel: interaction.requestedModel,
+    usedModel: interaction.usedModel,
+    ...(interaction.rule != null && { rule: interaction.rule }),
+    isStream: interaction.isStream,
+    httpStatus: interaction.httpStatus,
+    errorCode: interaction.errorCode,
+    isEstimated: interaction.isEstimated,
+    firstTokenMs: interaction.firstTokenMs,
+    durationMs: interaction.durationMs,
+    requestBytes: interaction.requestBytes,
+    answerBytes: interaction.answerBytes,
+    decisions: interaction.decisions,
+    labels: interaction.labels,
+    traceParent: interaction.traceParent,
+  } satisfies Record<Exclude<keyof Facts, 'providerKeyScope' | 'rule'>, unknown>
+}
+
 function toRow(tenant: TenantId, interaction: StoredInteraction): Row {
-  const {
-    id,
-    owner,
-    source,
-    agentId,
-    proxyId,
-    runId,
-    provider,
-    outcome,
-    tokens,
-    costMicrodollars,
-    startedAtMs,
-    ...rest
-  } = interaction
-  const { tenant: _, ...facts } = rest
+  const { id, tokens } = interaction
   return {
     tenant,
     id,
-    started_at: startedAtMs,
-    owner,
-    source,
-    agent_id: agentId,
-    proxy_id: proxyId,
-    run_id: runId,
-    session: facts.labels.session ?? null,
-    provider,
-    model: facts.usedModel ?? facts.requestedModel,
-    outcome,
+    started_at: interaction.startedAtMs,
+    owner: interaction.owner,
+    source: interaction.source,
+    agent_id: interaction.agentId,
+    proxy_id: interaction.proxyId,
+    run_id: interaction.runId,
+    session: interaction.labels.session ?? null,
+    provider: interaction.provider,
+    model: interaction.usedModel ?? interaction.requestedModel,
+    outcome: interaction.outcome,
     input_tokens: tokens?.input ?? null,
     output_tokens: tokens?.output ?? null,
     cache_read_tokens: tokens?.cacheRead ?? null,
     cache_write_tokens: tokens?.cacheWrite ?? null,
     reasoning_tokens: tokens?.reasoning ?? null,
-    cost: costMicrodollars,
-    facts: JSON.stringify(facts satisfies Facts),
+    cost: interaction.costMicrodollars,
+    saved: interaction.savedMicrodollars ?? null,
+    facts: JSON.stringify(factsOf(interaction)),
   }
 }
 
@@ -334,5 +343,6 @@ const fromRow = (row: Row): StoredInteraction => ({
           reasoning: row.reasoning_tokens!,
         },
   costMicrodollars: row.cost,
+  savedMicrodollars: row.saved,
   startedAtMs: row.started_at,
 })

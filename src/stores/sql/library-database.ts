@@ -6,8 +6,9 @@ import { textStatement, type Value } from './statements.ts'
 import { sessionOf, sharedWriterOf } from './tx.ts'
 
 /**
- * The store for a library that builds its own SQL with Kysely: it reads what is committed, and each of its writes is a transaction
- * of ours, in order with all others. A connection of its own would break both: two writers of one SQLite file wait for each other.
+ * The store for a library that builds its own SQL with Kysely: it reads committed state, and each of its writes is one of our
+ * transactions, in order with all others. A separate connection would break both: two writers of one SQLite file wait for each
+ * other.
  */
 export function createLibraryDatabase(database: Database): Kysely<unknown> {
   const library = createRequire(import.meta.url)('kysely') as typeof import('kysely')
@@ -67,7 +68,7 @@ const driverOf = (connection: DatabaseConnection): Driver => ({
   destroy: async () => {},
 })
 
-/** Times are text and truth values numbers, in both databases. */
+/** Times are text and booleans are numbers, in both databases. */
 function toValue(value: unknown): Value {
   if (typeof value === 'boolean') return value ? 1 : 0
   if (value instanceof Date) return value.toISOString()

@@ -2,7 +2,7 @@ import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { statement } from './statements.ts'
 import { sessionOf } from './tx.ts'
 
-/** The name and the public key under which the log of this store was begun. */
+/** The name and the public key under which the log of this store was started. */
 type RecordedLogIdentity = Readonly<{ logId: string; verifierKey: string }>
 
 const findIdentity = statement<Record<never, never>>('log-identity.findIdentity')((db) =>
@@ -20,7 +20,7 @@ export async function findLogIdentity(tx: ReadTx): Promise<RecordedLogIdentity |
   return row === undefined ? undefined : { logId: row.log_id, verifierKey: row.verifier_key }
 }
 
-/** The first to write is the one that counts; later ones change nothing. */
+/** The first writer counts; later ones change nothing. */
 export async function recordLogIdentity(tx: WriteTx, identity: RecordedLogIdentity): Promise<void> {
   await sessionOf(tx).run(insertIdentity, { log_id: identity.logId, verifier_key: identity.verifierKey })
 }

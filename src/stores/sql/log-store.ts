@@ -142,7 +142,7 @@ export const sqlLogStore: LogStore = {
     const distinct = [...new Set(seqs)]
     if (distinct.length === 0) return new Map()
     const args: Record<string, string | number> = { tenant }
-    // The last one again up to a power of two, so that proofs of any size share a few statements.
+    // Padded with the last one to a power of two, so that proofs of any size share a few statements.
     const count = 2 ** Math.ceil(Math.log2(distinct.length))
     for (let index = 0; index < count; index++) args[`seq${index}`] = distinct[Math.min(index, distinct.length - 1)]!
     const rows = await sessionOf(tx).all(nodesFamily(String(count)), args)

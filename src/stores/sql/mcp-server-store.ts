@@ -168,6 +168,7 @@ export const sqlMcpServerStore: McpServerStore = {
   findTool: mcpTools.find,
   listTools: mcpTools.list,
   listToolNames: mcpTools.listNames,
+  toolListMarks: mcpTools.marks,
   raiseVersion: mcpTools.raiseVersion,
   versions: mcpTools.versions,
 }
@@ -230,7 +231,7 @@ const fromItemRow = (row: ItemRow, teams: readonly string[]): CatalogItem => ({
   updatedAtMs: row.updated_at,
 })
 
-/** What one catalogue item can have but once: a deployment of each author, of each team, and of the organisation. */
+/** What a catalogue item can have only once: a deployment of each author, of each team, and of the organisation. */
 function holderOf({ sharing }: Deployment): string {
   if (sharing.scope === 'personal') return sharing.author
   return sharing.scope === 'team' ? (sharing.teams[0] ?? '') : ''

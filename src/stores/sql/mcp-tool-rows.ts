@@ -8,39 +8,23 @@ import { sessionOf, writerOf } from './tx.ts'
 
 type ToolRow = Selectable<McpToolTable>
 
-const putTool = statement<ToolRow>('mcp-tool-rows.putTool')((db, arg) =>
+const listedColumns = [
+  'name',
+  'aliases',
+  'title',
+  'description',
+  'input_schema',
+  'output_schema',
+  'annotations',
+  'task_support',
+  'list_version',
+  'removed_at',
+] as const
+const putTool = statement<ToolRow>('mcp-tool-rows.putTool')((db, _arg, { columns }) =>
   db
     .insertInto('mcp_tools')
-    .values({
-      tenant: arg('tenant'),
-      id: arg('id'),
-      catalog_id: arg('catalog_id'),
-      upstream_name: arg('upstream_name'),
-      name: arg('name'),
-      aliases: arg('aliases'),
-      title: arg('title'),
-      description: arg('description'),
-      input_schema: arg('input_schema'),
-      output_schema: arg('output_schema'),
-      annotations: arg('annotations'),
-      task_support: arg('task_support'),
-      list_version: arg('list_version'),
-      removed_at: arg('removed_at'),
-    })
-    .onConflict((conflict) =>
-      conflict.columns(['tenant', 'id']).doUpdateSet({
-        name: arg('name'),
-        aliases: arg('aliases'),
-        title: arg('title'),
-        description: arg('description'),
-        input_schema: arg('input_schema'),
-        output_schema: arg('output_schema'),
-        annotations: arg('annotations'),
-        task_support: arg('task_support'),
-        list_version: arg('list_version'),
-        removed_at: arg('removed_at'),
-      }),
-    ),
+    .values(columns(['tenant', 'id', 'catalog_id', 'upstream_name', ...listedColumns]))
+    .onConflict((conflict) => conflict.columns(['tenant', 'id']).doUpdateSet(columns(listedColumns))),
 )
 const findTool = statement<{ tenant: string; id: string }>('mcp-tool-rows.findTool')((db, arg) =>
   db.selectFrom('mcp_tools').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
@@ -55,6 +39,23 @@ const listToolNames = statement<{ tenant: string }>('mcp-tool-rows.listToolNames
     .where('tenant', '=', arg('tenant'))
     .orderBy('name')
     .orderBy('id'),
+)
+const listNamesLike = statement<{ tenant: string; name: string; alias: string }>('mcp-tool-rows.listNamesLike')(
+  (db, arg) =>
+    db
+      .selectFrom('mcp_tools')
+      .select(['id', 'catalog_id', 'name', 'aliases'])
+      .where('tenant', '=', arg('tenant'))
+      .where((either) => either.or([either('name', 'like', arg('name')), either('aliases', 'like', arg('alias'))]))
+      .orderBy('name')
+      .orderBy('id'),
+)
+const listMarks = statement<{ tenant: string }>('mcp-tool-rows.listMarks')((db, arg) =>
+  db
+    .selectFrom('mcp_tools')
+    .select(({ fn }) => ['catalog_id', fn.max('list_version').as('version'), fn.countAll<number>().as('count')])
+    .where('tenant', '=', arg('tenant'))
+    .groupBy('catalog_id'),
 )
 type OfItem = { tenant: string; catalog_id: string }
 const listToolsOf = statement<OfItem>('mcp-tool-rows.listToolsOf')((db, arg) =>
@@ -104,7 +105,7 @@ const listVersions = statement<Record<never, never>>('mcp-tool-rows.listVersions
   db.selectFrom('mcp_tool_versions').select(['tenant', 'version']),
 )
 
-/** The tools of MCP servers in the store, and the numbers that tell when they changed. */
+/** The stored tools of MCP servers, and version numbers that show when they changed. */
 export const mcpTools = {
   async put(tx: WriteTx, tenant: TenantId, tool: StoredTool): Promise<void> {
     await writerOf(tx, tenant).run(putTool, toRow(tenant, tool))
@@ -120,14 +121,21 @@ export const mcpTools = {
       : session.all(listToolsOf, { tenant, catalog_id: catalogId }))
     return rows.map(fromRow)
   },
-  async listNames(tx: ReadTx | WriteTx, tenant: TenantId): Promise<NamedTool[]> {
-    const rows = await sessionOf(tx).all(listToolNames, { tenant })
+  async listNames(tx: ReadTx | WriteTx, tenant: TenantId, slug?: string): Promise<NamedTool[]> {
+    const session = sessionOf(tx)
+    const rows = await (slug === undefined
+      ? session.all(listToolNames, { tenant })
+      : session.all(listNamesLike, { tenant, name: `${slug}%`, alias: `%"${slug}%` }))
     return rows.map(({ id, catalog_id, name, aliases }) => ({
       id,
       catalogId: catalog_id,
       name,
       aliases: namesIn(aliases),
     }))
+  },
+  async marks(tx: ReadTx, tenant: TenantId): Promise<ReadonlyMap<string, string>> {
+    const rows = await sessionOf(tx).all(listMarks, { tenant })
+    return new Map(rows.map(({ catalog_id, version, count }) => [catalog_id, `${version}/${count}`]))
   },
   async remove(tx: WriteTx, tenant: TenantId, id: string): Promise<void> {
     const session = writerOf(tx, tenant)

@@ -82,7 +82,7 @@ export const migrations: readonly Migration[] = [
     ],
   },
   {
-    // Both dialects find the same: no stop words, accents do not count, and a word inside a path or an address is a word.
+    // Both dialects find the same: no stop words, accents are ignored, and a word inside a path or an address is a word.
     name: 'search alike',
     statements: [
       { only: 'sqlite', sql: 'DROP TABLE tasks_search' },
@@ -249,7 +249,7 @@ export const migrations: readonly Migration[] = [
         claim TEXT, cancel_requested $integer NOT NULL, last_sequence $integer NOT NULL, ended_sequence $integer,
         PRIMARY KEY (tenant, id))`,
       'CREATE INDEX runs_by_start ON runs (tenant, kind, started_at, id)',
-      // With all that the activity of an agent is counted by. What changes with every step is in no index.
+      // Contains every column that the activity of an agent is counted by. Columns that change with every step are in no index.
       'CREATE INDEX runs_by_subject ON runs (tenant, subject_id, kind, started_at, id, owner, ended_sequence)',
       'CREATE INDEX runs_open_by_subject ON runs (tenant, subject_id, kind, owner) WHERE ended_sequence IS NULL',
       'CREATE INDEX runs_by_owner ON runs (tenant, kind, owner, started_at, id)',

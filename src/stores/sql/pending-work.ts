@@ -19,13 +19,13 @@ const anyToolVersion = statement<None>('pending-work.anyToolVersion')((db) =>
   db.selectFrom('mcp_tool_versions').select('tenant').limit(1),
 )
 
-/** Whether a store has work that must be resumed after opening, of any tenant. */
+/** Whether a store has work of any tenant that must be resumed after opening. */
 export const sqlPendingWork = {
-  /** Workspaces and teams: those that a crash left half-way are recovered. */
+  /** Workspaces and teams that a crash left half-way are recovered. */
   ofWorkspaces: (tx: ReadTx): Promise<boolean> => hasAny(tx, anyWorkspace, anyTeam),
-  /** Runs go on, and schedules come due. */
+  /** Runs continue, and schedules come due. */
   ofAgents: (tx: ReadTx): Promise<boolean> => hasAny(tx, anyOpenRun, anySchedule),
-  /** Callers find the tools of MCP servers from the beginning. */
+  /** Callers find the tools of MCP servers from the start. */
   ofMcpServers: (tx: ReadTx): Promise<boolean> => hasAny(tx, anyToolVersion),
 }
 

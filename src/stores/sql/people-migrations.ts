@@ -1,9 +1,9 @@
 import type { Migration } from './migrations.ts'
 
 /**
- * People. The tables of accounts, sessions and authorisations have the columns that better-auth's own migrations would make, under
- * names of ours; `test/people/auth-tables.test.ts` compares. Their times are ISO 8601 text and their truth values 0 and 1, the
- * same in both databases.
+ * People. The tables of accounts, sessions and authorisations have the columns of better-auth's own migrations, under our names;
+ * `test/people/auth-tables.test.ts` compares. Their times are ISO 8601 text and their booleans 0 and 1, the same in both
+ * databases.
  */
 export const peopleMigrations: readonly Migration[] = [
   {

@@ -1,8 +1,9 @@
 import type { Selectable } from 'kysely'
-import { type BuiltInRole, type Tier, tenantId } from '../../contract/principal.ts'
+import { type BuiltInRole, type Tier, tenantId, userIdentity } from '../../contract/principal.ts'
 import type { Invitation, PeopleStore, User, UserTeam } from '../../domains/people/ports.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import type { InvitationTable, UserTable, UserTeamTable } from './people-schema.ts'
+import { endingProviderKeys } from './provider-key-store.ts'
 import { sharedTeams } from './sharing.ts'
 import { sqlSignInStore } from './sign-in-store.ts'
 import { statement } from './statements.ts'
@@ -208,6 +209,7 @@ export const sqlPeopleStore: PeopleStore = {
     await sharedWriterOf(tx).run(updateUser, { tenant, id, name, role, tier, at: isoTime(atMs) })
   },
   async deleteUser(tx, tenant, id) {
+    await endingProviderKeys.ofUser(tx, tenant, userIdentity(id))
     await sharedWriterOf(tx).run(deleteUser, { tenant, id })
   },
   async findUser(tx, tenant, id) {
@@ -241,6 +243,7 @@ export const sqlPeopleStore: PeopleStore = {
   },
   async deleteTeam(tx, tenant, id) {
     await sharedTeams.forgetTeam(tx, tenant, id)
+    await endingProviderKeys.ofNoTeam(tx, tenant)
     await sharedWriterOf(tx).run(deleteTeam, { tenant, id })
   },
   async findTeam(tx, tenant, named) {

@@ -14,55 +14,33 @@ import type {
 import { nameKey } from '../../kernel/name-key.ts'
 import type { ProfileTable } from './governance-schema.ts'
 import { isVisible, sharedTeams, type ViewerArgs, viewerArgs } from './sharing.ts'
-import { type Builder, type Session, statement, statementFamily } from './statements.ts'
-import { sessionOf, sharedWriterOf, writerOf } from './tx.ts'
+import { type Builder, statement, statementFamily } from './statements.ts'
+import { ownWriterOf, sessionOf } from './tx.ts'
 
 type ProfileRow = Selectable<ProfileTable>
 type RowId = { tenant: string; id: string }
 
-const insertProfile = statement<ProfileRow>('profile-store.insertProfile')((db, arg) =>
-  db.insertInto('profiles').values({
-    tenant: arg('tenant'),
-    id: arg('id'),
-    kind: arg('kind'),
-    name: arg('name'),
-    name_key: arg('name_key'),
-    slug: arg('slug'),
-    description: arg('description'),
-    scope: arg('scope'),
-    author: arg('author'),
-    icon: arg('icon'),
-    labels: arg('labels'),
-    system_prompt: arg('system_prompt'),
-    suggested_prompts: arg('suggested_prompts'),
-    exposure: arg('exposure'),
-    context_untrusted: arg('context_untrusted'),
-    is_default: arg('is_default'),
-    created_at: arg('created_at'),
-    updated_at: arg('updated_at'),
-  }),
+const savedColumns = [
+  'name',
+  'name_key',
+  'slug',
+  'description',
+  'scope',
+  'author',
+  'icon',
+  'labels',
+  'system_prompt',
+  'suggested_prompts',
+  'exposure',
+  'context_untrusted',
+  'is_default',
+  'updated_at',
+] as const
+const insertProfile = statement<ProfileRow>('profile-store.insertProfile')((db, _arg, { columns }) =>
+  db.insertInto('profiles').values(columns(['tenant', 'id', 'kind', 'created_at', ...savedColumns])),
 )
-const saveProfile = statement<ProfileRow>('profile-store.saveProfile')((db, arg) =>
-  db
-    .updateTable('profiles')
-    .set({
-      name: arg('name'),
-      name_key: arg('name_key'),
-      slug: arg('slug'),
-      description: arg('description'),
-      scope: arg('scope'),
-      author: arg('author'),
-      icon: arg('icon'),
-      labels: arg('labels'),
-      system_prompt: arg('system_prompt'),
-      suggested_prompts: arg('suggested_prompts'),
-      exposure: arg('exposure'),
-      context_untrusted: arg('context_untrusted'),
-      is_default: arg('is_default'),
-      updated_at: arg('updated_at'),
-    })
-    .where('tenant', '=', arg('tenant'))
-    .where('id', '=', arg('id')),
+const saveProfile = statement<ProfileRow>('profile-store.saveProfile')((db, arg, { columns }) =>
+  db.updateTable('profiles').set(columns(savedColumns)).where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
 )
 const deleteProfile = statement<RowId>('profile-store.deleteProfile')((db, arg) =>
   db.deleteFrom('profiles').where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
@@ -170,20 +148,17 @@ const subAgentsOf = statement<RowId>('profile-store.subAgentsOf')((db, arg) =>
     .orderBy('sub_agent_id'),
 )
 
-const writer = (tx: WriteTx, tenant: string): Session =>
-  tenant === SYSTEM_TENANT ? sharedWriterOf(tx) : writerOf(tx, tenant)
-
 export const sqlProfileStore: ProfileStore = {
   async insertProfile(tx, tenant, profile) {
-    await writer(tx, tenant).run(insertProfile, toRow(tenant, profile))
+    await ownWriterOf(tx, tenant).run(insertProfile, toRow(tenant, profile))
     await saveTeams(tx, tenant, profile)
   },
   async saveProfile(tx, tenant, profile) {
-    await writer(tx, tenant).run(saveProfile, toRow(tenant, profile))
+    await ownWriterOf(tx, tenant).run(saveProfile, toRow(tenant, profile))
     await saveTeams(tx, tenant, profile)
   },
   async deleteProfile(tx, tenant, id) {
-    const session = writer(tx, tenant)
+    const session = ownWriterOf(tx, tenant)
     await session.run(deleteSubAgents, { tenant, id })
     await session.run(deleteAssignments, { tenant, id })
     if (tenant !== SYSTEM_TENANT) await sharedTeams.replace(tx, tenant, 'profile', id, [])
@@ -216,7 +191,7 @@ export const sqlProfileStore: ProfileStore = {
   async addSubAgents(tx, tenant, profileId, subAgentIds, atMs) {
     for (const id of subAgentIds) {
       const row = { tenant, profile_id: profileId, sub_agent_id: id, added_at: atMs }
-      await writer(tx, tenant).run(addSubAgent, row)
+      await ownWriterOf(tx, tenant).run(addSubAgent, row)
     }
   },
   async subAgentsOf(tx, tenant, id) {
@@ -233,7 +208,7 @@ const filterArgs = (tenant: string, { kind, viewer, name }: ProfileFilter) => ({
   ...viewerArgs(viewer),
 })
 
-/** What every tenant sees belongs to no team. */
+/** A profile that every tenant can see belongs to no team. */
 async function saveTeams(tx: WriteTx, tenant: TenantId, { id, sharing }: Profile): Promise<void> {
   if (tenant !== SYSTEM_TENANT) await sharedTeams.replace(tx, tenant, 'profile', id, sharing.teams)
 }

@@ -1,9 +1,9 @@
 import type { Sql } from 'kysely'
 
 /**
- * In SQLite a log entry and a thought are found by one number made of their tenant's and their own, which is the key of
- * the table itself: an index beside it would be one more page to write for every commit. (A table without rows' own
- * numbers would be no better: SQLite appends to it by rewriting three pages.) All such numbers are safe integers.
+ * In SQLite a log entry and a thought are found by one number made of their tenant's and their own, which is the key of the table
+ * itself: a separate index would be one more page to write for every commit. (A table WITHOUT ROWID would be no better: SQLite
+ * appends to it by rewriting three pages.) All such numbers are safe integers.
  */
 const NUMBERS_MAX = 2 ** 34
 const TENANTS_MAX = 2 ** 19
@@ -19,11 +19,11 @@ export function rowIdOf(firstId: number, number: number): number {
   return firstId + number
 }
 
-/** The same for a statement that knows the tenant by its name; null for one that has no head. */
+/** The same for a statement that knows the tenant by its name; null for a tenant without a head. */
 export const firstRowIdSql = (sql: Sql, tenant: string) =>
   sql<number>`(select tenant_number * ${sql.lit(NUMBERS_MAX)} from log_heads where tenant = ${tenant})`
 
-/** The id after the last that a tenant can have. */
+/** The id after a tenant's last possible one. */
 export const endRowIdSql = (sql: Sql, tenant: string) =>
   sql<number>`(select (tenant_number + 1) * ${sql.lit(NUMBERS_MAX)} from log_heads where tenant = ${tenant})`
 
@@ -32,5 +32,5 @@ export const rowsFrom = (sql: Sql, tenant: string, number: number) =>
   sql<boolean>`(row_id >= ${firstRowIdSql(sql, tenant)} + max(${number}, 0) and row_id < ${endRowIdSql(sql, tenant)}
     and +tenant = ${tenant})`
 
-/** The number of a row by its row id, which is what counts; whether its own column says the same is for the checker to find. */
+/** The number of a row by its row id, which counts; the checker compares the row's own column. */
 export const numberByRowId = (sql: Sql, tenant: string) => sql<number>`row_id - ${firstRowIdSql(sql, tenant)}`

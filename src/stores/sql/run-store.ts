@@ -119,10 +119,10 @@ const listEvents = statement<{ tenant: string; run_id: string; after: number; li
       .limit(arg('limit')),
 )
 
-type Wanted = Omit<RunFilter, 'limit' | 'offset'>
+type RunConditions = Omit<RunFilter, 'limit' | 'offset'>
 
 const isOpen = (status: RunStatus | undefined): boolean => status === 'pending' || status === 'running'
-const shapeOf = ({ subjectId, owner, status, rootsOnly }: Wanted): string =>
+const shapeOf = ({ subjectId, owner, status, rootsOnly }: RunConditions): string =>
   [subjectId && 's', owner !== undefined && 'o', status && 't', isOpen(status) && 'p', rootsOnly && 'r']
     .filter(Boolean)
     .join('')
@@ -136,7 +136,7 @@ const filtered = (shape: string, ...[db, arg, { sql }]: Parameters<Builder<Args,
   if (shape.includes('s')) rows = rows.where('subject_id', '=', arg('subject_id') as string)
   if (shape.includes('o')) rows = rows.where('owner', '=', arg('owner') as string)
   if (shape.includes('t')) rows = rows.where('status', '=', arg('status') as string)
-  // In these words the databases see that the index of open runs holds all that is wanted.
+  // With this wording the databases can use the index of open runs.
   if (shape.includes('p')) rows = rows.where(sql<boolean>`status in ('pending', 'running')`)
   if (shape.includes('r')) rows = rows.where('parent_id', 'is', null)
   return rows
@@ -169,12 +169,12 @@ const positionFamily = statementFamily<Args, Pick<RunRow, 'id' | 'changed_at' | 
   ['s', 'so'],
 )
 
-const argsOf = (tenant: string, wanted: Wanted): Args => ({
+const argsOf = (tenant: string, conditions: RunConditions): Args => ({
   tenant,
-  kind: wanted.kind,
-  subject_id: wanted.subjectId ?? null,
-  owner: wanted.owner ?? null,
-  status: wanted.status ?? null,
+  kind: conditions.kind,
+  subject_id: conditions.subjectId ?? null,
+  owner: conditions.owner ?? null,
+  status: conditions.status ?? null,
 })
 
 export const sqlRunStore: RunStore = {
@@ -200,8 +200,8 @@ export const sqlRunStore: RunStore = {
   async countRuns(tx, tenant, filter) {
     return Number((await sessionOf(tx).get(countFamily(shapeOf(filter)), argsOf(tenant, filter)))?.count ?? 0)
   },
-  async runPositions(tx, tenant, { limit, ...wanted }) {
-    const filter = { kind: 'execution' as const, ...wanted }
+  async runPositions(tx, tenant, { limit, ...conditions }) {
+    const filter = { kind: 'execution' as const, ...conditions }
     const rows = await sessionOf(tx).all(positionFamily(shapeOf(filter)), { ...argsOf(tenant, filter), limit })
     return rows.map((row) => ({ id: row.id, changedAtMs: row.changed_at, lastSequence: row.last_sequence }))
   },
@@ -258,7 +258,7 @@ const toRow = (run: Run): RunRow => ({
   ...changingPart(run),
 })
 
-/** The input can be large, so it is not written again with every step. */
+/** The input can be large, so it is not rewritten with every step. */
 const changingPart = (run: Run) => ({
   status: run.status as string,
   output: JSON.stringify(run.output),

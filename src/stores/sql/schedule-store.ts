@@ -1,43 +1,30 @@
 import type { Selectable } from 'kysely'
 import { SYSTEM_TENANT, tenantId } from '../../contract/principal.ts'
 import { readPrincipal, writePrincipal } from '../../contract/stored-principal.ts'
-import type { WriteTx } from '../../contract/tx.ts'
 import type { Schedule, ScheduleStore } from '../../domains/schedules/ports.ts'
+import { lockUntilCommit } from './advisory-lock.ts'
 import type { ScheduleTable } from './schema.ts'
-import { rawStatement, type Session, statement } from './statements.ts'
-import { sessionOf, sharedWriterOf, writerOf } from './tx.ts'
+import { statement } from './statements.ts'
+import { ownWriterOf, sessionOf } from './tx.ts'
 
 type Row = Selectable<ScheduleTable>
 type RowId = { tenant: string; subject_id: string }
 
-const put = statement<Row>('schedule-store.put')((db, arg) =>
+const plannedColumns = [
+  'timing',
+  'principal',
+  'owner',
+  'due_at',
+  'next_at',
+  'last_run_id',
+  'missed',
+  'skipped',
+] as const
+const put = statement<Row>('schedule-store.put')((db, _arg, { columns }) =>
   db
     .insertInto('schedules')
-    .values({
-      tenant: arg('tenant'),
-      kind: arg('kind'),
-      subject_id: arg('subject_id'),
-      timing: arg('timing'),
-      principal: arg('principal'),
-      owner: arg('owner'),
-      due_at: arg('due_at'),
-      next_at: arg('next_at'),
-      last_run_id: arg('last_run_id'),
-      missed: arg('missed'),
-      skipped: arg('skipped'),
-    })
-    .onConflict((conflict) =>
-      conflict.columns(['tenant', 'subject_id']).doUpdateSet({
-        timing: arg('timing'),
-        principal: arg('principal'),
-        owner: arg('owner'),
-        due_at: arg('due_at'),
-        next_at: arg('next_at'),
-        last_run_id: arg('last_run_id'),
-        missed: arg('missed'),
-        skipped: arg('skipped'),
-      }),
-    ),
+    .values(columns(['tenant', 'kind', 'subject_id', ...plannedColumns]))
+    .onConflict((conflict) => conflict.columns(['tenant', 'subject_id']).doUpdateSet(columns(plannedColumns))),
 )
 const remove = statement<RowId>('schedule-store.remove')((db, arg) =>
   db.deleteFrom('schedules').where('tenant', '=', arg('tenant')).where('subject_id', '=', arg('subject_id')),
@@ -61,29 +48,18 @@ const due = statement<{ until: number }>('schedule-store.due')((db, arg) =>
 const firstAfter = statement<{ after: number }>('schedule-store.firstAfter')((db, arg) =>
   db.selectFrom('schedules').select('next_at').where('next_at', '>', arg('after')).orderBy('next_at').limit(1),
 )
-/** SQLite has one writer at a time, so there is nothing to hold back. */
-const lockShared = statement<{ key: string }>('schedule-store.lockShared')((db, arg, { dialect, sql }) =>
-  rawStatement(
-    dialect === 'postgres'
-      ? sql`SELECT pg_advisory_xact_lock(hashtextextended(${arg('key')}, 7433))`
-      : sql`SELECT ${arg('key')}`,
-    db,
-  ),
-)
-
-const writer = (tx: WriteTx, tenant: string): Session =>
-  tenant === SYSTEM_TENANT ? sharedWriterOf(tx) : writerOf(tx, tenant)
 
 export const sqlScheduleStore: ScheduleStore = {
   async lock(tx, tenant) {
-    // The head of its log holds the schedules of one tenant. The key is that of the agents, so that nobody takes two in another order.
-    if (tenant === SYSTEM_TENANT) await sessionOf(tx).get(lockShared, { key: 'agents of everybody' })
+    // The head of its log locks the schedules of one tenant. The key is that of the agents, so that no transaction takes two in another
+    // order.
+    if (tenant === SYSTEM_TENANT) await lockUntilCommit(tx, 'agents of everybody')
   },
   async put(tx, schedule) {
-    await writer(tx, schedule.tenant).run(put, toRow(schedule))
+    await ownWriterOf(tx, schedule.tenant).run(put, toRow(schedule))
   },
   async remove(tx, tenant, subjectId) {
-    return (await writer(tx, tenant).run(remove, { tenant, subject_id: subjectId })) > 0
+    return (await ownWriterOf(tx, tenant).run(remove, { tenant, subject_id: subjectId })) > 0
   },
   async find(tx, tenant, subjectId) {
     const row = await sessionOf(tx).get(find, { tenant, subject_id: subjectId })

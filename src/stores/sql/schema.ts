@@ -33,7 +33,7 @@ export type Schema = GovernanceSchema & {
   schedules: ScheduleTable
 }
 
-/** One row per tenant. Every writer of a tenant holds it, which is what makes numbers and log positions gapless. */
+/** One row per tenant. Every writer of a tenant locks it, so that numbers and log positions have no gaps. */
 type LogHeadTable = {
   tenant: string
   size: number
@@ -137,13 +137,13 @@ export type ThoughtTable = {
   recorded_by: string
 }
 
-/** Whose log this is: one row, written once. The private key is never here. */
+/** The log of this store: one row, written once. The private key is never here. */
 type LogIdentityTable = { only_row: number; log_id: string; verifier_key: string }
 
-/** That a checkpoint of a tenant was kept beside the store at a node, and how long the log was then. */
+/** Records that a checkpoint of a tenant was stored beside the store at a node, and the length of the log then. */
 type LogAnchorTable = { node: string; tenant: string; size: number }
 
-/** How late it has been, in one row. */
+/** The latest recorded time, in one row. */
 type ClockFloorTable = { only_row: number; at: number }
 
 export type AuditSessionTable = {
@@ -329,7 +329,7 @@ export type SealSessionTable = {
   revoked_at: number | null
 }
 
-/** Signed calls that were taken, by the digest of what was signed. */
+/** Accepted signed calls, by the digest of what was signed. */
 export type SealMessageTable = { tenant: string; digest: string; kept_until: number }
 
 /** `latest_version`, `description` and `labels` are those of the highest version. */

@@ -111,7 +111,7 @@ export const sqlSealStore: SealStore = {
   async revokeSession(tx, tenant, id, atMs) {
     return (await writerOf(tx, tenant).run(revokeSession, { tenant, id, at: atMs })) > 0
   },
-  // The transaction is the tenant's only writer, so nobody gets in between.
+  // The transaction is the tenant's only writer, so no other writer interferes.
   async takeMessage(tx, tenant, digest, retainedUntilMs) {
     const writer = writerOf(tx, tenant)
     if ((await writer.get(findMessage, { tenant, digest })) !== undefined) return false

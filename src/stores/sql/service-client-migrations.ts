@@ -1,6 +1,6 @@
 import type { Migration } from './migrations.ts'
 
-/** Programs that act for themselves. Each also is a row of `oauth_clients`, to which its tokens belong. */
+/** Programs that act for themselves. Each also has a row in `oauth_clients`, to which its tokens belong. */
 export const serviceClientMigrations: readonly Migration[] = [
   {
     name: 'service clients',

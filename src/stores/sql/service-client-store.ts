@@ -22,7 +22,7 @@ const insertClient = statement<Row>('service-client-store.insertClient')((db, ar
     created_by: arg('created_by'),
   }),
 )
-/** It has no redirect and no secret there, so that the library can do nothing with it. */
+/** It has no redirect and no secret there, so that the library cannot use it. */
 const insertOauthClient = statement<{ id: string; name: string; at: string }>('service-client-store.insertOauthClient')(
   (db, arg) =>
     db.insertInto('oauth_clients').values({

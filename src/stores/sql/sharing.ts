@@ -7,9 +7,9 @@ import { type Kit, rawStatement, statement } from './statements.ts'
 import { sessionOf, sharedWriterOf, writerOf } from './tx.ts'
 
 /** What is shared: the kind says in which table the id is. */
-type SharedKind = 'profile' | 'mcp_catalog_item' | 'mcp_deployment' | 'skill' | 'app' | 'virtual_key'
+type SharedKind = 'profile' | 'mcp_catalog_item' | 'mcp_deployment' | 'skill' | 'app' | 'virtual_key' | 'provider_key'
 
-/** The arguments that `isVisible` asks for; part of those of the statement. */
+/** The arguments of `isVisible`; part of those of the statement. */
 export type ViewerArgs = { viewer: string; viewer_teams: string; sees_every_team: number; sees_every_personal: number }
 
 export const viewerArgs = ({ identity, teams, seesEveryTeam, seesEveryPersonal }: Viewer): ViewerArgs => ({
@@ -21,7 +21,7 @@ export const viewerArgs = ({ identity, teams, seesEveryTeam, seesEveryPersonal }
 
 /**
  * The rows of a table that a viewer sees, as a condition for any statement. The table has the columns `tenant`, `id`, `scope` and
- * `author`; its teams are in `shared_with_teams`. It is the same rule as `canSee`.
+ * `author`; its teams are in `shared_with_teams`. The same rule as `canSee`.
  */
 export function isVisible(
   arg: <Name extends keyof ViewerArgs>(name: Name) => ViewerArgs[Name],
@@ -88,7 +88,7 @@ const forgetTeam = statement<{ tenant: string; team_id: string }>('sharing.forge
   db.deleteFrom('shared_with_teams').where('tenant', '=', arg('tenant')).where('team_id', '=', arg('team_id')),
 )
 
-/** With which teams something is shared. The stores of what is shared use it within their own transaction. */
+/** The teams of shared items. Stores of shared items use it within their own transaction. */
 export const sharedTeams = {
   async replace(tx: WriteTx, tenant: TenantId, kind: SharedKind, id: string, teams: readonly string[]): Promise<void> {
     const session = writerOf(tx, tenant)
@@ -98,7 +98,7 @@ export const sharedTeams = {
   async of(tx: ReadTx, tenant: TenantId, kind: SharedKind, id: string): Promise<string[]> {
     return (await sessionOf(tx).all(teamsOf, { tenant, kind, resource_id: id })).map(({ team_id }) => team_id)
   },
-  /** By id; something that is shared with no team is left out. */
+  /** By id; items without teams are omitted. */
   async ofMany(
     tx: ReadTx,
     tenant: TenantId,
@@ -113,7 +113,7 @@ export const sharedTeams = {
       ]),
     )
   },
-  /** For a team that is gone: nothing is shared with it any more. An operator does that for another tenant too. */
+  /** For a removed team: nothing is shared with it any more. An operator may remove a team of another tenant. */
   async forgetTeam(tx: WriteTx, tenant: TenantId, team: string): Promise<void> {
     await sharedWriterOf(tx).run(forgetTeam, { tenant, team_id: team })
   },

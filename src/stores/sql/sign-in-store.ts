@@ -8,7 +8,7 @@ import type { SignInAttemptTable, UserSessionTable } from './people-schema.ts'
 import { statement } from './statements.ts'
 import { sessionOf, sharedWriterOf } from './tx.ts'
 
-/** Sessions, tokens and attempts to sign in; what better-auth writes, this only reads and ends. */
+/** Sessions, tokens and sign-in attempts; better-auth writes them, this only reads and ends them. */
 type Access = Pick<
   PeopleStore,
   | 'setPassword'
@@ -105,14 +105,14 @@ const deleteGrant = (['oauth_access_tokens', 'oauth_refresh_tokens', 'oauth_cons
     db.deleteFrom(table).where('userId', '=', arg('user')),
   ),
 }))
-/** Codes that are not redeemed yet, as better-auth keeps them: JSON with the user and the request. */
+/** Codes that are not redeemed yet, as better-auth stores them: JSON with the user and the request. */
 const deleteCodes = statement<OfUser & { client: string }>('sign-in-store.deleteCodes')((db, arg) =>
   db.deleteFrom('user_verifications').where('value', 'like', arg('user')).where('value', 'like', arg('client')),
 )
 const findAccessToken = statement<{ hash: string }>('sign-in-store.findAccessToken')((db, arg) =>
   db
     .selectFrom('oauth_access_tokens')
-    .select(['id', 'clientId', 'userId', 'referenceId', 'resources', 'expiresAt'])
+    .select(['id', 'clientId', 'userId', 'referenceId', 'resources', 'scopes', 'expiresAt'])
     .where('token', '=', arg('hash'))
     .where('revoked', 'is', null),
 )
@@ -125,7 +125,6 @@ const deleteUnusedClients = statement<{ limit: number }>('sign-in-store.deleteUn
       .selectFrom('oauth_clients as unused')
       .select('unused.clientId')
       .where('unused.clientId', 'not in', (inner) => inner.selectFrom('oauth_consents').select('clientId'))
-      .where('unused.clientId', 'not in', (inner) => inner.selectFrom('service_clients').select('id'))
       // Programs without a person need nobody's consent.
       .where('unused.clientId', 'not in', (inner) => inner.selectFrom('service_clients').select('id'))
       .orderBy('unused.createdAt')
@@ -275,6 +274,7 @@ export const sqlSignInStore: Access = {
       userId: row.userId,
       reference: row.referenceId,
       resources: row.resources === null ? [] : (JSON.parse(row.resources) as string[]),
+      scopes: JSON.parse(row.scopes) as string[],
       expiresAtMs: Date.parse(row.expiresAt),
     }
     return found
@@ -313,7 +313,7 @@ export const sqlSignInStore: Access = {
   },
 }
 
-/** What a code of the user has in it; one of another user cannot be meant, since ids are random. */
+/** A part of a user's codes; ids are random, so it cannot match another user's. */
 const codesOf = (userId: string, clientId?: string) => ({
   user: `%"userId":${JSON.stringify(userId)}%`,
   client: clientId === undefined ? '%"authorization_code"%' : `%"client_id":${JSON.stringify(clientId)}%`,

@@ -27,7 +27,7 @@ export type Prepared = Readonly<{
   index: number
   name: string
   isRead: boolean
-  /** Whether it writes to the log alone. */
+  /** Whether it writes only to the log. */
   isOfLog: boolean
 }>
 
@@ -54,10 +54,15 @@ class Argument {
 
 export type Kit = Readonly<{ dialect: Dialect; sql: Sql }>
 
+type Columns<Args> = Readonly<{
+  /** The arguments of these names, for the columns of the same names. */
+  columns<Name extends keyof Args & string>(names: readonly Name[]): Pick<Args, Name>
+}>
+
 export type Builder<Args, Row> = (
   db: Kysely<Schema>,
   arg: <Name extends keyof Args & string>(name: Name) => Args[Name],
-  kit: Kit,
+  kit: Kit & Columns<Args>,
 ) => Pick<Compilable<Row>, 'compile'>
 
 let kysely: typeof import('kysely') | undefined
@@ -115,7 +120,7 @@ const texts: Record<Dialect, Map<string, Statement<readonly Value[], Record<stri
 const isReading = (sql: string): boolean =>
   /^\s*(select|with)\b/i.test(sql) && !/\b(insert into|update|delete from)\b/i.test(sql)
 
-/** The log, its heads and its index, and what is written beside it: what is kept of other tables stays true when these grow. */
+/** The log, its heads and its index: caches of other tables stay valid when these grow. */
 const isOfLog = (sql: string): boolean =>
   /^\s*(insert into|insert or ignore into|update) "?(log_entries|log_heads|trail_entries|interactions|interaction_bodies|token_usage)"?\s/i.test(
     sql,
@@ -123,7 +128,7 @@ const isOfLog = (sql: string): boolean =>
 
 const TEXTS_MAX = 2_000
 
-/** SQL that a library has compiled, with values by position. A library has few shapes; one that makes ever more is refused. */
+/** SQL that a library has compiled, with values by position. A library has few shapes; an unbounded number is refused. */
 export function textStatement(
   dialect: Dialect,
   sql: string,
@@ -153,9 +158,10 @@ function compileStatement<Args, Row>(dialect: Dialect, build: Builder<Args, Row>
   const compiled: CompiledQuery<Row> = build(compilerFor(dialect), (name) => new Argument(name) as never, {
     dialect,
     sql: loadedKysely().sql,
+    columns: (names) => Object.fromEntries(names.map((name) => [name, new Argument(name)])) as never,
   }).compile()
   return {
-    // SQLite looks at a bare parameter of LIMIT when it plans, and so compiles the statement anew for every call.
+    // SQLite reads a bare parameter of LIMIT when it plans, and so would compile the statement again for every call.
     sql: dialect === 'sqlite' ? compiled.sql.replaceAll(' limit ?', ' limit (? + 0)') : compiled.sql,
     bind: compiled.parameters.map((parameter) =>
       parameter instanceof Argument ? parameter.name : { constant: parameter as Value },
@@ -163,7 +169,7 @@ function compileStatement<Args, Row>(dialect: Dialect, build: Builder<Args, Row>
   }
 }
 
-/** Everything that is registered, compiled afresh: what `npm run gen` writes. */
+/** All registered statements, compiled: the output of `npm run gen`. */
 export function compileAllStatements(dialect: Dialect): Record<string, CompiledText> {
   const names = [...registered.keys()].sort()
   return Object.fromEntries(names.map((name) => [name, compileStatement(dialect, registered.get(name)!)]))
@@ -183,7 +189,7 @@ function loadedKysely(): typeof import('kysely') {
   return kysely
 }
 
-/** Kysely builds SQL and nothing else; connections are ours, so that SQLite can answer without a promise. */
+/** Kysely only builds SQL; connections are ours, so that SQLite can answer without a promise. */
 function compilerFor(dialect: Dialect): Kysely<Schema> {
   const existing = compilers[dialect]
   if (existing !== undefined) return existing
@@ -208,7 +214,7 @@ function compilerFor(dialect: Dialect): Kysely<Schema> {
   return compiler
 }
 
-/** Raw SQL, for what the builder cannot say, as something to compile. */
+/** Raw SQL, for what the builder cannot express. */
 export const rawStatement = <Row>(raw: RawBuilder<Row>, db: Kysely<Schema>): Pick<Compilable<Row>, 'compile'> => ({
   compile: () => raw.compile(db),
 })

@@ -5,15 +5,14 @@ import { deferOnce, deferWork, runDeferred } from './tenant-head.ts'
 import { headOf, sessionOf, writeHeadOf } from './tx.ts'
 
 /**
- * SQLite's indexes of the words and labels of tasks. Entering a task there at once would double the pages that its commit
- * writes, so it is done in bulk.
+ * SQLite's indexes of the words and labels of tasks. Indexing a task at once would double the pages that its commit writes, so it
+ * is done in bulk.
  *
  * 1. Rows up to `task_index.indexed_to` are in the indexes; the rows after it, the tail, are not.
- * 2. The tail is entered by the commit that makes it longer than its limit, in the same transaction.
- * 3. A row of the tail that changes needs no upkeep; the change of an indexed row is entered by its own commit.
- * 4. A search looks into the indexes and into the tail: every committed task is found from its commit on.
- *
- * PostgreSQL keeps its own index of the words.
+ * 2. The commit that makes the tail longer than its limit indexes it, in the same transaction.
+ * 3. A changed row of the tail needs no update; the change of an indexed row is indexed by its own commit.
+ * 4. A search reads the indexes and the tail: every committed task is found from its commit on. PostgreSQL has its own index of
+ *    the words.
  */
 const TAIL_ROWS_MAX = 256
 
@@ -42,7 +41,7 @@ const moveMark = statement<{ newest: number }>('task-index.moveMark')((db, arg, 
   rawStatement(sql`update task_index set indexed_to = ${arg('newest')}`, db),
 )
 
-/** To be called after a task was inserted. */
+/** Call this after a task was inserted. */
 export const noteInsertedTask = (tx: WriteTx, tenant: string): void => deferOnce(headOf(tx, tenant), enterTail)
 
 async function enterTail(session: Session): Promise<void> {
@@ -76,7 +75,7 @@ const removeWords = statement<Words>('task-index.removeWords')((db, arg, { sql }
   ),
 )
 
-/** Answers whether the labels of the task are in their table, and so have to be changed there. */
+/** Returns whether the labels of the task are in their table, and so must be changed there. */
 export async function noteChangedTask(tx: WriteTx, tenant: string, before: Task, after: Task): Promise<boolean> {
   const { row_id, is_indexed } = (await sessionOf(tx).get(findRow, { tenant, number: after.number }))!
   if (is_indexed === 0) return false
@@ -111,7 +110,7 @@ const dataVersion = statement<object>('task-index.dataVersion')((db, _arg, { sql
 )
 const filledAt = new WeakMap<Session, number>()
 
-/** To be called before a search on a SQLite connection: fills its own small index of the tail. */
+/** Call this before a search on a SQLite connection: fills its small index of the tail. */
 export async function prepareSearch(tx: ReadTx): Promise<void> {
   const session = sessionOf(tx)
   const head = writeHeadOf(tx)
@@ -120,14 +119,14 @@ export async function prepareSearch(tx: ReadTx): Promise<void> {
     fillTail(session)
     return
   }
-  // Changes only when another connection commits, which for a reader is every change there is.
+  // Changes only when another connection commits, which for a reader is every change.
   const version = now(session.get(dataVersion, {}))!.data_version
   if (filledAt.get(session) === version) return
   fillTail(session)
   filledAt.set(session, version)
 }
 
-/** In one turn, so that no other search on the connection meets it half filled. */
+/** Synchronous, so that no other search on the connection sees it half filled. */
 function fillTail(session: Session): void {
   now(session.run(makeTailTable, {}))
   now(session.run(emptyTailTable, {}))

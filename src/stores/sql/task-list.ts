@@ -25,7 +25,7 @@ const present = (filter: TaskFilter): string =>
     filter.words === undefined ? '' : 'w',
   ].join(':')
 
-/** What boards and agents ask for all day; other shapes are compiled when they first come. */
+/** Frequent filters of boards and agents; other shapes are compiled on first use. */
 const usualFilters: readonly TaskFilter[] = [
   {},
   { project: '' },
@@ -170,7 +170,7 @@ function filterArgs(tenant: string, filter: TaskFilter, dialect: Dialect): Args 
   return args
 }
 
-/** FTS5 reads a quoted string as plain words, whatever operators it looks like. */
+/** FTS5 reads a quoted string as plain words, whatever operators it contains. */
 const quoted = (word: string): string => `"${word.replaceAll('"', '""')}"`
 
 export const listTasks: TaskStore['listTasks'] = async (tx, tenant, filter, page: TaskPage) => {

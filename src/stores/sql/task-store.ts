@@ -7,13 +7,13 @@ import { type Session, statement } from './statements.ts'
 import { noteChangedTask, noteInsertedTask } from './task-index.ts'
 import { countTasks, listTasks } from './task-list.ts'
 import { storeProjectCounts } from './tenant-head.ts'
-import { headOf, sessionOf, writeHeadOf, writerOf } from './tx.ts'
+import { headOf, sessionOf, takeNumber, writeHeadOf, writerOf } from './tx.ts'
 
 type TaskKey = { tenant: string; number: number }
 
 type ProjectKey = { tenant: string; slug: string }
 
-/** With PostgreSQL one round trip; with SQLite the count is kept until the end of the batch. */
+/** With PostgreSQL one round trip; with SQLite the count is held until the end of the batch. */
 const takeSequence = statement<ProjectKey>('task-store.takeSequence')((db, arg) =>
   db
     .updateTable('projects')
@@ -25,7 +25,7 @@ const takeSequence = statement<ProjectKey>('task-store.takeSequence')((db, arg) 
 
 type TaskRow = Omit<Selectable<TaskTable>, 'row_id'>
 
-/** What a task is made of; neither the row id nor PostgreSQL's search column. */
+/** The columns of a task, without the row id and PostgreSQL's search column. */
 const taskColumns = [
   'number',
   'project',
@@ -232,12 +232,7 @@ const countProjects = statement<{ tenant: string }>('task-store.countProjects')(
 )
 
 export const sqlTaskStore: TaskStore = {
-  takeTaskNumber(tx, tenant) {
-    const head = headOf(tx, tenant)
-    head.changed = true
-    head.state.taskCount += 1
-    return head.state.taskCount
-  },
+  takeTaskNumber: (tx, tenant) => takeNumber(tx, tenant, 'taskCount'),
   async takeProjectSequence(tx, tenant, slug) {
     const session = writerOf(tx, tenant)
     if (session.dialect === 'postgres') return (await session.get(takeSequence, { tenant, slug }))?.task_count

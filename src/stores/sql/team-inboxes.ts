@@ -182,7 +182,7 @@ const ofTask = ({ tenant, team, agent, messageId }: Parameters<TeamStore['delete
   message_id: messageId,
 })
 
-/** What waits for the members of teams: the part of the store that grows. */
+/** Messages and tasks of team members: the part of the store that grows. */
 export const sqlTeamInboxes = {
   async addMessage(tx, tenant, { team, recipient }, message) {
     const { seq, id, sender, addressedTo, content, type, atMs } = message

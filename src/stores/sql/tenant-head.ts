@@ -3,9 +3,9 @@ import { type Session, statement } from './statements.ts'
 import { enterTrail } from './trail-index.ts'
 
 /**
- * The head row of one tenant, held in memory while a batch of transactions runs: its log size, the peaks of the tree, and
- * the counters behind the public numbers. It is read once under lock, changed by each transaction, put back as it was
- * when a transaction fails, and written once before the commit.
+ * The head row of one tenant, held in memory while a batch of transactions runs: its log size, the peaks of the tree, and the
+ * counters of the public numbers. It is read once under lock, changed by each transaction, restored if a transaction fails, and
+ * written once before the commit.
  */
 type HeadState = {
   size: number
@@ -15,13 +15,13 @@ type HeadState = {
   sessionCount: number
   /** Only in SQLite; see `trail-index.ts`. */
   trailTo: number
-  /** Projects whose number of tasks is ahead of what their row says. Never changed in place. */
+  /** Projects whose number of tasks is ahead of their row. Immutable. */
   projectCounts: ReadonlyMap<string, number> | undefined
-  /** The newest piece of work that waits for the end of the batch. */
+  /** The newest deferred work of the batch. */
   deferred: Deferred | undefined
 }
 
-/** A list that is never changed in place, so that a transaction that fails takes its own part away with the state. */
+/** An immutable list, so that a failed transaction drops its own part with the state. */
 type Deferred = Readonly<{ work: DeferredWork; earlier: Deferred | undefined }>
 type DeferredWork = (session: Session) => Promise<void>
 
@@ -113,7 +113,7 @@ export async function lockTenantHead(session: Session, tenant: string): Promise<
   }
 }
 
-/** Spelled out because it is made for every transaction, and a spread costs several times as much. */
+/** Written out because it runs for every transaction, and a spread costs several times as much. */
 export const copyOfState = (state: HeadState): HeadState => ({
   size: state.size,
   peaks: state.peaks,
@@ -126,14 +126,14 @@ export const copyOfState = (state: HeadState): HeadState => ({
 })
 
 /**
- * Runs after all transactions of the batch. For an index whose upkeep is cheap in bulk and dear in single steps: SQLite's
- * full-text index writes out what it has gathered at every statement that could be undone.
+ * Runs after all transactions of the batch. For an index that is cheap to update in bulk and expensive in single steps: SQLite's
+ * full-text index flushes at every statement that could be rolled back.
  */
 export function deferWork(head: TenantHead, work: DeferredWork): void {
   head.state.deferred = { work, earlier: head.state.deferred }
 }
 
-/** The same, unless this is what was deferred last. */
+/** The same, unless this work was deferred last. */
 export function deferOnce(head: TenantHead, work: DeferredWork): void {
   if (head.state.deferred?.work !== work) deferWork(head, work)
 }
@@ -145,7 +145,7 @@ export async function runDeferred(session: Session, head: TenantHead): Promise<v
   for (const work of inOrder.reverse()) await work(session)
 }
 
-/** Brings the rows of projects up to date; to be called before they are read in a transaction that may have counted. */
+/** Updates the rows of projects; call it before they are read in a transaction that may have counted. */
 export async function storeProjectCounts(session: Session, head: TenantHead): Promise<void> {
   const { projectCounts } = head.state
   if (projectCounts === undefined) return

@@ -3,14 +3,12 @@ import { rawStatement, type Session, statement } from './statements.ts'
 import type { TenantHead } from './tenant-head.ts'
 
 /**
- * SQLite's index of the log entries that are trail records, by task. Entering each at once would be a page more for every
+ * SQLite's index of the log entries that are trail records, by task. Indexing each at once would be one more page for every
  * commit, so it is done in bulk.
  *
  * 1. Entries before `log_heads.trail_to` are in `trail_entries`; the entries from there on, the tail, are not.
- * 2. The tail is entered by the commit that makes it longer than its limit, in the same transaction.
- * 3. Who looks for trail records looks into the index and into the tail.
- *
- * PostgreSQL keeps its own index.
+ * 2. The commit that makes the tail longer than its limit indexes it, in the same transaction.
+ * 3. A reader of trail records reads the index and the tail. PostgreSQL has its own index.
  */
 const TAIL_ENTRIES_MAX = 256
 
@@ -24,7 +22,7 @@ const enterTail = statement<{ tenant: string; from_id: number }>('trail-index.en
   ),
 )
 
-/** To be called before the head is stored. */
+/** Call this before the head is stored. */
 export async function enterTrail(session: Session, { tenant, firstId, state }: TenantHead): Promise<void> {
   if (state.size - state.trailTo < TAIL_ENTRIES_MAX) return
   await session.run(enterTail, { tenant, from_id: firstId + state.trailTo })

@@ -3,7 +3,7 @@ import type { AuditSession, Thought, ThoughtFilter, ThoughtType, TrailStore } fr
 import { rowIdOf, rowsFrom } from './row-ids.ts'
 import type { AuditSessionTable, Schema, ThoughtTable } from './schema.ts'
 import { type Builder, type Kit, statement, statementFamily, type Value } from './statements.ts'
-import { headOf, sessionOf, writerOf } from './tx.ts'
+import { headOf, sessionOf, takeNumber, writerOf } from './tx.ts'
 
 type ThoughtRow = Selectable<ThoughtTable>
 type SessionRow = Selectable<AuditSessionTable>
@@ -40,7 +40,7 @@ const insertThought = statement<ThoughtRow>('trail-store.insertThought')((db, ar
   }),
 )
 
-/** The last number repeated up to a power of two, so that lists of any length share a few statements. */
+/** Padded with the last number to a power of two, so that lists of any length share a few statements. */
 function padded(numbers: readonly number[]): readonly number[] {
   const length = 2 ** Math.ceil(Math.log2(Math.max(numbers.length, 1)))
   return Array.from({ length }, (_, index) => numbers[Math.min(index, numbers.length - 1)] ?? -1)
@@ -182,12 +182,7 @@ const finalizeSession = statement<
 )
 
 export const sqlTrailStore: TrailStore = {
-  takeThoughtNumber(tx, tenant) {
-    const head = headOf(tx, tenant)
-    head.changed = true
-    head.state.thoughtCount += 1
-    return head.state.thoughtCount
-  },
+  takeThoughtNumber: (tx, tenant) => takeNumber(tx, tenant, 'thoughtCount'),
   async lastThought(tx, tenant, taskNumber) {
     const row = await sessionOf(tx).get(lastThought, { tenant, task_number: taskNumber })
     return row === undefined ? undefined : { hash: row.hash, chainPosition: row.chain_position }
@@ -225,12 +220,7 @@ export const sqlTrailStore: TrailStore = {
     const rows = await sessionOf(tx).all(thoughtNumbers, { tenant, task_number: taskNumber, limit })
     return rows.map((row) => row.number)
   },
-  takeSessionNumber(tx, tenant) {
-    const head = headOf(tx, tenant)
-    head.changed = true
-    head.state.sessionCount += 1
-    return head.state.sessionCount
-  },
+  takeSessionNumber: (tx, tenant) => takeNumber(tx, tenant, 'sessionCount'),
   async insertSession(tx, tenant, session) {
     await writerOf(tx, tenant).run(insertSession, {
       tenant,
@@ -265,7 +255,7 @@ export const sqlTrailStore: TrailStore = {
 
 const jsonOrNull = (value: unknown): string | null => (value === null ? null : JSON.stringify(value))
 
-/** Text that is no JSON was not written by us; it is handed on as it is, for a verifier to see. */
+/** Text that is not JSON was not written by us; it is returned unchanged, for a verifier to see. */
 function readJson(text: string | null): unknown {
   if (text === null) return null
   try {

@@ -1,8 +1,9 @@
+import { SYSTEM_TENANT } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { Session } from './statements.ts'
 import type { TenantHead } from './tenant-head.ts'
 
-/** What the opaque transactions of the contract are made of in a SQL store. */
+/** The SQL store's implementation of the opaque transactions. */
 type SqlReadTx = ReadTx & Readonly<{ session: Session }>
 type SqlWriteTx = WriteTx & Readonly<{ session: Session; head: TenantHead }>
 
@@ -11,7 +12,7 @@ export const writeTx = (session: Session, head: TenantHead): SqlWriteTx => ({ __
 
 export const sessionOf = (tx: ReadTx | WriteTx): Session => (tx as SqlReadTx).session
 
-/** The session of a write to one tenant's rows; the transaction of another tenant holds the wrong lock and is refused. */
+/** The session for writes to one tenant's rows; another tenant's transaction holds the wrong lock and is refused. */
 export function writerOf(tx: WriteTx, tenant: string): Session {
   const { head, session } = tx as SqlWriteTx
   if (head.tenant !== tenant) throw foreignTx()
@@ -19,12 +20,12 @@ export function writerOf(tx: WriteTx, tenant: string): Session {
 }
 
 /**
- * The session of a write to what belongs to everybody, inside the transaction of the writer. The head of the writer's
- * tenant does not hold back writers of other tenants: the store that uses this must do so itself.
+ * The session for writes to shared rows, inside the transaction of the writer. The head of the writer's tenant does not block
+ * writers of other tenants, so the store that uses this must lock itself.
  */
 export const sharedWriterOf = (tx: WriteTx): Session => (tx as SqlWriteTx).session
 
-/** The locked head of the transaction's tenant. A store may only use it for the tenant that the transaction was opened for. */
+/** The locked head of the transaction's tenant. A store may use it only for that tenant. */
 export function headOf(tx: WriteTx, tenant: string): TenantHead {
   const { head } = tx as SqlWriteTx
   if (head.tenant !== tenant) throw foreignTx()
@@ -36,3 +37,19 @@ export const writeHeadOf = (tx: ReadTx | WriteTx): TenantHead | undefined =>
   tx.__tx === 'write' ? (tx as SqlWriteTx).head : undefined
 
 const foreignTx = () => new Error('a write transaction belongs to another tenant')
+
+/** For rows that belong to one tenant or to everybody. */
+export const ownWriterOf = (tx: WriteTx, tenant: string): Session =>
+  tenant === SYSTEM_TENANT ? sharedWriterOf(tx) : writerOf(tx, tenant)
+
+/** The tenant's next public number. They have no gaps: a failed transaction returns its own. */
+export function takeNumber(
+  tx: WriteTx,
+  tenant: string,
+  counter: 'taskCount' | 'thoughtCount' | 'sessionCount',
+): number {
+  const head = headOf(tx, tenant)
+  head.changed = true
+  head.state[counter] += 1
+  return head.state[counter]
+}

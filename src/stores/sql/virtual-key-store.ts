@@ -2,7 +2,7 @@ import type { Selectable } from 'kysely'
 import { type TenantId, tenantId } from '../../contract/principal.ts'
 import type { Scope } from '../../contract/sharing.ts'
 import type { ReadTx } from '../../contract/tx.ts'
-import type { VirtualKey, VirtualKeyStore } from '../../domains/model-proxies/ports.ts'
+import type { KeyGrants, VirtualKey, VirtualKeyStore } from '../../domains/model-proxies/ports.ts'
 import type { VirtualKeyTable } from './governance-schema.ts'
 import { isVisible, sharedTeams, type ViewerArgs, viewerArgs } from './sharing.ts'
 import { statement } from './statements.ts'
@@ -161,7 +161,8 @@ const fromRow = (row: Row, teams: readonly string[]): VirtualKey => ({
   hash: row.hash,
   name: row.name,
   sharing: { scope: row.scope as Scope, author: row.author, teams },
-  grants: JSON.parse(row.grants) as VirtualKey['grants'],
+  // Keys of earlier versions name no provider keys.
+  grants: { providerKeys: null, ...(JSON.parse(row.grants) as Partial<KeyGrants>) } as KeyGrants,
   createdAtMs: row.created_at,
   createdBy: row.created_by,
   rotatedAtMs: row.rotated_at,

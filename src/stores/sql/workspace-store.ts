@@ -2,8 +2,9 @@ import type { Selectable } from 'kysely'
 import { tenantId } from '../../contract/principal.ts'
 import type { Snapshot, Workspace, WorkspaceStore } from '../../domains/workspaces/ports.ts'
 import type { SnapshotState, WorkspaceState } from '../../domains/workspaces/rules.ts'
+import { lockUntilCommit } from './advisory-lock.ts'
 import type { WorkspaceSnapshotTable, WorkspaceTable } from './schema.ts'
-import { rawStatement, statement } from './statements.ts'
+import { statement } from './statements.ts'
 import { sessionOf, writerOf } from './tx.ts'
 
 type WorkspaceRow = Selectable<WorkspaceTable>
@@ -136,15 +137,6 @@ const layersOfWorkspaces = statement<{ tenant: string }>('workspace-store.layers
 const layersOfSnapshots = statement<{ tenant: string }>('workspace-store.layersOfSnapshots')((db, arg) =>
   db.selectFrom('workspace_snapshots').select('layers').where('tenant', '=', arg('tenant')),
 )
-/** SQLite has one writer at a time, so there is nothing to hold back. */
-const lockNode = statement<OnNode>('workspace-store.lockNode')((db, arg, { dialect, sql }) =>
-  rawStatement(
-    dialect === 'postgres'
-      ? sql`SELECT pg_advisory_xact_lock(hashtextextended(${arg('node')}, 7433))`
-      : sql`SELECT ${arg('node')}`,
-    db,
-  ),
-)
 const countOnNode = statement<OnNode>('workspace-store.countOnNode')((db, arg) =>
   db
     .selectFrom('workspaces')
@@ -231,7 +223,7 @@ export const sqlWorkspaceStore: WorkspaceStore = {
     ])
   },
   async lockNode(tx, node) {
-    await sessionOf(tx).get(lockNode, { node })
+    await lockUntilCommit(tx, node)
   },
   async countOnNode(tx, node) {
     return (await sessionOf(tx).get(countOnNode, { node }))?.count ?? 0
@@ -269,7 +261,7 @@ function toWorkspaceRow(tenant: string, workspace: Workspace): WorkspaceRow {
     name: workspace.name,
     owner: workspace.owner,
     state: workspace.state,
-    wanted: workspace.wanted,
+    wanted: workspace.desiredState,
     image: workspace.image,
     vcpus: workspace.vcpus,
     memory_mb: workspace.memoryMb,
@@ -299,7 +291,7 @@ function fromWorkspaceRow(row: WorkspaceRow | undefined): Workspace | undefined 
     name: row.name,
     owner: row.owner,
     state: row.state as WorkspaceState,
-    wanted: row.wanted as Workspace['wanted'],
+    desiredState: row.wanted as Workspace['desiredState'],
     image: row.image,
     vcpus: row.vcpus,
     memoryMb: row.memory_mb,

@@ -42,7 +42,7 @@ export function openSqliteConnection(path: string, options: { readOnly: boolean 
   }
 }
 
-/** Rows that node:sqlite makes have no prototype, and are hash tables: large, and slow to look into. */
+/** Rows from node:sqlite have no prototype and are hash tables: large, and slow to access. */
 type Compiled = Readonly<{ own: StatementSync; columns: readonly string[] }>
 type Cells = readonly unknown[]
 

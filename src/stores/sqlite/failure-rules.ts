@@ -1,9 +1,9 @@
-/** SQLite's results that say what we asked was wrong: ERROR, TOOBIG, CONSTRAINT, MISMATCH, MISUSE, RANGE. */
+/** SQLite's result codes for errors of ours: ERROR, TOOBIG, CONSTRAINT, MISMATCH, MISUSE, RANGE. */
 const ourMistakes: ReadonlySet<number> = new Set([1, 18, 19, 20, 21, 25])
 
 type SqliteError = Readonly<{ errcode?: number; errstr?: string }> | undefined
 
-/** Who must act when a statement fails. Only SQLite's own fixed text for a result is told on, never a statement's. */
+/** Who must act when a statement fails. Only SQLite's fixed text for a result is passed on, never a statement's. */
 export const failureRules = {
   isOurMistake(error: unknown): boolean {
     const errcode = (error as SqliteError)?.errcode

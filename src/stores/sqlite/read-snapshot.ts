@@ -25,7 +25,7 @@ export async function readSqliteSnapshot<T>(path: string, work: (tx: ReadTx) => 
   }
 }
 
-/** Where nothing may be written, not even the index of the write-ahead log, a database that is complete is read as it is. */
+/** If nothing may be written, not even the index of the write-ahead log, a complete database is read as it is. */
 function openToRead(path: string): SqliteConnection {
   try {
     return openSqliteConnection(path, { readOnly: true })

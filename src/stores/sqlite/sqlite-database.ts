@@ -15,12 +15,12 @@ import { readTx } from '../sql/tx.ts'
 import { openSqliteConnection, type SqliteConnection, useWriteAheadLog } from './connection.ts'
 import { failureRules } from './failure-rules.ts'
 
-/** The embedded store: one writing connection, one for reads, and one more for each snapshot under way. */
+/** The embedded store: one connection for writes, one for reads, and one more for each open snapshot. */
 export async function openSqliteDatabase(deps: {
   path: string
   clock: Clock
   logger: Logger
-  /** Stops migrating at this version; only tests of migrations give it. */
+  /** Stops migrating at this version; only for tests of migrations. */
   targetVersion?: number
 }): Promise<Database> {
   const { writer, schemaVersion } = openWriter(deps.path, deps.targetVersion ?? migrations.length)
@@ -68,7 +68,7 @@ export async function openSqliteDatabase(deps: {
 
 const SPARE_CONNECTIONS_MAX = 4
 
-/** A database that cannot be used, or is of a newer program, is left as it was found. */
+/** A database that cannot be used, or belongs to a newer program, is left unchanged. */
 function openWriter(path: string, target: number): { writer: SqliteConnection; schemaVersion: number } {
   let writer: SqliteConnection | undefined
   try {
@@ -112,7 +112,7 @@ function writeConnection(connection: SqliteConnection): WriteConnection & Pick<D
       try {
         commit()
       } catch (cause) {
-        // The log on disk may hold the whole transaction: until something is written over it, a crash could bring it back.
+        // The log on disk may hold the whole transaction: until it is overwritten, a crash could bring it back.
         throw outcomeUnknown(cause)
       } finally {
         if (traces.hasChangedData) dataVersion++
@@ -128,7 +128,7 @@ function writeConnection(connection: SqliteConnection): WriteConnection & Pick<D
   }
 }
 
-/** Answers the version reached. The version is read again under the lock: another process may have been first. */
+/** Returns the version reached. The version is read again under the lock: another process may have been first. */
 function migrateSqlite(connection: SqliteConnection, target: number): number {
   for (;;) {
     if (readVersion(connection) >= target) return readVersion(connection)

@@ -9,13 +9,12 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Clock } from '../../kernel/clock.ts'
 
 /**
- * The authority that vouches, to workloads, for the hosts whose connections the proxy opens. Its key is in one file that
- * only the supervisor can read; a leaf's key is never written down. A workload that is given `certificatePem` trusts the
- * proxy; nobody else has any reason to.
+ * The certificate authority that signs leaf certificates for hosts whose TLS the proxy terminates. Its key is in one file that
+ * only the supervisor can read; the key of a leaf is never stored. Only workloads that are given `certificatePem` trust it.
  */
 export type CertificateAuthority = Readonly<{
   certificatePem: string
-  /** What a TLS server needs to be `host`. */
+  /** The context of a TLS server that presents a certificate for `host`. */
   contextFor(host: string): Promise<SecureContext>
 }>
 
@@ -25,7 +24,7 @@ const run = promisify(execFile)
 const OPENSSL_TIMEOUT_MS = 20_000
 const DAY_MS = 86_400_000
 const AUTHORITY_DAYS = 3650
-/** An authority this near to its end is replaced at the next start, while its certificate still works in workspaces. */
+/** An authority that expires sooner is replaced at the next start, while workspaces still accept its certificate. */
 const AUTHORITY_DAYS_LEFT_MIN = 60
 const LEAF_DAYS = 30
 const LEAF_CACHE_DAYS = 7
@@ -60,7 +59,7 @@ export async function openCertificateAuthority(deps: CertificateAuthorityDeps): 
 
 type Paths = Readonly<{ key: string; certificate: string }>
 
-/** Both files are there, belong together, and have time left. Anything else is made anew. */
+/** Both files exist, match, and are valid for long enough. Otherwise they are created again. */
 async function isUsable(paths: Paths, nowMs: number): Promise<boolean> {
   try {
     const certificate = new X509Certificate(await readFile(paths.certificate))
@@ -73,7 +72,10 @@ async function isUsable(paths: Paths, nowMs: number): Promise<boolean> {
   }
 }
 
-/** Written to a temporary folder, then renamed: a half-written authority is never found, and one whose halves differ is replaced. */
+/**
+ * Written to a temporary folder, then renamed file by file: a half-written file is never found, and a pair that does not match is
+ * replaced.
+ */
 async function makeAuthority(paths: Paths): Promise<void> {
   const fresh = { key: `${paths.key}.new`, certificate: `${paths.certificate}.new` }
   await openssl([
@@ -87,7 +89,7 @@ async function makeAuthority(paths: Paths): Promise<void> {
   await rename(fresh.certificate, paths.certificate)
 }
 
-/** `host` is a checked name or address, so it can be said in an extension as it is. */
+/** `host` is a validated name or address, so it needs no escaping in the extension. */
 async function makeLeaf(host: string, paths: Paths): Promise<SecureContext> {
   const name = isIP(host) === 0 ? `DNS:${host}` : `IP:${host}`
   const pem = await openssl([

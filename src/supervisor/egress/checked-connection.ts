@@ -5,19 +5,19 @@ import type { EgressRules } from './egress-policy.ts'
 import { type Refusal, refuse } from './refusal.ts'
 import { type Target, targetName } from './target.ts'
 
-/** All addresses of a name; fails, or answers none, when it has none. */
+/** All addresses of a name. Throws or returns none if it has none. */
 export type Resolve = (host: string) => Promise<readonly string[]>
 
-/** A connection to an address; undefined when there is none before the deadline. */
+/** Connects to an address. Returns undefined if the deadline passes first. */
 export type Connect = (address: string, port: number, deadline: AbortSignal) => Promise<Socket | undefined>
 
 /**
- * The one place where the proxy reaches out. A name is resolved once, its addresses are judged, and the connection goes
- * to an address that passed: nothing looks the name up again in between.
+ * The only place where the proxy connects. A name is resolved once, its addresses are checked, and the connection goes to an
+ * address that passed: the name is not resolved a second time in between.
  */
 export type CheckedConnector = Readonly<{
   open(target: Target, rules: EgressRules): Promise<Opened<Socket>>
-  /** Over TLS, with a certificate that is valid for the host. */
+  /** Over TLS. The certificate must be valid for the host. */
   openTls(target: Target, rules: EgressRules): Promise<Opened<TLSSocket>>
 }>
 type Opened<S> = Readonly<{ socket: S; refusal?: never }> | Readonly<{ refusal: Refusal; socket?: never }>
@@ -25,9 +25,9 @@ type Opened<S> = Readonly<{ socket: S; refusal?: never }> | Readonly<{ refusal: 
 type CheckedConnectorDeps = Readonly<{
   resolve: Resolve
   connect: Connect
-  /** Public addresses that are closed all the same. */
+  /** Refuses an address although it is public. */
   isClosed(address: string): boolean
-  /** For resolving and connecting together, and again for the TLS handshake. */
+  /** Bounds resolving and connecting together, and then the TLS handshake. */
   connectMs: number
   upstreamTls(): SecureContext
 }>
@@ -69,7 +69,7 @@ export function createCheckedConnector(deps: CheckedConnectorDeps): CheckedConne
     const socket = await secure(opened.socket, target.host, deps)
     if (socket !== undefined) return { socket }
     return {
-      refusal: refuse('upstream-failed', `${targetName(target)} did not prove its name by a valid certificate.`),
+      refusal: refuse('upstream-failed', `${targetName(target)} did not present a valid certificate for its name.`),
     }
   }
 

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { HELLO_BYTES_MAX, readFirstBytes } from './client-hello.ts'
 
-/** What Node's own TLS client says first. */
+/** The ClientHello of Node's own TLS client. */
 async function realHello(servername: string): Promise<Buffer> {
   const server = createServer()
   server.listen(0, '127.0.0.1')

@@ -1,6 +1,6 @@
 /**
- * The first thing a TLS client says, read far enough to know which server it asks for. The bytes come from a workload,
- * so every length is checked against what is there, and what a server might read differently is `malformed`.
+ * Parses a TLS ClientHello as far as its server name. The bytes come from a workload, so every length is checked against the
+ * bytes present, and anything that a server might parse differently is `malformed`.
  */
 export type FirstBytes =
   | Readonly<{ kind: 'more' }>
@@ -14,7 +14,7 @@ const EXTENSION_SERVER_NAME = 0
 const EXTENSION_ENCRYPTED_CLIENT_HELLO = 0xfe0d
 const RECORD_BYTES_MAX = 16_384
 const RANDOM_BYTES = 32
-/** More than any client sends, post-quantum key shares included. */
+/** Larger than any client sends, post-quantum key shares included. */
 export const HELLO_BYTES_MAX = 16_384
 
 const malformed: FirstBytes = { kind: 'malformed' }
@@ -31,7 +31,7 @@ export function readFirstBytes(bytes: Buffer): FirstBytes {
   return bytes.length > HELLO_BYTES_MAX ? malformed : { kind: 'more' }
 }
 
-/** The handshake bytes that have come so far; a message may be spread over several records. */
+/** Joins the handshake bytes received so far; a message may be spread over several records. */
 function joinRecords(bytes: Buffer): Buffer | undefined {
   const parts: Buffer[] = []
   let at = 0
@@ -45,7 +45,7 @@ function joinRecords(bytes: Buffer): Buffer | undefined {
   return Buffer.concat(parts)
 }
 
-/** Takes pieces off the front. A piece that is not all there makes the reader `broken`, and it stays so. */
+/** Reads from the front of the buffer. A read beyond its end sets `broken`, which stays set. */
 function createReader(bytes: Buffer) {
   let at = 0
   let broken = false
@@ -64,7 +64,7 @@ function createReader(bytes: Buffer) {
   return {
     take,
     number,
-    /** A piece that begins with its own length. */
+    /** A vector that is preceded by its length. */
     vector: (width: number): Buffer => take(number(width)),
     isAtEnd: () => at === bytes.length,
     isBroken: () => broken,
@@ -99,7 +99,7 @@ function readExtensions(bytes: Buffer): FirstBytes {
   return { kind: 'hello', serverName, hidesName: seen.has(EXTENSION_ENCRYPTED_CLIENT_HELLO) }
 }
 
-/** Exactly one entry, of the only type that was ever defined. */
+/** Accepts exactly one entry of type host_name, the only type that was ever defined. */
 function readServerName(content: Buffer): string | undefined {
   const outer = createReader(content)
   const list = createReader(outer.vector(2))

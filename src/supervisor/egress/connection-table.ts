@@ -2,24 +2,24 @@ import type { Socket } from 'node:net'
 import type { TunnelEnd } from './open-tunnel.ts'
 import { type Target, targetName } from './target.ts'
 
-/** One connection of a workload, from its first byte to its last, whatever it turns into on the way. */
+/** A connection of a workload from its start to its end, whatever protocol it switches to. */
 export type ClientConnection = {
-  /** Whose it is, by the name under which its policy is known. */
+  /** The address under which the workload's policy is registered. */
   readonly address: string
   readonly socket: Socket
-  /** Where it has been allowed to go so far, and whether credentials were added there. */
+  /** The targets that this connection was allowed, and whether credentials were added for them. */
   readonly used: Map<string, Readonly<{ target: Target; withCredentials: boolean }>>
-  /** Requests that are not answered yet; a client may send the next before it has the answer to the last. */
+  /** Requests without a response yet; a client may pipeline. */
   pending: number
 }
 
-/** A connection that was not opened to a proxy: the workload takes this side for the host, on this port. */
+/** A transparent connection: the workload believes that it is connected to the host, on this port. */
 export type DirectEnd = Readonly<{ directPort: number }>
 type End = TunnelEnd | DirectEnd | undefined
 
 type Limits = Readonly<{ connectionsMax: number; connectionsPerAddressMax: number }>
 
-/** A keep-alive connection that has been everywhere is closed rather than remembered without end. */
+/** A keep-alive connection with more targets is closed, so that the table stays bounded. */
 const TARGETS_RETAINED_MAX = 1000
 
 export function createConnectionTable({ connectionsMax, connectionsPerAddressMax }: Limits) {
@@ -36,7 +36,7 @@ export function createConnectionTable({ connectionsMax, connectionsPerAddressMax
   }
 
   return {
-    /** `undefined` when there are too many already. */
+    /** Returns undefined if there are too many connections. */
     admit(socket: Socket, address: string): ClientConnection | undefined {
       const count = countOf.get(address) ?? 0
       if (open.size >= connectionsMax || count >= connectionsPerAddressMax || socket.destroyed) return undefined
@@ -49,7 +49,7 @@ export function createConnectionTable({ connectionsMax, connectionsPerAddressMax
       return connection
     },
     find: (socket: Socket) => bySocket.get(socket),
-    /** From now on `socket` is the inside of what `connection` has opened. */
+    /** Makes `socket` the decrypted inside of `connection`. */
     adopt(connection: ClientConnection, socket: Socket, end: TunnelEnd | DirectEnd): void {
       bySocket.set(socket, { connection, end })
     },

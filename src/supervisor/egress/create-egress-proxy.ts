@@ -12,20 +12,20 @@ import { createProxyHandlers, type EgressCounters } from './proxy-handlers.ts'
 import type { RefusalReason } from './refusal.ts'
 
 export type EgressProxyOptions = Readonly<{
-  /** Asked anew for each request; a client without a policy gets nothing. */
+  /** Called for each request. A client without a policy is refused everything. */
   policyOf(client: string): EgressPolicy | undefined
-  /** Told of everything that is refused; `target` is empty where none was named. */
+  /** Called for every refusal. `target` is empty if the request named none. */
   onRefused?(client: string, target: string, reason: RefusalReason): void
-  /** Where the authority for hosts with credentials is kept. */
+  /** The folder of the authority for hosts with credentials. */
   caDirectory: string
   resolve: Resolve
-  /** Reaches an address that passed. */
+  /** Called only for addresses that passed. */
   connect: Connect
-  /** Addresses that nobody may reach, though they are public: those of this machine. */
+  /** Refuses addresses that are public but belong to this machine. */
   isClosed?(address: string): boolean
-  /** Authorities that upstream certificates must come from, instead of the usual ones. */
+  /** The authorities to accept for upstream certificates, instead of the default ones. */
   upstreamCa?: string | readonly string[]
-  /** Lets TLS hellos through whose true server name is encrypted. Some browsers always look as if they had one. */
+  /** Allows a ClientHello whose real server name is encrypted. Some browsers always send an extension that looks like one. */
   allowEncryptedClientHello?: boolean
   limits?: Partial<EgressLimits>
   logger: Logger
@@ -34,30 +34,29 @@ export type EgressProxyOptions = Readonly<{
 }>
 
 export type EgressProxy = Readonly<{
-  /** A connection of a workload that asks a proxy. Whose it is only the caller can know. */
+  /** Takes a connection of a workload that uses a proxy. Only the caller knows which workload it is. */
   take(socket: Socket, client: string): void
-  /** A connection of a workload that takes this side for the host that it looks for, on this port. */
+  /** Takes a transparent connection: the workload believes that it is connected to the host, on this port. */
   takeDirect(socket: Socket, client: string, port: number): void
-  /** For the trust store of workspaces; `undefined` when no authority could be made, so credentials cannot be added. */
+  /** For the trust store of workspaces; undefined if no authority could be created, so that credentials cannot be added. */
   caCertificatePem: string | undefined
   counters(): EgressCounters
-  /** Closes connections of a client that its policy of now does not allow. Answers how many there were. */
+  /** Closes the connections of a client that its current policy forbids. Returns how many there were. */
   policyChanged(client: string): number
-  /** Authorities that upstream certificates must come from, from the next connection on. */
+  /** The authorities to accept for upstream certificates, from the next connection on. */
   setUpstreamCa(upstreamCa: string | readonly string[]): void
-  /** Ends every connection. */
   close(): Promise<void>
 }>
 
 const CLIENT_KEEP_ALIVE_MS = 60_000
 const HEAD_CHECK_MS = 5000
 
-/** What Node itself comes with, in PEM. */
+/** The authorities that Node ships, in PEM. */
 export const usualAuthorities = rootCertificates.join('\n')
 
 /**
- * The way out of workspaces that may reach named hosts only: HTTP/1.1 and TLS, for those who ask a proxy and for those who
- * take it for the host. It listens nowhere: it is given connections, with the name of whose they are.
+ * The egress proxy for workspaces that may reach named hosts only. It speaks HTTP/1.1 and TLS, as an explicit proxy and
+ * transparently. It does not listen: the caller passes in connections with the identity of the workload.
  */
 export async function createEgressProxy(options: EgressProxyOptions): Promise<EgressProxy> {
   const limits = { ...defaultEgressLimits, ...options.limits }
@@ -91,8 +90,8 @@ export async function createEgressProxy(options: EgressProxyOptions): Promise<Eg
   })
   server.timeout = limits.idleMs
   handlers.attach(server)
-  // A server that listens nowhere does not look after the times of its connections. This name is in no file system, and who
-  // comes that way is sent off.
+  // A Node server enforces its time-outs only while it listens. This abstract socket is in no file system, and connections to it
+  // are closed.
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen({ path: `\0castellan-${randomId(options.random, 'egress')}` }, () => {

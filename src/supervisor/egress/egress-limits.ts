@@ -1,18 +1,18 @@
 export type EgressLimits = Readonly<{
   connectionsMax: number
   connectionsPerAddressMax: number
-  /** Requests on one connection that are not answered yet; each has a connection of its own upstream. */
+  /** Requests of one connection without a response; each has an upstream connection of its own. */
   pendingRequestsMax: number
-  /** A connection on which nothing moves for this long, in either direction, is closed. */
+  /** A connection that is idle in both directions for this long is closed. */
   idleMs: number
   headerBytesMax: number
-  /** From the first byte of a request's head to its end. */
+  /** From the first byte of a request's headers to their end. */
   headMs: number
   /** For the first bytes inside a tunnel, and for the TLS handshake with a workload. */
   helloMs: number
-  /** For resolving and connecting together, and again for the TLS handshake with an upstream. */
+  /** For resolving and connecting together, and then for the TLS handshake with an upstream. */
   connectMs: number
-  /** Certificates that are kept for hosts with credentials. */
+  /** Cached certificates for hosts with credentials. */
   leavesMax: number
 }>
 

@@ -26,7 +26,7 @@ afterEach(() => range.close())
 const becomes = (look: () => unknown, value: unknown): Promise<void> =>
   vi.waitFor(() => expect(look()).toEqual(value), { timeout: 180_000, interval: 10 })
 
-/** A socket notices its end only while a process reads it. */
+/** A socket notices its end only while something reads from it. */
 const ended = async (...sockets: readonly Socket[]): Promise<void> => {
   for (const socket of sockets) socket.resume()
   await becomes(
@@ -38,7 +38,7 @@ const ended = async (...sockets: readonly Socket[]): Promise<void> => {
 const MEBIBYTE = 1 << 20
 const block = Buffer.alloc(MEBIBYTE, 'castellan ')
 
-/** So many mebibytes, made as they are asked for. */
+/** Produces the bytes on demand. */
 const manyBytes = (mebibytes: number): Readable =>
   Readable.from(
     (function* () {

@@ -2,21 +2,21 @@ import { AppError } from '../../contract/app-error.ts'
 import { validateHeaderName, validateHeaderValue } from '../../kernel/node-http.ts'
 import { readTarget, type Target, targetName } from './target.ts'
 
-/** `host` is exact; with a port (`host:8443`) it means that port, without one 80 and 443. */
+/** `host` is exact. With a port (`host:8443`) it means that port; without one, 80 and 443. */
 export type EgressCredential = Readonly<{ host: string; header: string; value: string }>
 
 export type EgressPolicy = Readonly<{
-  /** `example.org` is that host, `*.example.org` all hosts below it. `:port` means that port instead of 80 and 443. */
+  /** `example.org` is that host, `*.example.org` any host below it. `:port` means that port instead of 80 and 443. */
   domains: readonly string[]
-  /** Headers that are put on requests to a host, so that the workload can use a secret that it never sees. */
+  /** Headers to add to requests to a host, so that the workload can use a secret that it never sees. */
   credentials: readonly EgressCredential[]
-  /** `host:port` that may lie at a private address. It must be among `domains` as well. */
+  /** Entries `host:port` that may resolve to a private address. Each must be covered by `domains` as well. */
   allowPrivate?: readonly string[]
 }>
 
 export type HeaderLine = Readonly<{ name: string; value: string }>
 
-/** A policy that was read: questions about single targets. */
+/** A parsed policy. */
 export type EgressRules = Readonly<{
   allows(target: Target): boolean
   allowsPrivate(target: Target): boolean
@@ -25,7 +25,7 @@ export type EgressRules = Readonly<{
 
 const DEFAULT_PORTS: readonly number[] = [80, 443]
 
-/** The proxy itself says these; a credential under such a name would break the message. */
+/** The proxy itself sets these. A credential under such a name would break the message framing. */
 const framingHeaders = new Set([
   'connection',
   'content-length',
@@ -40,7 +40,7 @@ const framingHeaders = new Set([
   'upgrade',
 ])
 
-/** Throws an AppError that names the field if the policy says something that could never hold. */
+/** Throws an AppError that names the field if an entry could never match. */
 export function readEgressPolicy(policy: EgressPolicy): EgressRules {
   const exact = new Set<string>()
   const below = new Set<string>()
@@ -87,7 +87,8 @@ function readHeader({ header, value }: EgressCredential, field: string): HeaderL
   } catch {
     throw badField(field, 'must have a valid header name and a value without line breaks')
   }
-  if (framingHeaders.has(header.toLowerCase())) throw badField(`${field}.header`, 'must not frame the message')
+  if (framingHeaders.has(header.toLowerCase()))
+    throw badField(`${field}.header`, 'must not be one that frames the message, such as Content-Length')
   if (value === '') throw badField(`${field}.value`, 'must not be empty')
   return { name: header, value }
 }

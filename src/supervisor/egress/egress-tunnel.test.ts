@@ -27,7 +27,7 @@ afterEach(() => range.close())
 
 const request = (host: string): string => `GET / HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`
 
-/** The opening handshake of RFC 6455, then an echo of whatever comes. */
+/** The opening handshake of RFC 6455, then an echo. */
 function acceptWebSocket(key: string | undefined, socket: Duplex): void {
   const accept = createHash('sha1').update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64')
   const lines = ['HTTP/1.1 101 Switching Protocols', 'Upgrade: websocket', 'Connection: Upgrade']
@@ -180,7 +180,7 @@ describe('plain HTTP in a tunnel', () => {
 })
 
 describe('a hello with an encrypted part', () => {
-  /** A hello for api.test with one more extension: enough for the proxy, which reads no further. */
+  /** A ClientHello for api.test with one more extension. The proxy reads no further. */
   function helloWithEncryptedPart(): Buffer {
     const name = Buffer.from('api.test')
     const entry = Buffer.concat([Buffer.from([0, 0, name.length]), name])

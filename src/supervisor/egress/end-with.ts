@@ -2,7 +2,10 @@ import type { Socket } from 'node:net'
 
 const LINGER_MS = 2000
 
-/** Says one last thing and hangs up. What the peer still sends is thrown away, or the answer could be lost with it. */
+/**
+ * Writes a last message and closes. Further input is read and discarded: unread input would reset the connection and could lose
+ * the message.
+ */
 export function endWith(socket: Socket, lastWords: string | Buffer): void {
   const timer = setTimeout(() => socket.destroy(), LINGER_MS)
   socket.once('close', () => clearTimeout(timer))

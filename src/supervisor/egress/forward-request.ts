@@ -11,8 +11,8 @@ import { type Refusal, rawRefusal, refusalBody, refusalHeaders, refuse } from '.
 import { createSecretMask } from './secret-mask.ts'
 import { type Target, targetName } from './target.ts'
 
-/** One request that was let through, and where it goes. `path` is in origin form. */
-export type Errand = Readonly<{
+/** An allowed request and its target. `path` is in origin form. */
+export type ForwardedRequest = Readonly<{
   request: IncomingMessage
   target: Target
   scheme: 'http' | 'https'
@@ -27,46 +27,46 @@ type ForwardDeps = Readonly<{
 }>
 
 type RequestForwarder = Readonly<{
-  forward(errand: Errand, response: ServerResponse): Promise<void>
-  /** For a request that wants the connection for a WebSocket. `head` is what came after the request. */
-  forwardUpgrade(errand: Errand, client: Socket, head: Buffer): Promise<void>
+  forward(forwarded: ForwardedRequest, response: ServerResponse): Promise<void>
+  /** Forwards a request that upgrades to a WebSocket. `head` is what followed the request. */
+  forwardUpgrade(forwarded: ForwardedRequest, client: Socket, head: Buffer): Promise<void>
 }>
 
 export function createRequestForwarder(deps: ForwardDeps): RequestForwarder {
-  async function forward(errand: Errand, response: ServerResponse): Promise<void> {
+  async function forward(forwarded: ForwardedRequest, response: ServerResponse): Promise<void> {
     const refuseIt = (refusal: Refusal): void => {
-      deps.onRefusal(refusal, errand.target)
+      deps.onRefusal(refusal, forwarded.target)
       answerRefusal(response, refusal)
     }
-    const upstream = await openRequest(errand, undefined)
+    const upstream = await openRequest(forwarded, undefined)
     if ('reason' in upstream) return refuseIt(upstream)
     if (response.destroyed) return void upstream.destroy()
-    const mask = maskFor(errand)
+    const mask = maskFor(forwarded)
     response.once('close', () => upstream.destroy())
     upstream.once('response', (answer) => {
-      response.shouldKeepAlive &&= errand.request.complete
+      response.shouldKeepAlive &&= forwarded.request.complete
       response.writeHead(answer.statusCode!, answer.statusMessage, downstreamHeaders(answer.rawHeaders, mask.maskText))
       response.flushHeaders()
-      const stages = errand.rules.credentialsOf(errand.target).length > 0 ? [mask.createStream()] : []
-      // A broken answer breaks the workload's connection too, so that it is not taken for a whole one.
+      const stages = forwarded.rules.credentialsOf(forwarded.target).length > 0 ? [mask.createStream()] : []
+      // A truncated response destroys the workload's connection too, so that it is not taken for complete.
       pipeline([answer, ...stages, response], () => upstream.destroy())
     })
     upstream.on('error', () => {
-      if (!response.headersSent && !response.destroyed) refuseIt(failed(errand.target))
+      if (!response.headersSent && !response.destroyed) refuseIt(failed(forwarded.target))
     })
-    errand.request.pipe(upstream)
+    forwarded.request.pipe(upstream)
   }
 
-  async function forwardUpgrade(errand: Errand, client: Socket, head: Buffer): Promise<void> {
+  async function forwardUpgrade(forwarded: ForwardedRequest, client: Socket, head: Buffer): Promise<void> {
     const refuseIt = (refusal: Refusal): void => {
-      deps.onRefusal(refusal, errand.target)
+      deps.onRefusal(refusal, forwarded.target)
       endWith(client, rawRefusal(refusal))
     }
     client.on('error', () => client.destroy())
-    const upstream = await openRequest(errand, errand.request.headers.upgrade ?? 'websocket')
+    const upstream = await openRequest(forwarded, forwarded.request.headers.upgrade ?? 'websocket')
     if ('reason' in upstream) return refuseIt(upstream)
     if (client.destroyed) return void upstream.destroy()
-    const mask = maskFor(errand)
+    const mask = maskFor(forwarded)
     let isAnswered = false
     client.once('close', () => upstream.destroy())
     upstream.once('upgrade', (answer, socket, rest) => {
@@ -85,14 +85,17 @@ export function createRequestForwarder(deps: ForwardDeps): RequestForwarder {
     })
     upstream.on('error', () => {
       if (isAnswered || client.destroyed) client.destroy()
-      else refuseIt(failed(errand.target))
+      else refuseIt(failed(forwarded.target))
     })
     upstream.end()
   }
 
-  async function openRequest(errand: Errand, upgrade: string | undefined): Promise<ClientRequest | Refusal> {
-    const { request, target, scheme, path, rules } = errand
-    // TRACE has the upstream repeat the request, credentials and all.
+  async function openRequest(
+    forwarded: ForwardedRequest,
+    upgrade: string | undefined,
+  ): Promise<ClientRequest | Refusal> {
+    const { request, target, scheme, path, rules } = forwarded
+    // TRACE would have the upstream echo the request, including credentials.
     if (request.method === 'TRACE') return refuse('bad-request', 'TRACE is not forwarded.')
     const opened = await (scheme === 'https'
       ? deps.connector.openTls(target, rules)
@@ -118,7 +121,8 @@ export function createRequestForwarder(deps: ForwardDeps): RequestForwarder {
   return { forward, forwardUpgrade }
 }
 
-const maskFor = ({ rules, target }: Errand) => createSecretMask(rules.credentialsOf(target).map(({ value }) => value))
+const maskFor = ({ rules, target }: ForwardedRequest) =>
+  createSecretMask(rules.credentialsOf(target).map(({ value }) => value))
 
 const failed = (target: Target): Refusal =>
   refuse('upstream-failed', `${targetName(target)} closed the connection or did not answer in HTTP.`)

@@ -5,7 +5,7 @@ import { buffer } from 'node:stream/consumers'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { joinStreams } from './join-streams.ts'
 
-/** Real sockets where it matters how they close. */
+/** Real sockets, where it matters how they close. */
 let server: Server
 const opened: Socket[] = []
 
@@ -31,7 +31,7 @@ async function pair(): Promise<readonly [far: Socket, near: Socket]> {
 
 describe('joinStreams', () => {
   it('gives a slow client everything, though the upstream is gone', async () => {
-    // In memory, where a write waits until the other side has room: the kernel would take it all and hide a loss.
+    // In-memory streams: kernel buffers would take everything and hide a loss.
     const [client, nearClient] = duplexPair()
     const [upstream, nearUpstream] = duplexPair()
     joinStreams(nearClient, nearUpstream)

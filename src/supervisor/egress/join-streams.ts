@@ -3,9 +3,9 @@ import type { Duplex } from 'node:stream'
 const LINGER_MS = 10_000
 
 /**
- * Two connections become one: each gets what the other sends, at the pace it takes it, and the end of one direction
- * is passed on. When one side is gone the other gets what is still on its way, unless the first broke off. A client that
- * has all it will ever get, and does not hang up, is hung up on.
+ * Joins two connections: each gets what the other sends, with back-pressure, and the end of each direction is forwarded. When one
+ * side has closed, the other still gets the data on its way, unless the first was reset. A client that has received everything
+ * and does not close is closed after `lingerMs`.
  */
 export function joinStreams(client: Duplex, upstream: Duplex, lingerMs = LINGER_MS): void {
   for (const [one, other] of [

@@ -1,7 +1,7 @@
 import type { HeaderLine } from './egress-policy.ts'
 import { type Target, targetName } from './target.ts'
 
-/** Meant for the next hop only, which is the proxy. Names that `Connection` lists join them. */
+/** Hop-by-hop headers. Names that `Connection` lists are added to them. */
 const hopHeaders = [
   'connection',
   'keep-alive',
@@ -14,7 +14,7 @@ const hopHeaders = [
   'upgrade',
 ]
 
-/** Name and value by turns, as Node gives and takes them. */
+/** Names and values in turn, as in Node's `rawHeaders`. */
 type RawHeaders = readonly string[]
 
 function* pairsOf(raw: RawHeaders): Generator<readonly [name: string, value: string]> {
@@ -36,21 +36,21 @@ type UpstreamHeaders = Readonly<{
   scheme: 'http' | 'https'
   credentials: readonly HeaderLine[]
   isChunked: boolean
-  /** The protocol that the connection is to be given over to. */
+  /** The protocol to upgrade to. */
   upgrade?: string
 }>
 
 /**
- * What the upstream gets. The host is the one that was checked, whatever the workload wrote. Credentials are put in
- * last, so no header of the workload can stand beside them, and none can have them taken off.
+ * The headers to send upstream. The host is the one that was checked, whatever the workload wrote. Credentials are added last, so
+ * that no header of the workload can duplicate or remove them.
  */
 export function upstreamHeaders(request: UpstreamHeaders): string[] {
   const { raw, target, scheme, credentials } = request
   const dropped = new Set([...hopHeaders, ...namedByConnection(raw), 'host', 'expect'])
-  // A body must not vanish because its length was called a matter of one hop.
+  // `Connection: content-length` must not strip the body.
   dropped.delete('content-length')
   for (const { name } of credentials) dropped.add(name.toLowerCase())
-  // A compressed answer could not be searched for the secret.
+  // A compressed response could not be searched for the secret.
   if (credentials.length > 0) dropped.add('accept-encoding')
   const isDefaultPort = target.port === (scheme === 'https' ? 443 : 80)
   const host = targetName(target)
@@ -66,7 +66,6 @@ export function upstreamHeaders(request: UpstreamHeaders): string[] {
   ]
 }
 
-/** What the workload gets of the upstream's headers. */
 export function downstreamHeaders(raw: RawHeaders, maskText: (text: string) => string): string[] {
   const dropped = new Set([...hopHeaders, ...namedByConnection(raw)])
   dropped.delete('content-length')

@@ -10,7 +10,7 @@ import { peekFirstBytes } from './peek-first-bytes.ts'
 import { type Refusal, rawRefusal, refuse } from './refusal.ts'
 import { readHost, type Target, targetName } from './target.ts'
 
-/** What was agreed with a workload when it opened a tunnel; every request inside is held to it. */
+/** The target and scheme that a tunnel was opened for. Every request inside must match them. */
 export type TunnelEnd = Readonly<{ target: Target; scheme: 'http' | 'https' }>
 
 export type TunnelDeps = Readonly<{
@@ -20,14 +20,14 @@ export type TunnelDeps = Readonly<{
   mayHideName: boolean
   onRefusal(refusal: Refusal, target: Target): void
   onTunnel(kind: 'blind' | 'opened'): void
-  /** Takes over a connection on which HTTP is spoken, in the open. */
+  /** Serves HTTP on a decrypted or plain connection. */
   serveInside(socket: Socket, end: TunnelEnd): void
 }>
 
 /**
- * CONNECT. Three things can be inside: TLS to a host without credentials is passed on unread, after a look at the name it
- * asks for; TLS to a host with credentials is answered here, with a certificate of our own, and sent on as requests; plain
- * HTTP is sent on as requests. Nothing else goes through.
+ * Handles CONNECT. TLS to a host without credentials is passed through after its server name was checked. TLS to a host with
+ * credentials is terminated with a certificate of our own, and forwarded as requests. Plain HTTP is forwarded as requests.
+ * Anything else is refused.
  */
 export async function openTunnel(
   deps: TunnelDeps,
@@ -45,7 +45,7 @@ export async function openTunnel(
       refuse('no-authority', 'Credentials cannot be added: the proxy could not create its certificate authority.'),
     )
   }
-  // The workload learns at once if the host cannot be reached, in an answer that it can read.
+  // Connecting before the response lets an unreachable host be reported in a response that the workload can read.
   const opened = isOpened ? undefined : await deps.connector.open(target, rules)
   if (opened?.refusal !== undefined) return refuseOpenly(opened.refusal)
   const upstream = opened?.socket
@@ -73,7 +73,7 @@ export async function openTunnel(
   joinStreams(client, upstream)
 }
 
-/** TLS that was not announced: the workload takes this side for the host. What the hello names was allowed before. */
+/** Handles transparent TLS. The server name in the ClientHello was checked before. */
 export async function openDirect(
   deps: TunnelDeps,
   client: Socket,
@@ -87,7 +87,8 @@ export async function openDirect(
   const refusal = judgeHello(hello, target, deps.mayHideName)
   if (refusal !== undefined) return refuseIt(refusal)
   if (rules.credentialsOf(target).length > 0) {
-    if (deps.authority === undefined) return refuseIt(refuse('no-authority', 'Credentials cannot be added.'))
+    if (deps.authority === undefined)
+      return refuseIt(refuse('no-authority', 'Credentials cannot be added: the proxy has no certificate authority.'))
     deps.onTunnel('opened')
     return await answerTls(deps, client, target)
   }
@@ -99,12 +100,15 @@ export async function openDirect(
 }
 
 function judgeHello(first: FirstBytes, target: Target, mayHideName: boolean): Refusal | undefined {
-  if (first.kind !== 'hello') return refuse('not-http', 'Only TLS and HTTP go through a tunnel.')
+  if (first.kind !== 'hello') return refuse('not-http', 'A tunnel carries only TLS and HTTP.')
   const name = first.serverName === undefined ? undefined : readHost(first.serverName)
   const isNamed = isIP(target.host) === 0 ? name === target.host : first.serverName === undefined
   if (!isNamed) return refuse('name-mismatch', `The TLS server name is not ${target.host}.`)
   if (first.hidesName && !mayHideName) {
-    return refuse('encrypted-name', 'The TLS hello has an encrypted part that may name another server.')
+    return refuse(
+      'encrypted-name',
+      'The TLS ClientHello has an encrypted part that may name another server. Turn Encrypted Client Hello off.',
+    )
   }
   return undefined
 }
@@ -119,7 +123,7 @@ async function answerTls(deps: TunnelDeps, client: Socket, target: Target): Prom
   try {
     const secureContext = await deps.authority!.contextFor(target.host)
     if (client.destroyed) return
-    // What TLS moves does not touch this timer any more; the server sets one for the inside.
+    // TLS traffic does not reset this timer any more; the server sets one for the decrypted socket.
     client.setTimeout(0)
     secured = new TLSSocket(client, { isServer: true, secureContext, ALPNProtocols: ['http/1.1'] })
   } catch {

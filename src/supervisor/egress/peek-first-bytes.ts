@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { type FirstBytes, readFirstBytes } from './client-hello.ts'
 
-/** What a workload begins with inside a tunnel. The bytes are put back; `undefined` when it went away or took too long. */
+/** Reads the first bytes inside a tunnel and puts them back. Returns undefined if the workload disconnected or took too long. */
 export function peekFirstBytes(
   socket: Socket,
   waitMs: number,

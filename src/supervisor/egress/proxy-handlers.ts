@@ -8,16 +8,15 @@ import { type ClientConnection, createConnectionTable, type DirectEnd } from './
 import type { EgressLimits } from './egress-limits.ts'
 import { type EgressPolicy, type EgressRules, readEgressPolicy } from './egress-policy.ts'
 import { endWith } from './end-with.ts'
-import { answerRefusal, createRequestForwarder, type Errand } from './forward-request.ts'
+import { answerRefusal, createRequestForwarder, type ForwardedRequest } from './forward-request.ts'
 import { openDirect, openTunnel, type TunnelDeps, type TunnelEnd, tlsAlert } from './open-tunnel.ts'
 import { peekFirstBytes } from './peek-first-bytes.ts'
 import { type Refusal, type RefusalReason, rawRefusal, refuse } from './refusal.ts'
-import { createRefusalLog } from './refusal-log.ts'
 import { readHost, readTarget, type Target, targetName } from './target.ts'
 
 type ProxyHandlerDeps = Readonly<{
   policyOf(client: string): EgressPolicy | undefined
-  /** Told of everything that is refused. */
+  /** Called for every refusal. */
   onRefused(client: string, target: string, reason: RefusalReason): void
   connector: CheckedConnector
   authority: CertificateAuthority | undefined
@@ -31,9 +30,9 @@ export type EgressCounters = Readonly<{
   connectionsOpen: number
   connectionsTotal: number
   requests: number
-  /** TLS that was passed on unread. */
+  /** Tunnels whose TLS was passed through. */
   blindTunnels: number
-  /** TLS that was opened to add credentials. */
+  /** Tunnels whose TLS was terminated to add credentials. */
   openedTunnels: number
   refused: Readonly<Partial<Record<RefusalReason, number>>>
 }>
@@ -41,7 +40,7 @@ export type EgressCounters = Readonly<{
 type Verdict = Readonly<{ rules: EgressRules; refusal?: never }> | Readonly<{ refusal: Refusal; rules?: never }>
 type Request = Readonly<{ target: Target; scheme: 'http' | 'https'; path: string }>
 
-/** Everything the proxy does with a connection. One HTTP server reads the outside of tunnels and what is opened inside. */
+/** Handles all connections of the proxy. One HTTP server parses both the requests to the proxy and those inside tunnels. */
 export function createProxyHandlers(deps: ProxyHandlerDeps) {
   const table = createConnectionTable(deps.limits)
   const judge = createJudge(deps)
@@ -63,12 +62,12 @@ export function createProxyHandlers(deps: ProxyHandlerDeps) {
       onRefusal: (refusal, target) => note(refusal, address, targetName(target)),
     })
 
-  /** The errand of a request, or why there is none. */
+  /** Returns the request to forward, or the reason for a refusal. */
   function accept(
     request: IncomingMessage,
     connection: ClientConnection,
     end: TunnelEnd | DirectEnd | undefined,
-  ): Errand | Refusal {
+  ): ForwardedRequest | Refusal {
     const read = readRequest(request, end)
     if ('reason' in read) return note(read, connection.address, '')
     const verdict = judge(connection.address, read.target)
@@ -87,16 +86,16 @@ export function createProxyHandlers(deps: ProxyHandlerDeps) {
 
   async function onRequest(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const found = table.find(request.socket)
-    // It was one too many and has its answer already.
+    // The connection was refused as one too many and has its answer.
     if (found === undefined) return
     const { connection, end } = found
-    const errand = accept(request, connection, end)
-    if ('reason' in errand) return answerRefusal(response, errand)
+    const forwarded = accept(request, connection, end)
+    if ('reason' in forwarded) return answerRefusal(response, forwarded)
     connection.pending += 1
     response.once('close', () => {
       connection.pending -= 1
     })
-    await forwarderOf(connection).forward(errand, response)
+    await forwarderOf(connection).forward(forwarded, response)
   }
 
   async function onUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
@@ -104,9 +103,9 @@ export function createProxyHandlers(deps: ProxyHandlerDeps) {
     socket.setTimeout(deps.limits.idleMs, () => socket.destroy())
     const found = table.find(request.socket)
     if (found === undefined) return
-    const errand = accept(request, found.connection, found.end)
-    if ('reason' in errand) return endWith(socket, rawRefusal(errand))
-    await forwarderOf(found.connection).forwardUpgrade(errand, socket, head)
+    const forwarded = accept(request, found.connection, found.end)
+    if ('reason' in forwarded) return endWith(socket, rawRefusal(forwarded))
+    await forwarderOf(found.connection).forwardUpgrade(forwarded, socket, head)
   }
 
   async function onConnect(server: Server, request: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
@@ -138,7 +137,7 @@ export function createProxyHandlers(deps: ProxyHandlerDeps) {
     serveInside: (socket, end) => serve(server, connection, socket, end),
   })
 
-  /** The connection, or none when there are too many; then the workload is told so, if it can be. */
+  /** Returns undefined if there are too many connections; the workload is told so where the protocol allows it. */
   function admit(
     socket: Socket,
     client: string,
@@ -152,7 +151,7 @@ export function createProxyHandlers(deps: ProxyHandlerDeps) {
     return undefined
   }
 
-  /** By the name in what it says first: that of TLS, or of the request. */
+  /** Identifies the host by the ClientHello or by the Host header. */
   async function onDirect(server: Server, socket: Socket, client: string, port: number): Promise<void> {
     const connection = admit(socket, client, () => '')
     if (connection === undefined) return
@@ -164,7 +163,7 @@ export function createProxyHandlers(deps: ProxyHandlerDeps) {
     const refuseIt = (refusal: Refusal, name: string): void => endWith(socket, tlsAlert(note(refusal, client, name)))
     const host = first.kind === 'hello' && first.serverName !== undefined ? readHost(first.serverName) : undefined
     if (host === undefined) {
-      const message = 'Only TLS that names its server, and HTTP, can be sent to named hosts.'
+      const message = 'Named hosts can be reached only over HTTP, or over TLS with a server name.'
       return refuseIt(refuse(first.kind === 'hello' ? 'name-mismatch' : 'not-http', message), '')
     }
     const target = { host, port }
@@ -177,11 +176,11 @@ export function createProxyHandlers(deps: ProxyHandlerDeps) {
   function serve(server: Server, connection: ClientConnection, socket: Socket, end: TunnelEnd | DirectEnd): void {
     table.adopt(connection, socket, end)
     server.emit('connection', socket)
-    // A socket that was paused while its first bytes were looked at stays so until it is told otherwise.
+    // A socket that was paused to peek at its first bytes stays paused until it is resumed.
     socket.resume()
   }
 
-  /** A fault of ours in one connection ends that connection. */
+  /** An internal error in one connection ends only that connection. */
   const guarded = (socket: Socket, work: Promise<void>): void => {
     work.catch((error: unknown) => {
       deps.logger.error('egress connection failed', { error: String(error) })
@@ -191,7 +190,7 @@ export function createProxyHandlers(deps: ProxyHandlerDeps) {
 
   return {
     attach(server: Server): void {
-      // A connection that came in another way has no identity.
+      // A connection from elsewhere has no identity.
       server.on('connection', (socket) => void (table.find(socket) ?? socket.destroy()))
       server.on('request', (request, response) => guarded(request.socket, onRequest(request, response)))
       server.on('upgrade', (request, socket, head) =>
@@ -201,11 +200,11 @@ export function createProxyHandlers(deps: ProxyHandlerDeps) {
         guarded(request.socket, onConnect(server, request, socket as Socket, head)),
       )
     },
-    /** From a workload that asks a proxy. */
+    /** For a workload that uses a proxy. */
     take(server: Server, socket: Socket, client: string): void {
       if (admit(socket, client, rawRefusal) !== undefined) server.emit('connection', socket)
     },
-    /** From a workload that takes this side for the host that it looks for, on this port. */
+    /** For a transparent connection: the workload believes that it is connected to the host, on this port. */
     takeDirect(server: Server, socket: Socket, client: string, port: number): void {
       guarded(socket, onDirect(server, socket, client, port))
     },
@@ -241,7 +240,7 @@ function createJudge(deps: Pick<ProxyHandlerDeps, 'policyOf' | 'logger'>) {
       if (rules.allows(target)) return { rules }
     } catch (error) {
       deps.logger.error('egress policy is not valid', { address, error: String(error) })
-      return { refusal: refuse('no-policy', 'The policy of this workspace is not valid; ask its operator.') }
+      return { refusal: refuse('no-policy', 'The network policy of this workspace is not valid. Ask the operator.') }
     }
     const message = `${targetName(target)} is not among the allowed domains of this workspace.`
     return { refusal: refuse('host-not-allowed', message) }
@@ -253,34 +252,51 @@ function readRequest(request: IncomingMessage, end: TunnelEnd | DirectEnd | unde
   return 'directPort' in end ? readDirect(request, end.directPort) : readInside(request, end)
 }
 
-/** Origin form; the host is what the request says, on the port that the connection was made to. */
+/** Origin form. The host comes from the request, the port from the connection. */
 function readDirect(request: IncomingMessage, port: number): Request | Refusal {
   const target = readTarget(request.headers.host ?? '', port)
   if (target === undefined) return refuse('bad-request', 'The request has no Host header that names a host.')
   if (target.port !== port) return refuse('name-mismatch', `The Host header names a port other than ${port}.`)
   const path = request.url ?? ''
-  if (!path.startsWith('/') && path !== '*') return refuse('bad-request', 'A request to a host begins with a path.')
+  if (!path.startsWith('/') && path !== '*') return refuse('bad-request', 'The request target must be a path.')
   return { target, scheme: 'http', path }
 }
 
-/** Absolute form, as a proxy is asked. */
+/** Absolute form, as clients send it to a proxy. */
 function readOutside(request: IncomingMessage): Request | Refusal {
   const parts = /^http:\/\/([^/?#]*)([^#]*)/i.exec(request.url ?? '')
   const target = parts === null ? undefined : readTarget(parts[1]!, 80)
   if (parts === null || target === undefined) {
-    return refuse('bad-request', 'This is a proxy: ask for http://host/path, or CONNECT to host:port for HTTPS.')
+    return refuse('bad-request', 'This is a proxy. Request http://host/path, or use CONNECT host:port for HTTPS.')
   }
   const path = parts[2]!
   return { target, scheme: 'http', path: path.startsWith('/') ? path : `/${path}` }
 }
 
-/** Origin form. The host must be the one that the tunnel was opened to, or its credentials would go elsewhere. */
+/** Origin form. The host must be the tunnel's target, or its credentials would go elsewhere. */
 function readInside(request: IncomingMessage, { target, scheme }: TunnelEnd): Request | Refusal {
   const named = readTarget(request.headers.host ?? '', scheme === 'https' ? 443 : 80)
   if (named === undefined || targetName(named) !== targetName(target)) {
-    return refuse('name-mismatch', `The Host header is not ${targetName(target)}, to which the tunnel was opened.`)
+    return refuse('name-mismatch', `The Host header is not ${targetName(target)}, the target of the tunnel.`)
   }
   const path = request.url ?? ''
-  if (!path.startsWith('/') && path !== '*') return refuse('bad-request', 'A request in a tunnel begins with a path.')
+  if (!path.startsWith('/') && path !== '*')
+    return refuse('bad-request', 'The request target inside a tunnel must be a path.')
   return { target, scheme, path }
+}
+
+const REPEAT_MS = 10_000
+const RETAINED_MAX = 1024
+
+/** Rate-limited: a workload that repeats a refused request increments the counters, but does not fill the log. */
+function createRefusalLog({ logger, clock }: Readonly<{ logger: Logger; clock: Clock }>) {
+  const lastMs = new Map<string, number>()
+  return (refusal: Refusal, address: string, target: string): void => {
+    const key = `${address} ${target} ${refusal.reason}`
+    const nowMs = clock.monotonicMs()
+    if (nowMs - (lastMs.get(key) ?? Number.NEGATIVE_INFINITY) < REPEAT_MS) return
+    if (lastMs.size >= RETAINED_MAX) lastMs.clear()
+    lastMs.set(key, nowMs)
+    logger.info('egress refused', { address, target, reason: refusal.reason })
+  }
 }

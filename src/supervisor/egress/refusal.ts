@@ -1,4 +1,4 @@
-/** Why the proxy did not do what was asked, in the words of its counters. */
+/** Why the proxy refused a request. Also the labels of its counters. */
 export type RefusalReason =
   | 'no-policy'
   | 'bad-request'
@@ -13,7 +13,7 @@ export type RefusalReason =
   | 'upstream-failed'
   | 'no-authority'
 
-/** An answer to the workload. `message` is one line and holds nothing but fixed words and the target's name. */
+/** The response to the workload. `message` is one line of fixed text and the target's name. */
 export type Refusal = Readonly<{ reason: RefusalReason; status: number; message: string }>
 
 const statusOf: Readonly<Record<RefusalReason, number>> = {
@@ -56,7 +56,7 @@ export const refusalHeaders = (refusal: Refusal): Record<string, string | number
 
 export const refusalBody = bodyOf
 
-/** For a socket that no HTTP server minds any more. */
+/** For a socket that no HTTP server handles any more. */
 export function rawRefusal(refusal: Refusal): string {
   const headers = Object.entries(refusalHeaders(refusal)).map(([name, value]) => `${name}: ${value}\r\n`)
   return `HTTP/1.1 ${refusal.status} ${phrases[refusal.status] ?? 'Refused'}\r\n${headers.join('')}\r\n${bodyOf(refusal)}`

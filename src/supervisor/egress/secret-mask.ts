@@ -1,17 +1,17 @@
 import { Transform } from 'node:stream'
 
 /**
- * A second line of defence: an upstream that repeats what it was sent (a debug page, an error text) would hand the
- * secret to the workload. What is found is replaced by as many stars, so lengths stay true. It sees plain text only: an
- * upstream that encodes a secret before it answers must not be given one.
+ * A second line of defence: an upstream that echoes a request (a debug page, an error text) would reveal the secret to the
+ * workload. A match is replaced by as many asterisks, so lengths stay the same. Only plain text is searched: an upstream that
+ * encodes a secret before it answers must not be given one.
  */
 type SecretMask = Readonly<{
   maskText(text: string): string
-  /** Passes everything on at once, except an end that may be the beginning of a secret. */
+  /** Passes everything on at once, except a tail that may be the beginning of a secret. */
   createStream(): Transform
 }>
 
-/** Shorter ones would be found by accident in ordinary text. */
+/** Shorter ones would match ordinary text by accident. */
 const SECRET_CHARACTERS_MIN = 8
 const STAR = 0x2a
 
@@ -45,7 +45,7 @@ export function createSecretMask(values: readonly string[]): SecretMask {
   }
 }
 
-/** `Bearer abc` is a secret, and so is `abc`. */
+/** In `Bearer abc`, `abc` is a secret too. */
 const partsOf = (value: string): readonly string[] => [value, value.slice(value.lastIndexOf(' ') + 1)]
 
 function maskIn(bytes: Buffer, secrets: readonly Buffer[]): void {
@@ -56,7 +56,7 @@ function maskIn(bytes: Buffer, secrets: readonly Buffer[]): void {
   }
 }
 
-/** How many of the last bytes are the first bytes of the secret. */
+/** How many of the last bytes are a prefix of the secret. */
 function beginningAtEnd(bytes: Buffer, secret: Buffer): number {
   for (let length = Math.min(secret.length - 1, bytes.length); length > 0; length--) {
     if (bytes.subarray(bytes.length - length).equals(secret.subarray(0, length))) return length

@@ -1,21 +1,21 @@
 import { isIPv4, isIPv6 } from 'node:net'
 
-/** Where a workload wants to go. `host` is in the one form that is compared: see `readHost`. */
+/** Where a workload wants to connect. `host` is in canonical form: see `readHost`. */
 export type Target = Readonly<{ host: string; port: number }>
 
 const HOST_CHARACTERS_MAX = 253
 const label = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/
-/** Resolvers read such names as addresses (127.1, 0x7f000001), so they are not names. */
+/** Resolvers parse such names as addresses (127.1, 0x7f000001), so they are refused as names. */
 const numericLabel = /^(?:\d+|0x[0-9a-f]*)$/
 
 /**
- * A host in the form that is compared: lower case, without the final dot, ASCII only; an IPv6 address without brackets,
- * in its shortest spelling. `undefined` for what is no host.
+ * The canonical form of a host: lower case, without the final dot, ASCII only; an IPv6 address without brackets, in its shortest
+ * spelling. Undefined if the text is no host.
  */
 export function readHost(text: string): string | undefined {
   if (text.startsWith('[') && text.endsWith(']')) return readIpv6(text.slice(1, -1))
   if (isIPv4(text)) return text
-  // Before the case is changed: some letters outside ASCII have a lower case inside it.
+  // Checked before lower-casing: some non-ASCII letters have an ASCII lower case.
   if (!/^[\x21-\x7e]*$/.test(text)) return undefined
   const host = text.toLowerCase().replace(/\.$/, '')
   if (host.length === 0 || host.length > HOST_CHARACTERS_MAX) return undefined
@@ -29,7 +29,7 @@ function readIpv6(text: string): string | undefined {
   return new URL(`http://[${text}]/`).hostname.slice(1, -1)
 }
 
-/** `host`, `host:port` or `[address]:port`. Without a port it takes `defaultPort`, and is no target if there is none. */
+/** `host`, `host:port` or `[address]:port`. Undefined if there is neither a port nor a `defaultPort`. */
 export function readTarget(text: string, defaultPort: number | undefined): Target | undefined {
   const parts = /^(\[[^\]]*\]|[^:[\]]*)(?::(\d{1,5}))?$/.exec(text)
   if (parts === null) return undefined

@@ -4,22 +4,22 @@ import type { NodeKind, RootfsTree } from './rootfs-tree.ts'
 import { readTar, type TarEntry } from './tar-reader.ts'
 import { tarEnd, tarHeader, tarPadding, type WritableEntry } from './tar-writer.ts'
 
-/** An archive that can be read twice: first to see what it would do, then to do it. */
+/** An archive that can be read twice: once to plan, once to unpack. */
 export type Layer = Readonly<{
-  /** The uncompressed archive. It throws at the end when the content is not what was promised. */
+  /** The uncompressed archive. Throws at the end if its digest does not match. */
   open(): AsyncIterable<Uint8Array>
 }>
 
 export type LayerDeps = Readonly<{
   buildEnvironment: BuildEnvironment
   tree: RootfsTree
-  /** Directory of the root file system, which the namespace's root owns. */
+  /** The folder of the root file system, owned by the namespace's root. */
   rootfs: string
   signal: AbortSignal
   counts: LayerCounts
 }>
 
-/** `leftBytes` is what may still be unpacked; the others count what could not be kept as it was. */
+/** `leftBytes` is what may still be unpacked. The others count entries that could not be reproduced exactly. */
 type LayerCounts = { leftBytes: number; devices: number; foreignIds: number }
 
 type Step = Readonly<{ name: string; write: WritableEntry; parents: readonly string[] }>
@@ -31,8 +31,8 @@ const NOBODY = 65_534
 const CHUNK_BYTES = 64 * 1024
 
 /**
- * Puts one layer on top of what is there. Nothing of the archive reaches the file system as it stands: the plan resolves
- * every name against the tree, and tar in the namespace gets an archive that is written anew from the plan.
+ * Applies one layer on top of the present tree. No part of the archive reaches the file system as it is: the plan resolves every
+ * name against the tree, and tar in the namespace gets an archive that is rewritten from the plan.
  */
 export async function applyLayer(deps: LayerDeps, layer: Layer, number: number): Promise<void> {
   const plan = await planLayer(deps, layer, number)
@@ -70,7 +70,7 @@ const EXTRACT = [
   '--no-xattrs',
 ] as const
 
-/** Whiteouts are about the layers below, wherever in their own layer they stand; so all entries are seen first. */
+/** Whiteouts apply to lower layers, wherever they stand in their own layer; so all entries are read first. */
 async function planLayer(deps: LayerDeps, layer: Layer, number: number): Promise<Plan> {
   const { tree } = deps
   const entries: TarEntry[] = []
@@ -91,15 +91,19 @@ async function planLayer(deps: LayerDeps, layer: Layer, number: number): Promise
 }
 
 const isMarker = (base: string): boolean => base.startsWith(WHITEOUT)
-/** Those that begin with a second `.wh.` are notes of a file system to itself. */
+/** A name with a second `.wh.` is metadata of aufs. */
 const isWhiteout = (base: string): boolean => isMarker(base) && !base.startsWith(`${WHITEOUT}${WHITEOUT}`)
 
 function whitedOut(base: string): string {
   const name = base.slice(WHITEOUT.length)
   if (name !== '' && name !== '.' && name !== '..') return name
-  throw new AppError('ERR_INVALID_INPUT', 'The image has a whiteout of nothing, so it was not built.', {
-    field: 'source',
-  })
+  throw new AppError(
+    'ERR_INVALID_INPUT',
+    'The image has a whiteout entry that names no file, so it was not built. Build the source again, or use another one.',
+    {
+      field: 'source',
+    },
+  )
 }
 
 function splitBase(name: string): { folder: string; base: string } {
@@ -108,7 +112,7 @@ function splitBase(name: string): { folder: string; base: string } {
   return { folder: slash < 0 ? '' : trimmed.slice(0, slash), base: trimmed.slice(slash + 1) }
 }
 
-/** Devices cannot be made in a user namespace; a workspace has its own. */
+/** Device nodes cannot be created in a user namespace; a workspace has its own /dev. */
 function addEntry(deps: LayerDeps, entry: TarEntry, layer: number): { step: Step; obstacle?: string } | undefined {
   const { tree, counts } = deps
   const { kind } = entry
@@ -119,9 +123,13 @@ function addEntry(deps: LayerDeps, entry: TarEntry, layer: number): { step: Step
   const other = kind === 'hardlink' ? tree.linkTarget(entry.linkName) : undefined
   const linkName = other?.path ?? (kind === 'symlink' ? entry.linkName : '')
   if (kind === 'symlink' && (linkName === '' || linkName.length > 4_095)) {
-    throw new AppError('ERR_INVALID_INPUT', 'The image has a symbolic link without a proper target.', {
-      field: 'source',
-    })
+    throw new AppError(
+      'ERR_INVALID_INPUT',
+      'The image has a symbolic link without a valid target. Build the source again, or use another one.',
+      {
+        field: 'source',
+      },
+    )
   }
   const nodeKind: NodeKind = kind === 'hardlink' ? other!.kind : kind
   const { path, parents, obstacle } = tree.add(entry.name, nodeKind, other?.target ?? linkName, layer)
@@ -130,7 +138,7 @@ function addEntry(deps: LayerDeps, entry: TarEntry, layer: number): { step: Step
   return obstacle === undefined ? { step } : { step, obstacle }
 }
 
-/** With a single id everything is root's; beyond the ids of the namespace everything is nobody's. */
+/** With a single id every file belongs to root; ids beyond those of the namespace become nobody. */
 function ownerOf({ buildEnvironment, counts }: LayerDeps, { uid, gid }: TarEntry): { uid: number; gid: number } {
   if (uid >= buildEnvironment.idCount || gid >= buildEnvironment.idCount) counts.foreignIds += 1
   const fitting = (id: number): number =>
@@ -183,15 +191,19 @@ async function* bounded(source: AsyncIterable<Uint8Array>, counts: LayerCounts):
   for await (const part of source) {
     counts.leftBytes -= part.length
     if (counts.leftBytes < 0) {
-      throw new AppError('ERR_TOO_LARGE', 'The image is larger than allowed. Raise --max-gb, or give a smaller one.', {
-        field: 'source',
-      })
+      throw new AppError(
+        'ERR_TOO_LARGE',
+        'The image is larger than --max-gb allows. Raise --max-gb, or use a smaller image.',
+        {
+          field: 'source',
+        },
+      )
     }
     yield part
   }
 }
 
-/** Headers are small and many; a pipe likes few and large pieces. */
+/** Headers are small and many; fewer and larger writes to the pipe are faster. */
 async function* inChunks(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let parts: Uint8Array[] = []
   let bytes = 0

@@ -23,7 +23,7 @@ beforeAll(async () => {
     join(aptDirectory, 'sources.list.d', 'more.sources'),
     [
       'Types: deb deb-src',
-      '# a remark',
+      '# a comment',
       'URIs: http://mirror.example/debian',
       ' http://second.example/debian',
       'Suites: bookworm-updates',

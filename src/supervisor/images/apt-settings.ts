@@ -5,14 +5,14 @@ import { promisify } from 'node:util'
 import { AppError } from '../../contract/app-error.ts'
 import { SYSTEM_PATH } from '../user-namespace.ts'
 
-/** What a new Debian system needs to know to reach its packages the way this machine does. */
+/** What a new Debian system needs to reach packages the way this machine does. */
 export type AptSettings = Readonly<{
   mirror: string
-  /** Content of the image's sources.list. */
+  /** The content of sources.list. */
   sources: string
-  /** Content of a file in the image's apt.conf.d. */
+  /** The content of a file in apt.conf.d. */
   configuration: string
-  /** Hints for the person, about what was left out. */
+  /** Messages for the user about what was left out. */
   notes: readonly string[]
 }>
 
@@ -20,7 +20,7 @@ type AptSource = Readonly<{ uri: string; suite: string; components: readonly str
 
 const DEFAULT_MIRROR = 'http://deb.debian.org/debian'
 const archiveKeyring = /^$|\/(debian|ubuntu)-archive-keyring\.(gpg|pgp|asc)$/
-/** Of the machine's own settings only those that decide whether and how a mirror is reached. */
+/** Only those settings of the machine that decide how a mirror is reached. */
 const copiedSetting = /^Acquire::(https?::Proxy(::[\w.-]+)?|Check-Valid-Until) "([^"\n]*)";$/
 
 export async function readAptSettings(
@@ -41,7 +41,7 @@ export async function readAptSettings(
   return {
     mirror,
     sources: listed.map(({ uri, suite: name, components }) => `deb ${uri} ${name} ${components.join(' ')}\n`).join(''),
-    // Lists are kept so that packages can be installed at once; compressed, and in no other language, they are small.
+    // Package lists are retained, so that packages can be installed at once. Compressed and without translations they are small.
     configuration: [...settings, 'Acquire::Languages "none";', 'Acquire::GzipIndexes "true";', ''].join('\n'),
     notes: hidden ? ['The proxy in the settings of apt has a password, so the image does not know it.'] : [],
   }
@@ -68,7 +68,7 @@ async function readSources(directory: string): Promise<AptSource[]> {
   return found.filter(({ uri, components, signedBy }) => {
     const url = URL.parse(uri)
     const isPublic = url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === ''
-    // Other archives have keys that a new system does not.
+    // Other archives are signed with keys that a new system lacks.
     return isPublic && components.includes('main') && archiveKeyring.test(signedBy)
   })
 }
@@ -83,7 +83,7 @@ function parseLines(text: string): AptSource[] {
   })
 }
 
-/** Stanzas of fields, one after an empty line; a field goes on in lines that begin with a space. */
+/** The deb822 format: stanzas separated by empty lines, with continuation lines that begin with a space. */
 function parseStanzas(text: string): AptSource[] {
   const lines = text.split('\n').filter((line) => !line.startsWith('#'))
   const stanzas = lines.join('\n').split(/\n\s*\n/)

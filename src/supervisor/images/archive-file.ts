@@ -7,7 +7,7 @@ import { readTar } from './tar-reader.ts'
 /** A tar file whose members can be read in any order. */
 export type ArchiveFile = Readonly<{
   has(name: string): boolean
-  /** A small member, whole. */
+  /** Reads a small member whole. */
   bytes(name: string): Promise<Buffer>
   stream(name: string): AsyncIterable<Uint8Array>
 }>
@@ -33,7 +33,7 @@ export async function openArchiveFile(path: string): Promise<ArchiveFile> {
   const find = (name: string) => members.get(name) ?? members.get(links.get(name) ?? '')
   const require = (name: string): { offset: number; sizeBytes: number } => {
     const member = find(name)
-    if (member === undefined) throw unfit('lacks a part that its own index names')
+    if (member === undefined) throw unfit('lacks a blob that its index names')
     return member
   }
   const stream = (name: string): AsyncIterable<Uint8Array> => {
@@ -45,7 +45,7 @@ export async function openArchiveFile(path: string): Promise<ArchiveFile> {
     has: (name) => find(name) !== undefined,
     stream,
     async bytes(name) {
-      if (require(name).sizeBytes > SMALL_BYTES_MAX) throw unfit('has a description that is too large')
+      if (require(name).sizeBytes > SMALL_BYTES_MAX) throw unfit('has a manifest or configuration that is too large')
       const parts: Uint8Array[] = []
       for await (const part of stream(name)) parts.push(part)
       return Buffer.concat(parts)

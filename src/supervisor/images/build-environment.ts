@@ -7,36 +7,33 @@ import { AppError } from '../../contract/app-error.ts'
 import { SYSTEM_PATH, type UserNamespace } from '../user-namespace.ts'
 
 /**
- * Where images are built: the user namespace in which the files of an image have their owners. A `UserNamespace` is one;
- * inside the supervisor, which lives in it, entering takes no words.
+ * The user namespace in which images are built, so that their files have the right owners. A `UserNamespace` is one; the
+ * supervisor is inside it already, so its `enterArgv` is empty.
  */
 export type BuildEnvironment = Pick<UserNamespace, 'idCount' | 'limitation' | 'owner' | 'enterArgv'>
 
-/** All that running a program in it takes. */
+/** The part that running a program needs. */
 export type Entrance = Pick<BuildEnvironment, 'enterArgv'>
 
 type BuildTask = Readonly<{
   argv: readonly string[]
-  /** What it is called in messages, when that is not its first word. */
+  /** The name for messages, if it is not the first argument. */
   program?: string
-  /**
-   * The directory it starts in. Root of the namespace may be unable to walk there from the top, so programs use names
-   * relative to it.
-   */
+  /** The working directory. Root of the namespace may lack access to its parents, so programs use relative names. */
   directory: string
   signal: AbortSignal
   environment?: Readonly<Record<string, string>>
   input?: AsyncIterable<Uint8Array>
-  /** Each line it prints, as it comes. */
+  /** Called for each line of output. */
   onLine?(line: string): void
-  /** With mounts and processes of its own, which end with it. */
+  /** Runs in its own mount and pid namespaces, which end with it. */
   ownMounts?: boolean
 }>
 
 const OUTPUT_CHARS_MAX = 64 * 1024
 const QUOTED_CHARS_MAX = 300
 
-/** Runs a program as root of the namespace to its end, and answers what it printed. It ends at the latest with us. */
+/** Runs a program as root of the namespace and returns its output. It is killed if this process dies. */
 export async function runInBuildEnvironment(buildEnvironment: Entrance, task: BuildTask): Promise<string> {
   const isolation = task.ownMounts === true ? ['unshare', '--mount', '--pid', '--fork', '--kill-child', '--'] : []
   const child = startProgram([...buildEnvironment.enterArgv(), ...ENDS_WITH_US, ...isolation, ...task.argv], task)
@@ -46,7 +43,7 @@ export async function runInBuildEnvironment(buildEnvironment: Entrance, task: Bu
     task.onLine?.(line)
   })
   const ended = waitForEnd(child, task.program ?? task.argv[0]!, task.signal, () => output)
-  // When the program ends before its input does, its own words say why.
+  // If the program exits before it has read its input, its own message says why.
   const fed = pipeline(task.input === undefined ? Readable.from([]) : Readable.from(task.input), child.stdin)
   const [fedResult, endedResult] = await Promise.allSettled([fed, ended])
   if (task.signal.aborted) throw cancelled()
@@ -57,7 +54,7 @@ export async function runInBuildEnvironment(buildEnvironment: Entrance, task: Bu
   return output
 }
 
-/** The same outside the namespace or in it, for a program whose output is an archive. */
+/** Starts a program whose output is an archive, inside the namespace or outside. */
 export function startProducer(
   prefix: readonly string[],
   task: Pick<BuildTask, 'argv' | 'directory' | 'signal'>,
@@ -69,12 +66,12 @@ export function startProducer(
   return { output: child.stdout, ended }
 }
 
-/** After the change of user, which would undo it. */
+/** Comes after the change of user, which would clear the setting. */
 const ENDS_WITH_US = ['setpriv', '--pdeathsig', 'KILL', '--'] as const
 
 type Child = ChildProcessByStdio<Writable, Readable, Readable>
 
-/** In a session of its own: a Ctrl-C is for us, and we end it. */
+/** In a session of its own: Ctrl-C reaches only this process, which then ends the program. */
 function startProgram(argv: readonly string[], task: Pick<BuildTask, 'directory' | 'environment' | 'signal'>): Child {
   if (task.signal.aborted) throw cancelled()
   return spawn(argv[0]!, argv.slice(1), {
@@ -110,11 +107,11 @@ async function waitForEnd(child: Child, program: string, signal: AbortSignal, ou
   }
 }
 
-/** The words of the other program are marked as such: they are not ours. */
+/** The program's output is marked as text of another program. */
 function stepFailed(program: string, exit: number | string | null, output: string): AppError {
   const lines = output.split('\n').filter((line) => line.trim() !== '')
   const telling = lines.findLast((line) => line.startsWith('E: ')) ?? lines[0]
-  const said = telling === undefined ? 'It said nothing.' : `It said: "${quoted(telling)}"`
+  const said = telling === undefined ? 'It printed nothing.' : `It printed: "${quoted(telling)}"`
   return new AppError('ERR_INIT_FAILED', `${program} failed (${exit}). ${said}`, {
     program,
     exit,

@@ -43,13 +43,13 @@ let folder: string
 let root: string
 let archive: string
 beforeEach(async () => {
-  // Nobody but its owner may walk through it, as it is with a data directory.
+  // Only the owner may enter, as with a data directory.
   folder = await mkdtemp(join(tmpdir(), 'castellan-image-'))
   root = join(folder, 'images')
   archive = join(folder, 'archive.tar')
 })
 afterEach(async () => {
-  // Files of the other ids of an ordinary user can only be removed from within.
+  // Files of an ordinary user's subordinate ids can only be removed inside the namespace.
   const argv = process.getuid!() === 0 ? ['rm', '-rf', folder] : [...buildEnvironment.enterArgv(), 'rm', '-rf', folder]
   execFileSync(argv[0]!, argv.slice(1), { env: { PATH: SYSTEM_PATH } })
 })
@@ -75,7 +75,7 @@ async function buildLayers(layers: readonly (readonly LayerFile[])[], options: O
 
 const inside = (name: string): string => join(root, 'sample', 'rootfs', name)
 const textOf = (name: string): Promise<string> => readFile(inside(name), 'utf8')
-/** The id inside, from the one outside; with a single id everything is root's. */
+/** Maps the id outside to the id inside; with a single id every file belongs to root. */
 const ownerOf = async (name: string): Promise<number> => {
   const { uid } = await lstat(inside(name))
   const [program, ...args] = [...buildEnvironment.enterArgv(), 'cat', '/proc/self/uid_map']
@@ -93,7 +93,7 @@ function runInside(command: string): string {
   return execFileSync(argv[0]!, argv.slice(1), { cwd: root, encoding: 'utf8', env: { PATH: SYSTEM_PATH } })
 }
 
-/** For root, who owns what others do not: an ordinary user is led nowhere new. */
+/** Runs as root, which may follow links of other users; an ordinary user gains nothing by them. */
 it('is led astray by no link that the owner of the folder puts into it', async () => {
   const victim = join(folder, 'victim')
   await writeFile(victim, 'untouched')
@@ -264,7 +264,7 @@ describe('a hostile archive', () => {
     ['a hard link to the outside', () => [[hardlink('mine', `${deep}${absolute().slice(1)}`)]]],
     ['a hard link to an absolute name', () => [[hardlink('mine', absolute())]]],
     ['a hard link through a link out', () => [[symlink('out', '../../..'), hardlink('mine', 'out/outside')]]],
-    ['a hard link to nothing', () => [[hardlink('mine', 'absent')]]],
+    ['a hard link to a file that does not exist', () => [[hardlink('mine', 'absent')]]],
     [
       'a file through a hard link to a link',
       () => [[symlink('s', '../../..'), hardlink('h', 's'), { name: 'h/outside', content: 'x' }]],

@@ -36,28 +36,32 @@ type BuildImageDeps = Readonly<{
 export type BuildImageRequest = Readonly<{
   name: string
   source: ImageSource
-  /** What the image may unpack to. */
+  /** The size limit of the unpacked image. */
   bytesMax: number
-  /** Proxies, as the environment names them. */
+  /** Proxy variables of the environment. */
   environment: Readonly<Record<string, string>>
   signal: AbortSignal
   onProgress(text: string): void
 }>
 
-/** With what a person should know of it: what could not be kept as it was. */
+/** `notes` tell the user what could not be reproduced exactly. */
 export type BuiltImage = ImageInfo & Readonly<{ notes: readonly string[] }>
 
 const ENTRIES_MAX = 2_000_000
 
-/** Builds an image whole or not at all. It has its name only once it is complete and on disk. */
+/** Builds an image atomically: it gets its name only when it is complete and on disk. */
 export async function buildImage(deps: BuildImageDeps, request: BuildImageRequest): Promise<BuiltImage> {
   const { buildEnvironment, root } = deps
   const { name, signal } = request
   requireImageName(name)
   if (name === HOST_IMAGE) {
-    throw new AppError('ERR_INVALID_INPUT', "The name 'host' belongs to the image made from this machine.", {
-      field: 'name',
-    })
+    throw new AppError(
+      'ERR_INVALID_INPUT',
+      "The name 'host' is reserved for the image of this machine. Choose another name.",
+      {
+        field: 'name',
+      },
+    )
   }
   await makeOwnedDirectory(buildEnvironment, root, 0o700)
   return await withFolderLock(root, async () => {
@@ -137,7 +141,7 @@ async function copyDirectory(
   if (!relative(directory, await realpath(root)).startsWith('..')) {
     throw new AppError(
       'ERR_INVALID_INPUT',
-      'SOURCE contains the images themselves. Give a directory outside of them.',
+      'SOURCE contains the folder of the images. Use a directory outside of it.',
       {
         field: 'source',
       },
@@ -145,13 +149,13 @@ async function copyDirectory(
   }
   onProgress(`Copying ${directory}`)
   const { buildEnvironment, signal } = deps
-  // Root reads as root, and a file of id 5 here is one of id 5 there; for others only the namespace knows the ids.
+  // Root reads the source as root, and owners keep their numbers; for an ordinary user only the namespace knows the ids.
   const prefix = buildEnvironment.owner.uid === process.getuid!() ? buildEnvironment.enterArgv() : []
   const producer = startProducer(prefix, { argv: COPY, directory, signal })
   await applyStream(deps, untilEnded(producer))
 }
 
-/** The end of the output is not enough: what could not be read is only known when the program has ended. */
+/** Waits for the exit as well: whether a file could not be read is known only then. */
 async function* untilEnded(producer: ReturnType<typeof startProducer>): AsyncGenerator<Uint8Array> {
   yield* producer.output
   await producer.ended
@@ -173,7 +177,7 @@ function notesOf(buildEnvironment: BuildEnvironment, counts: LayerDeps['counts']
   if (counts.devices > 0) notes.push(`${counts.devices} device files were left out; a workspace has its own.`)
   if (counts.foreignIds > 0 && buildEnvironment.idCount > 1) {
     notes.push(
-      `${counts.foreignIds} files have owners beyond id ${buildEnvironment.idCount - 1}; they belong to nobody.`,
+      `${counts.foreignIds} files have owners beyond id ${buildEnvironment.idCount - 1}; they now belong to the user nobody.`,
     )
   }
   if (counts.foreignIds > 0 && buildEnvironment.idCount === 1) {
@@ -203,7 +207,7 @@ async function finish(
     source: source.kind,
     createdAtMs: clock.nowMs(),
     bytes: Number(output.split('\t')[0]),
-    // Package managers give files to users of their own, which takes ids.
+    // Package managers create files of other users, which needs several ids.
     packages: buildEnvironment.idCount > 1 && (source.kind !== 'directory' || hasDpkg),
     ...defaults,
   }
@@ -219,7 +223,7 @@ async function finish(
   return image
 }
 
-/** The places where a workspace mounts things, where the image has nothing of that name. Says how large it all is. */
+/** Creates the mount points of a workspace where the image lacks them, and prints the size of the image. */
 const FINISH = `
 set -eu
 umask 022
@@ -229,7 +233,7 @@ done
 du --summarize --one-file-system --block-size=1 .
 `
 
-/** By the namespace's root, to whom the folder belongs: a link in it leads only where that one may write anyway. */
+/** Runs as the namespace's root, who owns the folder: a symbolic link in it leads only where that user may write anyway. */
 const DESCRIBE = 'umask 022; cat >image.json'
 
 const exists = (path: string): Promise<boolean> =>

@@ -5,17 +5,17 @@ import { type BuildEnvironment, runInBuildEnvironment } from './build-environmen
 type DebootstrapRequest = Readonly<{
   suite: string
   mirror: string | undefined
-  /** Where the root file system goes, as `rootfs`. */
+  /** The root file system is created here, as `rootfs`. */
   directory: string
-  /** Proxies, as the environment names them. */
+  /** Proxy variables of the environment. */
   environment: Readonly<Record<string, string>>
   signal: AbortSignal
   onProgress(text: string): void
 }>
 
 /**
- * A minimal Debian system with its packages signed by the archive. debootstrap wants to make device nodes, which nobody
- * can in a user namespace; told that it is in a container it goes on with those that it finds, bound from outside.
+ * Installs a minimal Debian system, with packages verified by the archive's signature. debootstrap wants to create device nodes,
+ * which is impossible in a user namespace; with `container` set it uses those that it finds, which are bind-mounted.
  */
 export async function runDebootstrap(
   buildEnvironment: BuildEnvironment,
@@ -58,7 +58,7 @@ const variables = (suite: string, { mirror, sources, configuration }: AptSetting
   NO_LISTS,
 })
 
-/** Everything that debootstrap took from this machine (its name, its name servers) is taken out again at the end. */
+/** Files that debootstrap copied from this machine (host name, name servers) are removed at the end. */
 const SCRIPT = `
 set -eu
 umask 022

@@ -163,7 +163,7 @@ describe('made from this machine', () => {
       'id -un; awk "BEGIN { print 6 * 7 }"; perl -e "print qq(perl\\n)"; ls -d /home/* /etc/shadow 2>/dev/null || echo none'
     const namespace = await openUserNamespace()
     try {
-      // The host user behind the namespace's root must be able to get here.
+      // The host user of the namespace's root must have access.
       await chmod(folder, 0o755)
       const [program, ...args] = [...namespace.enterArgv(), 'unshare', '--mount', 'sh', '-c', script, 'sh', commands]
       const output = execFileSync(program!, args, { cwd: directory, encoding: 'utf8', env: { PATH: SYSTEM_PATH } })

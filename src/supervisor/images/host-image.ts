@@ -24,17 +24,17 @@ export type Bind = Readonly<{ source: string; target: string }>
 type HostImageDeps = Readonly<{
   clock: Clock
   random: Random
-  /** The root of the machine it is made from. */
+  /** The root of the source machine. */
   machineRoot?: string
 }>
 
 export type HostImage = Readonly<{ image: ImageInfo; binds: readonly Bind[] }>
 
-/** Goes up with every change of what is put into the image. */
+/** To be incremented with every change of the image's content. */
 const FORMAT = 3
-/** In the path of every workspace, and nobody's but its own. */
+/** On the PATH of every workspace. */
 const PYTHON_LINK = 'root/.local/bin/python'
-/** What is more than this is no setting. */
+/** A larger file is no configuration. */
 const COPIED_BYTES_MAX = 4 * 1024 * 1024
 const COPY_DEPTH_MAX = 6
 
@@ -61,11 +61,11 @@ const directories: Readonly<Record<string, number>> = {
 }
 
 /**
- * Makes the image `host` in `directory`: the programs of this machine, which are mounted read-only, around an `/etc` made
- * anew. Of the machine's own `/etc` there is only what is public and what programs in `/usr` lead to; nothing of homes,
- * accounts, keys or sockets. What is there already is kept until the machine or the format changes.
+ * Creates the image `host` in `directory`: this machine's programs, mounted read-only, with a generated `/etc`. Of the machine's
+ * own `/etc` it holds only public files and those that programs in `/usr` link to; nothing of homes, accounts, keys or sockets.
+ * An existing image is reused until the machine or the format changes.
  *
- * Call it only while no workspace runs on it, and from one process at a time.
+ * To be called only while no workspace uses the image, and by one process at a time.
  */
 export async function assembleHostImage(directory: string, deps: HostImageDeps): Promise<HostImage> {
   const machine = deps.machineRoot ?? '/'
@@ -107,7 +107,7 @@ export async function assembleHostImage(directory: string, deps: HostImageDeps):
   }
 }
 
-/** Its own word, because images are built by another process, which removes what it finds of its own. */
+/** A prefix of its own, because the process that builds images removes unfinished files under its own prefix. */
 const STALE_COPY = 'assembling'
 
 async function cleanUpPending(folder: string): Promise<void> {
@@ -118,7 +118,7 @@ async function cleanUpPending(folder: string): Promise<void> {
 
 type Top = Readonly<{ name: string; target: string | undefined }>
 
-/** Where programs and libraries are beside `/usr`: links into it on most machines, directories on some. */
+/** The top-level folders of programs and libraries beside `/usr`: links into it on most machines, directories on some. */
 async function readTops(machine: string): Promise<readonly Top[]> {
   const found: Top[] = []
   for (const name of topLinks) {
@@ -130,7 +130,7 @@ async function readTops(machine: string): Promise<readonly Top[]> {
   return found
 }
 
-/** Changes when the image would. Looking at a few files is enough: what matters here touches one of them. */
+/** Changes whenever the image would. A few files are enough: any relevant change touches one of them. */
 async function stampOf(machine: string, tops: readonly Top[]): Promise<string> {
   const release = await readFile(join(machine, 'etc/os-release'), 'utf8').catch(() => '')
   const facts: unknown[] = [FORMAT, tops, release, await expand(machine), await missingPython(machine)]
@@ -154,7 +154,7 @@ async function readPresent(directory: string, stamp: string): Promise<ImageInfo 
   }
 }
 
-/** The copied names, with `*` at the end of a name replaced by what there is. */
+/** The names to copy, with a final `*` expanded. */
 async function expand(machine: string): Promise<string[]> {
   const names = await readdir(join(machine, 'etc')).catch(() => [])
   return copiedFromEtc.flatMap((pattern) =>
@@ -193,7 +193,7 @@ async function fillRootfs(rootfs: string, machine: string, tops: readonly Top[])
 
 const pythonFolders = ['usr/local/bin', 'usr/bin'] as const
 
-/** Programs say `python` as often as `python3`: where the machine has only the one, what the other name leads to. */
+/** Programs call `python` as often as `python3`. Returns a target for the name that the machine lacks. */
 async function missingPython(machine: string): Promise<string | undefined> {
   const found = async (name: string): Promise<string | undefined> => {
     for (const folder of pythonFolders) {
@@ -205,7 +205,7 @@ async function missingPython(machine: string): Promise<string | undefined> {
   return (await found('python')) === undefined ? await found('python3') : undefined
 }
 
-/** The umask of the process that starts us must not decide, here and for parents that are made on the way. */
+/** The caller's umask must not decide the mode, nor that of created parents. */
 async function makeDirectory(path: string, mode: number): Promise<void> {
   await makeParents(path)
   await mkdir(path, { recursive: true })
@@ -225,7 +225,7 @@ async function writePlainFile(path: string, content: string | Uint8Array): Promi
   await chmod(path, 0o644)
 }
 
-/** Only what everybody on the machine may read, and never a private key, whatever its mode. */
+/** Copies only world-readable files, and never a private key, whatever its mode. */
 async function copyPublic(source: string, target: string, depth: number): Promise<number> {
   const info = await lstat(source).catch(() => undefined)
   if (info === undefined || depth > COPY_DEPTH_MAX) return 0

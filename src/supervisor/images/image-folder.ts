@@ -9,8 +9,8 @@ import { SYSTEM_PATH } from '../user-namespace.ts'
 import { type BuildEnvironment, type Entrance, runInBuildEnvironment } from './build-environment.ts'
 
 /**
- * The folder of all images: `NAME/rootfs` and `NAME/image.json`. What is being built or removed has a name that begins
- * with a dot; left over from a death, it goes when the folder is next changed.
+ * The folder of all images: `NAME/rootfs` and `NAME/image.json`. A name that begins with a dot is being built or removed; if a
+ * crash left it behind, the next change of the folder removes it.
  */
 export const HOST_IMAGE = 'host'
 const namePattern = /^[a-z0-9][a-z0-9._-]{0,62}$/
@@ -53,9 +53,13 @@ export async function removeImage(
 ): Promise<void> {
   requireImageName(name)
   if (name === HOST_IMAGE) {
-    throw new AppError('ERR_INVALID_INPUT', "The image 'host' is made from this machine and cannot be removed.", {
-      field: 'name',
-    })
+    throw new AppError(
+      'ERR_INVALID_INPUT',
+      "The image 'host' consists of the programs of this machine and cannot be removed.",
+      {
+        field: 'name',
+      },
+    )
   }
   if ((await readImage(root, name)) === undefined) throw imageNotFound(name)
   await withFolderLock(root, async () => {
@@ -69,7 +73,7 @@ export async function removeImage(
 export const hiddenName = (why: 'building' | 'removing' | 'assembling', random: Random): string =>
   `.${why}-${random.bytes(8).toString('hex')}`
 
-/** Only while the folder is locked: then nobody is at work on any of them. */
+/** The caller must hold the folder lock, so that no other process is working on any of them. */
 export async function removeAbandoned(buildEnvironment: Entrance, root: string, signal: AbortSignal): Promise<void> {
   const hidden = (await readdir(root)).filter((name) => /^\.(building|removing)-/.test(name))
   if (hidden.length === 0) return
@@ -77,7 +81,7 @@ export async function removeAbandoned(buildEnvironment: Entrance, root: string, 
   await runInBuildEnvironment(buildEnvironment, { argv, directory: root, signal })
 }
 
-/** A directory that belongs to root of the namespace. */
+/** A directory owned by the root of the namespace. */
 export async function makeOwnedDirectory(
   buildEnvironment: BuildEnvironment,
   path: string,
@@ -90,8 +94,8 @@ export async function makeOwnedDirectory(
 }
 
 /**
- * One change at a time, across processes and namespaces. The lock is the kernel's, on the folder itself, and
- * is held by a process that ends with this one.
+ * Serialises changes across processes and namespaces. The lock is a flock on the folder, held by a child that ends with this
+ * process.
  */
 export async function withFolderLock<T>(root: string, work: () => Promise<T>): Promise<T> {
   const initProcess = spawn('flock', ['--nonblock', '--no-fork', '.', 'cat'], {
@@ -121,7 +125,7 @@ export async function withFolderLock<T>(root: string, work: () => Promise<T>): P
   }
 }
 
-/** The new name is there for good when this resolves. */
+/** The new name is durable when this resolves. */
 export async function publish(root: string, hidden: string, name: string): Promise<void> {
   await rename(join(root, hidden), join(root, name))
   const folder = await open(root, 'r')

@@ -17,7 +17,7 @@ beforeEach(async () => {
 })
 afterEach(() => rm(folder, { recursive: true, force: true }))
 
-/** As in the supervisor, which is in the namespace already. */
+/** As in the supervisor, which is already inside the namespace. */
 const buildEnvironment: BuildEnvironment = {
   idCount: 1,
   limitation: undefined,

@@ -7,26 +7,26 @@ import { assembleHostImage, type Bind, type HostImage } from './host-image.ts'
 import { HOST_IMAGE, imageNotFound, listImages, readImage, removeImage, requireImageName } from './image-folder.ts'
 
 type UsableImage = Readonly<{
-  /** The root file system, to be used read-only. */
+  /** The root file system. Read-only. */
   root: string
   packages: boolean
-  /** What has to be mounted in it, read-only. */
+  /** Read-only bind mounts to make in it. */
   binds: readonly Bind[]
 }>
 
 export type Images = Readonly<{
   list(): Promise<readonly ImageInfo[]>
   find(name: string): Promise<UsableImage>
-  /** No workspace may be using it. */
+  /** No workspace may be using the image. */
   remove(name: string, signal: AbortSignal): Promise<void>
 }>
 
-/** Inside the supervisor we are root of the namespace already. */
+/** The supervisor is already root of the namespace. */
 const here: Entrance = { enterArgv: () => [] }
 
 /**
- * The images that workspaces start from. `host` is made at its first use and then stays as it is for the life of this
- * object: what workspaces run on is not changed under them.
+ * The images that workspaces start from. `host` is created at its first use and then stays unchanged for the life of this object,
+ * because workspaces run on it.
  */
 export function createImages(deps: { root: string; clock?: Clock; random?: Random }): Images {
   const { root, clock = systemClock, random = systemRandom } = deps

@@ -11,10 +11,10 @@ type Descriptor = Readonly<{
   platform: Readonly<{ os?: unknown; architecture?: unknown }> | undefined
 }>
 
-/** A layer as the archive has it: the member, what its bytes must hash to, and what its content must. */
+/** A layer in the archive: its member, the digest of the stored bytes, and the digest of the uncompressed content. */
 type StoredLayer = Readonly<{ member: string; digest: string | undefined; contentDigest: string }>
 
-/** What the image says for the commands that are run in it. */
+/** The defaults that the image configures for its commands. */
 export type StoredDefaults = Pick<ImageInfo, 'env' | 'workdir'>
 type StoredImage = Readonly<{ layers: readonly StoredLayer[]; defaults: StoredDefaults }>
 
@@ -24,38 +24,38 @@ const LAYERS_MAX = 1_000
 const INDEX_DEPTH_MAX = 4
 const architectures: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm64', arm: 'arm', ia32: '386' }
 
-/** The image for this machine, its layers lowest first. Everything that leads to them is checked on the way. */
+/** Selects the image for this machine, with its lowest layer first. Every digest on the way is verified. */
 export async function readImageArchive(archive: ArchiveFile, architecture: NodeJS.Architecture): Promise<StoredImage> {
-  const wanted = architectures[architecture] ?? architecture
+  const requested = architectures[architecture] ?? architecture
   if (archive.has('index.json')) {
     const index = parseJson(await archive.bytes('index.json'))
-    return await imageOfIndex(archive, index, wanted, 0)
+    return await imageOfIndex(archive, index, requested, 0)
   }
-  if (archive.has('manifest.json')) return await imageOfDockerArchive(archive, wanted)
-  throw unfit('has neither index.json nor manifest.json, so it holds no image')
+  if (archive.has('manifest.json')) return await imageOfDockerArchive(archive, requested)
+  throw unfit('has neither index.json nor manifest.json, so it contains no image')
 }
 
 async function imageOfIndex(
   archive: ArchiveFile,
   index: Record<string, unknown>,
-  wanted: string,
+  requested: string,
   depth: number,
 ): Promise<StoredImage> {
-  if (depth > INDEX_DEPTH_MAX) throw unfit('has indexes inside indexes inside indexes')
+  if (depth > INDEX_DEPTH_MAX) throw unfit('nests its indexes too deeply')
   const descriptors = listOf(index['manifests']).map(toDescriptor)
   const fitting = descriptors.filter(({ platform }) => {
     if (platform === undefined) return true
-    return platform.os === 'linux' && platform.architecture === wanted
+    return platform.os === 'linux' && platform.architecture === requested
   })
   const [chosen] = fitting
-  if (chosen === undefined) throw unfit(`has no image for linux on ${wanted}`)
-  // One image with several tags is named several times.
+  if (chosen === undefined) throw unfit(`has no image for linux on ${requested}`)
+  // An image with several tags is listed several times.
   const others = fitting.some(({ digest }) => digest !== chosen.digest)
   if (others && depth === 0) throw unfit('has several images; save one of them alone')
   const document = parseJson(await checkedBlob(archive, chosen.digest))
-  if (Array.isArray(document['manifests'])) return await imageOfIndex(archive, document, wanted, depth + 1)
+  if (Array.isArray(document['manifests'])) return await imageOfIndex(archive, document, requested, depth + 1)
   const config = parseJson(await checkedBlob(archive, toDescriptor(document['config']).digest))
-  requireArchitecture(config, wanted)
+  requireArchitecture(config, requested)
   const layers = listOf(document['layers']).map(toDescriptor)
   const stored = pairLayers(
     layers.map(({ digest }) => ({ member: blobName(digest), digest })),
@@ -64,7 +64,7 @@ async function imageOfIndex(
   return { layers: stored, defaults: defaultsIn(config) }
 }
 
-async function imageOfDockerArchive(archive: ArchiveFile, wanted: string): Promise<StoredImage> {
+async function imageOfDockerArchive(archive: ArchiveFile, requested: string): Promise<StoredImage> {
   const images = parseJsonValue(await archive.bytes('manifest.json'))
   if (!Array.isArray(images) || images.length === 0) throw unfit('has a manifest.json that names no image')
   if (images.length > 1) throw unfit('has several images; save one of them alone')
@@ -75,7 +75,7 @@ async function imageOfDockerArchive(archive: ArchiveFile, wanted: string): Promi
   const named = /(?:^|\/)([0-9a-f]{64})(?:\.json)?$/.exec(configName)?.[1]
   if (named !== undefined) requireDigest(bytes, `sha256:${named}`)
   const config = parseJson(bytes)
-  requireArchitecture(config, wanted)
+  requireArchitecture(config, requested)
   const members = listOf(image['Layers']).map((name) => {
     if (typeof name !== 'string') throw unfit('has a manifest.json with a layer that has no name')
     return { member: name, digest: undefined }
@@ -83,7 +83,7 @@ async function imageOfDockerArchive(archive: ArchiveFile, wanted: string): Promi
   return { layers: pairLayers(members, config), defaults: defaultsIn(config) }
 }
 
-/** Only what can be used as it stands: a name and a value, and a path from the root. */
+/** Only valid entries: names with values, and an absolute path. */
 function defaultsIn(description: Record<string, unknown>): StoredDefaults {
   const config = description['config'] == null ? {} : toObject(description['config'])
   const input = (config['Env'] == null ? [] : listOf(config['Env'])).filter((pair) => typeof pair === 'string')
@@ -101,10 +101,10 @@ function defaultsIn(description: Record<string, unknown>): StoredDefaults {
   }
 }
 
-function requireArchitecture(config: Record<string, unknown>, wanted: string): void {
+function requireArchitecture(config: Record<string, unknown>, requested: string): void {
   const { os, architecture } = config
-  if ((os === undefined || os === 'linux') && (architecture === undefined || architecture === wanted)) return
-  throw unfit(`has no image for linux on ${wanted}`)
+  if ((os === undefined || os === 'linux') && (architecture === undefined || architecture === requested)) return
+  throw unfit(`has no image for linux on ${requested}`)
 }
 
 function pairLayers(
@@ -114,7 +114,7 @@ function pairLayers(
   const contents = listOf(toObject(config['rootfs'])['diff_ids'])
   if (members.length === 0) throw unfit('has an image without layers')
   if (members.length > LAYERS_MAX) throw unfit(`has more than ${LAYERS_MAX} layers`)
-  if (contents.length !== members.length) throw unfit('has a configuration that does not fit its layers')
+  if (contents.length !== members.length) throw unfit('has a configuration that does not match its layers')
   return members.map((member, index) => ({ ...member, contentDigest: requireDigestText(contents[index]) }))
 }
 
@@ -122,7 +122,7 @@ export function openLayer(archive: ArchiveFile, { member, digest, contentDigest 
   return { open: () => hashed(unpacked(hashed(archive.stream(member), digest)), contentDigest) }
 }
 
-/** By what the bytes are, not by what the index calls them. */
+/** Detects the compression from the bytes, not from the media type in the index. */
 async function* unpacked(packed: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const iterator = packed[Symbol.asyncIterator]()
   const first = await iterator.next()
@@ -142,7 +142,7 @@ async function* unpacked(packed: AsyncIterable<Uint8Array>): AsyncGenerator<Uint
     return
   }
   const decoder = isGzip ? createGunzip() : createZstdDecompress()
-  // Whatever ends the one ends the other; the reader meets the error in the decoder.
+  // An error of either stream destroys the other; the reader gets it from the decoder.
   pipeline(whole, decoder, () => {})
   try {
     yield* decoder
@@ -182,7 +182,7 @@ const blobName = (digest: string): string => `blobs/${digest.replace(':', '/')}`
 
 function requireDigestText(value: unknown): string {
   if (typeof value === 'string' && /^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$/.test(value)) return value
-  throw unfit('has a digest that is not one')
+  throw unfit('has an invalid digest')
 }
 
 function toDescriptor(value: unknown): Descriptor {
@@ -195,12 +195,12 @@ function toDescriptor(value: unknown): Descriptor {
 
 const listOf = (value: unknown): readonly unknown[] => {
   if (Array.isArray(value)) return value
-  throw unfit('has a description without a list that belongs there')
+  throw unfit('has a manifest without a required list')
 }
 
 const toObject = (value: unknown): Record<string, unknown> => {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
-  throw unfit('has a description of the wrong shape')
+  throw unfit('has a manifest with a field of the wrong type')
 }
 
 const parseJson = (bytes: Buffer): Record<string, unknown> => toObject(parseJsonValue(bytes))
@@ -209,6 +209,6 @@ function parseJsonValue(bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString('utf8'))
   } catch {
-    throw unfit('has a description that is not JSON')
+    throw unfit('has a manifest that is not JSON')
   }
 }

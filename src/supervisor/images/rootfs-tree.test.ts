@@ -27,7 +27,7 @@ describe('a root file system under construction', () => {
     ['a name that climbs', 'a/../../etc/passwd'],
     ['a link that climbs out', 'out/etc/passwd'],
     ['a link through a link that climbs out', 'twice/etc/passwd'],
-    ['links that lead to each other', 'left/x'],
+    ['a loop of symbolic links', 'left/x'],
     ['something inside a file', 'file/x'],
     ['a name with a zero byte', 'a\0b'],
     ['a name that is too long', 'x'.repeat(256)],
@@ -91,7 +91,7 @@ it('never places anything through a link or outside the root, whatever comes', (
         try {
           added = tree.add(name, kind as 'file', target, index)
         } catch {
-          // A refusal is the end of the image.
+          // A refusal ends the image.
           return
         }
         for (const parent of added.parents) kinds.set(parent, 'directory')

@@ -1,33 +1,32 @@
 import { AppError } from '../../contract/app-error.ts'
 
 /**
- * What a root file system under construction holds, in memory: enough to know where a name really leads before anything
- * is written. A symbolic link on the way is followed as the workspace itself would, from its own root; one that leads
- * out of it is refused. Names are bytes, as in `TarEntry`.
+ * An in-memory model of a root file system under construction, to resolve every name before anything is written. Symbolic links
+ * are followed relative to the workspace's root; one that leads out of it is refused. Names are bytes, as in `TarEntry`.
  */
 export type RootfsTree = Readonly<{
-  /** Says where an entry goes, and takes it into the tree. `layer` numbers the archive it comes from. */
+  /** Resolves an entry and adds it to the tree. `layer` is the number of its archive. */
   add(name: string, kind: NodeKind, target: string, layer: number): TreeChange
-  /** What a hard link leads to, which must be there already: its real path, and what a link of that name would be. */
+  /** The target of a hard link, which must exist already: its real path, and the kind and link target that the new name gets. */
   linkTarget(name: string): Readonly<{ path: string; kind: NodeKind; target: string }>
-  /** Removes what a name stands for, or all that a directory holds; answers the real paths of what is gone. */
+  /** Removes an entry, or all entries of a directory. Returns the real paths of what was removed. */
   remove(name: string): readonly string[]
   empty(name: string): readonly string[]
 }>
 
 export type NodeKind = 'file' | 'directory' | 'symlink' | 'fifo'
 type TreeChange = Readonly<{
-  /** Relative to the root, without a link on the way; empty for the root itself. */
+  /** Relative to the root with links resolved; empty for the root itself. */
   path: string
-  /** Directories that nobody has described and that must be made first, outermost first. */
+  /** Parent directories that no entry describes and that must be created, outermost first. */
   parents: readonly string[]
-  /** Of an earlier layer, in the way of this entry. */
+  /** An entry of an earlier layer that this entry replaces. */
   obstacle: string | undefined
 }>
 
 type Node = { kind: NodeKind; target: string; layer: number; children: Map<string, Node> }
 
-/** Of everything that is no directory. */
+/** Shared by all nodes that are not directories. */
 const NO_CHILDREN: Map<string, Node> = new Map()
 
 const PATH_BYTES_MAX = 4_096
@@ -44,7 +43,7 @@ export function createRootfsTree(entriesMax: number): RootfsTree {
     return { kind, target, layer, children: kind === 'directory' ? new Map() : NO_CHILDREN }
   }
 
-  /** Follows `parts` to a directory. `onMissing` makes what is not there, or ends the walk. */
+  /** Follows `parts` to a directory. `onMissing` creates a missing one or ends the walk. */
   function walk(parts: readonly string[], onMissing: (parent: Node, name: string, path: string) => Node | undefined) {
     const rest = [...parts]
     let stack: { node: Node; path: string }[] = [{ node: root, path: '' }]
@@ -62,12 +61,12 @@ export function createRootfsTree(entriesMax: number): RootfsTree {
       if (child === undefined) return undefined
       if (child.kind === 'symlink') {
         links += 1
-        if (links > LINKS_MAX) throw refused('has links that lead to each other')
+        if (links > LINKS_MAX) throw refused('has a loop of symbolic links')
         if (child.target.startsWith('/')) stack = [stack[0]!]
         rest.unshift(...child.target.split('/').filter((part) => part !== '' && part !== '.'))
         continue
       }
-      if (child.kind !== 'directory') throw refused('has a file inside something that is not a directory')
+      if (child.kind !== 'directory') throw refused('has a file below something that is not a directory')
       stack.push({ node: child, path: next })
     }
     return stack.at(-1)!
@@ -98,7 +97,8 @@ export function createRootfsTree(entriesMax: number): RootfsTree {
         return { path, parents, obstacle: undefined }
       }
       const involvesDirectory = existing !== undefined && (existing.kind === 'directory' || kind === 'directory')
-      if (involvesDirectory && existing.layer === layer) throw refused('has two different things under one name')
+      if (involvesDirectory && existing.layer === layer)
+        throw refused('has two entries of different types under one name')
       parent.node.children.set(last, makeNode(kind, target, layer))
       return { path, parents, obstacle: involvesDirectory ? path : undefined }
     },
@@ -107,7 +107,8 @@ export function createRootfsTree(entriesMax: number): RootfsTree {
       const last = parts.pop()
       const parent = find(parts)
       const node = last === undefined ? undefined : parent?.node.children.get(last)
-      if (node === undefined || node.kind === 'directory') throw refused('has a hard link to nothing')
+      if (node === undefined || node.kind === 'directory')
+        throw refused('has a hard link to a file that does not exist')
       return { path: joined(parent!.path, last!), kind: node.kind, target: node.target }
     },
     remove(name) {
@@ -129,7 +130,7 @@ export function createRootfsTree(entriesMax: number): RootfsTree {
 
 const joined = (path: string, name: string): string => (path === '' ? name : `${path}/${name}`)
 
-/** A name in an archive is relative and goes down only. */
+/** A name in an archive must be relative and must not contain `..`. */
 function splitName(name: string): string[] {
   if (name.startsWith('/')) throw refused('has an absolute name')
   if (name.length > PATH_BYTES_MAX) throw refused(`has a path of more than ${PATH_BYTES_MAX} bytes`)
@@ -142,6 +143,6 @@ function splitName(name: string): string[] {
 }
 
 const refused = (what: string, code: 'ERR_INVALID_INPUT' | 'ERR_TOO_LARGE' = 'ERR_INVALID_INPUT'): AppError =>
-  new AppError(code, `The image ${what}, so it was not built. Create it again, or give another one.`, {
+  new AppError(code, `The image ${what}, so it was not built. Build the source again, or use another one.`, {
     field: 'source',
   })

@@ -1,13 +1,13 @@
 import { AppError } from '../../contract/app-error.ts'
 
 /**
- * Names are bytes, not text: they are kept as Latin-1 strings, one character for each byte, so that what comes out of an
- * archive goes into the file system unchanged.
+ * Names are bytes, not text. They are Latin-1 strings, one character for each byte, so that names reach the file system
+ * unchanged.
  */
 export type TarEntry = Readonly<{
   name: string
   kind: 'file' | 'directory' | 'symlink' | 'hardlink' | 'fifo' | 'device'
-  /** Target of a symbolic link, or the name of the other end of a hard link; otherwise empty. */
+  /** The target of a symbolic or hard link; otherwise empty. */
   linkName: string
   mode: number
   uid: number
@@ -18,14 +18,14 @@ export type TarEntry = Readonly<{
 
 type TarItem = Readonly<{
   entry: TarEntry
-  /** Where the content begins, counted from the beginning of the archive. */
+  /** The offset of the content in the archive. */
   offset: number
-  /** The content, once, before the next item is asked for. A reader that does not want it just goes on. */
+  /** The content. It can be read once, before the next item is requested, and is skipped otherwise. */
   content(): AsyncGenerator<Uint8Array>
 }>
 
 const BLOCK = 512
-/** Headers that only describe the next one. Longer than this they are an attack. */
+/** Headers that describe the next entry. A larger one is an attack. */
 const EXTENSION_BYTES_MAX = 1024 * 1024
 
 const kinds: Readonly<Record<string, TarEntry['kind']>> = {
@@ -40,7 +40,7 @@ const kinds: Readonly<Record<string, TarEntry['kind']>> = {
   '6': 'fifo',
 }
 
-/** Reads ustar, PAX and GNU archives without seeking. Anything it does not know for certain it refuses. */
+/** Reads ustar, PAX and GNU archives without seeking. Throws on anything that is not known for certain. */
 export async function* readTar(source: AsyncIterable<Uint8Array>): AsyncGenerator<TarItem> {
   const bytes = createByteReader(source)
   let extension: Extension = {}
@@ -52,7 +52,7 @@ export async function* readTar(source: AsyncIterable<Uint8Array>): AsyncGenerato
       if (raw.sizeBytes > EXTENSION_BYTES_MAX) throw broken('has a header that is too long')
       const body = await bytes.exactly(raw.sizeBytes)
       await bytes.skip(paddingOf(raw.sizeBytes))
-      // A global header sets defaults; builders write comments into it, which concern nobody.
+      // A global header sets defaults. Builders only write comments into it.
       if (raw.type !== 'g') extension = { ...extension, ...parseExtension(raw.type, body!) }
       continue
     }
@@ -64,7 +64,7 @@ export async function* readTar(source: AsyncIterable<Uint8Array>): AsyncGenerato
     yield { entry, offset, content: () => bytes.stream(offset + storedBytes - bytes.position()) }
     await bytes.skip(end - bytes.position())
   }
-  // What follows the end must still be read: digests are over the whole archive.
+  // The data after the end must be read too: digests cover the whole archive.
   await bytes.drain()
 }
 
@@ -93,7 +93,7 @@ function parseHeader(header: Buffer): RawHeader {
   for (let index = 0; index < BLOCK; index += 1) sum += index >= 148 && index < 156 ? 32 : header[index]!
   if (sum !== numberAt(header, 148, 8)) throw broken('has a header with a wrong checksum')
   const name = textAt(header, 0, 100)
-  // GNU archives keep times where ustar has the prefix.
+  // GNU archives store times where ustar has the prefix.
   const isUstar = header.toString('latin1', 257, 263) === 'ustar\0'
   const prefix = isUstar ? textAt(header, 345, 155) : ''
   return {
@@ -110,17 +110,17 @@ function parseHeader(header: Buffer): RawHeader {
 
 function toEntry(raw: RawHeader, extension: Extension): TarEntry {
   const kind = kinds[raw.type]
-  if (kind === undefined) throw broken('has an entry of a kind that is not supported (sparse files are one)')
+  if (kind === undefined) throw broken('has an entry of an unsupported type')
   const name = extension.path ?? raw.name
   const sizeBytes = extension.size ?? raw.sizeBytes
   const uid = extension.uid ?? raw.uid
   const gid = extension.gid ?? raw.gid
   for (const value of [sizeBytes, uid, gid]) {
-    if (!Number.isSafeInteger(value) || value < 0) throw broken('has an entry with an impossible number')
+    if (!Number.isSafeInteger(value) || value < 0) throw broken('has an entry with an invalid number')
   }
   return {
     name,
-    // Old archives have no kind for directories, only a name that ends so.
+    // Old archives mark a directory only by a trailing slash.
     kind: kind === 'file' && name.endsWith('/') && sizeBytes === 0 ? 'directory' : kind,
     linkName: extension.linkpath ?? raw.linkName,
     mode: raw.mode,
@@ -140,7 +140,7 @@ function parseExtension(type: string, body: Buffer): Extension {
     const space = body.indexOf(0x20, at)
     const length = Number(body.toString('latin1', at, space))
     if (space < 0 || !Number.isInteger(length) || length < space - at + 3 || at + length > body.length) {
-      throw broken('has an extended header that is not one')
+      throw broken('has an invalid extended header')
     }
     const record = body.toString('latin1', space + 1, at + length - 1)
     const equals = record.indexOf('=')
@@ -157,7 +157,7 @@ function parseExtension(type: string, body: Buffer): Extension {
   return found
 }
 
-/** Octal text, or binary when the first bit is set. */
+/** Octal text, or binary if the first bit is set. */
 function numberAt(buffer: Buffer, at: number, length: number): number {
   if ((buffer[at]! & 0x80) !== 0) {
     if (buffer[at]! === 0xff) return -1
@@ -167,7 +167,7 @@ function numberAt(buffer: Buffer, at: number, length: number): number {
   }
   const digits = textAt(buffer, at, length).trim()
   if (digits === '') return 0
-  if (!/^[0-7]+$/.test(digits)) throw broken('has a header with a number that is not one')
+  if (!/^[0-7]+$/.test(digits)) throw broken('has a header with an invalid number')
   return Number.parseInt(digits, 8)
 }
 
@@ -179,14 +179,16 @@ function textAt(buffer: Buffer, at: number, length: number): string {
 const isZero = (block: Buffer): boolean => block.every((byte) => byte === 0)
 const paddingOf = (sizeBytes: number): number => (BLOCK - (sizeBytes % BLOCK)) % BLOCK
 const broken = (what: string): AppError =>
-  new AppError('ERR_INVALID_INPUT', `The archive ${what}. Create it again, or give another one.`, { field: 'source' })
+  new AppError('ERR_INVALID_INPUT', `The archive ${what}. Create the archive again, or use another one.`, {
+    field: 'source',
+  })
 
 function createByteReader(source: AsyncIterable<Uint8Array>) {
   const iterator = source[Symbol.asyncIterator]()
   let chunk: Buffer = Buffer.alloc(0)
   let position = 0
 
-  /** At least one byte and at most `count`, or undefined at the end. */
+  /** Returns between one byte and `count` bytes, or undefined at the end. */
   async function some(count: number): Promise<Buffer | undefined> {
     while (chunk.length === 0) {
       const next = await iterator.next()

@@ -1,7 +1,7 @@
 import type { TarEntry } from './tar-reader.ts'
 
 const BLOCK = 512
-/** What fits into the header itself; longer names get a header of their own, as GNU tar writes and reads them. */
+/** The size of the name field. A longer name gets a header of its own, in GNU tar's format. */
 const NAME_BYTES_MAX = 100
 
 const typeFlags: Readonly<Record<Exclude<TarEntry['kind'], 'device'>, string>> = {

@@ -24,7 +24,7 @@ async function readAll(bytes: Buffer, pieceBytes = 4096): Promise<{ entry: TarEn
   return found
 }
 
-/** Any bytes but zero, which ends a name, and a slash at the end, which makes a directory. */
+/** Any bytes but NUL, which ends a name, and no trailing slash, which makes a directory. */
 const name = (maxLength: number) =>
   fc
     .array(fc.integer({ min: 1, max: 255 }), { minLength: 1, maxLength })
@@ -83,7 +83,7 @@ it('never reads a damaged archive as if it were another', async () => {
         (found) => JSON.stringify(found),
         (error: unknown) => (error as { code: string }).code,
       )
-      // Bytes that belong to no field of ours still count in the checksum.
+      // Bytes outside every field still count in the checksum.
       expect([good, 'ERR_INVALID_INPUT']).toContain(read)
     }),
   )

@@ -1,27 +1,27 @@
 import { BlockList, isIPv4 } from 'node:net'
 
-/** The hub as workspaces see it: their gateway and their resolver. */
+/** The hub's address in workspaces: their gateway and resolver. */
 export const hubAddress = '10.99.0.1'
 export const workspaceNetwork = '10.99.0.0/16'
 
 /**
- * With a domain list, the way out inside a workspace's own network: its resolver, the address that every allowed name has
- * there, and a proxy for those who ask one. A loopback address, so that it is there without any device.
+ * With a domain list, the address of the egress endpoints inside the workspace's network: the resolver, the address of every
+ * allowed name, and the proxy. It is a loopback address, so it needs no device.
  */
-export const wayOutAddress = '127.99.0.1'
+export const egressAddress = '127.99.0.1'
 export const proxyPort = 3128
 
-/** The network that slirp4netns gives the hub. */
+/** The device that slirp4netns creates in the hub's network namespace. */
 export const uplinkDevice = 'tap0'
 export const uplinkNetwork = '10.0.2.0/24'
 export const uplinkAddress = '10.0.2.100'
 export const uplinkGateway = '10.0.2.2'
-/** Answers with the host's resolver. A process that resolves names inside the hub asks here, unless the operator named another. */
+/** slirp4netns answers here with the host's resolver. The hub asks it unless the operator named another server. */
 export const uplinkResolver = '10.0.2.3'
 
 /**
- * What is never the internet: this machine, networks that only it can reach, cloud metadata, and what is not one host.
- * The ranges reserved for documentation are left out: nobody has them, so nothing is gained by closing them.
+ * Addresses that are never the internet: this machine, private networks, cloud metadata, and multicast. The ranges reserved for
+ * documentation are not listed: no host has them.
  */
 export const closedRanges: readonly string[] = [
   '0.0.0.0/8',

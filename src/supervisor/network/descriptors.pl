@@ -1,4 +1,4 @@
-# Open sockets handed from process to process, which neither Node nor Perl can do by themselves. Included by others.
+# Passes sockets between processes (SCM_RIGHTS), which neither Node nor Perl supports. Included by other programs.
 use strict;
 use warnings;
 use POSIX ();
@@ -11,14 +11,14 @@ sub message_call {
     return $message_calls{$machine}{$name} // die "no system call numbers for $machine\n";
 }
 
-# struct msghdr for one piece of text and room for one descriptor. Perl must keep both strings where they are meanwhile.
+# A struct msghdr for one text and one descriptor. Both strings must stay in place while it is used.
 sub message_head {
     my ($iov_ref, $text_ref, $control_ref) = @_;
     $$iov_ref = pack 'P Q', $$text_ref, length $$text_ref;
     return pack 'Q Q P Q P Q Q', 0, 0, $$iov_ref, 1, $$control_ref, length $$control_ref, 0;
 }
 
-# Text, and with it a socket if there is one. Small texts go as a whole or not at all.
+# Sends the text, with a socket if there is one. A short text is sent whole or not at all.
 sub send_with {
     my ($to, $text, $socket) = @_;
     # cmsg_len, SOL_SOCKET, SCM_RIGHTS, the descriptor.
@@ -29,7 +29,7 @@ sub send_with {
     return $sent == length $text;
 }
 
-# What came, and the socket that came with it.
+# Returns the text and the socket that came with it.
 sub receive_with {
     my ($from) = @_;
     my ($text, $control) = ("\0" x 4096, "\0" x 24);

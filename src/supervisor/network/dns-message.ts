@@ -1,6 +1,6 @@
 import { isIPv4 } from 'node:net'
 
-/** A question of DNS as it came: `name` in lower case without the final dot, `end` where it ends in the message. */
+/** A DNS question. `name` is in lower case without the final dot, `end` is its end offset in the message. */
 type Question = Readonly<{ name: string; type: number; end: number }>
 
 export const TYPE_A = 1
@@ -14,10 +14,10 @@ const FLAG_RECURSION_DESIRED = 0x0100
 const FLAG_RECURSION_AVAILABLE = 0x0080
 const CODE_NO_ERROR = 0
 const CODE_NO_SUCH_NAME = 3
-/** Soon asked again: what is allowed may change. */
+/** Short, because the policy may change. */
 const ANSWER_SECONDS = 5
 
-/** The one question of a query; undefined for whatever is none, or has not exactly one. */
+/** Returns undefined unless the message is a query with exactly one question. */
 export function readQuestion(message: Buffer): Question | undefined {
   if (message.length < HEADER_BYTES || message.readUInt16BE(2) & (FLAG_ANSWER | 0x7800)) return undefined
   if (message.readUInt16BE(4) !== 1) return undefined
@@ -34,7 +34,7 @@ export function readQuestion(message: Buffer): Question | undefined {
   return { name: labels.join('.'), type: message.readUInt16BE(at + 1), end: at + 5 }
 }
 
-/** That the name has this IPv4 address and no other record; without an address, that there is no such name. */
+/** Answers with this IPv4 address and no other record; without an address, with NXDOMAIN. */
 export function answerTo(message: Buffer, { type, end }: Question, address: string | undefined): Buffer {
   const hasRecord = address !== undefined && type === TYPE_A
   const head = Buffer.alloc(HEADER_BYTES)
@@ -47,7 +47,7 @@ export function answerTo(message: Buffer, { type, end }: Question, address: stri
   const question = message.subarray(HEADER_BYTES, end)
   if (!hasRecord) return Buffer.concat([head, question])
   const octets = address.split('.').map(Number)
-  // The name is where the question has it.
+  // A compression pointer to the name in the question.
   const record = [0xc0, HEADER_BYTES, 0, TYPE_A, 0, CLASS_IN, 0, 0, 0, ANSWER_SECONDS, 0, octets.length, ...octets]
   return Buffer.concat([head, question, Buffer.from(record)])
 }
@@ -61,7 +61,7 @@ export function queryFor(id: number, name: string, type: number): Buffer {
   return Buffer.concat([head, ...labels, Buffer.from([0, 0, type, 0, CLASS_IN])])
 }
 
-/** Every address in the answer to a query of ours. A broken answer has those that come before its fault. */
+/** Every address in a DNS answer. For a malformed answer, those before the fault. */
 export function addressesIn(answer: Buffer): string[] {
   const found: string[] = []
   const afterName = (at: number): number => {

@@ -11,7 +11,7 @@ const ANSWER_CHARS_MAX = 200_000
 
 export type HostNames = (host: string, server: string | undefined) => Promise<readonly string[]>
 
-/** The addresses of a name, as the name server says that the operator named, or one of the host's. */
+/** Resolves names with the operator's name server, or with those of the host. */
 export function createHostNames({
   hostNetworkPath,
   random,

@@ -1,11 +1,12 @@
-# The host-network helper of the supervisor. It runs in the host's network, with none of the host's rights, and makes the sockets that the
-# supervisor cannot make in its own. The argument is the path to listen on. descriptors.pl comes before this text.
+# The host-network helper of the supervisor. It runs in the host's network namespace without any capability, and makes
+# the sockets that the supervisor cannot make in its own. The argument is the path to listen on. descriptors.pl is
+# prepended to this file.
 #
-# One request for each connection, a line; the answer is a line too, "ok" with a socket, or "failed CODE":
-#   hello                    the helper is there
-#   listen PORT              a socket that is bound to the port, on the loopback address
-#   connect ADDRESS PORT     a connection, to whatever is not this machine
-#   names SERVER HEX         the answer to a DNS query, "answer HEX". SERVER "-": those of the host
+# One request line for each connection. The answer is one line, "ok" (with a socket) or "failed CODE":
+#   hello                    answers "ok"
+#   listen PORT              a listening socket on the loopback address
+#   connect ADDRESS PORT     a connection to an address that is not this machine's
+#   names SERVER HEX         a DNS query; answers "answer HEX". SERVER "-" means the host's name servers
 use strict;
 use warnings;
 use Errno;
@@ -28,26 +29,27 @@ listen($listener, 511) or die "listen: $!\n";
 
 sub code { my @names = grep { $!{$_} } qw(EADDRINUSE EADDRNOTAVAIL EACCES ECONNREFUSED EHOSTUNREACH ENETUNREACH ETIMEDOUT); $names[0] // 'EIO' }
 
-# The addresses of this machine's interfaces at this moment, packed.
+# The current addresses of this machine's interfaces, packed.
 sub own_addresses {
     my %own;
     socket(my $any, PF_INET, SOCK_DGRAM, 0) or die "EIO\n";
-    my $room = "\0" x (40 * INTERFACES_MAX);
-    my $list = pack 'i x4 P', length $room, $room;
+    my $buffer = "\0" x (40 * INTERFACES_MAX);
+    my $list = pack 'i x4 P', length $buffer, $buffer;
     defined ioctl($any, SIOCGIFCONF, $list) or die "EIO\n";
     my $length = unpack 'i', $list;
-    for (my $at = 0; $at < $length; $at += 40) { $own{ substr $room, $at + 20, 4 } = 1 }
+    for (my $at = 0; $at < $length; $at += 40) { $own{ substr $buffer, $at + 20, 4 } = 1 }
     if (open my $six, '<', '/proc/net/if_inet6') {
         while (<$six>) { $own{ pack 'H32', $1 } = 1 if /^([0-9a-f]{32})/ }
     }
     return \%own;
 }
 
-# The supervisor has judged the address by its kind; that it is not this machine only this side can know.
+# The supervisor has checked the kind of address. Whether it is this machine's only the host's network namespace can
+# tell.
 sub is_this_machine {
     my ($packed) = @_;
     if (length $packed == 4) { return 1 if ord($packed) == 127 || ord($packed) == 0 }
-    # Below 2000::/3 are the unspecified, the loopback and the IPv4 addresses in other clothes.
+    # Outside 2000::/3 are the unspecified, loopback, link-local and IPv4-mapped addresses.
     elsif ((ord($packed) & 0xe0) != 0x20) { return 1 }
     return own_addresses()->{$packed};
 }
@@ -57,7 +59,7 @@ sub listen_on {
     socket(my $socket, PF_INET, SOCK_STREAM, 0) or die code() . "\n";
     setsockopt($socket, SOL_SOCKET, SO_REUSEADDR, 1);
     bind($socket, pack_sockaddr_in($port, INADDR_LOOPBACK)) or die code() . "\n";
-    # Another program that is bound to the port and reuses addresses is found out only by this.
+    # If another program is bound to the port with SO_REUSEADDR, only listen reports it.
     listen($socket, 511) or die code() . "\n";
     return $socket;
 }
@@ -85,18 +87,18 @@ sub ask_server {
     my ($server, $query) = @_;
     my $packed = inet_pton(AF_INET, $server) // inet_pton(AF_INET6, $server) // die "EINVAL\n";
     my $is_four = length $packed == 4;
-    my $place = $is_four ? pack_sockaddr_in(53, $packed) : pack_sockaddr_in6(53, $packed);
+    my $peer = $is_four ? pack_sockaddr_in(53, $packed) : pack_sockaddr_in6(53, $packed);
     my $family = $is_four ? PF_INET : PF_INET6;
     local $SIG{ALRM} = sub { die "ETIMEDOUT\n" };
     alarm NAME_SECONDS;
     my ($datagrams, $stream);
-    socket($datagrams, $family, SOCK_DGRAM, 0) && connect($datagrams, $place) or die code() . "\n";
+    socket($datagrams, $family, SOCK_DGRAM, 0) && connect($datagrams, $peer) or die code() . "\n";
     my $answer = '';
     send($datagrams, $query, 0) // die code() . "\n";
     do { recv($datagrams, $answer, 65_535, 0) // die code() . "\n" } until substr($answer, 0, 2) eq substr($query, 0, 2);
-    # A bit says that there is more than fits; the whole comes over a connection.
+    # The TC bit: the answer was truncated, and TCP returns all of it.
     if (length $answer > 2 && ord(substr $answer, 2, 1) & 2) {
-        socket($stream, $family, SOCK_STREAM, 0) && connect($stream, $place) or die code() . "\n";
+        socket($stream, $family, SOCK_STREAM, 0) && connect($stream, $peer) or die code() . "\n";
         syswrite $stream, pack 'n/a*', $query;
         my $length = unpack 'n', read_all($stream, 2);
         $answer = read_all($stream, $length);

@@ -1,15 +1,16 @@
 #!/bin/sh
-# The host-network helper, in the network that this script is started in, with the rights of the user namespace of
-# process $1, which are none here. $2 is where it is asked. It ends with the pid namespace of $1, and when it is killed.
+# Starts the host-network helper in the current network namespace and in the user namespace of process $1, in which it
+# has no capabilities over this network. $2 is the path of its socket. It ends with the pid namespace of $1, or when it
+# is killed.
 set -eu
 hub=$1
 socket=$2
 here=$(cd "$(dirname "$0")" && pwd)
 enter="-U"
 [ "$(readlink /proc/self/ns/pid)" = "$(readlink "/proc/$hub/ns/pid")" ] || enter="-U -p"
-# An ordinary user may not drop groups, and is root inside already.
+# An ordinary user may not call setgroups, and is already root in the namespace.
 [ "$(id -u)" = 0 ] || enter="$enter --preserve-credentials"
-# The folders above the socket and the program may be closed to the user that this becomes.
+# The user that nsenter switches to may lack access to the folders above the socket and the program.
 cd "$(dirname "$socket")"
 exec 3<<END
 $(cat "$here/descriptors.pl" "$here/host-network.pl")

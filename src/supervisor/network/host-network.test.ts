@@ -14,7 +14,7 @@ import { serveNames } from '../../../test/support/public-side.ts'
 import { closedNetwork, type NetworkSpec } from '../../domains/workspaces/backend.ts'
 import type { NetworkCapabilities } from './network-hub.ts'
 
-/** This must be run by root: nobody else can give the machine addresses that stand for the internet. No program but Perl. */
+/** Needs root, to give the machine addresses that stand for the internet. */
 describe.each(privileges)('the host-network helper as %s', (privilege) => {
   const isAsRoot = privilege === 'root'
   const somewhere = isAsRoot ? '203.0.113.27' : '203.0.113.28'
@@ -60,7 +60,7 @@ describe.each(privileges)('the host-network helper as %s', (privilege) => {
     const release = addHostAddress(somewhere)
     expect(await reached(somewhere)).toBeNull()
     release()
-    // The route went with the address.
+    // The route was removed with the address.
     addElsewhere(somewhere)
     expect(await reached(somewhere)).toBe('host:hello')
   })

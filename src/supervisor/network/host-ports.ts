@@ -4,23 +4,23 @@ import type { PortRange } from '../../domains/workspaces/backend.ts'
 import { joinStreams } from '../egress/join-streams.ts'
 import type { Sockets } from './sockets.ts'
 
-/** The ports on the host's loopback address that lead into workspaces. Calls must come one after the other. */
+/** Ports on the host's loopback address that are forwarded to workspaces. The caller serialises calls. */
 export type HostPorts = Readonly<{
-  /** Listens on every port of `wanted` that is not listened on yet: on all of them, or on none more than before. */
-  add(wanted: readonly number[]): Promise<void>
-  /** Listens no longer on any port but these, and cuts every connection that leads elsewhere than it did. */
-  keepOnly(wanted: readonly number[]): void
-  /** Whether the port can be listened on now; without one, a port of the range that can, and not the one answered just before. */
-  find(wanted: number | undefined, taken: ReadonlySet<number>, range: PortRange): Promise<number | undefined>
+  /** Listens on every requested port. On an error, on none more than before. */
+  add(requested: readonly number[]): Promise<void>
+  /** Stops listening on all other ports, and closes connections whose target has changed. */
+  keepOnly(ports: readonly number[]): void
+  /** Whether the port is free; without one, a free port of the range that is not the one returned last. */
+  find(requested: number | undefined, taken: ReadonlySet<number>, range: PortRange): Promise<number | undefined>
 }>
 
-/** Where a host port leads: a port in the network of a process. */
+/** The target of a forward: a port in the network namespace of a process. */
 export type ForwardTarget = Readonly<{ pid: number; ip: string; guestPort: number }>
 
 type Listening = Readonly<{ server: Server; open: Map<Socket, string> }>
 
 const TRIES_MAX = 200
-/** Of one host port at a time; more wait in the queue of the kernel until one ends. */
+/** Per host port. Further connections wait in the kernel's backlog. */
 const CONNECTIONS_MAX = 1_024
 
 export function createHostPorts(
@@ -46,7 +46,7 @@ export function createHostPorts(
     return true
   }
 
-  /** Servers listen on loopback in either family, or on the one address of the workspace. */
+  /** Servers listen on loopback in either address family, or on the workspace's own address. */
   async function lead(client: Socket, { pid, ip, guestPort }: ForwardTarget): Promise<void> {
     const inside = await sockets.connectInside(pid, ['127.0.0.1', '::1', ip], guestPort)
     if (inside === undefined) return void client.resetAndDestroy()
@@ -69,9 +69,9 @@ export function createHostPorts(
   }
 
   return {
-    async add(wanted) {
+    async add(requested) {
       const added: number[] = []
-      for (const port of wanted) {
+      for (const port of requested) {
         if (listening.has(port)) continue
         if (!(await listen(port))) {
           for (const one of added) close(one)
@@ -80,16 +80,16 @@ export function createHostPorts(
         added.push(port)
       }
     },
-    keepOnly(wanted) {
-      const retained = new Set(wanted)
+    keepOnly(ports) {
+      const retained = new Set(ports)
       for (const [port, { open }] of listening) {
         if (!retained.has(port)) close(port)
         const target = targetOf(port)
         for (const [client, key] of open) if (target === undefined || keyOf(target) !== key) client.destroy()
       }
     },
-    async find(wanted, taken, { first, last }) {
-      if (wanted !== undefined) return !taken.has(wanted) && (await canListen(wanted)) ? wanted : undefined
+    async find(requested, taken, { first, last }) {
+      if (requested !== undefined) return !taken.has(requested) && (await canListen(requested)) ? requested : undefined
       const count = last - first + 1
       for (let tries = 0; tries < Math.min(TRIES_MAX, count); tries++) {
         const port = first + (cursor++ % count)

@@ -1,3 +1,3 @@
-export { proxyPort, wayOutAddress } from './addresses.ts'
+export { egressAddress, proxyPort } from './addresses.ts'
 export type { NetworkHub } from './network-hub.ts'
 export { resolverText } from './policy.ts'

@@ -2,12 +2,12 @@ import { mustRun, type RunCommand } from '../run-command.ts'
 import { hubAddress, workspaceNetwork } from './addresses.ts'
 import type { Programs } from './programs.ts'
 
-/** As large as slirp4netns takes, because nothing here is a real wire. */
+/** The maximum of slirp4netns. No physical link limits it. */
 const MTU = 65_520
 
 /**
- * The hub's own address is on its loopback device, so that it is there whatever links come and go. A workspace address
- * that has no link leads nowhere, instead of out.
+ * The hub's address is on its loopback device, so it exists independently of any link. A workspace address without a link is
+ * unreachable, instead of routed to the internet.
  */
 export async function prepareHubDevice(run: RunCommand, { ip }: Programs): Promise<void> {
   const lines = [
@@ -19,8 +19,8 @@ export async function prepareHubDevice(run: RunCommand, { ip }: Programs): Promi
 }
 
 /**
- * A cable from the hub to the namespace of process `pid`, whose end is `eth0`. The workspace's address has no network
- * around it: every packet goes to the hub. Without addresses of its own making, IPv6 has nothing to go out with.
+ * A veth pair from the hub to the network namespace of `pid`, where its end is `eth0`. The workspace's address is a /32, so every
+ * packet goes to the hub. Without autoconfiguration, IPv6 has no source address to send from.
  */
 export async function addLink(
   run: RunCommand,
@@ -47,7 +47,7 @@ export async function addLink(
   await mustRun(run, [...enter, ip, '-batch', '-'], `${inside.join('\n')}\n`)
 }
 
-/** The cable is gone with the workspace's namespace already, if that ended. */
+/** If the workspace's namespace has ended, the kernel has removed the pair already. */
 export async function removeLink(run: RunCommand, { ip }: Programs, link: string): Promise<void> {
   await run([ip, 'link', 'delete', 'dev', link])
 }

@@ -160,7 +160,7 @@ describe.each(privileges)('the network hub as %s', (privilege) => {
     expect(await one.inside.ask('datagramSend', 'fd00::2', 7000, 'without addresses in the hub', 'fd00::1')).toBe(
       'sent',
     )
-    // The kernel's switch is one lock, the rules are another: with the first one open, the second holds.
+    // Two independent protections: with the kernel's switch off, the ruleset still holds.
     await bench.hub.ask('write', '/proc/sys/net/ipv6/conf/all/disable_ipv6', '0')
     await bench.hub.ask('write', '/proc/sys/net/ipv6/conf/all/forwarding', '1')
     for (const { address, end } of ends) {

@@ -2,12 +2,13 @@ import { writeFile } from 'node:fs/promises'
 import { AppError } from '../../contract/app-error.ts'
 import type { Capability, NetworkSpec, PortRange } from '../../domains/workspaces/backend.ts'
 import { systemClock } from '../../kernel/clock.ts'
+import { createMutex } from '../../kernel/keyed-mutex.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { mustRun, type RunCommand } from '../run-command.ts'
 import { isWorkspaceAddress, uplinkResolver } from './addresses.ts'
 import { createHostPorts, type ForwardTarget, portTaken } from './host-ports.ts'
 import { addLink, prepareHubDevice, removeLink } from './links.ts'
-import { checkEnvironment, checkNetworkSpec, type ExecutionEnvironment, needsLink } from './policy.ts'
+import { checkHostNetwork, checkNetworkSpec, type HostNetwork, needsLink } from './policy.ts'
 import { probeDomains, probeForwards, probeInternet, probePolicy } from './probe.ts'
 import { locatePrograms, type Programs } from './programs.ts'
 import { baseRuleset, LINK_PREFIX, type LinkedWorkspace, policyTransaction } from './ruleset.ts'
@@ -18,13 +19,13 @@ type NetworkHubDeps = Readonly<{
   run: RunCommand
   logger: Logger
   sockets: Sockets
-  /** Where programs are looked for. */
+  /** The search path for programs. */
   searchPath: string
-  /** Where slirp4netns has its socket. */
+  /** The folder of slirp4netns' API socket. */
   socketDirectory: string
-  /** Where the process that starts it notes what it said and that it ended. */
+  /** Where launch.sh logs the output of slirp4netns, and that it has ended. */
   logDirectory: string
-  /** How long after the hub's start slirp4netns may still be on its way. */
+  /** How long slirp4netns may take to start after the hub. */
   uplinkStartMs?: number
 }>
 
@@ -39,45 +40,48 @@ export type NetworkCapabilities = Readonly<Record<NetworkCapability, Capability>
 type NetworkCapability = 'network_policy' | 'internet' | 'allowed_domains' | 'port_forward'
 
 /**
- * The network between workspaces, to the host and to the internet. It lives in the network namespace that this process
- * is in, and is gone with it. A workspace can do only what its policy says at this moment:
+ * The network between workspaces, to the host and to the internet. It lives in the network namespace of this process, and ends
+ * with it. A workspace can do only what its current policy allows:
  *
  * - `allowInternet`: public addresses, and names through the hub. Never the host or a private network.
- * - `allowedDomains`, when not empty: nothing outside from here; the way out inside the workspace serves them.
- * - `allowInterVm`: everything with the other workspaces of its tenant that allow it too.
- * - `allowedPorts`: TCP from workspaces of its tenant with `allowInterVm`, though this one may not have it. A workspace that may talk
- *   to nobody is not let out by the openness of another.
- * - `peers`: everything with a workspace that lists this one as well. One side is not enough: an address may have passed
- *   to another workspace.
- * - `forwards`: from the host's loopback address only, to the loopback address inside. They need no link and no rule.
+ * - `allowedDomains`, if not empty: no direct egress; the endpoints inside the workspace serve these domains.
+ * - `allowInterVm`: all traffic with the other workspaces of its tenant that allow it too.
+ * - `allowedPorts`: TCP from workspaces of its tenant with `allowInterVm`, even if this workspace does not have it. It does not
+ *   let out a workspace that may connect to no other.
+ * - `peers`: all traffic with a workspace that lists this one as well. One side is not enough: an address may have been
+ *   reassigned to another workspace.
+ * - `forwards`: only from the host's loopback address to the loopback address inside. They need no link and no rule.
  *
- * What a change forbids is cut, open connections too. Changes are made one after the other, each as a whole.
+ * A change also cuts open connections that it forbids. Changes are serialised, and each is atomic.
  *
- * slirp4netns is started after the namespace it serves, and may be killed and started again: what asks for it waits for it
- * in the hub's first seconds.
+ * slirp4netns starts after the namespace that it serves, and may be restarted: callers that need it wait for it in the hub's
+ * first seconds.
  */
 export type NetworkHub = Readonly<{
-  /** Makes the hub in this process's network namespace. If that fails, `probe` says why, and what needs no network works. */
+  /**
+   * Sets up the hub in this process's network namespace. If that fails, `probe` says why, and workspaces without a network still
+   * work.
+   */
   open(): Promise<void>
-  /** Makes known a workspace that has started, which gets a link when its policy first needs one. Again, it updates. */
+  /** Adds a workspace that has started. It gets a link when its policy first needs one. A second call updates it. */
   attach(workspace: HubWorkspace, spec: NetworkSpec): Promise<void>
-  /** Answers false when there is no such workspace. On an error everything is as before. */
+  /** Returns false if there is no such workspace. On an error nothing has changed. */
   update(id: string, spec: NetworkSpec): Promise<boolean>
   detach(id: string): Promise<void>
   /**
-   * The host's own addresses, which nobody may reach, public or not; and who is asked for names, which may be at a
-   * private address: without one, the host's resolver.
+   * The host's own addresses, which no workspace may reach, public or not; and the name server, which may have a private address.
+   * Without a name server, the host's resolver answers.
    */
-  setEnvironment(around: Readonly<{ hostAddresses: readonly string[]; resolver?: string | undefined }>): Promise<void>
-  /** Whether the host port can be listened on now; without one, a port of the range that can. */
-  reserveHostPort(wanted: number | undefined, range: PortRange): Promise<number | undefined>
-  /** Whether slirp4netns answers, or begins to within this time. */
+  setHostNetwork(host: Readonly<{ hostAddresses: readonly string[]; resolver?: string | undefined }>): Promise<void>
+  /** Whether the host port is free; without one, a free port of the range. */
+  reserveHostPort(requested: number | undefined, range: PortRange): Promise<number | undefined>
+  /** Whether slirp4netns answers within this time. */
   waitForUplink(timeoutMs: number): Promise<boolean>
-  /** What was tried and seen to work, in this namespace, now. */
+  /** What works now, by actual tests in this namespace. */
   probe(): Promise<NetworkCapabilities>
 }>
 
-/** Where a port is looked for to see that one can be listened on: below those that Linux gives to outgoing connections. */
+/** The ports that the probe tries: below those that Linux uses for outgoing connections. */
 const PROBED_PORTS: PortRange = { first: 20_000, last: 31_999 }
 const UPLINK_START_MS = 5_000
 
@@ -87,9 +91,9 @@ export function createNetworkHub(deps: NetworkHubDeps): NetworkHub {
   const { run, logger, sockets, socketDirectory, logDirectory, uplinkStartMs = UPLINK_START_MS } = deps
   const uplink = createUplinkApi(socketDirectory, logDirectory)
   const hostPorts = createHostPorts(sockets, (hostPort) => targetOf(members.values(), hostPort))
-  const inOrder = createQueue()
+  const inOrder = createMutex()
   let members: ReadonlyMap<string, Member> = new Map()
-  let environment: ExecutionEnvironment = { hostAddresses: [], resolver: uplinkResolver }
+  let hostNetwork: HostNetwork = { hostAddresses: [], resolver: uplinkResolver }
   let openedMs = 0
   let programs: Programs | undefined
   let problem = 'the hub is not open.'
@@ -100,12 +104,12 @@ export function createNetworkHub(deps: NetworkHubDeps): NetworkHub {
     throw new AppError('ERR_CAPABILITY_MISSING', `Workspaces have no network here: ${problem}`)
   }
 
-  /** The rules for these members, in one transaction. */
-  async function enforce(next: ReadonlyMap<string, Member>, around: ExecutionEnvironment): Promise<void> {
-    await mustRun(run, [opened().nft, '-f', '-'], policyTransaction(linked(next), around))
+  /** Loads the rules for these members in one transaction. */
+  async function enforce(next: ReadonlyMap<string, Member>, host: HostNetwork): Promise<void> {
+    await mustRun(run, [opened().nft, '-f', '-'], policyTransaction(linked(next), host))
   }
 
-  /** Ports first, because only they can be refused; then the rules; what is no longer wanted goes last. */
+  /** Ports first, because only they can be refused; then the rules; what is no longer needed is removed last. */
   async function change(id: string, member: Member): Promise<void> {
     refuseTakenPorts(members, id, member.spec)
     const before = members.get(id)
@@ -113,14 +117,14 @@ export function createNetworkHub(deps: NetworkHubDeps): NetworkHub {
     const had = new Set(before === undefined ? [] : portsOf([before]))
     await hostPorts.add(portsOf([member]).filter((port) => !had.has(port)))
     try {
-      if (member.link !== undefined) await enforce(next, environment)
+      if (member.link !== undefined) await enforce(next, hostNetwork)
       members = next
     } finally {
       hostPorts.keepOnly(portsOf(members.values()))
     }
   }
 
-  /** Ends also when it does not start: a process that needs it is then told why. */
+  /** Also resolves if slirp4netns does not start: the caller that needs it then gets the reason. */
   async function uplinkStarted(): Promise<void> {
     await uplink.answersWithin(Math.max(0, openedMs + uplinkStartMs - systemClock.monotonicMs()))
   }
@@ -144,7 +148,7 @@ export function createNetworkHub(deps: NetworkHubDeps): NetworkHub {
     const next = new Map(members)
     next.delete(id)
     if (member.link !== undefined) {
-      await enforce(next, environment)
+      await enforce(next, hostNetwork)
       await removeLink(run, opened(), member.link)
     }
     members = next
@@ -184,15 +188,15 @@ export function createNetworkHub(deps: NetworkHubDeps): NetworkHub {
         return true
       }),
     detach: (id) => inOrder(() => drop(id)),
-    setEnvironment: ({ hostAddresses, resolver = uplinkResolver }) =>
+    setHostNetwork: ({ hostAddresses, resolver = uplinkResolver }) =>
       inOrder(async () => {
         const next = { hostAddresses, resolver }
-        checkEnvironment(next)
+        checkHostNetwork(next)
         if (programs !== undefined) await enforce(members, next)
-        environment = next
+        hostNetwork = next
       }),
-    reserveHostPort: (wanted, range) =>
-      inOrder(() => hostPorts.find(wanted, new Set(portsOf(members.values())), range)),
+    reserveHostPort: (requested, range) =>
+      inOrder(() => hostPorts.find(requested, new Set(portsOf(members.values())), range)),
     waitForUplink: uplink.answersWithin,
     probe: () =>
       inOrder(async () => {
@@ -238,24 +242,14 @@ function checkWorkspace({ pid, ip }: HubWorkspace): void {
   }
 }
 
-/** These belong to the namespace, not to the host. */
+/** These are settings of the namespace, not of the host. */
 async function setKernelSwitches(): Promise<void> {
   await writeFile('/proc/sys/net/ipv4/ip_forward', '1')
   await writeFile('/proc/sys/net/ipv4/conf/all/rp_filter', '1')
   for (const scope of ['all', 'default']) {
     await writeFile(`/proc/sys/net/ipv6/conf/${scope}/disable_ipv6`, '1').catch((error: NodeJS.ErrnoException) => {
-      // A kernel without IPv6 has nothing to close.
+      // A kernel without IPv6 has nothing to disable.
       if (error.code !== 'ENOENT') throw error
     })
-  }
-}
-
-/** Each task begins when the one before has ended, well or badly. */
-function createQueue(): <Result>(task: () => Promise<Result>) => Promise<Result> {
-  let last: Promise<unknown> = Promise.resolve()
-  return (task) => {
-    const result = last.then(task)
-    last = result.catch(() => {})
-    return result
   }
 }

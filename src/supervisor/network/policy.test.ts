@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { closedNetwork } from '../../domains/workspaces/backend.ts'
-import { checkEnvironment, checkNetworkSpec, needsLink, resolverText } from './policy.ts'
+import { checkHostNetwork, checkNetworkSpec, needsLink, resolverText } from './policy.ts'
 
 describe('what a network policy comes to', () => {
   it('needs a link to talk to others or to all of the internet, and none for named hosts and forwards', () => {
@@ -40,9 +40,9 @@ describe('what a network policy comes to', () => {
         expect.objectContaining({ code: 'ERR_INVALID_INPUT' }),
       )
     }
-    const around = { hostAddresses: ['192.0.2.2'], resolver: '192.0.2.3' }
-    checkEnvironment(around)
-    expect(() => checkEnvironment({ ...around, hostAddresses: ['fd00::2'] })).toThrow('not IPv4')
-    expect(() => checkEnvironment({ ...around, resolver: '192.0.2.3, 10.0.0.1' })).toThrow('not IPv4')
+    const hostNetwork = { hostAddresses: ['192.0.2.2'], resolver: '192.0.2.3' }
+    checkHostNetwork(hostNetwork)
+    expect(() => checkHostNetwork({ ...hostNetwork, hostAddresses: ['fd00::2'] })).toThrow('not IPv4')
+    expect(() => checkHostNetwork({ ...hostNetwork, resolver: '192.0.2.3, 10.0.0.1' })).toThrow('not IPv4')
   })
 })

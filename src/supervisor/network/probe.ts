@@ -16,7 +16,7 @@ const fails = (reason: string): Capability => ({ enforced: false, reason })
 const TABLE = 'inet castellan_probe'
 const CONNECT_TIMEOUT_MS = 3000
 
-/** Makes a link, and sees a rule of the kernel's filter close a connection that was open without it. */
+/** Creates a link, and verifies that an nftables rule closes a connection that works without it. */
 export async function probePolicy(run: RunCommand, { ip, nft }: Programs): Promise<Capability> {
   const server = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1')
   try {
@@ -40,7 +40,7 @@ export async function probePolicy(run: RunCommand, { ip, nft }: Programs): Promi
   }
 }
 
-/** Sees slirp4netns answer a packet, which it does also where the host itself has no internet. */
+/** Verifies that slirp4netns answers a packet, which it does even if the host has no internet. */
 export async function probeInternet(uplink: UplinkApi): Promise<Capability> {
   try {
     await uplink.hello()
@@ -83,7 +83,7 @@ export async function probeDomains(sockets: Pick<Sockets, 'requireHost'>): Promi
 
 const messageOf = (error: unknown): string => (error instanceof AppError ? error.message : String(error))
 
-/** `connected`, or the code of what happened instead. */
+/** `connected`, or the error code. */
 function connectOnce(host: string, port: number): Promise<string> {
   return new Promise((resolve) => {
     const socket = connect({ host, port })

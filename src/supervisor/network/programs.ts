@@ -2,12 +2,12 @@ import { existsSync } from 'node:fs'
 import { delimiter } from 'node:path'
 import { AppError } from '../../contract/app-error.ts'
 
-/** The programs of the system that the hub starts, by path. */
+/** The paths of the system programs that the hub runs. */
 export type Programs = Readonly<{ ip: string; nft: string; nsenter: string }>
 
 const packages: Readonly<Record<keyof Programs, string>> = { ip: 'iproute2', nft: 'nftables', nsenter: 'util-linux' }
 
-/** `searchPath` is the one that the supervisor was started with: that of an ordinary user often lacks folders. */
+/** `searchPath` is the supervisor's own: an ordinary user's PATH often lacks the sbin folders. */
 export function locatePrograms(searchPath: string): Programs {
   const folders = searchPath.split(delimiter)
   const locate = (name: keyof Programs): string => {

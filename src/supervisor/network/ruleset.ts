@@ -1,20 +1,20 @@
 import type { NetworkSpec } from '../../domains/workspaces/backend.ts'
 import { closedRanges, hubAddress, uplinkDevice, uplinkNetwork, workspaceNetwork } from './addresses.ts'
-import { type ExecutionEnvironment, hasDirectInternet } from './policy.ts'
+import { type HostNetwork, hasDirectInternet } from './policy.ts'
 
-/** A workspace with a link: the name of the hub's end, and what the policy says of it. */
+/** A workspace with a link: the name of the hub's end, its address and its policy. */
 export type LinkedWorkspace = Readonly<{ link: string; ip: string; spec: NetworkSpec }>
 
 const TABLE = 'inet castellan'
-/** The hub's ends of all links begin so; nothing else in the hub's namespace may. */
+/** The name prefix of the hub's link ends. Nothing else in the hub's namespace may use it. */
 export const LINK_PREFIX = 'ws'
 
 /**
- * The rules, which never change; policies are the elements of their sets. Every packet is judged by what is allowed at
- * that moment: no rule lets a connection pass because it was allowed once, so that a change cuts it. What is refused is
- * answered with a reset or an ICMP error, so that programs fail at once instead of waiting.
+ * The static rules; policies are elements of their sets. Every packet is checked against the current policy: no rule accepts an
+ * established connection, so a change cuts it. A refused packet is answered with a reset or an ICMP error, so that programs fail
+ * at once instead of waiting.
  *
- * Links are routed, not bridged: a workspace shares no Ethernet with another, and all its packets come through here.
+ * Links are routed, not bridged: a workspace shares no Ethernet segment with another, and all its packets pass these rules.
  */
 export const baseRuleset = `
 table ${TABLE}
@@ -96,7 +96,7 @@ table ${TABLE} {
 
 type Pair = Readonly<{ from: LinkedWorkspace; to: LinkedWorkspace }>
 
-/** Who may talk, with everyone it could talk to: the others of its tenant, never another tenant's. */
+/** Pairs of workspaces that may talk to each other. Both are always of the same tenant. */
 function talkersOf(workspaces: readonly LinkedWorkspace[]): Pair[] {
   return workspaces
     .filter(({ spec }) => spec.allowInterVm)
@@ -105,13 +105,10 @@ function talkersOf(workspaces: readonly LinkedWorkspace[]): Pair[] {
     )
 }
 
-/**
- * All policies at once, as one transaction: every element is taken out and the present ones put in, which no packet
- * sees half done.
- */
+/** All policies as one transaction: every element is removed and the current ones are added, atomically for every packet. */
 export function policyTransaction(
   workspaces: readonly LinkedWorkspace[],
-  { hostAddresses, resolver }: ExecutionEnvironment,
+  { hostAddresses, resolver }: HostNetwork,
 ): string {
   const talkers = talkersOf(workspaces)
   const sets: Record<string, Set<string>> = {

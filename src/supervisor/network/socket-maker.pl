@@ -1,14 +1,15 @@
 #!/usr/bin/perl
-# Makes sockets for the supervisor in networks that it is not in, and hands them to it over the channel that Node gives its
-# children: the network of a workspace, which this process enters for a moment, and the host's, through the host-network helper.
+# Makes sockets in other network namespaces and passes them to the supervisor over the IPC channel that Node gives its
+# children. The namespace is that of a workspace, which this process enters for a moment, or the host's, through the
+# host-network helper.
 #
-# Requests on standard input, lines: a number, a verb, its arguments.
-#   N tcp PID FAMILY               a socket of the network that process PID is in, 4 or 6
-#   N listen PID ADDRESS PORT      one that is bound there
-#   N datagrams PID ADDRESS PORT   one for datagrams that is bound there
-#   N host VERB ...                what the host-network helper answers
-# The arguments are the path of that helper's socket and how long to wait for it, in milliseconds. Ends when standard input
-# does. Runs as root of the supervisor's user namespace.
+# A request on standard input is one line: a number, a verb, its arguments.
+#   N tcp PID FAMILY               a TCP socket in the network namespace of PID; FAMILY is 4 or 6
+#   N listen PID ADDRESS PORT      a TCP socket bound there
+#   N datagrams PID ADDRESS PORT   a UDP socket bound there
+#   N host VERB ...                the answer of the host-network helper
+# The arguments are the path of that helper's socket and how long to wait for it, in milliseconds. Exits at the end of
+# standard input. Runs as root of the supervisor's user namespace.
 use strict;
 use warnings;
 use Errno;
@@ -26,13 +27,13 @@ my $setns = $setns{ (POSIX::uname())[4] } // die "socket-maker: unknown machine\
 my ($host_network, $wait_ms) = @ARGV;
 open(my $channel, '+<&=', $ENV{NODE_CHANNEL_FD}) or die "channel: $!\n";
 open(my $own_network, '<', '/proc/self/ns/net') or die "network: $!\n";
-# Nobody is waited for, so nobody stays behind.
+# Children are reaped by the kernel, because nothing waits for them.
 $SIG{CHLD} = 'IGNORE';
 $SIG{PIPE} = 'IGNORE';
 
 sub failed { my ($id, $problem) = @_; my ($code) = $problem =~ /^(E[A-Z0-9]+)/; send_with($channel, qq({"id":$id,"failed":") . ($code // 'EIO') . qq("}\n)) }
 
-# In the form in which Node itself sends sockets to its children.
+# The message format in which Node passes handles to its children.
 sub give {
     my ($id, $type, $socket) = @_;
     my $more = $type eq 'dgram.Socket' ? '"dgramType":"udp4",' : '';
@@ -41,7 +42,7 @@ sub give {
 
 sub code { my @names = grep { $!{$_} } qw(EADDRINUSE EADDRNOTAVAIL EACCES EPERM EAFNOSUPPORT ENOENT EMFILE); $names[0] // 'EIO' }
 
-# The process that made the network may not have brought its loopback device up.
+# The creator of the namespace may not have brought its loopback device up.
 sub raise_loopback {
     socket(my $any, PF_INET, SOCK_DGRAM, 0) or die code();
     my $request = pack 'a16 s x22', 'lo', 0;
@@ -58,7 +59,7 @@ sub in_network {
     syscall($setns, fileno $network, CLONE_NEWNET) == 0 or die code();
     my $result = eval { raise_loopback(); $work->() };
     my $problem = $@;
-    # A maker that is in the wrong network would make wrong sockets.
+    # In the wrong namespace it would make the wrong sockets.
     syscall($setns, fileno $own_network, CLONE_NEWNET) == 0 or POSIX::_exit(1);
     die $problem if !defined $result;
     return $result;
@@ -72,7 +73,7 @@ sub bound {
     return $socket;
 }
 
-# Apart, because a connection may take as long as it takes.
+# In a child, because connecting may take long.
 sub ask_host {
     my ($id, $verb, @words) = @_;
     my $child = fork();
@@ -84,7 +85,7 @@ sub ask_host {
         my $client;
         my $polls = $wait_ms / POLL_MS;
         until (socket($client, PF_UNIX, SOCK_STREAM, 0) && connect($client, pack_sockaddr_un($host_network))) {
-            # It comes after us, and may be on its way back.
+            # The helper starts after this process, and may be restarting.
             die "ENOHOSTNETWORK\n" if $polls-- <= 0;
             select undef, undef, undef, POLL_MS / 1000;
         }
@@ -118,7 +119,7 @@ while (1) {
     my $ready = '';
     vec($ready, $_, 1) = 1 for 0, fileno $channel;
     next if select($ready, undef, undef, undef) < 0;
-    # Node says that it got each socket; nobody waits for that.
+    # Node acknowledges each socket; the acknowledgements are ignored.
     if (vec $ready, fileno $channel, 1) { sysread($channel, my $ignored, 65_536) or last }
     next if !vec $ready, 0, 1;
     my $got = sysread STDIN, $requests, 65_536, length $requests;

@@ -6,20 +6,20 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Logger } from '../../kernel/logger.ts'
 
 /**
- * Sockets of networks that the supervisor is not in. A socket stays in the network that it was made in, so the supervisor
- * talks there by sockets that others made for it: in a workspace's network, which it may enter, and in the host's, where the
- * host-network helper makes them. A socket is handed over whole: nothing stands between.
+ * Sockets in network namespaces that the supervisor is not in. A socket stays in the namespace in which it was created, so
+ * helpers create sockets and pass them to the supervisor: in a workspace's namespace, which the socket maker enters, and in the
+ * host's, where the host-network helper runs. Nothing relays the data.
  */
 export type Sockets = Readonly<{
-  /** To a port inside the network of process `pid`, at the first address that takes the connection. */
+  /** Connects to a port in the network namespace of `pid`, at the first address that accepts. */
   connectInside(pid: number, addresses: readonly string[], port: number): Promise<Socket | undefined>
   listenInside(pid: number, address: string, port: number, onConnection: (socket: Socket) => void): Promise<Server>
   datagramsInside(pid: number, address: string, port: number): Promise<Datagrams>
-  /** On the host's loopback address. Undefined when another has the port. */
+  /** Listens on the host's loopback address. Undefined if the port is taken. */
   listenOnHost(port: number, onConnection: (socket: Socket) => void): Promise<Server | undefined>
-  /** From the host to another machine. Undefined when it takes no connection, or is no other machine. */
+  /** Connects from the host to another machine. Undefined if the connection fails or the address is the host's own. */
   connectFromHost(address: string, port: number): Promise<Socket | undefined>
-  /** Fails, with what to do about it, when the host-network helper does not answer. */
+  /** Throws, with what to do about it, if the host-network helper does not answer. */
   requireHost(): Promise<void>
 }>
 
@@ -27,9 +27,9 @@ export type Datagrams = DatagramSocket
 type Reply = Readonly<{ id: number; failed?: string }>
 type Handle = Socket | Datagrams | object | undefined
 
-/** As many as Linux keeps waiting for a server that says nothing. */
+/** Linux's usual backlog. */
 const BACKLOG = 511
-/** How long to wait for the host-network helper: it is started after us, and may be started again. */
+/** How long to wait for the host-network helper: it starts after the supervisor, and may be restarting. */
 const HOST_NETWORK_WAIT_MS = 5_000
 
 type SocketsDeps = Readonly<{ hostNetworkPath: string; hostNetworkWaitMs?: number; logger: Logger }>
@@ -50,16 +50,16 @@ export function startSockets({
       env: { PATH: '/usr/bin:/bin' },
     })
     child.on('message', (input: Reply, handle: Handle) => {
-      const asked = waiting.get(input.id)
+      const pending = waiting.get(input.id)
       waiting.delete(input.id)
-      if (input.failed === undefined) asked?.resolve(handle)
-      else asked?.reject(codeError(input.failed))
+      if (input.failed === undefined) pending?.resolve(handle)
+      else pending?.reject(codeError(input.failed))
     })
     child.stdin!.on('error', () => {})
     const end = (): void => {
       if (maker !== child) return
       maker = undefined
-      for (const asked of waiting.values()) asked.reject(codeError('EPIPE'))
+      for (const pending of waiting.values()) pending.reject(codeError('EPIPE'))
       waiting.clear()
       logger.warn('the socket helper has ended; the next request starts another')
     }
@@ -67,15 +67,15 @@ export function startSockets({
     return child
   }
 
-  // At once, because the first who needs it would wait for Perl.
+  // Started ahead, because the first caller would otherwise wait for Perl to start.
   maker = start()
 
   function ask<Kind extends Handle>(...words: readonly (string | number)[]): Promise<Kind> {
     maker ??= start()
-    const asked = Promise.withResolvers<Handle>()
-    waiting.set(nextNumber, asked)
+    const pending = Promise.withResolvers<Handle>()
+    waiting.set(nextNumber, pending)
     maker.stdin!.write(`${[nextNumber++, ...words].join(' ')}\n`)
-    return asked.promise as Promise<Kind>
+    return pending.promise as Promise<Kind>
   }
 
   async function askHost<Kind extends Handle>(...words: readonly (string | number)[]): Promise<Kind> {
@@ -140,7 +140,7 @@ function serveOn(handle: object, onConnection: (socket: Socket) => void): Promis
 function connected(socket: Socket, host: string, port: number): Promise<boolean> {
   return new Promise((resolve) => {
     socket.allowHalfOpen = true
-    // It stays for the life of the socket: the next owner listens for the close.
+    // This listener stays for the life of the socket: the owner listens for `close`.
     socket.on('error', () => {
       socket.destroy()
       resolve(false)

@@ -5,15 +5,15 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { AppError } from '../../contract/app-error.ts'
 
-/** What slirp4netns can be asked on its socket. */
+/** The API socket of slirp4netns. */
 export type UplinkApi = Readonly<{
-  /** Fails, with what it said last, when it does not answer. */
+  /** Throws, with the last message of slirp4netns, if it does not answer. */
   hello(): Promise<void>
-  /** Whether it answers, or begins to within this time. No longer than it is known to have ended. */
+  /** Whether it answers within this time. Returns early if it is known to have ended. */
   answersWithin(timeoutMs: number): Promise<boolean>
 }>
 
-/** Where slirp4netns listens, what it prints, and what is there from its end until it is started again. */
+/** The API socket of slirp4netns, its log, and the file that exists while it does not run. */
 const UPLINK_SOCKET_NAME = 'slirp.sock'
 const LOG_NAME = 'slirp.log'
 const ENDED_NAME = 'slirp.ended'
@@ -49,7 +49,7 @@ export function createUplinkApi(socketDirectory: string, logDirectory: string): 
   }
 }
 
-/** One request, one answer: slirp4netns takes a connection for each. */
+/** slirp4netns takes one request for each connection. */
 function exchange(socketPath: string, request: string): Promise<string> {
   return new Promise((resolve, reject) => {
     let text = ''
@@ -66,7 +66,7 @@ function exchange(socketPath: string, request: string): Promise<string> {
   })
 }
 
-/** The line in which it said why it ends, if it did. */
+/** The line in which slirp4netns said why it exits, if it did. */
 async function lastWords(directory: string): Promise<string> {
   const lines = (await readFile(join(directory, LOG_NAME), 'utf8').catch(() => '')).trimEnd().split('\n')
   return (lines.find((line) => /denied|not permitted|not found|no such|fail|error/i.test(line)) ?? '')
@@ -77,7 +77,7 @@ async function lastWords(directory: string): Promise<string> {
 function uplinkMissing(cause: unknown, said: string): AppError {
   return new AppError(
     'ERR_CAPABILITY_MISSING',
-    `The workspaces have no unrestricted internet access: slirp4netns is not running${said === '' ? '' : ` (${said})`}. Install it, see that /dev/net/tun can be opened, and restart.`,
+    `Workspaces have no unrestricted internet access: slirp4netns is not running${said === '' ? '' : ` (${said})`}. Install slirp4netns, make sure that /dev/net/tun can be opened, and restart the server.`,
     {},
     { cause },
   )

@@ -14,7 +14,7 @@ import {
 import { closedNetwork, type NetworkSpec } from '../../domains/workspaces/backend.ts'
 import type { NetworkCapabilities } from './network-hub.ts'
 
-/** This must be run by root: nobody else can give the machine addresses that stand for the internet. */
+/** Needs root, to give the machine addresses that stand for the internet. */
 describe.each(privileges)('the way out of the hub as %s', (privilege) => {
   const somewhere = privilege === 'root' ? '203.0.113.7' : '203.0.113.8'
   const ownAddress = privilege === 'root' ? '203.0.113.17' : '203.0.113.18'
@@ -34,7 +34,7 @@ describe.each(privileges)('the way out of the hub as %s', (privilege) => {
     port = await listenOnHost(servers, '0.0.0.0', 0, 'host')
     bench = await openNetworkBench(privilege, { hostNetworkWaitMs: 100 })
     await bench.startUplink(somewhere)
-    await bench.hub.ask('setEnvironment', { hostAddresses: [ownAddress] })
+    await bench.hub.ask('setHostNetwork', { hostAddresses: [ownAddress] })
     one = await start()
   })
   afterAll(async () => {
@@ -67,7 +67,7 @@ describe.each(privileges)('the way out of the hub as %s', (privilege) => {
     for (const address of [...closed, '172.16.0.1', '100.64.0.1', '10.1.2.3', '224.0.0.1', '255.255.255.255']) {
       expect(await dial(one, address, port), address).toHaveProperty('refused')
     }
-    // The hub's own side, where the proxy is, has no way there either.
+    // The hub's own side, where the proxy runs, cannot reach it either.
     await expect(bench.hub.ask('dial', ownAddress, port)).resolves.toBe('ECONNREFUSED')
     await expect(bench.hub.ask('dial', privateAddress, port)).resolves.toBe('ECONNREFUSED')
     await expect(bench.hub.ask('dial', somewhere, port)).resolves.toBe('connected')
@@ -76,21 +76,21 @@ describe.each(privileges)('the way out of the hub as %s', (privilege) => {
   it('closes an address that turns out to be the host’s', async () => {
     await set(one, { allowInternet: true })
     const socket = await dialOpen(one, somewhere, port)
-    await bench.hub.ask('setEnvironment', { hostAddresses: [ownAddress, somewhere] })
+    await bench.hub.ask('setHostNetwork', { hostAddresses: [ownAddress, somewhere] })
     expect(await say(one, socket, 'hello')).toBe('ECONNRESET')
-    await bench.hub.ask('setEnvironment', { hostAddresses: [ownAddress] })
+    await bench.hub.ask('setHostNetwork', { hostAddresses: [ownAddress] })
     await dialOpen(one, somewhere, port)
   })
 
   it('asks another resolver than the host’s when it is told to, at a private address too, and only for names', async () => {
     const nameServer = await answerOn(privateAddress)
-    await bench.hub.ask('setEnvironment', { hostAddresses: [ownAddress, privateAddress], resolver: privateAddress })
+    await bench.hub.ask('setHostNetwork', { hostAddresses: [ownAddress, privateAddress], resolver: privateAddress })
     await set(one, { allowInternet: true })
     expect(await one.inside.ask('datagramAsk', '10.99.0.1', 53, 'a question')).toBe('answer to a question')
     for (const other of [privateAddress, '10.0.2.3']) expect(await dial(one, other, 53)).toHaveProperty('refused')
     expect(await dial(one, privateAddress, port)).toHaveProperty('refused')
     await expect(bench.hub.ask('dial', privateAddress, port)).resolves.toBe('ECONNREFUSED')
-    await bench.hub.ask('setEnvironment', { hostAddresses: [ownAddress] })
+    await bench.hub.ask('setHostNetwork', { hostAddresses: [ownAddress] })
     nameServer.close()
   })
 

@@ -1,12 +1,12 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
-import type { AskedPath } from './asked-path.ts'
+import type { RequestedPath } from './requested-path.ts'
 
 const DISPLAYED_CHARS_MAX = 200
 
-/** The path is the caller's own text, so it is quoted; what a link in the workspace says never goes into a message. */
-export function fileError(code: ErrorCode, asked: AskedPath, reason: string, cause?: unknown): AppError {
-  const { field, text } = asked
+/** The path is the caller's own text, so it is quoted. The target of a link in the workspace never goes into a message. */
+export function fileError(code: ErrorCode, requested: RequestedPath, reason: string, cause?: unknown): AppError {
+  const { field, text } = requested
   const path = text.length > DISPLAYED_CHARS_MAX ? `${text.slice(0, DISPLAYED_CHARS_MAX)}…` : text
   return new AppError(code, `${field}: ${JSON.stringify(path)} ${reason}`, { field, path }, { cause })
 }
@@ -34,7 +34,7 @@ const meanings: Readonly<Record<string, Meaning>> = {
   ESTALE: ['ERR_BUSY', 'changed during the call; call again'],
 }
 
-/** The runtime has no name for the quota of a disk. */
+/** Node has no name for this error. */
 const EDQUOT = -122
 
 export function errnoOf(error: unknown): string | undefined {
@@ -44,24 +44,24 @@ export function errnoOf(error: unknown): string | undefined {
   return typeof code === 'string' ? code : undefined
 }
 
-/** Runs `work`; what the system refuses comes out as an AppError that names the path. */
-export async function namingPath<Result>(asked: AskedPath, work: () => Promise<Result>): Promise<Result> {
+/** Runs `work` and turns system errors into an AppError that names the path. */
+export async function namingPath<Result>(requested: RequestedPath, work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()
   } catch (error) {
     if (error instanceof AppError) throw error
     const meaning = meanings[errnoOf(error) ?? '']
-    if (meaning !== undefined) throw fileError(meaning[0], asked, meaning[1], error)
+    if (meaning !== undefined) throw fileError(meaning[0], requested, meaning[1], error)
     throw fileError(
       'ERR_INTERNAL',
-      asked,
+      requested,
       `could not be used: the system answered ${errnoOf(error) ?? 'no code'}`,
       error,
     )
   }
 }
 
-/** Runs `work`; undefined when the system answers with one of these codes. */
+/** Runs `work`. Returns undefined if it fails with one of these codes. */
 export async function unless<Result>(codes: readonly string[], work: Promise<Result>): Promise<Result | undefined> {
   try {
     return await work
@@ -71,5 +71,5 @@ export async function unless<Result>(codes: readonly string[], work: Promise<Res
   }
 }
 
-export const changedMeanwhile = (asked: AskedPath): AppError =>
-  fileError('ERR_BUSY', asked, 'changed during the call: something in the workspace moves it; call again')
+export const changedMeanwhile = (requested: RequestedPath): AppError =>
+  fileError('ERR_BUSY', requested, 'changed during the call: something in the workspace moves it; call again')

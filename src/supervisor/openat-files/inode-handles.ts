@@ -1,37 +1,37 @@
 import { type BigIntStats, constants } from 'node:fs'
 import { type FileHandle, open, opendir, readlink, statfs } from 'node:fs/promises'
-import type { AskedPath, ByteString } from './asked-path.ts'
 import { fileError, unless } from './file-errors.ts'
+import type { ByteString, RequestedPath } from './requested-path.ts'
 
-/** A handle that only names something: opening it runs no driver, waits for no other end and grants no reading. */
+/** O_PATH: opening runs no driver, does not block on a FIFO and gives no access to the content. */
 const O_PATH = 0o10000000
 const NAME_ONLY = O_PATH | constants.O_NOFOLLOW
 export const DIRECTORY_ONLY = NAME_ONLY | constants.O_DIRECTORY
 
-/** Something in the tree, held open. Whatever happens to its name, the handle stays with the thing itself. */
+/** An inode that is held open. The handle stays with it, even if its name changes. */
 export type InodeHandle = Readonly<{ handle: FileHandle; info: BigIntStats }>
 
 /**
- * The system resolves this from the handle on: one name below a directory that is held, which is what openat does.
- * Nothing above the directory is looked up again, so nobody can put a link in the way. The call that takes it must not
- * follow a link in the last name, and must have ended before the handle is closed: the number in it could be another's.
+ * The equivalent of openat: the kernel resolves one name below a directory that is held open. No directory above is looked up
+ * again, so no process can redirect the path with a link. The call that uses it must not follow a link in the last name, and must
+ * have ended before the handle is closed: the descriptor number may be reused.
  */
 export const entryPath = (directory: InodeHandle, name: ByteString): Buffer =>
   Buffer.from(`/proc/self/fd/${directory.handle.fd}/${name}`, 'latin1')
 
-/** Like Promise.all, but leaves nothing under way when one fails, so that handles may be closed then. */
+/** Like Promise.all, but waits for all to settle, so that handles can be closed after a failure. */
 export async function allEnded<Result>(work: readonly Promise<Result>[]): Promise<Result[]> {
   await Promise.allSettled(work)
   return Promise.all(work)
 }
 
-/** Leads to exactly what the handle names. */
+/** The magic link to the handle's inode. */
 export const selfPath = (inode: InodeHandle): string => `/proc/self/fd/${inode.handle.fd}`
 
 export const isSameInode = (one: Pick<BigIntStats, 'dev' | 'ino'>, other: Pick<BigIntStats, 'dev' | 'ino'>): boolean =>
   one.dev === other.dev && one.ino === other.ino
 
-/** Takes over the handle: it is closed when this fails. */
+/** Takes over the handle and closes it on failure. */
 export async function inodeHandleOf(handle: FileHandle): Promise<InodeHandle> {
   try {
     return { handle, info: await handle.stat({ bigint: true }) }
@@ -44,21 +44,21 @@ export async function inodeHandleOf(handle: FileHandle): Promise<InodeHandle> {
 export const openSame = async (inode: InodeHandle): Promise<InodeHandle> =>
   inodeHandleOf(await open(selfPath(inode), O_PATH | constants.O_DIRECTORY))
 
-/** The directory above. Where it is now may be elsewhere than where we came from: the caller compares. */
+/** The parent directory. It may have changed since, so the caller compares it. */
 export const openAbove = async (directory: InodeHandle): Promise<InodeHandle> =>
   inodeHandleOf(await open(entryPath(directory, '..'), DIRECTORY_ONLY))
 
-/** Undefined when there is no such entry. A link is opened as a link. */
+/** Undefined if there is no such entry. A link is opened as a link. */
 export async function openEntry(
   directory: InodeHandle,
   name: ByteString,
-  asked: AskedPath,
+  requested: RequestedPath,
 ): Promise<InodeHandle | undefined> {
   const handle = await unless(['ENOENT'], open(entryPath(directory, name), NAME_ONLY))
   if (handle === undefined) return undefined
   const inode = await inodeHandleOf(handle)
   try {
-    if (inode.info.dev !== directory.info.dev && !inode.info.isSymbolicLink()) await refuseKernelFiles(inode, asked)
+    if (inode.info.dev !== directory.info.dev && !inode.info.isSymbolicLink()) await refuseKernelFiles(inode, requested)
     return inode
   } catch (error) {
     await handle.close()
@@ -66,15 +66,15 @@ export async function openEntry(
   }
 }
 
-/** Undefined when it is no link any more. */
+/** Undefined if it is no longer a link. */
 export async function readLink(directory: InodeHandle, name: ByteString): Promise<ByteString | undefined> {
   const target = await unless(['EINVAL', 'ENOENT'], readlink(entryPath(directory, name), { encoding: 'buffer' }))
   return target?.toString('latin1')
 }
 
 /**
- * File systems whose names lead into the kernel. Links in procfs lead to what processes hold, wherever it is, and
- * files in the others act with the rights of the process that opens them, which here are not those of the workspace.
+ * File systems whose entries lead into the kernel. Links in procfs lead to what processes hold open, wherever that is, and files
+ * of the others act with the rights of the process that opens them, which here are not those of the workspace.
  */
 const kernelFilesystems: ReadonlySet<number> = new Set([
   0x9fa0, // proc
@@ -91,12 +91,12 @@ const kernelFilesystems: ReadonlySet<number> = new Set([
   0x1cd1, // devpts
 ])
 
-export async function refuseKernelFiles(inode: InodeHandle, asked: AskedPath): Promise<void> {
+export async function refuseKernelFiles(inode: InodeHandle, requested: RequestedPath): Promise<void> {
   const { type } = await statfs(selfPath(inode))
   if (kernelFilesystems.has(type >>> 0)) {
     throw fileError(
       'ERR_FILE_REFUSED',
-      asked,
+      requested,
       'leads into a file system of the kernel, such as /proc or /sys; run a command in the workspace to look there',
     )
   }
@@ -104,9 +104,9 @@ export async function refuseKernelFiles(inode: InodeHandle, asked: AskedPath): P
 
 type RawEntry = Readonly<{ name: ByteString; isDirectory: boolean }>
 
-/** The names in a directory as the system gives them, in no order. Ends its reading when the consumer stops early. */
+/** The names in a directory, unsorted. Closes the directory when the consumer stops early. */
 export async function* entriesOf(directory: InodeHandle): AsyncGenerator<RawEntry> {
-  // The declared types know only text encodings; names come as buffers.
+  // The type declarations only allow text encodings; names arrive as buffers.
   const options = { encoding: 'buffer' as BufferEncoding, bufferSize: 256 }
   const reader = await unless(['ENOENT'], opendir(selfPath(directory), options))
   if (reader === undefined) return

@@ -1,15 +1,15 @@
 import type { BigIntStats } from 'node:fs'
 import { lstat } from 'node:fs/promises'
 import type { FileInfo, FileKind } from '../../domains/workspaces/backend.ts'
-import { type ByteString, textOfBytes } from './asked-path.ts'
 import { unless } from './file-errors.ts'
 import { allEnded, entriesOf, entryPath, type InodeHandle } from './inode-handles.ts'
+import { type ByteString, textOfBytes } from './requested-path.ts'
 
 const LOOKED_AT_TOGETHER = 32
 
 type Listing = Readonly<{ entries: readonly FileInfo[]; truncated: boolean }>
 
-/** The first `limit` entries by name. However many there are, not many more than `limit` are in memory. */
+/** The first `limit` entries by name. Memory is bounded by `limit`, whatever the size of the directory. */
 export async function listDirectory(directory: InodeHandle, limit: number): Promise<Listing> {
   const { names, truncated } = await firstNames(directory, limit)
   const entries: FileInfo[] = []
@@ -35,10 +35,10 @@ async function firstNames(directory: InodeHandle, limit: number) {
   return { names, truncated: total > limit }
 }
 
-/** Comparing byte strings is comparing bytes, which for UTF-8 is the order of its characters. */
+/** Comparing byte strings compares bytes, which in UTF-8 is the order of code points. */
 const byBytes = (one: ByteString, other: ByteString): number => (one < other ? -1 : one > other ? 1 : 0)
 
-/** Undefined when it is gone meanwhile. */
+/** Undefined if the entry was removed meanwhile. */
 async function describeEntry(directory: InodeHandle, name: ByteString): Promise<FileInfo | undefined> {
   const info = await unless(['ENOENT'], lstat(entryPath(directory, name), { bigint: true }))
   return info === undefined ? undefined : describe(textOfBytes(name), info)

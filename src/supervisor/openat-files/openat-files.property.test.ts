@@ -68,7 +68,7 @@ const action: fc.Arbitrary<Action> = fc.oneof(
   })),
 )
 
-/** Made behind our back, and only where no link is on the way, which the system would follow out of the root. */
+/** Created directly, and only where no link is on the path, which the system would follow out of the root. */
 const link: fc.Arbitrary<Action> = fc.tuple(plainPath, linkTarget).map(([input, target]) => ({
   text: `link ${input} -> ${target}`,
   inModel: (model: Model) => model.link(input, target),
@@ -114,7 +114,7 @@ it('does what the model does, action by action, and leaves the same tree', async
       for (const { text, inModel, inTree } of chosen) {
         const isLink = text.startsWith('link ')
         const answered = await answerOf(inTree(tree.files, tree.root))
-        // Whether a link can be made is the system's affair; the model follows it.
+        // Whether a link can be created is up to the file system; the model follows it.
         if (isLink && answered !== 'done') continue
         expect(`${text}: ${answered}`).toBe(`${text}: ${model.answer(inModel)}`)
       }

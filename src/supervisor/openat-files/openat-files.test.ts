@@ -48,7 +48,7 @@ describe('write', () => {
     const other = { uid: 54_321, gid: 54_322 }
     const own = { uid: process.geteuid!(), gid: process.getegid!() }
     await writeFile(inRoot('probe'), '')
-    // Only root may give files away, and only to ids that its user namespace has.
+    // Only root may change owners, and only to ids that its user namespace maps.
     const owner = await chown(inRoot('probe'), other.uid, other.gid).then(
       () => other,
       () => own,

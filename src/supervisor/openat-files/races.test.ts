@@ -9,8 +9,8 @@ import { isLongRun } from '../../../test/support/long-run.ts'
 import { AppError } from '../../contract/app-error.ts'
 
 /**
- * A second process exchanges a directory with a link that leads out, as fast as it can. `outside` holds what must be
- * neither read nor changed.
+ * A second process swaps a directory with a link that leads out, as fast as it can. `outside` holds files that must be neither
+ * read nor changed.
  */
 const CANARY = 'canary'
 const ROUNDS = isLongRun ? 2_000 : 120
@@ -39,7 +39,7 @@ async function expectCanariesUntouched(): Promise<void> {
   }
 }
 
-/** Runs `work` while another process works on these paths. Answers how often that did what it does. */
+/** Runs `work` while another process works on these paths. Returns how often that process succeeded. */
 async function disturbing(paths: readonly string[], work: () => Promise<void>): Promise<number> {
   const script = join(import.meta.dirname, '../../../test/support/swap-names.pl')
   const other = spawn('perl', [script, ...paths], { stdio: ['pipe', 'pipe', 'inherit'] })
@@ -54,7 +54,7 @@ async function disturbing(paths: readonly string[], work: () => Promise<void>): 
   return Number(await printed)
 }
 
-/** Exchanges the two while `work` runs, and makes sure that they are exchanged before it and after it. */
+/** Swaps the two while `work` runs, and ensures at least one swap before it and one after it. */
 async function whileSwapping(first: string, second: string, work: () => Promise<void>): Promise<void> {
   const swapCount = await disturbing([first, second], async () => {
     await seenBothWays(first)
@@ -64,7 +64,7 @@ async function whileSwapping(first: string, second: string, work: () => Promise<
   expect(swapCount).toBeGreaterThan(100)
 }
 
-/** By name alone, a reader meets the inside and the outside: the race is on. */
+/** A reader that uses plain paths sees the inside and the outside, so the race is real. */
 async function seenBothWays(directory: string): Promise<void> {
   const seen = new Set<string>()
   const look = async (): Promise<string[]> => {
@@ -75,7 +75,7 @@ async function seenBothWays(directory: string): Promise<void> {
   await expect.poll(look, { interval: 1 }).toEqual(expect.arrayContaining(['inside', CANARY]))
 }
 
-/** What a call came to: its answer, or the code of its error. Anything but an AppError is a fault of ours. */
+/** The result of a call, or the code of its AppError. Any other error fails the test. */
 async function outcomeOf(work: Promise<unknown>): Promise<unknown> {
   try {
     return await work
@@ -159,7 +159,7 @@ describe('while a directory is exchanged with a link that leads out', () => {
 
 it('removes a tree, a directory of which is exchanged with a link meanwhile, without following it', async () => {
   await writeFile(join(tree.outside, 'tree/file'), CANARY)
-  /** Without the link there is nothing to exchange. The new tree is put together aside, then in the way of the other. */
+  /** Creates the link to swap. The new tree is built aside and then moved into place. */
   const prepare = async (): Promise<void> => {
     await outcomeOf(tree.files.rename('/link', '/retired'))
     for (const path of ['/top', '/retired']) await outcomeOf(tree.files.remove(path, { recursive: true }))
@@ -236,7 +236,7 @@ it('gives up on a tree that something keeps filling', async () => {
   const outcomes = new Set<unknown>()
   const fillCount = await disturbing([inRoot('top/filled')], async () => {
     await expect.poll(() => readdir(inRoot('top'))).toEqual(['filled'])
-    // On a busy machine it takes a while until what fills the tree is quick enough.
+    // On a busy machine it may take a while until the writer is fast enough.
     const untilMs = performance.now() + 45_000
     while (performance.now() < untilMs && !outcomes.has('ERR_BUSY')) {
       outcomes.add(await outcomeOf(tree.files.remove('/top', { recursive: true })))

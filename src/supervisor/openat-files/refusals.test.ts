@@ -17,7 +17,7 @@ afterEach(() => tree[Symbol.asyncDispose]())
 const inRoot = (path: string): string => join(tree.root, path)
 const nothing = Buffer.alloc(0)
 
-/** Every way to use a path. */
+/** Every method that takes a path. */
 const uses: Readonly<Record<string, (files: WorkspaceFiles, path: string) => Promise<unknown>>> = {
   stat: (files, path) => files.stat(path),
   list: (files, path) => files.list(path, 10),
@@ -199,7 +199,7 @@ describe('special files', () => {
 describe('as root of a user namespace with a small disk', () => {
   it('keeps the old content when the disk is full, and leaves what is mounted alone', async () => {
     const script = join(import.meta.dirname, '../../../test/support/small-disk-process.ts')
-    const { code, stdout, stderr } = await runNode([script, tree.root], 60_000)
+    const { code, stdout, stderr } = await runNode([script, tree.root], 180_000)
     expect([code, stderr]).toEqual([0, ''])
     expect(JSON.parse(stdout)).toEqual({
       full: 'ERR_DISK_FULL',

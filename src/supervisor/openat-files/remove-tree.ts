@@ -1,6 +1,5 @@
 import type { BigIntStats } from 'node:fs'
 import { open, rmdir, unlink } from 'node:fs/promises'
-import type { AskedPath, ByteString } from './asked-path.ts'
 import { changedMeanwhile, errnoOf, fileError, unless } from './file-errors.ts'
 import {
   allEnded,
@@ -12,29 +11,30 @@ import {
   isSameInode,
   openAbove,
 } from './inode-handles.ts'
+import type { ByteString, RequestedPath } from './requested-path.ts'
 
 const NAMES_READ_TOGETHER = 1_024
 const UNLINKED_TOGETHER = 16
-/** Something that fills the tree while it is removed would keep us busy for ever. */
+/** Bounds the work if another process keeps filling the tree. */
 const ENTRIES_MAX = 1_000_000
 const CONTESTED_MAX = 100
 
 type Level = {
   identity: Pick<BigIntStats, 'dev' | 'ino'>
-  /** Its name in the level above. */
+  /** The name in the parent directory. */
   name: ByteString
   directories: ByteString[]
-  /** All names were read once; whatever is there later was put there meanwhile. */
+  /** All names were read once. Entries found later were created meanwhile. */
   isListed: boolean
 }
 
 /**
- * Removes the directory `name` and all it holds, deepest first. Links are removed, never followed, and what is mounted
- * inside stays. Only one directory is held at a time: the way back up is the system's `..`, taken only when it leads to
- * the directory we came from. Nothing is named by more than one name below a held directory.
+ * Removes the directory `name` and its content, depth first. Links are removed, never followed, and mount points inside stay.
+ * Only one directory is held open at a time: the way back up is `..`, which is trusted only if it leads to the directory that we
+ * came from. Every path is a single name below an open directory.
  */
-export async function removeTree(parent: InodeHandle, name: ByteString, asked: AskedPath): Promise<void> {
-  const remover = createRemover(parent, asked)
+export async function removeTree(parent: InodeHandle, name: ByteString, requested: RequestedPath): Promise<void> {
+  const remover = createRemover(parent, requested)
   try {
     await remover.run(name)
   } finally {
@@ -42,7 +42,7 @@ export async function removeTree(parent: InodeHandle, name: ByteString, asked: A
   }
 }
 
-function createRemover(parent: InodeHandle, asked: AskedPath) {
+function createRemover(parent: InodeHandle, requested: RequestedPath) {
   const levels: Level[] = []
   let here: InodeHandle = parent
   let entryCount = 0
@@ -51,7 +51,7 @@ function createRemover(parent: InodeHandle, asked: AskedPath) {
   function countEntries(count: number): void {
     entryCount += count
     if (entryCount <= ENTRIES_MAX) return
-    throw fileError('ERR_BUSY', asked, `is not empty yet after ${ENTRIES_MAX} entries were removed; call again`)
+    throw fileError('ERR_BUSY', requested, `is not empty yet after ${ENTRIES_MAX} entries were removed; call again`)
   }
 
   function countContested(): void {
@@ -59,7 +59,7 @@ function createRemover(parent: InodeHandle, asked: AskedPath) {
     if (contestedCount > CONTESTED_MAX) {
       throw fileError(
         'ERR_BUSY',
-        asked,
+        requested,
         'was not removed: something in the workspace keeps filling it; stop that first',
       )
     }
@@ -71,7 +71,7 @@ function createRemover(parent: InodeHandle, asked: AskedPath) {
     if (left !== parent) await left.handle.close()
   }
 
-  /** False when it is no directory: then there is nothing to go into. */
+  /** Returns false if the entry is no directory. */
   async function descend(name: ByteString): Promise<boolean> {
     const handle = await unless(['ENOENT', 'ENOTDIR'], open(entryPath(here, name), DIRECTORY_ONLY))
     if (handle === undefined) return false
@@ -80,7 +80,7 @@ function createRemover(parent: InodeHandle, asked: AskedPath) {
     if (levels.length > 0 && next.info.dev !== levels[0]!.identity.dev) {
       throw fileError(
         'ERR_FILE_REFUSED',
-        asked,
+        requested,
         'contains a mount point, which is not emptied; remove the other entries',
       )
     }
@@ -92,11 +92,11 @@ function createRemover(parent: InodeHandle, asked: AskedPath) {
     const left = levels.pop()!
     const expected = levels.at(-1)?.identity
     await goTo(expected === undefined ? parent : await openAbove(here))
-    if (expected !== undefined && !isSameInode(here.info, expected)) throw changedMeanwhile(asked)
+    if (expected !== undefined && !isSameInode(here.info, expected)) throw changedMeanwhile(requested)
     return left
   }
 
-  /** Takes one name away. What turned into something else since it was read is put on the list again. */
+  /** Removes one name. If its type has changed since it was read, it is queued again. */
   async function drop(name: ByteString, remove: typeof unlink, retry: (name: ByteString) => void): Promise<void> {
     try {
       await remove(entryPath(here, name))
@@ -109,7 +109,7 @@ function createRemover(parent: InodeHandle, asked: AskedPath) {
     }
   }
 
-  /** Removes what can be removed at once and notes the directories. False when there was nothing. */
+  /** Removes what can be removed at once and queues directories. Returns false if the directory was empty. */
   async function removeSome(level: Level): Promise<boolean> {
     const files: ByteString[] = []
     let count = 0

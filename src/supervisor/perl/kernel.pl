@@ -1,11 +1,11 @@
-# System calls that neither Node nor Perl has words for, and what every process on its way into a workspace does with them.
-# Only what Debian's perl-base has is used.
+# System calls that Node and Perl have no function for, and what every process does with them on its way into a
+# workspace. Uses only what Debian's perl-base has.
 use strict;
 use warnings;
 no warnings 'portable';
 use POSIX qw(:errno_h);
 
-# In the columns of x86_64 and aarch64; newer calls have one number everywhere.
+# The columns are x86_64 and aarch64. Newer calls have one number on both.
 my %column = (x86_64 => 0, aarch64 => 1);
 my %numbers = (
     capset => [ 126, 91 ], clone => [ 56, 220 ], close_range => [ 436, 436 ], fsconfig => [ 431, 431 ],
@@ -27,7 +27,8 @@ use constant {
     RLIMIT_MSGQUEUE => 12,
 };
 
-# Texts are handed over by address, so each is copied to where Perl may not say no; a number must be one, not its digits.
+# Perl passes strings by address, so the arguments are copied into writable ones. A numeric argument must be a number,
+# not a string of digits.
 sub system_call {
     my ($name, @arguments) = @_;
     return syscall($numbers{$name}[$own_column], @arguments);
@@ -35,7 +36,7 @@ sub system_call {
 
 sub fail { die "$_[0]: $!\n" }
 
-# Never more than what the supervisor itself may have: root of a user namespace cannot raise a limit.
+# Never above the hard limit of the supervisor: root of a user namespace cannot raise a limit.
 sub limit {
     my ($resource, $wanted) = @_;
     my $now = pack 'QQ', 0, 0;
@@ -45,7 +46,7 @@ sub limit {
     system_call('prlimit64', 0, $resource, pack('QQ', $value, $value), 0) == 0 or fail("limit $resource");
 }
 
-# What the kernel counts for each user, and what a workspace that takes all of it would take from others of the same user.
+# Resources that the kernel counts per user, so that one workspace cannot use up what others of the same user need.
 sub limit_user_counts {
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_SIGPENDING, 8192);
@@ -54,7 +55,7 @@ sub limit_user_counts {
 }
 
 sub become_root_inside {
-    # Refused where a single id is mapped; there is no other group to shed then.
+    # Fails where only one id is mapped. There is no other group to drop then.
     system_call('setgroups', 0, 0);
     system_call('setresgid', 0, 0, 0) == 0 or fail('setresgid');
     system_call('setresuid', 0, 0, 0) == 0 or fail('setresuid');
@@ -98,7 +99,7 @@ sub join_group {
     close $members;
 }
 
-# A child of our own parent, which is where its end is told.
+# CLONE_PARENT: the child becomes a child of our parent, which reaps it.
 sub clone_sibling {
     my $pid = system_call('clone', CLONE_PARENT | POSIX::SIGCHLD(), 0, 0, 0, 0);
     $pid >= 0 or fail('clone');

@@ -1,5 +1,5 @@
-# Mounts by the calls that have descriptors (Linux 5.12): what is made is nowhere until it is attached, so that it can be
-# made where the host's files are and attached where only the workspace's own are. No link in there leads to the host then.
+# The descriptor-based mount API (Linux 5.12). A mount is created detached, where the host's files are reachable, and
+# attached where only the workspace's files are. So no symbolic link in the workspace can lead to the host.
 use strict;
 use warnings;
 use Fcntl qw(O_DIRECTORY);
@@ -8,7 +8,7 @@ use POSIX qw(:errno_h);
 use constant {
     AT_FDCWD => -100, AT_EMPTY_PATH => 0x1000, AT_RECURSIVE => 0x8000, OPEN_TREE_CLONE => 1, OPEN_TREE_CLOEXEC => 0x80000,
     MOVE_MOUNT_F_EMPTY_PATH => 4, MOUNT_ATTR_SIZE => 32, ATTR_RDONLY => 1, ATTR_NOSUID => 2, ATTR_NODEV => 4,
-    ATTR_NOEXEC => 8, FSCONFIG_SET_FLAG => 0, FSCONFIG_SET_STRING => 1, FSCONFIG_CMD_CREATE => 6, FSMOUNT_CLOEXEC => 1,
+    ATTR_NOEXEC => 8, ATTR_IDMAP => 0x100000, FSCONFIG_SET_FLAG => 0, FSCONFIG_SET_STRING => 1, FSCONFIG_CMD_CREATE => 6, FSMOUNT_CLOEXEC => 1,
     O_PATH => 0x200000, O_CLOEXEC => 0x80000, RESOLVE_NO_MAGICLINKS => 2,
     RESOLVE_NO_SYMLINKS => 4, RESOLVE_BENEATH => 8,
     MS_REC => 0x4000, MS_PRIVATE => 0x40000, MS_SLAVE => 0x80000, MNT_DETACH => 2,
@@ -20,7 +20,40 @@ sub set_attributes {
     system_call('mount_setattr', $tree, '', AT_EMPTY_PATH | $flags, $set, MOUNT_ATTR_SIZE) == 0 or fail('mount_setattr');
 }
 
-# A copy of what is at a path, with everything mounted below it.
+# Makes a detached mount an id-mapped one. Returns false if its file system does not support that.
+sub map_ids {
+    my ($tree, $flags, $namespace) = @_;
+    my $set = pack 'Q4', ATTR_IDMAP, 0, 0, fileno $namespace;
+    return system_call('mount_setattr', $tree, '', AT_EMPTY_PATH | $flags, $set, MOUNT_ATTR_SIZE) == 0;
+}
+
+# A descriptor of a user namespace with these id maps. No process remains in it.
+sub mapped_user_namespace {
+    my ($uid_map, $gid_map) = @_;
+    pipe(my $ready_reader, my $ready) or fail('pipe');
+    pipe(my $done_reader, my $done) or fail('pipe');
+    my $pid = fork() // fail('fork');
+    if ($pid == 0) {
+        close $done;
+        POSIX::_exit(1) if system_call('unshare', CLONE_NEWUSER) != 0;
+        syswrite $ready, 'r';
+        sysread $done_reader, my $byte, 1;
+        POSIX::_exit(0);
+    }
+    close $ready;
+    sysread $ready_reader, my $byte, 1 or fail('user namespace');
+    for ([ 'uid_map', $uid_map ], [ 'gid_map', $gid_map ]) {
+        my ($name, $map) = @$_;
+        open(my $file, '>', "/proc/$pid/$name") or fail($name);
+        syswrite $file, $map or fail($name);
+    }
+    open(my $namespace, '<', "/proc/$pid/ns/user") or fail('user namespace');
+    close $done;
+    waitpid $pid, 0;
+    return $namespace;
+}
+
+# A recursive copy of the mount at a path.
 sub detached_copy {
     my ($path, $attributes) = @_;
     my $tree = system_call('open_tree', AT_FDCWD, $path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
@@ -29,7 +62,8 @@ sub detached_copy {
     return $tree;
 }
 
-# A copy of a folder below another. A process that may write in there may put a link in its place at any time: none is followed.
+# A copy of a folder below another, resolved without following links: a process that can write there may replace it by a
+# symbolic link at any time.
 sub detached_beneath {
     my ($folder, $beneath, $attributes) = @_;
     my $root = POSIX::open($folder, O_PATH | O_DIRECTORY) // fail("folder $folder");
@@ -44,7 +78,7 @@ sub detached_beneath {
     return $tree;
 }
 
-# Options without a value are flags.
+# An option without a value is a flag.
 sub detached_new {
     my ($type, $attributes, @options) = @_;
     my $context = system_call('fsopen', $type, 1);
@@ -69,12 +103,12 @@ sub attach {
     POSIX::close($tree);
 }
 
-# Changes of the folders that the supervisor shares are seen here, and none of ours there.
+# Mount events of the supervisor propagate to this namespace, but not back.
 sub make_mounts_followers { system_call('mount', 'none', '/', 0, MS_REC | MS_SLAVE, 0) == 0 or fail('mounts') }
 
 sub make_mounts_private { system_call('mount', 'none', '/', 0, MS_REC | MS_PRIVATE, 0) == 0 or fail('private mounts') }
 
-# Leaves everything but what is mounted at $path, which becomes the root.
+# Makes the mount at $path the root, and detaches the old root.
 sub change_root {
     my ($path) = @_;
     chdir $path or fail("root $path");
@@ -83,7 +117,7 @@ sub change_root {
     chdir '/' or fail('root');
 }
 
-# With the folders above it.
+# Creates the folder and its parents.
 sub require_path {
     my ($path) = @_;
     my $at = '';
@@ -94,7 +128,7 @@ sub require_path {
     require_folder($path);
 }
 
-# A workspace may have put anything in the place of a folder that we mount on.
+# A workspace may have put anything in place of a mount point.
 sub require_folder {
     my ($path) = @_;
     return if lstat($path) && -d _;

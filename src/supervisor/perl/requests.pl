@@ -1,18 +1,18 @@
-# How the supervisor talks to its Perl programs. Requests on standard input: a 32-bit big-endian length, then fields
-# separated by NUL: a number, a verb, its arguments. Answers on standard output, one line each: the number, then "ok",
-# "failed TEXT", "pid N" or "exit STATUS". The program ends when standard input does.
+# The protocol between the supervisor and its Perl programs. A request on standard input is a 32-bit big-endian length,
+# then fields separated by NUL: a number, a verb, its arguments. An answer on standard output is one line: the number,
+# then "ok", "failed TEXT", "pid N" or "exit STATUS". The program exits at the end of standard input.
 use strict;
 use warnings;
 use POSIX qw(:sys_wait_h :errno_h);
 
-# Descriptors of what children report by => what to do with what is there to read.
+# Descriptor to watch => callback to run when it is readable.
 our %followed;
 pipe(my $wake_reader, my $wake_writer) or die "pipe: $!\n";
 POSIX::fcntl($wake_writer, POSIX::F_SETFL(), POSIX::O_NONBLOCK());
 
 sub answer { my ($id, $text) = @_; $text =~ s/[\r\n]+/ /g; syswrite STDOUT, "$id $text\n"; }
 
-# In a child, before anything else: what its parent waits for is not its own.
+# Must be the first call in a child: the parent's handlers and descriptors are not its own.
 sub forget_requests {
     $SIG{CHLD} = 'DEFAULT';
     $SIG{PIPE} = 'DEFAULT';
@@ -24,14 +24,14 @@ sub write_all {
     while ($text ne '') {
         my $written = syswrite $handle, $text;
         next if !defined $written && $! == EINTR;
-        # Its reader has ended; that end is told like any other.
+        # The reader has exited, which is reported like any other exit.
         return if !$written;
         substr $text, 0, $written, '';
     }
 }
 
-# $serve takes the fields of a request, $ended the pid and the status of a child, $tick is called at least every second
-# while anything is followed.
+# $serve is called with the fields of a request, $ended with the pid and the status of a child, and $tick at least every
+# second while a descriptor is watched.
 sub serve_requests {
     my ($serve, $ended, $tick) = @_;
     $SIG{CHLD} = sub { syswrite $wake_writer, 'c' };

@@ -1,5 +1,5 @@
-# What a workspace finds beside its own files: /proc, /dev and its control groups. All of it is made before it is known for
-# which workspace, in a folder where nothing of a workspace is.
+# The mounts of a workspace that do not come from its image: /dev, /proc and its control groups. They are made ahead,
+# before it is known for which workspace, in a folder that holds no workspace's files.
 use strict;
 use warnings;
 
@@ -8,17 +8,18 @@ my %device_links = (
     fd => '/proc/self/fd', stdin => '/proc/self/fd/0', stdout => '/proc/self/fd/1', stderr => '/proc/self/fd/2',
     core => '/proc/kcore', ptmx => 'pts/ptmx',
 );
-# What tells of the machine and is nobody's business in there: its start, its memory, its keys, its devices.
+# Files that reveal the machine: how it started, its memory, keys and devices.
 my @hidden_files = qw(
     bootconfig cmdline config.gz interrupts kallsyms kcore key-users keys kmsg latency_stats modules pagetypeinfo
     sched_debug slabinfo timer_list timer_stats vmallocinfo
 );
 my @hidden_folders = qw(acpi asound scsi);
 my @read_only = qw(bus fs irq sys sysrq-trigger);
-# The kernel has so many for all who are not its first user; by default 3072.
+my @shown_controllers = qw(memory cpu cpuset cpuacct pids);
+# The kernel reserves a number of pseudo-terminals for all user namespaces together, 3072 by default.
 use constant { TERMINALS_MAX => 256, DEV_BYTES => 65536 };
 
-# Answers detached mounts for the folders of a workspace's root. $stage is an empty folder.
+# Returns detached mounts, by their path in the workspace's root. $stage is an empty folder.
 sub make_own_folders {
     my ($stage, $search_program, $shared_memory_bytes, $cgroups) = @_;
     attach(detached_new('tmpfs', ATTR_NOSUID | ATTR_NODEV, 'mode=755', 'size=' . DEV_BYTES), $stage);
@@ -37,7 +38,7 @@ sub make_own_folders {
 sub make_devices {
     my ($dev, $search_program, $shared_memory_bytes) = @_;
     my $own = ATTR_NOSUID | ATTR_NOEXEC;
-    # A program lies in it, so it is not closed to execution.
+    # Not noexec, because it holds the search program.
     attach(detached_new('tmpfs', ATTR_NOSUID, 'mode=755', 'size=' . DEV_BYTES), $dev);
     for my $name (@device_nodes) {
         make_empty_file("$dev/$name");
@@ -76,7 +77,7 @@ sub make_empty_file {
     open(my $file, '>', $path) or fail("file $path");
 }
 
-# The mount at a path, without what is mounted below it.
+# Only the mount at the path itself, not the mounts below it.
 sub set_read_only {
     my ($path) = @_;
     my $tree = system_call('open_tree', AT_FDCWD, $path, OPEN_TREE_CLOEXEC);
@@ -85,7 +86,7 @@ sub set_read_only {
     POSIX::close($tree);
 }
 
-# Its own control groups, as far as they hold its limits, where programs look for them. They can only be read.
+# Programs look here for their limits. Read-only.
 sub make_control_groups {
     my ($sys, $cgroups) = @_;
     my $own = ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC;
@@ -93,16 +94,16 @@ sub make_control_groups {
     my $base = "$sys/fs/cgroup";
     mkdir $_, 0755 or fail("folder $_") for "$sys/fs", $base;
     if (-e '/sys/fs/cgroup/cgroup.controllers') { attach(detached_new('cgroup2', $own), $base) }
-    else { show_controller($base, $_, $own) for grep { join("\n", @$cgroups) =~ m{^/sys/fs/cgroup/$_/}m } qw(memory cpu pids) }
+    else { show_controller($base, $_, $own) for grep { join("\n", @$cgroups) =~ m{^/sys/fs/cgroup/$_/}m } @shown_controllers }
     set_read_only($sys);
 }
 
-# Controllers that are mounted together are mounted so here as well, under either name.
+# Controllers that are mounted together must be mounted together here too, with a link for each name.
 sub show_controller {
     my ($base, $name, $attributes) = @_;
     open(my $list, '<', '/proc/self/cgroup') or fail('control groups');
     my ($together) = map { /^\d+:([^:]+):/ && (grep { $_ eq $name } split /,/, $1) ? $1 : () } <$list>;
-    return if !defined $together;
+    return if !defined $together || -e "$base/$together";
     mkdir "$base/$together", 0755 or fail("folder $together");
     attach(detached_new('cgroup', $attributes, split /,/, $together), "$base/$together");
     for (grep { $_ ne $together } split /,/, $together) { symlink $together, "$base/$_" or fail("link $_") }

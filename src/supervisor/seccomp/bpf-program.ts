@@ -1,7 +1,7 @@
 /**
- * A classic-BPF program with named jump targets. Two rules of the machine shape this file: a conditional jump reaches at
- * most 255 instructions, and jumps only go forward. A conditional jump whose target is farther away is written as one
- * over an unconditional jump, which reaches any distance.
+ * Assembles a classic BPF program with labels. Two rules of BPF shape this file: a conditional jump reaches at most 255
+ * instructions, and jumps only go forward. A conditional jump to a more distant label is encoded as a jump over an unconditional
+ * jump, which reaches any distance.
  */
 export type BpfStep =
   | Readonly<{ kind: 'load'; offset: number }>
@@ -25,11 +25,11 @@ const RETURN_CONSTANT = 0x06
 const testCodes: Readonly<Record<BpfTest, number>> = { equal: 0x15, greater: 0x25, 'any-bit': 0x45 }
 
 const SHORT_JUMP_MAX = 255
-/** The kernel refuses longer programs. */
+/** The kernel's limit. */
 const INSTRUCTIONS_MAX = 4096
 const INSTRUCTION_BYTES = 8
 
-/** One step of a jump goes to the next instruction when its side names no label. */
+/** A side of a jump without a label continues at the next instruction. */
 export function assembleBpf(steps: readonly BpfStep[]): Buffer {
   const farSteps = new Set<number>()
   for (;;) {
@@ -70,7 +70,7 @@ function labelOffsets(steps: readonly BpfStep[], starts: readonly number[]): Rea
   return labels
 }
 
-/** From the instruction at `next`, which is where a jump of 0 goes. */
+/** Relative to the instruction at `next`, which a jump of 0 reaches. */
 function distance(labels: ReadonlyMap<string, number>, name: string | undefined, next: number): number {
   if (name === undefined) return 0
   const target = labels.get(name)

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { seccompFilter } from './filter.ts'
 import type { SeccompArch } from './system-calls.ts'
 
-/** The real kernel under the real filter. */
+/** Runs the real filter in the real kernel. */
 const arch = process.arch as SeccompArch
 const column = arch === 'x64' ? 0 : 1
 let directory: string
@@ -34,7 +34,7 @@ async function under(argv: readonly string[], filtered: boolean): Promise<Outcom
   return { code: await code, stdout, stderr }
 }
 
-/** Answers the errno of each call, 0 for success. */
+/** Returns the errno of each call, 0 for success. */
 async function tryCalls(calls: readonly (readonly number[])[], filtered: boolean): Promise<readonly number[]> {
   const script =
     'for (@ARGV) { my @c = map { int } split /,/; $! = 0; my $r = syscall(shift(@c), @c); print $r == -1 ? $!+0 : 0, "\\n" }'

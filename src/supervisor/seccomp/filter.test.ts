@@ -12,7 +12,7 @@ function verdict(arch: SeccompArch, number: number, values: readonly (number | b
   return verdictName(runBpf(filters[arch], data).value)
 }
 
-/** Name, x64 number, arm64 number: from the kernel's own headers, so a slip in our table shows here. */
+/** Name, x64 number, arm64 number, from the kernel's headers, to catch errors in our table. */
 type Row = readonly [name: string, x64: number, arm64: number | null]
 
 const refusedWithEperm: readonly Row[] = [

@@ -12,12 +12,12 @@ const ARCH_OFFSET = 4
 const argumentLowOffset = (index: number): number => 16 + 8 * index
 
 /**
- * The filter that every workload runs under: an array of `struct sock_filter`, as seccomp(2) takes
- * it. A call through a foreign architecture's numbers ends the process; what is on the lists fails with
- * its errno; with one id, changes of owner succeed without effect; everything else is allowed.
+ * The seccomp filter of every workload: an array of `struct sock_filter`, as seccomp(2) takes it. A call with the numbers of a
+ * foreign architecture kills the process; a listed call fails with its errno; with one id, changes of owner succeed without
+ * effect; any other call is allowed.
  *
- * Arguments are loaded only for calls that have a rule for them: for all others the kernel finds out once that the
- * answer is always the same, and does not run the filter again.
+ * Arguments are loaded only for calls that have a rule for them: for all others the kernel caches the constant result and does
+ * not run the filter again.
  */
 export function seccompFilter(arch: SeccompArch, { hasOneId = false } = {}): Buffer {
   const calls = argumentRules.map((rule) => rule.call)
@@ -53,7 +53,7 @@ function plainVerdicts(calls: readonly SystemCall[], verdict: string, arch: Secc
   })
 }
 
-/** All rules of one call. It ends in a verdict, so the number need not be loaded again. */
+/** All rules of one call. The block ends in a verdict, so the number need not be loaded again. */
 function argumentBlock(call: ArgumentRule['call'], arch: SeccompArch): readonly BpfStep[] {
   const value = systemCallNumber(call, arch)
   if (value === undefined) return []

@@ -1,23 +1,23 @@
 import type { SystemCall } from './system-calls.ts'
 
 /**
- * What a workload may not ask the kernel for. Most of it needs a capability that no workload has; refusing it here as
- * well keeps the code behind those calls out of reach, whatever is wrong in it.
+ * The system calls that a workload may not make. Most need a capability that no workload has; refusing them here as well keeps
+ * the kernel code behind them out of reach, whatever its faults.
  *
  * Deliberately allowed:
- * - ptrace, process_vm_readv, process_vm_writev, pidfd_getfd and kcmp. Debuggers and strace are worth having in a
- *   workspace; the kernel lets them only at processes of the same workspace with no more rights, and the filter is asked
- *   after a tracer has changed a call. Refusing one of them would take nothing away that another does not give.
- * - seccomp and landlock, with which a workload can only give up more.
- * - mknod: without the capability there are no devices, and FIFOs are ordinary.
+ * - ptrace, process_vm_readv, process_vm_writev, pidfd_getfd and kcmp. Debuggers and strace are useful in a workspace; the
+ *   kernel restricts them to processes of the same workspace with no more capabilities, and the filter runs again after a tracer
+ *   has changed a call. Refusing one of them would take away nothing that another does not give.
+ * - seccomp and landlock, which can only restrict a workload further.
+ * - mknod: without the capability it creates no devices, and FIFOs are harmless.
  */
 export const errno = { EPERM: 1, ENOSYS: 38, EPROTONOSUPPORT: 93, EAFNOSUPPORT: 97 } as const
 type RefusalErrno = keyof typeof errno
 
-/** With ENOSYS programs take the older way, for which there is a rule as well; with EPERM they say what is wrong. */
+/** After ENOSYS programs fall back to the older call, which has a rule as well; after EPERM they report the error. */
 export const refusedCalls: Readonly<Record<'EPERM' | 'ENOSYS', readonly SystemCall[]>> = {
   ENOSYS: [
-    // Its flags are in memory, where a filter cannot look; C libraries go on with clone.
+    // Its flags are in memory, which a filter cannot read; C libraries fall back to clone.
     'clone3',
     'fsconfig',
     'fsmount',
@@ -79,20 +79,20 @@ export const refusedCalls: Readonly<Record<'EPERM' | 'ENOSYS', readonly SystemCa
 }
 
 /**
- * Where a workspace has a single id there is nobody to give a file to, and the kernel says so; then archives with owners do
- * not unpack. Done by root of such a workspace, these succeed and change nothing.
+ * In a workspace with a single id there is no other owner, and the kernel refuses chown; archives with owners then fail to
+ * unpack. For root of such a workspace these calls succeed without effect.
  */
 export const ownerCalls: readonly SystemCall[] = ['chown', 'fchown', 'fchownat', 'lchown']
 
-/** One argument of a call, tested in its low 32 bits: the kernel reads each of these as an int, whatever is above. */
+/** A test of the low 32 bits of one argument: the kernel reads each of these arguments as an int. */
 export type ArgumentRule = Readonly<{
   call: SystemCall
   argument: number
-  /** `allow-only` refuses every other value; `refuse-bits` refuses when one of the bits is set. */
+  /** `allow-only` refuses every other value; `refuse-bits` refuses if one of the bits is set. */
   rule: 'allow-only' | 'refuse-values' | 'refuse-bits'
   values: readonly number[]
   errno: RefusalErrno
-  /** The rule holds only while another argument has this value. */
+  /** The rule applies only if another argument has this value. */
   when?: Readonly<{ argument: number; value: number }>
   reason: string
 }>
@@ -103,7 +103,7 @@ const AF_INET6 = 10
 const AF_NETLINK = 16
 const NETLINK_ROUTE = 0
 
-/** NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. The time namespace has no flag that clone could carry. */
+/** NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. clone has no flag for the time namespace. */
 const CLONE_NEW_ANY = 0x7e020000
 
 const TIOCSTI = 0x5412

@@ -1,17 +1,17 @@
-/** The architectures that workspaces run on, by Node's names. */
+/** The supported architectures, by Node's names. */
 export type SeccompArch = 'x64' | 'arm64'
 
-/** What the kernel calls the architecture of a system call (AUDIT_ARCH_*). */
+/** The kernel's constants for them (AUDIT_ARCH_*). */
 export const auditArch: Readonly<Record<SeccompArch, number>> = { x64: 0xc000003e, arm64: 0xc00000b7 }
 
 /**
- * The newest system call that was looked at when the lists were written (file_setattr). What a later kernel adds answers
- * as on an older kernel, until it was decided on. New calls have one number on all architectures. The numbers
- * of the x32 interface begin far above, so this bound keeps it out as well.
+ * The newest system call that was reviewed for the lists (file_setattr). Calls that later kernels add fail with ENOSYS until they
+ * are reviewed. New calls have one number on all architectures. The numbers of the x32 ABI are far above, so this bound refuses
+ * them as well.
  */
 export const NEWEST_JUDGED_CALL = 469
 
-/** Numbers by architecture; `null` where the call does not exist. */
+/** Numbers by architecture; `null` if the call does not exist there. */
 const numbers = {
   _sysctl: [156, null],
   acct: [163, 89],

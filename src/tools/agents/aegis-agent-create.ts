@@ -15,6 +15,8 @@ export default defineTool({
   rate: 'create',
   skipJudge: true,
   audit: 'digest',
+  fails: { kind: 'conflict', field: 'deployed', is: false },
+  trust: { sends: true, carries: { as: 'agent', fields: ['agent_id'] } },
   arguments: 'aegis',
   input: z.strictObject({
     manifest_yaml: agentParams.manifest,
@@ -22,6 +24,6 @@ export default defineTool({
     scope: agentParams.scope,
   }),
   output: agentFields.deployed,
-  before: (input, { agents, call }) => agents.tellOfRuntime(call, input),
+  before: (input, { agents, call }) => agents.warnOfRuntime(call, input),
   run: (input, { agents, call }) => agents.create(call, input),
 })

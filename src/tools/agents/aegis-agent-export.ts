@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  trust: { carries: { as: 'agent', fields: ['agent_id', 'id'] } },
   arguments: 'aegis',
   otherNames: { agent: 'name', agent_id: 'name' },
   input: z.strictObject({ name: agentParams.agent('Name of the agent, or its id.'), version: agentParams.version }),

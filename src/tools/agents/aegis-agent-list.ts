@@ -16,6 +16,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  trust: { carries: { as: 'agent', fields: ['agent_id', 'id'] } },
   arguments: 'aegis',
   input: z.strictObject({
     labels: agentParams.labels,

@@ -17,6 +17,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  trust: { carries: { as: 'agent', fields: ['agent_id', 'id'] } },
   arguments: 'aegis',
   input: z.strictObject({
     query: z.string().min(1).max(limits.searchQueryCharsMax).describe('What the agent should do, in plain words.'),

@@ -15,6 +15,8 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  fails: { kind: 'conflict', field: 'deployed', is: false },
+  trust: { sends: true, carries: { as: 'agent', fields: ['agent_id'] } },
   arguments: 'aegis',
   otherNames: { agent: 'agent_id' },
   input: z.strictObject({
@@ -26,6 +28,6 @@ export default defineTool({
       .optional(),
   }),
   output: agentFields.deployed,
-  before: (input, { agents, call }) => agents.tellOfRuntime(call, input),
+  before: (input, { agents, call }) => agents.warnOfRuntime(call, input),
   run: (input, { agents, call }) => agents.update(call, input),
 })

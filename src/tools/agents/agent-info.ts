@@ -17,6 +17,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  trust: { carries: { as: 'agent', fields: ['agent_id', 'id'] } },
   otherNames: { agent: 'agent_id' },
   input: z.strictObject({
     agent_id: agentParams.agent('Id of the agent, or its name.'),

@@ -3,7 +3,6 @@ import { limits } from '../../contract/limits.ts'
 import { fields } from '../params.ts'
 import { scheduleFields } from '../schedule-fields.ts'
 
-/** What the tools for agents share. */
 export const agentParams = {
   manifest: z.string().min(1).max(limits.manifestCharsMax).describe('The whole manifest, in YAML.'),
   force: (description: string) => z.boolean().default(false).describe(description),

@@ -15,6 +15,8 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  fails: { kind: 'conflict', field: 'failed', is: { empty: false } },
+  trust: { governs: true },
   input: z.strictObject({
     assignments: bulkParams({ agentId: profileParams.idOrName('Id or name of the agent.') }).describe(
       'Tools, each with its agent.',

@@ -15,6 +15,8 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  needsChange: true,
+  trust: { carries: { as: 'agent', fields: ['agent_id', 'id'] } },
   input: z.strictObject({
     id: profileParams.idOrName('Id of the agent, or its name.'),
     subAgentIds: profileParams.subAgentIds.optional().describe('Agents to add as those it can hand a task on to.'),
@@ -27,6 +29,7 @@ export default defineTool({
     connectorIds: profileParams.connectorIds.optional().describe('Its knowledge connectors from now on.'),
     scope: profileParams.scope.optional(),
     toolExposureMode: profileParams.exposure.optional(),
+    considerContextUntrusted: profileParams.considerContextUntrusted.optional(),
     suggestedPrompts: profileParams.suggestedPrompts.optional().describe('Its suggested prompts from now on.'),
     systemPrompt: profileParams.systemPrompt.optional(),
     teams: profileParams.teams.optional().describe('The teams that have it from now on, for the scope team.'),

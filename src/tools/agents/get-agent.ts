@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  trust: { carries: { as: 'agent', fields: ['agent_id', 'id'] } },
   input: z.strictObject({
     id: profileParams.idOrName('Id of the agent.').optional(),
     name: profileParams.idOrName('Exact name of the agent, if you do not have the id.').optional(),

@@ -16,6 +16,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  trust: { carries: { as: 'agent', fields: ['agent_id', 'id'] } },
   input: z.strictObject({
     limit: params.limit(100, 1000),
     offset: params.offset,

@@ -4,7 +4,6 @@ import { waitInput, waitOutput } from './execution-fields.ts'
 export default defineTool({
   name: 'aegis.task.wait',
   toolset: 'executions',
-  trust: { carries: { as: 'execution', fields: ['execution_id'] } },
   title: 'Wait for an execution',
   description:
     'Wait until an execution of an agent has ended, and answer its result. One call waits 45 s at most; if it says timed_out, call again.',

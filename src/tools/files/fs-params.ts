@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import { limits } from '../../contract/limits.ts'
 
-/** Parameters and fields of the tools of this set. */
 export const fsParams = {
   path: (what: string) =>
     z.string().max(4_096).describe(`${what} Relative paths begin at /workspace; '..' is refused.`),

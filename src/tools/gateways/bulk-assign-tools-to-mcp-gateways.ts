@@ -15,6 +15,8 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  fails: { kind: 'conflict', field: 'failed', is: { empty: false } },
+  trust: { governs: true },
   input: z.strictObject({
     assignments: bulkParams({ mcpGatewayId: profileParams.idOrName('Id or name of the gateway.') }).describe(
       'Tools, each with its gateway.',

@@ -16,6 +16,8 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  trust: { carries: { as: 'gateway', fields: ['slug'] } },
+  needsChange: true,
   input: z.strictObject({
     id: profileParams.idOrName('Id of the gateway, or its name.'),
     description: profileParams.description.optional(),
@@ -24,6 +26,7 @@ export default defineTool({
     name: profileParams.name.optional().describe('Its new name. Its address stays.'),
     scope: profileParams.scope.optional(),
     toolExposureMode: profileParams.exposure.optional(),
+    considerContextUntrusted: profileParams.considerContextUntrusted.optional(),
     teams: profileParams.teams.optional().describe('The teams that have it from now on, for the scope team.'),
     knowledgeBaseIds: profileParams.knowledgeBaseIds.optional().describe('Its knowledge bases from now on.'),
     connectorIds: profileParams.connectorIds.optional().describe('Its knowledge connectors from now on.'),

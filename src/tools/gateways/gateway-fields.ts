@@ -3,7 +3,7 @@ import { profileFields } from '../profile-params.ts'
 
 const { subAgentIds: _, ...shared } = profileFields.agent.shape
 
-/** What callers are told of a gateway. */
+/** A gateway as callers see it. */
 export const gatewayFields = {
   gateway: z.strictObject({
     ...shared,

@@ -16,6 +16,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  trust: { carries: { as: 'gateway', fields: ['slug'] } },
   input: z.strictObject({
     id: profileParams.idOrName('Id of the gateway.').optional(),
     name: profileParams.idOrName('Exact name of the gateway, if you do not have the id.').optional(),

@@ -19,6 +19,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  trust: { carries: { as: 'gateway', fields: ['slug'] } },
   input: z.strictObject({
     limit: params.limit(100, 1000),
     offset: params.offset,

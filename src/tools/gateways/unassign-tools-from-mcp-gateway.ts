@@ -16,6 +16,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  fails: { kind: 'not-found', field: 'removed', is: { empty: true } },
   input: z.strictObject({
     mcpGatewayId: profileParams.idOrName('Id of the gateway, or its name.'),
     toolIds: z

@@ -163,7 +163,7 @@ describe('API keys through the pipeline', () => {
     await authenticate(own.secret)
     await authenticate(foreign.secret)
     expect(await ask(localOwner, 'api_key_revoke', { key: 'own' })).toMatchObject({ id: own.id, status: 'revoked' })
-    // When it was last used is written a little later than it is used.
+    // The time of the last use is written with a delay.
     const { last_used_at: _, ...first } = await ask(localOwner, 'api_key_revoke', { key: foreign.id, tenant: 'a' })
     expect(await ask(localOwner, 'api_key_revoke', { key: foreign.id, tenant: 'a' })).toMatchObject(first)
     for (const { secret } of [own, foreign]) {

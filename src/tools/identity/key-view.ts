@@ -2,7 +2,6 @@ import { z } from 'zod'
 import { tiers } from '../../contract/principal.ts'
 import { fields } from '../params.ts'
 
-/** An API key as the tools of this set answer it. */
 export const keyView = z.strictObject({
   id: z.string(),
   prefix: z.string().describe('Public part of the key, by which it is recognised.'),

@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'create',
   skipJudge: false,
   audit: 'digest',
+  trust: { governs: true },
   input: z.strictObject({
     name: z.string().min(1).max(63).describe('Lower-case letters, digits, "_" or "-", beginning with a letter.'),
     description: z.string().max(1_024).optional().describe('Whom it is for.'),

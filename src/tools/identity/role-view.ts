@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import { fields } from '../params.ts'
 
-/** A role as the tools of this set answer it. */
 export const roleView = z.strictObject({
   name: z.string(),
   description: z.string(),

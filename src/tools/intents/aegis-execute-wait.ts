@@ -8,5 +8,6 @@ export default defineTool({
   title: 'Wait for an intent',
   description:
     'Wait until a pipeline of aegis.execute.intent has ended; the id that it answered is the execution_id. The same as aegis.workflow.wait. One call waits 45 s at most; when it answers timed_out, call again.',
+  otherNames: { pipeline_execution_id: 'execution_id' },
   run: (input, { workflows, call }) => workflows.executions.wait(call, input),
 })

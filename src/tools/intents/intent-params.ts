@@ -2,7 +2,6 @@ import { z } from 'zod'
 import { intentLanguages } from '../../contract/intent-languages.ts'
 import { limits } from '../../contract/limits.ts'
 
-/** What the tools for intents share. */
 export const intentParams = {
   request: z.string().min(1).max(limits.intentCharsMax),
   inputs: z
@@ -26,7 +25,7 @@ export const intentStarted = z.strictObject({
   stream_url: z.string().describe('Server-sent events of the run; a path of the HTTP server on other transports.'),
 })
 
-/** Rules that both spellings of the tool share. */
+/** Shared by both spellings of the tool. */
 export const intentRules = {
   toolset: 'intents',
   permission: 'agent:execute',

@@ -1,6 +1,11 @@
 import { z } from 'zod'
-import { interactionOutcomes, interactionSources } from '../../contract/interaction.ts'
+import type { Decision } from '../../contract/decision.ts'
+import { type InteractionLabels, interactionOutcomes, interactionSources } from '../../contract/interaction.ts'
+import { providerKeyScopes } from '../../contract/provider-keys.ts'
 import { fields } from '../params.ts'
+
+/** What is shown as it was noted must have every member that can be noted. */
+type MembersOf<Noted> = Readonly<Record<keyof Noted, z.ZodType>>
 
 const tokens = z
   .strictObject({
@@ -42,10 +47,19 @@ const details = {
   user_id: z.string().nullable(),
   key_id: z.string().nullable(),
   virtual_key_id: z.string().nullable(),
+  provider_key: z
+    .enum(providerKeyScopes)
+    .nullable()
+    .describe('Whose key the provider was shown: the caller brought it, it is stored, or it is of the configuration.'),
   teams: z.array(z.string()),
   operation: z.string(),
   requested_model: z.string().nullable(),
   used_model: z.string().nullable(),
+  rule: z
+    .strictObject({ id: z.string().nullable(), name: z.string() })
+    .nullable()
+    .describe('The rule that replaced the requested model; without an id it is one of the configuration.'),
+  saved_usd: z.number().nullable().describe('US dollars by which the requested model would have cost more.'),
   stream: z.boolean(),
   http_status: z.int().nullable().describe('Of the provider.'),
   request_bytes: z.int(),
@@ -55,9 +69,10 @@ const details = {
       z.strictObject({
         stage: z.string(),
         verdict: z.string(),
+        tool: z.string().optional().describe('The name that the model used, or ours for one of our tools.'),
         policy: z.string().optional(),
         reason: z.string().optional(),
-      }),
+      } satisfies MembersOf<Decision>),
     )
     .describe('What policies and limits said.'),
   labels: z
@@ -66,7 +81,7 @@ const details = {
       agent: z.string().optional(),
       user: z.string().optional(),
       run: z.string().optional(),
-    })
+    } satisfies MembersOf<InteractionLabels>)
     .describe('What the caller says of itself. It proves nothing.'),
   trace_id: z.string().nullable(),
   bodies: z

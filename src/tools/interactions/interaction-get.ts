@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  trust: { source: 'untrusted' },
   input: z.strictObject({ id: z.string().min(1).max(64).describe('Id of the interaction.') }),
   output: z.strictObject({ interaction: interactionFields.details }),
   run: (input, { interactions, call }) => interactions.get(call, input),

@@ -51,6 +51,7 @@ export default defineTool({
         cache_write_tokens: z.int(),
         reasoning_tokens: z.int(),
         cost_usd: z.number(),
+        saved_usd: z.number().describe('What rules for cheaper models saved.'),
         without_known_cost: z.int().describe('How many are not in cost_usd.'),
       })
       .optional(),

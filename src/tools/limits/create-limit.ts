@@ -16,6 +16,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  trust: { governs: true },
   input: z.strictObject({
     entity_type: limitParams.entityType.describe('What the limit binds. agent is also for gateways and proxies.'),
     entity_id: limitParams.entityId.describe(
@@ -28,7 +29,9 @@ export default defineTool({
       .max(limits.usageLimitModelsMax)
       .nullable()
       .optional()
-      .describe('For token_cost: the models that count. Leave it out for all models.'),
+      .describe(
+        'For token_cost: the models that count, with their dated versions; "*" at the end stands for any rest. Leave it out for all.',
+      ),
     cleanup_interval: limitParams.interval
       .optional()
       .describe(

@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  trust: { source: 'record' },
   input: z.strictObject({
     from: z.int().min(0).default(0).describe('First entry of the page.'),
     limit: z.int().min(1).max(limits.exportPageMax).default(limits.exportPageMax).describe('Entries at most.'),

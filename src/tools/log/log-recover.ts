@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  trust: { governs: true },
   onHaltedLog: 'answer',
   input: z.strictObject({
     tenant: z

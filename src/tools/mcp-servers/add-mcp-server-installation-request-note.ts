@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  trust: { carries: { as: 'request', fields: ['id'] } },
   input: z.strictObject({
     id: requestId,
     note: z.string().trim().min(1).max(4_000).describe('The text.'),

@@ -15,7 +15,14 @@ export default defineTool({
   rate: 'create',
   skipJudge: false,
   audit: 'digest',
-  input: z.strictObject({ serverId: z.string().min(1).max(200).describe('The deployment ID of the MCP server.') }),
+  trust: { sends: true },
+  input: z.strictObject({
+    serverId: z
+      .string()
+      .min(1)
+      .max(200)
+      .describe('The deployment ID of the MCP server, or the name of a server with one deployment.'),
+  }),
   output: z.strictObject({
     serverId: z.string(),
     authorizationServer: z.string().describe('Where the person signs in.'),

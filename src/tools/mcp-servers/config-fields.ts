@@ -63,6 +63,8 @@ export const configFields = {
     .array(z.string().min(1).max(253))
     .max(256)
     .optional()
-    .describe('[Local] Hosts that the server may reach, such as registry.npmjs.org. None by default.'),
+    .describe(
+      '[Local] Hosts that the server may reach, such as api.example.org. By default only the package registry if the command is npx, bunx, uvx or pipx, otherwise none.',
+    ),
   mounts: z.array(mount).max(8).optional().describe('[Local] Folders of the host that the server sees.'),
 }

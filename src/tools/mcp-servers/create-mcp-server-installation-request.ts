@@ -16,6 +16,7 @@ export default defineTool({
   rate: 'create',
   skipJudge: false,
   audit: 'digest',
+  trust: { carries: { as: 'request', fields: ['id'] } },
   harmless: true,
   input: z.strictObject({
     name: z.string().trim().min(1).max(200).optional().describe('What the server is called.'),

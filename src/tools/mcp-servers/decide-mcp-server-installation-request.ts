@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  trust: { governs: true },
   input: z.strictObject({
     id: requestId,
     decision: z.enum(['approved', 'declined']).describe('The decision.'),

@@ -15,7 +15,13 @@ export default defineTool({
   skipJudge: false,
   audit: 'digest',
   whenDiskFull: true,
-  input: z.strictObject({ serverId: z.string().min(1).max(200).describe('The deployment ID of the MCP server.') }),
+  input: z.strictObject({
+    serverId: z
+      .string()
+      .min(1)
+      .max(200)
+      .describe('The deployment ID of the MCP server, or the name of a server with one deployment.'),
+  }),
   output: z.strictObject({ id: z.string(), deleted: z.boolean() }),
   run: (input, { mcpServers, call }) => mcpServers.removeDeployment(call, input),
 })

@@ -8,7 +8,7 @@ export default defineTool({
   toolset: 'mcp-servers',
   title: 'Deploy an MCP server',
   description:
-    'Deploy (install) an MCP server from the catalog and list its tools. If it needs secrets, the answer has a link: give it to a person, who enters them there. Calling it again gives a new link, or connects again. A local server runs in a workspace, starts on first use and stops when idle.',
+    'Deploy (install) an MCP server from the catalog and list its tools. If it needs secrets, the answer has a link: give it to a person, who enters them there. Calling it again gives a new link, or connects again. A local server runs in a workspace, starts on first use and stops when idle. Without the permission to deploy, use install_mcp_server for yourself.',
   permission: 'mcpRegistry:update',
   tier: 'user',
   effect: 'external',
@@ -16,6 +16,8 @@ export default defineTool({
   rate: 'create',
   skipJudge: false,
   audit: 'digest',
+  fails: { kind: 'unavailable', field: 'status', is: 'error' },
+  trust: { sends: true, carries: { as: 'server', fields: ['id', 'catalogId'] } },
   long: true,
   input: z.strictObject({
     catalogId: serverId,

@@ -16,6 +16,8 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  needsChange: true,
+  trust: { sends: true, carries: { as: 'server', fields: ['id', 'catalogId'] } },
   input: z.strictObject({ id: serverId, ...configFields }),
   output: changedServer,
   run: (input, { mcpServers, call }) => mcpServers.editConfig(call, input),

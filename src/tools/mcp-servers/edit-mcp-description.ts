@@ -15,6 +15,8 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  needsChange: true,
+  trust: { carries: { as: 'server', fields: ['id', 'catalogId'] } },
   input: z.strictObject({
     id: serverId,
     name: z.string().trim().min(1).max(200).optional().describe('Display name for the MCP server.'),

@@ -16,8 +16,13 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  trust: { source: 'untrusted' },
   input: z.strictObject({
-    serverId: z.string().min(1).max(200).describe('The deployment ID of the MCP server.'),
+    serverId: z
+      .string()
+      .min(1)
+      .max(200)
+      .describe('The deployment ID of the MCP server, or the name of a server with one deployment.'),
     lines: z
       .int()
       .min(1)

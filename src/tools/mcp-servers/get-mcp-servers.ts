@@ -18,6 +18,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  trust: { carries: { as: 'server', fields: ['id', 'catalogId'] } },
   input: z.strictObject({}),
   output: z.strictObject({
     items: z.array(

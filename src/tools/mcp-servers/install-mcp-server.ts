@@ -15,6 +15,8 @@ export default defineTool({
   rate: 'create',
   skipJudge: false,
   audit: 'digest',
+  fails: { kind: 'unavailable', field: 'status', is: 'error' },
+  trust: { sends: true, carries: { as: 'server', fields: ['id', 'catalogId'] } },
   long: true,
   input: z.strictObject({ catalogId: serverId, values: deployValues }),
   output: deployOutput,

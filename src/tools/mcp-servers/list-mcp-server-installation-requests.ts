@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  trust: { carries: { as: 'request', fields: ['id'] } },
   input: z.strictObject({}),
   output: z.strictObject({ requests: z.array(requestView) }),
   run: (_input, { mcpServers, call }) => mcpServers.listRequests(call),

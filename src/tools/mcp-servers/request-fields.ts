@@ -3,7 +3,6 @@ import { fields } from '../params.ts'
 
 export const requestId = z.string().min(1).max(200).describe('From list_mcp_server_installation_requests.')
 
-/** An installation request as tools answer it. */
 export const requestView = z.strictObject({
   id: z.string(),
   author: z.string().describe('Who asked.'),

@@ -14,6 +14,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  trust: { carries: { as: 'server', fields: ['id', 'catalogId'] } },
   input: z.strictObject({
     query: z
       .string()

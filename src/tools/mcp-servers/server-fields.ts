@@ -12,7 +12,7 @@ export const serverId = z
   .max(200)
   .describe('The catalog ID of the MCP server, or its name. Use get_mcp_servers to look it up.')
 
-/** What people read of a server, and who sees it. */
+/** The descriptive fields of a server, and who can see it. */
 export const aboutFields = {
   description: optionalText(4_000, 'Description of the MCP server.'),
   icon: optionalText(64, 'Emoji icon for the MCP server.'),
@@ -33,7 +33,7 @@ export const aboutFields = {
     .describe('Team IDs or names for team-scoped access control.'),
 }
 
-/** What the tools that change a server answer. */
+/** The output of the tools that change a server. */
 export const changedServer = z.strictObject({
   id: z.string(),
   name: z.string(),

@@ -16,6 +16,8 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  needsChange: true,
+  trust: { governs: true },
   input: z.strictObject({
     id: profileParams.idOrName('Id of the proxy, or its name.'),
     description: profileParams.description.optional(),
@@ -24,6 +26,7 @@ export default defineTool({
     name: profileParams.name.optional().describe('Its new name. Its address stays.'),
     scope: profileParams.scope.optional(),
     toolExposureMode: profileParams.exposure.optional(),
+    considerContextUntrusted: profileParams.considerContextUntrusted.optional(),
     teams: profileParams.teams.optional().describe('The teams that have it from now on, for the scope team.'),
   }),
   output: proxyFields.proxy,

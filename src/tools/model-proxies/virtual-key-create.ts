@@ -21,6 +21,7 @@ export default defineTool({
   rate: 'create',
   skipJudge: false,
   audit: 'digest',
+  trust: { governs: true },
   input: z.strictObject({
     name: z.string().min(1).max(64).describe('What uses the key, such as "ci-summaries".'),
     scope: profileParams.scope
@@ -32,6 +33,9 @@ export default defineTool({
     models: names('Name of a model, or its beginning with "*" at the end.')
       .optional()
       .describe('Only for these models, such as "gpt-5-mini", "claude-haiku-*" or "openai:*".'),
+    provider_keys: names('Id or name of a provider key.')
+      .optional()
+      .describe('Which provider keys pay, at most one for a provider. Left out: those of its owner.'),
     expires_in: z
       .string()
       .min(1)

@@ -18,6 +18,10 @@ export const virtualKeyFields = {
     proxies: grants('Ids of model proxies'),
     providers: grants('Providers'),
     models: grants('Models'),
+    provider_keys: z
+      .array(z.string())
+      .nullable()
+      .describe('Ids of the provider keys that pay; null: those that its holder can use.'),
     status: z.enum(['live', 'expired', 'revoked', 'ownerless']).describe('ownerless: its owner or its teams are gone.'),
     created_at: fields.time,
     created_by: z.string(),

@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'create',
   skipJudge: false,
   audit: 'digest',
+  trust: { governs: true },
   input: z.strictObject({ key: virtualKeyFields.key }),
   output: virtualKeyFields.view.extend({ secret: virtualKeyFields.secret }),
   run: (input, { virtualKeys, call }) => virtualKeys.rotate(call, input),

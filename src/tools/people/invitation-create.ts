@@ -14,7 +14,7 @@ import {
 export default defineTool({
   name: 'invitation_create',
   toolset: 'people',
-  title: 'Invite somebody',
+  title: 'Invite a person',
   description:
     'Invite a person to your organisation. The answer has a one-time link: the person who opens it chooses a name and a password, and becomes a user. Where a mail server is configured, the link is also mailed, and `mail` says whether that worked. Hand it to that person only.',
   permission: 'invitation:create',
@@ -24,6 +24,7 @@ export default defineTool({
   rate: 'create',
   skipJudge: false,
   audit: 'digest',
+  trust: { governs: true },
   input: z.strictObject({
     email,
     role: roleOfPerson.default('member'),

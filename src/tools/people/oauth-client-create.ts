@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'create',
   skipJudge: false,
   audit: 'digest',
+  trust: { governs: true },
   input: z.strictObject({
     name: z.string().min(1).max(64).describe('Name of the program; its calls are recorded under it.'),
     gateways: gatewaysOfClient,

@@ -3,7 +3,6 @@ import { limits } from '../../contract/limits.ts'
 import { roles, tiers } from '../../contract/principal.ts'
 import { fields } from '../params.ts'
 
-/** What the tools of people take and answer. */
 export const tenantOfPeople = z
   .string()
   .min(1)

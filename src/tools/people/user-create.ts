@@ -17,6 +17,7 @@ export default defineTool({
   rate: 'create',
   skipJudge: false,
   audit: 'digest',
+  trust: { governs: true },
   input: z.strictObject({
     email,
     name: z.string().min(1).max(limits.personNameCharsMax).optional().describe('Name for people to read.'),

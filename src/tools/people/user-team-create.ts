@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'create',
   skipJudge: false,
   audit: 'digest',
+  trust: { governs: true },
   input: z.strictObject({
     name: teamName.describe('Name of the team, unique in the organisation.'),
     description: z.string().max(1000).optional().describe('What the team is for.'),

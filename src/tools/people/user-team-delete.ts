@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  trust: { governs: true },
   input: z.strictObject({ team, tenant: tenantOfPeople }),
   output: teamView,
   run: (input, { people, call }) => people.deleteTeam(call, input),

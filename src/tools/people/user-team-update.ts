@@ -15,6 +15,8 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  needsChange: true,
+  trust: { governs: true },
   input: z.strictObject({
     team,
     name: teamName.optional().describe('New name.'),

@@ -17,6 +17,8 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  needsChange: true,
+  trust: { governs: true },
   input: z.strictObject({
     user,
     name: z.string().min(1).max(limits.personNameCharsMax).optional().describe('New name.'),

@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  fails: { kind: 'input', field: 'valid', is: false },
   arguments: 'aegis',
   input: z.strictObject({
     kind: z.enum(['agent', 'workflow']).describe('What the manifest describes.'),

@@ -10,7 +10,7 @@ export const toolRow = z.strictObject({
   skip_judge: z.boolean(),
 })
 
-/** Which tools are meant, beside what a query asks for; all of it must hold. */
+/** Filters that apply in addition to the query. All must match. */
 export const toolFilters = {
   source: z.string().max(64).optional().describe('Where they come from; all here are builtin.'),
   category: z.string().max(64).optional().describe('The group they are in, such as fs, agent or workflow.'),

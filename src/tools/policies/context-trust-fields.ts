@@ -13,7 +13,7 @@ export const contextFields = {
   since: fields.time.nullable(),
   cause: z
     .strictObject({
-      kind: z.enum(['tool_result', 'inherited', 'workspace', 'profile', 'run']),
+      kind: z.enum(['tool_result', 'inherited', 'workspace', 'profile', 'run', 'unseen']),
       tool: z.string().nullable(),
       call_id: z.string().nullable(),
       policy: z.string().nullable(),

@@ -3,11 +3,11 @@ import type { CatalogTool } from './catalog.ts'
 import type { ToolAnswer } from './tool-host.ts'
 
 /**
- * Every answer as it leaves the pipeline, for diagnostics inside the process. The program itself subscribes to nothing;
- * its tests hold each answer against the output schema that is published for the tool.
+ * Every answer as it leaves the pipeline, for diagnostics inside the process. The program itself does not subscribe; the tests
+ * compare each answer with the published output schema of its tool.
  */
 export type PublishedAnswer = Readonly<{
-  /** The tool that ran, whatever name it was called by; absent when there is none of that name. */
+  /** The tool that ran, whatever name it was called by; absent if there is no such tool. */
   tool: CatalogTool | undefined
   answer: ToolAnswer
 }>

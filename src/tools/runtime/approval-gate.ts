@@ -1,21 +1,22 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { ApprovalRequest, Approvals } from '../../contract/approvals.ts'
 import type { EffectRecord } from '../../contract/call.ts'
-import type { ClientAbilities, ClientQuestion } from '../../contract/calling-client.ts'
+import type { CallingClientCapabilities, ClientQuestion } from '../../contract/calling-client.ts'
 import type { Decision } from '../../contract/decision.ts'
 import { limits } from '../../contract/limits.ts'
 import { isPermitted } from '../../contract/permissions.ts'
-import { isAtConsole } from '../../contract/person.ts'
+import { isAtConsole, isPerson } from '../../contract/person.ts'
 import type { InvocationVerdict } from '../../contract/tool-policies.ts'
 import type { WriteTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
+import { withTimeout } from '../../kernel/with-timeout.ts'
 import { denied, type KnownTool } from './denied-call.ts'
 import type { Invocation } from './stages.ts'
 import type { ToolFailure } from './tool-host.ts'
 
 type RequestedApproval = Readonly<{ failure: ToolFailure; effects: readonly EffectRecord[] }>
 
-/** Calls that go on only if a person approves. Without a store there is nobody to ask, and they are denied. */
+/** Calls that proceed only if a person approves. Without a store nobody can be asked, and they are denied. */
 export function createApprovalGate(approvals: Approvals | undefined) {
   const decided = (
     invocation: Invocation,
@@ -24,7 +25,7 @@ export function createApprovalGate(approvals: Approvals | undefined) {
     reason: string,
   ) => invocation.decisions.push({ stage: 'approval', verdict, ...(policy !== undefined && { policy }), reason })
 
-  /** Lets the call go on if a person approved it; otherwise one is asked. */
+  /** Lets the call proceed if a person approved it; otherwise requests an approval. */
   async function seek(invocation: Invocation, tool: KnownTool, verdict: InvocationVerdict): Promise<void> {
     if (approvals === undefined) throw denied(invocation, tool, verdict)
     const { caller, options, nowMs, inputDigest: argumentsDigest } = invocation
@@ -43,7 +44,7 @@ export function createApprovalGate(approvals: Approvals | undefined) {
     const isOfRun = principal.runRootId !== undefined || transport === 'agent' || transport === 'engine'
     if (isOfRun && approvals.inRuns === 'deny') {
       decided(invocation, verdict, 'deny', 'approvals.in_runs: deny')
-      throw denied(invocation, tool, { ...verdict, reason: `${verdict.reason}; in runs nobody is asked` })
+      throw denied(invocation, tool, { ...verdict, reason: `${verdict.reason}; runs do not ask a person` })
     }
     const request =
       known?.request ??
@@ -61,7 +62,7 @@ export function createApprovalGate(approvals: Approvals | undefined) {
     throw approvalRequired(request, waits)
   }
 
-  /** A context that waits for an approval does not change the rule that asks for it. */
+  /** A context that waits for an approval may not change the rule that requires it. */
   async function requireNoneAwaited(invocation: Invocation, tool: KnownTool): Promise<void> {
     const { caller, nowMs } = invocation
     if (approvals === undefined || isAtConsole(caller)) return
@@ -72,7 +73,7 @@ export function createApprovalGate(approvals: Approvals | undefined) {
     throw denied(invocation, tool, verdict)
   }
 
-  /** Asks the person at the client, where it offers that and the person could answer the approval elsewhere too. */
+  /** Asks the person at the client, if the client offers elicitation and that person could also answer the approval elsewhere. */
   async function isApprovedAtClient(
     invocation: Invocation,
     tool: KnownTool,
@@ -80,11 +81,10 @@ export function createApprovalGate(approvals: Approvals | undefined) {
     request: ApprovalRequest,
   ): Promise<boolean> {
     const { client } = invocation.options
-    const { principal } = invocation.caller
-    const isPerson = (principal.kind === 'owner' || principal.kind === 'user') && principal.agent === undefined
-    if (!approvals!.asksClients || !isPerson || !isPermitted(principal, 'approval:update')) return false
-    if (client === undefined || !showsForms(client.abilities)) return false
-    const signal = AbortSignal.any([invocation.signal, AbortSignal.timeout(limits.approvalAskMs)])
+    const { caller } = invocation
+    if (!approvals!.asksClients || !isPerson(caller) || !isPermitted(caller.principal, 'approval:update')) return false
+    if (client === undefined || !showsForms(client.capabilities)) return false
+    const signal = withTimeout(invocation.signal, limits.approvalAskMs)
     let answer: Readonly<Record<string, unknown>> | undefined
     try {
       answer = (await client.ask({ approval: questionOf(request) }, signal))['approval']
@@ -105,17 +105,17 @@ export function createApprovalGate(approvals: Approvals | undefined) {
     })
   }
 
-  /** In the transaction of the call, or before it does something elsewhere. Throws if another call was faster. */
+  /** In the transaction of the call, or before its external effect. Throws if another call used the approval first. */
   async function use(tx: WriteTx, { approval, caller, nowMs }: Invocation): Promise<void> {
     if (await approvals!.use(tx, caller.principal.tenant, approval!, nowMs)) return
     throw new AppError(
       'ERR_APPROVAL_REQUIRED',
-      'The approval of this call was used by another call meanwhile. Make the call again to ask for another one.',
+      'Another call has used this approval. Make the call again to request another one.',
       { approval_id: approval! },
     )
   }
 
-  /** In the transaction of the entry of a call that a person must approve first. */
+  /** In the transaction of the log entry of a call that needs approval. */
   async function request(tx: WriteTx, invocation: Invocation): Promise<RequestedApproval | undefined> {
     const { asks, caller } = invocation
     if (asks === undefined) return undefined
@@ -128,12 +128,12 @@ export function createApprovalGate(approvals: Approvals | undefined) {
   return { seek, requireNoneAwaited, use, request }
 }
 
-/** An error of this one call. A run that waits itself is told what to ask. */
-function approvalRequired(request: ApprovalRequest, isAskedByRun: boolean): AppError {
+/** The error of this one call. A run that waits itself is told what to request. */
+function approvalRequired(request: ApprovalRequest, isFromRun: boolean): AppError {
   const { id, tool, policy, reason } = request
   const expires_at = isoTime(request.expiresAtMs)
-  const message = `'${tool}' needs the approval of a person; the request is ${id}, open until ${expires_at}. Its reason: ${reason}. A person answers it with castellan approvals approve ${id}, approval_answer, or POST /v1/approvals/${id}/approve. After that make exactly the same call once more.`
-  const details = { tool, policy, reason, approval_id: id, expires_at, ...(isAskedByRun && { request }) }
+  const message = `'${tool}' needs a person's approval; the request is ${id}, open until ${expires_at}. Reason: ${reason}. A person answers it with castellan approvals approve ${id}, approval_answer, or POST /v1/approvals/${id}/approve. After that, make exactly the same call again.`
+  const details = { tool, policy, reason, approval_id: id, expires_at, ...(isFromRun && { request }) }
   return new AppError('ERR_APPROVAL_REQUIRED', message, details as ConstructorParameters<typeof AppError>[2])
 }
 
@@ -149,8 +149,8 @@ const requestedEffect = (request: ApprovalRequest): EffectRecord => ({
   },
 })
 
-/** A client that declares nothing of its elicitation shows forms. */
-const showsForms = ({ elicitation }: ClientAbilities): boolean =>
+/** A client that declares elicitation without details supports forms. */
+const showsForms = ({ elicitation }: CallingClientCapabilities): boolean =>
   elicitation !== undefined && (elicitation['form'] !== undefined || Object.keys(elicitation).length === 0)
 
 const questionOf = ({ tool, reason, arguments: args, isMasked }: ApprovalRequest): ClientQuestion => ({

@@ -3,12 +3,12 @@ import type { SchemaCheck } from '../../domains/manifests/json-schema.ts'
 
 type JsonObject = Readonly<Record<string, unknown>>
 
-/** What checks the arguments of a tool whose schema another server wrote; undefined if nothing can be checked by it. */
+/** Checks the arguments of a tool by another server's schema; undefined if the schema cannot be used. */
 export type ArgumentChecks = (schema: JsonObject) => SchemaCheck | undefined | Promise<SchemaCheck | undefined>
 
 /**
- * Compiled when a tool is first called, and kept for as long as it is among those called last: a compiled schema takes many
- * times the room of its text. One that cannot be compiled is not tried again while it is kept.
+ * A schema is compiled when its tool is first called, and cached while the tool is among those called last: a compiled schema
+ * takes many times the memory of its text. A schema that cannot be compiled is not tried again while it is cached.
  */
 export function createArgumentChecks(max: number = limits.upstreamSchemasCompiledMax): ArgumentChecks {
   const checks = new Map<JsonObject, SchemaCheck | undefined>()

@@ -16,7 +16,7 @@ const withOwn = (
   ...differing,
 })
 
-/** The rules for a call with these arguments, which nobody has looked at yet. */
+/** The rules for a call with these arguments, which are not validated yet. */
 export function rulesFor(definition: Ruled, args: unknown): CallRules {
   const { actions } = definition
   if (actions === undefined || typeof args !== 'object' || args === null) return definition
@@ -26,7 +26,7 @@ export function rulesFor(definition: Ruled, args: unknown): CallRules {
     : definition
 }
 
-/** Every set of rules that some call of the tool is judged by. */
+/** Every set of rules that applies to some call of the tool. */
 export const allRulesOf = (definition: Ruled): readonly CallRules[] => [
   definition,
   ...Object.values(definition.actions ?? {}).map((differing) => withOwn(definition, differing)),
@@ -38,6 +38,8 @@ export const permissionsOf = ({ permission, alsoNeeds = [] }: Pick<CallRules, 'p
   ...alsoNeeds,
 ]
 
-/** The first that the caller lacks; undefined when it has all. */
-export const missingPermission = (rules: CallRules, principal: Principal): Permission | undefined =>
-  permissionsOf(rules).find((permission) => !isPermitted(principal, permission))
+/** The first permission that the caller lacks; undefined if it has all. */
+export function missingPermission({ permission, alsoNeeds }: CallRules, principal: Principal): Permission | undefined {
+  if (permission !== null && !isPermitted(principal, permission)) return permission
+  return alsoNeeds?.find((other) => !isPermitted(principal, other))
+}

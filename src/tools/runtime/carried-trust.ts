@@ -6,48 +6,52 @@ import type { Invocation } from './stages.ts'
 type Carried = NonNullable<BuiltInTrust['carries']>
 
 /**
- * Tasks, notes, teams and runs carry trust from who writes them to who reads them: what an untrusted caller wrote is untrusted itself, and
- * makes untrusted who reads it. Both are written with the entry of the call.
+ * What is written here carries trust from who writes it to who reads it: what an untrusted caller wrote is untrusted itself, and
+ * makes untrusted who reads it. Both are written with the entry of the call. Runs are tainted by what they read themselves: the service says
+ * whose output it shows.
  */
-export async function carryTrust(trust: Trust, invocation: Invocation, carries: Carried): Promise<void> {
+export async function carryTrust(trust: Trust, invocation: Invocation, carries: Carried | undefined): Promise<void> {
   const { principal } = invocation.caller
   const { tenant } = principal
   const { effect } = invocation.rules!
   const own = trust.contextOf(principal)
   const isUntrusted = await trust.isUntrusted(principal)
   const cause = { kind: 'inherited', tool: invocation.tool!.name, callId: invocation.callId } as const
-  const items = itemsOf(invocation, carries)
+  const items = carries === undefined ? [] : itemsOf(invocation, carries)
   if (isUntrusted) {
-    // A run is tainted by what it reads itself, not by who looks at it.
-    if (effect === 'read' || carries.as === 'execution') return
-    for (const context of items) {
+    for (const context of [...invocation.wroteTo, ...(effect === 'read' ? [] : items)]) {
       if (!(await trust.isTainted(tenant, context))) invocation.taints.push({ context, cause: { ...cause, from: own } })
     }
-  } else if (effect === 'read' || effect === 'external') {
-    for (const from of items) {
-      if (from === own || !(await trust.isTainted(tenant, from))) continue
-      invocation.taints.push({ context: own, cause: { ...cause, from } })
-      return
-    }
+    return
+  }
+  // What changes something shows it too: the messages that were received, the task that was updated.
+  for (const from of [...invocation.readFrom, ...(effect === 'delete' ? [] : items)]) {
+    if (from === own || !(await trust.isTainted(tenant, from))) continue
+    invocation.taints.push({ context: own, cause: { ...cause, from }, credential: trust.credentialOf(principal) })
+    // What it read may be where it has written by now.
+    if (effect !== 'read')
+      for (const id of invocation.entered)
+        invocation.taints.push({ context: `workspace:${id}`, cause: { ...cause, from } })
+    return
   }
 }
 
-/** What the call is about: named in its arguments, or of a list in its answer. */
+/** The items of the call: named in its arguments, or in a list of its answer. */
 function itemsOf({ input, output }: Invocation, { as, fields }: Carried): readonly ContextKey[] {
   const found = new Set<ContextKey>()
   const add = (value: unknown): void => {
     for (const one of Array.isArray(value) ? value : [value])
       if (typeof one === 'string' && found.size < limits.carriedItemsMax) found.add(`${as}:${one}`)
   }
-  const look = (value: unknown): void => {
+  const visit = (value: unknown): void => {
     if (typeof value !== 'object' || value === null) return
     for (const [name, member] of Object.entries(value)) {
       if (fields.includes(name)) add(member)
-      else look(member)
+      else visit(member)
     }
   }
   for (const name of fields) add((input as Readonly<Record<string, unknown>> | undefined)?.[name])
   // Members of a team have names too.
-  if (as === 'task' || as === 'note') look(output)
+  if (as !== 'team') visit(output)
   return [...found]
 }

@@ -14,31 +14,33 @@ import { createSpelling, type Spelling } from './spelling.ts'
 import type { ListedTool } from './tool-host.ts'
 
 /**
- * All tools, with everything that can be computed once: the schemas that MCP lists, the accepted and required parameter
- * names, the spellings under which a tool can be called. Names are settled at start, and a fault in them stops the program
- * there; what follows from the schemas of a tool is made when it is first asked for, because most tools never are.
+ * All tools, with everything that can be computed once: the schemas that MCP lists, the accepted and required parameter names,
+ * the names under which a tool can be called. Names are resolved at start, and an error in them stops the program. What follows
+ * from the schemas of a tool is computed when it is first needed, because most tools never are.
  */
 export type CatalogTool = Readonly<{
   name: string
   safeName: string
   definition: ToolDeclaration
-  /** What a tool of another MCP server was made from; absent for ours. */
+  /** The upstream tool; absent for ours. */
   upstream?: UpstreamTool
-  /** The id of the agent to which it hands tasks on; absent for every other tool. */
+  /** Its server says that it only reads; nobody has checked that. Absent for ours. */
+  declaredReadOnly?: boolean
+  /** The id of the agent to which it delegates tasks; absent for every other tool. */
   delegatesTo?: string
-  /** What a call needs beside the declaration; a promise of it only until it has been loaded. */
+  /** The code that a call needs beside the declaration; a promise only until it has been loaded. */
   load(): LoadedTool | Promise<LoadedTool>
   parameters: ReadonlySet<string>
   required: readonly string[]
   nullable: ReadonlySet<string>
   listed: ListedTool
-  /** As `listed`, for clients that see safe names: the names in its texts are theirs too. */
+  /** Like `listed`, with safe names in its texts, for clients that see safe names. */
   readonly listedSafe: ListedTool
 }>
 
 export type Catalog = Readonly<{
   tools: readonly CatalogTool[]
-  /** By documented name, by safe name, or with the prefix that one of the documents uses. */
+  /** By documented name, by safe name, or with the prefix of one of the documented contracts. */
   find(name: string): CatalogTool | undefined
   names: readonly string[]
   /** Texts for callers that see safe names. */
@@ -75,7 +77,7 @@ export function createCatalog(toolsets: Readonly<Partial<Record<Toolset, readonl
 
 type LoadToolset = (toolset: Toolset) => Promise<readonly ToolDefinition[]>
 
-/** From what was prepared of the definitions; a toolset is loaded when one of its tools is first called. */
+/** From the prepared data of the definitions; a toolset is loaded when one of its tools is first called. */
 export function createPreparedCatalog(tools: readonly PreparedTool[], loadToolset: LoadToolset): Catalog {
   return catalogOf(
     tools.map(({ nullable, listed, ...tool }) => ({
@@ -93,7 +95,7 @@ function loadedOnce({ name, definition }: Pick<PreparedTool, 'name' | 'definitio
     if (loaded !== undefined) return loaded
     return loadToolset(definition.toolset).then((definitions) => {
       const found = definitions.find((one) => one.name === name)
-      // What was judged by must be what runs.
+      // The definition that runs must equal the one that was judged.
       if (found === undefined || JSON.stringify(declarationOf(found)) !== JSON.stringify(definition)) {
         throw new Error(`prepared-tools.json does not agree with the definition of ${name}; run npm run gen`)
       }
@@ -172,7 +174,7 @@ function objectSchema(schema: z.ZodType, io: 'input' | 'output', name: string): 
   return portable(rest) as ObjectSchema
 }
 
-/** Some clients map schemas onto dialects that know one type per schema and no empty schema; both can be said otherwise. */
+/** Some clients map schemas onto dialects with one type per schema and without an empty schema, so both are rewritten. */
 function portable<T>(schema: T): T {
   if (Array.isArray(schema)) return schema.map(portable) as T
   if (typeof schema !== 'object' || schema === null) return schema
@@ -191,8 +193,8 @@ function portable<T>(schema: T): T {
 type Property = Readonly<Record<string, unknown>>
 
 /**
- * Admits the error envelope beside the answer, and warnings in it: clients check both against the schema. Where the answer has
- * an `error` of its own, the property admits what the answer may have there, and the envelope.
+ * Admits the error envelope beside the answer, and warnings in it, because clients check both against the schema. If the answer
+ * has its own `error`, the property admits the answer's values and the envelope.
  */
 function orFailure(schema: ObjectSchema): ObjectSchema {
   const {

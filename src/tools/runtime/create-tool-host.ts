@@ -1,28 +1,34 @@
 import { AppError } from '../../contract/app-error.ts'
 import { permissionsKey } from '../../contract/permissions.ts'
 import type { TenantId } from '../../contract/principal.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import { createTimeSlicer, nextTurn } from '../../kernel/time-slicer.ts'
 import type { CallTool } from './call-tool.ts'
+import type { CatalogTool } from './catalog.ts'
 import { isExposed, isNotRepeated, mayExposeUpstream } from './exposure.ts'
 import { failedAnswer } from './failed-answer.ts'
 import { isVisible, type Mode } from './stages.ts'
 import type { CallDuration, ListedTool, ToolAnswer, ToolCaller, ToolHost } from './tool-host.ts'
 import type { ToolView, ToolViews } from './tool-views.ts'
 
+type ToolList = readonly ListedTool[]
+
 type ToolHostDeps = Readonly<{
   views: ToolViews
   mode: Mode
+  clock: Clock
   callTool: Promise<CallTool>
   mayAskPerson?: (tenant: TenantId) => boolean
 }>
 
 /**
- * The tools as transports see them. `callTool` may still be on its way: calling waits for it, and so does a list that can have
- * tools of other servers in it.
+ * The tools as transports see them. `callTool` may still be loading: calls wait for it, and so does a list that can contain tools
+ * of other servers.
  */
 export function createToolHost(deps: ToolHostDeps): ToolHost {
   const { views, mode } = deps
-  /** By the view first: what two callers do not both see is never in one list. */
-  const lists = new WeakMap<ToolView, Map<string, readonly ListedTool[]>>()
+  /** Keyed by the view first, so callers with different views never share a list. */
+  const lists = new WeakMap<ToolView, Map<string, ToolList | Promise<ToolList>>>()
   let ready: CallTool | undefined
   deps.callTool.then(
     (callTool) => {
@@ -30,14 +36,39 @@ export function createToolHost(deps: ToolHostDeps): ToolHost {
     },
     () => {},
   )
-  const makeList = (caller: ToolCaller, { tools, listed }: ToolView): readonly ListedTool[] =>
-    (listed ?? tools.filter((tool) => isExposed(tool, caller.exposure)))
-      .filter((tool) => isVisible(tool, caller, mode))
-      .filter(caller.safeNames || caller.distinctNames === true ? isNotRepeated : () => true)
-      .map((tool) => (caller.safeNames ? tool.listedSafe : tool.listed))
+  const isSeen = (tool: CatalogTool, caller: ToolCaller, { listed }: ToolView): boolean =>
+    (listed !== undefined || isExposed(tool, caller.exposure)) && isVisible(tool, caller, mode)
 
-  function listIn(caller: ToolCaller, view: ToolView): readonly ListedTool[] {
-    // Contexts are as many as there are agents.
+  const displayed = (caller: ToolCaller, seen: readonly CatalogTool[]): ToolList =>
+    (caller.safeNames || caller.distinctNames === true ? seen.filter(isNotRepeated) : seen).map((tool) =>
+      caller.safeNames ? tool.listedSafe : tool.listed,
+    )
+
+  function makeList(caller: ToolCaller, view: ToolView): ToolList | Promise<ToolList> {
+    const all = view.listed ?? view.tools
+    if (all.length > JUDGED_AT_ONCE_MAX) return makeLongList(caller, view, all)
+    return displayed(
+      caller,
+      all.filter((tool) => isSeen(tool, caller, view)),
+    )
+  }
+
+  /** Others run while very many tools are judged. */
+  async function makeLongList(caller: ToolCaller, view: ToolView, all: readonly CatalogTool[]): Promise<ToolList> {
+    await nextTurn()
+    const slicer = createTimeSlicer(deps.clock, neverAborted)
+    const seen: CatalogTool[] = []
+    for (const tool of all) {
+      const pause = slicer.pause()
+      if (pause !== undefined) await pause
+      if (isSeen(tool, caller, view)) seen.push(tool)
+    }
+    await nextTurn()
+    return displayed(caller, seen)
+  }
+
+  function listIn(caller: ToolCaller, view: ToolView): ToolList | Promise<ToolList> {
+    // There are as many contexts as agents.
     if (caller.principal.securityContexts !== undefined) return makeList(caller, view)
     let byKey = lists.get(view)
     if (byKey === undefined) {
@@ -50,6 +81,13 @@ export function createToolHost(deps: ToolHostDeps): ToolHost {
       list = makeList(caller, view)
       if (byKey.size >= LISTS_MAX) byKey.clear()
       byKey.set(key, list)
+      if (list instanceof Promise) {
+        const ofKey = byKey
+        list.then(
+          (made) => ofKey.has(key) && ofKey.set(key, made),
+          () => ofKey.delete(key),
+        )
+      }
     }
     return list
   }
@@ -95,13 +133,17 @@ function durationOf(view: ToolView, name: string, args: unknown): CallDuration {
   return definition?.long === true ? 'long' : 'short'
 }
 
-/** A store that could not be opened is told to the caller that called meanwhile; the process itself ends with the same words. */
+/** A failure to open the store is the answer to calls that came meanwhile; the process ends with the same message. */
 function failedStart(error: unknown): ToolAnswer {
   const known = error instanceof AppError ? error : new AppError('ERR_INIT_FAILED', 'The server could not start.')
   return failedAnswer(known)
 }
 
-/** Callers choose their own exposure names, so the number of distinct lists is theirs to inflate. */
+/** So many are judged faster than anybody notices. */
+const JUDGED_AT_ONCE_MAX = 1_000
+const neverAborted = new AbortController().signal
+
+/** Callers choose their exposure names, so they could create any number of distinct lists. */
 const LISTS_MAX = 256
 
 function listKey({ principal, transport, exposure, safeNames, distinctNames }: ToolCaller): string {

@@ -5,6 +5,7 @@ import type { Principal } from '../../contract/principal.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { createTimeSlicer } from '../../kernel/time-slicer.ts'
+import { withTimeout } from '../../kernel/with-timeout.ts'
 import type { CatalogTool } from './catalog.ts'
 import { buildToolIndexInSlices, type RankedNames, type SearchableTool, type ToolIndex } from './search/tool-index.ts'
 import type { KnownVectors } from './search/tool-vectors.ts'
@@ -16,13 +17,13 @@ import type { ToolView, ToolViews } from './tool-views.ts'
 type ToolSearchDeps = Readonly<{
   views: ToolViews
   mode: Mode
-  /** None where there is no model: then words decide. */
+  /** Undefined without a model: then words decide. */
   embedder(): Embedder | undefined
   clock: Clock
   logger: Logger
 }>
 
-type Understood = Readonly<{ asked?: Float32Array | undefined; index?: ToolIndex; hint?: string }>
+type Understood = Readonly<{ queryVector?: Float32Array | undefined; index?: ToolIndex; hint?: string }>
 type Corpus = ToolView['corpus']
 
 const noVector: Understood = {}
@@ -34,7 +35,7 @@ const neverAborted = new AbortController().signal
 
 export type ToolSearches = Readonly<{
   search: ToolSearch
-  /** The same ranking of the tools that are named, for another form of answer. `warning` says why meaning did not count. */
+  /** The same ranking for the named tools, in another form. `warning` says why meaning was not used. */
   rank(
     principal: Principal,
     request: Readonly<{ query: string; isAmong(name: string): boolean }>,
@@ -43,8 +44,8 @@ export type ToolSearches = Readonly<{
 }>
 
 /**
- * Search over the tools as one principal may use them. All callers of a tenant share an index, which is made on the first search
- * after its tools changed; others run while it is made.
+ * Search over the tools that one principal may use. All callers of a tenant share an index, which is built on the first search
+ * after its tools changed, in slices that let other work run.
  */
 export function createToolSearch({ views, mode, embedder, clock, logger }: ToolSearchDeps): ToolSearches {
   const byWords = new WeakMap<Corpus, Promise<ToolIndex>>()
@@ -73,15 +74,15 @@ export function createToolSearch({ views, mode, embedder, clock, logger }: ToolS
     if (model === undefined) return { hint: noModel }
     if (corpus.length > limits.toolsWithVectorsMax) return { hint: tooMany }
     try {
-      const patience = AbortSignal.any([signal, AbortSignal.timeout(limits.toolSearchModelMs)])
-      const [[asked], index] = await Promise.race([
+      const patience = withTimeout(signal, limits.toolSearchModelMs)
+      const [[queryVector], index] = await Promise.race([
         Promise.all([
           model.embed([query], patience),
           made(byMeaning, corpus, () => indexWithVectors(corpus, model, clock, knownVectors)),
         ]),
         endOf(patience),
       ])
-      return { asked, index }
+      return { queryVector, index }
     } catch (error) {
       if (signal.aborted) throw error
       logger.warn('search of tools fell back to keywords', { cause: String(error) })
@@ -118,26 +119,31 @@ export function createToolSearch({ views, mode, embedder, clock, logger }: ToolS
     return names
   }
 
-  /** The index that answers, with the query as it needs it, and what the caller may see of it. */
+  /** The index that answers, the query in the form that it needs, and the tools that the caller may see. */
   async function open(principal: Principal, query: string, isPlain: boolean, signal: AbortSignal) {
     const view = await views.viewFor(principal)
     const { corpus } = view
-    const { index, asked, hint } = isPlain ? noVector : await understood(corpus, query, signal)
+    const { index, queryVector, hint } = isPlain ? noVector : await understood(corpus, query, signal)
     const words = () => made(byWords, corpus, async () => inSlices(await searchableTools(corpus), clock))
     const visible = await visibleIn(view, { principal, transport: 'stdio', exposure: 'full', safeNames: false })
-    return { index: index ?? (await words()), asked, hint, visible }
+    return { index: index ?? (await words()), queryVector, hint, visible }
   }
 
   return {
     async search(principal, request, signal) {
-      const { index, asked, hint, visible } = await open(principal, request.query, request.mode === 'regex', signal)
-      const answer = index.search({ ...request, asked, isVisible: (name) => visible.has(name) })
+      const { index, queryVector, hint, visible } = await open(
+        principal,
+        request.query,
+        request.mode === 'regex',
+        signal,
+      )
+      const answer = index.search({ ...request, queryVector, isVisible: (name) => visible.has(name) })
       if (hint === undefined) return answer
       return { ...answer, hint: answer.hint === null ? hint : `${answer.hint} ${hint}` }
     },
     async rank(principal, { query, isAmong }, signal) {
-      const { index, asked, hint, visible } = await open(principal, query, false, signal)
-      const ranked = index.rank({ query, asked, isVisible: (name) => visible.has(name) && isAmong(name) })
+      const { index, queryVector, hint, visible } = await open(principal, query, false, signal)
+      const ranked = index.rank({ query, queryVector, isVisible: (name) => visible.has(name) && isAmong(name) })
       return hint === undefined ? ranked : { ...ranked, warning: hint }
     },
   }
@@ -164,14 +170,14 @@ async function indexWithVectors(
     import('./search/tool-vectors.json', { with: { type: 'json' } }),
     searchableTools(corpus),
   ])
-  // Made for everybody who searches, so nobody's cancellation ends it.
+  // Built for every caller that searches, so no caller's cancellation stops it.
   const vectors = await vectorsOfTools(tools, model, shipped, AbortSignal.timeout(limits.toolVectorsMs), known)
   return inSlices(tools, clock, new Map(tools.map(({ name }, index) => [name, vectors[index]!])))
 }
 
 const REDIRECTING_AND_SEARCH = new Set(['search_tools', 'run_tool'])
 
-/** Every tool that search may answer, as it is known to it. */
+/** Every tool that search may return, in its searchable form. */
 export async function searchableTools(tools: readonly CatalogTool[]): Promise<readonly SearchableTool[]> {
   const { default: usersSay } = await import('./search/users-say.json', { with: { type: 'json' } })
   const phrases: Readonly<Record<string, readonly string[]>> = usersSay

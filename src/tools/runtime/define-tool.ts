@@ -6,6 +6,7 @@ import type { BuiltInTrust } from '../../contract/tool-policies.ts'
 import type { Governed } from '../../domains/security-contexts/read-access-request.ts'
 import type { KnownNames } from './known-names.ts'
 import type { Services } from './services.ts'
+import type { StatedFailure } from './stated-failure.ts'
 import type { ToolCaller } from './tool-host.ts'
 
 /**
@@ -57,22 +58,22 @@ export type Toolset = (typeof toolsets)[number]
  */
 export type ArgumentRule = 'strict' | 'aegis' | 'schema'
 
-/** What a service may hand out for a schema's type: the same, but nobody is going to change it. */
+/** The type of a service's answer for a schema: the same, but read-only. */
 type Answer<T> = T extends readonly (infer Item)[]
   ? readonly Answer<Item>[]
   : T extends object
     ? { readonly [Key in keyof T]: Answer<T[Key]> }
     : T
 
-/** What a call is judged by: the right it needs, what it may do, and the bucket it is counted in. */
+/** The rules for a call: the permission it needs, its effect, and its rate bucket. */
 export type CallRules = Readonly<{
   /** `null` means that no permission is needed, on purpose. */
   permission: Permission | null
-  /** What it needs besides, because it does what another tool is there for. */
+  /** Further permissions, because it does the work of another tool. */
   alsoNeeds?: readonly Permission[]
   effect: Effect
   rate: RateCategory
-  /** Also done when the disk of the state is nearly full: it frees room, or ends something. What deletes always is. */
+  /** Also allowed when the disk of the state is nearly full: it frees space, or ends something. Deleting tools always are. */
   whenDiskFull?: true
 }>
 
@@ -89,68 +90,79 @@ export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z
     /** Calling it again with the same arguments changes nothing more. */
     idempotent: boolean
     /**
-     * For a tool with a parameter `action`: where the rules of single actions differ from the tool's own, which hold for
-     * all other actions and for whatever is none. The hints of MCP are made from the tool's own rules.
+     * For a tool with a parameter `action`: the actions whose rules differ from the tool's own, which apply to all other values.
+     * MCP's hints follow the tool's own rules.
      */
     actions?: Readonly<Record<string, Partial<CallRules>>>
     /** Whether the inner-loop judge is skipped by default. */
     skipJudge: boolean
-    /** What the log keeps of arguments and answer beside their digests. */
+    /** What the log stores of arguments and answer beside their digests. */
     audit: 'digest' | 'content'
     /** How arguments are checked; `strict` if absent. */
     arguments?: ArgumentRule
-    /** Other names that callers give to fields; a field may be given once, under any of its names. */
+    /** Alternative names of fields; a field may be given once, under any of its names. */
     otherNames?: Readonly<Record<string, string>>
-    /** Which arguments security contexts look at; nothing of a tool without it can be held against their lists. */
+    /** The arguments that security contexts check; without it, no list can be applied to the tool. */
     governed?: Governed
-    /** What is known of its data where no policy says otherwise; trusted, and nothing leaves, if absent. */
+    /** Further arguments that are paths in a workspace. */
+    paths?: readonly string[]
+    /** It changes what its optional fields name, so a call without any of them is a mistake, and refused. */
+    needsChange?: true
+    /** What is known of its data if no policy says otherwise; if absent, its answers are trusted and it sends nothing out. */
     trust?: BuiltInTrust
     /** Another documented spelling of this tool, with which it shares its safe name. */
     aliasOf?: string
-    /** Reaches the open world although it changes nothing there. */
+    /** Has effects outside although it changes nothing there. */
     openWorld?: true
-    /** For an `external` tool: it only creates something new that belongs to the caller, or leaves the harm to what it calls. */
+    /**
+     * For an `external` tool: it only creates something new that belongs to the caller, or the harm depends on the tool that it
+     * calls.
+     */
     harmless?: true
-    /** Its answer names tools for the caller to call, so it spells them as the caller's list does. */
+    /** Its answer names tools to call, spelled as in the caller's list. */
     namesTools?: true
-    /** Its answer is a `RawAnswer`, MCP content that another server made. Such a tool has no `output`. */
+    /** Its answer is a `RawAnswer`, MCP content from another server. Such a tool has no `output`. */
     raw?: true
-    /** What the answer is as plain text, where that is what a reader wants instead of JSON. */
+    /** The answer as plain text, where readers prefer that to JSON. */
     text?(output: z.output<Output>): string
     /** The largest answer as JSON, where the usual bound is too small. */
     answerBytesMax?: number
     /** It waits, for `timeout_seconds` if given; an answer with `timed_out` before that says to call again. */
     waits?: true
-    /** It may well take longer than a client waits for an answer. */
+    /** It may take longer than a client waits for an answer. */
     long?: true
-    /** What a tool that writes looks at beside the store: done before its transaction begins, which all others wait for. */
+    /**
+     * For a writing tool: work outside the store, done before its transaction begins, because all other transactions wait for it.
+     */
     before?(input: z.output<Input>, context: ToolContext): Promise<void>
-    /** It begins a run and answers at once: the field of the answer that names the run, and the tool that waits for it. */
+    /** It starts a run and answers at once: the field of the answer that names the run, and the tool that waits for it. */
     begins?: Readonly<{ field: string; waitTool: string }>
-    /** The only transports that offer it; over all others there is no such tool. */
+    /** Answers of the documented shape that say that the work was not done. The command line's exit code and MCP's `isError` follow it. */
+    fails?: StatedFailure
+    /** The only transports that offer it; on all others the tool does not exist. */
     transports?: readonly ToolCaller['transport'][]
-    /** Also answers a tenant whose log is halted, though that takes no record: it tells what is wrong, or mends it. */
+    /** Also answers a tenant whose log is halted, although it cannot be recorded: it reports or repairs the problem. */
     onHaltedLog?: 'answer'
     /** Also answers in mode MINIMAL, when no store is open. */
     minimal?: true
     /**
-     * Hands the call on to another tool before anything is checked, so that every stage judges the tool that really runs.
-     * Such a tool has no `output`, and its own `run` is never reached.
+     * Redirects the call to another tool before anything is checked, so that every stage judges the tool that really runs. Such a
+     * tool has no `output`, and its own `run` is never reached.
      */
     redirect?(args: unknown, context: RedirectContext): RedirectedCall
     input: Input
-    /** Absent only for a tool that passes the answer of another tool or server on. */
+    /** Absent only for a tool that forwards the answer of another tool or server. */
     output?: Output
     run(input: z.output<Input>, context: ToolContext): Promise<Answer<z.input<Output>>> | Answer<z.input<Output>>
   }>
 
-/** The members that only a call needs, and that bring Zod and the domains along. */
+/** The members that only a call needs, and that import Zod and the domains. */
 type ToolCode = 'input' | 'output' | 'run' | 'before' | 'text' | 'redirect'
 
-/** What running a tool takes beside its declaration. */
+/** The code of a tool, beside its declaration. */
 export type LoadedTool = Pick<ToolDefinition, 'name' | ToolCode>
 
-/** What a definition says of its tool, as plain data: enough to list it, to find it and to judge a call of it. */
+/** The declaration of a tool as plain data: enough to list it, to find it and to judge a call of it. */
 export type ToolDeclaration = Omit<ToolDefinition, ToolCode | 'toolset'> &
   Readonly<{
     /** `upstream` for a tool of another MCP server. */
@@ -159,7 +171,7 @@ export type ToolDeclaration = Omit<ToolDefinition, ToolCode | 'toolset'> &
     redirects?: true
   }>
 
-/** Of a tool of this program itself. */
+/** The declaration of one of our tools. */
 export type OwnDeclaration = ToolDeclaration & Readonly<{ toolset: Toolset }>
 
 export function declarationOf(definition: ToolDefinition): OwnDeclaration {
@@ -167,7 +179,7 @@ export function declarationOf(definition: ToolDefinition): OwnDeclaration {
   return redirect === undefined ? declared : { ...declared, redirects: true }
 }
 
-/** What a redirecting tool may know: the names there are, other spellings of them, and what each takes. */
+/** What a redirecting tool may read: the known names, their other spellings, and the parameters of each. */
 type RedirectContext = Readonly<{
   names: KnownNames
   inputSchemaOf(name: string): Readonly<Record<string, unknown>> | undefined

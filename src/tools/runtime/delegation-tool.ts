@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { OfferedAgent } from '../../contract/gateway-directory.ts'
+import { delegationInputSchema, type OfferedAgent } from '../../contract/gateway-directory.ts'
 import { limits } from '../../contract/limits.ts'
 import type { CatalogTool } from './catalog.ts'
 import type { LoadedTool, ToolDeclaration } from './define-tool.ts'
@@ -8,18 +8,10 @@ import type { ListedTool } from './tool-host.ts'
 const input = z.strictObject({
   message: z.string().trim().min(1).max(limits.delegatedMessageCharsMax).describe('What to do.'),
 })
-const inputSchema = {
-  type: 'object',
-  properties: {
-    message: { type: 'string', minLength: 1, maxLength: limits.delegatedMessageCharsMax, description: 'What to do.' },
-  },
-  required: ['message'],
-  additionalProperties: false,
-} as const
 
 /**
- * A sub-agent of the agent at whose address a caller is, as a tool. Whether the caller sees the sub-agent is asked when the view is made, at
- * each request, and again when the execution is started.
+ * A sub-agent of the agent at whose address a caller is, as a tool. Whether the caller sees the sub-agent is checked when the
+ * view is built, at each request, and again when the execution starts.
  */
 export const delegationTool = (parentId: string, agent: OfferedAgent): CatalogTool =>
   toolOf(agent, async (args, { executions, call }) => {
@@ -28,9 +20,9 @@ export const delegationTool = (parentId: string, agent: OfferedAgent): CatalogTo
     return { content: [{ type: 'text', text }] }
   })
 
-/** The same tool in the loop of an agent: the loop begins the run, below its own, once the call was let through. */
+/** The same tool in the loop of an agent: the loop starts the child run once the call was allowed. */
 export const delegationToolInRun = (agent: OfferedAgent): CatalogTool =>
-  toolOf(agent, async () => ({ content: [{ type: 'text', text: 'The task may be handed on.' }] }))
+  toolOf(agent, async () => ({ content: [{ type: 'text', text: 'The task may be delegated.' }] }))
 
 function toolOf({ id, toolName, displayName, description }: OfferedAgent, run: LoadedTool['run']): CatalogTool {
   const title = `Delegate to ${displayName}`
@@ -54,7 +46,7 @@ function toolOf({ id, toolName, displayName, description }: OfferedAgent, run: L
     name: toolName,
     title,
     description: about,
-    inputSchema,
+    inputSchema: delegationInputSchema,
     annotations: { title, readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
   }
   return {

@@ -9,20 +9,16 @@ export type KnownTool = PolicyTool & Readonly<{ id: string }>
 export function denied({ input }: Invocation, { name }: PolicyTool, verdict: InvocationVerdict): AppError {
   const { policy, reason, becauseUntrusted, specificity } = verdict
   const isBuiltIn = specificity === 'built-in'
-  const by = isBuiltIn
-    ? 'by a rule of this server'
-    : policy === undefined
-      ? 'by the governance of this server'
-      : `by the policy ${policy}`
+  const by = isBuiltIn || policy === undefined ? 'by a rule of this server' : `by the policy ${policy}`
   const allowed = isBuiltIn
     ? BY_A_PERSON
     : becauseUntrusted
       ? 'The same call in a context that has read nothing untrusted; a person can look at this one with context_trust_get and clear it with context_trust_clear.'
       : specificity === 'conditions'
         ? 'A call with arguments that the policy does not match; get_tool_invocation_policy shows its conditions.'
-        : 'Nothing of this tool, unless a policy with conditions allows the call.'
-  const said = `'${name}' is denied ${by}. Its reason: ${reason}.`
-  return new AppError('ERR_POLICY_DENIED', `${said} ${isBuiltIn ? BY_A_PERSON : 'Go on without this call.'}`, {
+        : 'No call of this tool, unless a policy with conditions allows it.'
+  const said = `'${name}' is denied ${by}. Reason: ${reason}.`
+  return new AppError('ERR_POLICY_DENIED', `${said} ${isBuiltIn ? BY_A_PERSON : 'Continue without this call.'}`, {
     tool: name,
     ...(policy !== undefined && { policy }),
     reason,

@@ -11,7 +11,7 @@ type ExposedTool = Readonly<{
 export const isZaru = (exposure: Exposure): exposure is ZaruExposure =>
   typeof exposure === 'object' && 'zaruMode' in exposure
 
-/** Whether the mode of a connection, if it has one, has the tool; otherwise it can be neither seen nor called. */
+/** Whether the mode of a connection, if it has one, contains the tool; otherwise the tool can be neither seen nor called. */
 export const isInZaruMode = (tool: Pick<ExposedTool, 'name'>, exposure: Exposure): boolean =>
   !isZaru(exposure) || hasTool(exposure.zaruMode, tool.name)
 
@@ -34,7 +34,7 @@ export const defaultTools: readonly string[] = [
   'file_read',
 ]
 
-/** What a gateway lists though it lists no more than search_tools and run_tool: skills, commands and apps. */
+/** Listed by a gateway even if it lists only search_tools and run_tool: skills, commands and apps. */
 const alwaysListed: ReadonlySet<string> = new Set([
   'list_skills',
   'load_skill',
@@ -64,18 +64,18 @@ const EVERY_TOOL = '__*'
 const isOfServer = ({ name, definition }: ExposedTool, pattern: string): boolean =>
   pattern.endsWith(EVERY_TOOL) && definition.toolset === 'upstream' && name.startsWith(pattern.slice(0, -1))
 
-/** `server__tool`, or `server__*` for all of a server: which of them there are is known only with the caller. */
+/** `server__tool`, or `server__*` for all of a server: which tools exist depends on the caller. */
 export const isUpstreamName = (name: string): boolean => name.includes('__')
 
 /** Whether tools of other servers can be in a list. */
 export const mayExposeUpstream = (exposure: Exposure): boolean =>
   exposure === 'full' || (Array.isArray(exposure) && exposure.some(isUpstreamName))
 
-/** For filtering a list in which each tool shall have one name: an alias is left out where its tool is in the list. */
+/** For filtering a list in which each tool has one name: an alias is omitted if its tool is in the list. */
 export const isNotRepeated = ({ definition }: ExposedTool, _index: number, list: readonly ExposedTool[]): boolean =>
   definition.aliasOf === undefined || !list.some(({ name }) => name === definition.aliasOf)
 
-/** Names in an exposure that are neither a toolset nor a tool, nor can be one of another server. */
+/** Names in an exposure that are neither a toolset nor a tool, and cannot be a tool of another server. */
 export function unknownExposureNames(exposure: Exposure, tools: readonly ExposedTool[]): string[] {
   if (isZaru(exposure)) return unknownExposureNames(exposure.tools ?? 'full', tools)
   if (typeof exposure === 'string') return []

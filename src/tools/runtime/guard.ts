@@ -10,7 +10,8 @@ import type {
   ResultVerdict,
   ToolPolicies,
 } from '../../contract/tool-policies.ts'
-import type { ContextKey, TaintCause, Trust } from '../../contract/trust.ts'
+import { ruledNameOf } from '../../contract/tool-spellings.ts'
+import type { ContextKey, Taint, Trust } from '../../contract/trust.ts'
 import { delegationPolicyTool } from '../../domains/policies/rules.ts'
 import type { PolicyEvaluator } from '../../domains/security-contexts/policy-evaluator.ts'
 import type { Governed } from '../../domains/security-contexts/read-access-request.ts'
@@ -21,10 +22,7 @@ import type { CallRules, ToolDeclaration } from './define-tool.ts'
 import { denied, type KnownTool } from './denied-call.ts'
 import type { Invocation } from './stages.ts'
 
-/** A context that the call makes untrusted; written with the entry of the call. */
-export type Taint = Readonly<{ context: ContextKey; cause: TaintCause }>
-
-export type GuardDeps = Readonly<{
+type GuardDeps = Readonly<{
   /** Security contexts. */
   policies: PolicyEvaluator
   /** Absent where nothing is stored. */
@@ -35,9 +33,9 @@ export type GuardDeps = Readonly<{
 }>
 
 /**
- * What rules say of a call and of its answer: the security contexts of the caller, and the policies of the tenant for the tool.
- * Of several refusals the most special one is told: a policy with conditions, then a security context, then the default policy of
- * the tool, then the governance.
+ * The verdict of rules on a call and on its answer: the security contexts of the caller, and the tenant's policies for the tool.
+ * Of several refusals the most specific is reported: a policy with conditions, then a security context, then the default policy
+ * of the tool, then the governance.
  */
 export function createGuard({ policies, toolPolicies, trust, approvals, sanitiser }: GuardDeps) {
   const gate = createApprovalGate(approvals)
@@ -46,13 +44,16 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
     const { principal } = invocation.caller
     const judged = (isUntrusted: boolean) =>
       toolPolicies!.judgeCall(subjectOf(invocation, isUntrusted), tool, invocation.input)
+    // What changes the rules is asked of all that the program has read, in whatever connection.
+    const found = () =>
+      tool.builtIn?.governs === true ? trust!.hasReadUntrusted(principal) : trust!.isUntrusted(principal)
     const needsTrust = toolPolicies!.needsTrust(principal.tenant, tool)
     if (needsTrust === false) return judged(false)
     if (needsTrust === true) {
-      const isUntrusted = trust!.isUntrusted(principal)
+      const isUntrusted = found()
       return isUntrusted instanceof Promise ? isUntrusted.then(judged) : judged(isUntrusted)
     }
-    return needsTrust.then(async (needed) => judged(needed && (await trust!.isUntrusted(principal))))
+    return needsTrust.then(async (needed) => judged(needed && (await found())))
   }
 
   function admit(invocation: Invocation): void {
@@ -76,12 +77,12 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
     if (isDenied && verdict.specificity === 'conditions') throw denied(invocation, tool, verdict)
     admit(invocation)
     if (isDenied) throw denied(invocation, tool, verdict)
-    // Nobody is asked about a call that is refused anyway.
+    // No approval is requested for a call that is refused anyway.
     if (verdict.action === 'require_approval') return gate.seek(invocation, tool, verdict)
     if (tool.builtIn?.governs === true) return gate.requireNoneAwaited(invocation, tool)
   }
 
-  /** A result that is not trusted makes the context of the caller untrusted; one that is blocked is not shown either. */
+  /** An untrusted result makes the context of the caller untrusted; a blocked result is also not shown. */
   async function judgeResult(invocation: Invocation, tool: PolicyTool, verdict: ResultVerdict): Promise<void> {
     invocation.decisions.push(...verdict.trace)
     if (verdict.action === 'trusted') return
@@ -96,14 +97,15 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
         callId: invocation.callId,
         ...(policy && { policy }),
       } as const
-      invocation.taints.push({ context, cause })
+      invocation.taints.push({ context, cause, credential: trust!.credentialOf(principal) })
     }
     if (verdict.action === 'block') invocation.blocked = blocked(tool, verdict)
   }
 
   /**
-   * The summary takes the place of the result, which is then trusted. If there is none, the result is not shown, and counts as
-   * untrusted. What is written in one transaction with the record is never sanitised: models are not asked while others wait.
+   * The summary replaces the result and is trusted. Without a summary, the result is not shown and counts as untrusted. Results
+   * that are written in one transaction with the record are never sanitised, because other transactions would wait for the
+   * models.
    */
   async function isSanitised(invocation: Invocation, tool: PolicyTool, verdict: ResultVerdict): Promise<boolean> {
     const { signal, caller, rules, output } = invocation
@@ -125,20 +127,33 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
     }
   }
 
+  function judgeCall(invocation: Invocation): void | Promise<void> {
+    const tool = policyToolOf(invocation.tool!)
+    const verdict = judge(invocation, tool)
+    return verdict instanceof Promise
+      ? verdict.then((made) => enforce(invocation, tool, made))
+      : enforce(invocation, tool, verdict)
+  }
+
   function judgeAnswer(invocation: Invocation, tool: PolicyTool): void | Promise<void> {
     const verdict = toolPolicies!.judgeResult(subjectOf(invocation, false), tool, invocation.output)
     if (verdict instanceof Promise) return verdict.then((made) => judgeResult(invocation, tool, made))
-    if (verdict.action !== 'trusted') return judgeResult(invocation, tool, verdict)
+    const { principal } = invocation.caller
+    // What is untrusted changes nothing in a context that is so already.
+    const changesNothing =
+      verdict.action === 'trusted' ||
+      (verdict.action === 'untrusted' && trust!.isTainted(principal.tenant, trust!.contextOf(principal)) === true)
+    if (!changesNothing) return judgeResult(invocation, tool, verdict)
     invocation.decisions.push(...verdict.trace)
   }
 
-  /** What was brought there can have been written by anybody, and who reads it later has read that. */
+  /** The content brought there is untrusted, and so is every caller that reads it later. */
   function fillWorkspaces({ entered, taints, tool, callId }: Invocation): void {
     for (const id of entered)
       taints.push({ context: `workspace:${id}`, cause: { kind: 'tool_result', tool: tool!.name, callId } })
   }
 
-  /** A command in a workspace that reaches out can send what it knows: it is judged as what sends. */
+  /** A command in a workspace with network access can send data out, so it is judged as a tool that sends. */
   async function requireMaySend(invocation: Invocation): Promise<void> {
     const tool = policyToolOf(invocation.tool!)
     if (toolPolicies === undefined || tool.builtIn?.sends !== 'open-network') return
@@ -159,11 +174,12 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
 
     beforeCall(invocation: Invocation): void | Promise<void> {
       if (toolPolicies === undefined) return admit(invocation)
-      const tool = policyToolOf(invocation.tool!)
-      const verdict = judge(invocation, tool)
-      return verdict instanceof Promise
-        ? verdict.then((made) => enforce(invocation, tool, made))
-        : enforce(invocation, tool, verdict)
+      const due = trust!.dueTaint(invocation.caller.principal, invocation.nowMs)
+      if (due === undefined) return judgeCall(invocation)
+      return Promise.resolve(due).then((taint) => {
+        if (taint !== undefined) invocation.taints.push(taint)
+        return judgeCall(invocation)
+      })
     },
 
     afterCall(invocation: Invocation): void | Promise<void> {
@@ -171,16 +187,18 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
       const tool = policyToolOf(invocation.tool!)
       const { carries, fills } = tool.builtIn ?? {}
       if (fills === 'workspace') fillWorkspaces(invocation)
-      // What was carried is looked at before the answer may be replaced.
-      const isCarrying = carries !== undefined && trust!.mayHaveTaints(invocation.caller.principal.tenant)
+      // Carried trust is determined before the answer may be replaced.
+      const isCarrying =
+        (carries !== undefined || invocation.readFrom.size + invocation.wroteTo.size > 0) &&
+        trust!.mayHaveTaints(invocation.caller.principal.tenant)
       return isCarrying
         ? carryTrust(trust!, invocation, carries).then(() => judgeAnswer(invocation, tool))
         : judgeAnswer(invocation, tool)
     },
 
     /**
-     * What a caller does in a workspace carries trust both ways. A caller that reads in one that is tainted has read what anybody may
-     * have written; what an untrusted caller may change there is tainted before it is changed.
+     * A call in a workspace carries trust both ways. A caller that reads in an untrusted workspace becomes untrusted. A workspace
+     * that an untrusted caller may change is marked untrusted before it is changed.
      */
     async enterWorkspace(
       invocation: Invocation,
@@ -197,11 +215,15 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
       const tool = invocation.tool!.name
       invocation.entered.add(workspaceId)
       if ((await trust.isTainted(tenant, workspace)) && !(await trust.isTainted(tenant, own)))
-        await write({ context: own, cause: { kind: 'workspace', tool, callId, from: workspace } })
+        await write({
+          context: own,
+          cause: { kind: 'workspace', tool, callId, from: workspace },
+          credential: trust.credentialOf(principal),
+        })
       const isWriting = invocation.rules!.effect !== 'read'
       if (!isWriting || !(await trust.isUntrusted(principal))) return
       if (reachesOut) await requireMaySend(invocation)
-      // Those that it entered before, when it was still trusted, can be changed by it too.
+      // The caller can also change workspaces that it entered before, while it was still trusted.
       for (const id of invocation.entered) {
         if (await trust.isTainted(tenant, `workspace:${id}`)) continue
         await write({ context: `workspace:${id}`, cause: { kind: 'inherited', tool, callId, from: own } })
@@ -214,7 +236,9 @@ export type Guard = ReturnType<typeof createGuard>
 
 const policyTools = new WeakMap<CatalogTool, KnownTool>()
 
-/** A tool as policies know it: by its own id if it is of another server, by the agent to which it hands tasks on, else by its name. */
+/**
+ * A tool as policies name it: by its id if it is an upstream tool, by the agent to which it delegates tasks, else by its name.
+ */
 export function policyToolOf(tool: CatalogTool): KnownTool {
   let known = policyTools.get(tool)
   if (known === undefined) {
@@ -224,10 +248,12 @@ export function policyToolOf(tool: CatalogTool): KnownTool {
         ? delegationPolicyTool(delegatesTo, name)
         : upstream === undefined
           ? {
-              id: definition.aliasOf ?? name,
+              id: ruledNameOf(name),
               name,
               origin: 'platform',
               ...(definition.trust && { builtIn: definition.trust }),
+              ...(definition.governed?.command && { commands: definition.governed.command }),
+              paths: [...(definition.governed?.paths ?? []), ...(definition.paths ?? [])],
             }
           : { id: upstream.id, name, origin: 'upstream' }
     policyTools.set(tool, known)
@@ -250,9 +276,9 @@ function denial({ code, details }: AppError): Decision {
   }
 }
 
-/** A tool that promises a structure cannot keep the promise with a sentence, so that is said as a failure. */
+/** A tool with an output schema cannot answer with a sentence, so the sentence is a failure. */
 function show(invocation: Invocation, { name }: PolicyTool, text: string): void {
-  const summary = `The result of '${name}' is not shown, because a policy has it sanitised. A summary, in words of a model that did not see it: ${text}`
+  const summary = `The result of '${name}' is not shown, because a policy requires sanitising. Summary by a model that did not see the result: ${text}`
   const { definition, upstream } = invocation.tool!
   if (definition.raw === true && upstream?.outputSchema === undefined) {
     invocation.output = { content: [{ type: 'text', text: summary }] } satisfies RawAnswer
@@ -261,7 +287,7 @@ function show(invocation: Invocation, { name }: PolicyTool, text: string): void 
   }
 }
 
-/** What the quarantined model reads: the texts of content as they are, everything else as JSON. */
+/** The text that the quarantined model reads: text content unchanged, everything else as JSON. */
 function resultText(output: unknown): string {
   const { content, structuredContent } = (output ?? {}) as Partial<RawAnswer>
   if (!Array.isArray(content)) return JSON.stringify(output) ?? ''
@@ -271,10 +297,10 @@ function resultText(output: unknown): string {
 
 const blocked = ({ name }: PolicyTool, { policy, reason }: ResultVerdict) => ({
   code: 'ERR_POLICY_DENIED' as const,
-  message: `'${name}' was called, and its result is blocked by a policy. Its reason: ${reason}. Do not call it again for the same.`,
+  message: `'${name}' was called, and its result was blocked by a policy. Reason: ${reason}. Do not repeat the call.`,
   details: { tool: name, reason, ...(policy !== undefined && { policy }), blocked: 'result' },
 })
 
-/** A tool that runs commands and does not say which of its arguments they are cannot be held against a list of them. */
+/** If a tool runs commands and does not declare which arguments they are, no list of commands can be applied to it. */
 export const governedOf = ({ governed }: ToolDeclaration, { permission }: CallRules): Governed | undefined =>
   governed ?? (permission === 'workspace:exec' ? { opaque: 'commands' } : undefined)

@@ -9,7 +9,7 @@ const bob: Principal = { ...ann, keyId: 'bob', actor: 'bob' }
 const nothing = (): void => {}
 const max = limits.callsInFlightPerConnectionMax
 
-/** Who is watched, and a way to tell that somebody is gone. */
+/** Who is watched, and a way to report that an owner is revoked. */
 function watchedPresence() {
   const watched: string[] = []
   let tell: Parameters<Presence['onRevoked']>[0] = nothing

@@ -1,19 +1,24 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import { callerKey, canBeRevoked, keyIdentity, type Principal, standsOn } from '../../contract/principal.ts'
+import { SlotSet } from '../../kernel/slot-set.ts'
 import type { Presence } from './presence.ts'
 
 /**
- * Every call that a transport has taken and not yet answered, in one place.
- * 1. A connection has at most `limits.callsInFlightPerConnectionMax`. Where nothing connects the requests of a caller, the
- *    caller has.
+ * Every call that a transport has accepted and not yet answered, in one place.
+ * 1. A connection has at most `limits.callsInFlightPerConnectionMax` calls. Without a connection, the bound applies to the
+ *    caller.
  * 2. The calls of a key are cancelled when it is revoked or expires.
- * 3. When the transports close, streams end at once. What outlasts the grace is answered by its transport, then cancelled.
+ * 3. When the transports close, streams end at once. Calls that outlast the grace period are answered by their transport, then
+ *    cancelled.
  */
 export type InFlightCalls = Readonly<{
-  /** `onInterrupted` answers it when the transports close before it ends. */
-  begin(onInterrupted: () => void, kind?: 'call' | 'stream'): InFlightCall
-  /** Takes no more calls, waits for those in flight, and interrupts the ones that outlast the grace. */
+  /**
+   * `onInterrupted` answers it when the transports close before it ends. `onAborted` is told what the signal is told, for calls that need
+   * no signal.
+   */
+  begin(onInterrupted: () => void, kind?: 'call' | 'stream', onAborted?: (reason: unknown) => void): InFlightCall
+  /** Accepts no more calls, waits for those in flight, and interrupts those that outlast the grace period. */
   drain(graceMs: number): Promise<void>
   /** Answers and cancels all that are in flight. */
   interruptAll(): void
@@ -21,14 +26,15 @@ export type InFlightCalls = Readonly<{
 }>
 
 export type InFlightCall = Readonly<{
+  /** Made when it is first asked for. */
   signal: AbortSignal
-  /** Whether the client wants it no more. */
+  /** Whether the client has cancelled it. */
   isCancelled(): boolean
-  /** Counts it as a call of the principal; false when that would be too many. Called at most once. */
+  /** Counts it as a call of the principal; false if that would be too many. Called at most once. */
   admit(principal: Principal, connection?: Counted): boolean
   /** Only aborts the signal; the call still ends by itself. */
   cancel(reason?: unknown): void
-  /** True for the first time. */
+  /** True the first time. */
   end(): boolean
   hasEnded(): boolean
 }>
@@ -36,23 +42,27 @@ export type InFlightCall = Readonly<{
 /** What calls are counted on. */
 export type Counted = { inFlight: number }
 
-type Caller = Counted & Readonly<{ calls: Set<Call> }>
+type Caller = Counted & Readonly<{ calls: SlotSet<Call> }>
+/** Who has no calls now will have some soon, most likely. */
+const CALLERS_CACHED = 256
 type Registry = Readonly<{
   presence: Presence
-  calls: Set<Call>
-  /** Those of keys, and those that are counted on nothing else. */
+  calls: SlotSet<Call>
+  /** Callers with keys, and callers whose calls are not counted on a connection. */
   callers: Map<string, Caller>
   ended(): void
 }>
 
 class Call implements InFlightCall {
   readonly kind: 'call' | 'stream'
-  readonly onInterrupted: () => void
+  onInterrupted: () => void
   readonly #registry: Registry
-  readonly #controller = new AbortController()
-  /** Of a signed call, once it is admitted. */
+  #onAborted: ((reason: unknown) => void) | undefined
+  #controller: AbortController | undefined
+  #aborted: Readonly<{ reason: unknown }> | undefined
+  /** The session of a signed call, once admitted. */
   sealSessionId: string | undefined
-  /** As an identity, of a caller that came with one and is counted as its owner. */
+  /** The identity of the virtual key, for a caller that is counted as its owner. */
   virtualKey: string | undefined
   #counted: Counted | undefined
   #callerKey: string | undefined
@@ -60,14 +70,24 @@ class Call implements InFlightCall {
   #isCancelled = false
   #hasEnded = false
 
-  constructor(registry: Registry, onInterrupted: () => void, kind: 'call' | 'stream') {
+  constructor(
+    registry: Registry,
+    onInterrupted: () => void,
+    kind: 'call' | 'stream',
+    onAborted: ((reason: unknown) => void) | undefined,
+  ) {
     this.#registry = registry
+    this.#onAborted = onAborted
     this.onInterrupted = onInterrupted
     this.kind = kind
     registry.calls.add(this)
   }
 
   get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController()
+      if (this.#aborted !== undefined) this.#controller.abort(this.#aborted.reason)
+    }
     return this.#controller.signal
   }
   isCancelled(): boolean {
@@ -81,7 +101,7 @@ class Call implements InFlightCall {
     const isRevocable = standsOn(principal).some(canBeRevoked)
     const key = connection === undefined || isRevocable ? callerKey(principal) : undefined
     const caller =
-      key === undefined ? undefined : (this.#registry.callers.get(key) ?? { inFlight: 0, calls: new Set() })
+      key === undefined ? undefined : (this.#registry.callers.get(key) ?? { inFlight: 0, calls: new SlotSet<Call>() })
     const counted = connection ?? caller!
     if (counted.inFlight >= limits.callsInFlightPerConnectionMax) return false
     counted.inFlight++
@@ -99,7 +119,10 @@ class Call implements InFlightCall {
   }
 
   abort(reason?: unknown): void {
-    this.#controller.abort(reason)
+    if (this.#aborted !== undefined) return
+    this.#aborted = { reason }
+    this.#controller?.abort(reason)
+    this.#onAborted?.(reason)
   }
 
   cancel(reason?: unknown): void {
@@ -117,16 +140,22 @@ class Call implements InFlightCall {
     if (this.#callerKey !== undefined) {
       const caller = callers.get(this.#callerKey)!
       caller.calls.delete(this)
-      if (caller.calls.size === 0) callers.delete(this.#callerKey)
+      if (caller.calls.size === 0 && callers.size > CALLERS_CACHED) callers.delete(this.#callerKey)
     }
     this.#stopWatching?.()
+    // A list that still has it keeps nothing else alive.
+    this.onInterrupted = nothing
+    this.#onAborted = undefined
+    this.#stopWatching = undefined
     ended()
     return true
   }
 }
 
+const nothing = (): void => {}
+
 export function createInFlightCalls(presence: Presence): InFlightCalls {
-  const calls = new Set<Call>()
+  const calls = new SlotSet<Call>()
   const callers = new Map<string, Caller>()
   let draining: Promise<void> | undefined
   let onEmpty = (): void => {}
@@ -165,7 +194,7 @@ export function createInFlightCalls(presence: Presence): InFlightCalls {
   }
 
   return {
-    begin: (onInterrupted, kind = 'call') => new Call(registry, onInterrupted, kind),
+    begin: (onInterrupted, kind = 'call', onAborted) => new Call(registry, onInterrupted, kind, onAborted),
     interruptAll,
     drain(graceMs) {
       draining ??= drain(graceMs)

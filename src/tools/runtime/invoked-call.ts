@@ -2,11 +2,12 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call, EffectRecord, Progress } from '../../contract/call.ts'
 import type { CallingClient } from '../../contract/calling-client.ts'
 import type { Database } from '../../contract/database.ts'
+import type { ContextKey, Taint } from '../../contract/trust.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
-import type { Guard, Taint } from './guard.ts'
+import type { Guard } from './guard.ts'
 import type { Invocation } from './stages.ts'
 
-/** The call as services see it. A class, because one is made for every call and its methods need not be. */
+/** The call as services see it. A class, because one is created for every call and its methods are shared. */
 export class InvokedCall implements Call {
   readonly id: string
   readonly principal: Call['principal']
@@ -76,11 +77,19 @@ export class InvokedCall implements Call {
     return this.#guard.enterWorkspace(this.#invocation, workspaceId, reachesOut, (taint) => this.#note(taint))
   }
 
-  /** Durable before the call goes on: in its transaction, if it has one. */
-  async #note({ context, cause }: Taint): Promise<void> {
+  readsFrom(context: ContextKey): void {
+    this.#invocation.readFrom.add(context)
+  }
+
+  writesTo(context: ContextKey): void {
+    this.#invocation.wroteTo.add(context)
+  }
+
+  /** Durable before the call continues: in its transaction, if it has one. */
+  async #note(taint: Taint): Promise<void> {
     const { tenant } = this.principal
-    if (this.#write !== undefined) return await this.#guard.taint(this.#write, tenant, context, cause, this.nowMs)
-    await this.#store().write(tenant, (tx) => this.#guard.taint(tx, tenant, context, cause, this.nowMs))
+    if (this.#write !== undefined) return await this.#guard.taint(this.#write, tenant, taint, this.nowMs)
+    await this.#store().write(tenant, (tx) => this.#guard.taint(tx, tenant, taint, this.nowMs))
   }
 
   #store(): Database {

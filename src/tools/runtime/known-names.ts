@@ -3,13 +3,13 @@ import { nameWords, nearestNames, squashName } from '../../kernel/nearest-name.t
 /** The names that a caller can mean, however many there are. */
 export type KnownNames = Readonly<{
   has(name: string): boolean
-  /** Those that differ from it in nothing but case and separators. */
+  /** Names that differ from it only in case and separators. */
   spelledLike(name: string): readonly string[]
-  /** Up to `count` for a person or a model to choose from, best first. */
+  /** Up to `count` suggestions, best first. */
   nearest(name: string, count: number): readonly string[]
 }>
 
-/** Comparing takes some ten microseconds a name, so that of many names only those are compared that look promising. */
+/** Comparing takes about ten microseconds a name, so of many names only the promising ones are compared. */
 const COMPARED_MAX = 300
 const WORD_LENGTH_MIN = 3
 const BEGINNING_LENGTH = 5
@@ -38,13 +38,13 @@ function groupedBySpelling(names: readonly string[]): Map<string, string[]> {
   return groups
 }
 
-/** Those with most of the wanted words in them, or with the same beginning. */
-function promising(wanted: string, names: readonly string[]): readonly string[] {
+/** Names that contain most of the requested words, or have the same prefix. */
+function promising(requested: string, names: readonly string[]): readonly string[] {
   if (names.length <= COMPARED_MAX) return names
-  const words = [...new Set(nameWords(wanted.slice(0, 128)))]
+  const words = [...new Set(nameWords(requested.slice(0, 128)))]
     .filter(({ length }) => length >= WORD_LENGTH_MIN)
     .slice(0, 8)
-  const beginning = wanted.slice(0, BEGINNING_LENGTH).toLowerCase()
+  const beginning = requested.slice(0, BEGINNING_LENGTH).toLowerCase()
   const byShare: string[][] = Array.from({ length: words.length + 2 }, () => [])
   for (const name of names) {
     const lower = name.toLowerCase()

@@ -4,22 +4,22 @@ import rows from './prepared-tools.json' with { type: 'json' }
 import type { ListedTool } from './tool-host.ts'
 
 /**
- * The tools as data, written by `npm run gen`: what a client, the command line, a list or a refusal has to know of them
- * without loading the definitions, which bring the domains along.
+ * The tools as data, written by `npm run gen`: what a client, the command line, a list or a refusal needs without loading the
+ * definitions, which import the domains.
  */
 export type PreparedTool = Readonly<{
   name: string
   safeName: string
   definition: OwnDeclaration
   listed: ListedTool
-  /** The parameters for which null is a value, and not the same as leaving them out. */
+  /** Parameters for which null is a value and does not mean "left out". */
   nullable: readonly string[]
 }>
 
 export type PreparedTools = Readonly<{
   tools: readonly PreparedTool[]
   names: readonly string[]
-  /** By documented name, by safe name, or with the prefix that one of the documents uses. */
+  /** By documented name, by safe name, or with the prefix of one of the documented contracts. */
   find(name: string): PreparedTool | undefined
 }>
 

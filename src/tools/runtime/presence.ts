@@ -1,12 +1,12 @@
 import type { Principal, TenantId } from '../../contract/principal.ts'
 
-/** Who calls, for as long as they may. */
+/** The callers that have something open, and whether they are still valid. */
 export type Presence = Readonly<{
-  /** Registers something that the caller has open. Answers how to end that. */
+  /** Registers something that the caller has open. Returns a function that unregisters it. */
   watch(principal: Principal): () => void
-  /** Told of an owner who is there no more. Answers how to stop listening. */
+  /** Called for an owner that was revoked. Returns an unsubscribe function. */
   onRevoked(listener: (tenant: TenantId, owner: string) => void): () => void
 }>
 
-/** Where keys do not end. */
+/** For keys that never end. */
 export const everPresent: Presence = { watch: () => () => {}, onRevoked: () => () => {} }

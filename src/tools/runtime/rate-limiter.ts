@@ -18,7 +18,7 @@ type RateVerdict = Readonly<{ ok: true }> | Readonly<{ ok: false; retryAfterMs: 
  * over any span of t minutes at most `burst + perMinute × t` calls pass.
  */
 export type RateLimiter = Readonly<{
-  /** Takes one token. On refusal nothing is taken, and after `retryAfterMs` an undisturbed caller passes. */
+  /** Takes one token. A refusal takes none, and after `retryAfterMs` the caller passes if no other call came meanwhile. */
   take(key: string, category: RateCategory): RateVerdict
   /** Buckets in memory. */
   size(): number
@@ -31,15 +31,15 @@ export type RateLimiterDeps = Readonly<{
   bucketsMax?: number
 }>
 
-/** Instants are sums of fractions; without this, a caller that waited as told could be refused by the last digit. */
+/** Times are sums of fractions; without this, a caller that waited exactly as told could be refused by a rounding error. */
 const ROUNDING_MS = 0.001
 
 const passed: RateVerdict = Object.freeze({ ok: true })
 
 /**
- * A bucket is one number: the instant at which it will be full again. Each token taken moves it on by the time that one
- * token needs. A bucket that is full holds nothing worth keeping, so full ones are dropped when room is needed. If
- * every bucket in memory is in use, a new key waits: forgetting a bucket would hand out a second burst.
+ * A bucket is one number: the time at which it will be full again. Each token moves that time by the time that one token needs. A
+ * full bucket holds no information, so full ones are dropped when space is needed. If every bucket in memory is in use, a new key
+ * must wait: dropping a bucket would grant a second burst.
  */
 export function createRateLimiter(deps: RateLimiterDeps): RateLimiter {
   if (!deps.enabled) return { take: () => passed, size: () => 0 }
@@ -87,9 +87,9 @@ export function createRateLimiter(deps: RateLimiterDeps): RateLimiter {
 
 type Pace = Readonly<{ perTokenMs: number; debtMsMax: number }>
 
-function paceOf(wanted: Readonly<Record<RateCategory, RateLimit>>): Readonly<Record<RateCategory, Pace>> {
+function paceOf(configured: Readonly<Record<RateCategory, RateLimit>>): Readonly<Record<RateCategory, Pace>> {
   const paces = rateCategories.map((category): [RateCategory, Pace] => {
-    const { perMinute, burst } = wanted[category]
+    const { perMinute, burst } = configured[category]
     if (!(perMinute > 0 && Number.isFinite(perMinute) && Number.isInteger(burst) && burst >= 1)) {
       throw new RangeError(`the rate limit "${category}" needs a positive rate and a whole burst of at least 1`)
     }

@@ -6,21 +6,24 @@ import type { TenantId } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 
 /**
- * The records of calls that only read, for which nobody waits. Those of one tenant that follow each other are gathered and
- * written together, because an entry of its own would cost a small call as much as all the rest.
+ * The records of calls that only read, for which nobody waits. Consecutive records of one tenant are gathered and written
+ * together, because one entry for each would cost a small call as much as all the rest.
  *
- * 1. A batch takes its position in the order of writes when its first record comes, and ends when the tenant hands in
- *    another entry, when it is full, or when it is taken to be written: so the log keeps the order in which calls were done.
- * 2. It is written as soon as it is full, and otherwise when `writeSoon` sees fit.
- * 3. Too many records that wait make the next caller wait too.
+ * 1. A batch takes its position in the order of writes when its first record comes. It ends when the tenant submits another
+ *    entry, when it is full, or when it is about to be written. So the log keeps the order of the calls.
+ * 2. It is written as soon as it is full, and otherwise when `writeSoon` decides.
+ * 3. If too many records are pending, the next caller waits.
  */
 export type ReadRecords = Readonly<{
   add(entry: CallEntry): void | Promise<void>
-  /** To be called before any other entry of the tenant is handed in: what is read from now on comes after it. */
+  /** Call this before submitting any other entry of the tenant: later reads follow that entry. */
   endGathering(tenant: TenantId): void
 }>
 
-/** Whether an entry that was handed to a commit is in the log, in its place. That of several calls is known by its first. */
+/**
+ * Whether an entry that was submitted to a commit is in the log at its position. An entry of several calls is identified by its
+ * first.
+ */
 export async function isLogged(
   log: LogStore,
   tx: WriteTx,
@@ -40,8 +43,8 @@ export function createReadRecords(deps: { database: Database; log: LogStore }): 
   let pendingCount = 0
 
   /**
-   * The texts are built when they are written: their cost is then out of the way of the answers. A second try, after a
-   * commit that failed, looks first whether it did.
+   * The texts are built when they are written, so that their cost does not delay answers. A retry after a failed commit first
+   * checks whether the commit happened.
    */
   function writing(tenant: TenantId, calls: readonly CallEntry[]): (tx: WriteTx) => Promise<void> {
     let seq: number | undefined
@@ -68,7 +71,7 @@ export function createReadRecords(deps: { database: Database; log: LogStore }): 
       const calls = open.get(tenant)
       pendingCount++
       if (calls === undefined) return gather(tenant, entry)
-      const isFull = calls.push(entry) >= limits.readRecordsBatchMax
+      const isFull = calls.push(entry) >= limits.readRecordsGatheredMax
       if (isFull) open.delete(tenant)
       if (!isFull && pendingCount < limits.readRecordsPendingMax) return undefined
       const written = database.flush()

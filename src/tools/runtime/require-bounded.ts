@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { CatalogTool } from './catalog.ts'
 
-/** Counting bytes costs a pass over the text, so it is done only where a text of that length could be too large. */
+/** Counting bytes takes a pass over the text, so it is done only if a text of that length could be too large. */
 export function requireBounded(tool: CatalogTool, json: string): void {
   const max = tool.definition.answerBytesMax ?? limits.answerBytesMax
   if (json.length * UTF8_BYTES_MAX <= max) return

@@ -16,6 +16,8 @@ import type { LogRecoveryService } from '../../domains/log/log-recovery.ts'
 import type { LogService } from '../../domains/log/service.ts'
 import type { McpServerService } from '../../domains/mcp-servers/service.ts'
 import type { McpContentService } from '../../domains/mcp-servers/upstream-content.ts'
+import type { OptimizationRuleService } from '../../domains/model-proxies/optimization-rules.ts'
+import type { ProviderKeyService } from '../../domains/model-proxies/provider-keys.ts'
 import type { ModelProxyService } from '../../domains/model-proxies/service.ts'
 import type { VirtualKeyService } from '../../domains/model-proxies/virtual-keys.ts'
 import type { PeopleService } from '../../domains/people/service.ts'
@@ -71,6 +73,8 @@ export type Services = Readonly<{
   mcpServers: McpServerService
   mcpContent: McpContentService
   modelProxies: ModelProxyService
+  optimizationRules: OptimizationRuleService
+  providerKeys: Pick<ProviderKeyService, 'create' | 'list' | 'update' | 'rotate' | 'remove'>
   virtualKeys: Pick<VirtualKeyService, 'create' | 'list' | 'get' | 'rotate' | 'revoke'>
   secrets: Pick<SecretService, 'list' | 'deleteOne' | 'rotate'>
   secretLinks: Pick<SecretLinks, 'createForValue' | 'submit'>

@@ -1,9 +1,9 @@
 /**
- * Texts in the spelling of names that a caller's list has. Only whole documented names are replaced; a name inside a longer
- * word or a longer dotted name is left alone.
+ * Texts with tool names spelled as in a caller's list. Only whole documented names are replaced; a name inside a longer word or a
+ * longer dotted name is left alone.
  */
 export type Spelling = Readonly<{
-  /** A sentence in which documented names may stand. */
+  /** A sentence that may contain documented names. */
   text(text: string): string
   /** A copy of the value in which every string is respelt. */
   texts<T>(value: T): T

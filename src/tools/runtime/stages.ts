@@ -2,8 +2,9 @@ import { digest } from '../../audit/call-entry.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { ApprovalRequest } from '../../contract/approvals.ts'
 import type { Decision } from '../../contract/decision.ts'
-import type { DiskWatch } from '../../contract/disk-watch.ts'
+import type { DiskShortage, DiskWatch } from '../../contract/disk-watch.ts'
 import { callerKey, type Principal, tierAllows } from '../../contract/principal.ts'
+import type { ContextKey, Taint } from '../../contract/trust.ts'
 import { OWN_SERVER, type UsageLimits, usageSubjectOf } from '../../contract/usage-limits.ts'
 import { canEverAllow, responseBytesMax } from '../../domains/security-contexts/policy-evaluator.ts'
 import { canonicalJson, NotCanonicalError } from '../../kernel/canonical-json.ts'
@@ -12,11 +13,12 @@ import type { CatalogTool } from './catalog.ts'
 import type { CallRules, LoadedTool } from './define-tool.ts'
 import { delegationToolInRun } from './delegation-tool.ts'
 import { isInZaruMode } from './exposure.ts'
-import { type Guard, governedOf, type Taint } from './guard.ts'
+import { type Guard, governedOf } from './guard.ts'
 import type { RateLimiter } from './rate-limiter.ts'
 import type { CallOptions, ToolAnswer, ToolCaller, ToolFailure } from './tool-host.ts'
 import type { ToolView, ToolViews } from './tool-views.ts'
 import { displayed, requirePlainJson, validateArguments } from './validate-arguments.ts'
+import { webhookTool } from './webhook-tool.ts'
 import { hasTool, zaruModes } from './zaru-modes.ts'
 
 /**
@@ -50,42 +52,46 @@ export type Invocation = {
   readonly signal: AbortSignal
   args: unknown
   tool: CatalogTool | undefined
-  /** What running it takes, once the call may be run. */
+  /** The tool's code, once the call may run. */
   code: LoadedTool | undefined
-  /** Of the tool, or of the action that is asked for; fixed when the tool is found, so that all stages judge the same. */
+  /** The rules of the tool, or of the requested action; fixed when the tool is found, so that all stages judge the same. */
   rules: CallRules | undefined
   via: string | undefined
   input: unknown
-  /** What the tool answered, once it has; the stages after it may change it. */
+  /** The tool's answer; later stages may change it. */
   output: unknown
   inputDigest: string
   readonly warnings: string[]
-  /** What rules said about the call, for its log entry. */
+  /** The decisions of rules about the call, for its log entry. */
   readonly decisions: Decision[]
-  /** Contexts that it makes untrusted, for the commit of its entry. */
+  /** Contexts that the call makes untrusted, for the commit of its entry. */
   readonly taints: Taint[]
-  /** The approval by which it is made; used up in the commit of what it does, or before it does something elsewhere. */
+  /** The approval that the call uses; consumed in its commit, or before its external effect. */
   approval: string | undefined
-  /** What a person is asked before it can be made; stored with its entry. */
+  /** The approval to request before the call can be made; stored with its entry. */
   asks: ApprovalRequest | undefined
+  /** Contexts in which something of its answer was written. */
+  readonly readFrom: Set<ContextKey>
+  /** What it wrote to, where that carries trust. */
+  readonly wroteTo: Set<ContextKey>
   /** Workspaces in which it works. */
   readonly entered: Set<string>
-  /** Said in place of an answer that may not be shown; the call itself was made. */
+  /** Replaces an answer that may not be shown; the call itself was made. */
   blocked: ToolFailure | undefined
   /** Releases what the call holds, such as its concurrency slot. */
   release: (() => void) | undefined
-  /** What the call brought about, and its position in the log, once that was handed to a commit. */
+  /** The answer and its position in the log, once the entry was submitted to a commit. */
   submittedEntry: Readonly<{ seq: number; answer: ToolAnswer }> | undefined
 }
 
 type Stage = Readonly<{ name: StageName; run(invocation: Invocation): void | Promise<void> }>
 
-/** Those before the handler may refuse; those after it see its answer, inside the same transaction. */
+/** Stages before the handler may refuse; stages after it see its answer, inside the same transaction. */
 export type Stages = Readonly<{ before: readonly Stage[]; after: readonly Stage[]; guard: Guard }>
 
 export type Mode = 'FULL' | 'READONLY' | 'TEST' | 'MINIMAL'
 
-/** Whether a tool exists for this caller at all; what is not visible is not listed and not found by search. */
+/** Whether a tool exists for this caller at all; an invisible tool is neither listed nor found by search. */
 export function isVisible(tool: CatalogTool, caller: ToolCaller, mode: Mode): boolean {
   const { definition } = tool
   return (
@@ -99,11 +105,11 @@ export function isVisible(tool: CatalogTool, caller: ToolCaller, mode: Mode): bo
   )
 }
 
-/** Agents have theirs by their manifest, everybody else by the key or session that they came with. */
+/** Agents have their tier from their manifest, all other callers from their key or session. */
 function tierRefusal({ kind, tier, sealSessionId }: Principal): string {
   if (kind === 'agent')
     return `you have '${tier}'. An operator gives an agent more by the security_context in its manifest.`
-  // The key behind a session may have the tier: what is missing is first of all in the session.
+  // The key behind a session may have the tier, so the session comes first in the advice.
   if (sealSessionId !== undefined) {
     return `your session has '${tier}'. Attest with another security_context; if your key has less too, ask the operator for one.`
   }
@@ -115,11 +121,11 @@ const isOffered = ({ definition: { transports } }: CatalogTool, { transport }: T
 
 function allowedInMode({ definition }: CatalogTool, rules: CallRules, mode: Mode): boolean {
   if (mode === 'MINIMAL') return definition.minimal === true
-  // A tool that hands its call on is judged as the one that runs.
+  // A redirecting tool is judged as the one that runs.
   return mode !== 'READONLY' || rules.effect === 'read' || definition.redirects === true
 }
 
-/** The tool, and the action that is refused where others of the same tool may not be. */
+/** The tool, with the refused action if other actions of the tool may be allowed. */
 function namedCall({ tool, args }: Invocation): string {
   const { name, definition } = tool!
   const action = (args as { action?: unknown } | undefined)?.action
@@ -171,9 +177,10 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
     {
       name: 'find-tool',
       run(invocation) {
-        const { delegatesTo } = invocation.options
+        const { delegatesTo, webhook } = invocation.options
+        if (webhook !== undefined) return found(invocation, webhookTool(webhook))
         if (delegatesTo !== undefined) return found(invocation, delegationToolInRun(delegatesTo))
-        // One of ours is found whatever becomes of the servers behind us.
+        // One of our tools is found whatever the state of upstream servers.
         const { principal } = invocation.caller
         const own = principal.gateway === undefined ? views.own.find(invocation.requestedName) : undefined
         if (own !== undefined && own.definition.redirects !== true) return findIn(invocation, views.own)
@@ -224,7 +231,7 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
       name: 'rate-limit',
       run({ rules, caller }) {
         const { principal, transport } = caller
-        // What the platform does for a run is bounded by how many runs there may be, and by quotas.
+        // Calls of the platform for a run are bounded by the number of runs, and by quotas.
         if (transport === 'engine') return
         if (principal.kind === 'owner' && !deps.limitOwner) return
         const category = rules!.rate
@@ -289,7 +296,7 @@ const stagesAfter = ({ guard }: Pick<StageDeps, 'guard'>): readonly Stage[] => [
   { name: 'trusted-data', run: (invocation) => guard.afterCall(invocation) },
 ]
 
-/** What a tool answers must be what it promised; anything else is our bug, not the caller's. */
+/** An answer must match the tool's output schema; anything else is our bug, not the caller's. */
 function validateOutput(invocation: Invocation): void {
   const tool = invocation.tool!
   const schema = invocation.code!.output
@@ -315,7 +322,7 @@ function requireResponseSize({ caller, output }: Invocation, tool: string): void
 
 const emptyObjectDigest = digest('{}')
 
-/** The digest of arguments as received, canonical; what cannot be canonical is refused by name. */
+/** The digest of the arguments as received, in canonical form; arguments without one are refused by name. */
 function inputDigest(args: unknown): string {
   if (typeof args === 'object' && args !== null && Object.keys(args).length === 0) return emptyObjectDigest
   try {
@@ -329,7 +336,7 @@ function inputDigest(args: unknown): string {
   }
 }
 
-/** The digest of arguments that were refused before they were read; undefined when they have none. */
+/** The digest of arguments that were refused before they were parsed; undefined if they have none. */
 export function digestOfRefused(args: unknown): string | undefined {
   try {
     requirePlainJson(args, 1)
@@ -349,8 +356,13 @@ const notInZaruMode = ({ name }: CatalogTool): AppError => {
   )
 }
 
-async function requireSpace(disk: DiskWatch): Promise<void> {
-  const shortage = await disk.shortage()
+function requireSpace(disk: DiskWatch): void | Promise<void> {
+  const shortage = disk.shortage()
+  if (shortage === undefined) return
+  return shortage instanceof Promise ? shortage.then(requireNoShortage) : requireNoShortage(shortage)
+}
+
+function requireNoShortage(shortage: DiskShortage | undefined): void {
   if (shortage === undefined) return
   throw new AppError(
     'ERR_DISK_FULL',
@@ -359,7 +371,7 @@ async function requireSpace(disk: DiskWatch): Promise<void> {
   )
 }
 
-/** The arguments without what the client put beside those of the tool. */
+/** The arguments without fields that the client adds to every call. */
 function withoutAdded(args: unknown, tool: CatalogTool, { addedArguments = [] }: ToolCaller): unknown {
   const isAdded = (key: string) => addedArguments.includes(key) && !tool.parameters.has(key)
   if (typeof args !== 'object' || args === null || !Object.keys(args).some(isAdded)) return args

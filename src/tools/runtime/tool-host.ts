@@ -4,6 +4,7 @@ import type { CallingClient } from '../../contract/calling-client.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import type { OfferedAgent } from '../../contract/gateway-directory.ts'
 import type { Principal, TenantId } from '../../contract/principal.ts'
+import type { WebhookDelivery } from '../../contract/tool-invoker.ts'
 import type { UnreachableServer } from '../../contract/upstream-content.ts'
 import type { ZaruMode } from './zaru-modes.ts'
 
@@ -12,21 +13,21 @@ import type { ZaruMode } from './zaru-modes.ts'
  */
 export type Exposure = ChosenTools | ZaruExposure
 export type ChosenTools = 'default' | 'full' | readonly string[]
-/** A mode shows its tools, of those that are named if some are, and refuses the others. */
+/** A mode shows its tools, limited to the named ones if there are any, and refuses all others. */
 export type ZaruExposure = Readonly<{ zaruMode: ZaruMode; tools?: ChosenTools }>
 
-/** Who asks, through which transport, and what the connection chose to see. Made once for a connection. */
+/** The caller, its transport, and the tools that the connection chose to see. Created once for a connection. */
 export type ToolCaller = Readonly<{
   principal: Principal
   transport: Transport
   exposure: Exposure
   /** Offer `fs_read`-style names: set for clients that refuse dots or long names. Both spellings are always callable. */
   safeNames: boolean
-  /** List each tool under one name, as safe names do: set for clients of which nothing is known. */
+  /** List each tool under one name, as safe names do: set for unknown clients. */
   distinctNames?: boolean
   /** Fields that the client adds to the arguments of every call; dropped where the tool has no such parameter. */
   addedArguments?: readonly string[]
-  /** Scheme, name and port under which the client knows the HTTP server, found good by the transport. */
+  /** Scheme, name and port under which the client knows the HTTP server, checked by the transport. */
   origin?: string
 }>
 
@@ -58,32 +59,38 @@ export type ToolFailure = Readonly<{ code: ErrorCode; message: string; details: 
  */
 export type ToolAnswer = Readonly<{
   json: string
-  /** What `json` says, for callers in this process; absent on failure. */
+  /** The value of `json`, for callers in this process; absent on failure. */
   output?: unknown
   isError: boolean
+  /** The answer has the shape of a success, and says that the work was not done. */
+  statesError?: true
   failure?: ToolFailure
-  /** There is no tool of the name that was called. A tool that exists and found none of a name of its own says so in its failure. */
+  /** There is no tool of the called name. An existing tool that does not find some other name says so in its failure. */
   isUnknownTool?: true
   content?: readonly Readonly<Record<string, unknown>>[]
-  /** Over MCP the answer is its content alone: `json` says the same for those who have no blocks. */
+  /** The same as JSON, where it was made already. */
+  contentJson?: string
+  /** Over MCP the answer is its content alone; `json` says the same for transports without content blocks. */
   structured?: false
-  /** What `_meta` of the answer has beside our own. */
+  /** Further members of `_meta`. */
   meta?: Readonly<Record<string, unknown>>
-  /** What the blocks after the first say, without their label; absent when there are none. */
+  /** The texts of the blocks after the first, without their label; absent if there are none. */
   warnings?: readonly string[]
 }>
 
 export type CallOptions = Readonly<{
   signal?: AbortSignal
   progress?: (update: Progress) => void
-  /** The program that calls, where it can be asked something. */
+  /** The calling program, if it can be asked questions. */
   client?: CallingClient
-  /** For callers that are agents: what their commands find in the environment. */
+  /** For agents: the environment of their commands. */
   environment?: () => Readonly<Record<string, string>>
-  /** A run that waits for people itself. */
+  /** A run that itself waits for people. */
   waitsForApproval?: boolean
-  /** A run that hands a task on to this agent, and begins the run of that itself. */
+  /** A run that delegates a task to this agent, and itself starts the child run. */
   delegatesTo?: OfferedAgent
+  /** A run that sends its output to an address of its manifest. */
+  webhook?: WebhookDelivery
 }>
 
 /** `waits` is long too, and its answer may say to call again. */
@@ -91,17 +98,17 @@ export type CallDuration = 'short' | 'long' | 'waits'
 
 export type ToolHost = Readonly<{
   /**
-   * Every tool this caller may use under its exposure, in stable order. The same array for as long as it is the same list; a
-   * promise only when something may have changed.
+   * Every tool this caller may use under its exposure, in stable order. The same array while the list does not change; a promise
+   * only if something may have changed.
    */
   list(caller: ToolCaller): readonly ListedTool[] | Promise<readonly ListedTool[]>
-  /** The servers whose tools may be missing in the caller's list, or be old. */
+  /** The servers whose tools may be missing or outdated in the caller's list. */
   unreachable?(caller: ToolCaller): Promise<readonly UnreachableServer[]>
   /** Never rejects: every failure is an answer. An unknown name is an answer with ERR_UNKNOWN_TOOL. */
   call(caller: ToolCaller, name: string, args: unknown, options?: CallOptions): Promise<ToolAnswer>
-  /** Whether a person may have to approve calls of the tenant, so that clients should be ready to be asked. */
+  /** Whether calls of the tenant may need a person's approval, so that clients should be ready to be asked. */
   mayAskPerson?(tenant: TenantId): boolean
-  /** How long a call may take, and so whether it is better answered as a task. */
+  /** How long a call may take, which decides whether it is better answered as a task. */
   durationOf?(caller: ToolCaller, name: string, args: unknown): CallDuration | Promise<CallDuration>
   /** Called when the lists that callers of the tenant see may have changed. Returns an unsubscribe function. */
   onListChanged(listener: (tenant: TenantId) => void): () => void

@@ -6,7 +6,7 @@ import type { UnreachableServer } from '../../contract/upstream-content.ts'
 import type { UpstreamTool, UpstreamTools } from '../../contract/upstream-tools.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
-import { createTimeSlicer } from '../../kernel/time-slicer.ts'
+import { createTimeSlicer, nextTurn } from '../../kernel/time-slicer.ts'
 import { createArgumentChecks } from './argument-checks.ts'
 import type { Catalog, CatalogTool } from './catalog.ts'
 import { delegationTool } from './delegation-tool.ts'
@@ -17,36 +17,36 @@ import { safeNameLengthMax } from './safe-names.ts'
 import { upstreamCatalogTool } from './upstream-tool.ts'
 
 /**
- * The tools that one caller can find: ours, and those of the MCP servers behind us that it may use.
+ * The tools that one caller can find: ours, and those of upstream MCP servers that it may use.
  *
- * 1. A view is of one instant and never changes. When something changes, callers get another view.
- * 2. Each tenant has one snapshot of its upstream tools, with the version that it was made of. A view is a part of it, so that
- *    a tool of another tenant cannot be in it.
- * 3. Ours keep their names. An upstream tool whose name is taken gets another one, the same each time.
- * 4. Making a snapshot of very many tools lets others run in between.
+ * 1. A view is of one instant and immutable. When something changes, callers get another view.
+ * 2. Each tenant has one snapshot of its upstream tools, with a version. A view is a part of that snapshot, so it cannot contain
+ *    a tool of another tenant.
+ * 3. Our tools keep their names. An upstream tool whose name is taken gets another one, the same each time.
+ * 4. Building a snapshot of very many tools lets other work run in between.
  */
 export type ToolView = Readonly<{
   tools: readonly CatalogTool[]
   find(name: string): CatalogTool | undefined
   readonly names: KnownNames
-  /** All tools of the tenant, also those that the caller may not use: what one index for all its callers is made from. */
+  /** All tools of the tenant, even those that the caller may not use: the source of the tenant's shared index. */
   corpus: readonly CatalogTool[]
-  /** What is listed, where that is not for the connection to choose. */
+  /** The listed tools, if the connection may not choose. */
   listed?: readonly CatalogTool[]
 }>
 
 export type ToolViews = Readonly<{
   /** Our tools alone. */
   own: ToolView
-  /** What the principal can find now; a promise only when something may have changed since it was last asked. */
+  /** The principal's view now; a promise only if something may have changed since the last request. */
   viewFor(principal: Principal): ToolView | Promise<ToolView>
-  /** What it could find when it was last asked. */
+  /** The principal's view at the last request. */
   latest(principal: Principal): ToolView
-  /** The servers behind us that the principal would use, and that cannot be used at the moment; at a gateway those of its tools. */
+  /** The upstream servers that the principal would use and that cannot be reached now; at a gateway, those of its tools. */
   unreachableFor(principal: Principal): Promise<readonly UnreachableServer[]>
-  /** Told of a tenant in which callers may find something else than before. Answers how to stop listening. */
+  /** Called for a tenant whose callers may now find other tools. Returns an unsubscribe function. */
   onChanged(listener: (tenant: TenantId) => void): () => void
-  /** From here on there are upstream tools; until then callers find ours. */
+  /** Adds the upstream tools; until then callers find only ours. */
   connect(upstreams: UpstreamTools, gateways?: GatewayDirectory): void
 }>
 
@@ -55,16 +55,18 @@ type Snapshot = Readonly<{
   tools: readonly CatalogTool[]
   corpus: readonly CatalogTool[]
   byId: ReadonlyMap<string, CatalogTool>
-  /** The views that were made of it, by the items that are visible in each: many callers see the same. */
+  /** The views of this snapshot, by their visible items: many callers see the same. */
   views: Map<string, ToolView>
 }>
-/** `isCurrent` is false for what can change while the version stays. */
+/** `isCurrent` is false for a view that can change without a new version. */
 type Known = Readonly<{ version: number; view: ToolView; isCurrent: boolean }>
 
 const VIEWS_MAX = 256
 const CALLERS_MAX = 2_000
-/** Lists that change all the time are told as they were found, and looked at again the next time. */
+/** A list that changes all the time is used as found, and read again the next time. */
 const TRIES_MAX = 3
+/** More than that take so long that others are served between two steps. */
+const MANY = 1_000
 const neverAborted = new AbortController().signal
 
 export function createToolViews({ catalog, clock }: Readonly<{ catalog: Catalog; clock: Clock }>): ToolViews {
@@ -92,19 +94,22 @@ export function createToolViews({ catalog, clock }: Readonly<{ catalog: Catalog;
   async function load(source: UpstreamTools, tenant: TenantId, before: Snapshot | undefined): Promise<Snapshot> {
     const version = source.version(tenant)
     const listed = await source.list(tenant)
+    if (listed.length > MANY) await nextTurn()
     const slicer = createTimeSlicer(clock, neverAborted)
     const taken = new Set<string>()
     const tools: CatalogTool[] = []
+    const byId = new Map<string, CatalogTool>()
     for (const tool of listed) {
       const pause = slicer.pause()
       if (pause !== undefined) await pause
-      const name = freeName(tool, (wanted) => taken.has(wanted) || catalog.find(wanted) !== undefined)
+      const name = freeName(tool, (candidate) => taken.has(candidate) || catalog.find(candidate) !== undefined)
       taken.add(name)
       const same = before?.byId.get(tool.id)
       const isSame = same?.name === name && isEqual(same.upstream!, tool)
-      tools.push(isSame ? same! : upstreamCatalogTool({ upstreams: source, checks }, tool, name, { mode: 'dynamic' }))
+      const made = isSame ? same! : upstreamCatalogTool({ upstreams: source, checks }, tool, name, { mode: 'dynamic' })
+      tools.push(made)
+      byId.set(tool.id, made)
     }
-    const byId = new Map(tools.map((tool) => [tool.upstream!.id, tool]))
     const snapshot = { version, tools, corpus: [...catalog.tools, ...tools], byId, views: new Map() }
     snapshots.set(tenant, snapshot)
     return snapshot
@@ -119,9 +124,10 @@ export function createToolViews({ catalog, clock }: Readonly<{ catalog: Catalog;
         source.visibleTo(principal),
         principal.gateway === undefined ? undefined : gateways?.offeredTo(principal),
       ])
-      // What was read while something changed may be half of the old and half of the new.
+      // A read that overlaps a change may mix old and new values.
       const isMixed = snapshot.version !== version || source.version(tenant) !== version
       if (isMixed && tries < TRIES_MAX) continue
+      if (snapshot.tools.length > MANY) await nextTurn()
       const view =
         principal.gateway === undefined
           ? visiblePart(snapshot, items)
@@ -145,7 +151,7 @@ export function createToolViews({ catalog, clock }: Readonly<{ catalog: Catalog;
     return view
   }
 
-  /** What is assigned, and the two tools by which all of it can be found and called. */
+  /** The assigned tools, and the two tools that find and call all of them. */
   function offeredPart(
     source: UpstreamTools,
     snapshot: Snapshot,
@@ -184,7 +190,7 @@ export function createToolViews({ catalog, clock }: Readonly<{ catalog: Catalog;
     viewFor(principal) {
       const version = upstreams?.version(principal.tenant) ?? 0
       if (upstreams === undefined) return principal.gateway === undefined ? own : nothing
-      // An agent has an address also where there has never been a tool of another server.
+      // An agent has an address even if there has never been an upstream tool.
       if (version === 0 && principal.gateway === undefined) return own
       const key = viewerKey(principal)
       const current = known.get(key)
@@ -238,14 +244,14 @@ function gatewayView({ tools, listed, corpus }: Required<Pick<ToolView, 'tools' 
   }
 }
 
-/** Which names a list of names and patterns means. */
-function namedBy(wanted: readonly string[]): (name: string) => boolean {
-  const names = new Set(wanted)
-  const beginnings = wanted.map(beginningOf).filter((beginning) => beginning !== undefined)
+/** A predicate for the names that a list of names and patterns means. */
+function namedBy(allowed: readonly string[]): (name: string) => boolean {
+  const names = new Set(allowed)
+  const beginnings = allowed.map(beginningOf).filter((beginning) => beginning !== undefined)
   return (name) => names.has(name) || beginnings.some((beginning) => name.startsWith(beginning))
 }
 
-/** What clients do by the protocol: always callable, never listed. */
+/** Used by clients through the protocol: always callable, never listed. */
 const isContent = (name: string): boolean => name === 'read_mcp_resource' || name === 'get_mcp_prompt'
 
 const isMeta = (name: string): boolean => name === 'search_tools' || name === 'run_tool'
@@ -270,7 +276,7 @@ function viewOf(catalog: Catalog, upstream: readonly CatalogTool[], corpus: read
 
 const keys = new WeakMap<Principal, string>()
 
-/** Everything that could decide what a principal may see of others' things. */
+/** Everything that determines what a principal may see. */
 function viewerKey(principal: Principal): string {
   let key = keys.get(principal)
   if (key === undefined) {

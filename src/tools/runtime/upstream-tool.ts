@@ -17,7 +17,8 @@ type UpstreamToolDeps = Readonly<{ upstreams: Pick<UpstreamTools, 'call'>; check
  *
  * 1. Its schema comes from an untrusted party. It is compiled when the tool is called, under the bounds for such schemas. One that
  *    cannot be compiled checks only names, because the other server checks the arguments anyway.
- * 2. What it says of itself in hints goes to clients. It never decides what may be called.
+ * 2. What it says of itself in hints goes to clients. It never decides what may be called. `readOnlyHint` decides only whether an
+ *    answer waits for its record.
  */
 export function upstreamCatalogTool(
   { upstreams, checks }: UpstreamToolDeps,
@@ -39,7 +40,7 @@ export function upstreamCatalogTool(
       onProgress: (update) => call.progress(update),
       client: call.client,
     })
-  /** Weakly: what was compiled goes when the checks let it go. */
+  /** Weak, so that a compiled schema is released when the cache drops it. */
   const loaded = new WeakMap<SchemaCheck, LoadedTool>()
   function loadedWith(check: SchemaCheck = acceptsAll): LoadedTool {
     let code = loaded.get(check)
@@ -54,6 +55,7 @@ export function upstreamCatalogTool(
     safeName: name,
     definition,
     upstream: tool,
+    declaredReadOnly: listed.annotations.readOnlyHint,
     listed,
     listedSafe: listed,
     parameters: new Set(Object.keys(properties)),
@@ -88,7 +90,7 @@ const titleOf = ({ title, annotations, name }: UpstreamTool): string => {
   return title ?? (typeof hinted === 'string' ? hinted : name)
 }
 
-/** A hint that is not given is what the protocol says it then is. */
+/** An absent hint has the protocol's default. */
 function listedOf(tool: UpstreamTool, name: string): ListedTool {
   const title = titleOf(tool)
   const hint = (key: string, otherwise: boolean): boolean => {
@@ -108,7 +110,7 @@ function listedOf(tool: UpstreamTool, name: string): ListedTool {
       idempotentHint: hint('idempotentHint', false),
       openWorldHint: hint('openWorldHint', true),
     },
-    // A caller without a task waits for the answer, also where the server itself insists on one.
+    // A caller without tasks waits for the answer, even if the server insists on a task.
     ...(tool.takesTasks && { execution: { taskSupport: 'optional' } }),
   }
 }
@@ -122,7 +124,7 @@ const argumentsOf = (check: SchemaCheck): z.ZodType => {
   })
 }
 
-/** The sentence of a check begins with the JSON pointer of the value. */
+/** The message of a check begins with the JSON pointer of the value. */
 function placedProblem(problem: string): Readonly<{ path: string[]; message: string }> {
   const [, pointer, message] = /^((?:\/[^ ]*)|the value) (.*)$/s.exec(problem) ?? []
   if (pointer === undefined || message === undefined) return { path: [], message: problem }
@@ -130,7 +132,7 @@ function placedProblem(problem: string): Readonly<{ path: string[]; message: str
   return { path: path.map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~')), message }
 }
 
-/** Whether null can only have been meant as "left out": some clients send every field. */
+/** Whether null can only mean "left out": some clients send every field. */
 const refusesNull = (property: unknown): boolean =>
   isObject(property) &&
   typeof property['type'] === 'string' &&

@@ -7,7 +7,7 @@ import type { ArgumentRule } from './define-tool.ts'
 
 type ValidatedArguments = Readonly<{ input: unknown; warnings: readonly string[] }>
 
-/** Against the tool's own schema, which is given because it may have had to be loaded. */
+/** Validates by the tool's own schema, a parameter because it may have had to be loaded. */
 export function validateArguments(
   tool: CatalogTool,
   schema: z.ZodType,
@@ -42,9 +42,17 @@ export function validateArguments(
   }
   const missing = tool.required.filter((key) => clean[key] === undefined)
   if (missing.length > 0) throw missingFields(tool, missing, rule)
+  if (tool.definition.needsChange === true) requireChange(tool, clean)
   const parsed = schema.safeParse(clean)
   if (!parsed.success) throw invalidInput(tool, parsed.error.issues, clean)
   return { input: parsed.data, warnings }
+}
+
+/** The tenant says where, not what. */
+function requireChange({ parameters, required }: CatalogTool, supplied: Readonly<Record<string, unknown>>): void {
+  const changes = [...parameters].filter((name) => !required.includes(name) && name !== 'tenant')
+  if (changes.some((name) => supplied[name] !== undefined)) return
+  throw new AppError('ERR_INVALID_INPUT', `${changes.join(', ')}: give at least one of them`, { field: changes[0]! })
 }
 
 function withOwnNames(tool: CatalogTool, supplied: Record<string, unknown>): Record<string, unknown> {
@@ -55,7 +63,7 @@ function withOwnNames(tool: CatalogTool, supplied: Record<string, unknown>): Rec
   for (const key of others) {
     const own = otherNames[key]!
     if (supplied[key] !== null && named[own] !== undefined && named[own] !== null) {
-      const message = `'${key}' is another name of '${own}' for '${tool.name}'; give one of them.`
+      const message = `'${key}' is another name of '${own}' for '${tool.name}'; use only one of them.`
       throw new AppError('ERR_INVALID_INPUT', message, { field: key, constraint: `not beside ${own}` })
     }
     delete named[key]
@@ -65,8 +73,8 @@ function withOwnNames(tool: CatalogTool, supplied: Record<string, unknown>): Rec
 }
 
 /**
- * Refuses what no store could keep or what would take long to look at: text with U+0000, the key `__proto__` (which
- * copying an object loses without a word), nesting without end, and very many values. `wrappers` are levels around the arguments that do not count.
+ * Refuses what no store could hold and what would take long to read: text with U+0000, the key `__proto__` (which copying an
+ * object silently drops), unbounded nesting, and very many values. `wrappers` are levels around the arguments that do not count.
  */
 export function requirePlainJson(args: unknown, wrappers = 0): void {
   const depthMax = limits.argumentDepthMax + wrappers
@@ -115,7 +123,7 @@ function unknownField(tool: CatalogTool, key: string): AppError {
   })
 }
 
-/** The message begins with the first field; a caller that has to give several is told of all at once. */
+/** The message begins with the first field and names all missing fields at once. */
 function missingFields(tool: CatalogTool, missing: readonly string[], rule: ArgumentRule): AppError {
   const messageFor = (key: string): string =>
     rule === 'aegis'
@@ -138,7 +146,7 @@ type FieldSchema = Readonly<{ enum?: readonly unknown[]; description?: string; i
 const schemaOf = ({ listed }: CatalogTool, key: string): FieldSchema =>
   ((listed.inputSchema['properties'] ?? {}) as Record<string, FieldSchema>)[key] ?? {}
 
-/** What to give, in the words that the schema has for it. */
+/** The required value, in the schema's words. */
 function adviceOn(tool: CatalogTool, key: string): string {
   const { enum: values, description } = schemaOf(tool, key)
   if (values !== undefined) return ` It must be one of ${values.join(', ')}.`
@@ -185,7 +193,7 @@ function describeIssue(
   }
 }
 
-/** An array is what people most often write another way. */
+/** Arrays are most often written wrongly. */
 function exampleOf(tool: CatalogTool, { expected, path }: z.core.$ZodIssueInvalidType): string {
   if (expected !== 'array' || path.length !== 1) return ''
   const type = schemaOf(tool, String(path[0])).items?.type
@@ -201,7 +209,7 @@ const nearestOf = (input: unknown, values: readonly string[]): { nearest?: strin
   return nearest === undefined ? {} : { nearest }
 }
 
-/** A caller's own text, fit to be put into a message: short, and whole characters only. */
+/** Text of the caller for a message: short, and whole characters only. */
 export const displayed = (text: string): string =>
   (text.length > DISPLAYED_CHARACTERS_MAX ? `${text.slice(0, DISPLAYED_CHARACTERS_MAX - 3)}…` : text).toWellFormed()
 const DISPLAYED_CHARACTERS_MAX = 64

@@ -1,6 +1,6 @@
 /**
- * What a person is doing in a conversation, and the tools that go with it. A client chooses a mode to keep others out of its
- * model's sight; it takes away from what the caller may use, and never adds.
+ * A kind of conversation, and its tools. A client chooses a mode to keep other tools out of its model's sight; a mode only
+ * removes from what the caller may use.
  */
 export const zaruModes = ['chat', 'agentic', 'execute', 'architect', 'operator'] as const
 export type ZaruMode = (typeof zaruModes)[number]

@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import { fields } from '../params.ts'
 
-/** A SEAL session as the tools of this set answer it. */
 export const sealSessionView = z.strictObject({
   session_id: z.string(),
   status: z.enum(['active', 'expired', 'revoked']),

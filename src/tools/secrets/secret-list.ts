@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  trust: { carries: { as: 'secret', fields: ['id'] } },
   input: z.strictObject({}),
   output: z.strictObject({
     secrets: z.array(

@@ -106,7 +106,7 @@ describe('the key of the secrets', () => {
     expect(keyFile().aes256_keys[0]).not.toBe(before.file.aes256_keys[0])
     expect(sealedIn().map(({ key_id }) => key_id)).toEqual([answer.key, answer.key])
     expect(sealedIn().map(({ sealed }) => sealed)).not.toEqual(before.rows.map(({ sealed }) => sealed))
-    // What was encrypted anew can be decrypted: the next rotation reads it.
+    // The next rotation decrypts what this one encrypted.
     expect(await app.ask('secret_rotate')).toMatchObject({ rotated: 2, unreadable: 0 })
   })
 

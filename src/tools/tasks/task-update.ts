@@ -16,6 +16,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  needsChange: true,
   input: z.strictObject({
     task_id: params.taskId,
     status: params.status.optional(),

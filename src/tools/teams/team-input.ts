@@ -3,7 +3,7 @@ import { limits } from '../../contract/limits.ts'
 
 const name = z.string().min(1).max(limits.teamNameCharsMax)
 
-/** All parameters of all actions; the service says which belong to which. */
+/** The parameters of all actions. The service checks which of them an action takes. */
 export const teamInput = z.strictObject({
   action: z
     .enum(['create', 'destroy', 'status', 'list', 'message', 'receive', 'adopt'])

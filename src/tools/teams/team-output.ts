@@ -33,7 +33,7 @@ const row = {
   created_at: fields.time,
 }
 
-/** All that the actions answer; each gives its own part. */
+/** The fields of all actions. Each action returns its own subset. */
 export const teamOutput = z.strictObject({
   action: z.enum(['create', 'destroy', 'status', 'list', 'message', 'receive', 'adopt']),
   ...z.strictObject(row).partial().shape,

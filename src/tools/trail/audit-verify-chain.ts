@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  fails: { kind: 'conflict', field: 'chain_valid', is: false },
   onHaltedLog: 'answer',
   input: z.strictObject({
     session_id: params.sessionId.optional(),

@@ -5,14 +5,14 @@ import { anyJson, params } from '../params.ts'
 const path = (text: string) => z.string().max(limits.vaultPathCharsMax).describe(text)
 const oneOf = ['string', 'number', 'boolean', 'null'].map((type) => ({ type }))
 const openObject = { type: 'object', additionalProperties: true }
-/** Any JSON value, said without recursion: lists inside lists are taken, too. */
+/** Any JSON value, described without recursion: nested lists are accepted too. */
 const value = anyJson.meta({
   anyOf: [...oneOf, openObject, { type: 'array', items: { anyOf: [...oneOf, openObject] } }],
 })
 const flag = (text: string) => z.boolean().optional().describe(text)
 const text = (description: string) => z.string().max(limits.vaultTextCharsMax).optional().describe(description)
 
-/** All parameters of all actions; the service says which belong to which. */
+/** The parameters of all actions. The service checks which of them an action takes. */
 export const vaultInput = z.strictObject({
   action: params.vaultAction.describe('What to do; each action takes the parameters that name it.'),
   path: path(

@@ -5,7 +5,7 @@ const frontmatter = z.record(z.string(), z.unknown()).nullable()
 const flag = z.boolean().optional()
 const count = z.int().optional()
 
-/** All that the actions answer; each gives its own part. */
+/** The fields of all actions. Each action returns its own subset. */
 export const vaultOutput = z.strictObject({
   action: z.string().describe('The action that was done.'),
   path: z.string().optional(),

@@ -5,7 +5,7 @@ import { openTestApp, ownerCaller, type TestApp } from '../../../test/support/ap
 import { sha256Hex } from '../../kernel/hash.ts'
 import type { ToolCaller } from '../runtime/tool-host.ts'
 
-/** What the vault is to the rest of the program: whose it is, what the log says of it, where it is. */
+/** The vault as the rest of the program sees it: its owner, its log entries, its path. */
 let app: TestApp
 beforeEach(async () => {
   app = await openTestApp({ config: { 'rate_limits.enabled': false } })

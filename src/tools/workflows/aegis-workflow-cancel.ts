@@ -16,6 +16,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  fails: { kind: 'conflict', field: 'cancelled', is: false },
   arguments: 'aegis',
   input: z.strictObject({ execution_id: workflowParams.execution }),
   output: z.strictObject({

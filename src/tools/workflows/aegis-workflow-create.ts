@@ -15,6 +15,8 @@ export default defineTool({
   rate: 'create',
   skipJudge: true,
   audit: 'digest',
+  fails: { kind: 'conflict', field: 'deployed', is: false },
+  trust: { sends: true, carries: { as: 'workflow', fields: ['workflow_id'] } },
   long: true,
   arguments: 'aegis',
   input: z.strictObject({

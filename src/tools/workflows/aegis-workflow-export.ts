@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  trust: { carries: { as: 'workflow', fields: ['workflow_id', 'id'] } },
   arguments: 'aegis',
   input: z.strictObject({ name: workflowParams.name, version: workflowParams.version }),
   output: z.strictObject({ manifest_yaml: z.string(), id: z.string(), name: z.string(), version: z.string() }),

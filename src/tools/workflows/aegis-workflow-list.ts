@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  trust: { carries: { as: 'workflow', fields: ['workflow_id', 'id'] } },
   arguments: 'aegis',
   input: z.strictObject({
     tenant_id: workflowParams.tenant,

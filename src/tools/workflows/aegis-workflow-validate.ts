@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  fails: { kind: 'input', field: 'valid', is: false },
   arguments: 'aegis',
   input: z.strictObject({ manifest_yaml: workflowParams.manifest }),
   output: z.strictObject({ valid: z.boolean(), errors: z.array(z.string()).nullable(), warnings: z.array(z.string()) }),

@@ -17,6 +17,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  trust: { carries: { as: 'workflow', fields: ['workflow_id', 'id'] } },
   input: z.strictObject({ name: workflowParams.name }),
   output: z.strictObject({
     id: z.string(),

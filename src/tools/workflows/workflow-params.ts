@@ -6,7 +6,6 @@ import { scheduleFields } from '../schedule-fields.ts'
 
 const status = z.enum(['pending', 'running', 'completed', 'failed', 'cancelled'])
 
-/** Parameters and fields of the tools for workflows, each with its rule and its words, written once. */
 export const workflowParams = {
   manifest: z.string().min(1).max(limits.manifestCharsMax).describe('The whole manifest as YAML.'),
   force: z.boolean().default(false).describe('Replace the same version if it exists.'),

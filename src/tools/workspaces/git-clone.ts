@@ -17,6 +17,7 @@ export default defineTool({
   skipJudge: false,
   audit: 'digest',
   long: true,
+  paths: ['path'],
   input: z.strictObject({
     workspace_id: gitParams.workspaceId,
     url: z

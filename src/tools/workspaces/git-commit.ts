@@ -16,6 +16,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  paths: ['path'],
   input: z.strictObject({
     workspace_id: gitParams.workspaceId,
     path: gitParams.path,

@@ -16,6 +16,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  paths: ['path'],
   input: z.strictObject({
     workspace_id: gitParams.workspaceId,
     path: gitParams.path,

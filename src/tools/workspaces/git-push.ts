@@ -18,6 +18,7 @@ export default defineTool({
   skipJudge: false,
   audit: 'digest',
   long: true,
+  paths: ['path'],
   input: z.strictObject({
     workspace_id: gitParams.workspaceId,
     path: gitParams.path,

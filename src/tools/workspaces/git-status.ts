@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  paths: ['path'],
   input: z.strictObject({ workspace_id: gitParams.workspaceId, path: gitParams.defaultPath }),
   output: z.strictObject({
     branch: z.string().describe('"(detached HEAD)" when HEAD is on no branch.'),

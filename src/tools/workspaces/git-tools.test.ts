@@ -9,7 +9,7 @@ import gitPush from './git-push.ts'
 import gitStatus from './git-status.ts'
 import workspaceMerge from './workspace-merge.ts'
 
-/** Runs a tool as the pipeline does: its own parsing on the way in, its own promise on the way out. */
+/** Runs a tool as the pipeline does: parses the input, and checks the output against its schema. */
 async function use<Input extends z.ZodType, Output extends z.ZodType>(
   lab: GitLab,
   tool: ToolDefinition<Input, Output>,

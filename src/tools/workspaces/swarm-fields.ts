@@ -6,7 +6,6 @@ export const swarmStrategies = ['sequential', 'branch-per-source', 'cherry-pick'
 const failure = z.strictObject({ code: z.string(), message: z.string() })
 const { exit_code: _, duration_ms: __, ...outcome } = workspaceFields.outcome
 
-/** The parts of what swarm_run answers. */
 export const swarmFields = {
   failure,
   task: z.strictObject({

@@ -19,7 +19,9 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  fails: { kind: 'conflict', field: 'success', is: false },
   long: true,
+  paths: ['path'],
   input: z.strictObject({
     source_workspaces: z
       .array(gitParams.workspaceId)

@@ -2,7 +2,6 @@ import { z } from 'zod'
 import { limits } from '../../contract/limits.ts'
 import { fields, params } from '../params.ts'
 
-/** Parameters of the tools of this set, each with its rule and its words, written once. */
 export const workspaceParams = {
   workspaceId: z.string().min(1).max(128).describe('Workspace id or name.'),
   name: z.string().min(1).max(128),

@@ -17,6 +17,7 @@ export default defineTool({
   rate: 'create',
   skipJudge: false,
   audit: 'digest',
+  trust: { sends: 'open-network' },
   long: true,
   governed: { opaque: 'commands' },
   input: z.strictObject({

@@ -1,6 +1,6 @@
 /**
- * Reads a call that was written into the tool name: `task_get {"task_id":"T-1"}` or `task_get(task_id="T-1", limit=5)`.
- * Plain names give no arguments. What cannot be read without guessing is reported as `unreadable`.
+ * Reads a call that was written into the tool name: `task_get {"task_id":"T-1"}` or `task_get(task_id="T-1", limit=5)`. Plain
+ * names have no arguments. Anything ambiguous is reported as `unreadable`.
  */
 export type GluedCall = Readonly<{ name: string; args?: Readonly<Record<string, unknown>>; unreadable?: boolean }>
 
@@ -44,7 +44,7 @@ const words: ReadonlyMap<string, unknown> = new Map<string, unknown>([
   ['None', null],
 ])
 
-/** `a="x", b=5, c=[1, 2]`; a value without a key, a repeated key or an open quote makes the whole unreadable. */
+/** `a="x", b=5, c=[1, 2]`; a value without a key, a repeated key or an open quote makes the whole text unreadable. */
 function parseKeywords(text: string): Readonly<Record<string, unknown>> | undefined {
   const found = new Map<string, unknown>()
   let rest = text

@@ -32,7 +32,7 @@ export function paramsLine(inputSchema: JsonSchema): string {
 export const parameterNames = (inputSchema: JsonSchema): string[] =>
   parametersOf(inputSchema, inputSchema, 0).map((parameter) => parameter.name)
 
-/** The names that a call must give whatever variant of the schema it follows. */
+/** The names that a call must give in every variant of the schema. */
 export const requiredNames = (inputSchema: JsonSchema): string[] =>
   parametersOf(inputSchema, inputSchema, 0).flatMap((parameter) => (parameter.required ? [parameter.name] : []))
 
@@ -50,7 +50,7 @@ function descriptionOf(schema: JsonSchema, root: JsonSchema): string {
   return text.length > descriptionCharactersMax ? `${text.slice(0, descriptionCharactersMax - 1).trimEnd()}…` : text
 }
 
-/** Variants of one object are laid over each other; a parameter is required only if every variant requires it. */
+/** Variants of one object are merged; a parameter is required only if every variant requires it. */
 function parametersOf(written: JsonSchema, root: JsonSchema, depth: number): Parameter[] {
   const schema = resolveReference(written, root)
   if (schema === undefined || depth > 4) return []

@@ -7,12 +7,12 @@ import { parameterNames, requiredNames } from './params-line.ts'
 import type { JsonSchema } from './schema-text.ts'
 
 /**
- * Reads the arguments of `run_tool` as the call that was meant.
+ * Reads the arguments of `run_tool` as the intended call.
  *
- * 1. A tool is only ever chosen by its exact name, by the name table, or by being the one known name with the same
- *    spelling but for prefix, case and separators. Anything else is an error that names the nearest ones.
+ * 1. A tool is chosen only by its exact name, by the name table, or if it is the only known name that differs just in prefix,
+ *    case and separators. Anything else is an error that names the nearest ones.
  * 2. Arguments are moved, never invented. Two different values for one argument are an error.
- * 3. Everything that was read differently from how it was written is said in `warnings`.
+ * 3. `warnings` reports everything that was read differently from how it was written.
  * 4. `run_tool` never runs itself.
  */
 export type RecoveredCall = Readonly<{
@@ -113,9 +113,9 @@ function resolveName(input: string, targets: CallTargets): string | undefined {
     const documented = targets.documentedNameOf?.(spelling)
     if (documented !== undefined && documented !== self && names.has(documented)) return documented
   }
-  const wanted = input.replace(prefixes, '')
-  if (squashName(wanted) === '') return undefined
-  const equal = names.spelledLike(wanted).filter((name) => name !== self)
+  const requested = input.replace(prefixes, '')
+  if (squashName(requested) === '') return undefined
+  const equal = names.spelledLike(requested).filter((name) => name !== self)
   return equal.length === 1 ? equal[0] : undefined
 }
 
@@ -135,8 +135,8 @@ function unknownTool(input: string, names: KnownNames): AppError {
 type Container = Readonly<{ key: string | undefined; args: Arguments; filled: boolean }>
 
 /**
- * The member that holds the target's arguments. `tool_args` always does; another key does unless it is a parameter of
- * the target itself, and even then when it holds all that the target requires and nothing else at top level would.
+ * The member that holds the target's arguments. `tool_args` always does. Another key does unless it is a parameter of the target
+ * itself; even then it does if it holds everything that the target requires and no other top-level member does.
  */
 function chooseContainer(
   input: Arguments,
@@ -204,8 +204,8 @@ function parseTwice(text: string): Arguments | undefined {
 type StrayContext = Readonly<{ schema: JsonSchema; hadContainer: boolean; name: string; warnings: string[] }>
 
 /**
- * Members left beside tool_name. Without tool_args they are the arguments, and the target judges them; beside tool_args
- * only those that the target knows are taken.
+ * Members beside tool_name. Without tool_args they are the arguments, and the target judges them; beside tool_args only those
+ * that the target knows are used.
  */
 function takeStrays(
   args: Arguments,
@@ -232,7 +232,7 @@ function takeStrays(
 }
 
 function merge(args: Arguments, more: Arguments, origin: string): Arguments {
-  // The target would refuse what is nested too deep; comparing it first could exhaust the stack.
+  // The target would refuse deep nesting; comparing it first could exhaust the stack.
   requirePlainJson(args)
   requirePlainJson(more)
   for (const key of Object.keys(more)) {
@@ -253,7 +253,7 @@ function listed(keys: readonly string[]): string {
 
 const sameValue = (left: unknown, right: unknown): boolean => JSON.stringify(left) === JSON.stringify(right)
 
-/** Text of the caller inside our sentences: quoted, on one line, bounded. */
+/** Text of the caller inside our messages: quoted, on one line, bounded. */
 const displayed = (text: string): string =>
   JSON.stringify(text.length > displayedCharactersMax ? `${text.slice(0, displayedCharactersMax)}…` : text)
 

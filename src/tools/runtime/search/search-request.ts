@@ -4,8 +4,8 @@ export type ToolSearchRequest = Readonly<{
   query: string
   limit?: number | undefined
   mode?: 'keyword' | 'regex' | undefined
-  /** The query as a vector of the model that the index has vectors of: with it, meaning comes before words. */
-  asked?: Float32Array | undefined
+  /** The query as a vector of the index's model: with it, meaning precedes words. */
+  queryVector?: Float32Array | undefined
   /** The caller's visible set; every tool when absent. */
   isVisible?: ((toolName: string) => boolean) | undefined
 }>
@@ -15,7 +15,7 @@ export const searchLimits = {
   limitMax: 20,
   limitDefault: 8,
   serversInHintMax: 10,
-  /** How many matches are put in order where the caller pages through them. */
+  /** How many matches are ranked for callers that page through them. */
   rankedMax: 500,
 } as const
 

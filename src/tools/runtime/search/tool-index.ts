@@ -11,24 +11,24 @@ import { type TopScores, topScores } from './top-scores.ts'
 import { createVectorTable } from './vector-table.ts'
 
 /**
- * Finds tools by what they are for. Built once from all tools; a search touches only the postings of the query's words.
+ * Finds tools by their purpose. Built once from all tools; a search touches only the postings of the query's words.
  *
- * 1. Word rarity is counted over the whole index; everything else that an answer shows (tools, counts, server names,
- *    readings of misspelt words) comes from the tools that the predicate lets through.
- * 2. The same index and request always give the same answer: ties are settled by name.
+ * 1. Word rarity is counted over the whole index. Everything else in an answer (tools, counts, server names, corrections of
+ *    misspelt words) comes from the tools that the predicate allows.
+ * 2. The same index and request always give the same answer: ties are resolved by name.
  * 3. Of several tools with one name the first counts.
  */
 type ToolSource = 'archestra' | 'mcp' | 'agent_delegation'
 export type SearchableTool = Readonly<{
   name: string
-  /** How some callers' lists spell the name, where that differs; a pattern may be for either. */
+  /** The name in the lists of some callers, if it differs; a pattern may match either. */
   safeName?: string
   title: string | null
   description: string | null
   inputSchema: JsonSchema
   source: ToolSource
   server: string | null
-  /** What people say who need it: found like its description, and never shown. */
+  /** Phrases of people who need the tool: searched like its description, and never shown. */
   usersSay?: readonly string[]
 }>
 type FoundTool = Readonly<{
@@ -45,13 +45,13 @@ export type ToolSearchAnswer = Readonly<{
   hint: string | null
   tools: readonly FoundTool[]
 }>
-/** Names in their order, the first of all that match, and how many that are. */
+/** The first of all matching names, in order, and the total number of matches. */
 export type RankedNames = Readonly<{ names: readonly string[]; total: number }>
 export type ToolIndex = Readonly<{
   size: number
   search(request: ToolSearchRequest): ToolSearchAnswer
   /** The ranking alone, for another form of answer. */
-  rank(request: Pick<ToolSearchRequest, 'query' | 'asked' | 'isVisible'>): RankedNames
+  rank(request: Pick<ToolSearchRequest, 'query' | 'queryVector' | 'isVisible'>): RankedNames
 }>
 
 const fields = {
@@ -81,7 +81,7 @@ export function buildToolIndex(tools: Iterable<SearchableTool>, options: IndexOp
   }
 }
 
-/** The same for very many: others run in between. */
+/** The same for very many tools, in slices that let other work run. */
 export async function buildToolIndexInSlices(
   tools: Iterable<SearchableTool>,
   slicer: Pick<TimeSlicer, 'pause'>,
@@ -96,13 +96,15 @@ export async function buildToolIndexInSlices(
   }
 }
 
-/** Builds the index in steps that each take much less than a millisecond, but for the last. */
+/** Builds the index in steps of much less than a millisecond each, except the last. */
 function* indexSteps(
   tools: Iterable<SearchableTool>,
   { language = englishQueries, vectors = new Map() }: IndexOptions,
 ): Generator<undefined, ToolIndex> {
   const entries: Entry[] = []
-  for (const tool of uniqueByName(tools)) {
+  const unique = uniqueByName(tools)
+  yield
+  for (const tool of unique) {
     entries.push(toEntry(tool))
     yield
   }
@@ -110,20 +112,20 @@ function* indexSteps(
   const documents = entries.map(({ tool }) => tool)
   const words = yield* keywordIndexSteps(documents, (index) => fieldWords(documents[index]!), rules, language)
   const meaningOfAll = createVectorTable(entries.map(({ tool }) => vectors.get(tool.name) ?? []))
-  const ranked = (query: string, visible: readonly boolean[], asked: Float32Array | undefined, limit: number) => {
+  const ranked = (query: string, visible: readonly boolean[], queryVector: Float32Array | undefined, limit: number) => {
     const byWords = words.score(query, visible)
     const top =
-      asked === undefined
+      queryVector === undefined
         ? topScores(byWords.scores, limit)
-        : rankByMeaning(meaningOfAll(asked), visible, byWords, query, limit, namedIn(entries, query))
+        : rankByMeaning(meaningOfAll(queryVector), visible, byWords, query, limit, namedIn(entries, query))
     return { ...top, plan: byWords.plan }
   }
   return {
     size: entries.length,
-    rank: ({ query, asked, isVisible = () => true }) => {
-      // The words of a long text are its beginning; what it means is in `asked`.
+    rank: ({ query, queryVector, isVisible = () => true }) => {
+      // The words of a long text are its beginning; its meaning is in `queryVector`.
       const beginning = query.slice(0, searchLimits.queryCharactersMax)
-      const { first, total } = ranked(beginning, names.map(isVisible), asked, searchLimits.rankedMax)
+      const { first, total } = ranked(beginning, names.map(isVisible), queryVector, searchLimits.rankedMax)
       return { names: first.map((index) => names[index]!), total }
     },
     search: (request) => {
@@ -140,32 +142,32 @@ function* indexSteps(
         ])
         return answer(matched.slice(0, limit), matched.length, { isRegex: true, displayed: () => displayed })
       }
-      const { asked } = request
-      const { first, total, plan } = ranked(query, visible, asked, limit)
+      const { queryVector } = request
+      const { first, total, plan } = ranked(query, visible, queryVector, limit)
       return answer(
         first.map((index) => entries[index]!),
         total,
         {
           displayed: () => entries.filter((_, index) => visible[index]),
           corrected: plan.corrected,
-          unmatched: asked === undefined ? plan.unmatched : [],
+          unmatched: queryVector === undefined ? plan.unmatched : [],
         },
       )
     },
   }
 }
 
-/** Less than this is what any two texts have in common. */
+/** Any two texts have this much in common. */
 const MEANING_MIN = 0.3
-/** How fast a rank among the matches of words loses its worth: the third is worth half of the first. */
+/** How fast the weight of a rank among word matches falls: the third has half the weight of the first. */
 const RANK_WORTH = 2
 
-/** Matches of words that come later are found, but raise nothing. */
+/** Later word matches are found but do not raise a score. */
 const RANKED_MAX = 100
-/** More than any score by meaning and words. */
+/** Above any score by meaning and words. */
 const NAMED = 2
 
-/** A tool that the query names comes first, whatever it means; the others by meaning and words together. */
+/** A tool that the query names comes first; the others are ranked by meaning and words together. */
 function rankByMeaning(
   meanings: Float64Array,
   visible: readonly boolean[],
@@ -183,15 +185,15 @@ function rankByMeaning(
   for (let index = 0; index < fused.length; index++) {
     const meaning = meanings[index]!
     if (!visible[index] || (meaning < MEANING_MIN && scores[index] === 0)) continue
-    // What matches by a word alone that is far down still counts as found.
+    // A tool that matches only by a word far down still counts as found.
     fused[index] = isNamed[index] ? NAMED + words[index]! : Math.max(Number.MIN_VALUE, scoreOf(meaning, words[index]!))
   }
-  // Names that differ in their endings alone are named by the same words.
+  // Names that differ only in their endings are named by the same words.
   if (exact !== -1 && visible[exact]) fused[exact] = 2 * NAMED
   return topScores(fused, limit)
 }
 
-/** The tool whose whole name the query is; -1 if it is none. */
+/** The tool whose whole name equals the query; -1 if there is none. */
 function namedIn(entries: readonly Entry[], query: string): number {
   const name = query.trim()
   return entries.findIndex(({ tool }) => tool.name === name || tool.safeName === name)

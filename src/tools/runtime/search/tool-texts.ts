@@ -1,6 +1,6 @@
 import type { SearchableTool } from './tool-index.ts'
 
-/** The texts that a tool is known by to the search by meaning: each becomes a vector of its own. */
+/** The texts of a tool for the search by meaning: each becomes a vector. */
 export function toolTexts({
   name,
   title,

@@ -11,12 +11,12 @@ export type ShippedVectors = Readonly<{ model: string; length: number; tools: Re
 export const digestOf = (model: string, texts: readonly string[]): string =>
   sha256Hex(JSON.stringify([model, ...texts])).slice(0, 16)
 
-/** Vectors that were made before, by the digest of their texts. */
+/** Known vectors, by the digest of their texts. */
 export type KnownVectors = Map<string, readonly Int8Array[]>
 
 /**
- * The vectors of each tool, in order. Those that are shipped or known for the same model and the same texts are not made again;
- * afterwards `known` has those of these tools that are not shipped, and no others.
+ * The vectors of each tool, in order. Vectors that are shipped or known for the same model and texts are not computed again.
+ * Afterwards `known` contains exactly those of these tools that are not shipped.
  */
 export async function vectorsOfTools(
   tools: readonly SearchableTool[],

@@ -1,7 +1,7 @@
-/** Which scores above 0 are the largest, best first and equals in their order, and how many are above 0 in all. */
+/** The largest scores above 0, best first and ties in their order, and how many scores are above 0. */
 export type TopScores = Readonly<{ first: readonly number[]; total: number }>
 
-/** Of very many scores few are wanted, so only those that are among the first so far are put in their place. */
+/** Few of very many scores are needed, so only the current best are kept sorted. */
 export function topScores(scores: Float64Array, count: number): TopScores {
   const first: number[] = []
   let total = 0

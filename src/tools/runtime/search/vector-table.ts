@@ -7,10 +7,9 @@ type MeaningOfAll = (query: Float32Array) => Float64Array
 const BYTE_MAX = 127
 /** Products with bytes stay below 31 bits for vectors of up to 8,192 numbers. */
 const QUERY_MAX = 2_047
-const QUERY_ROWS = 4
 const DEPTH_STEP = 32
 
-/** A vector as bytes with signs; its length is lost, which a cosine does not need. */
+/** A vector as signed bytes; its length is lost, which a cosine does not need. */
 export function quantised(vector: Float32Array): Int8Array {
   const largest = vector.reduce((most, value) => Math.max(most, Math.abs(value)), 0)
   return Int8Array.from(vector, (value) => (largest === 0 ? 0 : Math.round((value / largest) * BYTE_MAX)))
@@ -25,8 +24,8 @@ export function createVectorTable(documents: readonly (readonly Int8Array[])[]):
   const depth = Math.ceil(length / DEPTH_STEP) * DEPTH_STEP
   const columns = rows.length + (rows.length % 2)
   const queryAt = columns * depth
-  const sumsAt = queryAt + QUERY_ROWS * depth * 2
-  const { buffer, multiply } = createInt8Product(sumsAt + QUERY_ROWS * columns * 4)
+  const sumsAt = queryAt + depth * 2
+  const { buffer, multiply } = createInt8Product(sumsAt + columns * 4)
   const table = new Int8Array(buffer)
   for (const [index, row] of rows.entries()) table.set(row, index * depth)
   const sizes = Float64Array.from(rows, (row) => Math.hypot(...row))
@@ -35,12 +34,12 @@ export function createVectorTable(documents: readonly (readonly Int8Array[])[]):
   const query = new Int16Array(buffer, queryAt, length)
   const sums = new Int32Array(buffer, sumsAt, rows.length)
 
-  return (asked) => {
-    if (asked.length !== length) throw new Error('vectors of different lengths')
-    const largest = asked.reduce((most, value) => Math.max(most, Math.abs(value)), 0)
+  return (queryVector) => {
+    if (queryVector.length !== length) throw new Error('vectors of different lengths')
+    const largest = queryVector.reduce((most, value) => Math.max(most, Math.abs(value)), 0)
     if (largest === 0) return new Float64Array(documents.length)
-    query.set(asked.map((value) => Math.round((value / largest) * QUERY_MAX)))
-    multiply(queryAt, 0, sumsAt, QUERY_ROWS, columns, depth)
+    query.set(queryVector.map((value) => Math.round((value / largest) * QUERY_MAX)))
+    multiply(queryAt, 0, sumsAt, 1, columns, depth)
     const size = Math.hypot(...query)
     const likenesses = new Float64Array(rows.length)
     for (let row = 0; row < rows.length; row++) {

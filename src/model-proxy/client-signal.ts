@@ -1,0 +1,17 @@
+import type { ServerResponse } from 'node:http'
+
+/** Aborted when the client goes away before the answer is sent. Made when it is asked for: most requests wait for nothing. */
+export function clientSignal(res: ServerResponse): () => AbortSignal {
+  let made: AbortController | undefined
+  return () => {
+    if (made !== undefined) return made.signal
+    const closing = new AbortController()
+    const leave = (): void => {
+      if (!res.writableFinished) closing.abort(new Error('the client disconnected'))
+    }
+    if (res.closed) leave()
+    else res.on('close', leave)
+    made = closing
+    return closing.signal
+  }
+}

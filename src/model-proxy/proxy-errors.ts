@@ -1,0 +1,55 @@
+import { AppError } from '../contract/app-error.ts'
+import { limits } from '../contract/limits.ts'
+
+export const notForwarded = (provider: string): AppError =>
+  new AppError(
+    'ERR_ROUTE_NOT_FOUND',
+    `This address is not forwarded to '${provider}'. The guide to the model proxy lists the operations that are.`,
+  )
+
+export const bodyTooLarge = (): AppError =>
+  new AppError('ERR_TOO_LARGE', `The body is larger than ${limits.modelRequestBytesMax} bytes.`, {
+    bytes_max: limits.modelRequestBytesMax,
+  })
+
+export const shuttingDown = (): AppError =>
+  new AppError('ERR_SHUTTING_DOWN', 'The server is shutting down. Send the request again after the restart.')
+
+export const tooManyRequests = (): AppError =>
+  new AppError(
+    'ERR_BUSY',
+    'Too many of your requests are in progress. Wait for some of them to finish, then send it again.',
+    { retry_after_ms: 1_000 },
+  )
+
+export const notReadable = (provider: string): AppError =>
+  new AppError(
+    'ERR_MODEL_FAILED',
+    `The answer of the provider '${provider}' is compressed or is not JSON, so its tool calls cannot be judged.`,
+    {
+      provider,
+    },
+  )
+
+export const redirected = (provider: string): AppError =>
+  new AppError(
+    'ERR_MODEL_FAILED',
+    `The provider '${provider}' redirects to another address, which is not followed. The operator can set the new address as its endpoint in models.providers.`,
+    { provider },
+  )
+
+/** Of undici: what took too long has one of these codes. */
+const tookTooLong: ReadonlySet<string> = new Set([
+  'UND_ERR_HEADERS_TIMEOUT',
+  'UND_ERR_BODY_TIMEOUT',
+  'UND_ERR_CONNECT_TIMEOUT',
+])
+
+export function notAnswered(error: Error & { code?: string }, provider: string): AppError {
+  if (error instanceof AppError) return error
+  if (tookTooLong.has(error.code ?? '')) {
+    return new AppError('ERR_TIMED_OUT', `The provider '${provider}' did not answer in time.`, { provider })
+  }
+  const message = `The provider '${provider}' cannot be reached, or its answer broke off. The operator can check its endpoint in models.providers.`
+  return new AppError('ERR_MODEL_FAILED', message, { provider }, { cause: error })
+}

@@ -1,0 +1,134 @@
+import { describe, expect, test } from 'vitest'
+import { commands } from '../../src/app/commands/index.ts'
+import { openCliHome } from '../support/cli-home.ts'
+
+/** A flag is accepted only where it takes effect: by the parser, the help and the completion alike. */
+const { plain, onState } = openCliHome()
+
+const specs = await Promise.all(Object.values(commands).map(async ({ load }) => (await load()).command.spec))
+const withActions = specs.flatMap(({ name, actions, flags }) =>
+  Object.entries(actions ?? {}).map(([action, spec]) => {
+    const own = Object.keys(spec.flags ?? {})
+    const others = Object.entries(actions!).flatMap(([, other]) => Object.entries(other.flags ?? {}))
+    const foreign = others.filter(([flag]) => !own.includes(flag) && !Object.hasOwn(flags, flag))
+    return {
+      name,
+      action,
+      own,
+      foreign: [...new Map(foreign)],
+      isOpen: spec.arguments?.endsWith('…') === true,
+      required: (spec.arguments ?? '').match(/\b[A-Z]+\b/g) ?? [],
+    }
+  }),
+)
+
+test('every command with actions states them in its table', () => {
+  const names = specs.flatMap(({ name, actions }) => (actions === undefined ? [] : [name]))
+  expect(names.sort()).toEqual(
+    ['approvals', 'clients', 'config', 'image', 'invite', 'keys', 'secrets', 'teams', 'users'].sort(),
+  )
+})
+
+describe.each(withActions)('$name $action', ({ name, action, own, foreign, required }) => {
+  test('refuses the flags of other actions, and says which action has them', async () => {
+    for (const [flag, { type }] of foreign) {
+      const refused = await plain([name, action, ...required, `--${flag}`, ...(type === 'string' ? ['x'] : [])])
+      expect([flag, refused.code, refused.stdout]).toEqual([flag, 2, ''])
+      expect(refused.stderr).toMatch(
+        new RegExp(`^error: --${flag} has no effect on castellan ${name} ${action}\\. It is a flag of [a-z, ]+\\.`),
+      )
+    }
+  })
+
+  test('explains only its own flags, and completes only them', async () => {
+    const help = (await plain([name, action, '--help'])).stdout
+    const words = (await plain(['completion', 'words', '--', name, action, '--'])).stdout.split('\n')
+    for (const flag of own) {
+      expect(help).toMatch(new RegExp(`--${flag}\\b`))
+      expect(words).toContain(`--${flag}`)
+    }
+    for (const [flag] of foreign) {
+      expect(help).not.toMatch(new RegExp(`^ .*--${flag} `, 'm'))
+      expect(words).not.toContain(`--${flag}`)
+    }
+  })
+})
+
+test.each(withActions.filter(({ isOpen }) => !isOpen))('$name $action takes no argument too many', async (one) => {
+  const refused = await plain([one.name, one.action, ...one.required, 'one', 'two', 'three'])
+  expect([refused.code, refused.stdout]).toEqual([2, ''])
+  expect(refused.stderr).toContain('is an unexpected argument.')
+})
+
+test.each<[string[], string]>([
+  [['users', 'create', 'a@b.example', '--admin', '--role', 'member'], '--admin and --role cannot be combined'],
+  [['teams', 'update', 'design'], 'Nothing to change. Give --name, --description, --add or --remove.'],
+  [['users', 'update', 'a@b.example'], 'Nothing to change. Give --admin, --role, --tier, --name or --new-link.'],
+  [['clients', 'create', 'nightly'], '--gateways is missing.'],
+  [['logout', '--all', '--url', 'https://castellan.example'], '--all and --url cannot be combined'],
+  [['doctor', '--url', 'https://castellan.example', '--port', '1'], '--port has no effect with --url'],
+  [['verify', '--checkpoint', 'saved'], '--checkpoint has no effect'],
+  [['verify', '--tenant', 'local'], '--tenant has no effect'],
+  [['verify', '--key', 'k'], '--key has no effect'],
+  [['verify', 'log.jsonl', '--key', 'k', '--data-dir', 'x'], '--data-dir has no effect'],
+  [['verify', 'log.jsonl', '--key', 'k', '--ca', 'x'], '--ca has no effect'],
+  [['import', 'none.json', '--scope', 'team'], '--scope must be personal or org.'],
+  [['keys', 'create', 'ci', '--jsn'], 'Unknown flag --jsn. Did you mean --json?'],
+])('%j is refused', async (args, message) => {
+  const refused = await plain(args)
+  expect([refused.code, refused.stdout]).toEqual([2, ''])
+  expect(refused.stderr).toContain(message)
+})
+
+test('a client of a gateway that is not there is created with a warning', async () => {
+  await onState(['call', 'create_mcp_gateway', 'name=Bills'])
+  const created = await onState(['clients', 'create', 'nightly', '--gateways', 'bills,reports'])
+  expect([created.code, created.stdout]).toEqual([0, expect.stringContaining('client_secret: ')])
+  expect(created.stderr).toMatch(/^Warning: gateways: you see no gateway 'reports'\. .*\n$/)
+})
+
+test.each<[string[], string]>([
+  [['keys', 'create', 'ci', '--tier', 'banana'], '--tier: must be one of user, system, operator.'],
+  [['keys', 'create', 'ci', '--expires', 'banana'], "--expires: 'banana' is not a lifetime"],
+  [['keys', 'create', 'ci', '--scopes', 'banana'], "--scopes: 'banana' is not a permission"],
+  [['users', 'create', 'ada@example.com', '--teams', 'banana'], '--teams: there is no team'],
+  [['users', 'create', 'banana'], 'EMAIL: write an e-mail address'],
+  [['users', 'sessions', 'banana'], 'USER: there is no user'],
+  [['teams', 'create', 'design', '--add', 'banana'], '--add: there is no user'],
+  [['teams', 'add', 'design', 'banana'], 'TEAM: there is no team'],
+  [['invite', 'create', 'bob@example.com', '--hours', '99999'], '--hours: must be at most 720.'],
+  [['approvals', 'show', 'banana'], 'ID: there is no such approval'],
+])('%j: the error names what was typed', async (args, message) => {
+  const refused = await onState(args)
+  expect(refused.code).toBeGreaterThan(1)
+  expect(refused.stderr).toMatch(/^error: /)
+  expect(refused.stderr.slice('error: '.length)).toMatch(new RegExp(`^${message.replace(/[.*+?()]/g, '\\$&')}`))
+})
+
+test('an invitation is cancelled by its e-mail address while it waits', async () => {
+  await onState(['invite', 'create', 'bob@example.com'])
+  const cancelled = await onState(['invite', 'cancel', 'Bob@example.com'])
+  expect([cancelled.code, cancelled.stdout]).toEqual([0, 'The invitation of bob@example.com is cancelled.\n'])
+  const again = await onState(['invite', 'cancel', 'bob@example.com'])
+  expect([again.code, again.stderr]).toEqual([3, expect.stringContaining('no invitation waits for this address')])
+})
+
+test('a file to verify that is not there is named', async () => {
+  const refused = await plain(['verify', 'nofile', '--key', 'a+b+c'])
+  expect([refused.code, refused.stderr]).toEqual([
+    3,
+    'error: Cannot read nofile: there is no such file. (ERR_NOT_FOUND)\n',
+  ])
+})
+
+test('members of a team are added and removed by name', async () => {
+  await onState(['users', 'create', 'ada@example.com'])
+  await onState(['teams', 'create', 'design'])
+  const added = await onState(['teams', 'add', 'design', 'ada@example.com'])
+  expect([added.code, added.stdout]).toEqual([
+    0,
+    expect.stringMatching(/^Changed design \(.+\): ada@example\.com\.\n$/),
+  ])
+  const removed = await onState(['teams', 'remove', 'design', 'ada@example.com'])
+  expect([removed.code, removed.stdout]).toEqual([0, expect.stringMatching(/^Changed design \(.+\): no members\.\n$/)])
+})
