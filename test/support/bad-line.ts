@@ -1,5 +1,6 @@
 import { createServer, request, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { buffer } from 'node:stream/consumers'
 import { onTestFinished } from 'vitest'
 
 /** What happens to the bytes of the model's answer on their way: they come, they stop half-way, or they are changed. */
@@ -21,13 +22,15 @@ export async function startBadLine(target: string, fateOf: (position: number) =>
   let count = 0
   const server = createServer((incoming, response) => {
     const { method, headers, url } = incoming
-    const onward = request(new URL(url!, target), { method, headers }, async (answer) => {
-      const parts: Buffer[] = []
-      for await (const part of answer) parts.push(part as Buffer)
-      response.writeHead(answer.statusCode!, { 'content-type': answer.headers['content-type'] ?? '' })
-      const fate = fateOf(count++) ?? whole
-      fate(Buffer.concat(parts), response)
-    })
+    // A model that is stopped resets its connections, also while it reads the request of a caller that has given up.
+    const broken = (): void => void response.destroy()
+    const onward = request(new URL(url!, target), { method, headers }, (answer) => {
+      buffer(answer).then((body) => {
+        response.writeHead(answer.statusCode!, { 'content-type': answer.headers['content-type'] ?? '' })
+        const fate = fateOf(count++) ?? whole
+        fate(body, response)
+      }, broken)
+    }).on('error', broken)
     incoming.pipe(onward)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
