@@ -48,7 +48,7 @@ describe.each(dialects)('group commit in %s', (dialect) => {
     expect(await records()).toEqual(range(64))
   })
 
-  it('syncs what nobody waits for, in order with what somebody waits for', async () => {
+  it('syncs what nobody waits for, in order with what a caller waits for', async () => {
     for (const record of ['a', 'b']) {
       void appendSoon(record)
       await database.flush()

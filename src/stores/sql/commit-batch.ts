@@ -20,7 +20,7 @@ import { writeTx } from './tx.ts'
  */
 export type WriteConnection = Session &
   Readonly<{
-    /** `isAwaited`: somebody waits for the outcome, so the commit must be on disk when it returns. */
+    /** `isAwaited`: a caller waits for the outcome, so the commit must be on disk when it returns. */
     begin(isAwaited: boolean): void | Promise<void>
     /** Throws unless the transaction is on disk, or committed and soon on disk if nobody waits for it. */
     commit(): void | Promise<void>
