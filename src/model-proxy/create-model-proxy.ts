@@ -24,7 +24,7 @@ import { presentedKeys } from './presented-keys.ts'
 import type { Endpoint } from './protocols/protocol.ts'
 import { createProviderCredentials, type ProviderCredentialDeps } from './provider-credentials.ts'
 import { bodyTooLarge, notForwarded, shuttingDown, tooManyRequests } from './proxy-errors.ts'
-import { refusedRequest } from './refused-request.ts'
+import { refusalHeaders, refusedRequest } from './refused-request.ts'
 import { prepareRequest } from './request-body.ts'
 import { type RoutedRequest, routeRequest } from './router/route-request.ts'
 import { asksWithTools, type ModelRule, modelsFor } from './rules/model-rules.ts'
@@ -356,12 +356,9 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     }
     const failure = error instanceof AppError ? error : unexpected(error)
     const status: number = errorCodes[failure.code].httpStatus
-    const { code, message } = failure
-    const afterMs = failure.details['retry_after_ms']
-    const headers: Record<string, string> =
-      typeof afterMs === 'number' ? { 'retry-after': String(Math.max(1, Math.ceil(afterMs / 1000))) } : {}
-    const json = route.upstream.protocol.refusalText({ status, code, message })
-    deps.sendError(req, res, { status, headers, json })
+    const { code, message, details } = failure
+    const json = route.upstream.protocol.refusalText({ status, code, message, details })
+    deps.sendError(req, res, { status, headers: refusalHeaders(failure), json })
   }
 
   function unexpected(error: unknown): AppError {
