@@ -203,7 +203,7 @@ class PlainConnection implements AnswerEvents {
     else this.#socket.destroy()
   }
 
-  /** The one who has the controller wants no more of it. */
+  /** What is under way is ended, without a word to its handler. */
   leave(controller: PlainController): void {
     if (this.#current !== controller) return
     this.#current = undefined
@@ -247,7 +247,7 @@ class PlainConnection implements AnswerEvents {
   }
 
   #timedOut(): void {
-    // Whoever paused it has a time limit for that.
+    // The reader that paused it has a time limit of its own.
     if (this.#isPaused) this.#socket.setTimeout(this.#pool.bounds.idleTimeoutMs)
     else if (this.#current === undefined) this.#socket.destroy()
     else this.fail(new UpstreamTimeout(this.#parser.hasHead ? 'between two parts' : 'until the answer begins'))
