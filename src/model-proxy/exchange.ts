@@ -292,7 +292,7 @@ export class Exchange implements UpstreamHandler {
   #fail(controller: UpstreamController, error: unknown): void {
     if (this.#isOver) return
     const { req, res, route } = this.#input
-    this.#over('cut_off')
+    this.#over('cut_off', undefined, error instanceof AppError ? error.code : null)
     controller.abort(error instanceof Error ? error : new Error(String(error)))
     this.#parts.refuse(req, res, route, error)
   }
