@@ -59,6 +59,8 @@ export const mcpServerLimits = {
   mcpPassedAnswerMs: 3_600_000,
   /** How long what came of one waits to be fetched. */
   mcpPassedOutcomeMs: 10_000,
+  /** How long the end of a session is stored for other processes, which look every second. */
+  mcpSessionEndedMs: 120_000,
   /** What is said beside an answer on its way back, at once; older notifications are dropped for newer ones. */
   mcpPassedNoticesMax: 64,
   mcpPassedNoticesCharsMax: 256 * 1024,

@@ -91,7 +91,7 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
   const others = passing && listed && { passing, listed }
   const noteCreated = others && shareTask(others, () => tasks)
   const tasks: TaskStore = createTaskStore({ clock, random, noteCreated, noteChanged: listed?.change })
-  const waiting = createWaitingCalls({ random, passing })
+  const waiting = createWaitingCalls({ random, passing, listed: others?.listed.states })
   deps.presence?.onRevoked((tenant, owner) => {
     tasks.forget((principal) => isOf(principal, tenant, owner))
     waiting.forget((principal) => isOf(principal, tenant, owner))
