@@ -12,6 +12,8 @@ export const mcpServerLimits = {
   /** The first pause for a server that keeps announcing changed tools; it doubles each time. */
   mcpRelistMs: 1_000,
   mcpRelistMsMax: 5 * 60_000,
+  /** After a list is fetched and stored, the pause is at least this many times as long as that took. */
+  mcpRelistRestFactor: 20,
   /** Pages of a server's list of tools, and the definition of one tool as JSON. */
   mcpToolPagesMax: 20,
   mcpToolBytesMax: 128 * 1024,
