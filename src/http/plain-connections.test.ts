@@ -44,6 +44,7 @@ async function start(isServed: (body: string) => boolean | Promise<boolean> = ()
   await once(server, 'listening')
   closers.push(() => connections.close(0, () => {}))
   const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  socket.on('error', () => {})
   closers.push(() => void socket.destroy())
   let text = ''
   let onText = (): void => {}
