@@ -107,8 +107,7 @@ export function openModelProxy({
         }),
         spending: {
           limits: usageLimits,
-          prices,
-          answering: answered.createAnsweringModels(),
+          ...{ prices, answering: answered.createAnsweringModels() },
           defaultOutputTokens: config.limits.default_output_tokens,
         },
         routedModels: providersOf(config).flatMap(({ name, models }) => models.map(({ model }) => `${name}:${model}`)),
