@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { Pool } from 'undici'
 import { AppError } from '../contract/app-error.ts'
 import { errorCodes } from '../contract/error-codes.ts'
 import { limits } from '../contract/limits.ts'
@@ -20,7 +19,7 @@ import { whenKnown } from './judging/events.ts'
 import type { JudgedRequest } from './judging/ports.ts'
 import type { KeyGuard } from './key-guard.ts'
 import { modelList } from './model-list.ts'
-import type { Caller, ModelProxyDeps, PresentedKeys, ProxyFacts, Upstream, UsedKey } from './ports.ts'
+import type { Caller, ModelProxyDeps, PresentedKeys, ProxyFacts, UsedKey } from './ports.ts'
 import { presentedKeys } from './presented-keys.ts'
 import type { Endpoint } from './protocols/protocol.ts'
 import { createProviderCredentials, type ProviderCredentialDeps } from './provider-credentials.ts'
@@ -31,6 +30,7 @@ import { type RoutedRequest, routeRequest } from './router/route-request.ts'
 import { asksWithTools, type ModelRule, modelsFor } from './rules/model-rules.ts'
 import { rerouteRequest } from './rules/reroute-request.ts'
 import { reserveFor, type Spending, type SpendingDeps, subjectOf } from './spending.ts'
+import { createUpstreamPools } from './upstream/upstream-pools.ts'
 import { withoutOurKeys } from './without-our-keys.ts'
 
 /**
@@ -100,25 +100,16 @@ type Attempt = Readonly<{ routed: RoutedRequest; replaced?: ExchangeInput['repla
 
 export function createModelProxy(deps: ModelProxyParts): ModelProxy {
   const { clock, inFlight } = deps
-  const pools = new Map<string, Pool>()
   const keys = createProviderCredentials(deps)
   const { finished, keepsBodies, idleTimeoutMs } = deps
   const parts = { clock, finished, keepsBodies, idleTimeoutMs, refuse }
-
-  function poolOf({ origin }: Upstream): Pool {
-    const known = pools.get(origin)
-    if (known !== undefined) return known
-    const pool = new Pool(origin, {
-      connections: limits.modelConnectionsMax,
-      pipelining: 1,
-      connect: { timeout: limits.modelConnectMs },
-      headersTimeout: deps.answerTimeoutMs,
-      bodyTimeout: idleTimeoutMs,
-      keepAliveTimeout: limits.modelKeepAliveMs,
-    })
-    pools.set(origin, pool)
-    return pool
-  }
+  const pools = createUpstreamPools({
+    connections: limits.modelConnectionsMax,
+    connectTimeoutMs: limits.modelConnectMs,
+    answerTimeoutMs: deps.answerTimeoutMs,
+    idleTimeoutMs,
+    keepAliveMs: limits.modelKeepAliveMs,
+  })
 
   function handle(req: IncomingMessage, res: ServerResponse, url: string): void {
     const route = findRoute(req.method ?? 'GET', url, deps.upstreams)!
@@ -353,10 +344,9 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     const path = `${upstream.basePath}/${endpoint.path}${route.query === '' ? '' : `?${route.query}`}`
     const keyHeaders = [...(key === null ? [] : protocol.keyHeaders(key)), ...added]
     const headers = headersToUpstream(req.headers, keyHeaders, request.bytes?.length, hasOwnKey)
-    poolOf(upstream).dispatch(
-      { method: endpoint.method, path, headers, ...(request.bytes !== undefined && { body: request.bytes }) },
-      exchange,
-    )
+    const { method } = endpoint
+    const sent = { method, path, headers, ...(request.bytes !== undefined && { body: request.bytes }) }
+    pools.of(upstream.origin).dispatch(sent, exchange)
   }
 
   function refuse(req: IncomingMessage, res: ServerResponse, route: Route, error: unknown): void {
@@ -381,8 +371,6 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
 
   return {
     handle,
-    async close() {
-      await Promise.all([...pools.values()].map((pool) => pool.destroy()))
-    },
+    close: pools.close,
   }
 }
