@@ -145,6 +145,23 @@ C: { kind: System, command: update_blackboard, transitions: [] }`,
     })
   })
 
+  test('that are too few for a consensus have no score, whatever one of them answered', async () => {
+    const stage = await setModelStage(({ text }) => ({ text: text.includes('one') ? verdict(0.9) : 'no verdict' }))
+    const client = await stage.start()
+    await deploy(client, 'voice', task('Say.'))
+    const id = await start(
+      client,
+      workflowYaml(
+        'too-few',
+        `A: { kind: ParallelAgents, agents: [{ agent: voice, input: one }, { agent: voice, input: two }], consensus: { strategy: weighted_average, min_judges_required: 2 }, transitions: [{ condition: score_above, threshold: 0.7, target: B }, { condition: score_below, threshold: 0.7, target: B }, { condition: on_failure, target: C }] }
+B: { kind: System, command: update_blackboard, transitions: [] }
+C: { kind: System, command: update_blackboard, transitions: [] }`,
+      ),
+    )
+    const run = await ended(client, id)
+    expect(run).toMatchObject({ current_state: 'C', blackboard: { A: { status: 'failed', individual_scores: [0.9] } } })
+  })
+
   test('work side by side in copies of the workspace, of which nothing is lost', async () => {
     const stage = await setModelStage(({ text, messages }) => {
       if (messages.some(({ role }) => role === 'tool')) return { text: verdict(0.9) }
