@@ -171,6 +171,9 @@ C: { kind: System, command: update_blackboard, transitions: [] }`,
     })
     const client = await stage.start()
     await deploy(client, 'writer', task('Write.', '  tools: [fs.write]\n'))
+    // A policy judges the commands of manifests and models, and not the scripts with which the server copies files.
+    const conditions = [{ key: 'command', operator: 'contains', value: 'tar ' }]
+    await ask(client, 'create_tool_invocation_policy', { toolId: 'exec', action: 'block_always', conditions })
     const agents = (what: string) =>
       `{ kind: ParallelAgents, agents: [{ agent: writer, input: one ${what} }, { agent: writer, input: two ${what} }], consensus: { strategy: weighted_average, min_judges_required: 1 }, transitions: [{ condition: always, target: B }] }
 B: { kind: System, command: "find . -name '*.txt' | sort | xargs tail -n +1", transitions: [] }`

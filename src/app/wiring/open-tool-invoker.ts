@@ -33,7 +33,7 @@ export function createToolInvoker(
       connected = callTool
     },
     async call(presented, name, args, options) {
-      const { transport, signal, progress, environment, waitsForApproval, delegatesTo, webhook } = options
+      const { transport, signal, progress, environment, waitsForApproval, delegatesTo, isOwnScript, webhook } = options
       if (connected === undefined) throw new Error('a tool was called before the pipeline was ready')
       const toolset = views.own.find(name)?.definition.toolset
       if (toolset !== undefined && hiddenToolsets.has(toolset)) return refused(name)
@@ -55,6 +55,7 @@ export function createToolInvoker(
         ...(environment && { environment }),
         ...(waitsForApproval && { waitsForApproval }),
         ...(delegatesTo && { delegatesTo }),
+        ...(isOwnScript && transport === 'engine' && { isOwnScript }),
         ...(webhook && { webhook }),
       })
       const { failure } = answer

@@ -128,6 +128,14 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
   }
 
   function judgeCall(invocation: Invocation): void | Promise<void> {
+    if (invocation.options.isOwnScript === true) {
+      invocation.decisions.push({
+        stage: 'invocation-policy',
+        verdict: 'allow',
+        reason: 'a script of the server itself',
+      })
+      return admit(invocation)
+    }
     const tool = policyToolOf(invocation.tool!)
     const verdict = judge(invocation, tool)
     return verdict instanceof Promise
