@@ -18,7 +18,7 @@ type Unsaid = Readonly<{
   tap: Readonly<{ passedTokens: number; saidOutput: number | undefined }> | undefined
   requestBytes: number
   answerBytes: number
-  /** The provider goes on writing, and bills that, when the connection has ended. */
+  /** The provider continues to write, and bills that, after the connection has ended. */
   isUnfinished?: boolean
   /** We disconnected before the answer was complete, and the provider may have written what we did not see. */
   hasLeft: boolean
