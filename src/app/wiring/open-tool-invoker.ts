@@ -40,7 +40,7 @@ export function createToolInvoker(
       const isTidying = transport === 'engine' && tidying.has(name)
       const principal = isTidying ? presented : await present(presented)
       if (principal === undefined) return refusedWith(name, ownerRevokedError())
-      // What the platform does for a run, such as making its workspace, is not bound by what bounds its starter.
+      // Security contexts do not apply to what the platform does for a run, such as creating its workspace.
       const { securityContexts = [], ...free } = principal
       const handingOn = { ...free, securityContexts: securityContexts.map((context) => allowing(context, name)) }
       const caller = {
@@ -123,7 +123,7 @@ function failed(failure: ToolFailure): InvocationResult {
   return { isError: true, value, text: `${code}: ${message}`, code }
 }
 
-/** Contexts list tools, not the sub-agents that an agent was given: handing a task on to one is refused by name alone. */
+/** Contexts list tools, not the sub-agents that an agent was given: delegation to one is refused only by name. */
 const allowing = (context: SecurityContext, toolPattern: string): SecurityContext => ({
   ...context,
   capabilities: [{ toolPattern }],
