@@ -41,7 +41,7 @@ export type JudgingInput = Readonly<{
   headers: IncomingHttpHeaders
   /** The body for the provider. Results that may not be shown are replaced in it. */
   body: Fields | undefined
-  /** Aborted when the client goes away. */
+  /** Aborted when the client disconnects. */
   signal(): AbortSignal
 }>
 

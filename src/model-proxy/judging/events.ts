@@ -38,7 +38,7 @@ class MarkedAnswer implements AnswerJudge {
     if (bytes.length === 0 || (isJson && !isMarked(this.#format, bytes))) return bytes
     const text = bytes.toString('utf8')
     const answer = parsedData(text)
-    // Programs may read what we cannot: events behind another type, or a text with a mark of its order of bytes.
+    // Programs may read what we cannot: events under another content type, or a text with a byte order mark.
     if (answer === undefined || hasRepeatedMembers(text)) return undefined
     return this.#wholeOf(answer).then((isChanged) => (isChanged ? Buffer.from(JSON.stringify(answer)) : bytes))
   }

@@ -55,7 +55,7 @@ function providerToolOf({ type, environment }: Fields): string | undefined {
   return PROVIDER_TOOL.exec(type)?.[1] ?? type
 }
 
-/** What a tool of the provider is called whose result is an item of an answer. */
+/** The name of the provider's tool whose result is an item of an answer. */
 function ranIn(item: Fields | undefined): string | undefined {
   const [, name, shell] = PROVIDER_CALL.exec(textOf(item?.['type']) ?? '') ?? []
   return name ?? shell

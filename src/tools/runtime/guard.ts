@@ -44,7 +44,7 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
     const { principal } = invocation.caller
     const judged = (isUntrusted: boolean) =>
       toolPolicies!.judgeCall(subjectOf(invocation, isUntrusted), tool, invocation.input)
-    // What changes the rules is asked of all that the program has read, in whatever connection.
+    // A tool that changes the rules is judged by everything that the program has read, over any connection.
     const found = () =>
       tool.builtIn?.governs === true ? trust!.hasReadUntrusted(principal) : trust!.isUntrusted(principal)
     const needsTrust = toolPolicies!.needsTrust(principal.tenant, tool)
@@ -128,6 +128,14 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
   }
 
   function judgeCall(invocation: Invocation): void | Promise<void> {
+    if (invocation.options.isOwnScript === true) {
+      invocation.decisions.push({
+        stage: 'invocation-policy',
+        verdict: 'allow',
+        reason: 'a script of the server itself',
+      })
+      return admit(invocation)
+    }
     const tool = policyToolOf(invocation.tool!)
     const verdict = judge(invocation, tool)
     return verdict instanceof Promise
@@ -139,7 +147,7 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
     const verdict = toolPolicies!.judgeResult(subjectOf(invocation, false), tool, invocation.output)
     if (verdict instanceof Promise) return verdict.then((made) => judgeResult(invocation, tool, made))
     const { principal } = invocation.caller
-    // What is untrusted changes nothing in a context that is so already.
+    // An untrusted result changes nothing in an untrusted context.
     const changesNothing =
       verdict.action === 'trusted' ||
       (verdict.action === 'untrusted' && trust!.isTainted(principal.tenant, trust!.contextOf(principal)) === true)
