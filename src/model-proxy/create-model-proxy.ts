@@ -215,7 +215,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     if (done instanceof Promise) done.catch((error: unknown) => refuse(req, res, route, error))
   }
 
-  /** What the rules of the organisation say of the request. */
+  /** The cheaper model that a rule of the organisation chooses; undefined if none does. */
   function cheaperModel({ caller, proxy }: Admitted, { route, request }: RoutedRequest) {
     if (request.model === null) return undefined
     return deps.optimization.choose(subjectOf(caller, proxy), {
@@ -269,7 +269,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     let keyScope: UsedKey['scope'] = null
     const failed = (error: unknown): void => {
       const isKeyless = error instanceof AppError && error.code === 'ERR_PROVIDER_KEY_MISSING'
-      // A model that a rule names, and for which nobody has a key, is passed over.
+      // A model that a rule names, and for which nobody has a key, is skipped.
       if (isKeyless && replaced !== undefined && all.length > 1) {
         retry(admitted, all.slice(1))
         return

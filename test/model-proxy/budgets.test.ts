@@ -167,6 +167,7 @@ it('a refusal of the provider costs nothing, and public prices are known', async
 it('a client that stops reading does not hold its reservation for ever', async () => {
   const limit = await budget(1)
   const socket = connect(Number(new URL(origin).port), '127.0.0.1').pause()
+  socket.on('error', () => {})
   const body = JSON.stringify({ model: 'm', messages: [], max_tokens: 10, stream: true })
   const head = 'POST /v1/endless/chat/completions HTTP/1.1\r\nhost: localhost\r\nx-castellan-session-id: stalled\r\n'
   socket.write(`${head}content-length: ${body.length}\r\n\r\n${body}`)
