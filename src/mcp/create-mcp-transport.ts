@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ForwardedAnswers } from '../contract/forwarded-answers.ts'
+import { newLineSession } from '../contract/line-session.ts'
 import type { McpSessionMemory } from '../contract/mcp-sessions.ts'
 import type { TenantId } from '../contract/principal.ts'
 import type { TaskDirectory } from '../contract/task-directory.ts'
@@ -24,7 +25,7 @@ import type { ListKind, McpExtension } from './mcp-extension.ts'
 import type { GatewaySource } from './open-responses.ts'
 import type { ProtocolDeps } from './protocol-server.ts'
 import { SERVER_NAME, serverInstructions } from './server-facts.ts'
-import { inSession, isOf } from './session-identity.ts'
+import { inLineSession, isOf } from './session-identity.ts'
 import { createSharedTasks, shareTask } from './shared-tasks.ts'
 import { createSkillCatalog } from './skill-catalog.ts'
 import type { SkillSource } from './skill-source.ts'
@@ -148,8 +149,9 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
   return {
     serveLines(transport, caller) {
       // A command line is a caller like one over REST: each of its calls is a separate connection.
-      const session = caller.session ?? random.bytes(LINE_SESSION_BYTES).toString('base64url')
-      const principal = caller.transport === 'cli' ? caller.principal : inSession(caller.principal, session)
+      const session =
+        caller.session ?? newLineSession(clock.nowMs(), random.bytes(LINE_SESSION_BYTES).toString('base64url'))
+      const principal = caller.transport === 'cli' ? caller.principal : inLineSession(caller.principal, session)
       const connection = new LineConnection(shared, transport, { ...caller, principal })
       connections.add(connection)
       connection.closed.then(() => connections.delete(connection))
