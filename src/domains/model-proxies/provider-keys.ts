@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call, EffectRecord } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Permission } from '../../contract/permissions.ts'
-import type { Principal, TenantId } from '../../contract/principal.ts'
+import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
 import { canModify, canSee, type Scope, type Sharing, viewerOf } from '../../contract/sharing.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import type { UserTeams } from '../../contract/user-teams.ts'
@@ -34,7 +34,7 @@ type ProviderKeyDeps = Readonly<{
   random: Random
   /** Names of the providers that this server reaches. */
   providers: readonly string[]
-  /** Whether a text has the form of one of our own credentials. */
+  /** Whether a text is or contains something in the form of one of our own credentials. */
   isOurs(text: string): boolean
   isRevoked(tx: ReadTx, tenant: TenantId, identity: string): Promise<boolean>
   /** Told within the transaction of every change. */
@@ -66,6 +66,17 @@ export function createProviderKeyService(deps: ProviderKeyDeps) {
       'ERR_PERMISSION_DENIED',
       `key: this key has the scope ${key.sharing.scope}; changing it needs the permission '${permission}'`,
       { field: 'key', permission },
+    )
+  }
+
+  /** What a personal key is, only its owner decides: another value would have the owner's requests paid by another account. */
+  async function findChangeable(call: Reading, idOrName: string): Promise<ProviderKey> {
+    const key = await findModifiable(call, idOrName)
+    if (key.sharing.scope !== 'personal' || key.sharing.author === identityOf(call.principal)) return key
+    throw new AppError(
+      'ERR_PERMISSION_DENIED',
+      'key: this is a personal key of another owner, whom alone it serves; you can delete it with provider_key_delete, not change it',
+      { field: 'key' },
     )
   }
 
@@ -109,11 +120,11 @@ export function createProviderKeyService(deps: ProviderKeyDeps) {
     }
   }
 
-  /** What is stored of a value: a secret that goes with the key, or the reference that the caller gave. */
+  /** What is stored of a value: a secret that goes with the key and belongs to who entered it, or the reference that the caller gave. */
   async function keep(
     call: Call,
     { name, provider }: Pick<ProviderKey, 'name' | 'provider'>,
-    { sharing, secret }: Readonly<{ sharing: Sharing; secret: string }>,
+    secret: string,
   ): Promise<Pick<ProviderKey, 'secret' | 'ownsSecret'>> {
     const { principal, read, write, nowMs } = call
     const reference = parseReference(secret)
@@ -121,7 +132,7 @@ export function createProviderKeyService(deps: ProviderKeyDeps) {
       if (principal.kind === 'agent') throw plainFromAgent()
       const value = checkProviderKey(deps, secret.replace(/\r?\n$/, ''))
       const purpose = `Key for the provider ${provider}: ${name}`
-      const made = await secrets.put(write, principal.tenant, { owner: sharing.author, purpose, value, nowMs })
+      const made = await secrets.put(write, principal.tenant, { owner: identityOf(principal), purpose, value, nowMs })
       return { secret: made, ownsSecret: true }
     }
     if (reference.kind !== 'secret') throw notOfTheServer()
@@ -157,7 +168,7 @@ export function createProviderKeyService(deps: ProviderKeyDeps) {
         provider,
         sharing,
         isPrimary: input.primary ?? false,
-        ...(await keep(call, { name, provider }, { sharing, secret: input.secret })),
+        ...(await keep(call, { name, provider }, input.secret)),
         createdAtMs: nowMs,
         createdBy: principal.actor,
         rotatedAtMs: null,
@@ -182,7 +193,7 @@ export function createProviderKeyService(deps: ProviderKeyDeps) {
       input: Readonly<{ key: string; name?: string | undefined; primary?: boolean | undefined }>,
     ) {
       const { principal, read, write } = call
-      const before = await findModifiable(call, input.key)
+      const before = await findChangeable(call, input.key)
       const name = input.name === undefined ? before.name : checkKeyName(input.name)
       if (name !== before.name) await requireUnusedName(read, principal.tenant, name, before.sharing)
       const after = { ...before, name, isPrimary: input.primary ?? before.isPrimary }
@@ -196,8 +207,8 @@ export function createProviderKeyService(deps: ProviderKeyDeps) {
     /** The value before it is used no more, and removed if it came with the key. */
     async rotate(call: Call, input: Readonly<{ key: string; secret: string }>) {
       const { principal, nowMs, read, write } = call
-      const before = await findModifiable(call, input.key)
-      const stored = await keep(call, before, { sharing: before.sharing, secret: input.secret })
+      const before = await findChangeable(call, input.key)
+      const stored = await keep(call, before, input.secret)
       const after = { ...before, ...stored, rotatedAtMs: nowMs }
       await store.saveKey(write, principal.tenant, after)
       if (after.secret !== before.secret) await discard(call, before)
@@ -258,9 +269,13 @@ const PRINTABLE = /^[\x21-\x7e]+$/
 /** What can stand in a header, and is no credential of ours, which would be sent to the provider. */
 function checkProviderKey({ isOurs }: Pick<ProviderKeyDeps, 'isOurs'>, value: string): string {
   if (isOurs(value)) {
-    throw new AppError('ERR_INVALID_INPUT', 'secret: this is a key of this server, not one of a provider.', {
-      field: 'secret',
-    })
+    throw new AppError(
+      'ERR_INVALID_INPUT',
+      'secret: this is or contains a key of this server, not one of a provider.',
+      {
+        field: 'secret',
+      },
+    )
   }
   if (value.length <= limits.providerKeyCharsMax && PRINTABLE.test(value)) return value
   const rule = `1 to ${limits.providerKeyCharsMax} printable ASCII characters without spaces`

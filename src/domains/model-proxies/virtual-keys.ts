@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call, EffectRecord } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { isPermitted, type Permission } from '../../contract/permissions.ts'
-import type { Principal, TenantId } from '../../contract/principal.ts'
+import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
 import { canModify, canSee, type Scope, type Sharing, viewerOf } from '../../contract/sharing.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import type { UserTeams } from '../../contract/user-teams.ts'
@@ -208,6 +208,7 @@ export function createVirtualKeyService(deps: VirtualKeyDeps) {
       const { principal, nowMs, read, write } = call
       requireMayMake(principal)
       const key = await findModifiable(call, input.key)
+      requireOwnOrShared(principal, key)
       const { secret, ...stored } = await newSecret(read)
       if (!(await store.replaceSecret(write, key.tenant, key.id, { ...stored, atMs: nowMs }))) {
         throw new AppError('ERR_INVALID_INPUT', 'key: this key is revoked; create another', { field: 'key' })
@@ -279,6 +280,14 @@ async function hasNoOwner(
   const { scope, author, teams } = key.sharing
   if (scope === 'personal') return await isRevoked(read, key.tenant, author)
   return scope === 'team' && teams.length === 0
+}
+
+/** A personal key acts as its owner, so nobody else gets its secret. */
+function requireOwnOrShared(principal: Principal, { sharing }: VirtualKey): void {
+  if (sharing.scope !== 'personal' || sharing.author === identityOf(principal)) return
+  const message =
+    'key: this is a personal key of another owner, and acts as that owner; you can revoke it with virtual_key_revoke, not rotate it'
+  throw new AppError('ERR_PERMISSION_DENIED', message, { field: 'key' })
 }
 
 /** A run ends and has its own limits; a key that it created would outlive both. */

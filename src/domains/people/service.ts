@@ -105,6 +105,8 @@ export type PeopleDeps = ServiceClientDeps &
     providers: readonly ProviderRules[]
     /** Called within the transaction that removes a user or a user's rights. */
     noteRevoked(tenant: TenantId, userId: string): void
+    /** The same for a team: its keys end with it. */
+    noteTeamRemoved(tenant: TenantId, teamId: string): void
     /** Revokes the keys that a user created: all of them, or those that could do more than the user may. Returns their names. */
     endKeys(
       call: PeopleWriting,

@@ -38,7 +38,12 @@ type TeamHelpers = Readonly<{
   idsToJoin(call: PeopleReading, tenant: TenantId, named: readonly string[]): Promise<string[]>
 }>
 
-export function createTeamMethods({ store, random, noteRevoked }: PeopleDeps): TeamMethods & TeamHelpers {
+export function createTeamMethods({
+  store,
+  random,
+  noteRevoked,
+  noteTeamRemoved,
+}: PeopleDeps): TeamMethods & TeamHelpers {
   async function requireTeam(read: ReadTx, tenant: TenantId, named: string): Promise<UserTeam> {
     const found = await store.findTeam(read, tenant, named)
     if (found !== undefined) return found
@@ -142,6 +147,7 @@ export function createTeamMethods({ store, random, noteRevoked }: PeopleDeps): T
       await store.deleteTeam(call.write, tenant, team.id)
       call.record({ kind: 'user_team_deleted', body: bodyOf(team) })
       for (const { id } of view.members) noteRevoked(tenant, id)
+      noteTeamRemoved(tenant, team.id)
       return view
     },
   }

@@ -81,9 +81,14 @@ export function createSecretService(deps: SecretDeps) {
     if (reference === undefined) return
     if (reference.kind === 'secret') {
       const secret = await store.findSecret(tx, principal.tenant, reference.name)
-      if (secret?.owner === identityOf(principal) && secret.sessionId === undefined) return
-      const message = `${field}: you have no such secret. secret_list shows yours.`
-      throw new AppError('ERR_NOT_FOUND', message, { field })
+      if (secret?.owner !== identityOf(principal) || secret.sessionId !== undefined) {
+        const message = `${field}: you have no such secret. secret_list shows yours.`
+        throw new AppError('ERR_NOT_FOUND', message, { field })
+      }
+      const owning = (await deps.usesOf(tx, principal.tenant, text)).find(({ owns }) => owns === true)
+      if (owning === undefined) return
+      const message = `${field}: this secret belongs to ${useNames[owning.kind]} '${owning.name}', and nothing else can refer to it. Enter the value again with secret_link_create.`
+      throw new AppError('ERR_PERMISSION_DENIED', message, { field })
     }
     if (isPlatformOperator(principal)) return
     throw new AppError(
@@ -192,7 +197,7 @@ export function createSecretService(deps: SecretDeps) {
       const more = uses.length > named.length ? ` and ${uses.length - named.length} more` : ''
       throw new AppError('ERR_SECRET_IN_USE', `The secret is in use: ${named.join(', ')}${more}.`, {
         id: secret.id,
-        used_by: uses.slice(0, USES_NAMED_MAX),
+        used_by: uses.slice(0, USES_NAMED_MAX).map(({ kind, id: usedBy, name }) => ({ kind, id: usedBy, name })),
       })
     }
     await store.deleteSecret(write, tenant, secret.id)
