@@ -186,7 +186,6 @@ describe('under restrictive governance an untrusted caller', () => {
     expect(await use('git-open')).toEqual({ codes: [refused, refused, refused, refused], hasRun: false })
     const allowed = undefined
     expect(await use('git-closed')).toEqual({ codes: [allowed, allowed, allowed, refused], hasRun: true })
-    await app.ask('git_status', { workspace_id: 'git-open', path: '/workspace' }, clean)
   })
 
   it('gives no workspace a network, whichever tool makes it', async () => {
