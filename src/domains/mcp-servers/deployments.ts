@@ -7,6 +7,7 @@ import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { type Clock, isoTime } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
+import { createSingleFlight } from '../../kernel/single-flight.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
 import type { SecretLinks } from '../secrets/links.ts'
 import { parseReference } from '../secrets/rules.ts'
@@ -79,7 +80,7 @@ export type Deployments = ReturnType<typeof createDeployments>
 
 export function createDeployments(deps: DeploymentDeps) {
   const { store, runtime } = deps
-  const discovering = new Map<string, Promise<Deployment | undefined>>()
+  const discoveries = createSingleFlight<Deployment | undefined>()
   deps.links.onValues(LINK_KIND, (call, subject, values) => takeValues(call, subject, values))
   runtime.onToolsChanged(createChangeFollower(deps.clock, rediscover))
 
@@ -283,22 +284,18 @@ export function createDeployments(deps: DeploymentDeps) {
 
   /** A list in transit may be outdated. */
   async function rediscover(tenant: TenantId, id: string): Promise<void> {
-    await discovering.get(id)
+    await discoveries.pending(id)
     await discover(tenant, id, new AbortController().signal)
   }
 
   /** Asks the server for its tools and stores them. Returns the updated deployment; never throws. */
   function discover(tenant: TenantId, id: string, signal: AbortSignal): Promise<Deployment | undefined> {
-    const running = discovering.get(id)
-    if (running !== undefined) return running
-    const work = discoverNow(tenant, id, signal)
-      .catch((error: unknown) => {
+    return discoveries.run(id, () =>
+      discoverNow(tenant, id, signal).catch((error: unknown) => {
         deps.logger.warn('tools of an MCP server could not be stored', { deployment: id, cause: String(error) })
         return undefined
-      })
-      .finally(() => discovering.delete(id))
-    discovering.set(id, work)
-    return work
+      }),
+    )
   }
 
   async function discoverNow(tenant: TenantId, id: string, signal: AbortSignal): Promise<Deployment | undefined> {
