@@ -22,6 +22,7 @@ export type SampleHost = ToolHost &
 
 export const answer = (value: unknown): ToolAnswer => ({
   json: JSON.stringify(value),
+  output: value,
   isError: false,
 })
 
@@ -80,6 +81,7 @@ const plainTools: readonly SampleTool[] = [
     listed: listed('picture', 'Answers with a picture.'),
     run: () => ({
       json: '{}',
+      output: {},
       isError: false,
       structured: false,
       content: [{ type: 'image', data: 'aGk=', mimeType: 'image/png' }],

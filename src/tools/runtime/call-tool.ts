@@ -306,7 +306,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       ...(handled.raw?.isError === true ? ({ outcome: 'failed', code: TOOL_FAILED } as const) : { outcome: 'ok' }),
       effects: handled.effects,
       ...(tool.definition.audit === 'content'
-        ? { content: { input: invocation.args, output: JSON.parse(handled.json) } }
+        ? { content: { input: invocation.args, output: invocation.output } }
         : {}),
     }
   }
