@@ -36,8 +36,8 @@ const general: readonly string[] = [
   'response_format',
 ]
 
-/** Refuses what would otherwise be dropped; `own` are the fields that this provider understands besides the general ones. */
-export function requireKnown(chat: Fields, own: readonly string[], provider: string): void {
+/** Refuses what would otherwise be dropped. */
+function requireKnown(chat: Fields, own: readonly string[], provider: string): void {
   const known = [...general, ...own]
   for (const [field, value] of Object.entries(chat)) {
     if (value === undefined || value === null || known.includes(field) || harmless[field]?.(value) === true) continue
@@ -46,6 +46,24 @@ export function requireKnown(chat: Fields, own: readonly string[], provider: str
       `models of ${provider} do not support this; leave it out, or send the request to the provider's own route`,
     )
   }
+}
+
+/** A turn of the conversation; its content is in the provider's format. */
+type Turn = Readonly<{ isAssistant: boolean; content: readonly Fields[] }>
+
+/**
+ * The parts of a request that every format has. `own` are the fields that the provider understands besides the general ones, and
+ * `contentOf` writes a message in its format.
+ */
+export function readChat(
+  chat: Fields,
+  { provider, own }: Readonly<{ provider: string; own: readonly string[] }>,
+  contentOf: (message: ChatMessage) => readonly Fields[],
+): Readonly<{ system: string | undefined; turns: readonly Turn[]; tools: readonly ChatTool[] }> {
+  requireKnown(chat, own, provider)
+  const { system, messages } = conversationOf(chat)
+  const tools = toolsOf(chat)
+  return { system, turns: turnsOf(messages, contentOf), tools }
 }
 
 /** The content of a message, in parts; a plain string is one part. */
@@ -79,7 +97,7 @@ type Conversation = Readonly<{
   messages: readonly ChatMessage[]
 }>
 
-export function conversationOf(chat: Fields): Conversation {
+function conversationOf(chat: Fields): Conversation {
   const all = messagesOf(chat)
   const system = all.filter(isSystem).map(({ fields, field }) => plainText(fields['content'], `${field}.content`))
   return {
@@ -91,10 +109,10 @@ export function conversationOf(chat: Fields): Conversation {
 const isSystem = ({ role }: ChatMessage): boolean => role === 'system' || role === 'developer'
 
 /** Turns alternate: consecutive messages of one side are merged. */
-export function turnsOf(
+function turnsOf(
   messages: readonly ChatMessage[],
   contentOf: (message: ChatMessage) => readonly Fields[],
-): readonly Readonly<{ isAssistant: boolean; content: readonly Fields[] }>[] {
+): readonly Turn[] {
   const turns: { isAssistant: boolean; content: Fields[] }[] = []
   for (const message of messages) {
     const isAssistant = message.role === 'assistant'
@@ -153,7 +171,7 @@ function argumentsOf(text: unknown, path: string): Fields {
 
 export type ChatTool = Readonly<{ name: string; description: string | undefined; parameters: Fields }>
 
-export function toolsOf({ tools }: Fields): readonly ChatTool[] {
+function toolsOf({ tools }: Fields): readonly ChatTool[] {
   if (tools === undefined || tools === null) return []
   if (!Array.isArray(tools)) throw invalid('tools', 'must be a list')
   return tools.map((value, index) => {
