@@ -43,7 +43,7 @@ export const needsWorkspace = ({ role, workspaceId, publishes, manifest }: Execu
 /** Acts as the caller that started the execution, through the ordinary tools. */
 export function createAgentWorkspaces({ invoker, imageOf }: Pick<ExecutionDeps, 'invoker' | 'imageOf'>, run: Run) {
   const client = createWorkspaceClient(createToolClient(invoker, run.principal))
-  const { call, ask, make } = client
+  const { call, ask, askUnless, make } = client
 
   /** `allowsInternet` applies if the manifest says nothing about the network. */
   async function create(input: ExecutionInput, allowsInternet: boolean, signal: AbortSignal): Promise<MadeWorkspace> {
@@ -89,8 +89,7 @@ export function createAgentWorkspaces({ invoker, imageOf }: Pick<ExecutionDeps, 
   async function fork({ workspaceId, snapshot }: NonNullable<ExecutionInput['fork']>, signal: AbortSignal) {
     const name = `execution-${run.id}`
     const args = { workspace_id: workspaceId, snapshot_name: snapshot, new_name: name }
-    const answer = await call('workspace_fork', args, signal)
-    if (answer.isError && answer.code !== 'ERR_ALREADY_EXISTS') throw failureOf(answer)
+    await askUnless('ERR_ALREADY_EXISTS', 'workspace_fork', args, signal)
     const made = await ask<{ workspace_id: string }>('workspace_info', { workspace_id: name }, signal)
     return { workspace_id: made.workspace_id, kept: false }
   }
@@ -148,8 +147,8 @@ export function createAgentWorkspaces({ invoker, imageOf }: Pick<ExecutionDeps, 
     /** Empties the ephemeral volumes of a retained workspace. A destroyed workspace has nothing to empty. */
     async empty(id: string, paths: readonly string[], signal: AbortSignal): Promise<void> {
       const command = paths.map((path) => `find ${shellWord(path)} -mindepth 1 -delete`).join('\n')
-      const answer = await call('exec', { workspace_id: id, command, timeout_secs: STARTUP_SECS }, signal)
-      if (answer.isError && answer.code !== 'ERR_WORKSPACE_NOT_FOUND') throw failureOf(answer)
+      const args = { workspace_id: id, command, timeout_secs: STARTUP_SECS }
+      await askUnless('ERR_WORKSPACE_NOT_FOUND', 'exec', args, signal)
     },
     /** Runs the iteration's process: it gets the model's last answer, and validators see its output. */
     async runBootstrap(

@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { ApprovalRequest } from '../../contract/approvals.ts'
+import type { ErrorCode } from '../../contract/error-codes.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
 import {
@@ -22,7 +23,10 @@ type Options = Readonly<{
   askPerson?: (request: ApprovalRequest) => Promise<ApprovalAnswer>
 }>
 
-/** Tools on behalf of a principal. `call` returns any answer; `ask` throws a refusal. */
+/**
+ * Tools on behalf of a principal. `call` returns any answer; `ask` throws a refusal; `askUnless` throws every refusal but the one
+ * with that code, for which it returns undefined.
+ */
 export function createToolClient(
   invoker: Pick<ToolInvoker, 'call'>,
   principal: Principal,
@@ -46,13 +50,23 @@ export function createToolClient(
     }
   }
 
+  const failed = (tool: string, answer: InvocationResult): AppError =>
+    namesTool ? namedFailure(tool, answer) : failureOf(answer)
+
   async function ask<T>(tool: string, args: Json, signal: AbortSignal): Promise<T> {
     const answer = await call(tool, args, signal)
     if (!answer.isError) return answer.value as T
-    throw namesTool ? namedFailure(tool, answer) : failureOf(answer)
+    throw failed(tool, answer)
   }
 
-  return { call, ask }
+  async function askUnless<T>(code: ErrorCode, tool: string, args: Json, signal: AbortSignal): Promise<T | undefined> {
+    const answer = await call(tool, args, signal)
+    if (!answer.isError) return answer.value as T
+    if (answer.code === code) return undefined
+    throw failed(tool, answer)
+  }
+
+  return { call, ask, askUnless }
 }
 export type ToolClient = ReturnType<typeof createToolClient>
 
