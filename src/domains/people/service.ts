@@ -4,6 +4,7 @@ import { limits } from '../../contract/limits.ts'
 import type { BuiltInRole, Principal, TenantId, Tier } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
+import { listAtMost } from '../../kernel/list-at-most.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { type AdmissionMethods, createAdmission, type ProviderRules } from './admission.ts'
 import { createInvitations, hashOfLink, type InvitationMethods, invitationEffect } from './invitations.ts'
@@ -231,15 +232,15 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
 
     async listUsers({ principal, read }, input) {
       const tenant = peopleTenant(principal, input.tenant)
-      const found = await store.listUsers(read, tenant, limits.apiKeyListMax + 1)
+      const { rows, truncated } = await listAtMost(limits.apiKeyListMax, (most) => store.listUsers(read, tenant, most))
       const members = await store.listMembers(read, tenant)
-      const users = found.slice(0, limits.apiKeyListMax).map((user) =>
+      const users = rows.map((user) =>
         userView(
           user,
           members.filter(({ userId }) => userId === user.id).map(({ teamId }) => teamId),
         ),
       )
-      return { users, truncated: found.length > users.length }
+      return { users, truncated }
     },
 
     async updateUser(call, input) {
@@ -308,9 +309,10 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
 
     async listAttempts({ principal, read }, input) {
       const tenant = peopleTenant(principal, input.tenant)
-      const found = await store.listAttempts(read, tenant, limits.apiKeyListMax + 1)
-      const attempts = found.slice(0, limits.apiKeyListMax).map(attemptView)
-      return { attempts, truncated: found.length > attempts.length }
+      const { rows, truncated } = await listAtMost(limits.apiKeyListMax, (most) =>
+        store.listAttempts(read, tenant, most),
+      )
+      return { attempts: rows.map(attemptView), truncated }
     },
 
     async hashPasswordOf({ read, nowMs }, input) {
