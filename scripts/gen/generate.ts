@@ -16,7 +16,7 @@ import { toolVectors } from './tool-vectors.ts'
 import { toolsPage } from './tools-page.ts'
 
 /** Everything in these folders is generated; a file that nothing generates is stale too. */
-export const generatedFolders: readonly string[] = ['docs/reference', 'surface']
+const generatedFolders: readonly string[] = ['docs/reference', 'surface']
 
 /** Path → text of every generated file, made from the program itself; nothing in it depends on time or machine. */
 export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {

@@ -17,7 +17,7 @@ import {
 import { toRunError } from './run-error.ts'
 
 /** Where a replay and its record differ. `step`: taken but not recorded. `unused`: recorded but not taken. */
-export type Difference = Readonly<{
+type Difference = Readonly<{
   kind: 'step' | 'note' | 'unused' | 'outcome'
   step: string | null
   sequence: number | null

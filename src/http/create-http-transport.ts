@@ -83,7 +83,7 @@ export type ModelAddresses = Readonly<{
     parts: ModelAddressParts,
   ): Promise<Readonly<{ handle(req: IncomingMessage, res: ServerResponse, url: string): void }>>
 }>
-export type ModelAddressParts = Readonly<{
+type ModelAddressParts = Readonly<{
   authenticate: Authenticate
   /** Called with the principal of a connection; throws if it has too many. */
   claim(socket: Socket, principal: Principal): void
@@ -94,13 +94,13 @@ export type ModelAddressParts = Readonly<{
 
 type McpCaller = UrlView & Readonly<{ principal: Principal }>
 
-export type McpHandler = Readonly<{
+type McpHandler = Readonly<{
   handleHttp(req: IncomingMessage, res: ServerResponse, caller: McpCaller): void
   /** Serves a plain call, or returns false and has done nothing. */
   servePlain(head: RequestHead, body: string, caller: McpCaller, reply: Reply): boolean
 }>
 
-export type HttpListener = Readonly<{ url: string; port: number; close(graceMs: number): Promise<void> }>
+type HttpListener = Readonly<{ url: string; port: number; close(graceMs: number): Promise<void> }>
 
 export type HttpTransport = Readonly<{
   handle(req: IncomingMessage, res: ServerResponse): void

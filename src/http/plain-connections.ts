@@ -17,7 +17,7 @@ import { type PlainHead, readPlainHead } from './plain-request.ts'
  *    or anything that is not one whole request, the connection belongs to `node:http` from then on. So it bounds what is kept for a
  *    client that does not read.
  */
-export type PlainConnections = Readonly<{
+type PlainConnections = Readonly<{
   /** Called with each request of `node:http`. */
   follow(req: IncomingMessage, res: ServerResponse): void
 }>
@@ -26,7 +26,7 @@ export type PlainConnections = Readonly<{
  * Serves the request and says so, or leaves everything as it was. If it is served, the reply is used once. `body` is decoded as
  * UTF-8.
  */
-export type ServePlain = (head: PlainHead, body: string, reply: Reply) => boolean | Promise<boolean>
+type ServePlain = (head: PlainHead, body: string, reply: Reply) => boolean | Promise<boolean>
 
 type Deps = Readonly<{
   server: Server

@@ -22,7 +22,7 @@ import type { Spending } from './spending.ts'
 import { StreamTap } from './stream-tap.ts'
 import { completeTokens, estimatedTokens } from './token-estimate.ts'
 
-export type ExchangeParts = Readonly<{
+type ExchangeParts = Readonly<{
   clock: Clock
   finished(request: FinishedRequest): void
   keepsBodies: boolean
@@ -32,7 +32,7 @@ export type ExchangeParts = Readonly<{
   refuse(req: IncomingMessage, res: ServerResponse, route: Route, error: unknown): void
 }>
 
-export type ReplacedModel = Readonly<{
+type ReplacedModel = Readonly<{
   requestedModel: string | null
   rule: ModelRuleName
   /** Where a rule for a cheaper model chose it, and not a failure. */

@@ -61,7 +61,7 @@ export type Caller = Readonly<{
 export type PresentedKeys = Readonly<{ ours: string | null; providers: string | null }>
 
 /** Rejects with ERR_UNAUTHENTICATED. `null` is a caller without our credential: the local owner, or nobody. */
-export type AuthenticateCaller = (req: IncomingMessage, ours: string | null) => Caller | Promise<Caller>
+type AuthenticateCaller = (req: IncomingMessage, ours: string | null) => Caller | Promise<Caller>
 
 /** What an upstream is shown, and whose it is. */
 export type UsedKey = Readonly<{ value: string | null; scope: ProviderKeyScope | null }>

@@ -34,7 +34,7 @@ export function reserveFor(
 }
 
 /** The caller, the model, and the largest number of tokens. */
-export type ModelUse = Readonly<{
+type ModelUse = Readonly<{
   subject: UsageSubject
   model: string
   most: Pick<Tokens, 'input' | 'output'>

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 
 type Attribute = Readonly<{ key: string; value: Readonly<Record<string, unknown>> }>
-export type SeenSpan = Readonly<{
+type SeenSpan = Readonly<{
   traceId: string
   spanId: string
   parentSpanId?: string

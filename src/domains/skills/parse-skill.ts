@@ -10,7 +10,7 @@ import { yamlLibrary } from '../templating/yaml-library.ts'
  * What a SKILL.md says. `frontmatter` is the whole front matter as plain data, unknown fields included; the other fields
  * are our reading of it. The skill's name is not here: it is the name of its folder.
  */
-export type ParsedSkill = Readonly<{
+type ParsedSkill = Readonly<{
   version: string
   description: string
   capabilities: string[]

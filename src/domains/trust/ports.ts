@@ -14,7 +14,7 @@ export type TaintedContext = Readonly<{
 }>
 
 /** Contexts that were in use since `unusedMs`, sessions used since `sessionMs`, and keys that expired since `keyMs` may come back. */
-export type PrunedBefore = Readonly<{ unusedMs: number; sessionMs: number; keyMs: number }>
+type PrunedBefore = Readonly<{ unusedMs: number; sessionMs: number; keyMs: number }>
 
 /** Every method answers for one tenant only, but for `tenants`. */
 export type TrustStore = Readonly<{

@@ -27,7 +27,7 @@ import type {
 import { type AnswerParts, createResponseChains, newAnswer, type ReferredAnswers } from './response-chains.ts'
 import { responsesFormat } from './responses-format.ts'
 
-export type JudgingInput = Readonly<{
+type JudgingInput = Readonly<{
   caller: Caller
   proxy: ProxyFacts | undefined
   operation: Operation

@@ -43,7 +43,7 @@ export type ReferredAnswers = Readonly<{
   answerRefused(body: MutableFields): boolean
 }>
 
-export type ResponseChains = Readonly<{
+type ResponseChains = Readonly<{
   referredBy(caller: Caller, format: JudgedFormat, body: Fields): ReferredAnswers
   add(caller: Caller, responseId: string, link: ResponseLink): void
 }>

@@ -14,7 +14,7 @@ export type Endpoint = Readonly<{
 }>
 
 /** Why a request is not forwarded, in terms that every provider has. */
-export type Refusal = Readonly<{ status: number; code: string; message: string }>
+type Refusal = Readonly<{ status: number; code: string; message: string }>
 
 /** How the answers of one operation report their tokens. */
 export type AnswerFormat = Readonly<{

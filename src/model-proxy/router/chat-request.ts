@@ -138,7 +138,7 @@ function messagesOf({ messages }: Fields): readonly ChatMessage[] {
   })
 }
 
-export type ChatToolCall = Readonly<{ id: string; name: string; input: Fields; extra: Fields | undefined }>
+type ChatToolCall = Readonly<{ id: string; name: string; input: Fields; extra: Fields | undefined }>
 
 /** The calls of an assistant message, with parsed arguments. */
 export function toolCallsOf({ fields, field }: ChatMessage): readonly ChatToolCall[] {
@@ -169,7 +169,7 @@ function argumentsOf(text: unknown, path: string): Fields {
   throw invalid(`${path}.function.arguments`, 'must be a JSON object as a string')
 }
 
-export type ChatTool = Readonly<{ name: string; description: string | undefined; parameters: Fields }>
+type ChatTool = Readonly<{ name: string; description: string | undefined; parameters: Fields }>
 
 function toolsOf({ tools }: Fields): readonly ChatTool[] {
   if (tools === undefined || tools === null) return []
@@ -214,7 +214,7 @@ export function answerSchemaOf({ response_format: format }: Fields): Fields | 'j
 const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+);base64,([A-Za-z0-9+/=\s]*)$/
 
 /** Media in a message: inline, or at an address. */
-export type Media = Readonly<{ mimeType: string; data: string } | { url: string }>
+type Media = Readonly<{ mimeType: string; data: string } | { url: string }>
 
 export function mediaOf(url: unknown, field: string): Media {
   if (typeof url !== 'string') throw invalid(field, 'must be a URL')
