@@ -26,6 +26,9 @@ export const modelProxyLimits = {
   modelConnectionsMax: 512,
   modelConnectMs: 10_000,
   modelKeepAliveMs: 30_000,
+  /** Of a connection that an upstream says it will end, this much earlier. */
+  modelKeepAliveMarginMs: 1_000,
+  modelAnswerHeadBytesMax: 32 * 1024,
   /** A proxy that another process edited may be outdated for at most this long. */
   modelProxyCacheMs: 1_000,
   modelProxyCacheMax: 1_000,

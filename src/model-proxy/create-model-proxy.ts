@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { Pool } from 'undici'
 import { AppError } from '../contract/app-error.ts'
 import { errorCodes } from '../contract/error-codes.ts'
 import { limits } from '../contract/limits.ts'
@@ -20,17 +19,18 @@ import { whenKnown } from './judging/events.ts'
 import type { JudgedRequest } from './judging/ports.ts'
 import type { KeyGuard } from './key-guard.ts'
 import { modelList } from './model-list.ts'
-import type { Caller, ModelProxyDeps, PresentedKeys, ProxyFacts, Upstream, UsedKey } from './ports.ts'
+import type { Caller, ModelProxyDeps, PresentedKeys, ProxyFacts, UsedKey } from './ports.ts'
 import { presentedKeys } from './presented-keys.ts'
 import type { Endpoint } from './protocols/protocol.ts'
 import { createProviderCredentials, type ProviderCredentialDeps } from './provider-credentials.ts'
 import { bodyTooLarge, notForwarded, shuttingDown, tooManyRequests } from './proxy-errors.ts'
-import { refusedRequest } from './refused-request.ts'
+import { refusalHeaders, refusedRequest } from './refused-request.ts'
 import { prepareRequest } from './request-body.ts'
 import { type RoutedRequest, routeRequest } from './router/route-request.ts'
 import { asksWithTools, type ModelRule, modelsFor } from './rules/model-rules.ts'
 import { rerouteRequest } from './rules/reroute-request.ts'
 import { reserveFor, type Spending, type SpendingDeps, subjectOf } from './spending.ts'
+import { createUpstreamPools } from './upstream/upstream-pools.ts'
 import { withoutOurKeys } from './without-our-keys.ts'
 
 /**
@@ -100,25 +100,16 @@ type Attempt = Readonly<{ routed: RoutedRequest; replaced?: ExchangeInput['repla
 
 export function createModelProxy(deps: ModelProxyParts): ModelProxy {
   const { clock, inFlight } = deps
-  const pools = new Map<string, Pool>()
   const keys = createProviderCredentials(deps)
   const { finished, keepsBodies, idleTimeoutMs } = deps
   const parts = { clock, finished, keepsBodies, idleTimeoutMs, refuse }
-
-  function poolOf({ origin }: Upstream): Pool {
-    const known = pools.get(origin)
-    if (known !== undefined) return known
-    const pool = new Pool(origin, {
-      connections: limits.modelConnectionsMax,
-      pipelining: 1,
-      connect: { timeout: limits.modelConnectMs },
-      headersTimeout: deps.answerTimeoutMs,
-      bodyTimeout: idleTimeoutMs,
-      keepAliveTimeout: limits.modelKeepAliveMs,
-    })
-    pools.set(origin, pool)
-    return pool
-  }
+  const pools = createUpstreamPools({
+    connections: limits.modelConnectionsMax,
+    connectTimeoutMs: limits.modelConnectMs,
+    answerTimeoutMs: deps.answerTimeoutMs,
+    idleTimeoutMs,
+    keepAliveMs: limits.modelKeepAliveMs,
+  })
 
   function handle(req: IncomingMessage, res: ServerResponse, url: string): void {
     const route = findRoute(req.method ?? 'GET', url, deps.upstreams)!
@@ -353,10 +344,9 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     const path = `${upstream.basePath}/${endpoint.path}${route.query === '' ? '' : `?${route.query}`}`
     const keyHeaders = [...(key === null ? [] : protocol.keyHeaders(key)), ...added]
     const headers = headersToUpstream(req.headers, keyHeaders, request.bytes?.length, hasOwnKey)
-    poolOf(upstream).dispatch(
-      { method: endpoint.method, path, headers, ...(request.bytes !== undefined && { body: request.bytes }) },
-      exchange,
-    )
+    const { method } = endpoint
+    const sent = { method, path, headers, ...(request.bytes !== undefined && { body: request.bytes }) }
+    pools.of(upstream.origin).dispatch(sent, exchange)
   }
 
   function refuse(req: IncomingMessage, res: ServerResponse, route: Route, error: unknown): void {
@@ -366,12 +356,9 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     }
     const failure = error instanceof AppError ? error : unexpected(error)
     const status: number = errorCodes[failure.code].httpStatus
-    const { code, message } = failure
-    const afterMs = failure.details['retry_after_ms']
-    const headers: Record<string, string> =
-      typeof afterMs === 'number' ? { 'retry-after': String(Math.max(1, Math.ceil(afterMs / 1000))) } : {}
-    const json = route.upstream.protocol.refusalText({ status, code, message })
-    deps.sendError(req, res, { status, headers, json })
+    const { code, message, details } = failure
+    const json = route.upstream.protocol.refusalText({ status, code, message, details })
+    deps.sendError(req, res, { status, headers: refusalHeaders(failure), json })
   }
 
   function unexpected(error: unknown): AppError {
@@ -384,8 +371,6 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
 
   return {
     handle,
-    async close() {
-      await Promise.all([...pools.values()].map((pool) => pool.destroy()))
-    },
+    close: pools.close,
   }
 }

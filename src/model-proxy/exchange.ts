@@ -1,5 +1,4 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
-import type { Dispatcher } from 'undici'
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
 import type { ProviderKeyScope } from '../contract/provider-keys.ts'
@@ -21,6 +20,7 @@ import type { ModelRuleName } from './rules/model-rules.ts'
 import type { Spending } from './spending.ts'
 import { StreamTap } from './stream-tap.ts'
 import { completeTokens, estimatedTokens } from './token-estimate.ts'
+import type { UpstreamController, UpstreamHandler } from './upstream/ports.ts'
 
 type ExchangeParts = Readonly<{
   clock: Clock
@@ -71,11 +71,11 @@ export type ExchangeInput = Readonly<{
  * 3. Calls of tools in an answer wait until they are judged. Everything else passes at once.
  * 4. A client that leaves ends the request upstream. What the provider may bill for it is accounted for.
  */
-export class Exchange implements Dispatcher.DispatchHandler {
+export class Exchange implements UpstreamHandler {
   readonly #parts: ExchangeParts
   readonly #input: ExchangeInput
   readonly #format: AnswerFormat | undefined
-  #controller: Dispatcher.DispatchController | undefined
+  #controller: UpstreamController | undefined
   #status = 0
   #headers: IncomingHttpHeaders | undefined
   #tap: StreamTap | undefined
@@ -120,12 +120,12 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#controller?.abort(clientClosed)
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
+  onRequestStart(controller: UpstreamController): void {
     this.#controller = controller
     if (this.#hasLeft) controller.abort(clientClosed)
   }
 
-  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
+  onResponseStart(controller: UpstreamController, status: number, headers: IncomingHttpHeaders): void {
     if (status < 200 || this.#isOver) return
     this.#status = status
     if (this.#input.fallBack !== undefined && (fallsBack.has(status) || redirects.has(status))) {
@@ -166,7 +166,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#writer = new AnswerWriter(this.#input.res, controller, this.#parts.idleTimeoutMs)
   }
 
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  onResponseData(controller: UpstreamController, chunk: Buffer): void {
     if (this.#isOver) return
     this.#firstByteMs ??= this.#parts.clock.monotonicMs() - this.#input.startedMs
     this.#answerBytes += chunk.length
@@ -184,7 +184,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (heldBytes > limits.modelEventBytesMax) this.#tooLarge(controller)
   }
 
-  onResponseEnd(controller: Dispatcher.DispatchController): void {
+  onResponseEnd(controller: UpstreamController): void {
     if (this.#isOver) return
     if (this.#whole === undefined) {
       this.#enqueue(controller, () => this.#endStream())
@@ -223,7 +223,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   /** Nearly always there is nothing to wait for. */
-  #pass(controller: Dispatcher.DispatchController, bytes: Buffer): void {
+  #pass(controller: UpstreamController, bytes: Buffer): void {
     if (this.#judging !== undefined) {
       this.#enqueue(controller, () => this.#forward(bytes))
       return
@@ -247,7 +247,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   /** One at a time. The upstream pauses meanwhile. */
-  #enqueue(controller: Dispatcher.DispatchController, work: () => void | Promise<void>): void {
+  #enqueue(controller: UpstreamController, work: () => void | Promise<void>): void {
     const started = this.#judging === undefined ? work() : this.#judging.then(() => (this.#isOver ? undefined : work()))
     if (!(started instanceof Promise)) return
     controller.pause()
@@ -262,7 +262,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   /** What cannot be judged does not pass. */
-  #fail(controller: Dispatcher.DispatchController, error: unknown): void {
+  #fail(controller: UpstreamController, error: unknown): void {
     if (this.#isOver) return
     const { req, res, route } = this.#input
     this.#over('cut_off')
@@ -287,7 +287,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#responseId = pattern.exec(bytes.toString('latin1', 0, ID_WITHIN_BYTES))?.[1]
   }
 
-  onResponseError(_: Dispatcher.DispatchController | undefined, error: Error): void {
+  onResponseError(_: UpstreamController | undefined, error: Error): void {
     if (this.#isOver) return
     const { req, res, route } = this.#input
     if (this.#status === 0 || this.#whole !== undefined) {
@@ -306,7 +306,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     res.destroy()
   }
 
-  #tooLarge(controller: Dispatcher.DispatchController): void {
+  #tooLarge(controller: UpstreamController): void {
     const { req, res, route } = this.#input
     const bytes_max = limits.modelAnswerBytesMax
     const error = new AppError('ERR_TOO_LARGE', `The answer of the provider has more than ${bytes_max} bytes.`, {

@@ -30,3 +30,25 @@ export function refusedRequest(input: ExchangeInput, error: unknown, durationMs:
     answerBody: undefined,
   }
 }
+
+/**
+ * For programs that do not parse the body. What a limit refuses is not repeated: the packages of OpenAI and Anthropic obey
+ * `x-should-retry`, whatever the status.
+ */
+export function refusalHeaders({ code, details }: AppError): Readonly<Record<string, string>> {
+  const headers: Record<string, string> = {}
+  const afterMs = details['retry_after_ms']
+  if (typeof afterMs === 'number') headers['retry-after'] = String(Math.max(1, Math.ceil(afterMs / 1000)))
+  if (code !== 'ERR_LIMIT_EXCEEDED') return headers
+  headers['x-should-retry'] = 'false'
+  for (const [header, name] of limitHeaders) {
+    const value = details[name]
+    if (typeof value === 'string' || typeof value === 'number') headers[header] = String(value)
+  }
+  return headers
+}
+const limitHeaders = [
+  ['x-castellan-limit-id', 'limit_id'],
+  ['x-castellan-limit-remaining', 'remaining'],
+  ['x-castellan-limit-resets-at', 'resets_at'],
+] as const

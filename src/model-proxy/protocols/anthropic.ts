@@ -1,4 +1,4 @@
-import { type AnswerFormat, type Endpoint, fieldsOf, type Protocol, readCount, textOf } from './protocol.ts'
+import { type AnswerFormat, type Endpoint, fieldsOf, ownError, type Protocol, readCount, textOf } from './protocol.ts'
 
 const endpoints: ReadonlyMap<string, Endpoint> = new Map([
   ['POST v1/messages', { operation: 'messages', method: 'POST', path: 'messages' }],
@@ -48,6 +48,6 @@ export const anthropic: Protocol = {
   },
   keyHeaders: (key) => ['x-api-key', key],
   formatOf: (operation) => (operation === 'messages' ? messages : undefined),
-  refusalText: ({ status, message }) =>
-    JSON.stringify({ type: 'error', error: { type: kinds[status] ?? 'api_error', message } }),
+  refusalText: ({ status, message, ...own }) =>
+    JSON.stringify({ type: 'error', error: { type: kinds[status] ?? 'api_error', message, ...ownError(own) } }),
 }

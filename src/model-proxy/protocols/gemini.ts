@@ -59,6 +59,12 @@ const statuses: Readonly<Record<number, string>> = {
   504: 'DEADLINE_EXCEEDED',
 }
 
+/** An ErrorInfo has texts only. */
+const asTexts = (details: Fields): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(details).map(([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)]),
+  )
+
 export const gemini: Protocol = {
   name: 'gemini',
   find(method, path) {
@@ -72,13 +78,18 @@ export const gemini: Protocol = {
   },
   keyHeaders: (key) => ['x-goog-api-key', key],
   formatOf: (operation) => (operation === 'generate' || operation === 'embeddings' ? generate : undefined),
-  refusalText: ({ status, code, message }) =>
+  refusalText: ({ status, code, message, details }) =>
     JSON.stringify({
       error: {
         code: status,
         message,
         status: statuses[status] ?? 'INTERNAL',
-        details: [{ '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason: code, domain: 'castellan' }],
+        details: [
+          {
+            '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
+            ...{ reason: code, domain: 'castellan', metadata: asTexts(details ?? {}) },
+          },
+        ],
       },
     }),
 }

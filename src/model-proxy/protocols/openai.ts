@@ -4,6 +4,7 @@ import {
   type Endpoint,
   fieldsOf,
   type Operation,
+  ownError,
   type PartialTokens,
   type Protocol,
   readCount,
@@ -97,5 +98,8 @@ export const openai: Protocol = {
   formatOf(operation) {
     return formats[operation]
   },
-  refusalText: ({ status, code, message }) => JSON.stringify(errorOf(status, message, code)),
+  refusalText({ status, code, message, details }) {
+    const { error } = errorOf(status, message, code)
+    return JSON.stringify({ error: { ...error, ...ownError({ code, ...(details && { details }) }) } })
+  },
 }

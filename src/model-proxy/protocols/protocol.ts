@@ -14,7 +14,18 @@ export type Endpoint = Readonly<{
 }>
 
 /** Why a request is not forwarded, in terms that every provider has. */
-type Refusal = Readonly<{ status: number; code: string; message: string }>
+export type Refusal = Readonly<{
+  status: number
+  code: string
+  message: string
+  /** For programs: which limit, what is left, when it resets. Packages of providers ignore members that they do not know. */
+  details?: Readonly<Record<string, unknown>>
+}>
+
+/** The member with our own error, beside those of the provider's format. */
+export const ownError = ({ code, details }: Pick<Refusal, 'code' | 'details'>) => ({
+  castellan: { code, details: details ?? {} },
+})
 
 /** How the answers of one operation report their tokens. */
 export type AnswerFormat = Readonly<{
