@@ -30,7 +30,7 @@ export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
     ['surface/openapi.json', sortedJson(openApiSurface(catalog, packageFile.version))],
     ['surface/errors.json', sortedJson(errorCodes)],
     ['surface/schema.sql', schemaSql()],
-    ['src/stores/sql/compiled-statements.json', compiledStatements()],
+    ['src/stores/sql/compiled-statements.json', await compiledStatements()],
     ['src/tools/runtime/prepared-tools.json', preparedText(catalog)],
     ['src/tools/runtime/search/tool-vectors.json', await toolVectors(catalog)],
     ...(await decisionTables(catalog)),
