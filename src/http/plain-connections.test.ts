@@ -44,19 +44,28 @@ async function start(isServed: (body: string) => boolean | Promise<boolean> = ()
   await once(server, 'listening')
   closers.push(() => connections.close(0, () => {}))
   const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  socket.on('error', () => {})
   closers.push(() => void socket.destroy())
   let text = ''
+  let unread = ''
   let onText = (): void => {}
   socket.on('data', (chunk: Buffer) => {
-    text += chunk.toString('utf8')
+    const piece = chunk.toString('utf8')
+    text += piece
+    unread += piece
     onText()
   })
   /** What came, once it contains this. */
   const received = async (part: string): Promise<string> => {
-    while (!text.includes(part)) {
+    let searched = text
+    unread = ''
+    while (!searched.includes(part)) {
       await new Promise<void>((resolve) => {
         onText = resolve
       })
+      // Only what is new: to search all of a long answer again for each of its pieces takes very long.
+      searched = searched.slice(-part.length) + unread
+      unread = ''
     }
     return text
   }

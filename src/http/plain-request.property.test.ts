@@ -27,6 +27,7 @@ afterAll(() => server.close())
 /** The status lines that the server answers until it ends the connection. */
 async function answersTo(bytes: string): Promise<string[]> {
   const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  socket.on('error', () => {})
   let text = ''
   socket.setEncoding('latin1').on('data', (chunk: string) => {
     text += chunk

@@ -365,7 +365,7 @@ export class Exchange implements UpstreamHandler {
     const { request, spending } = this.#input
     return estimatedTokens({
       ...{ said, tap: this.#tap, most: spending?.most, mayReason: spending?.mayReason ?? false },
-      ...{ requestBytes: request.bytes?.length ?? 0, answerBytes: this.#answerBytes },
+      answerBytes: this.#answerBytes,
       hasLeft: status === 'cut_off' && !this.#isBroken,
       isUnfinished: isUnfinished || isInBackground(request),
     })

@@ -35,6 +35,8 @@ export type PricedProvider = Readonly<{
     string,
     Readonly<{ input: number; output: number; cacheRead: number; cacheWrite: number }>
   >
+  /** In tokens, by model, if configured. */
+  contextWindows: ReadonlyMap<string, number>
 }>
 
 /** How a caller authenticates. */

@@ -101,6 +101,7 @@ function modelOf(input: ModelsConfig['providers'][number]['models'][number]): Mo
     outputCost: input.output_cost_per_million ?? flat,
     cacheReadCost: input.cache_read_cost_per_million ?? null,
     cacheWriteCost: input.cache_write_cost_per_million ?? null,
+    contextWindow: input.context_window ?? null,
   }
 }
 
