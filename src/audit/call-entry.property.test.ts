@@ -31,6 +31,7 @@ const entries: fc.Arbitrary<CallEntry> = fc
       { maxLength: 2 },
     ),
     effects: fc.array(fc.record({ kind: text, body, subject: optional(text), hash: optional(text) }), { maxLength: 2 }),
+    content: optional(fc.record({ input: fc.jsonValue(), output: fc.jsonValue() })),
   })
   .map(({ actor, tenant, keyId, ...rest }) => {
     const principal = { ...localOwner, actor, tenant: tenantId(tenant), ...(keyId === undefined ? {} : { keyId }) }
@@ -90,7 +91,7 @@ it('makes no entry longer than its bound, but for a call that is longer alone', 
         found.map((length, index) => ({
           ...sample,
           callId: `c${index}`,
-          code: 'x'.repeat(length),
+          content: { input: '', output: 'x'.repeat(length) },
         })),
       )
       const records = toReadEntries(reads).map(({ record }) => JSON.parse(record) as Parsed)

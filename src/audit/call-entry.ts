@@ -24,6 +24,8 @@ export type CallEntry = Readonly<{
   durationMs: number
   decisions: readonly Decision[]
   effects: readonly EffectRecord[]
+  /** What is stored of input and output beside their digests: for a request to a model, the provider, the model and the tokens. */
+  content?: Readonly<{ input: unknown; output: unknown }>
 }>
 
 export const digest = (text: string): string => `sha256:${sha256Hex(text)}`
@@ -73,9 +75,10 @@ function readsEntry(calls: readonly CallEntry[], from: number, to: number, text:
  * outcomes and digests need no escaping. Members that are the same for all calls of a list are written once, in the list.
  */
 function memberText(call: CallEntry, isListed: boolean): string {
-  const { code, decisions, effects, outputDigest, via } = call
+  const { code, content, decisions, effects, outputDigest, via } = call
   let text = `{"at":"${isoTime(call.atMs)}","call_id":${canonicalString(call.callId)}`
   if (code !== undefined) text += `,"code":${canonicalString(code)}`
+  if (content !== undefined) text += `,"content":${canonicalJson(content)}`
   if (decisions.length > 0) text += `,"decisions":[${decisions.map(decisionText).join()}]`
   text += `,"door":${canonicalString(call.transport)},"duration_ms":${Math.round(call.durationMs * 1000) / 1000}`
   if (effects.length > 0) text += `,"effects":[${effects.map(effectText).join()}]`

@@ -5,7 +5,7 @@ import type { Limit, LimitStatus, LimitUse } from './ports.ts'
 import { capacityOf, entityKey, type TakenBlock } from './rules.ts'
 
 /** This process's part of a limit in one period: spent, reserved, or available. */
-type Share = Readonly<{
+export type Share = Readonly<{
   limitId: string
   periodStartMs: number
   /** Returns the cost beyond all that was taken. */
