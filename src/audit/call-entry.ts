@@ -24,7 +24,7 @@ export type CallEntry = Readonly<{
   durationMs: number
   decisions: readonly Decision[]
   effects: readonly EffectRecord[]
-  /** What is stored of input and output beside their digests: for a request to a model, the provider, the model and the tokens. */
+  /** Beside their digests: the arguments and the answer of a tool whose definition asks for them, or the facts of a request to a model. */
   content?: Readonly<{ input: unknown; output: unknown }>
 }>
 

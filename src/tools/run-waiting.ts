@@ -41,6 +41,7 @@ export const waitingRules = {
   idempotent: true,
   rate: 'default',
   skipJudge: true,
+  audit: 'digest',
   arguments: 'aegis',
   waits: true,
 } as const

@@ -18,6 +18,7 @@ const base = {
   idempotent: true,
   rate: 'default',
   skipJudge: true,
+  audit: 'digest',
   input: z.strictObject({}),
   output: z.strictObject({ text: z.string() }),
 } as const

@@ -25,6 +25,7 @@ const toolWith = (output: z.ZodType) =>
         idempotent: true,
         rate: 'default',
         skipJudge: true,
+        audit: 'digest',
         input: z.strictObject({}),
         output,
         run: () => ({}),

@@ -22,6 +22,7 @@ const base = {
   idempotent: true,
   rate: 'default',
   skipJudge: false,
+  audit: 'digest',
   output: z.strictObject({}),
   run: () => ({}),
 } as const

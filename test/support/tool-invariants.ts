@@ -23,6 +23,9 @@ const needNoPermission: readonly string[] = [
 /** These answer when nothing else works, so they may use no store. */
 const answerWithoutStore: readonly string[] = ['server_ping', 'server_health']
 
+/** These keep arguments and answers in the log, where nothing can ever be erased. */
+const logTheirContent: readonly string[] = []
+
 /** These change something and are still not judged: the registry checks what they are given, and a judge takes it for calls. */
 const registryWrites: readonly string[] = [
   'aegis.agent.create',
@@ -229,6 +232,11 @@ const judge: ToolCheck = ({ name, definition }) =>
     ? ['only a tool that reads, or one on the written-out list, may skip the judge']
     : []
 
+const audit: ToolCheck = ({ name, definition }) =>
+  (definition.audit === 'content') === logTheirContent.includes(name)
+    ? []
+    : ['whether it keeps content in the log must agree with the written-out list']
+
 const minimal: ToolCheck = ({ name, definition }) =>
   (definition.minimal === true) === answerWithoutStore.includes(name)
     ? []
@@ -329,6 +337,7 @@ export const toolChecks: Readonly<Record<string, ToolCheck>> = {
   changes,
   actions,
   judge,
+  audit,
   minimal,
   output,
   inputShape,
@@ -344,6 +353,7 @@ export const writtenOutNames: readonly string[] = [
   ...Object.keys(notGoverning),
   ...needNoPermission,
   ...answerWithoutStore,
+  ...logTheirContent,
   ...registryWrites,
   ...writtenInCamelCase,
   ...parametersWithAlternatives.map((path) => path.split('.').slice(0, -1).join('.')),

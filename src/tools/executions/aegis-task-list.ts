@@ -15,6 +15,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
+  audit: 'digest',
   arguments: 'aegis',
   otherNames: { agent: 'agent_id' },
   input: z.strictObject({

@@ -15,6 +15,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
+  audit: 'digest',
   arguments: 'aegis',
   governed: { paths: ['path'] },
   input: z.strictObject({

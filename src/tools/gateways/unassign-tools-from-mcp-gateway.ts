@@ -15,6 +15,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
+  audit: 'digest',
   fails: { kind: 'not-found', field: 'removed', is: { empty: true } },
   input: z.strictObject({
     mcpGatewayId: profileParams.idOrName('Id of the gateway, or its name.'),

@@ -15,6 +15,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
+  audit: 'digest',
   input: z.strictObject({
     id: profileParams.idOrName('Id of the agent, or its name. The agent that calls, if left out.').optional(),
   }),

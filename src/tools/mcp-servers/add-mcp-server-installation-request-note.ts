@@ -14,6 +14,7 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
+  audit: 'digest',
   trust: { carries: { as: 'request', fields: ['id'] } },
   input: z.strictObject({
     id: requestId,

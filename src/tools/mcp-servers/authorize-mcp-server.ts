@@ -14,6 +14,7 @@ export default defineTool({
   idempotent: false,
   rate: 'create',
   skipJudge: false,
+  audit: 'digest',
   trust: { sends: true },
   input: z.strictObject({
     serverId: z

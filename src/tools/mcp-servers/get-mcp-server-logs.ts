@@ -15,6 +15,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
+  audit: 'digest',
   trust: { source: 'untrusted' },
   input: z.strictObject({
     serverId: z

@@ -17,6 +17,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
+  audit: 'digest',
   trust: { carries: { as: 'server', fields: ['id', 'catalogId'] } },
   input: z.strictObject({}),
   output: z.strictObject({

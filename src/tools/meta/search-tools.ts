@@ -14,6 +14,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
+  audit: 'digest',
   namesTools: true,
   input: z.strictObject({
     query: z

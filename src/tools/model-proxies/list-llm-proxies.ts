@@ -17,6 +17,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
+  audit: 'digest',
   input: profileListParams,
   output: z.strictObject({
     total: fields.total,

@@ -15,6 +15,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
+  audit: 'digest',
   input: z.strictObject({}),
   output: z.strictObject({
     keys: z.array(virtualKeyFields.view),

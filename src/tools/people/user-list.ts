@@ -14,6 +14,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
+  audit: 'digest',
   input: z.strictObject({ tenant: tenantOfPeople }),
   output: z.strictObject({ users: z.array(userView), truncated }),
   run: (input, { people, call }) => people.listUsers(call, input),

@@ -15,6 +15,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
+  audit: 'digest',
   input: z.strictObject({ user, tenant: tenantOfPeople }),
   output: z.strictObject({
     sessions: z.array(

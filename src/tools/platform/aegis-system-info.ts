@@ -13,6 +13,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
+  audit: 'digest',
   arguments: 'aegis',
   input: z.strictObject({}),
   output: z.strictObject({

@@ -19,6 +19,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
+  audit: 'digest',
   input: z.strictObject({
     policies: z
       .array(

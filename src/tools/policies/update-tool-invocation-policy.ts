@@ -14,6 +14,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
+  audit: 'digest',
   needsChange: true,
   trust: { governs: true },
   input: z.strictObject({

@@ -305,6 +305,9 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       outputDigest: digest(handled.json),
       ...(handled.raw?.isError === true ? ({ outcome: 'failed', code: TOOL_FAILED } as const) : { outcome: 'ok' }),
       effects: handled.effects,
+      ...(tool.definition.audit === 'content'
+        ? { content: { input: invocation.args, output: invocation.output } }
+        : {}),
     }
   }
 

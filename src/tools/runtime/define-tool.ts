@@ -96,6 +96,8 @@ export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z
     actions?: Readonly<Record<string, Partial<CallRules>>>
     /** Whether the inner-loop judge is skipped by default. */
     skipJudge: boolean
+    /** What the log stores of arguments and answer beside their digests. */
+    audit: 'digest' | 'content'
     /** How arguments are checked; `strict` if absent. */
     arguments?: ArgumentRule
     /** Alternative names of fields; a field may be given once, under any of its names. */

@@ -38,6 +38,7 @@ function toolOf({ id, toolName, displayName, description }: OfferedAgent, run: L
     idempotent: false,
     rate: 'exec',
     skipJudge: false,
+    audit: 'digest',
     raw: true,
     long: true,
   }

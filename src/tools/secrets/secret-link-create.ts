@@ -16,6 +16,7 @@ export default defineTool({
   harmless: true,
   rate: 'create',
   skipJudge: false,
+  audit: 'digest',
   input: z.strictObject({
     purpose: z
       .string()

@@ -14,6 +14,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
+  audit: 'digest',
   trust: { carries: { as: 'secret', fields: ['id'] } },
   input: z.strictObject({}),
   output: z.strictObject({

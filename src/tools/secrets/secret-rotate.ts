@@ -13,6 +13,7 @@ export default defineTool({
   idempotent: false,
   rate: 'create',
   skipJudge: false,
+  audit: 'digest',
   long: true,
   input: z.strictObject({}),
   output: z.strictObject({

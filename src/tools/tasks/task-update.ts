@@ -15,6 +15,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
+  audit: 'digest',
   needsChange: true,
   input: z.strictObject({
     task_id: params.taskId,

@@ -14,6 +14,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
+  audit: 'digest',
   fails: { kind: 'conflict', field: 'chain_valid', is: false },
   onHaltedLog: 'answer',
   input: z.strictObject({

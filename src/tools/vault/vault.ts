@@ -23,6 +23,7 @@ export default defineTool({
     delete: { whenDiskFull: true },
   },
   skipJudge: false,
+  audit: 'digest',
   input: vaultInput,
   output: vaultOutput,
   run: (input, { vault, call }) => vault.act(call, input),

@@ -15,6 +15,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
+  audit: 'digest',
   arguments: 'aegis',
   governed: { url: 'url' },
   text: ({ result }) => result,

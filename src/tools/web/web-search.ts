@@ -15,6 +15,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
+  audit: 'digest',
   arguments: 'aegis',
   text: ({ result }) => result,
   input: z.strictObject({

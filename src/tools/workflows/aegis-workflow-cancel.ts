@@ -15,6 +15,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
+  audit: 'digest',
   fails: { kind: 'conflict', field: 'cancelled', is: false },
   arguments: 'aegis',
   input: z.strictObject({ execution_id: workflowParams.execution }),

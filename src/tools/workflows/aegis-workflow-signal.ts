@@ -14,6 +14,7 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: true,
+  audit: 'digest',
   fails: { kind: 'conflict', field: 'signalled', is: false },
   arguments: 'aegis',
   input: z.strictObject({

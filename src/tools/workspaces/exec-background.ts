@@ -22,6 +22,7 @@ export default defineTool({
     remove: { whenDiskFull: true },
   },
   skipJudge: false,
+  audit: 'digest',
   governed: {
     command: 'command',
     env: 'env',

@@ -16,6 +16,7 @@ export default defineTool({
   idempotent: false,
   rate: 'exec',
   skipJudge: false,
+  audit: 'digest',
   long: true,
   governed: {
     command: 'commands',

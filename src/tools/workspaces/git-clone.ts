@@ -15,6 +15,7 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
+  audit: 'digest',
   long: true,
   paths: ['path'],
   input: z.strictObject({

@@ -15,6 +15,7 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
+  audit: 'digest',
   paths: ['path'],
   input: z.strictObject({
     workspace_id: gitParams.workspaceId,

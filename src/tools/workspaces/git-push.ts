@@ -16,6 +16,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
+  audit: 'digest',
   long: true,
   paths: ['path'],
   input: z.strictObject({

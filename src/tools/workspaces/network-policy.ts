@@ -15,6 +15,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
+  audit: 'digest',
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId,
     allow_internet: z

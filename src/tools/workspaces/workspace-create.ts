@@ -17,6 +17,7 @@ export default defineTool({
   idempotent: false,
   rate: 'create',
   skipJudge: false,
+  audit: 'digest',
   input: z.strictObject({
     name: workspaceParams.name
       .optional()

@@ -18,6 +18,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
+  audit: 'digest',
   fails: { kind: 'conflict', field: 'success', is: false },
   long: true,
   paths: ['path'],

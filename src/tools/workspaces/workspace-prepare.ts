@@ -16,6 +16,7 @@ export default defineTool({
   idempotent: true,
   rate: 'create',
   skipJudge: false,
+  audit: 'digest',
   trust: { sends: 'open-network' },
   long: true,
   governed: { opaque: 'commands' },
