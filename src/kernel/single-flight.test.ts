@@ -24,6 +24,9 @@ describe('work of one key', () => {
     const failing = (): Promise<string> => Promise.reject(new Error('no'))
     const outcomes = await Promise.allSettled([flight.run('a', failing), flight.run('a', failing)])
     expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+    flight.run('a', failing).catch(() => {})
+    await flight.settled()
+    expect(flight.pending('a')).toBeUndefined()
     expect(await flight.run('a', async () => 'yes')).toBe('yes')
   })
 

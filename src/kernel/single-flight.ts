@@ -3,6 +3,8 @@ type SingleFlight<T> = Readonly<{
   run(key: string, work: () => Promise<T>): Promise<T>
   /** The work in progress for the key, if there is any. */
   pending(key: string): Promise<T> | undefined
+  /** Resolves once all work that is in progress now has ended, whether it succeeded or failed. */
+  settled(): Promise<void>
   /** The next caller of each key starts anew; those who wait already get what they wait for. */
   forgetAll(): void
 }>
@@ -20,6 +22,9 @@ export function createSingleFlight<T>(): SingleFlight<T> {
       return flight
     },
     pending: (key) => flights.get(key),
+    async settled() {
+      await Promise.allSettled(flights.values())
+    },
     forgetAll() {
       flights.clear()
     },

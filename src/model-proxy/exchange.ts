@@ -1,7 +1,9 @@
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingHttpHeaders } from 'node:http'
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
 import type { ProviderKeyScope } from '../contract/provider-keys.ts'
+import type { Answer } from '../http/exchange/answer.ts'
+import type { RequestHead } from '../http/exchange/request-head.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { isEncoded, isEventStream, isJson } from './answer-type.ts'
 import { AnswerWriter, endWith } from './answer-writer.ts'
@@ -26,22 +28,22 @@ type ExchangeParts = Readonly<{
   clock: Clock
   finished(request: FinishedRequest): void
   keepsBodies: boolean
-  /** How long a client may take nothing of an answer that is there for it. */
+  /** How long a client may read nothing of an available answer. */
   idleTimeoutMs: number
   /** Answers in the provider's own format. */
-  refuse(req: IncomingMessage, res: ServerResponse, route: Route, error: unknown): void
+  refuse(req: RequestHead, res: Answer, route: Route, error: unknown): void
 }>
 
 type ReplacedModel = Readonly<{
   requestedModel: string | null
   rule: ModelRuleName
-  /** Where a rule for a cheaper model chose it, and not a failure. */
+  /** Null if a failure chose the model, and not a rule for a cheaper one. */
   baseline: FinishedRequest['baseline']
 }>
 
 export type ExchangeInput = Readonly<{
-  req: IncomingMessage
-  res: ServerResponse
+  req: RequestHead
+  res: Answer
   route: Route & Readonly<{ endpoint: Endpoint }>
   caller: Caller
   proxy: ProxyFacts | undefined
@@ -56,9 +58,9 @@ export type ExchangeInput = Readonly<{
   fallBack?: (() => void) | undefined
   /** Computed before the request is sent. */
   spending?: Spending | undefined
-  /** Whose key the upstream is shown. */
+  /** Whose key is sent to the upstream. */
   keyScope: ProviderKeyScope | null
-  /** That key, where it is not the caller's to know. */
+  /** That key, if the caller must not see it. */
   hiddenKey?: string | undefined
   startedAtMs: number
   startedMs: number
@@ -379,7 +381,7 @@ const USED_MODEL = 'x-castellan-model'
 const MODEL_RULE = 'x-castellan-model-rule'
 /** Statuses of a provider that is too busy, or fails, so that another model may be tried. */
 const fallsBack: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 529])
-/** A client that followed one would go past this server, and take its key along. */
+/** A client that followed a redirect would bypass this server and send its key along. */
 const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 const answeredElsewhere = new Error('falling back to another model')
 const WHOLE_ID = /^\s*\{\s*"id"\s*:\s*"([^"]{1,256})"/
@@ -391,7 +393,7 @@ function withoutKey(bytes: Buffer, key: string): Buffer {
   return Buffer.from(bytes.toString('latin1').replaceAll(key, '[redacted]'), 'latin1')
 }
 
-/** The provider goes on writing when the connection has ended. */
+/** The provider continues to write after the connection has ended. */
 const isInBackground = ({ body }: PreparedRequest): boolean => (body?.['background'] ?? false) !== false
 
 const clientClosed = new Error('the client disconnected')

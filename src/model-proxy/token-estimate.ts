@@ -17,7 +17,7 @@ type Unsaid = Readonly<{
   /** Undefined if the answer is not a stream, or has not started. */
   tap: Readonly<{ passedTokens: number; saidOutput: number | undefined }> | undefined
   answerBytes: number
-  /** The provider goes on writing, and bills that, when the connection has ended. */
+  /** The provider continues to write, and bills that, after the connection has ended. */
   isUnfinished?: boolean
   /** We disconnected before the answer was complete, and the provider may have written what we did not see. */
   hasLeft: boolean

@@ -54,7 +54,7 @@ export function createModelAccounting({
           ),
         output: request.maxOutputTokens ?? model.maxOutputTokens ?? defaultOutputTokens,
       }
-      /** What the model of the alias would have cost more, for as many tokens. */
+      /** How much more the model of the alias would have cost, for as many tokens. */
       const savedBy = (measured: Measured | undefined, costMicrodollars: number | null): number | null => {
         const other = replaced?.cheaperThan ?? null
         if (other === null || measured?.tokens === undefined || costMicrodollars === null) return null

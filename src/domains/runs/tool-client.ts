@@ -24,19 +24,19 @@ type Options = Readonly<{
 }>
 
 /**
- * Tools on behalf of a principal. `call` returns any answer; `ask` throws a refusal; `askUnless` throws every refusal but the one
- * with that code, for which it returns undefined.
+ * Tools on behalf of a principal. `call` returns any answer; `ask` throws a refusal; `askUnless` throws every refusal but the one with
+ * that code, for which it returns undefined. `runScript` and `askScript` run a script of this program in a workspace.
  */
 export function createToolClient(
   invoker: Pick<ToolInvoker, 'call'>,
   principal: Principal,
   { attemptsMax = 1, transport = 'engine', namesTool = false, askPerson }: Options = {},
 ) {
-  async function call(tool: string, args: Json, signal: AbortSignal): Promise<InvocationResult> {
+  async function call(tool: string, args: Json, signal: AbortSignal, isOwnScript = false): Promise<InvocationResult> {
     let rounds = 0
     for (let attempt = 1; ; attempt++) {
       const waitsForApproval = askPerson !== undefined && rounds < limits.approvalRoundsMax
-      const answer = await invoker.call(principal, tool, args, { signal, transport, waitsForApproval })
+      const answer = await invoker.call(principal, tool, args, { signal, transport, waitsForApproval, isOwnScript })
       const request = approvalRequestOf(answer)
       if (request !== undefined && waitsForApproval) {
         const { isApproved, text } = await askPerson(request)
@@ -50,23 +50,24 @@ export function createToolClient(
     }
   }
 
-  const failed = (tool: string, answer: InvocationResult): AppError =>
-    namesTool ? namedFailure(tool, answer) : failureOf(answer)
-
-  async function ask<T>(tool: string, args: Json, signal: AbortSignal): Promise<T> {
-    const answer = await call(tool, args, signal)
+  const succeeded = <T>(tool: string, answer: InvocationResult): T => {
     if (!answer.isError) return answer.value as T
-    throw failed(tool, answer)
+    throw namesTool ? namedFailure(tool, answer) : failureOf(answer)
   }
+  const runScript = (args: Json, signal: AbortSignal): Promise<InvocationResult> => call('exec', args, signal, true)
 
-  async function askUnless<T>(code: ErrorCode, tool: string, args: Json, signal: AbortSignal): Promise<T | undefined> {
-    const answer = await call(tool, args, signal)
-    if (!answer.isError) return answer.value as T
-    if (answer.code === code) return undefined
-    throw failed(tool, answer)
+  return {
+    call: (tool: string, args: Json, signal: AbortSignal): Promise<InvocationResult> => call(tool, args, signal),
+    ask: async <T>(tool: string, args: Json, signal: AbortSignal): Promise<T> =>
+      succeeded<T>(tool, await call(tool, args, signal)),
+    async askUnless<T>(code: ErrorCode, tool: string, args: Json, signal: AbortSignal): Promise<T | undefined> {
+      const answer = await call(tool, args, signal)
+      return answer.code === code ? undefined : succeeded<T>(tool, answer)
+    },
+    runScript,
+    askScript: async <T>(args: Json, signal: AbortSignal): Promise<T> =>
+      succeeded<T>('exec', await runScript(args, signal)),
   }
-
-  return { call, ask, askUnless }
 }
 export type ToolClient = ReturnType<typeof createToolClient>
 

@@ -18,11 +18,13 @@ export type MadeWorkspace = Readonly<{ workspace_id: string; kept: boolean; snap
 type Identified = Readonly<{ workspace_id: string }>
 
 /** Workspaces through the public tools. */
-export function createWorkspaceClient({ call, ask, askUnless }: ToolClient) {
+export function createWorkspaceClient({ call, ask, askUnless, runScript, askScript }: ToolClient) {
   return {
     call,
     ask,
     askUnless,
+    runScript,
+    askScript,
     /** A workspace of that name, created if it does not exist: a crash may have come between creation and record. */
     async make(
       { resources, network }: WorkspaceNeeds,
