@@ -25,6 +25,7 @@ import {
   type AttemptView,
   attemptView,
   grantView,
+  type ListedUserView,
   passkeyView,
   type SessionView,
   sessionView,
@@ -61,7 +62,7 @@ export type PeopleService = TeamMethods &
     listUsers(
       call: PeopleReading,
       input: InTenant,
-    ): Promise<Readonly<{ users: readonly UserView[]; truncated: boolean }>>
+    ): Promise<Readonly<{ users: readonly ListedUserView[]; truncated: boolean }>>
     updateUser(
       call: PeopleWriting,
       input: InTenant &
@@ -235,12 +236,12 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       const tenant = peopleTenant(principal, input.tenant)
       const { rows, truncated } = await listAtMost(limits.apiKeyListMax, (most) => store.listUsers(read, tenant, most))
       const members = await store.listMembers(read, tenant)
-      const users = rows.map((user) =>
-        userView(
-          user,
-          members.filter(({ userId }) => userId === user.id).map(({ teamId }) => teamId),
-        ),
-      )
+      const known = await store.listTeams(read, tenant, limits.userTeamsPerTenantMax)
+      const names = new Map(known.map(({ id, name }) => [id, name]))
+      const users = rows.map((user) => {
+        const ids = members.filter(({ userId }) => userId === user.id).map(({ teamId }) => teamId)
+        return { ...userView(user, ids), team_names: ids.map((id) => names.get(id) ?? id) }
+      })
       return { users, truncated }
     },
 
