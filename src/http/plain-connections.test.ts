@@ -4,11 +4,10 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../kernel/clock.ts'
 import { trackConnections } from './connections.ts'
-import type { Reply } from './exchange/reply.ts'
-import { servePlainRequests } from './plain-connections.ts'
+import { type PlainReply, servePlainRequests } from './plain-connections.ts'
 
 /** One connection, two that serve it: which of them gets which request, and that their answers keep their order. */
-type Held = Readonly<{ body: string; reply: Reply }>
+type Held = Readonly<{ body: string; reply: PlainReply }>
 const closers: (() => Promise<void> | void)[] = []
 afterEach(async () => {
   for (const close of closers.splice(0)) await close()
@@ -31,7 +30,8 @@ async function start(isServed: (body: string) => boolean | Promise<boolean> = ()
     server,
     connections,
     clock: systemClock,
-    serve(_, body, reply) {
+    serve(_, bytes, reply) {
+      const body = bytes.toString('utf8')
       const served = isServed(body)
       if (served === false) return false
       held.push({ body, reply })
@@ -156,7 +156,7 @@ describe('a connection', () => {
     send(post('one'))
     const { reply } = await next()
     send(post('two'))
-    await once(ours, 'pause')
+    await once(ours, 'data')
     reply.send('"one"')
     await received('http two')
     expect(read().indexOf('"one"')).toBeLessThan(read().indexOf('http two'))

@@ -1,7 +1,9 @@
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingHttpHeaders } from 'node:http'
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
 import type { ProviderKeyScope } from '../contract/provider-keys.ts'
+import type { Answer } from '../http/exchange/answer.ts'
+import type { RequestHead } from '../http/exchange/request-head.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { isEncoded, isEventStream, isJson } from './answer-type.ts'
 import { AnswerWriter, endWith } from './answer-writer.ts'
@@ -22,17 +24,17 @@ import { StreamTap } from './stream-tap.ts'
 import { completeTokens, estimatedTokens } from './token-estimate.ts'
 import type { UpstreamController, UpstreamHandler } from './upstream/ports.ts'
 
-export type ExchangeParts = Readonly<{
+type ExchangeParts = Readonly<{
   clock: Clock
   finished(request: FinishedRequest): void
   keepsBodies: boolean
   /** How long a client may read nothing of an available answer. */
   idleTimeoutMs: number
   /** Answers in the provider's own format. */
-  refuse(req: IncomingMessage, res: ServerResponse, route: Route, error: unknown): void
+  refuse(req: RequestHead, res: Answer, route: Route, error: unknown): void
 }>
 
-export type ReplacedModel = Readonly<{
+type ReplacedModel = Readonly<{
   requestedModel: string | null
   rule: ModelRuleName
   /** Null if a failure chose the model, and not a rule for a cheaper one. */
@@ -40,8 +42,8 @@ export type ReplacedModel = Readonly<{
 }>
 
 export type ExchangeInput = Readonly<{
-  req: IncomingMessage
-  res: ServerResponse
+  req: RequestHead
+  res: Answer
   route: Route & Readonly<{ endpoint: Endpoint }>
   caller: Caller
   proxy: ProxyFacts | undefined

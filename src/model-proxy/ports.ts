@@ -1,9 +1,9 @@
-import type { IncomingMessage } from 'node:http'
 import type { Decision } from '../contract/decision.ts'
 import type { InteractionLabels, TraceParent } from '../contract/interaction.ts'
 import type { ModelTokens } from '../contract/model-tokens.ts'
 import type { Principal, TenantId } from '../contract/principal.ts'
 import type { ProviderKeyScope } from '../contract/provider-keys.ts'
+import type { RequestHead } from '../http/exchange/request-head.ts'
 import type { Protocol } from './protocols/protocol.ts'
 
 /** The upstream of one provider. Only the operator can name it. */
@@ -63,7 +63,7 @@ export type Caller = Readonly<{
 export type PresentedKeys = Readonly<{ ours: string | null; providers: string | null }>
 
 /** Rejects with ERR_UNAUTHENTICATED. `null` is a caller without our credential: the local owner, or nobody. */
-export type AuthenticateCaller = (req: IncomingMessage, ours: string | null) => Caller | Promise<Caller>
+export type AuthenticateCaller = (req: RequestHead, ours: string | null) => Caller | Promise<Caller>
 
 /** The key that is sent to an upstream, and its owner. */
 export type UsedKey = Readonly<{ value: string | null; scope: ProviderKeyScope | null }>

@@ -9,6 +9,7 @@ import { ownerRevokedError } from '../../engine/core.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { CallTool } from '../../tools/runtime/call-tool.ts'
 import type { ToolDeclaration } from '../../tools/runtime/define-tool.ts'
+import { governedOf } from '../../tools/runtime/guard.ts'
 import { isVisible, type Mode } from '../../tools/runtime/stages.ts'
 import type { ToolFailure } from '../../tools/runtime/tool-host.ts'
 import type { ToolViews } from '../../tools/runtime/tool-views.ts'
@@ -73,7 +74,7 @@ export function createToolInvoker(
           )
         requirePlainJson(args)
         const { input } = validateArguments(tool, (await tool.load()).input, args)
-        const { governed } = tool.definition
+        const governed = governedOf(tool.definition, tool.definition)
         requireAllowed({ principal, tool: tool.name, governed, input: input as Readonly<Record<string, unknown>> })
         return undefined
       } catch (error) {

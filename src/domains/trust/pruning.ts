@@ -25,6 +25,7 @@ export function createTrustPruning({ store, database, clock, logger }: TrustPrun
         unusedMs: nowMs - limits.contextLiveMs,
         sessionMs: nowMs - limits.httpSessionIdleMs - limits.contextLiveMs,
         keyMs: nowMs - limits.trustPruneKeyMs,
+        lineMs: nowMs - limits.lineSessionMs,
       }
       for (;;) {
         const removed = await database.write(tenant, (tx) =>

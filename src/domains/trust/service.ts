@@ -1,5 +1,6 @@
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
+import { isForgottenSession } from '../../contract/line-session.ts'
 import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
 import type { ContextKey, Taint, Trust } from '../../contract/trust.ts'
 import type { WriteTx } from '../../contract/tx.ts'
@@ -58,6 +59,7 @@ export async function openTrust(deps: TrustDeps): Promise<TrustKeeper> {
   }
 
   function isTainted(tenant: TenantId, context: ContextKey): boolean | Promise<boolean> {
+    if (isForgottenSession(context, deps.clock.nowMs())) return true
     const key = keyOf(tenant, context)
     if ((unsettled.get(key)?.taints ?? 0) > 0) return true
     if (!isShared && !tenants.has(tenant)) return false

@@ -26,7 +26,7 @@ export const responsesFormat: JudgedFormat = {
     if (first === -1) return undefined
     return items.slice(0, first + 1).filter(({ role }) => role !== 'system' && role !== 'developer')
   },
-  marks: ['_call', '"output"'],
+  marks: ['_call', '"output"', '"encrypted_content"', '"reasoning"'],
   whole: (answer, judge) => judgeOutput(fieldsOf(answer)?.['output'], judge, new Map()),
   events: responseEvents,
 }

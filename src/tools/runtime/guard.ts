@@ -164,7 +164,7 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
   /** A command in a workspace with network access can send data out, so it is judged as a tool that sends. */
   async function requireMaySend(invocation: Invocation): Promise<void> {
     const tool = policyToolOf(invocation.tool!)
-    if (toolPolicies === undefined || tool.builtIn?.sends !== 'open-network') return
+    if (toolPolicies === undefined || (tool.builtIn?.sends !== 'open-network' && !feedsPrograms(tool))) return
     const sending = { ...tool, builtIn: { ...tool.builtIn, sends: true } as const }
     const verdict = await toolPolicies.judgeCall(subjectOf(invocation, true), sending, invocation.input)
     if (verdict.specificity !== 'governance') return
@@ -242,6 +242,10 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
 
 export type Guard = ReturnType<typeof createGuard>
 
+/** A program that already runs in a workspace can send what a tool writes into its files. */
+const feedsPrograms = ({ builtIn, paths }: KnownTool): boolean =>
+  builtIn?.sends === undefined && (paths?.length ?? 0) > 0
+
 const policyTools = new WeakMap<CatalogTool, KnownTool>()
 
 /**
@@ -309,6 +313,9 @@ const blocked = ({ name }: PolicyTool, { policy, reason }: ResultVerdict) => ({
   details: { tool: name, reason, ...(policy !== undefined && { policy }), blocked: 'result' },
 })
 
-/** If a tool runs commands and does not declare which arguments they are, no list of commands can be applied to it. */
-export const governedOf = ({ governed }: ToolDeclaration, { permission }: CallRules): Governed | undefined =>
-  governed ?? (permission === 'workspace:exec' ? { opaque: 'commands' } : undefined)
+/**
+ * If a tool runs commands and does not declare which arguments they are, no list of commands can be applied to it. Its paths are those
+ * that it declares.
+ */
+export const governedOf = ({ governed, paths }: ToolDeclaration, { permission }: CallRules): Governed | undefined =>
+  governed ?? (permission === 'workspace:exec' ? { opaque: 'commands', ...(paths && { paths }) } : paths && { paths })
