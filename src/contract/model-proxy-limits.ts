@@ -18,6 +18,8 @@ export const modelProxyLimits = {
   responseItemsMax: 50_000,
   responseItemsOfAnswerMax: 1_000,
   responseItemIdCharsMax: 256,
+  /** Parts of answers that only their provider can read, which are known to have passed. */
+  opaquePartsMax: 100_000,
   /** The arguments of a call that are remembered with it. */
   responseCallCharsMax: 4_096,
   /** The name of a tool in a decision, as a model wrote it. */

@@ -3,7 +3,9 @@ import { AppError } from '../contract/app-error.ts'
 import { errorCodes } from '../contract/error-codes.ts'
 import { limits } from '../contract/limits.ts'
 import { type ChosenModel, type OptimizationRules, tokensBySize } from '../contract/optimization-rules.ts'
+import type { Answer } from '../http/exchange/answer.ts'
 import { type BodyProblem, readBody } from '../http/exchange/read-body.ts'
+import type { RequestHead } from '../http/exchange/request-head.ts'
 import { sendJson } from '../http/exchange/send-text.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
@@ -41,6 +43,8 @@ import { withoutOurKeys } from './without-our-keys.ts'
 export type ModelProxy = Readonly<{
   /** Always answers. The address is one of a provider. */
   handle(req: IncomingMessage, res: ServerResponse, url: string): void
+  /** The same for a request that was read whole. */
+  handleWhole(req: RequestHead, body: Buffer, res: Answer, url: string): void
   close(): Promise<void>
 }>
 
@@ -51,14 +55,14 @@ export type ModelProxyParts = ModelProxyDeps &
     /** Whether a credential has the form of one of ours. */
     isOurs(key: string): boolean
     sendError(
-      req: IncomingMessage,
-      res: ServerResponse,
+      req: RequestHead,
+      res: Answer,
       error: Readonly<{ status: number; headers: Readonly<Record<string, string>>; json: string }>,
     ): void
     /** Judges tools in requests and answers. */
     judging: Judging
     /** Where a request comes from. */
-    addressOf(req: IncomingMessage): string
+    addressOf(req: RequestHead): string
     keyGuard: KeyGuard
     /** The costs of requests and their limits. */
     spending: SpendingDeps
@@ -90,12 +94,13 @@ type Ready = Readonly<{
 
 type Admitted = Omit<Ready, 'route'> &
   Readonly<{
-    req: IncomingMessage
-    res: ServerResponse
+    req: RequestHead
+    res: Answer
     route: Ready['route']
     presented: PresentedKeys
     startedMs: number
   }>
+type ReadBody = (done: (body: Buffer | BodyProblem) => void) => void
 type Attempt = Readonly<{ routed: RoutedRequest; replaced?: ExchangeInput['replaced'] }>
 
 export function createModelProxy(deps: ModelProxyParts): ModelProxy {
@@ -111,7 +116,11 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     keepAliveMs: limits.modelKeepAliveMs,
   })
 
-  function handle(req: IncomingMessage, res: ServerResponse, url: string): void {
+  const handle: ModelProxy['handle'] = (req, res, url) =>
+    serve(req, res, url, (done) => readBody(req, limits.modelRequestBytesMax, done))
+
+  /** The body is asked for when the caller and the address are known. */
+  function serve(req: RequestHead, res: Answer, url: string, readBodyOf: ReadBody): void {
     const route = findRoute(req.method ?? 'GET', url, deps.upstreams)!
     try {
       const startedMs = clock.monotonicMs()
@@ -120,25 +129,26 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
       if (caller instanceof Promise) {
         caller
           .catch((error: unknown) => wrongKey(req, presented, error))
-          .then((known) => admit(req, res, route, known, presented, startedMs))
+          .then((known) => admit(req, res, route, known, presented, startedMs, readBodyOf))
           .catch((error: unknown) => refuse(req, res, route, error))
-      } else admit(req, res, route, caller, presented, startedMs)
+      } else admit(req, res, route, caller, presented, startedMs, readBodyOf)
     } catch (error) {
       refuse(req, res, route, error)
     }
   }
 
-  async function wrongKey(req: IncomingMessage, { ours }: PresentedKeys, error: unknown): Promise<never> {
+  async function wrongKey(req: RequestHead, { ours }: PresentedKeys, error: unknown): Promise<never> {
     throw ours === null ? error : await deps.keyGuard.refusalOf(deps.addressOf(req), error)
   }
 
   function admit(
-    req: IncomingMessage,
-    res: ServerResponse,
+    req: RequestHead,
+    res: Answer,
     route: Route,
     caller: Caller,
     presented: PresentedKeys,
     startedMs: number,
+    readBodyOf: ReadBody,
   ): void {
     requirePermitted(caller, route.upstream)
     const { endpoint } = route
@@ -152,7 +162,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
         sendJson(res, 200, modelList(deps.routedModels, caller))
         return
       }
-      readBody(req, limits.modelRequestBytesMax, (body) => {
+      readBodyOf((body) => {
         try {
           send(req, res, { route: { ...route, endpoint }, caller, proxy: found }, presented, body, startedMs)
         } catch (error) {
@@ -177,8 +187,8 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
   }
 
   function send(
-    req: IncomingMessage,
-    res: ServerResponse,
+    req: RequestHead,
+    res: Answer,
     { route, caller, proxy }: Ready,
     presented: PresentedKeys,
     received: Buffer | BodyProblem,
@@ -205,7 +215,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     if (done instanceof Promise) done.catch((error: unknown) => refuse(req, res, route, error))
   }
 
-  /** What the rules of the organisation say of the request. */
+  /** The cheaper model that a rule of the organisation chooses; undefined if none does. */
   function cheaperModel({ caller, proxy }: Admitted, { route, request }: RoutedRequest) {
     if (request.model === null) return undefined
     return deps.optimization.choose(subjectOf(caller, proxy), {
@@ -259,7 +269,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     let keyScope: UsedKey['scope'] = null
     const failed = (error: unknown): void => {
       const isKeyless = error instanceof AppError && error.code === 'ERR_PROVIDER_KEY_MISSING'
-      // A model that a rule names, and for which nobody has a key, is passed over.
+      // A model that a rule names, and for which nobody has a key, is skipped.
       if (isKeyless && replaced !== undefined && all.length > 1) {
         retry(admitted, all.slice(1))
         return
@@ -314,7 +324,8 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
         judged?.isChanged === true
           ? prepareRequest(Buffer.from(JSON.stringify(parsed)), endpoint, format)
           : routed.request
-      const spending = reserveFor(deps.spending, upstream, { caller, proxy }, { request, operation }, signal)
+      const sent = { request, operation, headers: req.headers }
+      const spending = reserveFor(deps.spending, upstream, { caller, proxy }, sent, signal)
       return whenKnown(spending, (reserved) => begin(reserved, judged, request))
     })
   }
@@ -349,7 +360,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     pools.of(upstream.origin).dispatch(sent, exchange)
   }
 
-  function refuse(req: IncomingMessage, res: ServerResponse, route: Route, error: unknown): void {
+  function refuse(req: RequestHead, res: Answer, route: Route, error: unknown): void {
     if (res.headersSent || res.destroyed) {
       res.destroy()
       return
@@ -371,6 +382,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
 
   return {
     handle,
+    handleWhole: (req, body, res, url) => serve(req, res, url, (done) => done(body)),
     close: pools.close,
   }
 }

@@ -1,7 +1,9 @@
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingHttpHeaders } from 'node:http'
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
 import type { ProviderKeyScope } from '../contract/provider-keys.ts'
+import type { Answer } from '../http/exchange/answer.ts'
+import type { RequestHead } from '../http/exchange/request-head.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { isEncoded, isEventStream, isJson } from './answer-type.ts'
 import { AnswerWriter, endWith } from './answer-writer.ts'
@@ -28,22 +30,22 @@ export type ExchangeParts = Readonly<{
   clock: Clock
   finished(request: FinishedRequest): void
   keepsBodies: boolean
-  /** How long a client may take nothing of an answer that is there for it. */
+  /** How long a client may read nothing of an available answer. */
   idleTimeoutMs: number
   /** Answers in the provider's own format. */
-  refuse(req: IncomingMessage, res: ServerResponse, route: Route, error: unknown): void
+  refuse(req: RequestHead, res: Answer, route: Route, error: unknown): void
 }>
 
 export type ReplacedModel = Readonly<{
   requestedModel: string | null
   rule: ModelRuleName
-  /** Where a rule for a cheaper model chose it, and not a failure. */
+  /** Null if a failure chose the model, and not a rule for a cheaper one. */
   baseline: FinishedRequest['baseline']
 }>
 
 export type ExchangeInput = Readonly<{
-  req: IncomingMessage
-  res: ServerResponse
+  req: RequestHead
+  res: Answer
   route: Route & Readonly<{ endpoint: Endpoint }>
   caller: Caller
   proxy: ProxyFacts | undefined
@@ -58,9 +60,9 @@ export type ExchangeInput = Readonly<{
   fallBack?: (() => void) | undefined
   /** Computed before the request is sent. */
   spending?: Spending | undefined
-  /** Whose key the upstream is shown. */
+  /** Whose key is sent to the upstream. */
   keyScope: ProviderKeyScope | null
-  /** That key, where it is not the caller's to know. */
+  /** That key, if the caller must not see it. */
   hiddenKey?: string | undefined
   startedAtMs: number
   startedMs: number
@@ -311,7 +313,7 @@ export class Exchange implements UpstreamHandler {
   #failHere(controller: UpstreamController, error: unknown): void {
     const { req, res, route } = this.#input
     if (!this.#isOver) this.#fail(controller, error)
-    else if (!res.writableEnded) this.#parts.refuse(req, res, route, error)
+    else if (!res.headersSent) this.#parts.refuse(req, res, route, error)
   }
 
   #headersToClient(keepsLength: boolean): string[] {
@@ -412,7 +414,7 @@ export class Exchange implements UpstreamHandler {
     const { request, spending } = this.#input
     return estimatedTokens({
       ...{ said, tap: this.#tap, most: spending?.most, mayReason: spending?.mayReason ?? false },
-      ...{ requestBytes: request.bytes?.length ?? 0, answerBytes: this.#answerBytes },
+      answerBytes: this.#answerBytes,
       hasLeft: status !== 'ok' && !this.#isBroken,
       isUnfinished: isUnfinished || isInBackground(request),
     })
@@ -424,7 +426,7 @@ const USED_MODEL = 'x-castellan-model'
 const MODEL_RULE = 'x-castellan-model-rule'
 /** Statuses of a provider that is too busy, or fails, so that another model may be tried. */
 const fallsBack: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 529])
-/** A client that followed one would go past this server, and take its key along. */
+/** A client that followed a redirect would bypass this server and send its key along. */
 const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 const isRefusal = (status: number): boolean => status >= 400 || redirects.has(status)
 const answeredElsewhere = new Error('falling back to another model')
@@ -437,7 +439,7 @@ const KEY_CHARS_MIN = 16
 const joinedParts = (one: Buffer | undefined, other: Buffer | undefined): Buffer | undefined =>
   one === undefined || other === undefined ? (one ?? other) : Buffer.concat([one, other])
 
-/** The provider goes on writing when the connection has ended. */
+/** The provider continues to write after the connection has ended. */
 const isInBackground = ({ body }: PreparedRequest): boolean => (body?.['background'] ?? false) !== false
 
 const clientClosed = new Error('the client disconnected')

@@ -39,7 +39,7 @@ export const redirected = (provider: string): AppError =>
     { provider },
   )
 
-/** Of undici: what took too long has one of these codes. */
+/** The codes of undici for time-outs. */
 const tookTooLong: ReadonlySet<string> = new Set([
   'UND_ERR_HEADERS_TIMEOUT',
   'UND_ERR_BODY_TIMEOUT',

@@ -33,6 +33,7 @@ const carriedOut: Readonly<Record<string, string>> = {
   remote: 'sh',
   'several-clients': 'console',
   'signed-calls': 'json ts',
+  team: 'sh yaml',
   'verify-the-log': 'console sh',
   'workflow-texts': 'yaml',
   workflows: 'console mermaid sh yaml',

@@ -127,4 +127,21 @@ describe('under restrictive governance an untrusted caller', () => {
     expect(await isUntrusted(clean)).toBe(true)
     expect((await run(closed, caller)).isError).toBe(false)
   })
+
+  it('writes no file for a program that already runs where something gets out', async () => {
+    const clean = connection()
+    const make = async (name: string, allow_internet: boolean) =>
+      (await app.ask<{ workspace_id: string }>('workspace_create', { name, allow_internet }, clean)).workspace_id
+    const [closed, open] = [await make('fed-closed', false), await make('fed-open', true)]
+    const caller = await tainted()
+    const path = '/workspace/outbox'
+    const write = (workspace_id: string, by: ToolCaller) =>
+      app.call('file_write', { workspace_id, path, content: 'x' }, by)
+    expect((await write(open, clean)).isError).toBe(false)
+    expect((await write(open, caller)).failure).toMatchObject({ code: 'ERR_POLICY_DENIED' })
+    const edit = { workspace_id: open, path, old_string: 'x', new_string: 'y' }
+    expect((await app.call('file_edit', edit, caller)).failure).toMatchObject({ code: 'ERR_POLICY_DENIED' })
+    expect((await app.call('file_read', { workspace_id: open, path }, caller)).isError).toBe(false)
+    expect((await write(closed, caller)).isError).toBe(false)
+  })
 })

@@ -10,6 +10,7 @@ import {
   printRows,
   tenantOf,
 } from './action-command.ts'
+import { requireAgreement, yesFlag } from './confirm.ts'
 import type { CommandContext } from './context.ts'
 
 const rightsFlags = {
@@ -49,7 +50,12 @@ export const command = actionCommand({
       changes: ['admin', 'role', 'tier', 'name', 'new-link'],
       run: update,
     },
-    delete: { arguments: 'USER', summary: 'Remove a user.', run: remove },
+    delete: {
+      arguments: 'USER',
+      summary: 'Remove a user, with their sessions and keys. Asks first at a terminal.',
+      flags: { yes: yesFlag },
+      run: remove,
+    },
     sessions: { arguments: 'USER', summary: 'Show where a user is signed in.', run: sessions },
     revoke: { arguments: 'USER SESSION', summary: 'End one session of a user.', run: revoke },
     attempts: { summary: 'Show who tried to sign in.', run: attempts },
@@ -89,7 +95,9 @@ async function create(context: CommandContext): Promise<number> {
 
 async function list(context: CommandContext): Promise<number> {
   const answer = await ask(context, 'user_list', tenantOf(context))
-  return printRows(context, answer, 'users', ['email', 'name', 'role', 'tier', 'teams', 'id'])
+  const users = answer['users'] as Record<string, unknown>[]
+  const named = { ...answer, users: users.map((user) => ({ ...user, teams: user['team_names'] })) }
+  return printRows(context, context.json ? answer : named, 'users', ['email', 'name', 'role', 'tier', 'teams', 'id'])
 }
 
 async function update(context: CommandContext): Promise<number> {
@@ -108,7 +116,9 @@ async function update(context: CommandContext): Promise<number> {
 }
 
 async function remove(context: CommandContext): Promise<number> {
-  const answer = await ask(context, 'user_delete', { user: argumentOf(context), ...tenantOf(context) })
+  const user = argumentOf(context)
+  await requireAgreement(context, `Remove ${user}? Their sessions, keys and runs end, and their workspaces stop.`)
+  const answer = await ask(context, 'user_delete', { user, ...tenantOf(context) })
   return printOutcome(context, answer, `Removed ${answer['email']}.`)
 }
 

@@ -18,11 +18,13 @@ import {
   tenantTaken,
 } from './rules.ts'
 import { createServiceClients, type ServiceClientDeps, type ServiceClientMethods } from './service-clients.ts'
+import { signOut } from './sign-out.ts'
 import { createTeamMethods, type TeamMethods } from './teams.ts'
 import {
   type AttemptView,
   attemptView,
   grantView,
+  type ListedUserView,
   passkeyView,
   type SessionView,
   sessionView,
@@ -59,7 +61,7 @@ export type PeopleService = TeamMethods &
     listUsers(
       call: PeopleReading,
       input: InTenant,
-    ): Promise<Readonly<{ users: readonly UserView[]; truncated: boolean }>>
+    ): Promise<Readonly<{ users: readonly ListedUserView[]; truncated: boolean }>>
     updateUser(
       call: PeopleWriting,
       input: InTenant &
@@ -233,12 +235,12 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       const tenant = peopleTenant(principal, input.tenant)
       const found = await store.listUsers(read, tenant, limits.apiKeyListMax + 1)
       const members = await store.listMembers(read, tenant)
-      const users = found.slice(0, limits.apiKeyListMax).map((user) =>
-        userView(
-          user,
-          members.filter(({ userId }) => userId === user.id).map(({ teamId }) => teamId),
-        ),
-      )
+      const known = await store.listTeams(read, tenant, limits.userTeamsPerTenantMax)
+      const names = new Map(known.map(({ id, name }) => [id, name]))
+      const users = found.slice(0, limits.apiKeyListMax).map((user) => {
+        const ids = members.filter(({ userId }) => userId === user.id).map(({ teamId }) => teamId)
+        return { ...userView(user, ids), team_names: ids.map((id) => names.get(id) ?? id) }
+      })
       return { users, truncated: found.length > users.length }
     },
 
@@ -256,7 +258,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       call.record(userEffect('user_updated', after))
       const teamIds = await teamsOf(call.read, after)
       const isLess = losesRights(before, after)
-      if (isLess) deps.noteRevoked(tenant, after.id)
+      if (isLess) await signOut(deps, call.write, tenant, after.id)
       const ended = isLess ? await endKeys(call, after, principalOfUser(after, teamIds)) : {}
       const view = { ...userView(after, teamIds), ...ended }
       if (input.new_link !== true) return view
@@ -302,7 +304,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
         throw new AppError('ERR_NOT_FOUND', message, { session: input.session.slice(0, 128) })
       }
       call.record({ kind: 'user_session_revoked', body: { user_id: user.id, tenant, session: input.session } })
-      deps.noteRevoked(tenant, user.id)
+      await signOut(deps, call.write, tenant, user.id)
       return { session: input.session, user: user.email, revoked }
     },
 
@@ -336,7 +338,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       await store.setPassword(write, account)
       // The old password, every session and every passkey become invalid: a thief of the password may have added one.
       await store.deleteAllSessions(write, user.id)
-      deps.noteRevoked(tenant, user.id)
+      await signOut(deps, write, tenant, user.id)
       await noteAccepted(call, invitation, user.id)
       return userView(user, await teamsOf(read, user))
     },

@@ -26,7 +26,10 @@ export const messagesFormat: JudgedFormat = {
     const first = messages.findIndex(({ role }) => role === 'assistant')
     return first === -1 ? undefined : messages.slice(0, first + 1).map(withoutCacheMarks)
   },
-  marks: ['"tool_use"', '_tool_result"', '"content_block_start"', '"message_start"', '"input_json_delta"'],
+  marks: [
+    ...['"tool_use"', '_tool_result"', '"signature', '"redacted_thinking"'],
+    ...['"content_block_start"', '"message_start"', '"input_json_delta"'],
+  ],
   whole: judgeWhole,
   events: messageEvents,
 }
