@@ -7,6 +7,7 @@ import type { TaskDirectory } from '../contract/task-directory.ts'
 import type { UpstreamContent } from '../contract/upstream-content.ts'
 import type { Reply } from '../http/exchange/reply.ts'
 import type { RequestHead } from '../http/exchange/request-head.ts'
+import { createBackground } from '../kernel/background.ts'
 import { type Clock, systemClock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import { type Random, systemRandom } from '../kernel/random.ts'
@@ -92,7 +93,7 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
   const others = passing && listed && { passing, listed }
   const noteCreated = others && shareTask(others, () => tasks)
   const tasks: TaskStore = createTaskStore({ clock, random, noteCreated, noteChanged: listed?.change })
-  const waiting = createWaitingCalls({ random, passing })
+  const waiting = createWaitingCalls({ random, passing, listed: others?.listed.states })
   deps.presence?.onRevoked((tenant, owner) => {
     tasks.forget((principal) => isOf(principal, tenant, owner))
     waiting.forget((principal) => isOf(principal, tenant, owner))
@@ -136,7 +137,10 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
       logger.warn('clients could not be notified that their tools changed', { tenant, cause: String(error) })
     }
   }
-  const stopTools = host.onListChanged((tenant) => void toolsChanged(tenant))
+  const announcing = createBackground((error) =>
+    logger.warn('a change of tools was not announced', { cause: String(error) }),
+  )
+  const stopTools = host.onListChanged((tenant) => announcing.run(() => toolsChanged(tenant)))
   const stopSkills = deps.skills?.onChange(() => {
     skills?.clear()
     changed('resources')
@@ -163,6 +167,7 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
       waiting.close()
       await inFlight.drain(graceMs)
       await listed?.close()
+      await announcing.close()
       await Promise.all([...connections].map((connection) => connection.close()))
       await http.close()
     },

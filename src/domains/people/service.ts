@@ -4,6 +4,7 @@ import { limits } from '../../contract/limits.ts'
 import type { BuiltInRole, Principal, TenantId, Tier } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
+import { listAtMost } from '../../kernel/list-at-most.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { type AdmissionMethods, createAdmission, type ProviderRules } from './admission.ts'
 import { createInvitations, hashOfLink, type InvitationMethods, invitationEffect } from './invitations.ts'
@@ -18,11 +19,13 @@ import {
   tenantTaken,
 } from './rules.ts'
 import { createServiceClients, type ServiceClientDeps, type ServiceClientMethods } from './service-clients.ts'
+import { signOut } from './sign-out.ts'
 import { createTeamMethods, type TeamMethods } from './teams.ts'
 import {
   type AttemptView,
   attemptView,
   grantView,
+  type ListedUserView,
   passkeyView,
   type SessionView,
   sessionView,
@@ -59,7 +62,7 @@ export type PeopleService = TeamMethods &
     listUsers(
       call: PeopleReading,
       input: InTenant,
-    ): Promise<Readonly<{ users: readonly UserView[]; truncated: boolean }>>
+    ): Promise<Readonly<{ users: readonly ListedUserView[]; truncated: boolean }>>
     updateUser(
       call: PeopleWriting,
       input: InTenant &
@@ -105,6 +108,8 @@ export type PeopleDeps = ServiceClientDeps &
     providers: readonly ProviderRules[]
     /** Called within the transaction that removes a user or a user's rights. */
     noteRevoked(tenant: TenantId, userId: string): void
+    /** The same for a team: its keys end with it. */
+    noteTeamRemoved(tenant: TenantId, teamId: string): void
     /** Revokes the keys that a user created: all of them, or those that could do more than the user may. Returns their names. */
     endKeys(
       call: PeopleWriting,
@@ -231,15 +236,15 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
 
     async listUsers({ principal, read }, input) {
       const tenant = peopleTenant(principal, input.tenant)
-      const found = await store.listUsers(read, tenant, limits.apiKeyListMax + 1)
+      const { rows, truncated } = await listAtMost(limits.apiKeyListMax, (most) => store.listUsers(read, tenant, most))
       const members = await store.listMembers(read, tenant)
-      const users = found.slice(0, limits.apiKeyListMax).map((user) =>
-        userView(
-          user,
-          members.filter(({ userId }) => userId === user.id).map(({ teamId }) => teamId),
-        ),
-      )
-      return { users, truncated: found.length > users.length }
+      const known = await store.listTeams(read, tenant, limits.userTeamsPerTenantMax)
+      const names = new Map(known.map(({ id, name }) => [id, name]))
+      const users = rows.map((user) => {
+        const ids = members.filter(({ userId }) => userId === user.id).map(({ teamId }) => teamId)
+        return { ...userView(user, ids), team_names: ids.map((id) => names.get(id) ?? id) }
+      })
+      return { users, truncated }
     },
 
     async updateUser(call, input) {
@@ -256,7 +261,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       call.record(userEffect('user_updated', after))
       const teamIds = await teamsOf(call.read, after)
       const isLess = losesRights(before, after)
-      if (isLess) deps.noteRevoked(tenant, after.id)
+      if (isLess) await signOut(deps, call.write, tenant, after.id)
       const ended = isLess ? await endKeys(call, after, principalOfUser(after, teamIds)) : {}
       const view = { ...userView(after, teamIds), ...ended }
       if (input.new_link !== true) return view
@@ -302,15 +307,16 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
         throw new AppError('ERR_NOT_FOUND', message, { session: input.session.slice(0, 128) })
       }
       call.record({ kind: 'user_session_revoked', body: { user_id: user.id, tenant, session: input.session } })
-      deps.noteRevoked(tenant, user.id)
+      await signOut(deps, call.write, tenant, user.id)
       return { session: input.session, user: user.email, revoked }
     },
 
     async listAttempts({ principal, read }, input) {
       const tenant = peopleTenant(principal, input.tenant)
-      const found = await store.listAttempts(read, tenant, limits.apiKeyListMax + 1)
-      const attempts = found.slice(0, limits.apiKeyListMax).map(attemptView)
-      return { attempts, truncated: found.length > attempts.length }
+      const { rows, truncated } = await listAtMost(limits.apiKeyListMax, (most) =>
+        store.listAttempts(read, tenant, most),
+      )
+      return { attempts: rows.map(attemptView), truncated }
     },
 
     async hashPasswordOf({ read, nowMs }, input) {
@@ -336,7 +342,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       await store.setPassword(write, account)
       // The old password, every session and every passkey become invalid: a thief of the password may have added one.
       await store.deleteAllSessions(write, user.id)
-      deps.noteRevoked(tenant, user.id)
+      await signOut(deps, write, tenant, user.id)
       await noteAccepted(call, invitation, user.id)
       return userView(user, await teamsOf(read, user))
     },

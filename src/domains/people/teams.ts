@@ -3,10 +3,12 @@ import { limits } from '../../contract/limits.ts'
 import { isPermitted } from '../../contract/permissions.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
+import { listAtMost } from '../../kernel/list-at-most.ts'
 import { randomId } from '../../kernel/random.ts'
 import type { UserTeam } from './ports.ts'
 import { peopleTenant, tenantTaken } from './rules.ts'
 import type { PeopleDeps, PeopleReading, PeopleWriting } from './service.ts'
+import { signOut } from './sign-out.ts'
 import { type TeamView, teamView } from './views.ts'
 
 type InTenant = Readonly<{ tenant?: string | undefined }>
@@ -38,7 +40,8 @@ type TeamHelpers = Readonly<{
   idsToJoin(call: PeopleReading, tenant: TenantId, named: readonly string[]): Promise<string[]>
 }>
 
-export function createTeamMethods({ store, random, noteRevoked }: PeopleDeps): TeamMethods & TeamHelpers {
+export function createTeamMethods(deps: PeopleDeps): TeamMethods & TeamHelpers {
+  const { store, random } = deps
   async function requireTeam(read: ReadTx, tenant: TenantId, named: string): Promise<UserTeam> {
     const found = await store.findTeam(read, tenant, named)
     if (found !== undefined) return found
@@ -110,9 +113,10 @@ export function createTeamMethods({ store, random, noteRevoked }: PeopleDeps): T
 
     async listTeams({ principal, read }, input) {
       const tenant = peopleTenant(principal, input.tenant)
-      const found = await store.listTeams(read, tenant, limits.userTeamsPerTenantMax + 1)
-      const teams = await Promise.all(found.slice(0, limits.userTeamsPerTenantMax).map((team) => viewOf(read, team)))
-      return { teams, truncated: found.length > teams.length }
+      const { rows, truncated } = await listAtMost(limits.userTeamsPerTenantMax, (most) =>
+        store.listTeams(read, tenant, most),
+      )
+      return { teams: await Promise.all(rows.map((team) => viewOf(read, team))), truncated }
     },
 
     async updateTeam(call, input) {
@@ -129,7 +133,7 @@ export function createTeamMethods({ store, random, noteRevoked }: PeopleDeps): T
       for (const userId of added) await store.addMember(call.write, tenant, after.id, userId)
       for (const userId of removed) {
         await store.removeMember(call.write, tenant, after.id, userId)
-        noteRevoked(tenant, userId)
+        await signOut(deps, call.write, tenant, userId)
       }
       call.record({ kind: 'user_team_updated', body: { ...bodyOf(after), added, removed } })
       return await viewOf(call.read, after)
@@ -141,7 +145,8 @@ export function createTeamMethods({ store, random, noteRevoked }: PeopleDeps): T
       const view = await viewOf(call.read, team)
       await store.deleteTeam(call.write, tenant, team.id)
       call.record({ kind: 'user_team_deleted', body: bodyOf(team) })
-      for (const { id } of view.members) noteRevoked(tenant, id)
+      for (const { id } of view.members) await signOut(deps, call.write, tenant, id)
+      deps.noteTeamRemoved(tenant, team.id)
       return view
     },
   }
