@@ -12,6 +12,7 @@ import type { Logger } from '../kernel/logger.ts'
 import { type Random, randomId } from '../kernel/random.ts'
 import type { InFlightCalls } from '../tools/runtime/in-flight-calls.ts'
 import { clientSignal } from './client-signal.ts'
+import { requireOneModel } from './countable-request.ts'
 import { Exchange, type ExchangeInput } from './exchange.ts'
 import { findRoute, MODEL_ROUTER, type Route } from './find-route.ts'
 import { headersToUpstream } from './forwarded-headers.ts'
@@ -199,7 +200,10 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     const body = withoutOurKeys(received)
     const routed = prepared(route, caller, body)
     const { upstream, endpoint } = routed.route
-    if (endpoint.method !== 'GET') requireModel(caller, upstream.name, routed.request.model)
+    if (endpoint.method !== 'GET') {
+      requireModel(caller, upstream.name, routed.request.model)
+      requireOneModel(caller, routed.request.body)
+    }
     const admitted = { req, res, route, caller, proxy, presented, startedMs }
     const isModelRequest = upstream.protocol.formatOf(endpoint.operation) !== undefined
     if (!isModelRequest) {
