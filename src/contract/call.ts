@@ -57,6 +57,10 @@ export type Call = Readonly<{
    * untrusted.
    */
   enterWorkspace?(workspaceId: string, reachesOut?: boolean): Promise<void>
+  /** Call this before a workspace gets access to the network for the caller: who may send nothing out opens no way out. */
+  opensNetwork?(): Promise<void>
+  /** Content of others came into the workspace: it is untrusted, and so is every caller that reads it later. */
+  fillsWorkspace?(workspaceId: string): Promise<void>
   /** What the answer has was written in that context: who reads it is no more trusted than that. */
   readsFrom?(context: ContextKey): void
   /** What it writes there is no more trusted than who writes it. */

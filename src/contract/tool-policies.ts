@@ -13,17 +13,15 @@ export type BuiltInTrust = Readonly<{
    */
   source?: 'untrusted' | 'record'
   /**
-   * It can send data out of the installation, like a tool of another server; `open-network`: from a workspace with network
-   * access.
+   * It can send data out of the installation, like a tool of another server; `open-network`: it runs programs of a workspace, which
+   * can if the workspace has network access; `opens-network`: it can give a workspace that access.
    */
-  sends?: true | 'open-network'
+  sends?: true | 'open-network' | 'opens-network'
   /**
    * It changes what holds calls up, or makes a credential that nothing holds up yet: never from an untrusted context, nor from one with a
    * call that waits for an approval.
    */
   governs?: true
-  /** It brings untrusted content into the workspace. */
-  fills?: 'workspace'
   /** The items that it reads or writes, named by these fields of its arguments and answer, carry trust from writer to reader. */
   carries?: Readonly<{ as: CarriedKind; fields: readonly string[] }>
 }>

@@ -45,6 +45,10 @@ export type Authenticate = (req: RequestHead, key?: string | null) => Principal 
 /** The prefix of every API key, access token and virtual key. */
 export const isOurCredential = (text: string): boolean => /^c(?:st|sa|vk)_/.test(text)
 
+/** Whether a text is or contains one. */
+export const hasOurCredential = (text: string): boolean =>
+  isOurCredential(text) || /c(?:st|vk)_[0-9a-z]{8}_[\w-]{43}|csa_[\w-]{32}/.test(text)
+
 /** Headers of proxies, tunnels and content networks; any one means that the request was forwarded. */
 const FORWARDING_HEADERS = [
   'forwarded',

@@ -58,7 +58,7 @@ const LONG_CONTEXT = /\bcontext-1m/
 const LONG_CONTEXT_TOKENS = 1_000_000
 
 /** The caller, the model, and the largest number of tokens. */
-export type ModelUse = Readonly<{
+type ModelUse = Readonly<{
   subject: UsageSubject
   model: string
   /** Called only if it matters. */

@@ -2,8 +2,10 @@ import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { z } from 'zod'
 import { localOwner } from '../../src/contract/principal.ts'
 import { loadAllTools } from '../../src/tools/index.ts'
+import { allRulesOf, permissionsOf } from '../../src/tools/runtime/call-rules.ts'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import { callerOf, openTestApp, type TestApp } from '../support/app.ts'
 import { agentYaml } from '../support/executions.ts'
@@ -143,6 +145,19 @@ describe('every tool', () => {
     expect(ownTools.map(({ name }) => name).filter((name) => !known.has(name))).toEqual([])
     const names = new Set(ownTools.map(({ name }) => name))
     expect(listed.filter((name) => !names.has(name))).toEqual([])
+  })
+
+  it('that runs programs of a workspace, or gives one a network, says that it can send', () => {
+    const isRunning = (tool: (typeof ownTools)[number]) =>
+      allRulesOf(tool).some((rules) => permissionsOf(rules).includes('workspace:exec'))
+    const isOpening = ({ input }: (typeof ownTools)[number]) =>
+      ['allow_internet', 'allowed_domains'].some((name) => name in (input as z.ZodObject).shape)
+    const found = ownTools.filter((tool) => isRunning(tool) || isOpening(tool) || tool.name === 'workspace_fork')
+    expect(found.length).toBeGreaterThan(10)
+    // They start a run, which calls exec itself.
+    const ofRun = ['aegis.execute', 'aegis.execute.intent']
+    const silent = found.filter(({ trust }) => trust?.sends === undefined).map(({ name }) => name)
+    expect(silent.sort()).toEqual(ofRun)
   })
 })
 

@@ -167,6 +167,28 @@ describe.each(dialects)('rules of an organisation for cheaper models, with %s', 
     expect(await ask(String(secret))).toEqual({ used: 'large', rule: null })
   })
 
+  it('of what a caller does not see do not exist for it', async () => {
+    const make = async (name: string, role: string) => ({
+      authorization: `Bearer ${(await tool<{ secret: string }>('api_key_create', { name, role })).secret}`,
+    })
+    const [holder, editor] = [await make('holder', 'member'), await make('editor', 'editor')]
+    const proxy = await tool<{ id: string }>('create_llm_proxy', { name: 'Hidden', scope: 'personal' }, holder)
+    const { rule } = await create('hidden', { entity_type: 'agent', entity_id: proxy.id })
+    const seen = await create('seen')
+    const listed = async (headers: Record<string, string>) =>
+      (await tool<{ rules: { id: string }[] }>('optimization_rule_list', {}, headers)).rules.map(({ id }) => id)
+    expect(await listed(editor)).toEqual([seen.rule.id])
+    expect((await listed({})).sort()).toEqual([rule.id, seen.rule.id].sort())
+    for (const reference of [rule.id, 'hidden']) {
+      for (const [name, args] of Object.entries({ delete: {}, update: { enabled: false } }))
+        expect(await tool(`optimization_rule_${name}`, { rule: reference, ...args }, editor)).toMatchObject({
+          error: { code: 'ERR_NOT_FOUND' },
+        })
+    }
+    await tool('delete_llm_proxy', { id: proxy.id }, holder)
+    expect(await tool('optimization_rule_delete', { rule: rule.id })).toMatchObject({ deleted: true })
+  })
+
   it('for a model that the configuration does not list are created with a warning', async () => {
     const reply = await fetch(`${origin}/v1/tools/optimization_rule_create`, {
       method: 'POST',

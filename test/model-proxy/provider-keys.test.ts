@@ -262,6 +262,8 @@ describe.each(dialects)('stored keys of providers, with %s', (dialect) => {
   it('what is no key of a provider is refused by name', async () => {
     for (const [secret, code] of [
       [virtual.ann, 'ERR_INVALID_INPUT'],
+      [`x${virtual.ann}`, 'ERR_INVALID_INPUT'],
+      [`sk-${virtual.ann}-y`, 'ERR_INVALID_INPUT'],
       ['with a space', 'ERR_INVALID_INPUT'],
       ['line\nbreak', 'ERR_INVALID_INPUT'],
       ['env:PATH', 'ERR_INVALID_INPUT'],
@@ -313,6 +315,13 @@ describe.each(dialects)('stored keys of providers, with %s', (dialect) => {
     expect(await make({ name: 'theirs', provider_keys: [own.id] }, bob)).toMatchObject({
       error: { code: 'ERR_NOT_FOUND' },
     })
+    await store('claude', { provider: 'anthropic', scope: 'org' })
+    expect(await payingClaude(virtual.ann)).toBe('sk-claude')
+    for (const other of [payingClaude, (key: string) => paying(key, 'openai')])
+      await expect(other(chosen.secret)).rejects.toMatchObject({
+        status: 401,
+        message: expect.stringContaining('none of them is for'),
+      })
     await tool('provider_key_delete', { key: named.id })
     await expect(paying(chosen.secret)).rejects.toMatchObject({ status: 401, code: 'ERR_PROVIDER_KEY_MISSING' })
     await tool('provider_key_delete', { key: own.id }, ann)

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import type { Answer, TestApp } from '../support/app.ts'
+import { localOwner } from '../../src/contract/principal.ts'
+import { type Answer, callerOf, type TestApp } from '../support/app.ts'
 import { destroyAll, info, namesFor, openWorkspaceApp, rowsFor, sh } from '../support/workspaces.ts'
 
 let app: TestApp
@@ -195,6 +196,9 @@ describe('a repository to clone', () => {
       repository: { url: git_url, branch: 'main', commit_sha: head },
       commands: [{ exit_code: 0 }],
     })
+    const reader = callerOf({ ...localOwner, mcpSessionId: 'reader' })
+    await app.ask('file_list', { workspace_id: 'gold', path: '/workspace' }, reader)
+    expect(await app.ask('context_trust_get', {}, reader)).toMatchObject({ untrusted: true })
     expect((await sh(app, 'gold', 'cat /workspace/file')).stdout).toBe('hello\n')
     expect((await info(app, 'gold')).network).toMatchObject({ allow_internet: false, allow_inter_vm: true })
     const last = (await app.log()).findLast(({ tool }) => tool === 'workspace_prepare')

@@ -8,15 +8,16 @@ import {
   printLink,
   printOutcome,
   printRows,
+  rightsFlags,
+  tenantFlag,
   tenantOf,
 } from './action-command.ts'
 import { requireAgreement, yesFlag } from './confirm.ts'
 import type { CommandContext } from './context.ts'
 
-const rightsFlags = {
+const userFlags = {
   admin: { type: 'boolean', description: 'An administrator; the same as --role admin.' },
-  role: { type: 'string', value: 'ROLE', description: 'admin, editor or member (member).' },
-  tier: { type: 'string', value: 'TIER', description: 'user, system or operator (that of the role).' },
+  ...rightsFlags,
   name: { type: 'string', value: 'NAME', description: 'Display name.' },
 } as const
 
@@ -25,16 +26,13 @@ export const command = actionCommand({
   summary: 'Manage the people who can sign in.',
   description:
     'Manage the people who can sign in. USER is an id or an e-mail address. To change the teams of a user: castellan teams add, castellan teams remove.',
-  flags: {
-    tenant: { type: 'string', value: 'TENANT', description: 'Organisation of the user (local).' },
-    ...clientFlags,
-  },
+  flags: { tenant: tenantFlag('Organisation of the user'), ...clientFlags },
   actions: {
     create: {
       arguments: 'EMAIL',
       summary: 'Create a user, and print a one-time link where they choose a password.',
       flags: {
-        ...rightsFlags,
+        ...userFlags,
         teams: { type: 'string', value: 'LIST', description: 'Teams of people to join, by id or name.' },
       },
       run: create,
@@ -44,7 +42,7 @@ export const command = actionCommand({
       arguments: 'USER',
       summary: 'Change name, role or tier, or make a new link.',
       flags: {
-        ...rightsFlags,
+        ...userFlags,
         'new-link': { type: 'boolean', description: 'Print a new link where the user chooses a password.' },
       },
       changes: ['admin', 'role', 'tier', 'name', 'new-link'],

@@ -38,9 +38,11 @@ export type OwnerWatch = Readonly<{
   ownerRevoked(tenant: TenantId, owner: string): void
   /** Called within a transaction: once that is committed, a user is removed, or has lost a right, a team or a session. */
   userChanged(tenant: TenantId, userId: string): void
+  /** Called within a transaction: once that is committed, a team of people is gone, and nobody has anything by it. */
+  teamRemoved(tenant: TenantId, teamId: string): void
   /** Returns an unsubscribe function. A listener may be called for the same owner again. */
   onRevoked(listener: Listener): () => void
-  /** Called for revoked owners, and for users who must authenticate again. */
+  /** Called for revoked owners, for users who must authenticate again, and for the ids of teams that are gone. */
   onSignedOut(listener: Listener): () => void
   /** While the principal's owner has something open. Returns a function that ends the watch. */
   watch(principal: Principal): () => void
@@ -134,6 +136,13 @@ export function openOwnerWatch(
       notifyOfUser(tenant, userIdentity(userId)).catch((error) =>
         logger.warn('change of a user could not be announced', { cause: String(error) }),
       )
+    },
+    teamRemoved(tenant, teamId) {
+      const notify = async (): Promise<void> => {
+        await database.flush()
+        for (const listener of signOutListeners) listener(tenant, teamId)
+      }
+      notify().catch((error) => logger.warn('removal of a team could not be announced', { cause: String(error) }))
     },
     onSignedOut(listener) {
       signOutListeners.add(listener)

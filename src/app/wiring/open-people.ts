@@ -66,6 +66,7 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
     providers: providers.map(({ rules }) => rules),
     linkOrigin: linkOrigin(config),
     noteRevoked: ownerWatch.userChanged,
+    noteTeamRemoved: ownerWatch.teamRemoved,
     endKeys: parts.identity.endKeysOfUser,
     mailer: mailerOf(deps),
     clients,

@@ -2,7 +2,7 @@ import type { OwnerDirectory } from '../../contract/owner-directory.ts'
 import type { ProviderKeyDirectory } from '../../domains/model-proxies/provider-key-directory.ts'
 import { createProviderKeyService, type ProviderKeyService } from '../../domains/model-proxies/provider-keys.ts'
 import type { SecretService } from '../../domains/secrets/service.ts'
-import { isOurCredential } from '../../http/authenticate.ts'
+import { hasOurCredential } from '../../http/authenticate.ts'
 import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
 import { sqlProviderKeyStore } from '../../stores/sql/provider-key-store.ts'
 import type { AppDeps } from '../build-app.ts'
@@ -27,7 +27,7 @@ export const openProviderKeys = (
     teams: sqlPeopleStore,
     random,
     providers: reachedProviders(config),
-    isOurs: isOurCredential,
+    isOurs: hasOurCredential,
     isRevoked: owners.isRevoked,
     noteChange: storedKeys.noteChange,
   })

@@ -49,7 +49,7 @@ export function openSecrets(
     tenants: () => sqlLogStore.tenants(database.read),
     async usesOf(tx, tenant, reference) {
       const keys = await sqlProviderKeyStore.listOfSecret(tx, tenant, reference)
-      const ofKeys = keys.map(({ id, name }) => ({ kind: 'provider_key' as const, id, name }))
+      const ofKeys = keys.map(({ id, name, ownsSecret: owns }) => ({ kind: 'provider_key' as const, id, name, owns }))
       return [...(await secretUses(sqlMcpServerStore, tx, tenant, reference)), ...ofKeys]
     },
     random,

@@ -6,6 +6,7 @@ import { createBackground } from '../../kernel/background.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
+import { createSingleFlight } from '../../kernel/single-flight.ts'
 import { createChangeFollower } from './change-follower.ts'
 import { problemText } from './deployment-texts.ts'
 import { hasToolList, storeToolList } from './discovery.ts'
@@ -30,7 +31,7 @@ export function createDiscoveries(
   addressOf: (deployment: Pick<Deployment, 'tenant' | 'id'>) => UpstreamAddress,
 ) {
   const { store, runtime } = deps
-  const discovering = new Map<string, Promise<Deployment | undefined>>()
+  const discovering = createSingleFlight<Deployment | undefined>()
   const background = createBackground((error) =>
     deps.logger.warn('an MCP server could not be connected again', { cause: String(error) }),
   )
@@ -46,22 +47,18 @@ export function createDiscoveries(
 
   /** A list in transit may be outdated. */
   async function rediscover(tenant: TenantId, id: string, signal: AbortSignal): Promise<void> {
-    await discovering.get(id)
+    await discovering.pending(id)
     await discover(tenant, id, signal)
   }
 
   /** Asks the server for its tools and stores them. Returns the updated deployment; never throws. */
   function discover(tenant: TenantId, id: string, signal: AbortSignal): Promise<Deployment | undefined> {
-    const running = discovering.get(id)
-    if (running !== undefined) return running
-    const work = discoverNow(tenant, id, signal)
-      .catch((error: unknown) => {
+    return discovering.run(id, () =>
+      discoverNow(tenant, id, signal).catch((error: unknown) => {
         deps.logger.warn('tools of an MCP server could not be stored', { deployment: id, cause: String(error) })
         return undefined
-      })
-      .finally(() => discovering.delete(id))
-    discovering.set(id, work)
-    return work
+      }),
+    )
   }
 
   async function discoverNow(tenant: TenantId, id: string, signal: AbortSignal): Promise<Deployment | undefined> {
@@ -110,10 +107,10 @@ export function createDiscoveries(
   return {
     discover,
     reconnectLater,
-    /** Resolves when nothing that was begun here uses the store any more. */
+    /** Resolves when nothing that was started here uses the store any more. */
     async close(): Promise<void> {
       await background.close()
-      await Promise.all(discovering.values())
+      await discovering.settled()
     },
   }
 }

@@ -27,7 +27,11 @@ export async function secretUses(
   for (const deployment of await store.listDeployments(tx, tenant)) {
     const { id, catalogId } = deployment
     if (secretsOf(deployment).includes(reference))
-      uses.push({ kind: 'mcp_deployment', id, name: names.get(catalogId) ?? id })
+      uses.push({
+        ...{ kind: 'mcp_deployment', id, name: names.get(catalogId) ?? id },
+        // Tokens are for the server that they were issued for, and no other.
+        owns: deployment.grant === reference,
+      })
   }
   return uses
 }

@@ -20,6 +20,12 @@ type RuleDeps = Readonly<{
   random: Random
   /** The id of an entity that the caller sees. */
   entity(read: ReadTx, principal: Principal, type: RuleEntity, reference: string): Promise<string | undefined>
+  /** Whether it is for something that exists, and that the caller does not see. */
+  isHidden(
+    read: ReadTx,
+    principal: Principal,
+    rule: Pick<OptimizationRule, 'entityType' | 'entityId'>,
+  ): Promise<boolean>
   /** The configured models of a provider; null for a provider without any, and undefined for an unknown provider. */
   modelsOf(provider: string): readonly string[] | null | undefined
   /** Called within the transaction of every change. */
@@ -29,9 +35,17 @@ type RuleDeps = Readonly<{
 export type OptimizationRuleService = ReturnType<typeof createOptimizationRuleService>
 
 /** Rules that choose cheaper models for some requests of an organisation, a team, an agent or a model proxy. */
-export function createOptimizationRuleService({ store, random, entity, modelsOf, noteChange }: RuleDeps) {
-  async function find({ read, principal }: Pick<Call, 'read' | 'principal'>, id: string): Promise<OptimizationRule> {
-    const found = (await store.listRules(read, principal.tenant)).find((rule) => rule.id === id || rule.name === id)
+export function createOptimizationRuleService({ store, random, entity, isHidden, modelsOf, noteChange }: RuleDeps) {
+  /** Those for what the caller sees. */
+  async function visible({ read, principal }: Pick<Call, 'read' | 'principal'>): Promise<readonly OptimizationRule[]> {
+    const rules: OptimizationRule[] = []
+    for (const rule of await store.listRules(read, principal.tenant))
+      if (!(await isHidden(read, principal, rule))) rules.push(rule)
+    return rules
+  }
+
+  async function find(call: Pick<Call, 'read' | 'principal'>, id: string): Promise<OptimizationRule> {
+    const found = (await visible(call)).find((rule) => rule.id === id || rule.name === id)
     if (found !== undefined) return found
     const message = 'rule: there is no such rule; optimization_rule_list shows them'
     throw new AppError('ERR_NOT_FOUND', message, { field: 'rule' })
@@ -110,8 +124,8 @@ export function createOptimizationRuleService({ store, random, entity, modelsOf,
       return { rule: viewOf(rule) }
     },
 
-    async list({ read, principal }: Pick<Call, 'read' | 'principal'>) {
-      return { rules: (await store.listRules(read, principal.tenant)).map(viewOf) }
+    async list(call: Pick<Call, 'read' | 'principal'>) {
+      return { rules: (await visible(call)).map(viewOf) }
     },
 
     /** Omitted fields stay as they are. */

@@ -78,6 +78,7 @@ export function createProviderKeyDirectory(deps: DirectoryDeps): ProviderKeyDire
     noteChange: changes.noteChange,
     find(principal, names, chosenKeys) {
       const chosenFor = chosenKeys == null ? undefined : names.find((name) => Object.hasOwn(chosenKeys, name))
+      if (chosenKeys != null && chosenFor === undefined) return Promise.reject(noneChosen(names[0]!))
       const chosenId = chosenFor === undefined ? undefined : chosenKeys![chosenFor]
       const at = chosenId ?? names[0]!
       const current = known
@@ -96,3 +97,10 @@ export function createProviderKeyDirectory(deps: DirectoryDeps): ProviderKeyDire
     },
   }
 }
+
+const noneChosen = (provider: string): AppError =>
+  new AppError(
+    'ERR_PROVIDER_KEY_MISSING',
+    `This virtual key uses only the provider keys that it names, and none of them is for the provider '${provider}'. Use a virtual key that names one for it, or none at all.`,
+    { provider },
+  )

@@ -2,11 +2,12 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call, EffectRecord } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Permission } from '../../contract/permissions.ts'
-import type { Principal, TenantId } from '../../contract/principal.ts'
+import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
 import { canModify, canSee, type Scope, type Sharing, viewerOf } from '../../contract/sharing.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import type { UserTeams } from '../../contract/user-teams.ts'
 import { isoTime } from '../../kernel/clock.ts'
+import { listAtMost } from '../../kernel/list-at-most.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { checkKeyName, quoted } from '../identity/rules.ts'
 import { nearestFirst, shareScope } from '../profiles/rules.ts'
@@ -34,7 +35,7 @@ type ProviderKeyDeps = Readonly<{
   random: Random
   /** Names of the providers that this server reaches. */
   providers: readonly string[]
-  /** Whether a text has the form of one of our own credentials. */
+  /** Whether a text is or contains something in the form of one of our own credentials. */
   isOurs(text: string): boolean
   isRevoked(tx: ReadTx, tenant: TenantId, identity: string): Promise<boolean>
   /** Called within the transaction of every change. */
@@ -66,6 +67,17 @@ export function createProviderKeyService(deps: ProviderKeyDeps) {
       'ERR_PERMISSION_DENIED',
       `key: this key has the scope ${key.sharing.scope}; changing it needs the permission '${permission}'`,
       { field: 'key', permission },
+    )
+  }
+
+  /** What a personal key is, only its owner decides: another value would have the owner's requests paid by another account. */
+  async function findChangeable(call: Reading, idOrName: string): Promise<ProviderKey> {
+    const key = await findModifiable(call, idOrName)
+    if (key.sharing.scope !== 'personal' || key.sharing.author === identityOf(call.principal)) return key
+    throw new AppError(
+      'ERR_PERMISSION_DENIED',
+      'key: this is a personal key of another owner, whom alone it serves; you can delete it with provider_key_delete, not change it',
+      { field: 'key' },
     )
   }
 
@@ -109,11 +121,11 @@ export function createProviderKeyService(deps: ProviderKeyDeps) {
     }
   }
 
-  /** The stored form of a value: a secret that is removed with the key, or the reference that the caller passed. */
+  /** The stored form of a value: a secret of the caller that is removed with the key, or the reference that the caller passed. */
   async function keep(
     call: Call,
     { name, provider }: Pick<ProviderKey, 'name' | 'provider'>,
-    { sharing, secret }: Readonly<{ sharing: Sharing; secret: string }>,
+    secret: string,
   ): Promise<Pick<ProviderKey, 'secret' | 'ownsSecret'>> {
     const { principal, read, write, nowMs } = call
     const reference = parseReference(secret)
@@ -121,7 +133,7 @@ export function createProviderKeyService(deps: ProviderKeyDeps) {
       if (principal.kind === 'agent') throw plainFromAgent()
       const value = checkProviderKey(deps, secret.replace(/\r?\n$/, ''))
       const purpose = `Key for the provider ${provider}: ${name}`
-      const made = await secrets.put(write, principal.tenant, { owner: sharing.author, purpose, value, nowMs })
+      const made = await secrets.put(write, principal.tenant, { owner: identityOf(principal), purpose, value, nowMs })
       return { secret: made, ownsSecret: true }
     }
     if (reference.kind !== 'secret') throw notOfTheServer()
@@ -157,7 +169,7 @@ export function createProviderKeyService(deps: ProviderKeyDeps) {
         provider,
         sharing,
         isPrimary: input.primary ?? false,
-        ...(await keep(call, { name, provider }, { sharing, secret: input.secret })),
+        ...(await keep(call, { name, provider }, input.secret)),
         createdAtMs: nowMs,
         createdBy: principal.actor,
         rotatedAtMs: null,
@@ -171,10 +183,12 @@ export function createProviderKeyService(deps: ProviderKeyDeps) {
 
     async list({ read, principal }: Reading) {
       const viewer = viewerOf(principal, 'llmProviderApiKey')
-      const found = await store.listKeys(read, principal.tenant, viewer, { limit: limits.providerKeyListMax + 1 })
+      const { rows, truncated } = await listAtMost(limits.providerKeyListMax, (limit) =>
+        store.listKeys(read, principal.tenant, viewer, { limit }),
+      )
       const keys = []
-      for (const key of found.slice(0, limits.providerKeyListMax)) keys.push(await viewOf(read, key))
-      return { keys, truncated: found.length > keys.length }
+      for (const key of rows) keys.push(await viewOf(read, key))
+      return { keys, truncated }
     },
 
     async update(
@@ -182,7 +196,7 @@ export function createProviderKeyService(deps: ProviderKeyDeps) {
       input: Readonly<{ key: string; name?: string | undefined; primary?: boolean | undefined }>,
     ) {
       const { principal, read, write } = call
-      const before = await findModifiable(call, input.key)
+      const before = await findChangeable(call, input.key)
       const name = input.name === undefined ? before.name : checkKeyName(input.name)
       if (name !== before.name) await requireUnusedName(read, principal.tenant, name, before.sharing)
       const after = { ...before, name, isPrimary: input.primary ?? before.isPrimary }
@@ -196,8 +210,8 @@ export function createProviderKeyService(deps: ProviderKeyDeps) {
     /** The previous value is no longer used, and is removed if it was passed with the key. */
     async rotate(call: Call, input: Readonly<{ key: string; secret: string }>) {
       const { principal, nowMs, read, write } = call
-      const before = await findModifiable(call, input.key)
-      const stored = await keep(call, before, { sharing: before.sharing, secret: input.secret })
+      const before = await findChangeable(call, input.key)
+      const stored = await keep(call, before, input.secret)
       const after = { ...before, ...stored, rotatedAtMs: nowMs }
       await store.saveKey(write, principal.tenant, after)
       if (after.secret !== before.secret) await discard(call, before)
@@ -261,9 +275,13 @@ const PRINTABLE = /^[\x21-\x7e]+$/
 /** A value that is valid in a header, and is not one of our own credentials, which would be sent to the provider. */
 function checkProviderKey({ isOurs }: Pick<ProviderKeyDeps, 'isOurs'>, value: string): string {
   if (isOurs(value)) {
-    throw new AppError('ERR_INVALID_INPUT', 'secret: this is a key of this server, not one of a provider.', {
-      field: 'secret',
-    })
+    throw new AppError(
+      'ERR_INVALID_INPUT',
+      'secret: this is or contains a key of this server, not one of a provider.',
+      {
+        field: 'secret',
+      },
+    )
   }
   if (value.length <= limits.providerKeyCharsMax && PRINTABLE.test(value)) return value
   const rule = `1 to ${limits.providerKeyCharsMax} printable ASCII characters without spaces`

@@ -2,11 +2,12 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call, EffectRecord } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { isPermitted, type Permission } from '../../contract/permissions.ts'
-import type { Principal, TenantId } from '../../contract/principal.ts'
+import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
 import { canModify, canSee, type Scope, type Sharing, viewerOf } from '../../contract/sharing.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import type { UserTeams } from '../../contract/user-teams.ts'
 import { isoTime } from '../../kernel/clock.ts'
+import { listAtMost } from '../../kernel/list-at-most.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { createKeyAuthenticator } from '../identity/key-authenticator.ts'
 import { checkCreatorKey, checkExpiry, checkKeyName, keyStatus, quoted } from '../identity/rules.ts'
@@ -18,7 +19,7 @@ import type { KeyGrants, VirtualKey, VirtualKeyStore } from './ports.ts'
 import type { ProviderKeyService } from './provider-keys.ts'
 import { VIRTUAL_KEY_PREFIX } from './rules.ts'
 
-export type NewVirtualKey = Readonly<{
+type NewVirtualKey = Readonly<{
   name: string
   scope?: Scope | undefined
   /** Ids or names. */
@@ -193,10 +194,12 @@ export function createVirtualKeyService(deps: VirtualKeyDeps) {
     async list(call: Pick<Call, 'read' | 'principal' | 'nowMs'>) {
       const { read, principal } = call
       const viewer = viewerOf(principal, 'llmVirtualKey')
-      const found = await store.listKeys(read, principal.tenant, viewer, limits.virtualKeyListMax + 1)
+      const { rows, truncated } = await listAtMost(limits.virtualKeyListMax, (most) =>
+        store.listKeys(read, principal.tenant, viewer, most),
+      )
       const keys = []
-      for (const key of found.slice(0, limits.virtualKeyListMax)) keys.push(await viewOf(call, key))
-      return { keys, truncated: found.length > keys.length }
+      for (const key of rows) keys.push(await viewOf(call, key))
+      return { keys, truncated }
     },
 
     async get(call: Pick<Call, 'read' | 'principal' | 'nowMs'>, { key }: Readonly<{ key: string }>) {
@@ -208,6 +211,7 @@ export function createVirtualKeyService(deps: VirtualKeyDeps) {
       const { principal, nowMs, read, write } = call
       requireMayMake(principal)
       const key = await findModifiable(call, input.key)
+      requireOwnOrShared(principal, key)
       const { secret, ...stored } = await newSecret(read)
       if (!(await store.replaceSecret(write, key.tenant, key.id, { ...stored, atMs: nowMs }))) {
         throw new AppError('ERR_INVALID_INPUT', 'key: this key is revoked; create another', { field: 'key' })
@@ -279,6 +283,14 @@ async function hasNoOwner(
   const { scope, author, teams } = key.sharing
   if (scope === 'personal') return await isRevoked(read, key.tenant, author)
   return scope === 'team' && teams.length === 0
+}
+
+/** A personal key acts as its owner, so nobody else gets its secret. */
+function requireOwnOrShared(principal: Principal, { sharing }: VirtualKey): void {
+  if (sharing.scope !== 'personal' || sharing.author === identityOf(principal)) return
+  const message =
+    'key: this is a personal key of another owner, and acts as that owner; you can revoke it with virtual_key_revoke, not rotate it'
+  throw new AppError('ERR_PERMISSION_DENIED', message, { field: 'key' })
 }
 
 /** A run ends and has its own limits; a key that it created would outlive both. */

@@ -4,6 +4,7 @@ import { limits } from '../../contract/limits.ts'
 import type { BuiltInRole, Principal, TenantId, Tier } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
+import { listAtMost } from '../../kernel/list-at-most.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { type AdmissionMethods, createAdmission, type ProviderRules } from './admission.ts'
 import { createInvitations, hashOfLink, type InvitationMethods, invitationEffect } from './invitations.ts'
@@ -107,6 +108,8 @@ export type PeopleDeps = ServiceClientDeps &
     providers: readonly ProviderRules[]
     /** Called within the transaction that removes a user or a user's rights. */
     noteRevoked(tenant: TenantId, userId: string): void
+    /** The same for a team: its keys end with it. */
+    noteTeamRemoved(tenant: TenantId, teamId: string): void
     /** Revokes the keys that a user created: all of them, or those that could do more than the user may. Returns their names. */
     endKeys(
       call: PeopleWriting,
@@ -233,15 +236,15 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
 
     async listUsers({ principal, read }, input) {
       const tenant = peopleTenant(principal, input.tenant)
-      const found = await store.listUsers(read, tenant, limits.apiKeyListMax + 1)
+      const { rows, truncated } = await listAtMost(limits.apiKeyListMax, (most) => store.listUsers(read, tenant, most))
       const members = await store.listMembers(read, tenant)
       const known = await store.listTeams(read, tenant, limits.userTeamsPerTenantMax)
       const names = new Map(known.map(({ id, name }) => [id, name]))
-      const users = found.slice(0, limits.apiKeyListMax).map((user) => {
+      const users = rows.map((user) => {
         const ids = members.filter(({ userId }) => userId === user.id).map(({ teamId }) => teamId)
         return { ...userView(user, ids), team_names: ids.map((id) => names.get(id) ?? id) }
       })
-      return { users, truncated: found.length > users.length }
+      return { users, truncated }
     },
 
     async updateUser(call, input) {
@@ -310,9 +313,10 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
 
     async listAttempts({ principal, read }, input) {
       const tenant = peopleTenant(principal, input.tenant)
-      const found = await store.listAttempts(read, tenant, limits.apiKeyListMax + 1)
-      const attempts = found.slice(0, limits.apiKeyListMax).map(attemptView)
-      return { attempts, truncated: found.length > attempts.length }
+      const { rows, truncated } = await listAtMost(limits.apiKeyListMax, (most) =>
+        store.listAttempts(read, tenant, most),
+      )
+      return { attempts: rows.map(attemptView), truncated }
     },
 
     async hashPasswordOf({ read, nowMs }, input) {

@@ -72,7 +72,13 @@ export type SecretStore = Readonly<{
 }>
 
 /** Something that needs the secret, by its display name. */
-export type SecretUse = Readonly<{ kind: 'mcp_server' | 'mcp_deployment' | 'provider_key'; id: string; name: string }>
+export type SecretUse = Readonly<{
+  kind: 'mcp_server' | 'mcp_deployment' | 'provider_key'
+  id: string
+  name: string
+  /** The secret is a part of it: it goes with it, and nothing else may refer to it. */
+  owns?: boolean
+}>
 
 /** A 256-bit key and its name in stored secrets, which reveals nothing of the key. */
 export type SecretKey = Readonly<{ id: string; bytes: Buffer }>

@@ -6,6 +6,7 @@ import { administers } from '../../contract/permissions.ts'
 import { identityOf, isPlatformOperator, type Principal, type TenantId } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
+import { listAtMost } from '../../kernel/list-at-most.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { open, seal } from './cipher.ts'
 import { createOpenedValues } from './opened-values.ts'
@@ -81,9 +82,14 @@ export function createSecretService(deps: SecretDeps) {
     if (reference === undefined) return
     if (reference.kind === 'secret') {
       const secret = await store.findSecret(tx, principal.tenant, reference.name)
-      if (secret?.owner === identityOf(principal) && secret.sessionId === undefined) return
-      const message = `${field}: you have no such secret. secret_list shows yours.`
-      throw new AppError('ERR_NOT_FOUND', message, { field })
+      if (secret?.owner !== identityOf(principal) || secret.sessionId !== undefined) {
+        const message = `${field}: you have no such secret. secret_list shows yours.`
+        throw new AppError('ERR_NOT_FOUND', message, { field })
+      }
+      const owning = (await deps.usesOf(tx, principal.tenant, text)).find(({ owns }) => owns === true)
+      if (owning === undefined) return
+      const message = `${field}: this secret belongs to ${useNames[owning.kind]} '${owning.name}', and nothing else can refer to it. Enter the value again with secret_link_create.`
+      throw new AppError('ERR_PERMISSION_DENIED', message, { field })
     }
     if (isPlatformOperator(principal)) return
     throw new AppError(
@@ -172,9 +178,10 @@ export function createSecretService(deps: SecretDeps) {
   /** The caller's own; administrators see everybody's. */
   async function list({ principal, read }: Pick<Call, 'principal' | 'read'>) {
     const owner = administers(principal, 'secret') ? undefined : identityOf(principal)
-    const found = await store.listSecrets(read, principal.tenant, owner, limits.secretListMax + 1)
-    const displayed = found.slice(0, limits.secretListMax)
-    return { secrets: displayed.map(viewOf), truncated: found.length > displayed.length }
+    const { rows, truncated } = await listAtMost(limits.secretListMax, (most) =>
+      store.listSecrets(read, principal.tenant, owner, most),
+    )
+    return { secrets: rows.map(viewOf), truncated }
   }
 
   /** The caller's own, and for administrators anybody's. Refused while something refers to it. */
@@ -192,7 +199,7 @@ export function createSecretService(deps: SecretDeps) {
       const more = uses.length > named.length ? ` and ${uses.length - named.length} more` : ''
       throw new AppError('ERR_SECRET_IN_USE', `The secret is in use: ${named.join(', ')}${more}.`, {
         id: secret.id,
-        used_by: uses.slice(0, USES_NAMED_MAX),
+        used_by: uses.slice(0, USES_NAMED_MAX).map(({ kind, id: usedBy, name }) => ({ kind, id: usedBy, name })),
       })
     }
     await store.deleteSecret(write, tenant, secret.id)

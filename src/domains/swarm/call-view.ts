@@ -1,7 +1,7 @@
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 
-/** The same call for a part of its work, with its own progress or signal. */
+/** The same call for a part of its work, with its own progress or signal. What it reads and runs is judged as that call's. */
 export function viewOf(call: Call, changes: Partial<Pick<Call, 'progress' | 'signal'>>): Call {
   return {
     id: call.id,
@@ -18,6 +18,11 @@ export function viewOf(call: Call, changes: Partial<Pick<Call, 'progress' | 'sig
     warn: (message) => call.warn(message),
     record: (effect) => call.record(effect),
     transact: (work) => call.transact(work),
+    enterWorkspace: async (id, reachesOut) => await call.enterWorkspace?.(id, reachesOut),
+    opensNetwork: async () => await call.opensNetwork?.(),
+    fillsWorkspace: async (id) => await call.fillsWorkspace?.(id),
+    readsFrom: (context) => call.readsFrom?.(context),
+    writesTo: (context) => call.writesTo?.(context),
   }
 }
 

@@ -98,7 +98,7 @@ export function createSwarms(deps: SwarmDeps) {
     checkEnv('env_vars', env)
     const snapshotName = await requireSnapshot(call, golden, input.snapshot_name)
     const network = { ...golden.network, allowInternet: input.allow_internet ?? golden.network.allowInternet }
-    await workspaces.requireNetwork(network)
+    await workspaces.requireNetwork(call, network)
     const plan: SwarmPlan = {
       swarmId: `swarm-${deps.random.bytes(6).toString('hex')}`,
       golden,

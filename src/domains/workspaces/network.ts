@@ -16,7 +16,16 @@ import {
   takeIn,
 } from './core.ts'
 import type { NetworkPolicy, Workspace } from './ports.ts'
-import { checkDomain, checkHostPort, checkPort, checkPorts, HOST_PORT_MIN, invalid, PORT_MAX } from './rules.ts'
+import {
+  checkDomain,
+  checkHostPort,
+  checkPort,
+  checkPorts,
+  HOST_PORT_MIN,
+  invalid,
+  PORT_MAX,
+  reachesOut,
+} from './rules.ts'
 
 type NetworkPolicyInput = Readonly<{
   workspace_id: string
@@ -56,8 +65,9 @@ export async function refusedView({ backend }: Core, { id, state, network }: Wor
 export const forwardsView = ({ forwards }: Workspace) =>
   forwards.map(({ hostPort, guestPort }) => ({ host_port: hostPort, guest_port: guestPort }))
 
-/** Refuses a policy that the back end cannot enforce. */
-export async function requireNetwork(core: Core, policy: NetworkPolicy): Promise<void> {
+/** Refuses a policy that the back end cannot enforce, or that the caller may not give to a workspace. */
+export async function requireNetwork(core: Core, call: Call, policy: NetworkPolicy): Promise<void> {
+  if (reachesOut({ network: policy })) await call.opensNetwork?.()
   if (policy.allowInternet) await requireCapability(core, 'internet', 'allow_internet: access to the internet')
   if (policy.allowedDomains.length > 0)
     await requireCapability(core, 'allowed_domains', 'allowed_domains: access to named hosts')
@@ -80,7 +90,7 @@ export function createNetwork(core: Core, resolve: Resolve) {
       ...(ports === undefined ? {} : { allowedPorts: ports }),
       ...(domains === undefined ? {} : { allowedDomains: domains }),
     }
-    await requireNetwork(core, { ...closedNetwork, ...changes })
+    await requireNetwork(core, call, { ...closedNetwork, ...changes })
     const changed = await change(call, at, (found) => ({ network: { ...found.network, ...changes } }))
     const network_policy = policyView(changed)
     if (input.allow_internet === false && changed.network.allowedDomains.length > 0) {

@@ -139,8 +139,8 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
     },
     /** Discards what is retained only for forks. Touches only the store; the back end follows. */
     discardArchive: (tx: WriteTx, tenant: TenantId, name: string) => discardArchive(core, tx, tenant, name),
-    /** Refuses a policy that this machine cannot enforce. */
-    requireNetwork: (policy: NetworkPolicy) => requireNetwork(core, policy),
+    /** Refuses a policy that this machine cannot enforce, or that the caller may not give to a workspace. */
+    requireNetwork: (call: Call, policy: NetworkPolicy) => requireNetwork(core, call, policy),
     /** At the start of the server; does nothing if nothing can be wrong. */
     begin: () => recovery.begin(),
     ...createRevokedOwners(core, lifecycle),
@@ -218,7 +218,7 @@ function createLives(core: Core, { lifecycle, recovery, resolve }: LifeParts) {
     }
     await recovery.ensure()
     await core.keepReserve()
-    await requireNetwork(core, network)
+    await requireNetwork(core, call, network)
     await requireImage(image)
     return await lifecycle.create(call, async () => ({
       name: request.name,

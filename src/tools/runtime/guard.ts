@@ -155,16 +155,12 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
     invocation.decisions.push(...verdict.trace)
   }
 
-  /** The content brought there is untrusted, and so is every caller that reads it later. */
-  function fillWorkspaces({ entered, taints, tool, callId }: Invocation): void {
-    for (const id of entered)
-      taints.push({ context: `workspace:${id}`, cause: { kind: 'tool_result', tool: tool!.name, callId } })
-  }
-
-  /** A command in a workspace with network access can send data out, so it is judged as a tool that sends. */
+  /** A program of a workspace with network access can send data out, so what runs one is judged as a tool that sends. */
   async function requireMaySend(invocation: Invocation): Promise<void> {
     const tool = policyToolOf(invocation.tool!)
-    if (toolPolicies === undefined || (tool.builtIn?.sends !== 'open-network' && !feedsPrograms(tool))) return
+    const sends = tool.builtIn?.sends
+    // A call that always sends was judged before it began.
+    if (toolPolicies === undefined || sends === true || (sends === undefined && !feedsPrograms(tool))) return
     const sending = { ...tool, builtIn: { ...tool.builtIn, sends: true } as const }
     const verdict = await toolPolicies.judgeCall(subjectOf(invocation, true), sending, invocation.input)
     if (verdict.specificity !== 'governance') return
@@ -193,8 +189,7 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
     afterCall(invocation: Invocation): void | Promise<void> {
       if (toolPolicies === undefined) return
       const tool = policyToolOf(invocation.tool!)
-      const { carries, fills } = tool.builtIn ?? {}
-      if (fills === 'workspace') fillWorkspaces(invocation)
+      const { carries } = tool.builtIn ?? {}
       // Carried trust is determined before the answer may be replaced.
       const isCarrying =
         (carries !== undefined || invocation.readFrom.size + invocation.wroteTo.size > 0) &&
@@ -202,6 +197,12 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
       return isCarrying
         ? carryTrust(trust!, invocation, carries).then(() => judgeAnswer(invocation, tool))
         : judgeAnswer(invocation, tool)
+    },
+
+    /** What the platform itself creates has the network that its operator chose, and what runs in it is judged when it runs. */
+    async openNetwork(invocation: Invocation): Promise<void> {
+      const { principal, transport } = invocation.caller
+      if (transport !== 'engine' && (await trust?.isUntrusted(principal))) await requireMaySend(invocation)
     },
 
     /**
@@ -229,8 +230,9 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
           credential: trust.credentialOf(principal),
         })
       const isWriting = invocation.rules!.effect !== 'read'
-      if (!isWriting || !(await trust.isUntrusted(principal))) return
+      if (!(isWriting || readsByPrograms(invocation)) || !(await trust.isUntrusted(principal))) return
       if (reachesOut) await requireMaySend(invocation)
+      if (!isWriting) return
       // The caller can also change workspaces that it entered before, while it was still trusted.
       for (const id of invocation.entered) {
         if (await trust.isTainted(tenant, `workspace:${id}`)) continue
@@ -241,6 +243,10 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
 }
 
 export type Guard = ReturnType<typeof createGuard>
+
+/** Whether the whole tool only reads, and programs of the workspace do the reading. */
+const readsByPrograms = ({ tool }: Invocation): boolean =>
+  tool!.definition.effect === 'read' && tool!.definition.trust?.sends === 'open-network'
 
 /** A program that already runs in a workspace can send what a tool writes into its files. */
 const feedsPrograms = ({ builtIn, paths }: KnownTool): boolean =>

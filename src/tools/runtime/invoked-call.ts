@@ -77,6 +77,15 @@ export class InvokedCall implements Call {
     return this.#guard.enterWorkspace(this.#invocation, workspaceId, reachesOut, (taint) => this.#note(taint))
   }
 
+  opensNetwork(): Promise<void> {
+    return this.#guard.openNetwork(this.#invocation)
+  }
+
+  async fillsWorkspace(workspaceId: string): Promise<void> {
+    const cause = { kind: 'tool_result', tool: this.#invocation.tool!.name, callId: this.id } as const
+    await this.#note({ context: `workspace:${workspaceId}`, cause })
+  }
+
   readsFrom(context: ContextKey): void {
     this.#invocation.readFrom.add(context)
   }

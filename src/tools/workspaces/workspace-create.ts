@@ -7,6 +7,7 @@ import { workspaceFields, workspaceParams } from './workspace-params.ts'
 export default defineTool({
   name: 'workspace_create',
   toolset: 'workspaces',
+  trust: { sends: 'opens-network' },
   title: 'Create a workspace',
   description:
     'Create and start an isolated workspace: a file system, processes and a network of its own, without internet access unless allowed. Run commands in it with exec, keep states with snapshot, copy it with workspace_fork, and remove it with workspace_destroy.',
