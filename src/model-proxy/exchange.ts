@@ -8,6 +8,7 @@ import { headersToClient } from './forwarded-headers.ts'
 import { headerList, headerText } from './header-text.ts'
 import { whenKnown } from './judging/events.ts'
 import type { AnswerJudge } from './judging/ports.ts'
+import { KeyMask, withoutKey } from './key-mask.ts'
 import type { FinishedRequest, Tokens } from './ports.ts'
 import type { AnswerFormat, PartialTokens } from './protocols/protocol.ts'
 import { isTimeout, notAnswered, notReadable, redirected } from './proxy-errors.ts'
@@ -36,8 +37,9 @@ export class Exchange implements UpstreamHandler {
   #headers: IncomingHttpHeaders | undefined
   #tap: StreamTap | undefined
   #whole: Buffer[] | undefined
-  /** A refusal may repeat the key that it refuses. */
+  /** A refusal may repeat the key that it refuses, and a provider any key in any answer. */
   #hidesKey = false
+  #mask: KeyMask | undefined
   readonly #retained: RetainedAnswer | undefined
   #judge: AnswerJudge | undefined
   /** While something is being judged, later parts wait. */
@@ -129,8 +131,9 @@ export class Exchange implements UpstreamHandler {
       this.#fail(controller, notReadable(this.#input.route.upstream.name))
       return
     }
-    if (status >= 400 && this.#input.hiddenKey !== undefined) {
-      this.#hidesKey = true
+    const { hiddenKey } = this.#input
+    this.#hidesKey = hiddenKey !== undefined && (status >= 400 || hiddenKey.length >= KEY_CHARS_MIN)
+    if (status >= 400 && this.#hidesKey) {
       this.#whole = []
       return
     }
@@ -141,16 +144,21 @@ export class Exchange implements UpstreamHandler {
         this.#whole = []
         return
       }
+      if (this.#hidesKey) this.#mask = new KeyMask(hiddenKey!)
+    } else if (this.#hidesKey) {
+      this.#whole = []
+      return
     }
     this.#input.res.writeHead(status, this.#headersToClient(this.#tap === undefined))
     this.#writer = new AnswerWriter(this.#input.res, controller, this.#parts.idleTimeoutMs)
   }
 
-  #take(controller: UpstreamController, chunk: Buffer): void {
+  #take(controller: UpstreamController, came: Buffer): void {
     if (this.#isOver) return
     this.#firstByteMs ??= this.#parts.clock.monotonicMs() - this.#input.startedMs
-    this.#answerBytes += chunk.length
-    if (!this.#hidesKey) this.#retained?.take(chunk)
+    this.#answerBytes += came.length
+    const chunk = this.#mask === undefined ? came : this.#mask.take(came)
+    if (!this.#hidesKey || this.#mask !== undefined) this.#retained?.take(chunk)
     if (this.#whole !== undefined) {
       this.#whole.push(chunk)
       if (this.#answerBytes > limits.modelAnswerBytesMax) this.#tooLarge(controller)
@@ -189,7 +197,9 @@ export class Exchange implements UpstreamHandler {
   }
 
   #endStream(): void | Promise<void> {
-    const rest = this.#tap?.finish()
+    const masked = this.#mask?.finish()
+    const before = masked === undefined || masked.length === 0 ? undefined : this.#tap!.take(masked)
+    const rest = joinedParts(before, this.#tap?.finish())
     const forwarded = rest === undefined ? undefined : this.#forward(rest)
     const finished = forwarded instanceof Promise ? forwarded.then(() => this.#judge?.finish()) : this.#judge?.finish()
     return whenKnown(finished, (last) => {
@@ -258,7 +268,7 @@ export class Exchange implements UpstreamHandler {
   }
 
   #headersToClient(keepsLength: boolean): string[] {
-    const returned = headersToClient(this.#headers!, keepsLength)
+    const returned = headersToClient(this.#headers!, keepsLength, this.#hidesKey ? this.#input.hiddenKey : undefined)
     const { judged, replaced, route, request } = this.#input
     if (replaced !== undefined) {
       const used = headerText(`${route.upstream.name}:${request.model}`)
@@ -374,11 +384,11 @@ const answeredElsewhere = new Error('falling back to another model')
 const WHOLE_ID = /^\s*\{\s*"id"\s*:\s*"([^"]{1,256})"/
 const STREAMED_ID = /"response"\s*:\s*\{\s*"id"\s*:\s*"([^"]{1,256})"/
 const ID_WITHIN_BYTES = 4_096
-/** Keys are printable ASCII, so that every other byte stays as it is. */
-function withoutKey(bytes: Buffer, key: string): Buffer {
-  if (!bytes.includes(key)) return bytes
-  return Buffer.from(bytes.toString('latin1').replaceAll(key, '[redacted]'), 'latin1')
-}
+/** Shorter ones, as servers of one's own have them, are words that an answer has by chance. */
+const KEY_CHARS_MIN = 16
+
+const joinedParts = (one: Buffer | undefined, other: Buffer | undefined): Buffer | undefined =>
+  one === undefined || other === undefined ? (one ?? other) : Buffer.concat([one, other])
 
 /** The provider continues to write after the connection has ended. */
 const isInBackground = ({ body }: PreparedRequest): boolean => (body?.['background'] ?? false) !== false
