@@ -1,72 +1,23 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
-import type { ProviderKeyScope } from '../contract/provider-keys.ts'
-import type { Answer } from '../http/exchange/answer.ts'
-import type { RequestHead } from '../http/exchange/request-head.ts'
-import type { Clock } from '../kernel/clock.ts'
 import { isEncoded, isEventStream, isJson } from './answer-type.ts'
 import { AnswerWriter, endWith } from './answer-writer.ts'
-import type { Route } from './find-route.ts'
+import type { ExchangeInput, ExchangeParts } from './exchange-input.ts'
 import { headersToClient } from './forwarded-headers.ts'
 import { headerList, headerText } from './header-text.ts'
 import { whenKnown } from './judging/events.ts'
-import type { AnswerJudge, JudgedRequest } from './judging/ports.ts'
+import type { AnswerJudge } from './judging/ports.ts'
 import { KeyMask, withoutKey } from './key-mask.ts'
-import type { Caller, FinishedRequest, ProxyFacts, Tokens } from './ports.ts'
-import type { AnswerFormat, Endpoint, PartialTokens } from './protocols/protocol.ts'
+import type { FinishedRequest, Tokens } from './ports.ts'
+import type { AnswerFormat, PartialTokens } from './protocols/protocol.ts'
 import { isTimeout, notAnswered, notReadable, redirected } from './proxy-errors.ts'
 import type { PreparedRequest } from './request-body.ts'
 import { requestFacts } from './request-facts.ts'
 import { RetainedAnswer } from './retained-answer.ts'
-import type { AnswerTranslator } from './router/answer-translator.ts'
-import type { ModelRuleName } from './rules/model-rules.ts'
-import type { Spending } from './spending.ts'
 import { StreamTap } from './stream-tap.ts'
 import { completeTokens, estimatedTokens } from './token-estimate.ts'
 import type { UpstreamController, UpstreamHandler } from './upstream/ports.ts'
-
-type ExchangeParts = Readonly<{
-  clock: Clock
-  finished(request: FinishedRequest): void
-  keepsBodies: boolean
-  /** How long a client may read nothing of an available answer. */
-  idleTimeoutMs: number
-  /** Answers in the provider's own format. */
-  refuse(req: RequestHead, res: Answer, route: Route, error: unknown): void
-}>
-
-type ReplacedModel = Readonly<{
-  requestedModel: string | null
-  rule: ModelRuleName
-  /** Null if a failure chose the model, and not a rule for a cheaper one. */
-  baseline: FinishedRequest['baseline']
-}>
-
-export type ExchangeInput = Readonly<{
-  req: RequestHead
-  res: Answer
-  route: Route & Readonly<{ endpoint: Endpoint }>
-  caller: Caller
-  proxy: ProxyFacts | undefined
-  request: PreparedRequest
-  /** Present if the answer must be in another format than the upstream's. */
-  translator?: AnswerTranslator | undefined
-  /** The verdicts on the request, and the judge of its answer. Absent if there is nothing to judge. */
-  judged?: JudgedRequest | undefined
-  /** Present if the model is not the requested one. */
-  replaced?: ReplacedModel | undefined
-  /** Called if the provider fails before it answers, and another model should be tried. */
-  fallBack?: (() => void) | undefined
-  /** Computed before the request is sent. */
-  spending?: Spending | undefined
-  /** Whose key is sent to the upstream. */
-  keyScope: ProviderKeyScope | null
-  /** That key, if the caller must not see it. */
-  hiddenKey?: string | undefined
-  startedAtMs: number
-  startedMs: number
-}>
 
 /**
  * One request under way to an upstream, and its answer on the way back.
