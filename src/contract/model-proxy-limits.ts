@@ -8,6 +8,11 @@ export const modelProxyLimits = {
   /** A whole answer, and one event of a stream, or the part of it that is held until a call is judged. */
   modelAnswerBytesMax: 64 * 1024 * 1024,
   modelEventBytesMax: 8 * 1024 * 1024,
+  /** Of an answer that is judged: its nesting, values and members, and the calls in it. */
+  modelAnswerDepthMax: 128,
+  modelAnswerValuesMax: 1_000_000,
+  modelAnswerMembersMax: 250_000,
+  modelAnswerCallsMax: 1_000,
   /** Bytes of a stream that are buffered in case their text must be counted; beyond this they are counted at once. */
   modelUncountedBytesMax: 256 * 1024,
   /** Characters of the beginning of a conversation that identify it. */

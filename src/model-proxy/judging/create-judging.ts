@@ -13,6 +13,7 @@ import { createAnswerJudge, whenKnown } from './events.ts'
 import { generateFormat } from './generate-format.ts'
 import { messagesFormat } from './messages-format.ts'
 import { opaqueParts } from './opaque-parts.ts'
+import { createPace, pacedJudge } from './paced-judge.ts'
 import type {
   CallJudge,
   CallSubject,
@@ -119,7 +120,7 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
           isChanged: isChanged || removed.length > 0 || hasAnswered,
           decisions,
           removed,
-          answer: mayRefuse ? createAnswerJudge(format, judge) : undefined,
+          answer: mayRefuse ? createAnswerJudge(format, pacedJudge(judge)) : undefined,
           ...(isStored && { answered: (id) => chains.add(caller, id, { contexts, isUnseen, ...told }) }),
         }
       })
@@ -135,8 +136,11 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
   ): Promise<boolean> {
     let isUntrusted = wasUntrusted
     let isChanged = false
+    const pace = createPace()
     for (const result of results) {
       if (isUntrusted && !hasPolicies) break
+      const turn = pace()
+      if (turn !== undefined) await turn
       const answer = tools.result({ ...subject, isUntrusted }, result.call, result.value)
       const verdict = answer instanceof Promise ? await answer : answer
       const { action, tool, policy } = verdict

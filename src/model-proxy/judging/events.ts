@@ -1,7 +1,10 @@
+import { limits } from '../../contract/limits.ts'
+import { exceededBound } from '../../kernel/json-bounds.ts'
 import { hasRepeatedMembers } from '../ambiguous-members.ts'
 import { eventText, parsedData } from '../event-data.ts'
 import { WholeEvents } from '../whole-events.ts'
 import { createSignatures, opaqueParts } from './opaque-parts.ts'
+import { tooManyParts } from './paced-judge.ts'
 import type { AnswerJudge, CallJudge, EventJudge, JudgedFormat } from './ports.ts'
 
 /** Judges an answer as it passes. Parts without a mark of the format pass unchanged. */
@@ -37,6 +40,7 @@ class MarkedAnswer implements AnswerJudge {
   whole(bytes: Buffer, isJson: boolean): Buffer | undefined | Promise<Buffer> {
     if (bytes.length === 0 || (isJson && !isMarked(this.#format, bytes))) return bytes
     const text = bytes.toString('utf8')
+    if (exceededBound(text, bounds) !== undefined) throw tooManyParts()
     const answer = parsedData(text)
     // Programs may read what we cannot: events under another content type, or a text with a byte order mark.
     if (answer === undefined || hasRepeatedMembers(text)) return undefined
@@ -59,6 +63,7 @@ class MarkedAnswer implements AnswerJudge {
   /** An event that must be judged and cannot be read in one way only does not pass. */
   #takeOne(event: Buffer, out: Buffer[]): void | Promise<void> {
     const text = eventText(event.toString('utf8'))
+    if (exceededBound(text, bounds) !== undefined) throw tooManyParts()
     const data = parsedData(text)
     if (data === undefined || Array.isArray(data)) {
       if (!isMarked(this.#format, event)) return this.#events!.take(event, undefined, out)
@@ -81,6 +86,12 @@ class MarkedAnswer implements AnswerJudge {
       if (pending instanceof Promise) return pending.then(() => this.#run(parts, index + 1, out))
     }
   }
+}
+
+const bounds = {
+  depthMax: limits.modelAnswerDepthMax,
+  valuesMax: limits.modelAnswerValuesMax,
+  membersMax: limits.modelAnswerMembersMax,
 }
 
 export const createAnswerJudge = (format: JudgedFormat, judge: CallJudge): AnswerJudge =>
