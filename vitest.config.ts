@@ -16,6 +16,11 @@ const alone = ['test/faults/{kill-under-load,mcp-server-lives,workspace-leaks}.t
 /** One more than the cores of the machine that is measured. Five are no faster: the programs that tests start need the cores too. */
 const workers = 3
 const common = { pool: 'forks', testTimeout: 240_000, hookTimeout: 240_000 } as const
+/**
+ * Node itself loads the modules, as it does in the program: Vite's own loader takes longer to load them and makes every use of an import
+ * slower. What replaces a module needs Vite's.
+ */
+const native = { experimental: { viteModuleRunner: false, nodeLoader: false } } as const
 
 export default defineConfig({
   test: {
@@ -29,6 +34,7 @@ export default defineConfig({
         extends: true,
         test: {
           ...common,
+          ...native,
           name: 'shared',
           include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
           exclude: [...ownProcess, ...alone],
@@ -46,6 +52,7 @@ export default defineConfig({
         extends: true,
         test: {
           ...common,
+          ...native,
           name: 'alone',
           include: alone,
           fileParallelism: false,

@@ -516,6 +516,11 @@ ALTER TABLE mcp_sessions ADD COLUMN choices TEXT;
 ALTER TABLE mcp_sessions ADD COLUMN chosen_at INTEGER;
 CREATE INDEX mcp_sessions_by_choice ON mcp_sessions (tenant, chosen_at) WHERE chosen_at IS NOT NULL;
 
+-- 44 sessions that end at every process
+ALTER TABLE mcp_sessions ADD COLUMN ended_at INTEGER;
+CREATE INDEX mcp_sessions_by_end ON mcp_sessions (tenant, ended_at) WHERE ended_at IS NOT NULL;
+ALTER TABLE users ADD COLUMN sign_outs INTEGER NOT NULL DEFAULT 0;
+
 -- postgres
 
 -- 1 log
@@ -988,3 +993,8 @@ CREATE INDEX mcp_tasks_by_process ON mcp_tasks (tenant, process);
 ALTER TABLE mcp_sessions ADD COLUMN choices TEXT;
 ALTER TABLE mcp_sessions ADD COLUMN chosen_at BIGINT;
 CREATE INDEX mcp_sessions_by_choice ON mcp_sessions (tenant, chosen_at) WHERE chosen_at IS NOT NULL;
+
+-- 44 sessions that end at every process
+ALTER TABLE mcp_sessions ADD COLUMN ended_at BIGINT;
+CREATE INDEX mcp_sessions_by_end ON mcp_sessions (tenant, ended_at) WHERE ended_at IS NOT NULL;
+ALTER TABLE users ADD COLUMN sign_outs BIGINT NOT NULL DEFAULT 0;

@@ -14,6 +14,7 @@ const model = z.strictObject(
     alias: name,
     model: z.string(textRule).min(1, textRule).max(256, textRule),
     max_output_tokens: z.int(rule('a whole number')).min(1).max(10_000_000).optional(),
+    context_window: z.int(rule('a whole number')).min(1).max(100_000_000).optional(),
     temperature: z.number(rule('a number from 0 to 2')).min(0).max(2).optional(),
     cost_per_1k_tokens: cost(),
     input_cost_per_million: cost(),
@@ -50,7 +51,7 @@ export const modelsSection = group(
       .max(50, rule('a list of at most 50 providers'))
       .default([])
       .describe(
-        `Language models. Each: \`name\`, \`type\` (${providerTypes.join(', ')}), \`endpoint\`, \`api_key\` as \`env:NAME\`, \`stream\` (false for a server that cannot stream), and \`models\` with \`alias\` (such as default or judge), \`model\`, \`max_output_tokens\`, \`temperature\`, and their price as \`input_cost_per_million\` and \`output_cost_per_million\` (and \`cache_read_cost_per_million\` and \`cache_write_cost_per_million\`, if cached tokens have another price) or \`cost_per_1k_tokens\`.`,
+        `Language models. Each: \`name\`, \`type\` (${providerTypes.join(', ')}), \`endpoint\`, \`api_key\` as \`env:NAME\`, \`stream\` (false for a server that cannot stream), and \`models\` with \`alias\` (such as default or judge), \`model\`, \`max_output_tokens\`, \`context_window\` (its size in tokens, for limits on cost), \`temperature\`, and their price as \`input_cost_per_million\` and \`output_cost_per_million\` (and \`cache_read_cost_per_million\` and \`cache_write_cost_per_million\`, if cached tokens have another price) or \`cost_per_1k_tokens\`.`,
       ),
     default_provider: name.optional().describe('Provider to use when several have the alias.'),
     fallback_provider: name.optional().describe('Provider to use when the first one has failed.'),

@@ -1,4 +1,6 @@
+import { newLineSession } from '../contract/line-session.ts'
 import { localOwner } from '../contract/principal.ts'
+import { systemClock } from '../kernel/clock.ts'
 import { systemRandom } from '../kernel/random.ts'
 import { type EarlySession, withoutAnswers } from '../mcp/early-answer.ts'
 import { stdioLines } from '../mcp/line-transport.ts'
@@ -22,7 +24,7 @@ export async function serveClient(
   const { config } = loaded
   const local = state.local()
   logger.info(openedState(loaded), local === undefined ? { through: state.attachment.ownerPid() } : undefined)
-  const session = systemRandom.bytes(SESSION_BYTES).toString('base64url')
+  const session = newLineSession(systemClock.nowMs(), systemRandom.bytes(SESSION_BYTES).toString('base64url'))
   const hello = { transport: 'stdio', session, tools: exposureOfConfig(config), ...spelling } as const
   const { input, answered } = early.stop()
   const client = withoutAnswers(stdioLines(input, context.stdout), answered)

@@ -13,7 +13,8 @@ import { rootOf } from './tree.ts'
  *
  * 1. A log that does not extend its stored checkpoint is halted: nothing is written to it, and none of it is signed.
  * 2. So is a log whose checkpoint cannot be read, or is missing although the store records that there was one.
- * 3. Nothing is signed before a checkpoint that covers it is stored.
+ * 3. Nothing is signed before a checkpoint that covers it is stored, and no checkpoint is stored before the log is on disk: a
+ *    power cut could otherwise leave a log that is shorter than its checkpoint.
  * 4. Only `recover` lets a halted log continue, and it stores the checkpoint as evidence.
  */
 export type LogGuard = Readonly<{
@@ -45,6 +46,8 @@ export type Recovery = Readonly<{
 
 export function createLogGuard(deps: {
   read: ReadTx
+  /** Resolves when everything that can be read is on disk. */
+  synced(): Promise<void>
   log: Pick<LogStore, 'head'>
   rootAt(tx: ReadTx, tenant: TenantId, size: number): Promise<Buffer>
   checkpoints: CheckpointStore
@@ -123,7 +126,10 @@ export function createLogGuard(deps: {
     // A recovery does not count until it is in the log, and a log without entries cannot be truncated.
     if (now.size === released.get(tenant) || (now.size === 0 && before === undefined)) return
     const isRetained = before?.size === now.size && !(isLast && (await checkpoints.read(tenant)) === undefined)
-    if (!isRetained) await checkpoints.write(tenant, noteOf(tenant, now))
+    if (!isRetained) {
+      await deps.synced()
+      await checkpoints.write(tenant, noteOf(tenant, now))
+    }
     last.set(tenant, now)
     released.delete(tenant)
     if (anchored.has(tenant)) return

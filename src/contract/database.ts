@@ -17,7 +17,7 @@ export type Database = Readonly<{
   write<T>(tenant: TenantId, work: (tx: WriteTx) => Promise<T>): Promise<T>
   /**
    * A write that nobody waits for. It keeps its order among the others and is committed with the next transaction, after
-   * `delayMs`, or when enough writes have gathered, whichever comes first. A crash before that loses it. If the store fails, the
+   * a delay, or when enough writes have gathered, whichever comes first. A crash before that loses it. If the store fails, the
    * write is retried once, perhaps after a commit with an unknown outcome, so it must be idempotent. Resolves at once, or, if too
    * many writes are pending, when there is capacity. `onTaken` is called before the first attempt, whatever its outcome; until
    * then the caller may add to `work`.
@@ -25,6 +25,11 @@ export type Database = Readonly<{
   writeSoon(tenant: TenantId, work: (tx: WriteTx) => Promise<void>, onTaken?: () => void): void | Promise<void>
   /** Resolves when everything submitted so far is committed. */
   flush(): Promise<void>
+  /**
+   * Resolves when everything committed so far is on disk; rejects if that failed. Only a commit of `writeSoon` alone can be
+   * committed and not yet on disk. What leaves the store for good, such as a signature over its content, waits for this.
+   */
+  synced(): Promise<void>
   schemaVersion: number
   /**
    * Grows with every commit that changed anything but the log, before any caller learns of the commit. Undefined if other

@@ -12,6 +12,8 @@ export const mcpServerLimits = {
   /** The first pause for a server that keeps announcing changed tools; it doubles each time. */
   mcpRelistMs: 1_000,
   mcpRelistMsMax: 5 * 60_000,
+  /** After a list is fetched and stored, the pause is at least this many times as long as that took. */
+  mcpRelistRestFactor: 20,
   /** Pages of a server's list of tools, and the definition of one tool as JSON. */
   mcpToolPagesMax: 20,
   mcpToolBytesMax: 128 * 1024,
@@ -59,6 +61,8 @@ export const mcpServerLimits = {
   mcpPassedAnswerMs: 3_600_000,
   /** How long what came of one waits to be fetched. */
   mcpPassedOutcomeMs: 10_000,
+  /** How long the end of a session is stored for other processes, which look every second. */
+  mcpSessionEndedMs: 120_000,
   /** What is said beside an answer on its way back, at once; older notifications are dropped for newer ones. */
   mcpPassedNoticesMax: 64,
   mcpPassedNoticesCharsMax: 256 * 1024,

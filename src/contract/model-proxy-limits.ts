@@ -18,6 +18,8 @@ export const modelProxyLimits = {
   responseItemsMax: 50_000,
   responseItemsOfAnswerMax: 1_000,
   responseItemIdCharsMax: 256,
+  /** Parts of answers that only their provider can read, which are known to have passed. */
+  opaquePartsMax: 100_000,
   /** The arguments of a call that are remembered with it. */
   responseCallCharsMax: 4_096,
   /** The name of a tool in a decision, as a model wrote it. */
@@ -26,6 +28,9 @@ export const modelProxyLimits = {
   modelConnectionsMax: 512,
   modelConnectMs: 10_000,
   modelKeepAliveMs: 30_000,
+  /** Of a connection that an upstream says it will end, this much earlier. */
+  modelKeepAliveMarginMs: 1_000,
+  modelAnswerHeadBytesMax: 32 * 1024,
   /** A proxy that another process edited may be outdated for at most this long. */
   modelProxyCacheMs: 1_000,
   modelProxyCacheMax: 1_000,

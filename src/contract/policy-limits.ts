@@ -26,6 +26,8 @@ export const policyLimits = {
   trustPruneMs: 600_000,
   trustPruneMax: 500,
   trustPruneKeyMs: 30 * 24 * 60 * 60 * 1_000,
+  /** How long it is remembered what a session over standard input has read. After that it counts as untrusted. */
+  lineSessionMs: 90 * 24 * 60 * 60 * 1_000,
   /** Arguments repeated in a refusal, as JSON. */
   deniedInputBytesMax: 4_096,
   /** Log entries that one simulation reads, and changes that it reports. */

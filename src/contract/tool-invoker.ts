@@ -46,6 +46,11 @@ export type ToolInvoker = Readonly<{
       waitsForApproval?: boolean
       /** The call delegates a task to this agent. The call is judged and recorded; the caller starts the child run itself. */
       delegatesTo?: OfferedAgent
+      /**
+       * The command is a script of this program, such as one that copies a volume, and not of a manifest or a model: the policies
+       * of the organisation do not judge it.
+       */
+      isOwnScript?: boolean
       /** The call sends to a webhook, once it is allowed. */
       webhook?: WebhookDelivery
     }>,

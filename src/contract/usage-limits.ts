@@ -27,18 +27,21 @@ export type UsageLimits = Readonly<{
   /** For one request to a model. A promise only if the store must be read, or other uses must settle first. */
   reserveCost(
     subject: UsageSubject,
-    model: string,
-    microdollars: number,
+    /** A limit applies if it counts one of them. */
+    models: readonly string[],
+    /** In millionths of a dollar. Called only if a limit applies; what it throws is thrown. */
+    amount: () => number,
     signal?: () => AbortSignal,
   ): CostReservation | Promise<CostReservation>
-  /** Whether a limit on cost binds the subject with this model. */
-  limitsCost(subject: UsageSubject, model: string): boolean | Promise<boolean>
   countCall(subject: UsageSubject, call: CountedCall): void | Promise<void>
 }>
 
 export type CostReservation = Readonly<{
-  /** The actual cost. Settles once; further calls do nothing. */
-  settle(microdollars: number): void
+  /**
+   * The actual cost, and the model that answered: limits that count it pay too, even if nothing was reserved from them. Settles
+   * once; further calls do nothing.
+   */
+  settle(microdollars: number, answering?: string): void
 }>
 
 const subjects = new WeakMap<Principal, UsageSubject>()

@@ -18,7 +18,7 @@ import type { RequestClients } from './request-client.ts'
  *    from elsewhere, and no keys are demanded.
  */
 export type Authenticator = Readonly<{
-  /** Rejects with ERR_UNAUTHENTICATED. Answers at once who came with the token a moment ago. */
+  /** Rejects with ERR_UNAUTHENTICATED. Answers synchronously if the token was used a moment ago. */
   authenticate(token: string, nowMs: number): Principal | Promise<Principal>
 }>
 

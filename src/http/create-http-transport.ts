@@ -14,6 +14,7 @@ import type { Exposure, ToolHost } from '../tools/runtime/tool-host.ts'
 import { type Authenticate, type Authenticator, createAuthenticate, isOurCredential } from './authenticate.ts'
 import { trackConnections } from './connections.ts'
 import { allowOrigin, answerOptions } from './cors.ts'
+import type { Answer } from './exchange/answer.ts'
 import type { Reply } from './exchange/reply.ts'
 import type { RequestHead } from './exchange/request-head.ts'
 import { createGatewayOfUrl, GATEWAY_PREFIX, throughGateway } from './gateway-address.ts'
@@ -24,7 +25,7 @@ import { createPeoplePages } from './pages/people-pages.ts'
 import { createSecretLinkRoutes, type SecretLinkGate } from './pages/secret-link-page.ts'
 import { isLoopbackHost, markRelayed, type RelayedPeer, relayExposure, relayRequiresKeys } from './peer-address.ts'
 import type { PeopleGate } from './people-gate.ts'
-import { servePlainRequests } from './plain-connections.ts'
+import { type PlainReply, servePlainRequests } from './plain-connections.ts'
 import type { PlainHead } from './plain-request.ts'
 import { requireBodyLength } from './read-json-body.ts'
 import { createRequestClients, type RequestClients } from './request-client.ts'
@@ -35,6 +36,7 @@ import { createRoutes, type HealthFacts } from './routes.ts'
 import { createSealRoutes, type SealGate } from './seal-routes.ts'
 import { sendError } from './send.ts'
 import { createServeCall, type ServeCall, shuttingDown } from './serve-call.ts'
+import { startListening } from './start-listening.ts'
 import { type HttpError, toHttpError } from './to-http-error.ts'
 import { createToolRoutes } from './tool-routes.ts'
 
@@ -79,17 +81,20 @@ export type HttpTransportDeps = Readonly<{
 /** Addresses of model providers, served by a separate transport with its own bounds. */
 export type ModelAddresses = Readonly<{
   isAddress(url: string): boolean
-  open(
-    parts: ModelAddressParts,
-  ): Promise<Readonly<{ handle(req: IncomingMessage, res: ServerResponse, url: string): void }>>
+  open(parts: ModelAddressParts): Promise<ModelHandler>
+}>
+export type ModelHandler = Readonly<{
+  handle(req: IncomingMessage, res: ServerResponse, url: string): void
+  /** A request that was read whole. */
+  handleWhole(head: RequestHead, body: Buffer, answer: Answer, url: string): void
 }>
 export type ModelAddressParts = Readonly<{
   authenticate: Authenticate
   /** Called with the principal of a connection; throws if it has too many. */
   claim(socket: Socket, principal: Principal): void
-  addressOf(req: IncomingMessage): string
+  addressOf(req: RequestHead): string
   isOurs(credential: string): boolean
-  sendError(req: IncomingMessage, res: ServerResponse, error: HttpError): void
+  sendError(req: RequestHead, res: Answer, error: HttpError): void
 }>
 
 type McpCaller = UrlView & Readonly<{ principal: Principal }>
@@ -118,6 +123,7 @@ export type HttpTransport = Readonly<{
 
 type UrlView = RequestView & Readonly<{ origin?: string }>
 
+const MCP_PATH = '/mcp'
 const MODEL_METHODS = ['GET', 'POST', 'OPTIONS']
 const MCP_METHODS = ['GET', 'POST', 'DELETE', 'OPTIONS']
 
@@ -160,7 +166,7 @@ export function createHttpTransport(input: HttpTransportDeps): HttpTransport {
   const gatewayCallers = new WeakMap<Principal, McpCaller>()
   let gateways: Awaited<ReturnType<HttpTransportDeps['gateways']>>
   let openedModels: ReturnType<ModelAddresses['open']> | undefined
-  let modelProxy: Awaited<ReturnType<ModelAddresses['open']>> | undefined
+  let modelProxy: ModelHandler | undefined
 
   function handle(req: IncomingMessage, res: ServerResponse): void {
     connections.track(res)
@@ -184,9 +190,10 @@ export function createHttpTransport(input: HttpTransportDeps): HttpTransport {
   }
 
   /** The same order as in `handle`. Whatever is refused, or is anything else, is left to it. */
-  function servePlain(head: PlainHead, body: string, reply: Reply): boolean | Promise<boolean> {
+  function servePlain(head: PlainHead, body: Buffer, reply: PlainReply): boolean | Promise<boolean> {
     const { url, socket, bodyBytes } = head
-    if (connections.isClosing() || bodyBytes > bodyBytesMax || deps.models?.isAddress(url)) return false
+    if (connections.isClosing() || bodyBytes > bodyBytesMax) return false
+    if (!url.startsWith(MCP_PATH)) return servePlainModel(head, body, reply)
     let caller: McpCaller
     try {
       requestCheck.check(head, requireKeys || relayRequiresKeys(socket))
@@ -196,17 +203,30 @@ export function createHttpTransport(input: HttpTransportDeps): HttpTransport {
     } catch {
       return false
     }
-    return mcp.servePlain(head, body, caller, reply)
+    return mcp.servePlain(head, body.toString('utf8'), caller, reply)
+  }
+
+  function servePlainModel(head: PlainHead, body: Buffer, reply: PlainReply): boolean {
+    const { url, socket } = head
+    if (modelProxy === undefined || !deps.models?.isAddress(url)) return false
+    try {
+      requestCheck.check(head, requireKeys || relayRequiresKeys(socket))
+    } catch {
+      return false
+    }
+    modelProxy.handleWhole(head, body, reply.open(), url)
+    return true
   }
 
   async function servePlainLater(
     head: PlainHead,
-    body: string,
+    body: Buffer,
     reply: Reply,
     asking: Promise<Principal>,
   ): Promise<boolean> {
     const caller = await asking.then((principal) => callerAt(head, head.url, principal)).catch(() => undefined)
-    return caller !== undefined && !reply.isDisconnected() && mcp.servePlain(head, body, caller, reply)
+    if (caller === undefined || reply.isDisconnected()) return false
+    return mcp.servePlain(head, body.toString('utf8'), caller, reply)
   }
 
   function handleModels(req: IncomingMessage, res: ServerResponse, url: string, models: ModelAddresses): void {
@@ -347,32 +367,6 @@ const serverOptions = {
   requireHostHeader: true,
   insecureHTTPParser: false,
 } as const
-
-function startListening(server: Server, host: string, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const onError = (error: NodeJS.ErrnoException): void => {
-      const reason =
-        error.code === 'EADDRINUSE'
-          ? 'another program uses this port; choose another with --port'
-          : error.code === 'EACCES'
-            ? 'this user may not use this port; choose one above 1023 with --port'
-            : `the system says ${error.code ?? error.message}`
-      reject(
-        new AppError(
-          'ERR_INIT_FAILED',
-          `Cannot listen on ${host}:${port}: ${reason}.`,
-          { host, port },
-          { cause: error },
-        ),
-      )
-    }
-    server.once('error', onError)
-    server.listen(port, host, () => {
-      server.off('error', onError)
-      resolve()
-    })
-  })
-}
 
 const keysNeeded = (host: string): AppError =>
   new AppError(

@@ -43,6 +43,7 @@ const ping = (at: Pick<ServedTransport, 'url'>) => fetch(`${at.url}/v1/tools/ser
 
 async function idleConnection(port: number): Promise<Socket> {
   const socket = connect(port, '127.0.0.1')
+  socket.on('error', () => {})
   socket.resume()
   await once(socket, 'connect')
   return socket
@@ -97,6 +98,7 @@ describe('closing', () => {
     const held = heldHost()
     const at = await peer.serve({ host: held.host })
     const socket = connect(at.port, '127.0.0.1')
+    socket.on('error', () => {})
     const ended = once(socket, 'close')
     let text = ''
     socket.setEncoding('utf8').on('data', (chunk: string) => {
@@ -173,6 +175,7 @@ describe('a connection that another process accepted', () => {
     Object.assign(transport.server, { headersTimeout: 1, connectionsCheckingInterval: 5 })
     const url = new URL(await relay(transport, { remoteAddress: '127.0.0.1' }))
     const socket = connect(Number(url.port), '127.0.0.1')
+    socket.on('error', () => {})
     let text = ''
     socket.setEncoding('utf8').on('data', (chunk: string) => {
       text += chunk

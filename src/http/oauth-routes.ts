@@ -14,7 +14,7 @@ import { readWebBody, sendWebResponse, webHeaders } from './web-exchange.ts'
 
 /**
  * The OAuth 2.1 authorisation server for clients: metadata of RFC 8414 and 9728, and the endpoints below `/auth/oauth2/`. Before
- * the library sees a request, we add what a client may omit: the resource, and that a loopback client is native.
+ * the library sees a request, we add what a client may omit: the resource, the scope, and that a loopback client is native.
  */
 type OauthRoutesDeps = Readonly<{
   people(): Promise<PeopleGate | undefined>
@@ -24,6 +24,11 @@ type OauthRoutesDeps = Readonly<{
 
 export const AUTH_PATH = '/auth'
 const CLIENT_CREDENTIALS = 'client_credentials'
+/**
+ * The scope of a client that names none, and the only one in the metadata, because some clients request every scope that they find
+ * there. The library's default is every scope that a client may ask for, and no program but the command line may have the other one.
+ */
+const DEFAULT_SCOPE = 'offline_access'
 const RESOURCE_METADATA = '/.well-known/oauth-protected-resource'
 const SERVER_METADATA = '/.well-known/oauth-authorization-server'
 /** The endpoints that clients use; the library's others are unreachable. */
@@ -57,8 +62,7 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
     admit(clients.addressOf(req))
     const metadata = await (await (await gate()).accounts()).metadata(clients.originOf(req))
     const grants = [...((metadata['grant_types_supported'] as string[] | undefined) ?? []), CLIENT_CREDENTIALS]
-    // Some clients request every scope that they find here, and no program but the command line may have the other one.
-    const scopes_supported = ['offline_access']
+    const scopes_supported = [DEFAULT_SCOPE]
     sendJson(res, 200, JSON.stringify({ ...metadata, grant_types_supported: [...new Set(grants)], scopes_supported }))
   }
 
@@ -83,6 +87,7 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
     exchange: Exchange,
     change?: (request: Request) => Promise<Request>,
     withSession = false,
+    changeAnswer?: (response: Response) => Promise<Response>,
   ): Promise<void> {
     const { req, res, url } = exchange
     const people = await gate()
@@ -98,13 +103,19 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
       ...(body === undefined ? {} : { body: new Uint8Array(body) }),
     })
     const request = change === undefined ? webRequest : await change(webRequest)
-    await answer(people, origin, request, res)
+    await answer(people, origin, request, res, changeAnswer)
   }
 
-  async function answer(people: PeopleGate, origin: string, request: Request, res: ServerResponse): Promise<void> {
+  async function answer(
+    people: PeopleGate,
+    origin: string,
+    request: Request,
+    res: ServerResponse,
+    change?: (response: Response) => Promise<Response>,
+  ): Promise<void> {
     const response = await (await people.accounts()).handle(origin, request)
     if (request.method === 'POST') people.principals.forget()
-    await sendWebResponse(res, response)
+    await sendWebResponse(res, change === undefined ? response : await change(response))
   }
 
   /** Client credentials are ours; everything else is the library's. */
@@ -144,6 +155,7 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
       // A client whose id is the address of a document is registered when it is first named.
       if (url.searchParams.get('client_id')?.startsWith('https:')) await people.requireClientCapacity()
       askAgainAtLoopback(url.searchParams)
+      if ((url.searchParams.get('scope') ?? '').trim() === '') url.searchParams.set('scope', DEFAULT_SCOPE)
       if (!url.searchParams.has('resource')) url.searchParams.set('resource', `${origin}/mcp`)
       for (const resource of url.searchParams.getAll('resource').slice(0, RESOURCES_MAX)) {
         if (isOwnResource(origin, resource)) await people.ensureResource(resource)
@@ -153,12 +165,22 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
     await forward(exchange, withResource, true)
   }
 
-  const register = (exchange: Exchange): Promise<void> =>
-    forward(exchange, async (request) => {
-      const text = await request.text()
+  async function register(exchange: Exchange): Promise<void> {
+    let scope = DEFAULT_SCOPE
+    const completed = async (request: Request): Promise<Request> => {
+      const registration = withDefaults(await request.text())
+      scope = registration.scope
       await (await gate()).requireClientCapacity()
-      return new Request(request.url, { method: 'POST', headers: request.headers, body: asNativeClient(text) })
-    })
+      return new Request(request.url, { method: 'POST', headers: request.headers, body: registration.text })
+    }
+    // The library answers with every scope that a client could ask for, and clients then ask for all of them.
+    const withScope = async (response: Response): Promise<Response> => {
+      if (!response.ok) return response
+      const { status, headers } = response
+      return new Response(JSON.stringify({ ...((await response.json()) as object), scope }), { status, headers })
+    }
+    await forward(exchange, completed, false, withScope)
+  }
 
   const wellKnown = (path: string): PatternRoute[] => [
     { method: 'GET', path, serve: serverMetadata },
@@ -195,16 +217,26 @@ const isOwnResource = (origin: string, resource: string): boolean =>
   resource === `${origin}/mcp` ||
   (resource.startsWith(`${origin}/mcp/`) && /^\/mcp\/[\w.~-]{1,128}$/.test(URL.parse(resource)?.pathname ?? ''))
 
-/** A client whose every redirect is on its own machine is native (RFC 8252), whether it says so or not. */
-function asNativeClient(text: string): string {
+/**
+ * A registration with what a client may omit. A client whose every redirect is on its own machine is native (RFC 8252), whether it
+ * says so or not. What is no object is left to the library.
+ */
+function withDefaults(text: string): Readonly<{ text: string; scope: string }> {
+  let client: unknown
   try {
-    const client = JSON.parse(text) as { application_type?: string; redirect_uris?: unknown }
-    const { application_type, redirect_uris } = client
-    if (application_type !== undefined || !Array.isArray(redirect_uris) || redirect_uris.length === 0) return text
-    return redirect_uris.every(isOnOwnMachine) ? JSON.stringify({ ...client, application_type: 'native' }) : text
+    client = JSON.parse(text)
   } catch {
-    return text
+    client = undefined
   }
+  if (typeof client !== 'object' || client === null || Array.isArray(client)) return { text, scope: DEFAULT_SCOPE }
+  const { application_type, redirect_uris, scope } = client as Readonly<Record<string, unknown>>
+  const isNative = Array.isArray(redirect_uris) && redirect_uris.length > 0 && redirect_uris.every(isOnOwnMachine)
+  const registered = {
+    ...client,
+    ...(application_type === undefined && isNative && { application_type: 'native' }),
+    ...((scope ?? '') === '' && { scope: DEFAULT_SCOPE }),
+  }
+  return { text: JSON.stringify(registered), scope: typeof scope === 'string' && scope !== '' ? scope : DEFAULT_SCOPE }
 }
 
 function isOnOwnMachine(uri: unknown): boolean {

@@ -20,6 +20,7 @@ afterAll(() => peer.close())
 /** One connection that sends one request after the other, and how many of them `node:http` has seen. */
 async function openConnection(at: ServedTransport) {
   const socket = connect(at.port, '127.0.0.1')
+  socket.on('error', () => {})
   let seen = 0
   at.transport.server.on('request', (req) => {
     if (req.socket.remotePort === socket.localPort) seen++

@@ -3,8 +3,10 @@ import type { Socket } from 'node:net'
 import { limits } from '../contract/limits.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Answering, Connections } from './connections.ts'
+import type { Answer } from './exchange/answer.ts'
 import type { Reply } from './exchange/reply.ts'
 import { headersFor } from './exchange/send-text.ts'
+import { PlainAnswer } from './plain-answer.ts'
 import { type PlainHead, readPlainHead } from './plain-request.ts'
 
 /**
@@ -22,11 +24,11 @@ export type PlainConnections = Readonly<{
   follow(req: IncomingMessage, res: ServerResponse): void
 }>
 
-/**
- * Serves the request and says so, or leaves everything as it was. If it is served, the reply is used once. `body` is decoded as
- * UTF-8.
- */
-export type ServePlain = (head: PlainHead, body: string, reply: Reply) => boolean | Promise<boolean>
+/** Serves the request and says so, or leaves everything as it was. If it is served, the reply is used once. */
+export type ServePlain = (head: PlainHead, body: Buffer, reply: PlainReply) => boolean | Promise<boolean>
+
+/** The answer is JSON with the status 200, or opened to be anything else. */
+export type PlainReply = Reply & Readonly<{ open(): Answer }>
 
 type Deps = Readonly<{
   server: Server
@@ -57,29 +59,49 @@ export function servePlainRequests(deps: Deps): PlainConnections {
 /** `fresh`: nothing was sent yet. `http`: `node:http` serves a request. `idle`: nobody does. `serving`: this does. */
 type State = 'fresh' | 'http' | 'idle' | 'serving' | 'given-up'
 
-class PlainConnection implements Answering, Reply {
+class PlainConnection implements Answering, PlainReply {
   readonly req: Readonly<{ socket: Socket }>
-  readonly headersSent = false
   shouldKeepAlive = true
   readonly #deps: Deps
-  readonly #dateLine: () => string
-  readonly #socket: Socket
+  readonly socket: Socket
+  readonly dateLine: () => string
   readonly #feed: Feed
   #state: State = 'fresh'
   #head: PlainHead | undefined
   #onDisconnected: (() => void) | undefined
+  #answer: PlainAnswer | undefined
   /** What came while a request was served. */
   #early: Buffer[] = []
+  #earlyBytes = 0
 
   constructor(deps: Deps, dateLine: () => string, socket: Socket, feed: Feed) {
     this.#deps = deps
-    this.#dateLine = dateLine
-    this.#socket = socket
+    this.dateLine = dateLine
+    this.socket = socket
     this.req = { socket }
     this.#feed = feed
     socket.removeListener('data', feed)
     socket.on('data', this.#onData)
     socket.once('close', () => this.#closed())
+  }
+
+  get headersSent(): boolean {
+    return this.#answer?.headersSent ?? false
+  }
+
+  open(): Answer {
+    this.#answer = new PlainAnswer(this)
+    return this.#answer
+  }
+
+  connectionLines(): string {
+    return this.shouldKeepAlive ? KEEP_ALIVE : CLOSE
+  }
+
+  answered(): void {
+    this.#ended()
+    if (!this.shouldKeepAlive) this.socket.end()
+    else if (this.#early.length > 0) this.#giveUp(this.#early.splice(0))
   }
 
   isServing(): boolean {
@@ -89,13 +111,13 @@ class PlainConnection implements Answering, Reply {
   follow(req: IncomingMessage, res: ServerResponse): void {
     if (this.#state !== 'http') return
     res.once('close', () => {
-      const isOver = req.complete && res.writableFinished && !this.#socket.destroyed
+      const isOver = req.complete && res.writableFinished && !this.socket.destroyed
       if (this.#state === 'http' && isOver) this.#state = 'idle'
     })
   }
 
   isDisconnected(): boolean {
-    return this.#socket.destroyed
+    return this.socket.destroyed
   }
 
   onDisconnected(listener: () => void): void {
@@ -108,21 +130,21 @@ class PlainConnection implements Answering, Reply {
     const fields = headersFor('application/json', isAscii ? json.length : Buffer.byteLength(json), headers)
     let text = 'HTTP/1.1 200 OK\r\n'
     for (let index = 0; index < fields.length; index += 2) text += `${fields[index]}: ${fields[index + 1]}\r\n`
-    text += `${this.#dateLine()}${this.shouldKeepAlive ? KEEP_ALIVE : CLOSE}${json}`
-    if (!this.#socket.destroyed) this.#socket.write(text, isAscii ? 'latin1' : 'utf8')
-    this.#ended()
-    if (!this.shouldKeepAlive) this.#socket.end()
-    else if (this.#early.length > 0) this.#giveUp(this.#early.splice(0))
+    text += `${this.dateLine()}${this.connectionLines()}\r\n${json}`
+    if (!this.socket.destroyed) this.socket.write(text, isAscii ? 'latin1' : 'utf8')
+    this.answered()
   }
 
   readonly #onData = (chunk: Buffer): void => {
     if (this.#state === 'serving') {
+      // Reading goes on within a bound: otherwise nobody would notice that the client disconnects.
       this.#early.push(chunk)
-      this.#socket.pause()
+      this.#earlyBytes += chunk.length
+      if (this.#earlyBytes > limits.plainRequestBytesMax) this.socket.pause()
       return
     }
     const text = chunk.length > limits.plainRequestBytesMax ? '' : chunk.toString('latin1')
-    const isBusy = this.#state === 'http' || this.#socket.writableNeedDrain
+    const isBusy = this.#state === 'http' || this.socket.writableNeedDrain
     const head = isBusy ? undefined : this.#headOf(text)
     if (head === undefined) this.#giveUp([chunk])
     else if (this.#state === 'fresh') this.#toHttp(chunk)
@@ -133,7 +155,7 @@ class PlainConnection implements Answering, Reply {
   #headOf(text: string): PlainHead | undefined {
     let head = this.#head
     if (head === undefined || !text.startsWith(head.text)) {
-      head = readPlainHead(text, this.#socket)
+      head = readPlainHead(text, this.socket)
       this.#head = head
     }
     return head !== undefined && text.length === head.text.length + head.bodyBytes ? head : undefined
@@ -141,14 +163,15 @@ class PlainConnection implements Answering, Reply {
 
   #serve(head: PlainHead, chunk: Buffer): void {
     this.#state = 'serving'
+    this.#earlyBytes = 0
     this.#deps.connections.begin(this)
-    const isServed = this.#deps.serve(head, chunk.toString('utf8', head.text.length), this)
+    const isServed = this.#deps.serve(head, chunk.subarray(head.text.length), this)
     if (isServed === true) return
     if (isServed === false) this.#leave(chunk)
     else
       isServed.then(
         (served) => served || this.#leave(chunk),
-        () => this.#socket.destroy(),
+        () => this.socket.destroy(),
       )
   }
 
@@ -163,6 +186,7 @@ class PlainConnection implements Answering, Reply {
     if (this.#state !== 'serving') return
     this.#state = 'idle'
     this.#onDisconnected = undefined
+    this.#answer = undefined
     this.#deps.connections.ended(this)
   }
 
@@ -173,22 +197,24 @@ class PlainConnection implements Answering, Reply {
 
   #giveUp(chunks: readonly Buffer[]): void {
     this.#state = 'given-up'
-    this.#socket.removeListener('data', this.#onData)
-    this.#socket.on('data', this.#feed)
-    for (const chunk of chunks) if (!this.#socket.destroyed) this.#feed(chunk)
-    this.#socket.resume()
+    this.socket.removeListener('data', this.#onData)
+    this.socket.on('data', this.#feed)
+    for (const chunk of chunks) if (!this.socket.destroyed) this.#feed(chunk)
+    this.socket.resume()
   }
 
   #closed(): void {
     const onDisconnected = this.#onDisconnected
+    const answer = this.#answer
     this.#ended()
     this.#state = 'given-up'
     onDisconnected?.()
+    answer?.disconnected()
   }
 }
 
-const KEEP_ALIVE = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(limits.httpKeepAliveMs / 1000)}\r\n\r\n`
-const CLOSE = 'Connection: close\r\n\r\n'
+const KEEP_ALIVE = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(limits.httpKeepAliveMs / 1000)}\r\n`
+const CLOSE = 'Connection: close\r\n'
 
 /** The Date of an answer, made once in a second. */
 function createDateLine(clock: Clock): () => string {

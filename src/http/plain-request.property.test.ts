@@ -27,6 +27,7 @@ afterAll(() => server.close())
 /** The status lines that the server answers until it ends the connection. */
 async function answersTo(bytes: string): Promise<string[]> {
   const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  socket.on('error', () => {})
   let text = ''
   socket.setEncoding('latin1').on('data', (chunk: string) => {
     text += chunk
@@ -66,7 +67,14 @@ const request = fc
     line: mostly(
       'POST /mcp HTTP/1.1',
       ...['POST /mcp/a?b=c HTTP/1.1', 'POST /mcp HTTP/1.0', 'POST  /mcp HTTP/1.1', 'GET /mcp HTTP/1.1'],
-      ...['POST /mcpx HTTP/1.1', 'POST /mcp# HTTP/1.1', 'POST /mcp/\u00e9 HTTP/1.1', 'POST http://x/mcp HTTP/1.1'],
+      ...[
+        'POST /mcpx HTTP/1.1',
+        'POST /v1/a/b?c=d HTTP/1.1',
+        'POST /v1 HTTP/1.1',
+        'POST /mcp# HTTP/1.1',
+        'POST /mcp/\u00e9 HTTP/1.1',
+        'POST http://x/mcp HTTP/1.1',
+      ],
     ),
     fields: fc.array(field, { maxLength: 4 }),
     body: mostly('{}', '{', '{}x', ''),
@@ -107,6 +115,7 @@ const plain = 'POST /mcp HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}'
 
 it('accepts what clients send', () => {
   expect(isPlain(plain)).toBe(true)
+  expect(isPlain(plain.replace('/mcp', '/v1/openai/chat/completions'))).toBe(true)
   expect(isPlain(plain.replace('Host', 'Authorization: Bearer cst_x\r\nMcp-Session-Id: y\r\nHost'))).toBe(true)
 })
 
@@ -123,7 +132,7 @@ it.each([
   ['a session of a browser', plain.replace('Host: x', 'Cookie: a=b')],
   ['a folded field', plain.replace('Host: x', 'Host: x\r\n y: z')],
   ['a bare line feed', plain.replace('Host: x', 'Host: x\nA: b')],
-  ['another address', plain.replace('/mcp', '/v1/tools')],
+  ['another address', plain.replace('/mcp', '/health')],
   ['HTTP/1.0', plain.replace('HTTP/1.1', 'HTTP/1.0')],
 ])('leaves %s to node:http', (_, text) => {
   expect(isPlain(text)).toBe(false)

@@ -4,7 +4,7 @@ import { limits } from '../contract/limits.ts'
 import type { RequestHead } from './exchange/request-head.ts'
 
 /**
- * A POST to an MCP address that leaves nothing to interpret, as clients send them one after the other. It is read without a
+ * A POST to an MCP address or one of a model that leaves nothing to interpret, as clients send them one after the other. It is read without a
  * parser's state: either the bytes are exactly one such request, or nobody here judges them and `node:http` reads them.
  *
  * 1. One request line of HTTP/1.1, then fields of printable ASCII with names of letters, digits and hyphens, each name once.
@@ -19,14 +19,15 @@ export type PlainHead = RequestHead &
     bodyBytes: number
   }>
 
-const REQUEST_LINE = /^POST (\/mcp(?:[/?][\x21-\x7e]*)?) HTTP\/1\.1$/
+const REQUEST_LINE = /^POST (\/(?:mcp|v1(?=\/))(?:[/?][\x21-\x7e]*)?) HTTP\/1\.1$/
 const NAME = /^[A-Za-z][A-Za-z0-9-]*$/
 const VALUE = /^[\x20-\x7e\t]*$/
 const LENGTH = /^[0-9]{1,7}$/
 const FIELDS_MAX = 64
 const NOT_PLAIN: ReadonlySet<string> = new Set([
   ...['transfer-encoding', 'te', 'trailer', 'upgrade', 'expect', 'content-encoding', 'proxy-connection', 'keep-alive'],
-  ...['origin', 'cookie', 'sec-fetch-site', 'sec-fetch-mode', 'sec-fetch-dest'],
+  // Of browsers. The `fetch` of Node says `sec-fetch-mode` too.
+  ...['origin', 'cookie', 'sec-fetch-site', 'sec-fetch-dest'],
 ])
 
 /** The head of the request that the text is, one character for each byte; undefined if it is anything else. */

@@ -19,7 +19,7 @@ export type RestRow = Readonly<{
   instead?(failure: ToolFailure, request: RestRequest): string | undefined
   /** For success, 200 if absent. */
   status?: number
-  /** A different status for a refusal, where clients know another. */
+  /** A different status for a refusal, where clients expect another. */
   failureStatus?(failure: ToolFailure): number | undefined
   /** Whether the answer reports that the present state forbids it. */
   isConflict?(answer: Readonly<Record<string, unknown>>): boolean

@@ -1,5 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { limits } from '../contract/limits.ts'
+import type { Answer } from './exchange/answer.ts'
+import type { RequestHead } from './exchange/request-head.ts'
 import { headersFor, sendJson } from './exchange/send-text.ts'
 import type { HttpError } from './to-http-error.ts'
 
@@ -24,12 +26,12 @@ export function sendFile(res: ServerResponse, { bytes, isText }: Readonly<{ byte
  * the connection, but only after reading on for a moment: otherwise a client that still sends sees a broken connection instead of
  * the reason.
  */
-export function sendError(req: IncomingMessage, res: ServerResponse, error: HttpError): void {
+export function sendError(req: RequestHead | IncomingMessage, res: Answer, error: HttpError): void {
   if (res.headersSent || res.destroyed) {
     res.destroy()
     return
   }
-  if (!hasLargeRest(req)) {
+  if (!isReadBy(req) || !hasLargeRest(req)) {
     sendJson(res, error.status, error.json, error.headers)
     return
   }
@@ -37,7 +39,7 @@ export function sendError(req: IncomingMessage, res: ServerResponse, error: Http
     error.status,
     headersFor('application/json', Buffer.byteLength(error.json), { ...error.headers, connection: 'close' }),
   )
-  res.write(error.json)
+  res.write(Buffer.from(error.json))
   const finish = (): void => {
     clearTimeout(timer)
     res.end()
@@ -45,6 +47,9 @@ export function sendError(req: IncomingMessage, res: ServerResponse, error: Http
   const timer = setTimeout(finish, limits.httpLingerMs)
   req.once('end', finish).once('close', finish).resume()
 }
+
+/** `node:http` reads it. Any other request was read whole. */
+const isReadBy = (req: RequestHead | IncomingMessage): req is IncomingMessage => 'complete' in req
 
 function hasLargeRest(req: IncomingMessage): boolean {
   if (req.complete) return false

@@ -8,10 +8,11 @@ import type { CallOutcome } from './wire.ts'
  * How the protocol states an answer.
  * 1. Calling a tool that does not exist is a protocol error (invalid params), in every revision. A tool that exists and
  *    reports a missing tool of its own, as `run_tool` does, is an ordinary failed call.
- * 2. A failed call carries its envelope both as text and as structured content. Clients check structured content against
- *    the listed output schema, failed or not, so every listed schema also admits the envelope.
- * 3. Revisions that have no structured content get none, and their lists no output schemas.
- * 4. What another server answered goes on as it came: its blocks, its structured content if it has one, its `_meta`.
+ * 2. A failed call carries its envelope both as text and as structured content. Clients check structured content
+ *    against the listed output schema, failed or not, so every listed schema also admits the envelope.
+ * 3. Revisions without structured content get none, and their lists have no output schemas.
+ * 4. The answer of another server is forwarded unchanged: its blocks, its structured content if it has one, its
+ *    `_meta`.
  */
 export function callOutcome(caller: ToolCaller, answer: ToolAnswer, revision: string | undefined): CallOutcome {
   if (answer.isUnknownTool === true && answer.failure !== undefined) {

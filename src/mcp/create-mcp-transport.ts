@@ -1,11 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ForwardedAnswers } from '../contract/forwarded-answers.ts'
+import { newLineSession } from '../contract/line-session.ts'
 import type { McpSessionMemory } from '../contract/mcp-sessions.ts'
 import type { TenantId } from '../contract/principal.ts'
 import type { TaskDirectory } from '../contract/task-directory.ts'
 import type { UpstreamContent } from '../contract/upstream-content.ts'
 import type { Reply } from '../http/exchange/reply.ts'
 import type { RequestHead } from '../http/exchange/request-head.ts'
+import { createBackground } from '../kernel/background.ts'
 import { type Clock, systemClock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import { type Random, systemRandom } from '../kernel/random.ts'
@@ -23,7 +25,7 @@ import type { ListKind, McpExtension } from './mcp-extension.ts'
 import type { GatewaySource } from './open-responses.ts'
 import type { ProtocolDeps } from './protocol-server.ts'
 import { SERVER_NAME, serverInstructions } from './server-facts.ts'
-import { inSession, isOf } from './session-identity.ts'
+import { inLineSession, isOf } from './session-identity.ts'
 import { createSharedTasks, shareTask } from './shared-tasks.ts'
 import { createSkillCatalog } from './skill-catalog.ts'
 import type { SkillSource } from './skill-source.ts'
@@ -91,7 +93,7 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
   const others = passing && listed && { passing, listed }
   const noteCreated = others && shareTask(others, () => tasks)
   const tasks: TaskStore = createTaskStore({ clock, random, noteCreated, noteChanged: listed?.change })
-  const waiting = createWaitingCalls({ random, passing })
+  const waiting = createWaitingCalls({ random, passing, listed: others?.listed.states })
   deps.presence?.onRevoked((tenant, owner) => {
     tasks.forget((principal) => isOf(principal, tenant, owner))
     waiting.forget((principal) => isOf(principal, tenant, owner))
@@ -135,7 +137,10 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
       logger.warn('clients could not be notified that their tools changed', { tenant, cause: String(error) })
     }
   }
-  const stopTools = host.onListChanged((tenant) => void toolsChanged(tenant))
+  const announcing = createBackground((error) =>
+    logger.warn('a change of tools was not announced', { cause: String(error) }),
+  )
+  const stopTools = host.onListChanged((tenant) => announcing.run(() => toolsChanged(tenant)))
   const stopSkills = deps.skills?.onChange(() => {
     skills?.clear()
     changed('resources')
@@ -144,8 +149,9 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
   return {
     serveLines(transport, caller) {
       // A command line is a caller like one over REST: each of its calls is a separate connection.
-      const session = caller.session ?? random.bytes(LINE_SESSION_BYTES).toString('base64url')
-      const principal = caller.transport === 'cli' ? caller.principal : inSession(caller.principal, session)
+      const session =
+        caller.session ?? newLineSession(clock.nowMs(), random.bytes(LINE_SESSION_BYTES).toString('base64url'))
+      const principal = caller.transport === 'cli' ? caller.principal : inLineSession(caller.principal, session)
       const connection = new LineConnection(shared, transport, { ...caller, principal })
       connections.add(connection)
       connection.closed.then(() => connections.delete(connection))
@@ -161,6 +167,7 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
       waiting.close()
       await inFlight.drain(graceMs)
       await listed?.close()
+      await announcing.close()
       await Promise.all([...connections].map((connection) => connection.close()))
       await http.close()
     },

@@ -32,6 +32,8 @@ import { createSubscriptions } from './subscriptions.ts'
  * 5. The shares of the local owner and of operators of the installation are reserved.
  * 6. The sessions of a key end with it.
  * 7. A session at a gateway outlives the process: its client continues it after a restart, unless it was idle for too long.
+ * 8. If several processes share a store, a session at a gateway that its client or a revocation ends, ends at all of them. A
+ *    process that drops one because it is idle there, or to make space, leaves it to the others.
  */
 export type HttpSession = {
   readonly id: string
@@ -81,7 +83,12 @@ export type HttpSessions = Readonly<{
   remember(session: HttpSession, initialize: unknown): Promise<void>
   /** The session is busy until this response is closed. */
   hold(session: HttpSession, res: ServerResponse, kind?: 'request' | 'stream'): void
+  /** Ends it for its client, at every process. */
   end(session: HttpSession): void
+  /** Other processes serve its client too. */
+  isShared(session: HttpSession): boolean
+  /** Whether another process has ended it; then it ends here too. Rejects if the store cannot be read. */
+  isEndedElsewhere(session: HttpSession): Promise<boolean>
   all(): Iterable<HttpSession>
   /** Ends every session that has been idle for too long. */
   sweep(): void
@@ -114,7 +121,9 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
   const choices = createSessionChoices(deps)
   const refresh = (): void => {
     const remembered = [...sessions.values()].filter(({ rememberedMs }) => rememberedMs !== undefined)
-    if (remembered.length > 0) void choices.refresh(remembered)
+    if (remembered.length === 0) return
+    void choices.refresh(remembered)
+    void endThoseEndedElsewhere(remembered)
   }
   const refreshing = deps.passing && setInterval(refresh, CHOICES_INTERVAL_MS)
   refreshing?.unref()
@@ -134,7 +143,14 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
     else own.add(session)
   }
   function end(session: HttpSession): void {
-    if (!sessions.delete(session.id)) return
+    if (!drop(session) || session.rememberedMs === undefined) return
+    session.forgotten = note(session, (memory, tenant, idHash) => memory.end(tenant, idHash, clock.nowMs()))
+  }
+  /** Another process may use a session that is idle here. */
+  const endIdle = deps.passing === undefined ? end : (session: HttpSession) => void drop(session)
+  /** Returns whether it was there. */
+  function drop(session: HttpSession): boolean {
+    if (!sessions.delete(session.id)) return false
     watches.get(session)?.()
     watches.delete(session)
     const own = byOwner.get(session.owner)
@@ -143,8 +159,19 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
     for (const { call } of session.callsUnderWay) call.cancel(new Error('The session ended'))
     session.ended.abort()
     session.server.close().catch(() => {})
-    if (session.rememberedMs !== undefined) {
-      session.forgotten = note(session, (memory, tenant, idHash) => memory.remove(tenant, idHash))
+    return true
+  }
+  /** Never rejects. */
+  async function endThoseEndedElsewhere(remembered: readonly HttpSession[]): Promise<void> {
+    const byTenant = Map.groupBy(remembered, ({ caller }): TenantId => caller.principal.tenant)
+    for (const [tenant, own] of byTenant) {
+      try {
+        const ended = await (await deps.sessionMemory?.())?.endedSince(tenant, clock.nowMs() - limits.mcpSessionEndedMs)
+        if (ended === undefined || ended.size === 0) continue
+        for (const session of own) if (ended.has(sha256Hex(session.id))) drop(session)
+      } catch (error) {
+        logger.warn('ends of MCP sessions at other processes could not be read', { cause: String(error) })
+      }
     }
   }
   /** Never rejects: an unrecorded session ends as idle sooner or later. */
@@ -181,7 +208,7 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
   }
   function sweep(): void {
     for (const session of sessions.values()) {
-      if (isExpired(session)) end(session)
+      if (isExpired(session)) endIdle(session)
       // A stream that is open is a use, however quiet it is.
       else if (!isIdle(session)) noteUse(session, OPEN_INTERVAL_MS)
     }
@@ -213,7 +240,7 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
     }
     const { tenant, actor } = session.caller.principal
     logger.debug('HTTP session ended to free capacity', { reason, sessions: sessions.size, tenant, actor })
-    end(session)
+    endIdle(session)
     return true
   }
 
@@ -245,7 +272,7 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
       const session = sessions.get(id)
       if (session === undefined || session.owner !== identityOf(principal)) return undefined
       if (isExpired(session)) {
-        end(session)
+        endIdle(session)
         return undefined
       }
       session.isUsed = true
@@ -265,6 +292,14 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
       })
     },
     end,
+    isShared: ({ rememberedMs }) => deps.passing !== undefined && rememberedMs !== undefined,
+    async isEndedElsewhere(session) {
+      const memory = await deps.sessionMemory?.()
+      if (memory === undefined) return false
+      if ((await memory.find(session.caller.principal.tenant, sha256Hex(session.id))) !== undefined) return false
+      drop(session)
+      return true
+    },
     all: () => sessions.values(),
     sweep,
     async close() {

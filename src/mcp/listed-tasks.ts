@@ -2,6 +2,7 @@ import { limits } from '../contract/limits.ts'
 import type { Principal, TenantId } from '../contract/principal.ts'
 import type { TaskDirectory } from '../contract/task-directory.ts'
 import type { Clock } from '../kernel/clock.ts'
+import { sha256Hex } from '../kernel/hash.ts'
 import type { Logger } from '../kernel/logger.ts'
 import { type Random, randomId } from '../kernel/random.ts'
 import { identityOf } from './session-identity.ts'
@@ -22,8 +23,16 @@ export type ListedTasks = Readonly<{
   isListed(principal: Principal, id: string): Promise<boolean>
   /** The tasks of the caller at other processes. */
   elsewhere(principal: Principal): Promise<readonly Row[]>
+  readonly states: ListedStates
   /** Resolves when removed tasks are no longer listed. */
   close(): Promise<void>
+}>
+
+/** The states of calls that wait for their client, listed like tasks but shown to nobody. */
+export type ListedStates = Readonly<{
+  /** Lists the state until the signal is aborted. Resolves when other processes can find it; never rejects. */
+  add(principal: Principal, state: string, removed: AbortSignal): Promise<void>
+  has(principal: Principal, state: string): Promise<boolean>
 }>
 
 type Own = {
@@ -44,6 +53,10 @@ type Deps = Readonly<{
 }>
 
 const idOf = (view: Row): string => String(view['taskId'])
+/** A state is its client's secret. No task has such an id. */
+const idOfState = (state: string): string => `state ${sha256Hex(state)}`
+/** The identity of no caller. */
+const NOBODY = ''
 
 export function createListedTasks({ directory, clock, random, logger }: Deps): ListedTasks {
   const process = randomId(random, 'process')
@@ -87,22 +100,34 @@ export function createListedTasks({ directory, clock, random, logger }: Deps): L
   }
   const sinceMs = (): number => clock.nowMs() - limits.mcpTaskProcessSilentMs
 
-  return {
-    add(principal, view, removed) {
-      const identity = identityOf(principal)
-      const state = { timer: undefined, isRemoved: false, writing: undefined, isStale: false }
-      const task: Own = { tenant: principal.tenant, identity, view, ...state }
-      own.set(idOf(view), task)
-      noting ??= setInterval(noteProcess, limits.mcpTaskProcessMs).unref()
-      const remove = (): void => {
-        task.isRemoved = true
-        void write(task)
-      }
-      removed.addEventListener('abort', remove, { once: true })
+  function add(tenant: TenantId, identity: string, view: Row, removed: AbortSignal): void {
+    const state = { timer: undefined, isRemoved: false, writing: undefined, isStale: false }
+    const task: Own = { tenant, identity, view, ...state }
+    own.set(idOf(view), task)
+    noting ??= setInterval(noteProcess, limits.mcpTaskProcessMs).unref()
+    const remove = (): void => {
+      task.isRemoved = true
       void write(task)
-    },
-    async whenListed(id) {
-      await own.get(id)?.writing
+    }
+    removed.addEventListener('abort', remove, { once: true })
+    void write(task)
+  }
+  async function whenListed(id: string): Promise<void> {
+    await own.get(id)?.writing
+  }
+  const isListed: ListedTasks['isListed'] = async ({ tenant }, id) =>
+    (await (await directory())?.has(tenant, id, sinceMs())) === true
+
+  return {
+    add: (principal, view, removed) => add(principal.tenant, identityOf(principal), view, removed),
+    whenListed,
+    states: {
+      async add({ tenant }, state, removed) {
+        const taskId = idOfState(state)
+        add(tenant, NOBODY, { taskId }, removed)
+        await whenListed(taskId)
+      },
+      has: (principal, state) => isListed(principal, idOfState(state)),
     },
     change(view) {
       const task = own.get(idOf(view))
@@ -112,9 +137,7 @@ export function createListedTasks({ directory, clock, random, logger }: Deps): L
       if (isNewStatus) void write(task)
       else task.timer ??= setTimeout(() => void write(task), limits.mcpTaskPollMs).unref()
     },
-    async isListed({ tenant }, id) {
-      return (await (await directory())?.has(tenant, id, sinceMs())) === true
-    },
+    isListed,
     async elsewhere(principal) {
       const store = await directory()
       const views = await store?.listElsewhere(principal.tenant, identityOf(principal), process, sinceMs())

@@ -1,3 +1,4 @@
+import { stampIn } from '../contract/line-session.ts'
 import { identityOf as ownerOf, type Principal, type TenantId } from '../contract/principal.ts'
 import { sha256Hex } from '../kernel/hash.ts'
 
@@ -12,6 +13,13 @@ export const inSession = (principal: Principal, sessionId: string): Principal =>
   ...principal,
   mcpSessionId: sha256Hex(sessionId).slice(0, NAME_CHARS),
 })
+
+/** Like `inSession`, for a session over standard input. */
+export function inLineSession(principal: Principal, sessionId: string): Principal {
+  const named = inSession(principal, sessionId)
+  const stamp = stampIn(sessionId)
+  return stamp === '' ? named : { ...named, mcpSessionId: `line-${stamp}-${named.mcpSessionId}` }
+}
 
 const identities = new WeakMap<Principal, string>()
 

@@ -72,6 +72,7 @@ type HttpTransportDeps = ProtocolDeps &
 type ServeCall = (request: HttpCall, onSettled?: () => void) => InFlightCall | undefined
 
 const SESSION_NOT_FOUND = -32001
+const NO_SESSION = 'Session not found; initialize again'
 const RETRY_AFTER_SECONDS = '5'
 
 export class StreamableHttp {
@@ -245,7 +246,9 @@ export class StreamableHttp {
     if (call === undefined || this.#deps.extensionToolNames.has(call.name)) return false
     if (call.progressToken !== undefined && res === undefined) return false
     const serve: ServeCall = (request, onSettled) => serveHttpCall(this.#deps, reply, res, request, onSettled)
-    return this.#serveStatelessCall(req, serve, caller, body, call) || this.#serveSessionCall(req, serve, caller, call)
+    return (
+      this.#serveStatelessCall(req, serve, caller, body, call) || this.#serveSessionCall(req, res, serve, caller, call)
+    )
   }
 
   #serveStatelessCall(
@@ -268,7 +271,13 @@ export class StreamableHttp {
     return true
   }
 
-  #serveSessionCall(req: RequestHead, serve: ServeCall, caller: ResolvedCaller, call: PlainToolCall): boolean {
+  #serveSessionCall(
+    req: RequestHead,
+    res: ServerResponse | undefined,
+    serve: ServeCall,
+    caller: ResolvedCaller,
+    call: PlainToolCall,
+  ): boolean {
     const { accept } = req.headers
     const version = headerOf(req, 'mcp-protocol-version')
     const sessionId = headerOf(req, 'mcp-session-id')
@@ -279,11 +288,17 @@ export class StreamableHttp {
     const revision = session?.server.getNegotiatedProtocolVersion()
     if (session === undefined || revision === undefined) return false
     if (this.#deps.mayAsk(caller.principal, call.name) && isInterested(session)) return false
-    useCaller(session, caller)
-    const { calls } = session
-    const era = 'legacy' as const
-    const request = { call, caller: session.caller, calls, era, sessionId, revision, acceptsEvents: true }
-    startUnderWay(session, call.id, (onSettled) => serve(request, onSettled))
+    const isShared = this.#sessions.isShared(session)
+    if (isShared && res === undefined) return false
+    const start = (): void => {
+      useCaller(session, caller)
+      const { calls } = session
+      const era = 'legacy' as const
+      const request = { call, caller: session.caller, calls, era, sessionId, revision, acceptsEvents: true }
+      startUnderWay(session, call.id, (onSettled) => serve(request, onSettled))
+    }
+    if (isShared) this.#unlessEnded(session, res!, call.id, start)
+    else start()
     return true
   }
 
@@ -351,6 +366,20 @@ export class StreamableHttp {
     return response
   }
 
+  /** Goes on with a request in a session, unless another process has ended the session. */
+  #unlessEnded(session: HttpSession, res: ServerResponse, id: RequestId | null, work: () => void): void {
+    this.#sessions.isEndedElsewhere(session).then(
+      (isEnded) => {
+        if (isEnded) this.#refuse(res, 404, SESSION_NOT_FOUND, NO_SESSION, id)
+        else if (!res.closed) work()
+      },
+      (error: unknown) => {
+        this.#deps.logger.warn('MCP session could not be looked up', { cause: String(error) })
+        this.#refuse(res, 503, jsonRpcCodes.serverError, 'The store could not be read. Send the request again.', id)
+      },
+    )
+  }
+
   #withSession(
     req: IncomingMessage,
     res: ServerResponse,
@@ -366,14 +395,15 @@ export class StreamableHttp {
     }
     const { principal } = caller
     const use = (session: HttpSession | undefined): void => {
-      if (session === undefined) this.#refuse(res, 404, SESSION_NOT_FOUND, 'Session not found; initialize again', id)
+      if (session === undefined) this.#refuse(res, 404, SESSION_NOT_FOUND, NO_SESSION, id)
       else {
         useCaller(session, caller)
         work(session)
       }
     }
     const open = this.#sessions.find(sessionId, principal)
-    if (open !== undefined || principal.gateway === undefined) use(open)
+    if (open !== undefined && this.#sessions.isShared(open)) this.#unlessEnded(open, res, id, () => use(open))
+    else if (open !== undefined || principal.gateway === undefined) use(open)
     else {
       const callerOf = (clientName: string) => toolCaller(req, caller, clientName)
       this.#sessions.restore(sessionId, principal, callerOf).then(use, (error: unknown) => {

@@ -105,3 +105,54 @@ describe('a call that asks its client', () => {
 
 const untilAborted = (signal: AbortSignal): Promise<string> =>
   new Promise((resolve) => signal.addEventListener('abort', () => resolve('aborted')))
+
+describe('where several processes share a store', () => {
+  /** Two processes, and the states that either lists. A state that is sent to the other one is noted. */
+  function twoProcesses() {
+    const states = new Set<string>()
+    const sent: string[] = []
+    const listed = {
+      async add(_principal: Principal, state: string, removed: AbortSignal) {
+        states.add(state)
+        removed.addEventListener('abort', () => states.delete(state), { once: true })
+      },
+      has: async (_principal: Principal, state: string) => states.has(state),
+    }
+    const passing = {
+      send: async (_tenant: string, state: string) => void sent.push(state),
+      receive: () => {},
+    }
+    const one = () => createWaitingCalls({ random: systemRandom, passing: passing as never, listed })
+    return { here: one(), there: one(), states, sent }
+  }
+  const answers = { name: { action: 'accept' } }
+
+  it('a state that no process lists is refused without asking the others', async () => {
+    const { here, there, states, sent } = twoProcesses()
+    const asked = await here.begin(localOwner, 'greet', request(), askOnce)
+    if (asked.kind !== 'asks') throw new Error('it did not ask')
+    expect([...states]).toEqual([asked.state])
+    expect(await there.resume(localOwner, 'greet', 'call_unknown', answers, request())).toBeUndefined()
+    expect(sent).toEqual([])
+    await there.resume(localOwner, 'greet', asked.state, answers, request())
+    expect(sent).toEqual([asked.state])
+    expect(await here.resume(localOwner, 'greet', asked.state, answers, request())).toMatchObject({ kind: 'answered' })
+    expect([...states]).toEqual([])
+    expect(await there.resume(localOwner, 'greet', asked.state, answers, request())).toBeUndefined()
+    expect(sent).toEqual([asked.state])
+  })
+
+  it('a call that ends while its question is being listed answers its client', async () => {
+    const listing = Promise.withResolvers<void>()
+    const passing = { send: async () => undefined, receive: () => {} }
+    const listed = { add: () => listing.promise, has: async () => true }
+    const calls = createWaitingCalls({ random: systemRandom, passing: passing as never, listed })
+    const given = new AbortController()
+    const outcome = calls.begin(localOwner, 'greet', request(), ({ ask }) =>
+      ask(questions, given.signal).then(JSON.stringify, () => 'gave up'),
+    )
+    given.abort()
+    expect(await outcome).toEqual({ kind: 'answered', answer: 'gave up' })
+    listing.resolve()
+  })
+})

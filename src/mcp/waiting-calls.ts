@@ -6,6 +6,7 @@ import type { Principal } from '../contract/principal.ts'
 import { createMutex } from '../kernel/keyed-mutex.ts'
 import { type Random, randomId } from '../kernel/random.ts'
 import type { AnswerForwarding } from './forward-answers.ts'
+import type { ListedStates } from './listed-tasks.ts'
 import { identityOf } from './session-identity.ts'
 
 /** The client's request that currently waits for the answer of a call. */
@@ -77,7 +78,12 @@ export type WaitingCalls = Readonly<{
   close(): void
 }>
 
-type WaitingDeps = Readonly<{ random: Random; passing?: AnswerForwarding | undefined }>
+type WaitingDeps = Readonly<{
+  random: Random
+  passing?: AnswerForwarding | undefined
+  /** With `passing`: the states of all processes. An unlisted state is refused without asking them. */
+  listed?: ListedStates | undefined
+}>
 type PassedAnswer = Readonly<{ identity: string; subject: string; answers: Readonly<Record<string, unknown>> }>
 const NO_CALL = 'null'
 /** Messages of a call before its answer. */
@@ -91,7 +97,7 @@ const sayTo =
     else request.tell(notice.notification)
   }
 
-export function createWaitingCalls({ random, passing }: WaitingDeps): WaitingCalls {
+export function createWaitingCalls({ random, passing, listed }: WaitingDeps): WaitingCalls {
   const waiting = new Map<string, Waiting>()
 
   function attach<T>(call: Waiting, request: CallRequest): Promise<Outcome<T>> {
@@ -138,7 +144,15 @@ export function createWaitingCalls({ random, passing }: WaitingDeps): WaitingCal
     }, limits.mcpAnswerMs).unref()
     call.receiving = new AbortController()
     receive(call, state, call.receiving.signal)
-    settle(call, { kind: 'asks', questions: call.pending!.questions, state })
+    const asks = { kind: 'asks', questions: call.pending!.questions, state } as const
+    if (listed === undefined) settle(call, asks)
+    else void listed.add(call.principal, state, call.receiving.signal).then(() => settleUnlessAnswered(call, asks))
+  }
+
+  /** The call may have ended while its question was being listed. Then its client has the answer and needs no state. */
+  function settleUnlessAnswered(call: Waiting, asks: Outcome<unknown>): void {
+    if (call.settle === undefined) remove(call)
+    else settle(call, asks)
   }
 
   async function ask(call: Waiting, questions: ClientQuestions, signal: AbortSignal): Promise<ClientAnswers> {
@@ -232,6 +246,7 @@ export function createWaitingCalls({ random, passing }: WaitingDeps): WaitingCal
       const identity = identityOf(principal)
       const passed: PassedAnswer = { identity, subject, answers }
       if (waiting.has(state)) return await resumeHere<T>(state, passed, request)
+      if (listed !== undefined && !(await listed.has(principal, state))) return undefined
       const { signal } = request
       const outcome = await passing?.send(principal.tenant, state, JSON.stringify(passed), signal, sayTo(request))
       return outcome === undefined || outcome === NO_CALL ? undefined : (JSON.parse(outcome) as Outcome<T>)

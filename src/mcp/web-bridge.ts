@@ -2,7 +2,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 
 /** Between node:http and the web-standard interface of the SDK, for everything that is not a plain tool call. */
 
-/** The request without its body, which travels parsed. Aborted when the client goes away before the response is complete. */
+/**
+ * The request without its body, which travels parsed. Aborted when the client disconnects before the response is
+ * complete.
+ */
 export function webRequestOf(req: IncomingMessage, res: ServerResponse): Request {
   const headers = new Headers()
   for (const [name, value] of Object.entries(req.headers)) {

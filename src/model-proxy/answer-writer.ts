@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http'
+import type { Answer } from '../http/exchange/answer.ts'
 
 /**
  * Sends an answer that arrives in parts. Parts of one turn are sent in one write, the head with the first of them. While the client
@@ -6,7 +6,7 @@ import type { ServerResponse } from 'node:http'
  * must not hold for ever what is reserved for it.
  */
 export class AnswerWriter {
-  readonly #res: ServerResponse
+  readonly #res: Answer
   readonly #upstream: Readonly<{ pause(): void; resume(): void }>
   readonly #stalledMs: number
   #stalled: NodeJS.Timeout | undefined
@@ -15,7 +15,7 @@ export class AnswerWriter {
   #isEnded = false
 
   /** The head is written, and not sent. */
-  constructor(res: ServerResponse, upstream: Readonly<{ pause(): void; resume(): void }>, stalledMs: number) {
+  constructor(res: Answer, upstream: Readonly<{ pause(): void; resume(): void }>, stalledMs: number) {
     this.#res = res
     this.#upstream = upstream
     this.#stalledMs = stalledMs
@@ -76,7 +76,7 @@ export class AnswerWriter {
 }
 
 /** As a latin1 string, which keeps every byte, a short answer is sent in one write with its head. */
-export function endWith(res: ServerResponse, answer: Buffer): void {
+export function endWith(res: Answer, answer: Buffer): void {
   if (answer.length > ONE_WRITE_BYTES_MAX) res.end(answer)
   else res.end(answer.toString('latin1'), 'latin1')
 }

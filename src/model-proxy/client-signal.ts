@@ -1,7 +1,7 @@
-import type { ServerResponse } from 'node:http'
+import type { Answer } from '../http/exchange/answer.ts'
 
 /** Aborted when the client goes away before the answer is sent. Made when it is asked for: most requests wait for nothing. */
-export function clientSignal(res: ServerResponse): () => AbortSignal {
+export function clientSignal(res: Answer): () => AbortSignal {
   let made: AbortController | undefined
   return () => {
     if (made !== undefined) return made.signal

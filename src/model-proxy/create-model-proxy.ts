@@ -1,10 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { Pool } from 'undici'
 import { AppError } from '../contract/app-error.ts'
 import { errorCodes } from '../contract/error-codes.ts'
 import { limits } from '../contract/limits.ts'
 import { type ChosenModel, type OptimizationRules, tokensBySize } from '../contract/optimization-rules.ts'
+import type { Answer } from '../http/exchange/answer.ts'
 import { type BodyProblem, readBody } from '../http/exchange/read-body.ts'
+import type { RequestHead } from '../http/exchange/request-head.ts'
 import { sendJson } from '../http/exchange/send-text.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
@@ -20,7 +21,7 @@ import { whenKnown } from './judging/events.ts'
 import type { JudgedRequest } from './judging/ports.ts'
 import type { KeyGuard } from './key-guard.ts'
 import { modelList } from './model-list.ts'
-import type { Caller, ModelProxyDeps, PresentedKeys, ProxyFacts, Upstream, UsedKey } from './ports.ts'
+import type { Caller, ModelProxyDeps, PresentedKeys, ProxyFacts, UsedKey } from './ports.ts'
 import { presentedKeys } from './presented-keys.ts'
 import type { Endpoint } from './protocols/protocol.ts'
 import { createProviderCredentials, type ProviderCredentialDeps } from './provider-credentials.ts'
@@ -31,6 +32,7 @@ import { type RoutedRequest, routeRequest } from './router/route-request.ts'
 import { asksWithTools, type ModelRule, modelsFor } from './rules/model-rules.ts'
 import { rerouteRequest } from './rules/reroute-request.ts'
 import { reserveFor, type Spending, type SpendingDeps, subjectOf } from './spending.ts'
+import { createUpstreamPools } from './upstream/upstream-pools.ts'
 import { withoutOurKeys } from './without-our-keys.ts'
 
 /**
@@ -41,6 +43,8 @@ import { withoutOurKeys } from './without-our-keys.ts'
 export type ModelProxy = Readonly<{
   /** Always answers. The address is one of a provider. */
   handle(req: IncomingMessage, res: ServerResponse, url: string): void
+  /** The same for a request that was read whole. */
+  handleWhole(req: RequestHead, body: Buffer, res: Answer, url: string): void
   close(): Promise<void>
 }>
 
@@ -51,14 +55,14 @@ export type ModelProxyParts = ModelProxyDeps &
     /** Whether a credential has the form of one of ours. */
     isOurs(key: string): boolean
     sendError(
-      req: IncomingMessage,
-      res: ServerResponse,
+      req: RequestHead,
+      res: Answer,
       error: Readonly<{ status: number; headers: Readonly<Record<string, string>>; json: string }>,
     ): void
     /** Judges tools in requests and answers. */
     judging: Judging
     /** Where a request comes from. */
-    addressOf(req: IncomingMessage): string
+    addressOf(req: RequestHead): string
     keyGuard: KeyGuard
     /** The costs of requests and their limits. */
     spending: SpendingDeps
@@ -90,37 +94,33 @@ type Ready = Readonly<{
 
 type Admitted = Omit<Ready, 'route'> &
   Readonly<{
-    req: IncomingMessage
-    res: ServerResponse
+    req: RequestHead
+    res: Answer
     route: Ready['route']
     presented: PresentedKeys
     startedMs: number
   }>
+type ReadBody = (done: (body: Buffer | BodyProblem) => void) => void
 type Attempt = Readonly<{ routed: RoutedRequest; replaced?: ExchangeInput['replaced'] }>
 
 export function createModelProxy(deps: ModelProxyParts): ModelProxy {
   const { clock, inFlight } = deps
-  const pools = new Map<string, Pool>()
   const keys = createProviderCredentials(deps)
   const { finished, keepsBodies, idleTimeoutMs } = deps
   const parts = { clock, finished, keepsBodies, idleTimeoutMs, refuse }
+  const pools = createUpstreamPools({
+    connections: limits.modelConnectionsMax,
+    connectTimeoutMs: limits.modelConnectMs,
+    answerTimeoutMs: deps.answerTimeoutMs,
+    idleTimeoutMs,
+    keepAliveMs: limits.modelKeepAliveMs,
+  })
 
-  function poolOf({ origin }: Upstream): Pool {
-    const known = pools.get(origin)
-    if (known !== undefined) return known
-    const pool = new Pool(origin, {
-      connections: limits.modelConnectionsMax,
-      pipelining: 1,
-      connect: { timeout: limits.modelConnectMs },
-      headersTimeout: deps.answerTimeoutMs,
-      bodyTimeout: idleTimeoutMs,
-      keepAliveTimeout: limits.modelKeepAliveMs,
-    })
-    pools.set(origin, pool)
-    return pool
-  }
+  const handle: ModelProxy['handle'] = (req, res, url) =>
+    serve(req, res, url, (done) => readBody(req, limits.modelRequestBytesMax, done))
 
-  function handle(req: IncomingMessage, res: ServerResponse, url: string): void {
+  /** The body is asked for when the caller and the address are known. */
+  function serve(req: RequestHead, res: Answer, url: string, readBodyOf: ReadBody): void {
     const route = findRoute(req.method ?? 'GET', url, deps.upstreams)!
     try {
       const startedMs = clock.monotonicMs()
@@ -129,25 +129,26 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
       if (caller instanceof Promise) {
         caller
           .catch((error: unknown) => wrongKey(req, presented, error))
-          .then((known) => admit(req, res, route, known, presented, startedMs))
+          .then((known) => admit(req, res, route, known, presented, startedMs, readBodyOf))
           .catch((error: unknown) => refuse(req, res, route, error))
-      } else admit(req, res, route, caller, presented, startedMs)
+      } else admit(req, res, route, caller, presented, startedMs, readBodyOf)
     } catch (error) {
       refuse(req, res, route, error)
     }
   }
 
-  async function wrongKey(req: IncomingMessage, { ours }: PresentedKeys, error: unknown): Promise<never> {
+  async function wrongKey(req: RequestHead, { ours }: PresentedKeys, error: unknown): Promise<never> {
     throw ours === null ? error : await deps.keyGuard.refusalOf(deps.addressOf(req), error)
   }
 
   function admit(
-    req: IncomingMessage,
-    res: ServerResponse,
+    req: RequestHead,
+    res: Answer,
     route: Route,
     caller: Caller,
     presented: PresentedKeys,
     startedMs: number,
+    readBodyOf: ReadBody,
   ): void {
     requirePermitted(caller, route.upstream)
     const { endpoint } = route
@@ -161,7 +162,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
         sendJson(res, 200, modelList(deps.routedModels, caller))
         return
       }
-      readBody(req, limits.modelRequestBytesMax, (body) => {
+      readBodyOf((body) => {
         try {
           send(req, res, { route: { ...route, endpoint }, caller, proxy: found }, presented, body, startedMs)
         } catch (error) {
@@ -186,8 +187,8 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
   }
 
   function send(
-    req: IncomingMessage,
-    res: ServerResponse,
+    req: RequestHead,
+    res: Answer,
     { route, caller, proxy }: Ready,
     presented: PresentedKeys,
     received: Buffer | BodyProblem,
@@ -214,7 +215,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     if (done instanceof Promise) done.catch((error: unknown) => refuse(req, res, route, error))
   }
 
-  /** What the rules of the organisation say of the request. */
+  /** The cheaper model that a rule of the organisation chooses; undefined if none does. */
   function cheaperModel({ caller, proxy }: Admitted, { route, request }: RoutedRequest) {
     if (request.model === null) return undefined
     return deps.optimization.choose(subjectOf(caller, proxy), {
@@ -268,7 +269,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     let keyScope: UsedKey['scope'] = null
     const failed = (error: unknown): void => {
       const isKeyless = error instanceof AppError && error.code === 'ERR_PROVIDER_KEY_MISSING'
-      // A model that a rule names, and for which nobody has a key, is passed over.
+      // A model that a rule names, and for which nobody has a key, is skipped.
       if (isKeyless && replaced !== undefined && all.length > 1) {
         retry(admitted, all.slice(1))
         return
@@ -353,13 +354,12 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     const path = `${upstream.basePath}/${endpoint.path}${route.query === '' ? '' : `?${route.query}`}`
     const keyHeaders = [...(key === null ? [] : protocol.keyHeaders(key)), ...added]
     const headers = headersToUpstream(req.headers, keyHeaders, request.bytes?.length, hasOwnKey)
-    poolOf(upstream).dispatch(
-      { method: endpoint.method, path, headers, ...(request.bytes !== undefined && { body: request.bytes }) },
-      exchange,
-    )
+    const { method } = endpoint
+    const sent = { method, path, headers, ...(request.bytes !== undefined && { body: request.bytes }) }
+    pools.of(upstream.origin).dispatch(sent, exchange)
   }
 
-  function refuse(req: IncomingMessage, res: ServerResponse, route: Route, error: unknown): void {
+  function refuse(req: RequestHead, res: Answer, route: Route, error: unknown): void {
     if (res.headersSent || res.destroyed) {
       res.destroy()
       return
@@ -381,8 +381,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
 
   return {
     handle,
-    async close() {
-      await Promise.all([...pools.values()].map((pool) => pool.destroy()))
-    },
+    handleWhole: (req, body, res, url) => serve(req, res, url, (done) => done(body)),
+    close: pools.close,
   }
 }

@@ -1,8 +1,9 @@
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
-import type { Dispatcher } from 'undici'
+import type { IncomingHttpHeaders } from 'node:http'
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
 import type { ProviderKeyScope } from '../contract/provider-keys.ts'
+import type { Answer } from '../http/exchange/answer.ts'
+import type { RequestHead } from '../http/exchange/request-head.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { isEncoded, isEventStream, isJson } from './answer-type.ts'
 import { AnswerWriter, endWith } from './answer-writer.ts'
@@ -21,27 +22,28 @@ import type { ModelRuleName } from './rules/model-rules.ts'
 import type { Spending } from './spending.ts'
 import { StreamTap } from './stream-tap.ts'
 import { completeTokens, estimatedTokens } from './token-estimate.ts'
+import type { UpstreamController, UpstreamHandler } from './upstream/ports.ts'
 
 export type ExchangeParts = Readonly<{
   clock: Clock
   finished(request: FinishedRequest): void
   keepsBodies: boolean
-  /** How long a client may take nothing of an answer that is there for it. */
+  /** How long a client may read nothing of an available answer. */
   idleTimeoutMs: number
   /** Answers in the provider's own format. */
-  refuse(req: IncomingMessage, res: ServerResponse, route: Route, error: unknown): void
+  refuse(req: RequestHead, res: Answer, route: Route, error: unknown): void
 }>
 
 export type ReplacedModel = Readonly<{
   requestedModel: string | null
   rule: ModelRuleName
-  /** Where a rule for a cheaper model chose it, and not a failure. */
+  /** Null if a failure chose the model, and not a rule for a cheaper one. */
   baseline: FinishedRequest['baseline']
 }>
 
 export type ExchangeInput = Readonly<{
-  req: IncomingMessage
-  res: ServerResponse
+  req: RequestHead
+  res: Answer
   route: Route & Readonly<{ endpoint: Endpoint }>
   caller: Caller
   proxy: ProxyFacts | undefined
@@ -56,9 +58,9 @@ export type ExchangeInput = Readonly<{
   fallBack?: (() => void) | undefined
   /** Computed before the request is sent. */
   spending?: Spending | undefined
-  /** Whose key the upstream is shown. */
+  /** Whose key is sent to the upstream. */
   keyScope: ProviderKeyScope | null
-  /** That key, where it is not the caller's to know. */
+  /** That key, if the caller must not see it. */
   hiddenKey?: string | undefined
   startedAtMs: number
   startedMs: number
@@ -71,11 +73,11 @@ export type ExchangeInput = Readonly<{
  * 3. Calls of tools in an answer wait until they are judged. Everything else passes at once.
  * 4. A client that leaves ends the request upstream. What the provider may bill for it is accounted for.
  */
-export class Exchange implements Dispatcher.DispatchHandler {
+export class Exchange implements UpstreamHandler {
   readonly #parts: ExchangeParts
   readonly #input: ExchangeInput
   readonly #format: AnswerFormat | undefined
-  #controller: Dispatcher.DispatchController | undefined
+  #controller: UpstreamController | undefined
   #status = 0
   #headers: IncomingHttpHeaders | undefined
   #tap: StreamTap | undefined
@@ -120,12 +122,12 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#controller?.abort(clientClosed)
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
+  onRequestStart(controller: UpstreamController): void {
     this.#controller = controller
     if (this.#hasLeft) controller.abort(clientClosed)
   }
 
-  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
+  onResponseStart(controller: UpstreamController, status: number, headers: IncomingHttpHeaders): void {
     if (status < 200 || this.#isOver) return
     this.#status = status
     if (this.#input.fallBack !== undefined && (fallsBack.has(status) || redirects.has(status))) {
@@ -166,7 +168,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#writer = new AnswerWriter(this.#input.res, controller, this.#parts.idleTimeoutMs)
   }
 
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  onResponseData(controller: UpstreamController, chunk: Buffer): void {
     if (this.#isOver) return
     this.#firstByteMs ??= this.#parts.clock.monotonicMs() - this.#input.startedMs
     this.#answerBytes += chunk.length
@@ -184,7 +186,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (heldBytes > limits.modelEventBytesMax) this.#tooLarge(controller)
   }
 
-  onResponseEnd(controller: Dispatcher.DispatchController): void {
+  onResponseEnd(controller: UpstreamController): void {
     if (this.#isOver) return
     if (this.#whole === undefined) {
       this.#enqueue(controller, () => this.#endStream())
@@ -223,7 +225,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   /** Nearly always there is nothing to wait for. */
-  #pass(controller: Dispatcher.DispatchController, bytes: Buffer): void {
+  #pass(controller: UpstreamController, bytes: Buffer): void {
     if (this.#judging !== undefined) {
       this.#enqueue(controller, () => this.#forward(bytes))
       return
@@ -247,7 +249,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   /** One at a time. The upstream pauses meanwhile. */
-  #enqueue(controller: Dispatcher.DispatchController, work: () => void | Promise<void>): void {
+  #enqueue(controller: UpstreamController, work: () => void | Promise<void>): void {
     const started = this.#judging === undefined ? work() : this.#judging.then(() => (this.#isOver ? undefined : work()))
     if (!(started instanceof Promise)) return
     controller.pause()
@@ -262,7 +264,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   /** What cannot be judged does not pass. */
-  #fail(controller: Dispatcher.DispatchController, error: unknown): void {
+  #fail(controller: UpstreamController, error: unknown): void {
     if (this.#isOver) return
     const { req, res, route } = this.#input
     this.#over('cut_off')
@@ -287,7 +289,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#responseId = pattern.exec(bytes.toString('latin1', 0, ID_WITHIN_BYTES))?.[1]
   }
 
-  onResponseError(_: Dispatcher.DispatchController | undefined, error: Error): void {
+  onResponseError(_: UpstreamController | undefined, error: Error): void {
     if (this.#isOver) return
     const { req, res, route } = this.#input
     if (this.#status === 0 || this.#whole !== undefined) {
@@ -306,7 +308,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     res.destroy()
   }
 
-  #tooLarge(controller: Dispatcher.DispatchController): void {
+  #tooLarge(controller: UpstreamController): void {
     const { req, res, route } = this.#input
     const bytes_max = limits.modelAnswerBytesMax
     const error = new AppError('ERR_TOO_LARGE', `The answer of the provider has more than ${bytes_max} bytes.`, {
@@ -365,7 +367,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     const { request, spending } = this.#input
     return estimatedTokens({
       ...{ said, tap: this.#tap, most: spending?.most, mayReason: spending?.mayReason ?? false },
-      ...{ requestBytes: request.bytes?.length ?? 0, answerBytes: this.#answerBytes },
+      answerBytes: this.#answerBytes,
       hasLeft: status === 'cut_off' && !this.#isBroken,
       isUnfinished: isUnfinished || isInBackground(request),
     })
@@ -379,7 +381,7 @@ const USED_MODEL = 'x-castellan-model'
 const MODEL_RULE = 'x-castellan-model-rule'
 /** Statuses of a provider that is too busy, or fails, so that another model may be tried. */
 const fallsBack: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 529])
-/** A client that followed one would go past this server, and take its key along. */
+/** A client that followed a redirect would bypass this server and send its key along. */
 const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 const answeredElsewhere = new Error('falling back to another model')
 const WHOLE_ID = /^\s*\{\s*"id"\s*:\s*"([^"]{1,256})"/
@@ -391,7 +393,7 @@ function withoutKey(bytes: Buffer, key: string): Buffer {
   return Buffer.from(bytes.toString('latin1').replaceAll(key, '[redacted]'), 'latin1')
 }
 
-/** The provider goes on writing when the connection has ended. */
+/** The provider continues to write after the connection has ended. */
 const isInBackground = ({ body }: PreparedRequest): boolean => (body?.['background'] ?? false) !== false
 
 const clientClosed = new Error('the client disconnected')

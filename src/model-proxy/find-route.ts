@@ -26,6 +26,7 @@ const router: Upstream = {
   requiresKey: false,
   isPublic: false,
   configuredPrices: new Map(),
+  contextWindows: new Map(),
 }
 
 const PREFIX = '/v1/'

@@ -93,8 +93,7 @@ export function createMeasuredFetch(
       const isRefused = httpStatus >= 400 || isUnanswered
       const isSaid = tokens?.output !== undefined && tokens.input !== undefined
       const isEstimated = !isRefused && (ending !== 'complete' || !isSaid)
-      const requestBytes = requestBody?.length ?? 0
-      const unsaid = { said: tokens, tap, requestBytes, answerBytes, hasLeft: ending === 'left', most, mayReason }
+      const unsaid = { said: tokens, tap, answerBytes, hasLeft: ending === 'left', most, mayReason }
       return {
         tokens: isRefused ? undefined : isEstimated ? estimatedTokens(unsaid) : completeTokens(tokens),
         isEstimated,

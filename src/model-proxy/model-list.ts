@@ -1,7 +1,7 @@
 import { isGranted } from './grants.ts'
 import type { Caller } from './ports.ts'
 
-/** Of models as `provider:model`, those that the caller may ask, as OpenAI lists models. */
+/** The models that the caller may use, named `provider:model`, in the format of OpenAI's list. */
 export const modelList = (ids: readonly string[], caller: Caller): string =>
   JSON.stringify({
     object: 'list',

@@ -1,9 +1,9 @@
-import type { IncomingMessage } from 'node:http'
 import type { Decision } from '../contract/decision.ts'
 import type { InteractionLabels, TraceParent } from '../contract/interaction.ts'
 import type { ModelTokens } from '../contract/model-tokens.ts'
 import type { Principal, TenantId } from '../contract/principal.ts'
 import type { ProviderKeyScope } from '../contract/provider-keys.ts'
+import type { RequestHead } from '../http/exchange/request-head.ts'
 import type { Protocol } from './protocols/protocol.ts'
 
 /** The upstream of one provider. Only the operator can name it. */
@@ -19,7 +19,7 @@ export type Upstream = Readonly<{
   apiKey: string | null
   /** The names under which keys for it may be stored. */
   keyNames: readonly string[]
-  /** Nobody answers there without a key. */
+  /** Requests without a key are refused there. */
   requiresKey: boolean
 }> &
   PricedProvider
@@ -35,6 +35,8 @@ export type PricedProvider = Readonly<{
     string,
     Readonly<{ input: number; output: number; cacheRead: number; cacheWrite: number }>
   >
+  /** In tokens, by model, if configured. */
+  contextWindows: ReadonlyMap<string, number>
 }>
 
 /** How a caller authenticates. */
@@ -61,9 +63,9 @@ export type Caller = Readonly<{
 export type PresentedKeys = Readonly<{ ours: string | null; providers: string | null }>
 
 /** Rejects with ERR_UNAUTHENTICATED. `null` is a caller without our credential: the local owner, or nobody. */
-export type AuthenticateCaller = (req: IncomingMessage, ours: string | null) => Caller | Promise<Caller>
+export type AuthenticateCaller = (req: RequestHead, ours: string | null) => Caller | Promise<Caller>
 
-/** What an upstream is shown, and whose it is. */
+/** The key that is sent to an upstream, and its owner. */
 export type UsedKey = Readonly<{ value: string | null; scope: ProviderKeyScope | null }>
 
 /** The proxy of a request. */
@@ -87,7 +89,7 @@ export type FinishedRequest = Readonly<{
   /** The model that answered, as the provider names it. */
   usedModel: string | null
   isStream: boolean
-  /** Whose key the provider was shown; null for none. */
+  /** Whose key was sent to the provider; null for none. */
   providerKeyScope: ProviderKeyScope | null
   /** `refused`: a limit prevented it. */
   status: 'ok' | 'failed' | 'cut_off' | 'refused'

@@ -1,5 +1,6 @@
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import type { IncomingHttpHeaders } from 'node:http'
 import { AppError } from '../contract/app-error.ts'
+import type { RequestHead } from '../http/exchange/request-head.ts'
 import { isForwarded } from './forwarded-headers.ts'
 import type { PresentedKeys } from './ports.ts'
 
@@ -12,7 +13,7 @@ import type { PresentedKeys } from './ports.ts'
  * 3. The packages require some key. `castellan` is a placeholder.
  */
 export function presentedKeys(
-  req: IncomingMessage,
+  req: RequestHead,
   { query, queryKeys }: Readonly<{ query: string; queryKeys: readonly string[] }>,
   isOurs: (key: string) => boolean,
 ): PresentedKeys {

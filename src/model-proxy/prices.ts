@@ -14,7 +14,6 @@ type Rates = Readonly<{
   output: number
   cacheRead: number
   cacheWrite: number
-  context: number | undefined
 }>
 
 /** The provider's name in the register of prices; a compatible server has none. */
@@ -30,6 +29,7 @@ const MODELS_MAX = 1_000
 /** The costs of requests: configured prices, else the register of public prices. The rates of a model are looked up once. */
 export function createPrices(): Prices {
   const known = new WeakMap<PricedProvider, Map<string, Rates | null>>()
+  const contexts = new WeakMap<PricedProvider, Map<string, number | null>>()
 
   function ratesOf(upstream: PricedProvider, model: string): Rates | undefined {
     const ofProvider = known.get(upstream) ?? new Map<string, Rates | null>()
@@ -41,8 +41,18 @@ export function createPrices(): Prices {
     return rates
   }
 
+  function contextOf(upstream: PricedProvider, model: string): number | undefined {
+    const ofProvider = contexts.get(upstream) ?? new Map<string, number | null>()
+    const found = ofProvider.get(model)
+    if (found !== undefined) return found ?? undefined
+    const context = spelt(upstream.contextWindows, model) ?? publishedContext(upstream, model)
+    if (ofProvider.size >= MODELS_MAX) ofProvider.clear()
+    contexts.set(upstream, ofProvider.set(model, context ?? null))
+    return context
+  }
+
   return {
-    contextOf: (upstream, model) => ratesOf(upstream, model)?.context,
+    contextOf,
     costOf(upstream, model, tokens) {
       const rates = ratesOf(upstream, model)
       if (rates === undefined) return undefined
@@ -60,7 +70,7 @@ const linear = (rates: Rates, { input, output, cacheRead, cacheWrite }: Tokens):
   output * rates.output
 
 function configured({ configuredPrices }: PricedProvider, model: string): Rates | undefined {
-  const price = configuredPrices.get(model) ?? writtenOtherwise(configuredPrices, model)
+  const price = spelt(configuredPrices, model)
   if (price === undefined) return undefined
   const { input, output, cacheRead, cacheWrite } = price
   return {
@@ -68,19 +78,16 @@ function configured({ configuredPrices }: PricedProvider, model: string): Rates 
     output: output / MICRODOLLARS,
     cacheRead: cacheRead / MICRODOLLARS,
     cacheWrite: cacheWrite / MICRODOLLARS,
-    context: undefined,
   }
 }
 
 /** Providers do not mind the case of a name, nor their own name before it. A tuned model, `ft:NAME:…`, has its own price. */
-function writtenOtherwise(
-  prices: PricedProvider['configuredPrices'],
-  model: string,
-): ReturnType<PricedProvider['configuredPrices']['get']> {
-  if (prices.size === 0) return undefined
+function spelt<Value>(byModel: ReadonlyMap<string, Value>, model: string): Value | undefined {
+  const found = byModel.get(model)
+  if (found !== undefined || byModel.size === 0) return found
   const whole = model.toLowerCase()
   const names = [whole, whole.slice(whole.lastIndexOf('/') + 1)]
-  return [...prices].find(([name]) => names.includes(name.toLowerCase()))?.[1]
+  return [...byModel].find(([name]) => names.includes(name.toLowerCase()))?.[1]
 }
 
 function published(upstream: PricedProvider, model: string): Rates | undefined {
@@ -94,9 +101,11 @@ function published(upstream: PricedProvider, model: string): Rates | undefined {
     output: rate({ output: MANY }),
     cacheRead: rate({ input: MANY, cacheRead: MANY }),
     cacheWrite: rate({ input: MANY, cacheWrite: MANY }),
-    context: found.model.context_window,
   }
 }
+
+const publishedContext = (upstream: PricedProvider, model: string): number | undefined =>
+  priceOf(upstream, model, { input: MANY, output: 0, cacheRead: 0, cacheWrite: 0, reasoning: 0 })?.model.context_window
 
 function priceOf({ protocol, isPublic }: PricedProvider, model: string, tokens: Tokens): ReturnType<typeof calcPrice> {
   if (!isPublic) return null

@@ -6,7 +6,7 @@ import type { Caller, PresentedKeys, Upstream, UsedKey } from './ports.ts'
 export type ProviderCredentialDeps = Readonly<{
   /** Those that people stored. */
   storedKeys: ProviderKeys
-  /** Callers may bring keys of their own. */
+  /** Whether callers may send their own keys. */
   allowsCallerKeys: boolean
 }>
 
@@ -28,7 +28,10 @@ export function createProviderCredentials({ storedKeys, allowsCallerKeys }: Prov
       throw new AppError('ERR_UNAUTHENTICATED', message)
     },
 
-    /** The key that the caller brings; otherwise one that it stored, or its teams or its organisation; otherwise that of the operator. */
+    /**
+     * The key that the caller sends; else one that the caller, its teams or its organisation stored; else the
+     * operator's.
+     */
     keyFor(upstream: Upstream, caller: Caller, { providers }: PresentedKeys): UsedKey | Promise<UsedKey> {
       if (providers !== null) return { value: providers, scope: 'caller' }
       const stored = storedKeys.find(caller.principal, upstream.keyNames, caller.grants?.providerKeys)

@@ -1,5 +1,6 @@
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
+import { UpstreamTimeout } from './upstream/ports.ts'
 
 export const notForwarded = (provider: string): AppError =>
   new AppError(
@@ -38,7 +39,7 @@ export const redirected = (provider: string): AppError =>
     { provider },
   )
 
-/** Of undici: what took too long has one of these codes. */
+/** The codes of undici for time-outs. */
 const tookTooLong: ReadonlySet<string> = new Set([
   'UND_ERR_HEADERS_TIMEOUT',
   'UND_ERR_BODY_TIMEOUT',
@@ -47,7 +48,7 @@ const tookTooLong: ReadonlySet<string> = new Set([
 
 export function notAnswered(error: Error & { code?: string }, provider: string): AppError {
   if (error instanceof AppError) return error
-  if (tookTooLong.has(error.code ?? '')) {
+  if (error instanceof UpstreamTimeout || tookTooLong.has(error.code ?? '')) {
     return new AppError('ERR_TIMED_OUT', `The provider '${provider}' did not answer in time.`, { provider })
   }
   const message = `The provider '${provider}' cannot be reached, or its answer broke off. The operator can check its endpoint in models.providers.`

@@ -1,17 +1,24 @@
 import { AppError } from '../contract/app-error.ts'
 import type { CostReservation, UsageLimits, UsageSubject } from '../contract/usage-limits.ts'
+import type { AnsweringModels } from './answering-models.ts'
+import { billsImagesApart, type InputBound, inputBound } from './input-bound.ts'
 import type { Caller, PricedProvider, ProxyFacts, Tokens } from './ports.ts'
 import type { Prices } from './prices.ts'
 import { fieldsOf, type Operation } from './protocols/protocol.ts'
 import type { PreparedRequest } from './request-body.ts'
-import { mayReason, NO_TOKENS, tokensIn } from './token-estimate.ts'
+import { mayReason, NO_TOKENS } from './token-estimate.ts'
 
-export type SpendingDeps = Readonly<{ limits: UsageLimits; prices: Prices; defaultOutputTokens: number }>
+export type SpendingDeps = Readonly<{
+  limits: UsageLimits
+  prices: Prices
+  answering: AnsweringModels
+  defaultOutputTokens: number
+}>
 
 /** The money of one request: reserved before it is sent, and settled by its cost. */
 export type Spending = Readonly<{
-  /** The tokens of the reservation. */
-  most: Pick<Tokens, 'input' | 'output'>
+  /** The most that the request can be billed for. */
+  most(): Pick<Tokens, 'input' | 'output'>
   /** The provider may bill more output than it shows. */
   mayReason: boolean
   /** Returns the cost in millionths of a dollar; null if unknown. Settles once. */
@@ -26,10 +33,14 @@ export function reserveFor(
   { request, operation }: Readonly<{ request: PreparedRequest; operation: Operation }>,
   signal: () => AbortSignal,
 ): Spending | Promise<Spending> {
-  const input = tokensIn(request.bytes?.length ?? 0)
-  const output = outputTokensMax(operation, request.body) ?? deps.defaultOutputTokens
-  const { body } = request
-  const use = { subject: subjectOf(caller, proxy), model: request.model ?? '', most: { input, output }, body }
+  const { body, bytes, model } = request
+  const use = {
+    subject: subjectOf(caller, proxy),
+    model: model ?? '',
+    input: () => inputBound({ operation, model: model ?? '', bytes, body }, upstream),
+    output: outputTokensMax(operation, body) ?? deps.defaultOutputTokens,
+    body,
+  }
   return reserve(deps, upstream, use, signal)
 }
 
@@ -37,45 +48,71 @@ export function reserveFor(
 export type ModelUse = Readonly<{
   subject: UsageSubject
   model: string
-  most: Pick<Tokens, 'input' | 'output'>
+  /** Called only if it matters. */
+  input(): InputBound
+  output: number
   body?: PreparedRequest['body']
 }>
 
 export const reserveTokens = async (...args: Parameters<typeof reserve>): Promise<Spending> => reserve(...args)
 
 /**
- * Rejects with ERR_LIMIT_EXCEEDED. A caller whose cost is limited cannot use a model without a known price: the limit could not
- * be enforced.
+ * Rejects with ERR_LIMIT_EXCEEDED. A caller whose cost is limited cannot use a model without a known price, nor refer to input
+ * that is not in the request if the context of the model is not known: the limit could not be enforced.
+ *
+ * A provider may answer with another model than the requested one. What it answered with last counts in advance too; what it answers with
+ * counts in any case.
  */
 function reserve(
-  { limits, prices }: Pick<SpendingDeps, 'limits' | 'prices'>,
+  { limits, prices, answering }: Pick<SpendingDeps, 'limits' | 'prices' | 'answering'>,
   upstream: PricedProvider,
-  { subject, model, most, body }: ModelUse,
+  { subject, model, input, output, body }: ModelUse,
   signal: () => AbortSignal,
 ): Spending | Promise<Spending> {
-  const input = Math.min(most.input, prices.contextOf(upstream, model) ?? most.input)
-  const cost = prices.costOf(upstream, model, { ...NO_TOKENS, ...most, input })
+  const models = answering.modelsFor(upstream, model)
+  let bound: InputBound | undefined
+  const inputOf = (name: string): Readonly<{ tokens: number; isKnown: boolean }> => {
+    bound ??= input()
+    return mostInput(bound, prices.contextOf(upstream, name), name)
+  }
+  const amount = (): number => {
+    const costs = models.flatMap((name) => {
+      const { tokens, isKnown } = inputOf(name)
+      const cost = prices.costOf(upstream, name, { ...NO_TOKENS, input: tokens, output })
+      if (cost !== undefined && cost > 0 && !isKnown) throw unknownContext(upstream.name)
+      return cost ?? []
+    })
+    if (costs.length === 0) throw unknownPrice(upstream.name)
+    return Math.max(...costs)
+  }
   const { isPublic, protocol } = upstream
-  const known = { most, mayReason: mayReason({ protocol: protocol.name, isPublic, model }, body) }
   const spending = (reservation: CostReservation): Spending => ({
-    ...known,
+    most: () => ({ input: inputOf(model).tokens, output }),
+    mayReason: mayReason({ protocol: protocol.name, isPublic, model }, body),
     settle(usedModel, tokens) {
+      if (usedModel !== null) answering.note(upstream, model, usedModel)
       const used = tokens ?? NO_TOKENS
       const paid = prices.costOf(upstream, usedModel ?? model, used) ?? prices.costOf(upstream, model, used)
-      reservation.settle(paid ?? 0)
+      reservation.settle(paid ?? 0, usedModel ?? undefined)
       return tokens === undefined ? null : (paid ?? null)
     },
   })
-  if (cost === undefined) {
-    const isLimited = limits.limitsCost(subject, model)
-    const unpriced = (limited: boolean): Spending => {
-      if (limited) throw unknownPrice(upstream.name)
-      return { ...known, settle: () => null }
-    }
-    return isLimited instanceof Promise ? isLimited.then(unpriced) : unpriced(isLimited)
-  }
-  const reserved = limits.reserveCost(subject, model, cost, signal)
+  const reserved = limits.reserveCost(subject, models, amount, signal)
   return reserved instanceof Promise ? reserved.then(spending) : spending(reserved)
+}
+
+/** No request has more input than fits into the context of its model. */
+function mostInput(
+  { tokens, imageTokens, isUnseen }: InputBound,
+  context: number | undefined,
+  model: string,
+): Readonly<{ tokens: number; isKnown: boolean }> {
+  if (context === undefined) return { tokens, isKnown: !isUnseen }
+  if (billsImagesApart(model)) {
+    const rest = tokens - imageTokens
+    return { tokens: (isUnseen ? context : Math.min(rest, context)) + imageTokens, isKnown: true }
+  }
+  return { tokens: isUnseen ? context : Math.min(tokens, context), isKnown: true }
 }
 
 const NO_PROXY = ''
@@ -139,5 +176,12 @@ const unknownPrice = (provider: string): AppError =>
   new AppError(
     'ERR_INVALID_INPUT',
     `model: its price is not known, so your limit on cost could not be enforced. The operator can set input_cost_per_million and output_cost_per_million for it at the provider '${provider}' in models.providers.`,
+    { field: 'model', provider },
+  )
+
+const unknownContext = (provider: string): AppError =>
+  new AppError(
+    'ERR_INVALID_INPUT',
+    `The request refers to input that it does not contain, and the context size of the model is not known, so your limit on cost could not be enforced. Send the input in the request, without documents and tools of the provider, or have the operator set context_window for the model at the provider '${provider}' in models.providers.`,
     { field: 'model', provider },
   )

@@ -16,14 +16,13 @@ type Unsaid = Readonly<{
   said: PartialTokens | undefined
   /** Undefined if the answer is not a stream, or has not started. */
   tap: Readonly<{ passedTokens: number; saidOutput: number | undefined }> | undefined
-  requestBytes: number
   answerBytes: number
-  /** The provider goes on writing, and bills that, when the connection has ended. */
+  /** The provider continues to write, and bills that, after the connection has ended. */
   isUnfinished?: boolean
   /** We disconnected before the answer was complete, and the provider may have written what we did not see. */
   hasLeft: boolean
-  /** What was reserved. */
-  most: Pick<Tokens, 'output'> | undefined
+  /** The most that the request can be billed for; undefined if it was not computed. */
+  most: (() => Pick<Tokens, 'input' | 'output'>) | undefined
   mayReason: boolean
 }>
 
@@ -33,11 +32,11 @@ type Unsaid = Readonly<{
  */
 export function estimatedTokens(known: Unsaid): Tokens {
   const { said, tap } = known
-  const input = said?.input ?? tokensIn(known.requestBytes)
+  const input = said?.input ?? known.most?.().input ?? 0
   if (tap?.saidOutput !== undefined) return { ...NO_TOKENS, ...said, input, output: tap.saidOutput }
   const passed = Math.max(tap?.passedTokens ?? tokensIn(known.answerBytes), said?.output ?? 0)
   const isUnseen = known.isUnfinished === true || (known.hasLeft && (tap === undefined || known.mayReason))
-  return { ...NO_TOKENS, ...said, input, output: isUnseen ? Math.max(passed, known.most?.output ?? 0) : passed }
+  return { ...NO_TOKENS, ...said, input, output: isUnseen ? Math.max(passed, known.most?.().output ?? 0) : passed }
 }
 
 /** Models of OpenAI and Google that do not reason. Anthropic's reason only on request. */

@@ -36,7 +36,9 @@ describe('the events of a stream', () => {
     const answer = { candidates: [{ content: { parts: [{ inlineData: { data: image } }] } }], usageMetadata: {} }
     const stream = Buffer.from(`data: ${JSON.stringify(answer)}\n\n`)
     const tap = new StreamTap(gemini.formatOf('generate')!, true)
-    const judge = createAnswerJudge(generateFormat, { refusalOf: () => undefined, providerRan() {}, wrote() {} })
+    const judge = createAnswerJudge(generateFormat, {
+      ...{ refusalOf: () => undefined, providerRan() {}, wrote() {}, wroteOpaque() {} },
+    })
     const translator = createAnswerTranslator(geminiChat, { id: 'x', model: 'm', createdS: 0, includeUsage: true })
     const last: (Buffer | undefined)[] = []
     for (const part of partsOf(stream, 16))

@@ -17,6 +17,8 @@ export type ModelSettings = Readonly<{
   /** Null for the price of what is read otherwise. */
   cacheReadCost?: number | null
   cacheWriteCost?: number | null
+  /** In tokens; null if not configured. */
+  contextWindow?: number | null
 }>
 export type ProviderSettings = Readonly<{
   name: string

@@ -7,6 +7,7 @@ import type {
   ClientQuestions,
 } from '../contract/calling-client.ts'
 import { limits } from '../contract/limits.ts'
+import { namedQuestions } from './named-questions.ts'
 
 /**
  * The client that answers a server's questions on one connection: that of the call in progress; in a session also between calls.
@@ -16,7 +17,8 @@ export type ClientLink = Readonly<{
   capabilities: CallingClientCapabilities
   /** The client makes a call. Returns a function that ends it. */
   enter(client: CallingClient): () => void
-  ask(questions: ClientQuestions, signal: AbortSignal): Promise<ClientAnswers>
+  /** The client is told which server asks. */
+  ask(server: string, questions: ClientQuestions, signal: AbortSignal): Promise<ClientAnswers>
   tell(notification: ClientNotification): void
   /** Called when the first question opens, and when none is open any more. */
   onAsking(listener: (isAsking: boolean) => void): () => void
@@ -41,14 +43,14 @@ export function createClientLink(capabilities: CallingClientCapabilities): Clien
       last = client
       return () => void calling.delete(client)
     },
-    async ask(questions, signal) {
+    async ask(server, questions, signal) {
       const client = current()
       if (client === undefined) throw refused('This request belongs to no client call in progress.')
       if (open >= limits.mcpQuestionsOpenMax)
         throw refused('Too many requests of this server are waiting for an answer. Wait until some are answered.')
       count(1)
       try {
-        return await client.ask(questions, signal)
+        return await client.ask(namedQuestions(server, questions), signal)
       } finally {
         count(-1)
       }

@@ -33,6 +33,8 @@ import { createStdioTransport } from './stdio-transport.ts'
 /** An open connection. `closed` resolves when it has ended, from either side, with everything that it started. */
 export type Connection = Readonly<{
   client: Client
+  /** The name of the server for people, and the prefix of its tools. */
+  server: string
   /** A cheaper way to call a tool than the client's; absent if there is none. */
   plainCall?: PlainCall
   /** For methods that the client does not support. */
@@ -50,6 +52,8 @@ type DeclaringRequest = (
 
 type ConnectDeps = Readonly<{
   version: string
+  /** Its name for people. */
+  server: string
   /** To checked addresses. */
   web: CheckedFetch
   /** To a port of this machine that is forwarded into a workspace. */
@@ -182,7 +186,7 @@ async function connectToPort(
   const url = `${await listening.address}${spec.path}`
   for (;;) {
     try {
-      const remote = { kind: 'remote', url, headers: {}, query: {}, cookies: {} } as const
+      const remote = { kind: 'remote', name: spec.name, url, headers: {}, query: {}, cookies: {} } as const
       const connection = await connectRemote(deps, remote, deps.localFetch, signal)
       // It no longer listens when it has ended.
       void listening.ended.then(() => connection.close())
@@ -272,7 +276,7 @@ async function handshake(
 ): Promise<Connection> {
   const identity = { name: 'castellan', version: deps.version }
   const client = new Client(identity, clientOptions(deps, mode))
-  if (deps.clientLink !== undefined) answerQuestions(client, deps.clientLink)
+  if (deps.clientLink !== undefined) answerQuestions(client, deps.server, deps.clientLink)
   const closed = Promise.withResolvers<void>()
   client.onclose = () => closed.resolve()
   client.onerror = (error) => {
@@ -298,6 +302,7 @@ async function handshake(
   const send = addRawRequests(transport)
   return {
     client,
+    server: deps.server,
     request(method, params, { capabilities = {}, ...options }) {
       if (client.getProtocolEra() !== 'modern') return send(method, params, options)
       const _meta = {
@@ -317,10 +322,10 @@ async function handshake(
 }
 
 /** The server's questions go to the client of the call, and the answers back. */
-function answerQuestions(client: Client, { capabilities, ask, tell }: ClientLink): void {
+function answerQuestions(client: Client, server: string, { capabilities, ask, tell }: ClientLink): void {
   const answer = async <Answer>(method: ClientQuestion['method'], params: object, signal: AbortSignal) => {
     const { _meta, ...rest } = params as Record<string, unknown>
-    const { answer: found } = await ask({ answer: { method, params: rest } }, signal)
+    const { answer: found } = await ask(server, { answer: { method, params: rest } }, signal)
     return found as Answer
   }
   client.setNotificationHandler('notifications/resources/updated', ({ params }) =>

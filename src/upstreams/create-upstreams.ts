@@ -125,6 +125,7 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
       {
         mode: eras.get(deploymentId) === 'legacy' ? 'legacy' : 'auto',
         version: deps.version,
+        server: masked.spec.name,
         web: deps.web,
         localFetch: deps.localFetch,
         openWorkspace: (local, until) => workspaces.open(at, local, until),
@@ -166,7 +167,7 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
 
   /** The time limit is paused while the client is asked. */
   async function send<Result>(
-    { client }: Connection,
+    { client, server }: Connection,
     clientLink: ClientLink | undefined,
     { signal, onProgress, client: caller }: UpstreamCallOptions,
     params: Params,
@@ -194,7 +195,7 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
     try {
       const options = { signal: until, timeout: NO_TIMEOUT_MS, ...progress }
       return await sendInRounds({ ...params, ...meta }, options, request, (questions) =>
-        clientLink.ask(questions, until),
+        clientLink.ask(server, questions, until),
       )
     } catch (error) {
       if (signal.aborted || !deadline.signal.aborted) throw error

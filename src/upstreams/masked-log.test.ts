@@ -7,6 +7,7 @@ it('masks the values of a connection, and each token from when it is first sent'
   const { spec, log } = maskedLog(
     {
       kind: 'remote',
+      name: 'notes',
       url: 'https://example.com/mcp',
       headers: { 'x-key': 'key-in-a-header' },
       query: {},

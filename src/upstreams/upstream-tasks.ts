@@ -98,7 +98,7 @@ async function finishTask(
   async function answerQuestions(known: ForeignObject): Promise<void> {
     if (clientLink === undefined) throw cannotAsk()
     const questions = questionsIn(known as unknown as InputRequiredResult)
-    await ask('tasks/update', { inputResponses: await clientLink.ask(questions, until) })
+    await ask('tasks/update', { inputResponses: await clientLink.ask(connection.server, questions, until) })
   }
   let steps = 0
   let said: unknown

@@ -368,3 +368,25 @@ describe('attempts to get out', () => {
     expect(listed).not.toContain('task_create')
   })
 })
+
+describe('the paths of git tools', () => {
+  const tools = ['git_status', 'git_diff', 'git_commit', 'git_push', 'git_clone']
+  const capabilities = tools.map((toolPattern) => ({ toolPattern, pathAllowlist: ['/workspace/a'] }))
+  const contexts: SecurityContext[] = [{ name: 'git', description: '', capabilities, denyList: [] }]
+  const caller = callerOf({ ...localOwner, securityContexts: contexts })
+  it.each(tools)('are bounded too: %s', async (tool) => {
+    const more = {
+      ...(tool === 'git_commit' && { message: 'm' }),
+      ...(tool === 'git_clone' && { url: '/workspace/a/b' }),
+    }
+    const outside = { workspace_id: personal, path: '/workspace/b', ...more }
+    expect((await app.refusal(tool, outside, caller)).details).toMatchObject({ violation: 'PathOutsideBoundary' })
+    const inside = await app.refusal(tool, { ...outside, path: '/workspace/a/none' }, caller)
+    expect(inside.code).not.toBe('ERR_POLICY_VIOLATION')
+  })
+
+  it('are bounded if none is given', async () => {
+    const refusal = await app.refusal('git_status', { workspace_id: personal }, caller)
+    expect(refusal.details).toMatchObject({ violation: 'PathOutsideBoundary' })
+  })
+})

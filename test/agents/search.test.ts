@@ -2,6 +2,7 @@ import { createServer, type IncomingHttpHeaders, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 import { afterEach, describe, expect, it } from 'vitest'
+import { answering } from '../support/answering.ts'
 import { openTestApp, type TestApp } from '../support/app.ts'
 
 let app: TestApp | undefined
@@ -71,17 +72,19 @@ type Asked = { headers: IncomingHttpHeaders; body: { model: string; input: strin
 
 async function startEmbeddings(reply?: (body: Asked['body']) => unknown): Promise<{ url: string; asked: Asked[] }> {
   const asked: Asked[] = []
-  server = createServer(async (request, response) => {
-    const body = (await json(request)) as Asked['body']
-    asked.push({ headers: request.headers, body })
-    const data = body.input.map((text, index) => ({
-      object: 'embedding',
-      index,
-      embedding: [...topics.map((topic) => (text.match(topic) ?? []).length), 0.1],
-    }))
-    response.setHeader('content-type', 'application/json')
-    response.end(JSON.stringify(reply === undefined ? { object: 'list', data: data.reverse() } : reply(body)))
-  })
+  server = createServer(
+    answering(async (request, response) => {
+      const body = (await json(request)) as Asked['body']
+      asked.push({ headers: request.headers, body })
+      const data = body.input.map((text, index) => ({
+        object: 'embedding',
+        index,
+        embedding: [...topics.map((topic) => (text.match(topic) ?? []).length), 0.1],
+      }))
+      response.setHeader('content-type', 'application/json')
+      response.end(JSON.stringify(reply === undefined ? { object: 'list', data: data.reverse() } : reply(body)))
+    }),
+  )
   await new Promise<void>((resolve) => server!.listen(0, '127.0.0.1', resolve))
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/`, asked }
 }

@@ -142,7 +142,7 @@ export function describeEscapes(
     })
 
     it('reaches no network of the host, no metadata address, no other workspace', async () => {
-      const server = createServer((socket) => socket.end(SECRET)).listen(0, '0.0.0.0')
+      const server = createServer((socket) => socket.on('error', () => {}).end(SECRET)).listen(0, '0.0.0.0')
       await vi.waitUntil(() => server.listening, { timeout: 180_000 })
       const { port } = server.address() as { port: number }
       const own = Object.values(networkInterfaces()).flatMap((entries) => (entries ?? []).map(({ address }) => address))

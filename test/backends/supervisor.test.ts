@@ -68,6 +68,7 @@ describe('the supervisor', () => {
       streams,
     }
     const socket = connect(join(opened.state, 'supervisor.sock'))
+    socket.on('error', () => {})
     socket.write(`{"operation":"exec","takes":${JSON.stringify(params)}}\n`)
     let bytes = 0
     for await (const chunk of socket as AsyncIterable<Buffer>) bytes += chunk.length

@@ -88,6 +88,7 @@ export async function recordHttp(file: string, target: string): Promise<{ url: s
 
 function recordStandardStreams(file: string, command: string, args: readonly string[]): void {
   const child = spawn(command, args, { stdio: ['pipe', 'inherit', 'inherit'] })
+  child.stdin.on('error', () => {})
   process.stdin.on('data', (part: Buffer) => {
     note(file, part.toString())
     child.stdin.write(part)

@@ -119,7 +119,7 @@ it('a call ends at once at the second signal, whichever it is, though the server
 
 it('a call whose arguments have not come yet ends at the first signal', async () => {
   const started = start('pipe', 'server_ping', '--args', '-')
-  started.child.stdin!.write('{')
+  started.child.stdin!.on('error', () => {}).write('{')
   // Node itself handles the others from its first moment; SIGHUP is the last that we do.
   await until(() => (caughtSignals(started.child.pid!) & 1n) !== 0n)
   started.child.kill('SIGTERM')

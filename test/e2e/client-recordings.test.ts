@@ -41,6 +41,7 @@ async function overStdio(work: (send: Send) => Promise<void>): Promise<void> {
     stdio: ['pipe', 'pipe', 'inherit'],
     env: { ...process.env, ...watchedEnvironment(), CASTELLAN_LOG_LEVEL: 'error' },
   })
+  child.stdin.on('error', () => {})
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
   try {
     await work(async (message) => {

@@ -49,8 +49,8 @@ const answersOf = (who: string, asked: Asked) => ({
     const content = { name: who, colour: 'Red', color: 'Red' }
     return { action: 'accept' as const, content }
   },
-  sample: async () => {
-    asked.push('sampling')
+  sample: async ({ params }: { params: Row }) => {
+    asked.push(String(params['systemPrompt']).split('\n')[0]!)
     const content = { type: 'text' as const, text: `thought of ${who}` }
     return { role: 'assistant' as const, model: 'm', content }
   },
@@ -168,7 +168,12 @@ describe.each(clients)('a client (%s)', (kind) => {
         expect(await client.callTool('everything__get-roots-list')).toContain(`file:///home/${who}`)
         expect(await client.callTool('modern__greet')).toBe(`${who} likes Red`)
         expect(await client.callTool('modern__think')).toContain(`thought of ${who}`)
-        expect(client.asked).toEqual(expect.arrayContaining(['Who are you?', 'Which colour?', 'sampling', 'roots']))
+        const { asked } = client
+        const elicited = ['Who are you?', 'Which colour?'].map((text) => `The MCP server modern asks:\n${text}`)
+        expect(asked).toEqual(expect.arrayContaining([...elicited, 'roots']))
+        expect(asked.some((text) => text.startsWith('The MCP server everything asks:\n'))).toBe(true)
+        for (const name of ['modern', 'everything'])
+          expect(asked).toContain(`This request comes from the MCP server ${name}.`)
       }),
     )
     await Promise.all(both.map((client) => client.close()))

@@ -77,6 +77,24 @@ describe('a client of the SDK', () => {
     expect(saved.tokens?.access_token).toMatch(/^csa_/)
   })
 
+  it('that names no scope does not get that of the command line', async () => {
+    const { client, saved } = await connected()
+    await client.close()
+    expect(saved.tokens).toMatchObject({ scope: 'offline_access' })
+    expect(saved.information).toMatchObject({ scope: 'offline_access' })
+    const consentText = async (scope: string): Promise<string> => {
+      const url = new URL(saved.opened!)
+      url.searchParams.delete('scope')
+      if (scope !== '') url.searchParams.set('scope', scope)
+      await using page = await browser.context.newPage()
+      await page.goto(url.href)
+      expect(await page.title()).toContain('Allow access?')
+      return (await page.locator('body').textContent()) ?? ''
+    }
+    expect(await consentText('')).not.toContain('answer approvals and change rules as you')
+    expect(await consentText('offline_access terminal')).toContain('answer approvals and change rules as you')
+  })
+
   it('of version 1 does so too', async () => {
     const saved: Saved = {}
     const provider = oauthProgram(saved, person.redirectUrl)

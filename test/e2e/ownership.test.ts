@@ -206,6 +206,7 @@ test('HTTP connections reach the owner through any process, and survive its loss
 
   const hanging = fetch(`${front.url}/hang`)
   const idle = connect(Number(new URL(front.url).port), '127.0.0.1')
+  idle.on('error', () => {})
   const idleEnded = new Promise((resolve) => idle.on('close', resolve))
   idle.write('GET /count HTTP/1.1\r\nHost: x\r\n\r\n')
   await new Promise((resolve) => idle.once('data', resolve))
@@ -222,6 +223,7 @@ test('a relayed connection that is half closed by its client still gets its answ
   await server()
   const front = await server()
   const socket = connect({ port: Number(new URL(front.url).port), host: '127.0.0.1', allowHalfOpen: true })
+  socket.on('error', () => {})
   socket.end('POST /half HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n')
   expect(await text(socket)).toContain('"id":1')
 })

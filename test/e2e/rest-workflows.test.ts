@@ -161,6 +161,7 @@ describe('workflows', () => {
   test('answer HEAD of a stream at once, and the connection takes the next request', async () => {
     const id = await runUntilAsked('head')
     const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
+    socket.on('error', () => {})
     let text = ''
     socket.setEncoding('utf8').on('data', (chunk: string) => {
       text += chunk

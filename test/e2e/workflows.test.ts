@@ -145,6 +145,23 @@ C: { kind: System, command: update_blackboard, transitions: [] }`,
     })
   })
 
+  test('that are too few for a consensus have no score, whatever one of them answered', async () => {
+    const stage = await setModelStage(({ text }) => ({ text: text.includes('one') ? verdict(0.9) : 'no verdict' }))
+    const client = await stage.start()
+    await deploy(client, 'voice', task('Say.'))
+    const id = await start(
+      client,
+      workflowYaml(
+        'too-few',
+        `A: { kind: ParallelAgents, agents: [{ agent: voice, input: one }, { agent: voice, input: two }], consensus: { strategy: weighted_average, min_judges_required: 2 }, transitions: [{ condition: score_above, threshold: 0.7, target: B }, { condition: score_below, threshold: 0.7, target: B }, { condition: on_failure, target: C }] }
+B: { kind: System, command: update_blackboard, transitions: [] }
+C: { kind: System, command: update_blackboard, transitions: [] }`,
+      ),
+    )
+    const run = await ended(client, id)
+    expect(run).toMatchObject({ current_state: 'C', blackboard: { A: { status: 'failed', individual_scores: [0.9] } } })
+  })
+
   test('work side by side in copies of the workspace, of which nothing is lost', async () => {
     const stage = await setModelStage(({ text, messages }) => {
       if (messages.some(({ role }) => role === 'tool')) return { text: verdict(0.9) }
@@ -154,6 +171,9 @@ C: { kind: System, command: update_blackboard, transitions: [] }`,
     })
     const client = await stage.start()
     await deploy(client, 'writer', task('Write.', '  tools: [fs.write]\n'))
+    // A policy judges the commands of manifests and models, and not the scripts with which the server copies files.
+    const conditions = [{ key: 'command', operator: 'contains', value: 'tar ' }]
+    await ask(client, 'create_tool_invocation_policy', { toolId: 'exec', action: 'block_always', conditions })
     const agents = (what: string) =>
       `{ kind: ParallelAgents, agents: [{ agent: writer, input: one ${what} }, { agent: writer, input: two ${what} }], consensus: { strategy: weighted_average, min_judges_required: 1 }, transitions: [{ condition: always, target: B }] }
 B: { kind: System, command: "find . -name '*.txt' | sort | xargs tail -n +1", transitions: [] }`

@@ -128,6 +128,23 @@ describe('under restrictive governance an untrusted caller', () => {
     expect((await run(closed, caller)).isError).toBe(false)
   })
 
+  it('writes no file for a program that already runs where something gets out', async () => {
+    const clean = connection()
+    const make = async (name: string, allow_internet: boolean) =>
+      (await app.ask<{ workspace_id: string }>('workspace_create', { name, allow_internet }, clean)).workspace_id
+    const [closed, open] = [await make('fed-closed', false), await make('fed-open', true)]
+    const caller = await tainted()
+    const path = '/workspace/outbox'
+    const write = (workspace_id: string, by: ToolCaller) =>
+      app.call('file_write', { workspace_id, path, content: 'x' }, by)
+    expect((await write(open, clean)).isError).toBe(false)
+    expect((await write(open, caller)).failure).toMatchObject({ code: 'ERR_POLICY_DENIED' })
+    const edit = { workspace_id: open, path, old_string: 'x', new_string: 'y' }
+    expect((await app.call('file_edit', edit, caller)).failure).toMatchObject({ code: 'ERR_POLICY_DENIED' })
+    expect((await app.call('file_read', { workspace_id: open, path }, caller)).isError).toBe(false)
+    expect((await write(closed, caller)).isError).toBe(false)
+  })
+
   it('runs no program of a workspace by tools that only seem to read it or to write files', async () => {
     const clean = connection()
     const make = async (name: string, allow_internet: boolean) => {
@@ -139,7 +156,7 @@ describe('under restrictive governance an untrusted caller', () => {
     await Promise.all([make('git-closed', false), make('git-open', true)])
     const caller = await tainted()
     const write = async (workspace_id: string, path: string, content: string) =>
-      await app.ask('file_write', { workspace_id, path, content, mode: '0755' }, caller)
+      await app.ask('file_write', { workspace_id, path, content, mode: '0755' }, clean)
     const use = async (workspace_id: string) => {
       await write(workspace_id, '/workspace/.git/hooks/pre-commit', '#!/bin/sh\necho hook >> /workspace/ran\n')
       await write(workspace_id, '/workspace/clean', '#!/bin/sh\necho filter >> /workspace/ran\ncat\n')
@@ -147,7 +164,7 @@ describe('under restrictive governance an untrusted caller', () => {
       const before = await app.ask<{ content: string }>(
         'file_read',
         { workspace_id, path: '/workspace/.git/config' },
-        caller,
+        clean,
       )
       await write(
         workspace_id,
@@ -169,9 +186,6 @@ describe('under restrictive governance an untrusted caller', () => {
     expect(await use('git-open')).toEqual({ codes: [refused, refused, refused, refused], hasRun: false })
     const allowed = undefined
     expect(await use('git-closed')).toEqual({ codes: [allowed, allowed, allowed, refused], hasRun: true })
-    expect(
-      (await app.call('git_status', { workspace_id: 'git-open', path: '/workspace' }, connection())).failure,
-    ).toMatchObject({ code: refused })
   })
 
   it('gives no workspace a network, whichever tool makes it', async () => {

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
+import { answering } from '../support/answering.ts'
 import { openTestApp, type TestApp } from '../support/app.ts'
 import { createLinePeer } from '../support/line-peer.ts'
 
@@ -11,16 +12,22 @@ type Deployed = { id: string; status: string; error: string | null; toolCount: n
 
 /** A server that lists what it likes. */
 async function startLister(list: (cursor: string | undefined) => object): Promise<AsyncDisposable & { url: string }> {
-  const server = createServer(async (req, res) => {
-    if (req.method !== 'POST') return void res.writeHead(405).end()
-    const { id, method, params } = (await json(req)) as Asked
-    if (id === undefined) return void res.writeHead(202).end()
-    const info = { protocolVersion: '2025-06-18', capabilities: { tools: {} }, serverInfo: { name: 'x', version: '1' } }
-    const answers: Record<string, () => object> = { initialize: () => info, 'tools/list': () => list(params?.cursor) }
-    const result = answers[method]?.()
-    const answer = result === undefined ? { error: { code: -32601, message: 'no' } } : { result }
-    res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ jsonrpc: '2.0', id, ...answer }))
-  })
+  const server = createServer(
+    answering(async (req, res) => {
+      if (req.method !== 'POST') return void res.writeHead(405).end()
+      const { id, method, params } = (await json(req)) as Asked
+      if (id === undefined) return void res.writeHead(202).end()
+      const info = {
+        protocolVersion: '2025-06-18',
+        capabilities: { tools: {} },
+        serverInfo: { name: 'x', version: '1' },
+      }
+      const answers: Record<string, () => object> = { initialize: () => info, 'tools/list': () => list(params?.cursor) }
+      const result = answers[method]?.()
+      const answer = result === undefined ? { error: { code: -32601, message: 'no' } } : { result }
+      res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ jsonrpc: '2.0', id, ...answer }))
+    }),
+  )
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`,

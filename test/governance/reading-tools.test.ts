@@ -63,7 +63,7 @@ const inOwnWords: Readonly<Record<string, readonly string[]>> = {
     [
       ...['api_key_list', 'api_key_revoke', 'role_list', 'role_delete', 'user_list', 'user_delete', 'user_team_list'],
       ...['user_team_create', 'user_team_update', 'user_team_delete', 'user_session_list', 'user_session_revoke'],
-      ...['sign_in_list', 'invitation_list', 'invitation_accept', 'invitation_cancel', 'oauth_client_list'],
+      ...['invitation_list', 'invitation_accept', 'invitation_cancel', 'oauth_client_list'],
       ...['oauth_client_delete', 'seal_session_create', 'seal_session_list', 'seal_session_revoke'],
       ...['secret_delete', 'secret_link_create', 'secret_link_submit', 'secret_rotate', 'virtual_key_create'],
       ...['virtual_key_get', 'virtual_key_list', 'virtual_key_revoke', 'virtual_key_rotate', 'create_llm_proxy'],
@@ -286,10 +286,12 @@ describe('what passes without a context of its own', () => {
       ['get_mcp_server_logs', { serverId }],
       ['interaction_get', { id: interactions[0]!.id }],
       ['log_export', { limit: 1 }],
+      ['sign_in_list', {}],
     ] as const
     expect(await readersOf(calls)).toEqual(allOf(calls, true))
     const console = callerOf({ ...localOwner, mcpSessionId: 'console' }, { transport: 'cli' })
     await app.ask('log_export', { limit: 1 }, console)
+    await app.ask('sign_in_list', {}, console)
     expect(await isUntrusted(console)).toBe(false)
   })
 })

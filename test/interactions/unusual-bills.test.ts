@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { answering } from '../support/answering.ts'
 import { newDataDir } from '../support/real-server.ts'
 import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
@@ -14,12 +15,13 @@ let answer: Readonly<{ type: string; text: string; isOpen?: true }>
 
 const types = { first: 'openai', second: 'anthropic', third: 'gemini' } as const
 beforeAll(async () => {
-  upstream = createServer((req, res) => {
-    void text(req).then(() => {
+  upstream = createServer(
+    answering(async (req, res) => {
+      await text(req)
       res.writeHead(200, { 'content-type': answer.type }).write(answer.text)
       if (answer.isOpen !== true) res.end()
-    })
-  })
+    }),
+  )
   await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve))
   const endpoint = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}/v1`
   const models = ['m', 'gpt-4o'].map((model) => ({

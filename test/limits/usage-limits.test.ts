@@ -72,7 +72,7 @@ describe.each(dialects)('limits on %s', (dialect) => {
       for (let call = 0; call < 8; call++) {
         const most = 1_000 + below(20_000)
         try {
-          const reservation = await limits.reserveCost(team, 'm', most)
+          const reservation = await limits.reserveCost(team, ['m'], () => most)
           reserved += most
           expect(spent + reserved, `seed ${seed}`).toBeLessThanOrEqual(0.7 * DOLLAR)
           // Others go on in between.
@@ -118,11 +118,11 @@ describe.each(dialects)('limits on %s', (dialect) => {
   it('count what a use cost beyond what was reserved, so that the next is refused', async () => {
     await put(limitOf())
     const limits = open()
-    const reservation = await limits.reserveCost(team, 'm', 900_000)
+    const reservation = await limits.reserveCost(team, ['m'], () => 900_000)
     reservation.settle(1_300_000)
     await db.flush()
     await expect.poll(() => usedOf()).toBe(1_300_000)
-    expect((await refusalOf(limits.reserveCost(team, 'm', 1))).details).toMatchObject({
+    expect((await refusalOf(limits.reserveCost(team, ['m'], () => 1))).details).toMatchObject({
       limit_id: 'limit_1',
       limit_type: 'token_cost',
       entity_type: 'team',
@@ -137,16 +137,16 @@ describe.each(dialects)('limits on %s', (dialect) => {
   it('begin anew with each period, also for what is settled after it', async () => {
     await put(limitOf())
     const limits = open()
-    const late = await limits.reserveCost(team, 'm', DOLLAR)
-    expect((await refusalOf(limits.reserveCost(team, 'm', 1))).code).toBe('ERR_LIMIT_EXCEEDED')
+    const late = await limits.reserveCost(team, ['m'], () => DOLLAR)
+    expect((await refusalOf(limits.reserveCost(team, ['m'], () => 1))).code).toBe('ERR_LIMIT_EXCEEDED')
     clock.advance(2 * 3_600_000)
-    const today = await limits.reserveCost(team, 'm', 600_000)
+    const today = await limits.reserveCost(team, ['m'], () => 600_000)
     late.settle(2 * DOLLAR)
     today.settle(600_000)
     await limits.giveBack('all')
     expect(await usedOf()).toBe(600_000)
-    await limits.reserveCost(team, 'm', 400_000)
-    expect((await refusalOf(limits.reserveCost(team, 'm', 1))).code).toBe('ERR_LIMIT_EXCEEDED')
+    await limits.reserveCost(team, ['m'], () => 400_000)
+    expect((await refusalOf(limits.reserveCost(team, ['m'], () => 1))).code).toBe('ERR_LIMIT_EXCEEDED')
   })
 
   it('bind only the models, servers and tools that they name, and only whom they name', async () => {
@@ -162,32 +162,68 @@ describe.each(dialects)('limits on %s', (dialect) => {
     )
     const limits = open()
     const another: UsageSubject = { tenant: ACME, user: 'u2', teams: ['t2'], profiles: [] }
-    expect((await refusalOf(limits.reserveCost(team, 'big', 1))).code).toBe('ERR_LIMIT_EXCEEDED')
-    await limits.reserveCost(team, 'small', 1)
-    await limits.reserveCost(another, 'big', 1)
-    await limits.reserveCost({ ...team, tenant: tenantId('other') }, 'big', 1)
+    expect((await refusalOf(limits.reserveCost(team, ['big'], () => 1))).code).toBe('ERR_LIMIT_EXCEEDED')
+    await limits.reserveCost(team, ['small'], () => 1)
+    await limits.reserveCost(another, ['big'], () => 1)
+    await limits.reserveCost({ ...team, tenant: tenantId('other') }, ['big'], () => 1)
     const count = async (tool: string, subject = team) => await limits.countCall(subject, { server: 's', tool })
     await expect(count('t')).rejects.toThrow('tool_calls limit of the team')
     await count('other')
     await count('t', another)
   })
 
+  it('count the model that answered, whatever was requested', async () => {
+    await put(limitOf({ models: ['big'], value: 0.01 }), limitOf({ id: 'limit_2' }))
+    const limits = open()
+    const reservation = await limits.reserveCost(team, ['alias'], () => 9_000)
+    reservation.settle(8_000, 'big')
+    await limits.giveBack('all')
+    await expect.poll(async () => [await usedOf('limit_1'), await usedOf('limit_2')]).toEqual([8_000, 8_000])
+    // Who knows that the alias is the big model says so in advance.
+    expect((await refusalOf(limits.reserveCost(team, ['alias', 'big'], () => 9_000))).details).toMatchObject({
+      limit_id: 'limit_1',
+      remaining: 0.002,
+    })
+    const unlimited = await limits.reserveCost({ tenant: ACME, teams: [], profiles: [] }, ['alias'], () => 1)
+    unlimited.settle(5_000, 'big')
+    await limits.giveBack('all')
+    expect([await usedOf('limit_1'), await usedOf('limit_2')]).toEqual([8_000, 8_000])
+  })
+
+  it('ask for an amount only where they apply, and pass on why there is none', async () => {
+    await put(limitOf({ models: ['big'] }))
+    const limits = open({ failOpen: true })
+    const unknown = (): number => {
+      throw new AppError('ERR_INVALID_INPUT', 'The price is not known, for the test.')
+    }
+    await limits.reserveCost(team, ['small'], unknown)
+    const refused = async () => await limits.reserveCost(team, ['big'], unknown)
+    await expect(refused()).rejects.toThrow('not known')
+  })
+
   it('let a request wait for what others have reserved, until it fits, is aborted, or has waited enough', async () => {
     await put(limitOf())
     const limits = open({ waitMs: 60_000 })
-    const first = await limits.reserveCost(team, 'm', 900_000)
-    const second = Promise.resolve(limits.reserveCost(team, 'm', 500_000))
+    const first = await limits.reserveCost(team, ['m'], () => 900_000)
+    const second = Promise.resolve(limits.reserveCost(team, ['m'], () => 500_000))
     const leaving = new AbortController()
-    const third = Promise.resolve(limits.reserveCost(team, 'm', 500_000, () => leaving.signal))
+    const third = Promise.resolve(
+      limits.reserveCost(
+        team,
+        ['m'],
+        () => 500_000,
+        () => leaving.signal,
+      ),
+    )
     leaving.abort(new Error('gone'))
     await expect(third).rejects.toThrow('gone')
     first.settle(100_000)
     const reservation = await second
     reservation.settle(500_000)
     // No settling can make room for this one, so that it is refused at once.
-    expect((await refusalOf(limits.reserveCost(team, 'm', 500_000))).code).toBe('ERR_LIMIT_EXCEEDED')
-    await limits.reserveCost(team, 'm', 400_000)
-    expect((await refusalOf(open().reserveCost(team, 'm', 1))).code).toBe('ERR_LIMIT_EXCEEDED')
+    expect((await refusalOf(limits.reserveCost(team, ['m'], () => 500_000))).code).toBe('ERR_LIMIT_EXCEEDED')
+    await limits.reserveCost(team, ['m'], () => 400_000)
+    expect((await refusalOf(open().reserveCost(team, ['m'], () => 1))).code).toBe('ERR_LIMIT_EXCEEDED')
   })
 
   it('refuse a use while the store fails, or let it through if they are told to', async () => {
@@ -195,23 +231,25 @@ describe.each(dialects)('limits on %s', (dialect) => {
     const write: Database['write'] = () =>
       Promise.reject(new AppError('ERR_STORE_UNAVAILABLE', 'The store failed, for the test.'))
     const failing = { read: db.read, flush: db.flush, write }
-    expect((await refusalOf(open({ database: failing }).reserveCost(team, 'm', 1))).code).toBe('ERR_STORE_UNAVAILABLE')
-    await open({ database: failing, failOpen: true }).reserveCost(team, 'm', 1)
+    expect((await refusalOf(open({ database: failing }).reserveCost(team, ['m'], () => 1))).code).toBe(
+      'ERR_STORE_UNAVAILABLE',
+    )
+    await open({ database: failing, failOpen: true }).reserveCost(team, ['m'], () => 1)
   })
 
   it('hold as they are after a change, for the calls that follow', async () => {
     await put(limitOf())
     const limits = open()
-    await limits.reserveCost(team, 'm', 10_000)
+    await limits.reserveCost(team, ['m'], () => 10_000)
     await db.write(ACME, async (tx) => {
       await store.saveLimit(tx, ACME, limitOf({ value: 0.01 }), false)
       limits.noteChange(ACME)
     })
-    expect((await refusalOf(limits.reserveCost(team, 'm', 1))).details).toMatchObject({ limit_value: 0.01 })
+    expect((await refusalOf(limits.reserveCost(team, ['m'], () => 1))).details).toMatchObject({ limit_value: 0.01 })
     await db.write(ACME, async (tx) => {
       await store.deleteLimit(tx, ACME, 'limit_1')
       limits.noteChange(ACME)
     })
-    await limits.reserveCost(team, 'm', 100 * DOLLAR)
+    await limits.reserveCost(team, ['m'], () => 100 * DOLLAR)
   })
 })

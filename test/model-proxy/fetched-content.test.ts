@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { answering } from '../support/answering.ts'
 import { newDataDir } from '../support/real-server.ts'
 import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
@@ -37,12 +38,13 @@ const answers: Readonly<Record<string, object>> = {
 }
 
 beforeAll(async () => {
-  upstream = createServer((req, res) => {
-    void text(req).then(() => {
+  upstream = createServer(
+    answering(async (req, res) => {
+      await text(req)
       const answer = answers[req.url!.split('?')[0]!.split('/').at(-1)!]
       res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer))
-    })
-  })
+    }),
+  )
   await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve))
   const endpoint = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`
   const dataDir = newDataDir()

@@ -6,6 +6,7 @@ import { text } from 'node:stream/consumers'
 import { gzipSync } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest'
 import { installFaultPlan } from '../../src/kernel/fault.ts'
+import { answering } from '../support/answering.ts'
 import { type DialectName, dialects } from '../support/databases.ts'
 import { createDatabase } from '../support/postgres.ts'
 import { newDataDir } from '../support/real-server.ts'
@@ -17,13 +18,14 @@ let seen: { path: string; body: string }[] = []
 let answer: object | ((res: ServerResponse) => void) = {}
 
 beforeAll(async () => {
-  upstream = createServer((req, res) => {
-    void text(req).then((body) => {
+  upstream = createServer(
+    answering(async (req, res) => {
+      const body = await text(req)
       seen.push({ path: req.url!, body })
       if (typeof answer === 'function') answer(res)
       else res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer))
-    })
-  })
+    }),
+  )
   await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve))
 })
 afterAll(() => {

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { json } from 'node:stream/consumers'
 import OpenAI from 'openai'
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
+import { answering } from '../support/answering.ts'
 import { newDataDir } from '../support/real-server.ts'
 import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
@@ -22,8 +23,9 @@ let seen: Sent[] = []
 let count = 0
 
 beforeAll(async () => {
-  upstream = createServer((req, res) => {
-    void json(req).then((body) => {
+  upstream = createServer(
+    answering(async (req, res) => {
+      const body = await json(req)
       seen.push(body as Sent)
       const answer = { id: `resp_${++count}`, object: 'response', status: 'completed', model: 'm', output }
       if ((body as { stream?: boolean }).stream !== true) {
@@ -41,8 +43,8 @@ beforeAll(async () => {
       const numbered = events.map((event, sequence_number) => ({ ...event, sequence_number }))
       res.writeHead(200, { 'content-type': 'text/event-stream' })
       res.end(numbered.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join(''))
-    })
-  })
+    }),
+  )
   await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve))
   const endpoint = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}/v1`
   const dataDir = newDataDir()

@@ -13,6 +13,7 @@ import OpenAI from 'openai'
 import { zodResponseFormat } from 'openai/helpers/zod'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import { answering } from '../support/answering.ts'
 import { dialectProviders } from '../support/model-dialects.ts'
 import { newDataDir } from '../support/real-server.ts'
 import { type Line, type ScriptedModel, type SeenRequest, startScriptedModel } from '../support/scripted-model.ts'
@@ -30,12 +31,13 @@ let answer: (req: IncomingMessage, res: ServerResponse, body: Fields) => void
 let script: (request: SeenRequest) => Line = () => ({ text: 'hello' })
 
 beforeAll(async () => {
-  canned = createServer((req, res) => {
-    void (req.method === 'POST' ? json(req) : Promise.resolve({})).then((body) => {
+  canned = createServer(
+    answering(async (req, res) => {
+      const body = req.method === 'POST' ? await json(req) : {}
       seen.push({ path: req.url!, body: body as Fields })
       answer(req, res, body as Fields)
-    })
-  })
+    }),
+  )
   await new Promise<void>((resolve) => canned.listen(0, '127.0.0.1', resolve))
   scripted = await startScriptedModel((request) => script(request))
   const cannedUrl = `http://127.0.0.1:${(canned.address() as AddressInfo).port}`

@@ -2,6 +2,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 import { afterEach, describe, expect, it } from 'vitest'
+import { answering } from '../support/answering.ts'
 import { openTestApp, type TestApp } from '../support/app.ts'
 
 let app: TestApp | undefined
@@ -72,11 +73,13 @@ async function startEmbeddings(
   answers: (input: readonly string[]) => unknown,
 ): Promise<{ url: string; asked: number[] }> {
   const asked: number[] = []
-  server = createServer(async (request, response) => {
-    const { input } = (await json(request)) as { input: string[] }
-    asked.push(input.length)
-    response.end(JSON.stringify(answers(input)))
-  })
+  server = createServer(
+    answering(async (request, response) => {
+      const { input } = (await json(request)) as { input: string[] }
+      asked.push(input.length)
+      response.end(JSON.stringify(answers(input)))
+    }),
+  )
   await new Promise<void>((resolve) => server!.listen(0, '127.0.0.1', resolve))
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, asked }
 }

@@ -80,8 +80,8 @@ describe.each(['admin', 'member'] as const)('a principal of another tenant, %s',
 
   it.each(catalog.names)('learns nothing from %s and changes nothing with it', async (name) => {
     const tool = catalog.find(name)!
-    const eachInEach = role === 'admin' || isLongRun
-    const the = { canaries: planted.canaries, principal: planted.principals[role], eachInEach }
+    const alone = isLongRun ? 'in each' : role === 'admin' ? 0 : 1
+    const the = { canaries: planted.canaries, principal: planted.principals[role], alone } as const
     const which = spendsQuota(tool) ? 'unspent' : 'shared'
     open[which] ??= await copiesOfTheApp()
     const copies = open[which]
@@ -202,7 +202,7 @@ describe('the probe', () => {
   it.each(leaking)('notices a tool that %s', async (_what, definition, fault) => {
     const tools = createCatalog({ ledger: [definition] })
     await using copies = await copiesWith((fork) => hostOf(fork, tools))
-    const the = { canaries: planted.canaries, principal: planted.principals.member, eachInEach: true }
+    const the = { canaries: planted.canaries, principal: planted.principals.member, alone: 'in each' } as const
     const faults = await probeTool(tools.find('task_peek')!, copies, the)
     expect(faults.join('\n')).toMatch(fault)
   })
@@ -226,7 +226,7 @@ describe('the probe', () => {
       open.push(fork)
       return hostOf(fork, tools)
     })
-    const the = { canaries: planted.canaries, principal: planted.principals.member, eachInEach: true }
+    const the = { canaries: planted.canaries, principal: planted.principals.member, alone: 'in each' } as const
     expect((await probeTool(tools.find('task_peek')!, copies, the)).join('\n')).toMatch(/alters rows/)
   })
 

@@ -195,7 +195,7 @@ export const outerLayerRows: readonly LayerRow[] = [
   {
     folder: 'model-proxy',
     folders: ['kernel', 'contract', 'tools/runtime', 'http/exchange', 'model-proxy/*'],
-    packages: ['@pydantic/genai-prices', 'undici', 'node:http'],
+    packages: ['@pydantic/genai-prices', 'undici', 'node:http', 'node:net'],
     reason:
       'Requests of programs to language models, passed on as they are: it knows the protocols of providers and no domain. It is loaded with the first request.',
   },

@@ -48,6 +48,20 @@ describe.each(dialects)('group commit in %s', (dialect) => {
     expect(await records()).toEqual(range(64))
   })
 
+  it('syncs what nobody waits for, in order with what a caller waits for', async () => {
+    for (const record of ['a', 'b']) {
+      void appendSoon(record)
+      await database.flush()
+      await append(`${record} awaited`)
+    }
+    void appendSoon('last')
+    await database.flush()
+    await database.synced()
+    expect(await records()).toEqual(['a', 'a awaited', 'b', 'b awaited', 'last'])
+    expect(database.problem()).toBeUndefined()
+    expect(errors).toEqual([])
+  })
+
   it('never puts more into one commit than the limit', async () => {
     const count = limits.commitBatchMax * 2 + 1
     await Promise.all(range(count).map((record) => append(record)))

@@ -1,12 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Database } from '../../src/contract/database.ts'
 import { limits } from '../../src/contract/limits.ts'
+import { stampOf } from '../../src/contract/line-session.ts'
 import { type TenantId, tenantId } from '../../src/contract/principal.ts'
 import type { ContextKey } from '../../src/contract/trust.ts'
 import type { ApiKey } from '../../src/domains/identity/ports.ts'
 import type { VirtualKey } from '../../src/domains/model-proxies/ports.ts'
 import type { ServiceClient } from '../../src/domains/people/ports.ts'
 import { createTrustPruning } from '../../src/domains/trust/pruning.ts'
+import { openTrust } from '../../src/domains/trust/service.ts'
 import { sha256Hex } from '../../src/kernel/hash.ts'
 import { sqlApiKeyStore } from '../../src/stores/sql/api-key-store.ts'
 import { sqlMcpSessions } from '../../src/stores/sql/mcp-session-store.ts'
@@ -68,8 +70,8 @@ describe.each(dialects)('untrusted contexts that cannot come back, over %s', (di
     for (const context of [ended, used, closed, 'session:terminal', 'conversation:c', 'task:1'] as const)
       await taint(context)
     const memory = sqlMcpSessions(database)
-    await memory.remove(ACME, sha256Hex('c'))
-    expect((await memory.find(ACME, sha256Hex('c')))!.usedAtMs).toBeLessThan(clock.nowMs() - limits.httpSessionIdleMs)
+    await memory.end(ACME, sha256Hex('c'), clock.nowMs())
+    expect(await memory.find(ACME, sha256Hex('c'))).toBeUndefined()
     expect(await prune()).toContain(closed)
     clock.advance(limits.httpSessionIdleMs + limits.contextLiveMs - MINUTE_MS)
     await memory.touch(ACME, sha256Hex('b'), clock.nowMs())
@@ -81,6 +83,33 @@ describe.each(dialects)('untrusted contexts that cannot come back, over %s', (di
     clock.advance(10 * DAY_MS)
     await memory.touch(ACME, sha256Hex('b'), clock.nowMs())
     expect(await prune()).toEqual([used, 'conversation:c', 'session:terminal', 'task:1'].toSorted())
+  })
+
+  it('are those of sessions over standard input whose name makes them untrusted without a row', async () => {
+    const session = (id: string): ContextKey => `session:line-${stampOf(clock.nowMs())}-${id}`
+    const [first, ofKey] = [session('a'), session('k')]
+    await insertKey('works')
+    await taint(first)
+    await taint(ofKey, 'key:works')
+    clock.advance(DAY_MS)
+    const second = session('b')
+    await taint(second)
+    const trust = await openTrust({
+      ...{ store: sqlTrustStore, database, isShared: true, clock },
+      isProfileUntrusted: async () => false,
+    })
+    clock.advance(limits.lineSessionMs - MINUTE_MS)
+    // What a program with a key has read last counts for what it may govern.
+    expect(await prune()).toEqual([second, ofKey].toSorted())
+    clock.advance(DAY_MS)
+    expect(await prune()).toEqual([ofKey])
+    for (const context of [first, second, ofKey]) expect(await trust.isTainted(ACME, context)).toBe(true)
+    const third = session('c')
+    expect(await trust.isTainted(ACME, third)).toBe(false)
+    clock.advance(limits.lineSessionMs - MINUTE_MS)
+    expect(await trust.isTainted(ACME, third)).toBe(false)
+    clock.advance(2 * MINUTE_MS)
+    expect(await trust.isTainted(ACME, third)).toBe(true)
   })
 
   it('are those of keys that are gone; of a key that works the newest stays', async () => {

@@ -26,6 +26,7 @@ export type TestApp = AsyncDisposable &
     clock: Clock
     /** What the program logged as errors: an unexpected failure is one. */
     errors: readonly LoggedError[]
+    warnings: readonly LoggedError[]
     /** The answer, whatever it is. */
     call(name: string, args?: unknown, caller?: ToolCaller, options?: CallOptions): Promise<ToolAnswer>
     /** The answer of a call that must succeed. */
@@ -122,6 +123,7 @@ export async function openTestApp(options: TestAppOptions = {}): Promise<TestApp
   const dataDir = options.dataDir ?? (await newDataDir())
   const clock = options.clock ?? systemClock
   const errors: LoggedError[] = []
+  const warnings: LoggedError[] = []
   const { config } = await loadConfig({
     env: { HOME: dataDir },
     flags: { data_dir: dataDir, ...options.config },
@@ -132,15 +134,15 @@ export async function openTestApp(options: TestAppOptions = {}): Promise<TestApp
     version: '0.0.0-test',
     clock,
     random: options.random ?? systemRandom,
-    logger: collectingLogger(errors),
+    logger: collectingLogger(errors, warnings),
     ownerPid: () => process.pid,
     passwordCost: options.passwordCost ?? CHEAP_PASSWORDS,
   })
   await app.ready
-  return makeTestApp({ app, config, dataDir, clock, errors }, options)
+  return makeTestApp({ app, config, dataDir, clock, errors, warnings }, options)
 }
 
-type Parts = Pick<TestApp, 'app' | 'config' | 'dataDir' | 'clock' | 'errors'>
+type Parts = Pick<TestApp, 'app' | 'config' | 'dataDir' | 'clock' | 'errors' | 'warnings'>
 
 function makeTestApp(parts: Parts, options: TestAppOptions): TestApp {
   const { app, dataDir } = parts
@@ -221,9 +223,9 @@ export function callsIn(text: string): LogRecord[] {
   return record.calls?.map((call) => ({ ...call, tenant: record.tenant })) ?? [record]
 }
 
-const collectingLogger = (errors: LoggedError[]): Logger => ({
+const collectingLogger = (errors: LoggedError[], warnings: LoggedError[]): Logger => ({
   debug() {},
   info() {},
-  warn() {},
+  warn: (message, fields = {}) => warnings.push({ message, fields }),
   error: (message, fields = {}) => errors.push({ message, fields }),
 })

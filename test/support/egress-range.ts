@@ -23,6 +23,7 @@ import {
   type EgressProxyOptions,
 } from '../../src/supervisor/egress/create-egress-proxy.ts'
 import type { EgressPolicy } from '../../src/supervisor/egress/egress-policy.ts'
+import { answering } from './answering.ts'
 
 const run = promisify(execFile)
 
@@ -97,6 +98,8 @@ export async function createEgressRange(options: RangeOptions = {}): Promise<Egr
     upstreams.push(server)
     const mine = new Set<Socket>()
     server.on('connection', (socket) => {
+      // A proxy that is closed resets its connections, upgraded ones too.
+      socket.on('error', () => {})
       for (const set of [mine, sockets]) {
         set.add(socket)
         socket.once('close', () => set.delete(socket))
@@ -119,9 +122,14 @@ export async function createEgressRange(options: RangeOptions = {}): Promise<Egr
       policy = next
     },
     allow: (...targets) => ({ domains: targets, credentials: [], allowPrivate: targets }),
-    httpUpstream: (listener) => track(createServer(listener)),
+    httpUpstream: (listener) => track(createServer(answering(async (...asked) => listener(...asked)))),
     httpsUpstream: async (names, listener, isTrusted = true) =>
-      track(createTlsServer(await makeLeaf(directory, isTrusted ? 'trusted' : 'unrelated', names), listener)),
+      track(
+        createTlsServer(
+          await makeLeaf(directory, isTrusted ? 'trusted' : 'unrelated', names),
+          answering(async (...asked) => listener(...asked)),
+        ),
+      ),
     http2Upstream: async (names, onStream) => {
       const server = createSecureServer(await makeLeaf(directory, 'trusted', names))
       server.on('stream', onStream)
@@ -218,6 +226,8 @@ export async function openTunnelTo(
   authority: string,
 ): Promise<Readonly<{ answer: RawAnswer; socket: Socket }>> {
   const socket = connect(port, '127.0.0.1')
+  // What reads from it fails with the error; between two reads nobody does.
+  socket.on('error', () => {})
   socket.write(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`)
   let text = ''
   while (!text.includes('\r\n\r\n')) {
@@ -260,7 +270,7 @@ export function secureTunnel(
       ...(options.alpn === undefined ? {} : { ALPNProtocols: options.alpn }),
     })
     secured.once('secureConnect', () => resolve(secured))
-    secured.once('error', reject)
+    secured.on('error', reject)
     secured.once('close', () => reject(new Error('closed before the handshake was done')))
   })
 }

@@ -22,6 +22,8 @@ export async function startLineChild(argv: readonly string[]): Promise<LineChild
     gone = true
     for (const one of waiting.values()) one.reject(new Error(`${argv.join(' ')} ended with ${String(code)}`))
   })
+  // A request that a child did not take fails when the child ends.
+  child.stdin!.on('error', () => {})
   createInterface(child.stdout!).on('line', (text) => {
     const { number, result, error } = JSON.parse(text) as Line
     const asked = waiting.get(number)

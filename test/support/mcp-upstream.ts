@@ -16,6 +16,10 @@ export type McpUpstream = AsyncDisposable &
     /** Adds a tool to every session that is open, and tells them. It answers its name, or the text. */
     addTool(name: string, text?: string): void
     removeTool(name: string): void
+    /** Tells every session that is open that its tools changed. */
+    announce(): void
+    /** Answers no message from now on, until it is told to. Resolves when the first has come. */
+    hold(): Readonly<{ held: Promise<void>; release(): void }>
     /** Ends all sessions: a client finds its own unknown. */
     forgetSessions(): void
     /** Sends this status for every request from now on; undefined is back to normal. */
@@ -39,6 +43,7 @@ export async function startMcpUpstream(
   const added = new Map<string, RegisteredTool[]>()
   const names = new Map<string, string>()
   let failure: number | undefined
+  let holding: Readonly<{ note(): void; released: Promise<void> }> | undefined
 
   function make(): McpServer {
     const server = new McpServer({ name: 'upstream', version: '1.0.0' }, { capabilities: { logging: {} } })
@@ -86,6 +91,10 @@ export async function startMcpUpstream(
   ): Promise<void> {
     const { method = '', url = '', headers } = req
     requests.push({ method, url, headers })
+    if (holding !== undefined && method === 'POST') {
+      holding.note()
+      await holding.released
+    }
     if (failure !== undefined) {
       res.writeHead(failure).end()
       return
@@ -162,6 +171,21 @@ export async function startMcpUpstream(
     removeTool(name) {
       names.delete(name)
       for (const tool of added.get(name) ?? []) tool.remove()
+    },
+    announce() {
+      for (const server of servers) server.sendToolListChanged()
+    },
+    hold() {
+      const held = Promise.withResolvers<void>()
+      const released = Promise.withResolvers<void>()
+      holding = { note: held.resolve, released: released.promise }
+      return {
+        held: held.promise,
+        release() {
+          holding = undefined
+          released.resolve()
+        },
+      }
     },
     forgetSessions: () => sessions.clear(),
     failWith(status) {

@@ -8,7 +8,7 @@ import type { ModelAccounting } from '../../src/models/ports.ts'
 /** The accounting of models for a test without limits and without a store; `noted` has what it was told. */
 export function unlimitedAccounting(noted: Interaction[] = []): () => Promise<ModelAccounting> {
   const accounting = createModelAccounting({
-    limits: { reserveCost: () => ({ settle() {} }), limitsCost: () => false, countCall() {} },
+    limits: { reserveCost: () => ({ settle() {} }), countCall() {} },
     interactions: { add: (interaction) => void noted.push(interaction), keepsBodies: false, space: () => undefined },
     clock: systemClock,
     defaultOutputTokens: 4_096,

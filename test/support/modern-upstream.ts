@@ -12,6 +12,7 @@ import {
 } from '@modelcontextprotocol/server'
 import { z } from 'zod'
 import { sendWebResponse, webRequestOf } from '../../src/mcp/web-bridge.ts'
+import { answering } from './answering.ts'
 
 /** A third-party MCP server that speaks 2026-07-28 and nothing before it. */
 export type ModernUpstream = AsyncDisposable &
@@ -150,11 +151,13 @@ export async function startModernUpstream(): Promise<ModernUpstream> {
     },
     { legacy: 'reject' },
   )
-  const http = createServer(async (req, res) => {
-    const body = req.method === 'POST' ? await json(req) : undefined
-    const response = await handler.fetch(webRequestOf(req, res), body === undefined ? {} : { parsedBody: body })
-    await sendWebResponse(response, res)
-  })
+  const http = createServer(
+    answering(async (req, res) => {
+      const body = req.method === 'POST' ? await json(req) : undefined
+      const response = await handler.fetch(webRequestOf(req, res), body === undefined ? {} : { parsedBody: body })
+      await sendWebResponse(response, res)
+    }),
+  )
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
   return {
     url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`,

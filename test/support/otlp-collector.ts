@@ -1,6 +1,7 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
+import { answering } from './answering.ts'
 
 type Attribute = Readonly<{ key: string; value: Readonly<Record<string, unknown>> }>
 export type SeenSpan = Readonly<{
@@ -38,12 +39,13 @@ export async function startOtlpCollector(
   answer: (response: ServerResponse, position: number) => void = (response) => response.end('{}'),
 ): Promise<OtlpCollector> {
   const seen: OtlpCollector['seen'] = []
-  const service = createServer((request, response) => {
-    void json(request).then((body) => {
+  const service = createServer(
+    answering(async (request, response) => {
+      const body = await json(request)
       const { url: path, headers } = request
       answer(response, seen.push({ path: path!, headers, spans: spansOf(body as Export) }) - 1)
-    })
-  })
+    }),
+  )
   await new Promise<void>((resolve) => service.listen(0, '127.0.0.1', resolve))
   return {
     url: `http://127.0.0.1:${(service.address() as AddressInfo).port}`,

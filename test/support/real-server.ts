@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { watchedEnvironment } from './answer-check.ts'
+import { writeEmptyStore } from './empty-store.ts'
 import { endSupervisor } from './end-supervisor.ts'
 import { stopServer } from './run-node.ts'
 
@@ -24,6 +25,14 @@ export function newDataDir(): string {
   return mkdtempSync(join(tmpdir(), 'castellan-e2e-'))
 }
 
+/** With two skills, and with a store that is migrated already, unless the store is elsewhere. */
+export async function newServerDir({ env }: Pick<ServerOptions, 'env'>): Promise<string> {
+  const dataDir = newDataDir()
+  writeSkills(dataDir)
+  if (env?.['CASTELLAN_DATABASE_URL'] === undefined) await writeEmptyStore(join(dataDir, 'castellan.db'))
+  return dataDir
+}
+
 export type ServerOptions = Readonly<{
   env?: Readonly<Record<string, string>>
   args?: readonly string[]
@@ -41,8 +50,7 @@ export const serveArguments = (dataDir: string, { args = [], port = 0 }: ServerO
 
 /** The program as people start it, on a free port, and on a data directory of its own if none is given. */
 export async function startRealServer(options: ServerOptions = {}): Promise<RealServer> {
-  const dataDir = options.dataDir ?? newDataDir()
-  if (options.dataDir === undefined) writeSkills(dataDir)
+  const dataDir = options.dataDir ?? (await newServerDir(options))
   const child = spawn(castellan, serveArguments(dataDir, options), {
     stdio: ['ignore', 'pipe', 'inherit'],
     cwd: options.workingDirectory ?? dataDir,

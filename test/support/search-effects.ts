@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 import { expect } from 'vitest'
+import { answering } from './answering.ts'
 import { startServerHere } from './server-here.ts'
 
 type Asked = Readonly<{ model: string; key: string | undefined }>
@@ -16,7 +17,7 @@ async function searched(setting: Setting, isSilent = false): Promise<{ mode: unk
     if (isSilent) return
     response.end(JSON.stringify({ data: input.map((_, index) => ({ index, embedding: [1, 2] })) }))
   }
-  const service = createServer((request, response) => void answer(request, response))
+  const service = createServer(answering(answer))
   await new Promise<void>((resolve) => service.listen(0, '127.0.0.1', resolve))
   const url = `http://127.0.0.1:${(service.address() as AddressInfo).port}`
   const server = await startServerHere({ env: { CASTELLAN_SEARCH_EMBEDDINGS_URL: url, ...setting } })

@@ -3,7 +3,7 @@ import { rmSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import { startProgramHere } from './castellan-here.ts'
 import { endSupervisor } from './end-supervisor.ts'
-import { newDataDir, type RealServer, type ServerOptions, serveArguments, writeSkills } from './real-server.ts'
+import { newServerDir, type RealServer, type ServerOptions, serveArguments } from './real-server.ts'
 
 export type ServerHere = Pick<RealServer, 'url' | 'dataDir' | 'stop'>
 
@@ -12,8 +12,7 @@ export type ServerHere = Pick<RealServer, 'url' | 'dataDir' | 'stop'>
  * server does, where the start and the end of a process are not what is tried.
  */
 export async function startServerHere(options: ServerOptions = {}): Promise<ServerHere> {
-  const dataDir = options.dataDir ?? newDataDir()
-  if (options.dataDir === undefined) writeSkills(dataDir)
+  const dataDir = options.dataDir ?? (await newServerDir(options))
   const program = startProgramHere(serveArguments(dataDir, options), {
     env: { ...process.env, CASTELLAN_LOG_LEVEL: 'error', ...options.env },
     environment: options.env,

@@ -42,7 +42,12 @@ export type Copies = AsyncDisposable &
     rowsOfA: string
   }>
 
-export type Probed = Readonly<{ canaries: Canaries; principal: Principal; eachInEach: boolean }>
+export type Probed = Readonly<{
+  canaries: Canaries
+  principal: Principal
+  /** Each thing in each parameter, or in which parameter the first thing is: the second is in the next, and so on. */
+  alone: 'in each' | number
+}>
 
 export async function openCopies(the: {
   template: string
@@ -205,13 +210,13 @@ async function callAll(
 }
 
 /**
- * Each thing of A's in each parameter alone, the others as B would fill them in, and in all parameters at once. Without `eachInEach`
- * a thing is alone in one parameter only, another one each time.
+ * Each thing of A's in a parameter alone, the others as B would fill them in, and in all parameters at once. Unless it is alone `in each`,
+ * it is alone in one parameter only, another one each time.
  *
  * What fits one parameter alone comes several times; the same call again would show nothing new. Nor would what the schema
  * refuses: it is refused before anything is looked up, so one such call is enough for each parameter.
  */
-async function probesOf(tool: CatalogTool, { canaries, eachInEach }: Probed): Promise<Record<string, unknown>[]> {
+async function probesOf(tool: CatalogTool, the: Probed): Promise<Record<string, unknown>[]> {
   const { input } = await tool.load()
   const isAccepted = (args: object): boolean => {
     try {
@@ -222,7 +227,7 @@ async function probesOf(tool: CatalogTool, { canaries, eachInEach }: Probed): Pr
     }
   }
   const probes = new Map<string, Record<string, unknown>>()
-  for (const { tried, args } of everyProbeOf(tool, canaries, eachInEach)) {
+  for (const { tried, args } of everyProbeOf(tool, the)) {
     const key = isAccepted(args) ? JSON.stringify(args) : `refused ${tried}`
     if (!probes.has(key)) probes.set(key, args)
   }
@@ -231,7 +236,7 @@ async function probesOf(tool: CatalogTool, { canaries, eachInEach }: Probed): Pr
 
 type Probe = Readonly<{ tried: string; args: Record<string, unknown> }>
 
-function* everyProbeOf(tool: CatalogTool, canaries: Canaries, eachInEach: boolean): Generator<Probe> {
+function* everyProbeOf(tool: CatalogTool, { canaries, alone }: Probed): Generator<Probe> {
   const schema = tool.listed.inputSchema as Schema
   const [sample] = fc.sample(validArguments(schema), { seed: 1, numRuns: 1 })
   const own: Record<string, unknown> = {}
@@ -242,7 +247,8 @@ function* everyProbeOf(tool: CatalogTool, canaries: Canaries, eachInEach: boolea
       .map(([key, part]) => [key, valueFor(part, probe)] as const)
       .filter(([, value]) => value !== undefined)
     for (const [index, [key, value]] of fitting.entries()) {
-      if (eachInEach || index === turn % fitting.length) yield { tried: key, args: { ...own, [key]: value } }
+      if (alone === 'in each' || index === (turn + alone) % fitting.length)
+        yield { tried: key, args: { ...own, [key]: value } }
     }
     yield { tried: 'all', args: { ...own, ...Object.fromEntries(fitting) } }
   }

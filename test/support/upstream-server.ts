@@ -5,6 +5,7 @@ import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { z } from 'zod'
+import { answering } from './answering.ts'
 
 /** A small third-party MCP server, on a port of its own. */
 export type UpstreamServer = AsyncDisposable &
@@ -80,10 +81,12 @@ export async function startUpstreamServer(): Promise<UpstreamServer> {
     await server.connect(transport as Transport)
     return transport
   }
-  const http = createServer(async (req, res) => {
-    const known = sessions.get(String(req.headers['mcp-session-id']))
-    await (known ?? (await openSession())).handleRequest(req, res)
-  })
+  const http = createServer(
+    answering(async (req, res) => {
+      const known = sessions.get(String(req.headers['mcp-session-id']))
+      await (known ?? (await openSession())).handleRequest(req, res)
+    }),
+  )
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
   return {
     url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`,

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { answering } from './answering.ts'
 
 export type WebServer = AsyncDisposable &
   Readonly<{
@@ -14,15 +15,17 @@ export type Route = (request: IncomingMessage, response: ServerResponse) => void
 export async function serveWeb(routes: Readonly<Record<string, Route>>, address = '127.0.0.1'): Promise<WebServer> {
   const requests: IncomingMessage[] = []
   const bodies: string[] = []
-  const server = createServer(async (request, response) => {
-    requests.push(request)
-    let body = ''
-    for await (const chunk of request) body += chunk
-    bodies.push(body)
-    const route = routes[request.url!.split('?')[0]!]
-    if (route === undefined) response.writeHead(404).end('nothing here')
-    else route(request, response)
-  })
+  const server = createServer(
+    answering(async (request, response) => {
+      requests.push(request)
+      let body = ''
+      for await (const chunk of request) body += chunk
+      bodies.push(body)
+      const route = routes[request.url!.split('?')[0]!]
+      if (route === undefined) response.writeHead(404).end('nothing here')
+      else route(request, response)
+    }),
+  )
   await new Promise<void>((resolve) => server.listen(0, address, resolve))
   const { port } = server.address() as AddressInfo
   return {

@@ -23,13 +23,13 @@ export const command = actionCommand({
     show: { arguments: 'ID', summary: 'Print one in full, with its arguments.', run: show },
     approve: {
       arguments: 'ID',
-      summary: 'Allow what is asked for.',
+      summary: 'Approve the request.',
       flags: { note },
       run: (context) => answer(context, 'approve'),
     },
     deny: {
       arguments: 'ID',
-      summary: 'Refuse what is asked for.',
+      summary: 'Deny the request.',
       flags: { note },
       run: (context) => answer(context, 'deny'),
     },

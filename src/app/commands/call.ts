@@ -16,7 +16,7 @@ const spec = {
   positionalsMax: Number.POSITIVE_INFINITY,
   summary: 'Call a tool and print its answer.',
   description:
-    'Call a tool and print its answer as JSON; at a terminal a list is a table, unless you give --json. Pass arguments as --args JSON or as key=value. If the parameter is a string, the value is used as written. Otherwise it is parsed as JSON (a number, true, a list). key=@FILE reads the value from a file, key=@- from standard input, and key=@@text is a string that begins with @. The exit code says whether the call succeeded; it also says so if the tool answers that it did not do its work, such as `deployed: false`. If a command that exec ran fails, the call still succeeds; --exit-code exits with the exit_code of that command. Ctrl-C or SIGTERM cancels the call; a second one exits at once.',
+    'Call a tool and print its answer as JSON; at a terminal a list is a table, unless you pass --json. Pass arguments as --args JSON or as key=value. If the parameter is a string, the value is used as written. Otherwise it is parsed as JSON (a number, true, a list). key=@FILE reads the value from a file, key=@- from standard input, and key=@@text is a string that begins with @. The exit code says whether the call succeeded; an answer such as `deployed: false` counts as a failure. If a command that exec ran fails, the call still succeeds; --exit-code exits with the exit_code of that command. Ctrl-C or SIGTERM cancels the call; a second one exits at once.',
   flags: {
     args: {
       type: 'string',

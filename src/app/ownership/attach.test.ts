@@ -30,7 +30,7 @@ const echoOwner = (name: string, mode = 'FULL'): Owner => ({
     transport.onLine((line) => transport.send(`${name} ${line}`))
     transport.onClose(() => transport.close())
   },
-  serveHttp: (socket) => void socket.end(),
+  serveHttp: (socket) => void socket.on('error', () => {}).end(),
   async close() {},
 })
 
@@ -149,7 +149,9 @@ test('an owner of another protocol is refused by name, one of another version on
   await owner.close()
 
   const lock = tryOwnerLock(root)
-  const untrusted = createServer((socket) => void socket.end('{"castellan":99,"pid":7,"version":"9.9.9"}\n'))
+  const untrusted = createServer((socket) => {
+    socket.on('error', () => {}).end('{"castellan":99,"pid":7,"version":"9.9.9"}\n')
+  })
   await new Promise<void>((resolve) => untrusted.listen(join(root, 'owner.sock'), resolve))
   writeFileSync(join(root, 'owner.json'), JSON.stringify({ pid: 7, version: '9.9.9', socket: 'owner.sock' }))
   await expect(enter('o')).rejects.toMatchObject({ message: expect.stringContaining('pid 7, castellan 9.9.9') })
@@ -185,6 +187,7 @@ test('a process that does not greet properly is cut off, and is told our version
   const owner = await enter('o')
   const say = async (words: string): Promise<string> => {
     const socket = connect({ path: join(root, 'owner.sock'), allowHalfOpen: true })
+    socket.on('error', () => {})
     socket.write(words)
     const answer = await text(socket)
     socket.destroy()

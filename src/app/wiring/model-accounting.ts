@@ -4,6 +4,8 @@ import { identityOf } from '../../contract/principal.ts'
 import { type UsageLimits, usageSubjectOf } from '../../contract/usage-limits.ts'
 import type { ModelRequest } from '../../domains/executions/model.ts'
 import type { Clock } from '../../kernel/clock.ts'
+import { createAnsweringModels } from '../../model-proxy/answering-models.ts'
+import { inputBound } from '../../model-proxy/input-bound.ts'
 import { createMeasuredFetch, type Measured } from '../../model-proxy/measured-fetch.ts'
 import { createPrices } from '../../model-proxy/prices.ts'
 import { reserveTokens } from '../../model-proxy/spending.ts'
@@ -19,7 +21,6 @@ export type ModelAccountingDeps = Readonly<{
 }>
 
 const operations = { openai: 'chat', anthropic: 'messages', gemini: 'generate' } as const
-const BYTES_PER_TOKEN = 3
 const MICRODOLLARS = 1_000_000
 
 /** Requests of agents and of this server to models: counted and recorded like requests through the proxy. */
@@ -30,6 +31,7 @@ export function createModelAccounting({
   defaultOutputTokens,
 }: ModelAccountingDeps): ModelAccounting {
   const prices = createPrices()
+  const answering = createAnsweringModels()
 
   return {
     async begin(candidate, request, signal, { keyScope: providerKeyScope, replaced }) {
@@ -39,11 +41,20 @@ export function createModelAccounting({
       const startedAtMs = clock.nowMs()
       const startedMs = clock.monotonicMs()
       const { system, messages, tools } = request
-      const most = {
-        input: Math.ceil(Buffer.byteLength(JSON.stringify([system, messages, tools])) / BYTES_PER_TOKEN),
+      const priced = pricedProviderOf(provider)
+      const use = {
+        ...{ subject: usageSubjectOf(request.principal), model: model.model },
+        input: () =>
+          inputBound(
+            {
+              ...{ operation: operations[protocol.name], model: model.model, body: undefined },
+              bytes: Buffer.from(JSON.stringify([system, messages, tools])),
+            },
+            priced,
+          ),
         output: request.maxOutputTokens ?? model.maxOutputTokens ?? defaultOutputTokens,
       }
-      /** What the model of the alias would have cost more, for as many tokens. */
+      /** How much more the model of the alias would have cost, for as many tokens. */
       const savedBy = (measured: Measured | undefined, costMicrodollars: number | null): number | null => {
         const other = replaced?.cheaperThan ?? null
         if (other === null || measured?.tokens === undefined || costMicrodollars === null) return null
@@ -66,15 +77,12 @@ export function createModelAccounting({
           },
           { request: measured?.requestBody, answer: measured?.answerBody },
         )
-      const spending = await reserveTokens(
-        { limits, prices },
-        pricedProviderOf(provider),
-        { subject: usageSubjectOf(request.principal), model: model.model, most },
-        () => signal,
-      ).catch((error: unknown) => {
-        if (error instanceof AppError && error.code === 'ERR_LIMIT_EXCEEDED') note(undefined, refusalOf(error), 0)
-        throw error
-      })
+      const spending = await reserveTokens({ limits, prices, answering }, priced, use, () => signal).catch(
+        (error: unknown) => {
+          if (error instanceof AppError && error.code === 'ERR_LIMIT_EXCEEDED') note(undefined, refusalOf(error), 0)
+          throw error
+        },
+      )
       const { keepsBodies } = interactions
       const measuring = createMeasuredFetch(protocol.formatOf(operations[protocol.name])!, { clock, keepsBodies })
       let hasEnded = false

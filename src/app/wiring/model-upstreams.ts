@@ -1,7 +1,7 @@
 import { MODEL_ROUTER } from '../../model-proxy/find-route.ts'
 import type { Upstream } from '../../model-proxy/ports.ts'
 import { compatibleUrl, keyNamesOf, type ProviderSettings, type ProviderType, requiresKey } from '../../models/ports.ts'
-import { configuredPricesOf, protocols } from './priced-providers.ts'
+import { configuredPricesOf, contextWindowsOf, protocols } from './priced-providers.ts'
 
 /** Providers that the configuration does not name. Callers bring their own keys for them. */
 const publicEndpoints = {
@@ -59,5 +59,6 @@ function upstreamOf(
     requiresKey: requiresKey({ type, endpoint: settings?.endpoint ?? null, unsetVariable: settings?.unsetVariable }),
     isPublic: type in publicEndpoints,
     configuredPrices: configuredPricesOf(settings),
+    contextWindows: contextWindowsOf(settings),
   }
 }

@@ -65,7 +65,7 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
   const { embedder } = parts
   const search = createAgentSearch({ embedder, logger })
   const runtimes = createRuntimeRegistry({
-    hostVersions: installedLanguages(),
+    hostVersions: installedLanguages,
     images: async () => ['host', ...(await listImages(parts.imageFolder)).map(({ name }) => name)],
   })
   const toolsFor = (principal: Principal): KnownTools => {

@@ -23,6 +23,7 @@ import { createUpstreamTools, openToolVersions } from '../../domains/mcp-servers
 import type { Profile } from '../../domains/profiles/ports.ts'
 import { modifyPermission, noSuch } from '../../domains/profiles/rules.ts'
 import type { ProfileService } from '../../domains/profiles/service.ts'
+import { createBackground } from '../../kernel/background.ts'
 import { createServerLog } from '../../stores/files/server-log.ts'
 import { sqlAssignmentStore } from '../../stores/sql/assignment-store.ts'
 import { sqlInstallationRequestStore } from '../../stores/sql/installation-request-store.ts'
@@ -66,13 +67,16 @@ export async function openMcpServers(
   const { database } = parts
   const runtime = lazyRuntime(deps, parts)
   const versions = await openToolVersions({ store, database })
+  const announcing = createBackground((error) =>
+    logger.warn('change of MCP servers could not be announced', { cause: String(error) }),
+  )
   const noteChange: AssignmentDeps['noteChange'] = async (tx, tenant) => {
     await store.raiseVersion(tx, tenant)
     // Listeners are notified after the commit.
-    void database.flush().then(
-      () => versions.refresh(tenant),
-      (error: unknown) => logger.warn('change of MCP servers could not be announced', { cause: String(error) }),
-    )
+    announcing.run(async () => {
+      await database.flush()
+      await versions.refresh(tenant)
+    })
   }
   const assignments = openToolAssignments({ ...parts, noteChange })
   const shared = { store, secrets, runtime, teams, random, noteChange }
@@ -124,7 +128,7 @@ export async function openMcpServers(
   const isAlone = database.kind === 'sqlite'
   const polling = isAlone
     ? undefined
-    : setInterval(() => void versions.refreshAll().catch(() => {}), limits.mcpVersionPollMs).unref()
+    : setInterval(() => announcing.run(() => versions.refreshAll().catch(() => {})), limits.mcpVersionPollMs).unref()
   const tidied = isAlone ? stopAbandoned(deps, parts) : undefined
   return {
     service: createMcpServerService({ store, catalog, deployments, requests, teams, authorizations }),
@@ -143,7 +147,11 @@ export async function openMcpServers(
     async close() {
       clearInterval(polling)
       await tidied
+      // What waits for a server goes on when its connection ends.
+      const ended = deployments.close()
       await runtime.close()
+      await ended
+      await announcing.close()
     },
   }
 }

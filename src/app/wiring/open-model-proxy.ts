@@ -43,13 +43,15 @@ export function openModelProxy({
     isAddress: (url) => isProxyAddress(url, upstreams),
     close: () => close(),
     async open({ authenticate, claim, addressOf, isOurs, sendError }) {
-      const [{ createModelProxy }, { createKeyGuard }, { createJudging }, { createPrices }, ready] = await Promise.all([
-        import('../../model-proxy/create-model-proxy.ts'),
-        import('../../model-proxy/key-guard.ts'),
-        import('../../model-proxy/judging/create-judging.ts'),
-        import('../../model-proxy/prices.ts'),
-        app.ready,
-      ])
+      const [{ createModelProxy }, { createKeyGuard }, { createJudging }, { createPrices }, answered, ready] =
+        await Promise.all([
+          import('../../model-proxy/create-model-proxy.ts'),
+          import('../../model-proxy/key-guard.ts'),
+          import('../../model-proxy/judging/create-judging.ts'),
+          import('../../model-proxy/prices.ts'),
+          import('../../model-proxy/answering-models.ts'),
+          app.ready,
+        ])
       const { modelAccess, modelChoices, database, requireSoundLog, usageLimits, guardrails, interactions } = ready
       if (!modelAccess || !modelChoices || !database || !usageLimits || !guardrails || !interactions) {
         throw new AppError(
@@ -105,7 +107,7 @@ export function openModelProxy({
         }),
         spending: {
           limits: usageLimits,
-          prices,
+          ...{ prices, answering: answered.createAnsweringModels() },
           defaultOutputTokens: config.limits.default_output_tokens,
         },
         routedModels: providersOf(config).flatMap(({ name, models }) => models.map(({ model }) => `${name}:${model}`)),

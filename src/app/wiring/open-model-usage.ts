@@ -40,7 +40,7 @@ type ModelUsage = Readonly<{
 type ModelUsageParts = Readonly<{
   database: Database
   ownerWatch: Pick<OwnerWatch, 'onSignedOut'>
-  /** There once the secrets are open. */
+  /** Available once the secrets are open. */
   secrets(): Promise<Pick<SecretService, 'resolve' | 'valuesOf'>>
 }>
 

@@ -18,7 +18,7 @@ import { configuredModelRules } from './configured-model-rules.ts'
 /** The configured models. Keys come from the environment; their code is loaded with the first request. */
 export const openModels = (
   { config, clock }: Readonly<{ config: Config; clock: Clock }>,
-  /** There once the state is open. */
+  /** Available once the state is open. */
   usage: () => Readonly<{
     modelAccounting(): Promise<ModelAccounting>
     storedKeys: ProviderKeys
@@ -35,7 +35,7 @@ export const openModels = (
     ask: async (...args) => (await import('../../models/call-provider.ts')).callProvider(...args),
   })
 
-/** The rules of the configuration; what they say of headers no agent has. */
+/** The rules of the configuration. Conditions on headers never match, because agents send none. */
 function routingOf(config: Config, clock: Clock): ModelRouting {
   const rules = configuredModelRules(config)
   if (rules.length === 0) return async () => []
@@ -101,6 +101,7 @@ function modelOf(input: ModelsConfig['providers'][number]['models'][number]): Mo
     outputCost: input.output_cost_per_million ?? flat,
     cacheReadCost: input.cache_read_cost_per_million ?? null,
     cacheWriteCost: input.cache_write_cost_per_million ?? null,
+    contextWindow: input.context_window ?? null,
   }
 }
 

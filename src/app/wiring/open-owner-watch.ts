@@ -8,18 +8,26 @@ import {
   standsOn,
   type TenantId,
   userIdentity,
+  userIdOf,
 } from '../../contract/principal.ts'
+import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
 import { sqlSealStore } from '../../stores/sql/seal-store.ts'
 import type { AppDeps } from '../build-app.ts'
 
 /** `owner` is an identity, or the id of a session of signed calls. */
 type Listener = (tenant: TenantId, owner: string) => void
-type Watched = { readonly tenant: TenantId; readonly owner: string; count: number }
+type Watched = {
+  readonly tenant: TenantId
+  readonly owner: string
+  count: number
+  /** How often the user had been signed out when this was last read. */
+  signOuts: number | undefined
+}
 
 /**
  * Reports revoked owners that started something that outlives a request, or have something open. A key revoked or a user removed
  * here is reported after the commit. An expired key, or one that another process on the same store revoked, is found while it is
- * watched, within `limits.keyReconcileMs`.
+ * watched, within `limits.keyReconcileMs`; so is a user whom another process signed out.
  */
 export type OwnerWatch = Readonly<{
   /** Called within a transaction: the key is revoked once that is committed. */
@@ -53,6 +61,8 @@ export function openOwnerWatch(
   const watched = new Map<string, Watched>()
   let reconciling: NodeJS.Timeout | undefined
   let isClosed = false
+  /** Other processes may use the same store. */
+  const isShared = database.kind === 'postgres'
 
   function tell(tenant: TenantId, owner: string): void {
     for (const listener of [...listeners, ...signOutListeners]) listener(tenant, owner)
@@ -65,15 +75,33 @@ export function openOwnerWatch(
 
   async function notifyOfUser(tenant: TenantId, owner: string): Promise<void> {
     await database.flush()
+    const entry = watched.get(keyOf(tenant, owner))
+    if (entry !== undefined) await isSignedOut(entry)
     if (await owners.isRevoked(database.read, tenant, owner)) tell(tenant, owner)
     else for (const listener of signOutListeners) listener(tenant, owner)
   }
 
+  /** Whether the user was signed out since this was last asked. */
+  async function isSignedOut(entry: Watched): Promise<boolean> {
+    const userId = userIdOf(entry.owner)
+    if (userId === undefined || !isShared) return false
+    const before = entry.signOuts
+    entry.signOuts = await sqlPeopleStore.signOutsOf(database.read, entry.tenant, userId)
+    return before !== undefined && entry.signOuts !== undefined && entry.signOuts !== before
+  }
+
   async function reconcile(): Promise<void> {
-    for (const { tenant, owner } of [...watched.values()]) {
+    for (const entry of [...watched.values()]) {
+      const { tenant, owner } = entry
       if (isClosed) return
       if (await owners.isRevoked(database.read, tenant, owner)) tell(tenant, owner)
+      else if (await isSignedOut(entry)) for (const listener of signOutListeners) listener(tenant, owner)
     }
+  }
+
+  /** Without this, a change between the start of the watch and the next reconcile would not be seen. */
+  function noteSignOuts(entry: Watched): void {
+    isSignedOut(entry).catch((error) => logger.warn('sign-outs could not be read', { cause: String(error) }))
   }
 
   function scheduleReconcile(): void {
@@ -130,9 +158,11 @@ export function openOwnerWatch(
         .filter(canBeRevoked)
         .map((owner) => {
           const key = keyOf(tenant, owner)
-          const entry = watched.get(key) ?? { tenant, owner, count: 0 }
+          const known = watched.get(key)
+          const entry = known ?? { tenant, owner, count: 0, signOuts: undefined }
           watched.set(key, entry)
           entry.count++
+          if (known === undefined) noteSignOuts(entry)
           return entry
         })
       scheduleReconcile()

@@ -39,7 +39,7 @@ export function openPolicyServices(
   { guardrails, views, recorder, assignments, sharing }: Parts,
 ): PolicyServices {
   const { engine, trust } = guardrails
-  /** What can send from a workspace does so by a command there, also where only some of its calls run one. */
+  /** A tool that can send from a workspace does so by a command there, even if only some of its calls run one. */
   const runsCommands = ({ definition }: CatalogTool): boolean =>
     definition.trust?.sends === 'open-network' ||
     allRulesOf(definition).some((rules) => permissionsOf(rules).includes('workspace:exec'))
@@ -119,7 +119,7 @@ function callsIn({ seq, record }: LogEntry): readonly RecordedCall[] {
   return calls.map((call) => ({ ...call, seq, transport: call[TRANSPORT] }))
 }
 
-/** What a schema says of the arguments of a tool: all that it takes, or those that it describes. */
+/** The arguments of a tool by its schema: all that it takes, or those that it describes. */
 function argumentsOf(schema: unknown): Readonly<{ parameters?: ReadonlySet<string>; described?: ReadonlySet<string> }> {
   const { properties, additionalProperties } = (schema ?? {}) as Readonly<Record<string, unknown>>
   if (typeof properties !== 'object' || properties === null) return {}

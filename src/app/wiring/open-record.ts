@@ -30,6 +30,7 @@ export async function openRecord(
   const anchors = sqlAnchors(database, nodeOf(database.kind, directory))
   const guard = createLogGuard({
     read: database.read,
+    synced: database.synced,
     log: sqlLogStore,
     rootAt: createNodeReader(sqlLogStore).rootAt,
     checkpoints,

@@ -28,7 +28,7 @@ export const openToolAssignments = ({ views, subjects, noteChange }: ToolAssignm
     },
     async membershipOf(read, tenant, identity) {
       const userId = userIdOf(identity)
-      // A key's things end with it, and the local owner stays.
+      // Keys and the local owner count as members: what belongs to a key ends with it.
       if (userId === undefined) return { isMember: true, isAdmin: identity === LOCAL_OWNER, teams: [] }
       const user = await sqlPeopleStore.findUser(read, tenant, userId)
       if (user === undefined) return { isMember: false, isAdmin: false, teams: [] }

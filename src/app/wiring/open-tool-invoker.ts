@@ -9,6 +9,7 @@ import { ownerRevokedError } from '../../engine/core.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { CallTool } from '../../tools/runtime/call-tool.ts'
 import type { ToolDeclaration } from '../../tools/runtime/define-tool.ts'
+import { governedOf } from '../../tools/runtime/guard.ts'
 import { isVisible, type Mode } from '../../tools/runtime/stages.ts'
 import type { ToolFailure } from '../../tools/runtime/tool-host.ts'
 import type { ToolViews } from '../../tools/runtime/tool-views.ts'
@@ -33,14 +34,14 @@ export function createToolInvoker(
       connected = callTool
     },
     async call(presented, name, args, options) {
-      const { transport, signal, progress, environment, waitsForApproval, delegatesTo, webhook } = options
+      const { transport, signal, progress, environment, waitsForApproval, delegatesTo, isOwnScript, webhook } = options
       if (connected === undefined) throw new Error('a tool was called before the pipeline was ready')
       const toolset = views.own.find(name)?.definition.toolset
       if (toolset !== undefined && hiddenToolsets.has(toolset)) return refused(name)
       const isTidying = transport === 'engine' && tidying.has(name)
       const principal = isTidying ? presented : await present(presented)
       if (principal === undefined) return refusedWith(name, ownerRevokedError())
-      // What the platform does for a run, such as making its workspace, is not bound by what bounds its starter.
+      // Security contexts do not apply to what the platform does for a run, such as creating its workspace.
       const { securityContexts = [], ...free } = principal
       const handingOn = { ...free, securityContexts: securityContexts.map((context) => allowing(context, name)) }
       const caller = {
@@ -55,6 +56,7 @@ export function createToolInvoker(
         ...(environment && { environment }),
         ...(waitsForApproval && { waitsForApproval }),
         ...(delegatesTo && { delegatesTo }),
+        ...(isOwnScript && transport === 'engine' && { isOwnScript }),
         ...(webhook && { webhook }),
       })
       const { failure } = answer
@@ -72,7 +74,7 @@ export function createToolInvoker(
           )
         requirePlainJson(args)
         const { input } = validateArguments(tool, (await tool.load()).input, args)
-        const { governed } = tool.definition
+        const governed = governedOf(tool.definition, tool.definition)
         requireAllowed({ principal, tool: tool.name, governed, input: input as Readonly<Record<string, unknown>> })
         return undefined
       } catch (error) {
@@ -122,7 +124,7 @@ function failed(failure: ToolFailure): InvocationResult {
   return { isError: true, value, text: `${code}: ${message}`, code }
 }
 
-/** Contexts list tools, not the sub-agents that an agent was given: handing a task on to one is refused by name alone. */
+/** Contexts list tools, not the sub-agents that an agent was given: delegation to one is refused only by name. */
 const allowing = (context: SecurityContext, toolPattern: string): SecurityContext => ({
   ...context,
   capabilities: [{ toolPattern }],

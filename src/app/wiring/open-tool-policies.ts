@@ -57,7 +57,7 @@ export async function openToolPolicies(
   const approvals = createApprovalKeeper({
     ...{ store: sqlApprovalStore, database, trust, random },
     inRuns: config.approvals.in_runs,
-    // The person at the client is who asks.
+    // With four eyes nobody answers their own request, and the person at the client is the requester.
     asksClients: config.approvals.ask_client && !config.approvals.four_eyes,
     pendingMs: config.approvals.open_hours * HOUR_MS,
     redactorFor: (tenant) => redacted({ tenant }),

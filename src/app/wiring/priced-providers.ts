@@ -25,6 +25,12 @@ export const configuredPricesOf = (settings: ProviderSettings | undefined): Pric
       }),
   )
 
+/** Configured sizes, for models that have one. */
+export const contextWindowsOf = (settings: ProviderSettings | undefined): PricedProvider['contextWindows'] =>
+  new Map(
+    (settings?.models ?? []).flatMap(({ model, contextWindow }) => (contextWindow ? [[model, contextWindow]] : [])),
+  )
+
 const known = new WeakMap<ProviderSettings, PricedProvider>()
 
 /** One object for each provider. */
@@ -33,7 +39,8 @@ export function pricedProviderOf(settings: ProviderSettings): PricedProvider {
   if (before !== undefined) return before
   const { name, type } = settings
   const isPublic = type === 'openai' || type === 'anthropic' || type === 'gemini'
-  const made = { name, protocol: protocols[type], isPublic, configuredPrices: configuredPricesOf(settings) }
+  const configured = { configuredPrices: configuredPricesOf(settings), contextWindows: contextWindowsOf(settings) }
+  const made = { name, protocol: protocols[type], isPublic, ...configured }
   known.set(settings, made)
   return made
 }

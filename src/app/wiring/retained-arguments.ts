@@ -14,8 +14,8 @@ import type { ToolViews } from '../../tools/runtime/tool-views.ts'
 import { validateArguments } from '../../tools/runtime/validate-arguments.ts'
 
 /**
- * Arguments of tool calls in the retained texts of requests to models. Their digest proves that they are those of a recorded
- * call: a redacted text has another one. Texts of others are for who may read them.
+ * Arguments of tool calls in the retained texts of requests to models. Their digest proves that they belong to a
+ * recorded call: a redacted text has another digest. Only callers who may read the texts of others get theirs.
  */
 export async function retainedArguments(
   recorder: Pick<InteractionRecorder, 'settled'>,
@@ -62,7 +62,10 @@ function digestOf(args: unknown): string | undefined {
   }
 }
 
-/** The arguments of a call as rules see them; undefined if the tool refuses them. A tool that is gone is not asked. */
+/**
+ * The arguments of a call as rules see them; undefined if the tool refuses them. If the tool no longer exists, they are
+ * returned unchecked.
+ */
 export async function validatedArguments(
   views: Pick<ToolViews, 'own' | 'viewFor'>,
   principal: Principal,

@@ -52,7 +52,10 @@ export function toInteraction(request: FinishedRequest, savedMicrodollars: numbe
   }
 }
 
-/** What the requested model would have cost more for as many tokens; null where no rule replaced it, or a price is not known. */
+/**
+ * How much more the requested model would have cost for as many tokens; null if no rule replaced it, or a price is
+ * unknown.
+ */
 export function savedBy(
   { baseline, tokens, costMicrodollars }: FinishedRequest,
   { prices, upstreams }: Readonly<{ prices: Pick<Prices, 'costOf'>; upstreams: ReadonlyMap<string, Upstream> }>,

@@ -10,13 +10,12 @@ const probes: Readonly<Record<string, readonly [string, ...string[]]>> = {
   rust: ['rustc', '--version'],
 }
 
-/** The versions of the languages installed on this machine. Determined once. */
-export function installedLanguages(): () => Promise<Readonly<Record<string, string>>> {
-  let detecting: Promise<Readonly<Record<string, string>>> | undefined
-  return () => {
-    detecting ??= detect()
-    return detecting
-  }
+let detecting: Promise<Readonly<Record<string, string>>> | undefined
+
+/** The versions of the languages installed on this machine. Determined once for the process: five programs are started for it. */
+export function installedLanguages(): Promise<Readonly<Record<string, string>>> {
+  detecting ??= detect()
+  return detecting
 }
 
 async function detect(): Promise<Readonly<Record<string, string>>> {

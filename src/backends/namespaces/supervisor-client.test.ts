@@ -43,7 +43,9 @@ describe.each(requests)('$name', ({ ask }) => {
   })
 
   it('that was taken and never answered may have been carried out', async () => {
-    const server = await listen(createServer((socket) => socket.once('data', () => socket.destroy())))
+    const server = await listen(
+      createServer((socket) => socket.on('error', () => {}).once('data', () => socket.destroy())),
+    )
     const failure = await ask().catch((error: unknown) => error)
     server.close()
     expect(failure).toMatchObject({ code: 'ERR_BACKEND_FAILED' })

@@ -68,7 +68,7 @@ export function createApprovalService(deps: ApprovalDeps) {
 
   async function view(call: Reading, approval: StoredApproval) {
     const status = statusAt(approval, call.nowMs)
-    // The arguments are in the words of who asks.
+    // The requester wrote the arguments.
     call.readsFrom?.(approval.context)
     return {
       ...blankHuman,
@@ -202,7 +202,7 @@ export function createApprovalService(deps: ApprovalDeps) {
     if (!isPerson(call)) throw notForYou()
     if (deps.fourEyes && approval.requester === identityOf(call.principal)) throw forAnother()
     if (isAtConsole(call)) return
-    // A program that acts for the person who asks cannot be told from the one that asks.
+    // A program that acts for the requester cannot be told apart from the one that made the request.
     const { principal } = call
     const isSameProgram = trust.credentialOf(principal) !== undefined && approval.requester === identityOf(principal)
     const isSameContext = isRequestedFrom(trust.contextOf(principal), approval)

@@ -71,7 +71,7 @@ export function createBootstrapGuard(
           if (digest === null || digest === before.digest) return { result: { changed: false, moved_to: null } }
           const aside = `${path}.changed-in-${run.id}`
           const command = `mv -- ${shellWord(path)} ${shellWord(aside)}`
-          await workspaces.ask('exec', { workspace_id: id, command }, steps.signal)
+          await workspaces.askScript({ workspace_id: id, command }, steps.signal)
           return { result: { changed: true, moved_to: aside } }
         },
         { type: 'bootstrap_checked' },

@@ -14,13 +14,13 @@ const HOLDER = `${FOLDER}/held-by`
  * has ended, exactly one other execution takes it over.
  */
 export async function lockRetained(
-  workspaces: Pick<WorkspaceClient, 'ask' | 'call'>,
+  workspaces: Pick<WorkspaceClient, 'askScript' | 'call'>,
   run: Pick<Run, 'id'>,
   retained: Readonly<{ id: string; volume: string }>,
   signal: AbortSignal,
 ): Promise<void> {
   const sh = async (command: string): Promise<string> => {
-    const { stdout } = await workspaces.ask<{ stdout: string }>('exec', { workspace_id: retained.id, command }, signal)
+    const { stdout } = await workspaces.askScript<{ stdout: string }>({ workspace_id: retained.id, command }, signal)
     return stdout.trim()
   }
   const holderAfter = (command: string): Promise<string> => sh(`${command}; readlink ${HOLDER}`)
@@ -42,13 +42,13 @@ export const keepsVolume = ({ volumes }: Pick<AgentManifest, 'volumes'>): boolea
 
 /** Called at the end of the execution, however it ends. A destroyed workspace needs no release. */
 export async function releaseRetained(
-  workspaces: Pick<WorkspaceClient, 'call'>,
+  workspaces: Pick<WorkspaceClient, 'runScript'>,
   run: Pick<Run, 'id'>,
   id: string,
   signal: AbortSignal,
 ): Promise<void> {
   const command = `[ "$(readlink ${HOLDER})" != ${run.id} ] || rm -rf ${HOLDER} ${FOLDER}/taken-from-*`
-  await workspaces.call('exec', { workspace_id: id, command }, signal)
+  await workspaces.runScript({ workspace_id: id, command }, signal)
 }
 
 const hasEnded = ({ isError, code, value }: InvocationResult): boolean =>

@@ -64,7 +64,7 @@ export async function volumeExcess(context: CallContext, point: string): Promise
     async () => ({
       result: await within(deps.clock, steps, [deadline], async (signal) => {
         const args = { workspace_id: id, command: measuringScript(volumes), timeout_secs: 300 }
-        const { stdout } = await workspaces.ask<{ stdout: string }>('exec', args, signal)
+        const { stdout } = await workspaces.askScript<{ stdout: string }>(args, signal)
         return { sizes: readSizes(stdout, volumes) }
       }),
     }),

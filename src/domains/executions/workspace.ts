@@ -43,7 +43,7 @@ export const needsWorkspace = ({ role, workspaceId, publishes, manifest }: Execu
 /** Acts as the caller that started the execution, through the ordinary tools. */
 export function createAgentWorkspaces({ invoker, imageOf }: Pick<ExecutionDeps, 'invoker' | 'imageOf'>, run: Run) {
   const client = createWorkspaceClient(createToolClient(invoker, run.principal))
-  const { call, ask, make } = client
+  const { call, ask, make, runScript } = client
 
   /** `allowsInternet` applies if the manifest says nothing about the network. */
   async function create(input: ExecutionInput, allowsInternet: boolean, signal: AbortSignal): Promise<MadeWorkspace> {
@@ -52,7 +52,7 @@ export function createAgentWorkspaces({ invoker, imageOf }: Pick<ExecutionDeps, 
     const name = volume === undefined ? `execution-${run.id}` : volumeName(run, input, volume.name)
     const image = await imageOf(manifest.runtime)
     const id = await make(manifest, name, image, signal)
-    if (volume !== undefined) await lockRetained({ ask, call }, run, { id, volume: volume.name }, signal)
+    if (volume !== undefined) await lockRetained(client, run, { id, volume: volume.name }, signal)
     if (volume !== undefined) await fitPersistent(id, manifest, { volume: volume.name, image, allowsInternet }, signal)
     else if (manifest.network?.mode === 'allow' && !reachesAll(manifest.network)) {
       await ask('network_policy', { workspace_id: id, allowed_domains: [...manifest.network.allowlist] }, signal)
@@ -148,7 +148,7 @@ export function createAgentWorkspaces({ invoker, imageOf }: Pick<ExecutionDeps, 
     /** Empties the ephemeral volumes of a retained workspace. A destroyed workspace has nothing to empty. */
     async empty(id: string, paths: readonly string[], signal: AbortSignal): Promise<void> {
       const command = paths.map((path) => `find ${shellWord(path)} -mindepth 1 -delete`).join('\n')
-      const answer = await call('exec', { workspace_id: id, command, timeout_secs: STARTUP_SECS }, signal)
+      const answer = await runScript({ workspace_id: id, command, timeout_secs: STARTUP_SECS }, signal)
       if (answer.isError && answer.code !== 'ERR_WORKSPACE_NOT_FOUND') throw failureOf(answer)
     },
     /** Runs the iteration's process: it gets the model's last answer, and validators see its output. */

@@ -5,12 +5,12 @@ import { tooLarge } from './file-errors.ts'
 
 export type Edit = Readonly<{ target_content: string; replacement_content: string }>
 
-/** From here on, others get a turn between two edits. */
+/** From this size on, other work runs between two edits. */
 const LARGE_BYTES = 256 * 1024
 
 /**
- * One edit after the other, each on what the one before left. Each target must occur exactly once, overlapping ones
- * counted; the first that does not ends everything, and nothing is changed.
+ * Applies the edits in order, each to the result of the one before. Each target must occur exactly once, overlapping
+ * occurrences included. The first that does not fails the whole call, and nothing is changed.
  */
 export async function applyEdits(
   content: Buffer,

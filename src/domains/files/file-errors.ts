@@ -1,14 +1,14 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
 
-/** What callers of fs.* know these failures as. */
+/** The names of these failures for callers of fs.*. */
 const names: Partial<Record<ErrorCode, string>> = {
   ERR_FILE_NOT_FOUND: 'NOT_FOUND',
   ERR_FILE_REFUSED: 'PERMISSION_DENIED',
   ERR_DISK_FULL: 'QuotaExceeded',
 }
 
-/** Runs `work`; a failure that fs.* has a name for carries it in its message and in `details.violation`. */
+/** Runs `work`. If fs.* has a name for its failure, the message and `details.violation` contain that name. */
 export async function naming<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()

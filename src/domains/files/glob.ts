@@ -8,8 +8,8 @@ const PROGRAM_SIZE_MAX = 5_000
 const BRACES_DEPTH_MAX = 4
 
 /**
- * A pattern of paths: `*` and `?` stay inside a name, `**` as a whole name is any number of folders, `[a-z]` and `[!a-z]`
- * are one character, `{a,b}` is either, `\` takes the next character as it is. It becomes a regular expression for a
+ * A pattern of paths: `*` and `?` stay inside a name, `**` as a whole name is any number of folders, `[a-z]` and
+ * `[!a-z]` are one character, `{a,b}` is either, `\` escapes the next character. It becomes a regular expression for a
  * matcher whose time grows only with the length of the path.
  */
 export function compileGlob(pattern: string): Glob {
@@ -18,7 +18,7 @@ export function compileGlob(pattern: string): Glob {
   const compiled = compileLinearPattern(`^(?:${source})$`, {
     programSizeMax: PROGRAM_SIZE_MAX,
     dotAll: true,
-    // What the translation leaves to refuse is a range that runs backwards, or the size.
+    // What remains to refuse after the translation is a reversed range, or the size.
     refuse: (_rule, cause) =>
       invalid(
         cause === undefined ? 'is too large; use fewer alternatives' : 'has a range inside of [ ] that runs backwards',

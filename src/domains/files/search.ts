@@ -10,13 +10,13 @@ export type SearchRequest = Readonly<{
   at: Workspace
   pattern: string
   path: string
-  /** Whether a file that was found may be told of. */
+  /** Whether the caller may see a file that was found. */
   isAllowed(path: string): boolean
   signal: AbortSignal
 }>
 export type Found = Readonly<{ lines: readonly string[]; truncated: boolean }>
 
-/** Everything is looked at, hidden files and ignored ones too; links are not followed, so no circle has an end to find. */
+/** Hidden and ignored files are searched too. Links are not followed, so there are no cycles. */
 const always = [
   '--no-config',
   '--no-ignore',
@@ -29,8 +29,8 @@ const always = [
 const RETAINED_BYTES = 4_096
 
 /**
- * Lines that match, as `path:line:content`. The search runs inside the workspace, at the workspace's cost, with the engine
- * whose time grows only with what it looks at; a pattern cannot choose another.
+ * Matching lines, as `path:line:content`. The search runs inside the workspace, at the workspace's cost, with an engine
+ * whose time is linear in its input; a pattern cannot choose another.
  */
 export function grep(request: SearchRequest): Promise<Found> {
   const { pattern, path, isAllowed } = request
@@ -40,7 +40,7 @@ export function grep(request: SearchRequest): Promise<Found> {
     ...[`--regexp=${pattern}`, '--', path],
   ]
   let last = ''
-  /** A path ends with a zero byte, so that no name can pretend to be a line. */
+  /** A path ends with a zero byte, so that no file name can look like a line. */
   return search(request, argv, (text, emit) => {
     let at = 0
     for (;;) {
@@ -61,7 +61,7 @@ export function grep(request: SearchRequest): Promise<Found> {
   })
 }
 
-/** What the search program says, in a line of its own, of a file that had matches and then a zero byte. */
+/** The line that the search program prints for a file with matches before a zero byte. */
 const NO_TEXT_AFTER_ALL = ': WARNING: stopped searching binary file after match ('
 
 /** Files below `path` whose path from there matches. */
@@ -80,7 +80,7 @@ export function glob(request: SearchRequest): Promise<Found> {
   })
 }
 
-/** Takes whole records out of the text and answers the rest. */
+/** Parses the complete records of the text and returns the rest. */
 type Reading = (text: string, emit: (line: string) => void) => string
 
 async function search(request: SearchRequest, argv: readonly string[], read: Reading): Promise<Found> {
@@ -103,7 +103,7 @@ async function search(request: SearchRequest, argv: readonly string[], read: Rea
       bytesRead += chunk.length
       if (bytesRead > limits.agentSearchOutputBytesMax) enough.abort()
       const whole = Buffer.concat([held, chunk])
-      // A character may be cut in two at the end, but never before the end of a record.
+      // A character may be split at the end, but never before the end of a record.
       const end = Math.max(whole.lastIndexOf(0), whole.lastIndexOf(0x0a)) + 1
       held = Buffer.concat([Buffer.from(read(decodeText(whole.subarray(0, end)), emit)), whole.subarray(end)])
     },
@@ -119,12 +119,12 @@ async function search(request: SearchRequest, argv: readonly string[], read: Rea
 
 const PATTERN_REFUSED = 2
 
-/** Files that went away meanwhile end it with the same number as a pattern that it does not take, but in silence. */
+/** If files disappear during the search, the exit code is the same as for an invalid pattern, but without a message. */
 function requireDone({ ended, exitCode, stderr }: ExecResult): void {
   if (ended === 'cancelled') throw new AppError('ERR_CANCELLED', 'The call was cancelled.')
   const said = decodeText(stderr.head)
   if (exitCode === PATTERN_REFUSED && said.trim() !== '') throw invalidPattern(said)
-  // A signal ended it: the workspace has not the memory, or a process inside ended it.
+  // A signal ended it: the workspace lacks memory, or a process inside killed it.
   if (exitCode === null) throw notSearched()
 }
 

@@ -24,8 +24,8 @@ export type CloneAnswer = Readonly<{
 }>
 
 /**
- * `root` runs in the root directory, `repository` where the clone will be. Credentials in the address serve this one
- * command: git is told to put them in place of the plain address, which is all that the workspace's files keep.
+ * `root` runs in the root directory, `repository` where the clone will be. Credentials in the address are used by this
+ * command only: git substitutes them for the plain address, which is all that the workspace's files store.
  */
 export async function clone(call: Call, root: Git, repository: Git, input: CloneInput): Promise<CloneAnswer> {
   const { path } = repository
@@ -53,7 +53,7 @@ export async function clone(call: Call, root: Git, repository: Git, input: Clone
   }
 }
 
-/** Whether the directory is there. What is there must be an empty directory. */
+/** Whether the directory exists. An existing one must be empty. */
 async function requireEmpty(root: Git, path: string): Promise<boolean> {
   const listing = await root.program(['ls', '-A', '--', path], { outputBytesMax: 1_024 })
   if (listing.exitCode === 0 && listing.stdout.length > 0) {
@@ -90,14 +90,14 @@ async function runClone(call: Call, root: Git, plan: ClonePlan): Promise<GitOutp
   ]
   try {
     return await root.run(args, {
-      // By its path alone: what an address of another machine leads to must not be a file here.
+      // By its path alone: an address of another machine must not resolve to a file here.
       config: ['core.hooksPath=/dev/null', `protocol.file.allow=${isPath(address) ? 'user' : 'never'}`],
       env: replaceAddress(address),
       timeoutMs: limits.gitCloneTimeoutMs,
       onStderr: reportProgress(call),
     })
   } catch (error) {
-    // A clone that is ended from outside cannot tidy up. All that lies there now came from it.
+    // A clone that is killed cannot clean up. Everything in the directory came from it.
     const removal = plan.existed ? ['find', path, '-mindepth', '1', '-delete'] : ['rm', '-rf', '--', path]
     await root.program(removal, { uninterrupted: true }).catch(() => undefined)
     throw error

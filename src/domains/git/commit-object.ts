@@ -1,6 +1,6 @@
 /**
  * Commits as git stores them. Texts are kept byte for byte, one character for each byte, because a commit may be in any
- * encoding: what is replayed keeps its author, its encoding and its message exactly.
+ * encoding: a replayed commit keeps its author, its encoding and its message exactly.
  */
 export type CommitObject = Readonly<{
   tree: string
@@ -50,7 +50,7 @@ export function withOrigin(message: string, commitId: string): string {
   return `${body}${isTrailer ? '\n' : '\n\n'}(cherry picked from commit ${commitId})\n`
 }
 
-/** What `git cat-file --batch` prints for objects that are all there, by id. */
+/** The output of `git cat-file --batch` for existing objects, by id. */
 export function parseBatch(output: Buffer): Map<string, Buffer> {
   const objects = new Map<string, Buffer>()
   for (let at = 0; at < output.length; ) {

@@ -24,7 +24,7 @@ export type CommitAnswer = Readonly<{
 
 export const DETACHED = '(detached HEAD)'
 
-/** The repository's hooks run, as they would for a person: they are part of what it asks of its commits. */
+/** The repository's hooks run, as they would for a person. */
 export async function commit(call: Call, git: Git, input: CommitInput): Promise<CommitAnswer> {
   const message = commitMessage(input.message, 'message')
   const author = personOf(input.author_name, input.author_email)
@@ -55,7 +55,7 @@ export async function commit(call: Call, git: Git, input: CommitInput): Promise<
   }
 }
 
-/** A merge under way may be concluded without a change of its own. */
+/** A merge in progress may be concluded without a further change. */
 async function hasNothingStaged(git: Git): Promise<boolean> {
   const staged = await git.run(['diff', '--cached', '--quiet', '--no-ext-diff'])
   if (staged.exitCode > 1) throw gitFailed('diff', staged)
@@ -70,7 +70,7 @@ export async function currentBranch(git: Git): Promise<string | undefined> {
   return output.exitCode === 0 ? output.stdout.toString('utf8').trim() : undefined
 }
 
-/** Settings for the parts of an identity that nobody configured in the workspace. */
+/** Settings for the parts of an identity that are not configured in the workspace. */
 export async function missingIdentity(git: Git, fallback: Person = defaultIdentity): Promise<string[]> {
   const found = await git.run(['config', '--null', '--name-only', '--get-regexp', '^user\\.(name|email)$'])
   const configured = new Set(found.stdout.toString('utf8').split('\0'))

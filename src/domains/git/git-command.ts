@@ -11,9 +11,9 @@ type GitOptions = Readonly<{
   /** Settings for this command alone, as `name=value`. */
   config?: readonly string[]
   timeoutMs?: number
-  /** How much of standard output is wanted, from its beginning. */
+  /** How much of standard output to return, from its beginning. */
   outputBytesMax?: number
-  /** Runs to its end although the call is cancelled: for steps that must not be left half done. */
+  /** Runs to its end even if the call is cancelled: for steps that must not be left half done. */
   uninterrupted?: boolean
   onStderr?(chunk: Uint8Array): void
 }>
@@ -21,9 +21,9 @@ type GitOptions = Readonly<{
 export type GitOutput = Readonly<{
   exitCode: number
   stdout: Buffer
-  /** Standard output goes on beyond `stdout`. */
+  /** Standard output is longer than `stdout`. */
   truncated: boolean
-  /** Without secrets, and not long. */
+  /** Without secrets, and shortened. */
   stderr: string
 }>
 
@@ -31,19 +31,19 @@ export type GitOutput = Readonly<{
 export type Git = Readonly<{
   workspace: WorkspaceReference
   path: string
-  /** Answers with any exit code. Throws when git is missing, was ended from outside, or found no repository at the path. */
+  /** Returns any exit code. Throws if git is missing, was killed, or found no repository at the path. */
   run(args: readonly string[], options?: GitOptions): Promise<GitOutput>
   /** Standard output without its last newline; any exit code but 0 is ERR_GIT_FAILED. */
   text(args: readonly string[], options?: GitOptions): Promise<string>
   /** Another program of the workspace, without a shell. */
   program(argv: readonly string[], options?: GitOptions): Promise<GitOutput>
-  /** The same repository, by commands that a repository's hooks and the image's settings must not change. */
+  /** The same repository, with commands that its hooks and the image's settings cannot change. */
   plumbing: Pick<Git, 'run' | 'text'>
 }>
 
 /**
- * Said to every command. Git may not ask, page, open an editor, clean up in the background, or start a program that an
- * address names. A repository may belong to any user of the workspace: all of it is the caller's.
+ * Applies to every command. Git may not prompt, page, open an editor, run maintenance in the background, or start a
+ * program that an address names. A repository may belong to any user of the workspace: all of it is the caller's.
  */
 const settings: readonly string[] = [
   'safe.directory=*',
@@ -82,7 +82,7 @@ export function createGit(runner: GitRunner, workspace: WorkspaceReference, path
       env: { ...environment, ...options.env },
       ...(options.stdin === undefined ? {} : { stdin: options.stdin }),
       timeoutMs,
-      // Beyond the bound a runner keeps the beginning and the end, half each, and only the beginning is of use here.
+      // Beyond the bound a runner keeps half from the beginning and half from the end; only the beginning is used here.
       outputBytesMax: Math.max(2 * outputBytesMax, STDERR_BYTES_MAX),
       signal: options.uninterrupted === true ? neverAborted : signal,
       ...(options.onStderr === undefined ? {} : { onOutput: onlyStderr(options.onStderr) }),
@@ -163,7 +163,7 @@ function requireRepository(output: GitOutput, path: string): void {
   }
 }
 
-/** `hint` is ours; what git said goes along as data, without secrets. */
+/** `hint` is ours; git's message is included as data, without secrets. */
 export function gitFailed(
   command: string,
   output: Pick<GitOutput, 'exitCode' | 'stderr' | 'stdout'>,

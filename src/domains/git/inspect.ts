@@ -49,8 +49,8 @@ export async function status(git: Git): Promise<StatusAnswer> {
 export type UnsavedInput = StatusInput & Readonly<{ since: string; isMerged: boolean }>
 
 /**
- * Whether anything would be lost with the repository: changes that are in no commit, or commits since `since` that are on
- * no remote. With `isMerged`, those of the present branch are somewhere else already.
+ * Whether anything would be lost with the repository: uncommitted changes, or commits since `since` that are on no
+ * remote. With `isMerged`, the commits of the current branch exist elsewhere already.
  */
 export async function hasUnsaved(git: Git, { since, isMerged }: UnsavedInput): Promise<boolean> {
   const { found } = await readStatus(git, 'normal')
@@ -86,8 +86,8 @@ export type DiffInput = Readonly<{
 export type DiffAnswer = Readonly<{ diff: string; truncated: boolean; stat?: string }>
 
 /**
- * The text is what git itself finds, without the drivers and converters that a repository names. Its filters do take part,
- * since without them a file that they keep in another form would seem changed.
+ * The text comes from git itself, without the drivers and converters that a repository names. Its filters are applied:
+ * without them a file that they store in another form would seem changed.
  */
 export async function diff(call: Call, git: Git, input: DiffInput): Promise<DiffAnswer> {
   const bytesMax = input.max_bytes ?? limits.gitDiffBytesDefault
@@ -112,12 +112,12 @@ export async function diff(call: Call, git: Git, input: DiffInput): Promise<Diff
   return { diff: patch.text, truncated: patch.truncated, stat: cutText(await read('--stat'), bytesMax).text }
 }
 
-/** Longer than any token: what is cut off in the margin cannot be part of one that is shown. */
+/** Longer than any token: what is cut off in the margin cannot be part of a displayed one. */
 const CUT_MARGIN_BYTES = 8_192
 
 /**
- * The beginning of an output, whole characters only. Secrets are taken out before it is cut, and what follows the last
- * margin is never shown, since a secret that the output itself cut in two would not be known for one.
+ * The beginning of an output, in whole characters. Secrets are removed before it is cut, and the last margin is never
+ * shown: a secret that the output itself cut in two would not be recognised.
  */
 export function cutText(
   output: Pick<GitOutput, 'stdout' | 'truncated'>,

@@ -5,14 +5,16 @@ import { type Git, gitFailed } from './git-command.ts'
 /** What a source has that the target lacks. */
 export type SourceCommits = Readonly<{
   head: string
-  /** Where the histories part: the recorded commit, or else the merge base. */
+  /** Where the histories diverge: the recorded commit, or else the merge base. */
   forkPoint: string
-  /** Whether the target still has the fork point in its history; a rewritten one has not. */
+  /** Whether the fork point is still in the target's history; false after a rewrite. */
   isForkPointInTarget: boolean
   total: number
 }>
 
-/** All commits are in the repository of `git` by now. Without a recorded fork point, unrelated histories are refused. */
+/**
+ * All commits are in the repository of `git` already. Without a recorded fork point, unrelated histories are refused.
+ */
 export async function findCommits(
   git: Git,
   tip: string,
@@ -35,8 +37,8 @@ export async function findCommits(
 }
 
 /**
- * The commits to replay, oldest first. Those whose patch the target has already are left out. A history with merges is
- * followed along first parents, so that what a merge resolved is not lost: each step is what changed on the main line.
+ * The commits to replay, oldest first, without those whose patch the target already has. A history with merges is
+ * followed along first parents, so that what a merge resolved is not lost: each step is a change of the main line.
  */
 export async function commitsToReplay(git: Git, tip: string, found: SourceCommits): Promise<readonly string[]> {
   const { head, forkPoint } = found
@@ -52,7 +54,7 @@ export async function commitsToReplay(git: Git, tip: string, found: SourceCommit
   throw new AppError('ERR_TOO_LARGE', `The source has ${commits.length} commits; ${rule}.`)
 }
 
-/** Oldest first; the newest ones when there are more than can be listed. */
+/** Oldest first; if there are too many to list, the newest ones. */
 export async function commitsBetween(git: Git, tip: string, found: SourceCommits): Promise<readonly string[]> {
   const bound = `--max-count=${limits.gitMergeCommitsMax}`
   const args = ['rev-list', '--reverse', '--topo-order', bound, found.head, `^${tip}`, `^${found.forkPoint}`]
@@ -65,7 +67,7 @@ async function mergeBase(git: Git, one: string, other: string): Promise<string |
   return output.exitCode === 0 ? output.stdout.toString('utf8').trim() : undefined
 }
 
-/** A commit that is not there at all is no ancestor either. */
+/** A commit that does not exist is no ancestor either. */
 export async function isAncestor(git: Git, ancestor: string, of: string): Promise<boolean> {
   return (await git.plumbing.run(['merge-base', '--is-ancestor', ancestor, of])).exitCode === 0
 }

@@ -5,7 +5,7 @@ import { type Git, gitFailed } from './git-command.ts'
 
 type TreeMerge = Readonly<{ tree: string; conflicts: readonly string[] }>
 
-/** Three-way merge of two commits from their merge base, in the object store alone; it knows renames. */
+/** Three-way merge of two commits from their merge base, in the object store only; it detects renames. */
 export async function mergeTrees(git: Git, ours: string, theirs: string): Promise<TreeMerge> {
   const args = ['merge-tree', '--write-tree', '-z', '--name-only', '--no-messages', '--end-of-options', ours, theirs]
   const output = await git.plumbing.run(args, { timeoutMs: limits.gitLongTimeoutMs })
@@ -18,7 +18,7 @@ export async function writeCommit(git: Git, commit: CommitObject & Readonly<{ co
   return git.plumbing.text(['hash-object', '-t', 'commit', '-w', '--stdin'], { stdin: formatCommit(commit) })
 }
 
-/** Commits by id, in parts, so that no answer grows beyond what can be read at once. */
+/** Commits by id, in parts, so that no answer exceeds its bound. */
 async function readCommits(git: Git, ids: readonly string[]): Promise<Map<string, CommitObject>> {
   const commits = new Map<string, CommitObject>()
   for (let at = 0; at < ids.length; at += COMMITS_PER_COMMAND) {
@@ -36,7 +36,7 @@ type ReplayPlan = Readonly<{
   /** Oldest first. Of a merge commit, what it changed against its first parent is replayed. */
   commits: readonly string[]
   committer: string
-  /** Adds the line that says where a commit comes from; every commit is then made anew. */
+  /** Adds the line that names the original commit, so every commit is created anew. */
   markOrigin: boolean
   onCommit(done: number): void
 }>
@@ -46,8 +46,8 @@ export type Replay = Readonly<
 >
 
 /**
- * Puts commits on top of another one, with their authors and messages, without touching index or working tree. A commit
- * that already fits is taken as it is, and one whose changes are there already is left out.
+ * Replays commits onto another one, with their authors and messages, without touching index or working tree. A commit
+ * that already fits is used unchanged, and one whose changes exist already is left out.
  */
 export async function replay(git: Git, plan: ReplayPlan): Promise<Replay> {
   const known = await readCommits(git, [plan.onto, ...plan.commits])
@@ -86,9 +86,9 @@ const commitIn = (known: ReadonlyMap<string, CommitObject>, id: string): CommitO
 type Pick = Readonly<{ tree: string; id: string; commit: CommitObject; committer: string }>
 
 /**
- * What a commit changed, merged into a tree. The merge base must be the commit's parent, so a commit with our tree is
- * written on top of that parent and the two are merged; nothing refers to it afterwards. A first commit has an empty
- * tree for its parent.
+ * Merges the changes of a commit into a tree. The merge base must be the commit's parent, so a commit with our tree is
+ * created on top of that parent and the two are merged; nothing refers to it afterwards. The parent of a first commit
+ * is the empty tree.
  */
 async function pick(git: Git, { tree, id, commit, committer }: Pick): Promise<TreeMerge> {
   const standIn = (content: string, parents: readonly string[]): Promise<string> =>

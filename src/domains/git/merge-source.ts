@@ -7,7 +7,7 @@ import type { GitRunner } from './ports.ts'
 
 type SourceState = Readonly<{ head: string; warning: string | undefined }>
 
-/** Where the source stands. What it has not committed is not merged, and the warning says so. */
+/** The current commit of the source. Uncommitted changes are not merged, and a warning says so. */
 export async function readSource(source: Git): Promise<SourceState> {
   const head = await headCommit(source)
   if (head === undefined) throw new AppError('ERR_GIT_FAILED', 'The repository of the source has no commits.')
@@ -23,7 +23,7 @@ export async function readSource(source: Git): Promise<SourceState> {
 
 const NAMES_MAX = 10
 
-/** Paths are the source's words; quoted as JSON they cannot pass for ours. */
+/** The source chooses its paths; quoted as JSON they cannot look like our text. */
 function named(paths: readonly string[], how: 'changed' | 'untracked'): string {
   const displayed = paths.slice(0, NAMES_MAX).map((path) => JSON.stringify(path.slice(0, 200).toWellFormed()))
   const more = paths.length > NAMES_MAX ? ` and ${paths.length - NAMES_MAX} more` : ''
@@ -31,9 +31,9 @@ function named(paths: readonly string[], how: 'changed' | 'untracked'): string {
 }
 
 /**
- * Brings a commit with all that it needs from the source's repository into the target's. The two share no files: the
- * source packs what the target lacks into a file beside its objects, which is streamed into the target and removed. The
- * target gets objects that nothing refers to yet, and nothing else.
+ * Transfers a commit with everything that it needs from the source's repository to the target's. The two share no
+ * files: the source packs what the target lacks into a file beside its objects, which is streamed into the target and
+ * removed. The target only gets objects that nothing refers to yet.
  */
 export async function bringCommit(
   runner: GitRunner,

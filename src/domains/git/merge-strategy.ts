@@ -8,16 +8,16 @@ import { type MergeStrategy, sourceBranch } from './rules.ts'
 
 type StrategyInput = Readonly<{
   target: MergeTarget
-  /** Where the target stands: its head and the sources before this one. */
+  /** The state of the target: its head and the sources merged before this one. */
   tip: string
   source: WorkspaceReference
   found: SourceCommits
-  /** Of the merge commit, for the strategy that makes one. */
+  /** Of the merge commit, for the strategy that creates one. */
   message: string
   onCommit(done: number, total: number): void
 }>
 
-/** What a strategy made among the objects. `move` takes the target there. */
+/** The objects that a strategy created. `move` updates the target to them. */
 export type Prepared = Readonly<
   | { kind: 'nothing' }
   | { kind: 'conflict'; files: readonly string[]; failedCommit?: string }
@@ -25,8 +25,8 @@ export type Prepared = Readonly<
 >
 
 /**
- * `sequential` replays the commits and keeps those that fit as they are; `cherry-pick` makes every commit anew and writes
- * into it where it comes from; `branch-per-source` keeps the source's history on a branch and merges that.
+ * `sequential` replays the commits and keeps those that fit unchanged; `cherry-pick` creates every commit anew and
+ * names the original in it; `branch-per-source` keeps the source's history on a branch and merges that.
  */
 export const strategies: Readonly<Record<MergeStrategy, (input: StrategyInput) => Promise<Prepared>>> = {
   sequential: (input) => replayed(input, false),
@@ -83,7 +83,7 @@ async function branched(input: StrategyInput): Promise<Prepared> {
 
 type SideBranch = Readonly<{ head: string; commits: readonly string[]; created?: readonly string[] }>
 
-/** The source's own history; when the target's was rewritten since the fork, its commits replayed onto the target. */
+/** The source's own history; if the target's was rewritten since the fork, its commits replayed onto the target. */
 async function sideBranch(input: StrategyInput): Promise<SideBranch | Prepared> {
   const { target, tip, found } = input
   if (found.isForkPointInTarget) return { head: found.head, commits: await commitsBetween(target.git, tip, found) }
@@ -93,7 +93,7 @@ async function sideBranch(input: StrategyInput): Promise<SideBranch | Prepared> 
   return { head: made.tip, commits: made.created, created: made.created }
 }
 
-/** A branch of an earlier merge goes on; a name that stands for something else gets a number. */
+/** A branch of an earlier merge is continued; a name that means something else gets a number. */
 async function freeBranch(
   { target, source }: StrategyInput,
   head: string,

@@ -5,14 +5,14 @@ import { toByteText } from './commit-object.ts'
 import { type Git, gitFailed } from './git-command.ts'
 import { readStatus } from './inspect.ts'
 
-/** The repository that takes the commits, as it was when the merge began. */
+/** The repository that receives the commits, as it was when the merge started. */
 export type MergeTarget = Readonly<{
   /** At the top of the working tree. */
   git: Git
   head: string
   /** Full name of the branch that HEAD is on; undefined when HEAD is detached. */
   headRef: string | undefined
-  /** `name <email> time zone`, one character for each byte, for the commits that the merge makes. */
+  /** `name <email> time zone`, one character for each byte, for the commits that the merge creates. */
   author: string
   committer: string
 }>
@@ -20,8 +20,8 @@ export type MergeTarget = Readonly<{
 const GIT_AT_LEAST = [2, 38] as const
 
 /**
- * Refuses whatever a merge could spoil: uncommitted changes, and a git operation in progress. `gitAt` works in
- * a directory of the target.
+ * Refuses what a merge could destroy: uncommitted changes, and a git operation in progress. `gitAt` works in a
+ * directory of the target.
  */
 export async function openTarget(gitAt: (path: string) => Git, path: string): Promise<MergeTarget> {
   const top = await gitAt(path).run(['rev-parse', '--show-toplevel'])
@@ -59,7 +59,7 @@ export async function headCommit(git: Git): Promise<string | undefined> {
   return output.exitCode === 0 ? output.stdout.toString('utf8').trim() : undefined
 }
 
-/** Merging without a working tree is what `git merge-tree --write-tree` does, and older versions lack it. */
+/** Merging without a working tree needs `git merge-tree --write-tree`, which older versions lack. */
 async function requireVersion(git: Git): Promise<void> {
   const text = await git.text(['version'])
   const [, major = '0', minor = '0'] = /(\d+)\.(\d+)/.exec(text) ?? []

@@ -53,9 +53,9 @@ type MergeDeps = Readonly<{ runner: GitRunner; gitAt(workspace: WorkspaceReferen
 
 /**
  * Merges the sources one after the other, each whole or not at all: a source that fails leaves no trace in the target,
- * those before it stay, and those after it are tried. All merging happens among git's objects; HEAD, index and working
- * tree of the target are touched once for each source, when its result is complete. Objects that nothing refers to may
- * stay behind until git removes them, as after any merge that was given up.
+ * those before it stay, and those after it are tried. All merging happens in git's object store. HEAD, index and
+ * working tree of the target are touched once for each source, when its result is complete. Unreferenced objects may
+ * stay until git removes them, as after any abandoned merge.
  */
 export async function mergeWorkspaces(call: Call, deps: MergeDeps, plan: MergePlan): Promise<MergeAnswer> {
   const target = await openTarget((path) => deps.gitAt(plan.target, path), plan.path)
@@ -146,7 +146,7 @@ const failure = (source: WorkspaceReference, error: string, files: readonly stri
   error,
 })
 
-/** A cancelled call that has changed nothing is simply cancelled; one that has must say what. */
+/** A cancelled call that has changed nothing is simply cancelled; one that has changed something must report it. */
 function resultOfError(error: unknown, source: WorkspaceReference, hasMerged: boolean): SourceResult {
   if (!(error instanceof AppError) || (error.code === 'ERR_CANCELLED' && !hasMerged)) throw error
   const said = error.details['git_output']

@@ -6,19 +6,18 @@ import { headCommit } from './merge-target.ts'
 export type Move = Readonly<{
   from: string
   to: string
-  /** A branch that comes to exist, or moves on, together with HEAD. */
+  /** A branch that is created or moved together with HEAD. */
   branch?: Readonly<{ ref: string; to: string; from: string | undefined }> | undefined
 }>
 
 type MoveOutcome = Readonly<{ moved: true } | { moved: false; error: string; files: readonly string[] }>
 
-/** Steps that are not interrupted by the end of the call, and run no hooks. */
+/** Steps that a cancelled call does not interrupt, and that run no hooks. */
 const wholly = { uninterrupted: true, timeoutMs: limits.gitLongTimeoutMs, config: ['core.hooksPath=/dev/null'] }
 
 /**
- * Takes HEAD, index and working tree to a commit that descends from where they are. Whatever goes wrong, all of it is as
- * it was before. Files that git does not track, ignored ones included, are never overwritten. `git` works at the top of
- * the working tree.
+ * Moves HEAD, index and working tree to a descendant commit. If anything fails, all three are as before. Untracked
+ * files, ignored ones included, are never overwritten. `git` works at the top of the working tree.
  */
 export async function moveTarget(git: Git, move: Move): Promise<MoveOutcome> {
   if ((await headCommit(git)) !== move.from) {
@@ -52,7 +51,7 @@ async function fastForward(git: Git, move: Move): Promise<MoveOutcome> {
   }
   if (output.exitCode === 0) return { moved: true }
   const refused = [...output.stderr.matchAll(/^\t(.+)$/gm)].map(([, file]) => file!)
-  // A merge that names files in its way has looked before it touched anything.
+  // A merge that names files in its way has checked them before it touched anything.
   if (refused.length > 0) return { moved: false, error: inTheWay, files: bounded(refused) }
   await restore(git, move, added)
   return { moved: false, error: notWritten, files: [] }
@@ -60,7 +59,7 @@ async function fastForward(git: Git, move: Move): Promise<MoveOutcome> {
 
 const bounded = (files: readonly string[]): readonly string[] => files.slice(0, limits.gitConflictFilesMax)
 
-/** What the new commit has and the old one lacks, as lines for `git update-index --index-info`. */
+/** The entries that the new commit has and the old one lacks, as lines for `git update-index --index-info`. */
 type AddedFile = Readonly<{ indexLine: string; path: Buffer }>
 
 async function addedFiles(git: Git, { from, to }: Move): Promise<readonly AddedFile[]> {
@@ -78,7 +77,7 @@ async function addedFiles(git: Git, { from, to }: Move): Promise<readonly AddedF
   return files
 }
 
-/** Asked in parts that fit into the arguments of a command. */
+/** Passed in parts that fit into the arguments of a command. */
 async function untrackedAmong(git: Git, files: readonly AddedFile[]): Promise<readonly string[]> {
   const found: string[] = []
   for (let at = 0; at < files.length; at += PATHS_PER_COMMAND) {
@@ -98,8 +97,8 @@ async function untrackedAmong(git: Git, files: readonly AddedFile[]): Promise<re
 const PATHS_PER_COMMAND = 200
 
 /**
- * Undoes a merge that failed half-way. The index is told of the files that only the new commit has, so that git takes
- * them away with their empty folders; none of them was there before. Everything else git knows to have changed.
+ * Undoes a merge that failed half-way. The files that only the new commit has are added to the index, so that git
+ * removes them with their empty folders; none of them existed before. Git itself knows of all other changes.
  */
 async function restore(git: Git, { from }: Move, added: readonly AddedFile[]): Promise<void> {
   const stdin = Buffer.from(added.map(({ indexLine }) => `${indexLine}\0`).join(''), 'latin1')
@@ -115,7 +114,7 @@ async function restore(git: Git, { from }: Move, added: readonly AddedFile[]): P
   }
 }
 
-/** A git that was killed leaves its lock, and nobody else can have held it. */
+/** A killed git leaves its lock, which nobody else can have held. */
 async function removeIndexLock(git: Git): Promise<void> {
   const lock = await git.text(['rev-parse', '--path-format=absolute', '--git-path', 'index.lock'], wholly)
   await git.program(['rm', '-f', '--', lock], wholly)

@@ -1,4 +1,4 @@
-/** What to do about a failure of `git clone` or `git push`, told from what git said in the C locale. */
+/** The next step after a failed `git clone` or `git push`, derived from git's message in the C locale. */
 const hints: readonly (readonly [RegExp, string])[] = [
   [
     /Authentication failed|could not read (?:Username|Password)|terminal prompts disabled|Permission denied \(|Invalid username or|HTTP 40[13]|error: 40[13]|Host key verification failed/i,

@@ -1,4 +1,4 @@
-/** What `git status --porcelain=v2 --branch -z` says. Paths that are not UTF-8 come with replacement characters. */
+/** The output of `git status --porcelain=v2 --branch -z`. Paths that are not UTF-8 contain replacement characters. */
 export type ParsedStatus = Readonly<{
   /** Undefined when HEAD is detached. */
   branch: string | undefined
@@ -16,7 +16,7 @@ export type ParsedStatus = Readonly<{
 /** Fields before the path, in a record of each kind. */
 const FIELDS_BEFORE_PATH = { '1': 8, '2': 9, u: 10 } as const
 
-/** A record that was cut off, the last one of a truncated output, must have been left out by the caller. */
+/** The caller must have left out a truncated record, the last one of a truncated output. */
 export function parseStatus(output: Buffer): ParsedStatus {
   const headers = new Map<string, string>()
   const lists = {
@@ -35,7 +35,7 @@ export function parseStatus(output: Buffer): ParsedStatus {
     } else if (kind === '?') lists.untracked.push(record.slice(2))
     else if (kind === '1' || kind === '2' || kind === 'u') {
       addChange(lists, kind, record)
-      // A rename is followed by the path it had before.
+      // A rename is followed by the previous path.
       if (kind === '2') at++
     }
   }

@@ -48,7 +48,7 @@ async function requireBranch(git: Git): Promise<string> {
   })
 }
 
-/** Git would take a name that is no remote for the path of a repository. */
+/** Git would interpret a name that is not a remote as the path of a repository. */
 async function requireRemote(git: Git, remote: string): Promise<void> {
   const found = await git.run(['remote', 'get-url', '--push', '--', remote])
   if (found.exitCode === 0) return

@@ -1,12 +1,11 @@
 /**
- * Takes secrets out of every text that leaves: what git prints, addresses, file names, diffs. It knows the shapes that
- * tokens have; a secret without a shape cannot be found, which is why credentials belong into the egress proxy.
- *
- * All patterns run in time linear to the text: no repetition contains another one over the same characters.
+ * Removes secrets from every text that leaves: git's output, addresses, file names, diffs. It recognises the forms of
+ * tokens. A secret without a known form cannot be found, which is why credentials belong in the egress proxy. All
+ * patterns take linear time: no repetition contains another one over the same characters.
  */
 const REDACTED = '[redacted]'
 
-/** Tokens that begin like nothing else. */
+/** Tokens with a unique prefix. */
 const unmistakable: readonly string[] = [
   'gh[opsur]_[A-Za-z0-9_]{16,}(?:\\.[A-Za-z0-9_-]+)*',
   'github_pat_[A-Za-z0-9_]{16,}',
@@ -19,7 +18,7 @@ const unmistakable: readonly string[] = [
   'xox[abeoprs](?:\\.[a-z]+)?-[A-Za-z0-9-]{10,}',
 ]
 
-/** Tokens that begin like the end of a word: only where no word goes before. */
+/** Tokens whose prefix could be the end of a word: only if no word precedes them. */
 const atWordStart: readonly string[] = [
   'ATBB[A-Za-z0-9]{20,}',
   'sk-[A-Za-z0-9_-]{20,}',
@@ -44,17 +43,19 @@ const atWordStart: readonly string[] = [
 ]
 const tokens = new RegExp(`${unmistakable.join('|')}|(?<![A-Za-z0-9])(?:${atWordStart.join('|')})`, 'g')
 
-/** Begins only where its characters begin, or behind the sign of a removed line, so that no text is walked twice. */
+/**
+ * Matches only at the start of such characters, or after the sign of a removed line, so that no text is scanned twice.
+ */
 const webToken = /(?:(?<![A-Za-z0-9_-])|(?<=^-))eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*/gm
 
-/** User and password of an address, up to the last @ before the path, as git and curl read it. */
+/** User and password of an address, up to the last @ before the path, as git and curl parse it. */
 const userInfo = /:\/\/([^\s/?#"'<>`]*)@/g
 const isSecretUserInfo = (info: string, before: string): boolean => info.includes(':') || !/ssh$/i.test(before)
 
 const parameter =
   /([?&;](?:access_token|auth_token|private_token|token|api_?key|key|password|passwd|secret|client_secret|sig|signature|x-amz-signature|x-amz-security-token|x-goog-signature)=)[^\s&;#"'<>`]+/gi
 
-/** Headers with credentials; the schemes that have several parts lose the rest of their line. */
+/** Headers with credentials; for schemes with several parts, the rest of the line is removed. */
 const header =
   /((?:proxy-)?authorization["']?\s{0,8}[:=]\s{0,8}["'`]?)(?:((?:digest|hawk|oauth|aws4-[a-z0-9-]{1,24})\s)[^\r\n]+|((?:basic|bearer|token|negotiate|apikey)\s{1,8})?[^\s"'`,;]+)/gi
 const headerOfOneValue =
@@ -84,7 +85,7 @@ export function redact(text: string): string {
 const KEY_BEGIN = /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----/g
 const KEY_END = /-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----/g
 
-/** A key that does not end is one that was cut off: it goes to the end of the text. */
+/** A key without an end was cut off: it extends to the end of the text. */
 function redactPrivateKeys(text: string): string {
   let retained = ''
   let from = 0
@@ -99,7 +100,7 @@ function redactPrivateKeys(text: string): string {
   }
 }
 
-/** Every text inside a value of plain objects and lists. Keys are ours and stay. */
+/** Every string in plain objects and lists. Keys are ours and stay. */
 export function redactAll<T>(value: T): T {
   if (typeof value === 'string') return redact(value) as T
   if (Array.isArray(value)) return value.map(redactAll) as T

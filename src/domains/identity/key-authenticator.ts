@@ -1,30 +1,30 @@
 import { limits } from '../../contract/limits.ts'
 import { hashMatches, hashToken } from './token.ts'
 
-/** What every kind of key has, as it is stored. */
+/** The stored fields that every kind of key has. */
 type StoredKey = Readonly<{ id: string; hash: string; lastUsedAtMs: number | null }>
 
 type KeyKind<Key extends StoredKey, Holder> = Readonly<{
-  /** The public prefix, or undefined for what is not written like a key of the kind. */
+  /** The public prefix; undefined for anything that does not have the form of such a key. */
   prefixOf(token: string): string | undefined
   findByPrefix(prefix: string): Promise<Key | undefined>
   isLive(key: Key, nowMs: number): boolean
-  /** Who comes with it; undefined for one whose owner is gone. */
+  /** The principal of the key; undefined if its owner was removed. */
   holderOf(key: Key): Promise<Holder | undefined>
-  /** Told of a key's use, at most once a minute per key. */
+  /** Called when a key is used, at most once a minute per key. */
   noteUse(key: Key, atMs: number): void
 }>
 
 type KeyAuthenticator<Holder> = Readonly<{
-  /** Undefined for everything that is not a live key of the kind. Answers at once who came with it a moment ago. */
+  /** Undefined for anything but a valid key of the kind. Answers synchronously if the key was used a moment ago. */
   authenticate(token: string, nowMs: number): Holder | undefined | Promise<Holder | undefined>
   /** For a key that is being revoked or replaced. */
   forget(keyId: string, nowMs: number): void
-  /** Looks everybody up anew. */
+  /** Clears the cache. */
   forgetAll(): void
 }>
 
-/** Finds out who comes with a key. Callers that arrive together with one key share one look-up. */
+/** Authenticates keys. Concurrent requests with one key share one look-up. */
 export function createKeyAuthenticator<Key extends StoredKey, Holder>(
   kind: KeyKind<Key, Holder>,
 ): KeyAuthenticator<Holder> {
@@ -89,11 +89,10 @@ type KnownKey<Key, Holder> = Readonly<{ key: Key; holder: Holder }>
 
 /**
  * Keys that authenticated a moment ago, so that a busy caller does not cost a look-up per request.
- *
  * 1. Entries are found by the hash of the token; no token is held.
- * 2. An entry is trusted for `limits.apiKeyCacheMs`, which bounds how long a revocation elsewhere goes unseen.
- * 3. A key that is being revoked here is not kept for a while: its transaction may still be open, and until it is
- *    committed every look-up would find the key alive.
+ * 2. An entry is trusted for `limits.apiKeyCacheMs`, which bounds how long a revocation elsewhere goes unnoticed.
+ * 3. A key that is being revoked here is not cached for a while: its transaction may still be open, and until it is
+ *    committed every look-up would find the key valid.
  */
 type KeyCache<Key, Holder> = Readonly<{
   get(hash: string, nowMs: number): KnownKey<Key, Holder> | undefined

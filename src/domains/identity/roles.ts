@@ -19,7 +19,7 @@ type RoleView = Readonly<{
   created_by: string | null
 }>
 
-/** What a role grants in a tenant. A role that is not there, or no longer, grants nothing. */
+/** What a role grants in a tenant. A role that does not exist, or no longer does, grants nothing. */
 export async function grantedBy(
   store: Pick<RoleStore, 'findRole'>,
   tx: ReadTx,
@@ -33,10 +33,13 @@ export async function grantedBy(
 
 export type RoleService = ReturnType<typeof createRoleService>
 
-/** Roles that a tenant makes for itself, beside those that every tenant has. */
+/** Custom roles of a tenant, in addition to the built-in ones. */
 export function createRoleService(store: RoleStore, keys: Pick<ApiKeyStore, 'hasLiveKeyOfRole'>) {
   return {
-    /** With no permission that its author lacks, and for no key that had an earlier role of this name. */
+    /**
+     * It has no permission that its author lacks, and its name is not that of a deleted role that valid keys still
+     * have.
+     */
     async createRole(
       call: Call,
       input: Readonly<{ name: string; description?: string | undefined; permissions: readonly string[] }>,
@@ -71,7 +74,7 @@ export function createRoleService(store: RoleStore, keys: Pick<ApiKeyStore, 'has
       return { roles: [...builtIn, ...own.map(viewOf)] }
     },
 
-    /** Keys that have it keep its name and lose all rights. While one of them lives, no new role gets that name. */
+    /** Keys with the role keep its name and lose all rights. While one of them is valid, no new role gets that name. */
     async deleteRole(call: Call, input: Readonly<{ name: string }>): Promise<{ name: string; deleted: boolean }> {
       const { principal } = call
       const role = await store.findRole(call.read, principal.tenant, input.name)

@@ -82,8 +82,8 @@ export type IdentityService = Readonly<{
     input: Readonly<{ tenant: TenantId; userId: string; remaining?: Principal }>,
   ): Promise<readonly string[]>
   /**
-   * Rejects with ERR_UNAUTHENTICATED, in the same words whatever is wrong with the token. Answers at once who came with it a moment
-   * ago.
+   * Rejects with ERR_UNAUTHENTICATED, in the same words whatever is wrong with the token. Answers synchronously if the
+   * token was used a moment ago.
    */
   authenticate(token: string, nowMs: number): Principal | Promise<Principal>
   /** For work that outlives the request of a key: its principal and its expiry, while it is live. */
@@ -222,7 +222,7 @@ function isLive({ noteExpired }: Pick<IdentityDeps, 'noteExpired'>, key: ApiKey,
   return status === 'live'
 }
 
-/** What a key is for is told by how it is written, whether or not there is such a key. */
+/** The form of a key says what it is for, whether or not such a key exists. */
 const unauthenticated = (token: string): AppError =>
   new AppError(
     'ERR_UNAUTHENTICATED',

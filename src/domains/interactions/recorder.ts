@@ -41,7 +41,7 @@ export function createInteractionRecorder(deps: RecorderDeps): InteractionRecord
   let pendingBytes = 0
   let waiting: Promise<void> | undefined
 
-  /** Secrets are those of the moment: one that was entered before is known. */
+  /** The current secrets count: one that was entered before the request is redacted. */
   async function finished(tx: WriteTx, tenant: TenantId, added: readonly Unwritten[]): Promise<NewInteraction[]> {
     const hasBodies = added.some(({ bodies }) => bytesOf(bodies) > 0)
     const redact = hasBodies && deps.bodies === 'redacted' ? await redactionOf(tx, tenant) : unchanged
@@ -63,7 +63,7 @@ export function createInteractionRecorder(deps: RecorderDeps): InteractionRecord
     }
   }
 
-  /** If it fails, what waits for it is recorded all the same, and the next request tries again. */
+  /** If it fails, the waiting requests are recorded anyway, and the next request tries again. */
   async function openRedaction(): Promise<void> {
     try {
       await deps.openRedaction()

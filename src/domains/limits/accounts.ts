@@ -38,6 +38,7 @@ export type Account = Readonly<{
 
 /** The limits of a tenant, by entity. */
 export type LimitAccounts = Readonly<{
+  isEmpty: boolean
   of(subject: UsageSubject, applies: (limit: Limit) => boolean, nowMs: number): readonly Account[]
   find(id: string): Account | undefined
   all(): readonly Account[]
@@ -66,6 +67,7 @@ export function createAccounts(
     else others.push(account)
   }
   const accounts: LimitAccounts = {
+    isEmpty: byId.size === 0,
     of(subject, applies, atMs) {
       if (byId.size === 0) return noAccounts
       const accounts: Account[] = []

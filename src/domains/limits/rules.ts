@@ -16,7 +16,7 @@ const BLOCK_SHARE = 50
 const COST_BLOCK = 50_000
 const CALL_BLOCK = 32
 
-/** Who takes blocks faster takes larger ones, so that it takes few in a second. */
+/** A process that takes blocks faster takes larger ones, so that it takes few in a second. */
 const BUSY_MS = 1_000
 
 /** The last block that a process took. */

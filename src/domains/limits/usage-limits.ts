@@ -6,7 +6,7 @@ import type { CostReservation, UsageLimits, UsageSubject } from '../../contract/
 import { type Clock, isoTime } from '../../kernel/clock.ts'
 import { createKeyedMutex } from '../../kernel/keyed-mutex.ts'
 import type { Logger } from '../../kernel/logger.ts'
-import { type Account, createAccounts, type LimitAccounts } from './accounts.ts'
+import { type Account, createAccounts, type LimitAccounts, type Share } from './accounts.ts'
 import { periodAt } from './periods.ts'
 import type { Limit, LimitStatus, LimitStore, LimitUse } from './ports.ts'
 import { blockOf, capacityOf, countsModel, displayedAmount } from './rules.ts'
@@ -38,6 +38,7 @@ export type UsageAccounting = UsageLimits &
 
 type Applies = (limit: Limit) => boolean
 const noLimit: CostReservation = { settle() {} }
+const oneCall = (): number => 1
 
 /**
  * Reserves and counts. A process takes durable blocks of each limit and spends them from memory, so that most uses wait for no
@@ -80,19 +81,21 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
   function take(
     subject: UsageSubject,
     applies: Applies,
-    amount: number,
+    needed: () => number,
     signal: (() => AbortSignal) | undefined,
   ): CostReservation | Promise<CostReservation> {
     const tenantAccounts = loaded(subject.tenant)
     if (tenantAccounts instanceof Promise) {
       return tenantAccounts.then(
-        () => take(subject, applies, amount, signal),
+        () => take(subject, applies, needed, signal),
         (error: unknown) => unknownLimits(error),
       )
     }
+    if (tenantAccounts.isEmpty) return noLimit
     const accounts = tenantAccounts.of(subject, applies, clock.nowMs())
-    if (accounts.length === 0) return noLimit
-    if (accounts.every((account) => account.available() >= amount)) return reservation(subject.tenant, accounts, amount)
+    if (accounts.length === 0) return reservation(subject, accounts, 0)
+    const amount = Math.max(0, Math.ceil(needed()))
+    if (accounts.every((account) => account.available() >= amount)) return reservation(subject, accounts, amount)
     return takeMore(subject, applies, amount, signal?.())
   }
 
@@ -108,7 +111,7 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
       signal?.throwIfAborted()
       const accounts = (await loaded(tenant)).of(subject, applies, clock.nowMs())
       const isShort = (account: Account): boolean => account.available() < amount
-      if (!accounts.some(isShort)) return reservation(tenant, accounts, amount)
+      if (!accounts.some(isShort)) return reservation(subject, accounts, amount)
       try {
         await mutex.withLock(tenant, () => lease(tenant, accounts.filter(isShort), amount), signal)
       } catch (error) {
@@ -151,24 +154,42 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
     for (const apply of granted) apply()
   }
 
-  function reservation(tenant: TenantId, accounts: readonly Account[], amount: number): CostReservation {
+  function reservation(subject: UsageSubject, accounts: readonly Account[], amount: number): CostReservation {
+    const { tenant } = subject
     const shares = accounts.map((account) => account.reserve(amount))
     let isSettled = false
     return {
-      settle(cost) {
+      settle(cost, answering) {
         if (isSettled) return
         isSettled = true
-        for (const share of shares) {
-          const over = share.settle(amount, Math.max(0, Math.ceil(cost)))
-          if (over > 0) void addUse(tenant, share.limitId, share.periodStartMs, over)
+        const paid = Math.max(0, Math.ceil(cost))
+        for (const share of shares) pay(tenant, share, amount, paid)
+        if (answering === undefined || paid === 0) return
+        for (const account of accountsByTenant.get(tenant)?.of(subject, ofCost([answering]), clock.nowMs()) ?? []) {
+          const isPaid = shares.some(({ limitId }) => limitId === account.limit.id)
+          if (!isPaid) pay(tenant, account.reserve(0), 0, paid)
         }
       },
     }
   }
 
+  function pay(tenant: TenantId, share: Share, reserved: number, cost: number): void {
+    const over = share.settle(reserved, cost)
+    if (over > 0) void addUse(tenant, share.limitId, share.periodStartMs, over)
+  }
+
   async function addUse(tenant: TenantId, id: string, periodStartMs: number, used: number): Promise<void> {
     try {
-      await database.write(tenant, (tx) => store.addUse(tx, tenant, id, { periodStartMs, used }))
+      await database.write(tenant, async (tx) => {
+        const use = { periodStartMs, used }
+        const row = used > 0 ? await store.findLimit(tx, tenant, id) : undefined
+        const isFirst =
+          row !== undefined &&
+          row.periodStartMs < periodStartMs &&
+          periodAt(row.interval, row.anchorMs, periodStartMs, deps.timeZone).startMs === periodStartMs
+        // Nothing was taken of this limit in the period, if its model answered under another name.
+        await (isFirst ? store.saveUse(tx, tenant, id, use) : store.addUse(tx, tenant, id, use))
+      })
     } catch (error) {
       logger.error('the use of a limit could not be recorded', { limit: id, amount: used, cause: String(error) })
     }
@@ -212,19 +233,12 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
   }
 
   const ofCost =
-    (model: string): Applies =>
+    (models: readonly string[]): Applies =>
     (limit) =>
-      limit.limitType === 'token_cost' && countsModel(limit, model)
+      limit.limitType === 'token_cost' && models.some((model) => countsModel(limit, model))
 
   return {
-    limitsCost(subject, model) {
-      const isBound = (tenantAccounts: LimitAccounts): boolean =>
-        tenantAccounts.of(subject, ofCost(model), clock.nowMs()).length > 0
-      const tenantAccounts = loaded(subject.tenant)
-      return tenantAccounts instanceof Promise ? tenantAccounts.then(isBound) : isBound(tenantAccounts)
-    },
-    reserveCost: (subject, model, microdollars, signal) =>
-      take(subject, ofCost(model), Math.max(0, Math.ceil(microdollars)), signal),
+    reserveCost: (subject, models, amount, signal) => take(subject, ofCost(models), amount, signal),
     countCall(subject, { server, tool }) {
       const ruled = ruledNameOf(tool)
       const taken = take(
@@ -233,7 +247,7 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
           limitType === 'tool_calls'
             ? ruledNameOf(named?.id ?? '') === ruled
             : limitType === 'mcp_server_calls' && limited?.id === server,
-        1,
+        oneCall,
         undefined,
       )
       if (taken instanceof Promise) return taken.then((reserved) => reserved.settle(1))

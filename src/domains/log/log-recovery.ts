@@ -11,8 +11,8 @@ import { isoTime } from '../../kernel/clock.ts'
 export type LogRecoveryService = ReturnType<typeof createLogRecovery>
 
 /**
- * Lets logs go on that do not extend their checkpoint, on purpose. What was given up is kept beside the checkpoints, and in
- * the log of the operator who decided it and of the tenant concerned.
+ * Continues logs that do not extend their checkpoint, at an operator's decision. The abandoned checkpoint is stored
+ * beside the others, and in the logs of that operator and of the tenant concerned.
  */
 export function createLogRecovery(deps: {
   log: Pick<LogStore, 'appendEntry'>
@@ -40,7 +40,7 @@ export function createLogRecovery(deps: {
     return { recovered }
   }
 
-  /** The people of another tenant see in their own log why it does not extend a checkpoint that they kept. */
+  /** The people of another tenant see in their own log why it does not extend a checkpoint that they saved. */
   function recordThere(call: Call, tenant: TenantId, effect: EffectRecord): Promise<void> {
     const entry = toLogEntry({
       callId: call.id,

@@ -15,7 +15,7 @@ import type { CatalogItem, Deployment, DeploymentStatus, McpServerStore } from '
 
 type AuthorizationDeps = Readonly<{
   store: Pick<McpServerStore, 'findItem' | 'findDeployment' | 'saveDeployment'>
-  deployments: Pick<Deployments, 'find' | 'reconnect'>
+  deployments: Pick<Deployments, 'find' | 'reconnectLater'>
   grants: Pick<Grants, 'find'>
   secrets: Pick<SecretService, 'put' | 'remove' | 'resolve' | 'sealText' | 'openText'>
   links: Pick<SecretLinks, 'create' | 'newToken' | 'originFor' | 'openAs' | 'takeAs'>
@@ -146,7 +146,7 @@ export function createAuthorizations(deps: AuthorizationDeps) {
     })
     call.record({ kind: 'mcp_server_authorized', body: { deployment_id: id, issuer: terms.server.issuer } })
     // The person does not wait for the server: the list of deployments shows the outcome.
-    setTimeout(() => void deps.deployments.reconnect(tenant, id), 0)
+    deps.deployments.reconnectLater(tenant, id)
     return { serverId: id, message: `${link.title} may now be used with your authorization, and is being connected.` }
   }
 

@@ -4,6 +4,7 @@ import type { Database } from '../../contract/database.ts'
 import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
 import { canModify, canSee, requireShareable, type Scope, type Sharing } from '../../contract/sharing.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
+import { createBackground } from '../../kernel/background.ts'
 import { type Clock, isoTime } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
@@ -27,12 +28,12 @@ import {
   requireQuota,
   secretsOf,
 } from './deployment-texts.ts'
-import { storeToolList } from './discovery.ts'
+import { hasToolList, storeToolList } from './discovery.ts'
 import type { ExchangedCredentials } from './exchanged-credentials.ts'
 import { type Grants, needsAuthorization } from './grants.ts'
 import type { CatalogItem, Deployment, DeploymentStatus, McpServerStore } from './ports.ts'
 import { hasOwnValue, mayDirect, missingFields, valueFields } from './rules.ts'
-import type { UpstreamAddress, UpstreamRuntime } from './runtime.ts'
+import type { ListedTool, UpstreamAddress, UpstreamRuntime } from './runtime.ts'
 import { specOf } from './spec.ts'
 import { removeUnusedSecrets } from './unused-secrets.ts'
 
@@ -81,7 +82,10 @@ export function createDeployments(deps: DeploymentDeps) {
   const { store, runtime } = deps
   const discovering = new Map<string, Promise<Deployment | undefined>>()
   deps.links.onValues(LINK_KIND, (call, subject, values) => takeValues(call, subject, values))
-  runtime.onToolsChanged(createChangeFollower(deps.clock, rediscover))
+  const background = createBackground((error) =>
+    deps.logger.warn('an MCP server could not be connected again', { cause: String(error) }),
+  )
+  runtime.onToolsChanged(createChangeFollower(deps.clock, background, rediscover))
 
   /** A local server runs in its author's workspace, and so ends with the author. */
   const isWithoutAuthor = async (tx: ReadTx | WriteTx, { serverType }: CatalogItem, { tenant, sharing }: Deployment) =>
@@ -271,20 +275,22 @@ export function createDeployments(deps: DeploymentDeps) {
     await removeUnusedSecrets(deps, write, tenant, replaced)
     call.record({ kind: 'mcp_server_values_entered', body: { deployment_id: id, fields: Object.keys(values) } })
     // The person does not wait for the server: the list of deployments shows the outcome.
-    setTimeout(() => void reconnect(tenant, id), 0)
+    reconnectLater(tenant, id)
     return `The values were saved, and ${item.name} is being connected.`
   }
 
   /** After its credentials or address have changed. */
-  async function reconnect(tenant: TenantId, id: string): Promise<void> {
-    await runtime.stop(id)
-    await discover(tenant, id, new AbortController().signal)
+  function reconnectLater(tenant: TenantId, id: string): void {
+    background.later(async (closed) => {
+      await runtime.stop(id)
+      await discover(tenant, id, closed)
+    })
   }
 
   /** A list in transit may be outdated. */
-  async function rediscover(tenant: TenantId, id: string): Promise<void> {
+  async function rediscover(tenant: TenantId, id: string, signal: AbortSignal): Promise<void> {
     await discovering.get(id)
-    await discover(tenant, id, new AbortController().signal)
+    await discover(tenant, id, signal)
   }
 
   /** Asks the server for its tools and stores them. Returns the updated deployment; never throws. */
@@ -307,9 +313,12 @@ export function createDeployments(deps: DeploymentDeps) {
     try {
       listed = await runtime.listTools(addressOf({ tenant, id }), signal)
     } catch (error) {
-      if (error instanceof AppError && broken.has(error.code)) return undefined
+      if (signal.aborted || (error instanceof AppError && broken.has(error.code))) return undefined
       outcome = { status: 'error', error: problemText(error) }
     }
+    if (background.closed.aborted) return undefined
+    const unchanged = listed && (await unchangedBy(tenant, id, listed))
+    if (unchanged !== undefined) return unchanged
     const settled = await deps.database.write(tenant, async (tx) => {
       const deployment = await store.findDeployment(tx, tenant, id)
       const item = deployment && (await store.findItem(tx, tenant, deployment.catalogId))
@@ -323,6 +332,22 @@ export function createDeployments(deps: DeploymentDeps) {
     })
     await deps.announce(tenant)
     return settled
+  }
+
+  /**
+   * The deployment, if it works and the store has this list already. Then nothing needs to be written: a server may announce changes
+   * as often as it likes, and writers wait for each other.
+   */
+  async function unchangedBy(
+    tenant: TenantId,
+    id: string,
+    listed: readonly ListedTool[],
+  ): Promise<Deployment | undefined> {
+    const { read } = deps.database
+    const deployment = await store.findDeployment(read, tenant, id)
+    if (deployment?.status !== 'success' || deployment.error !== null) return undefined
+    const item = await store.findItem(read, tenant, deployment.catalogId)
+    return item !== undefined && (await hasToolList(deps, read, item, listed)) ? deployment : undefined
   }
 
   async function list(call: Pick<Call, 'principal' | 'read' | 'origin'>) {
@@ -390,7 +415,13 @@ export function createDeployments(deps: DeploymentDeps) {
     return { id: deployment.id, deleted: true }
   }
 
-  return { deploy, discover, reconnect, list, logs, remove, find, addressOf, view }
+  /** Resolves when nothing that was begun here uses the store any more. */
+  async function close(): Promise<void> {
+    await background.close()
+    await Promise.all(discovering.values())
+  }
+
+  return { deploy, discover, reconnectLater, list, logs, remove, find, addressOf, view, close }
 }
 
 /** Errors that say nothing about the server. */

@@ -1,5 +1,5 @@
 import { limits } from '../../contract/limits.ts'
-import type { WriteTx } from '../../contract/tx.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { canonicalJson, type Json } from '../../kernel/canonical-json.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Random } from '../../kernel/random.ts'
@@ -55,6 +55,30 @@ export async function storeToolList(
     if (!forgotten.has(tool.id)) await store.putTool(tx, tenant, { ...tool, listVersion })
   }
   for (const id of forgotten) await store.deleteTool(tx, tenant, id)
+  return true
+}
+
+/** Whether the store has exactly this list of the server. Other work runs in between. */
+export async function hasToolList(
+  { store, clock }: Readonly<{ store: McpServerStore; clock: Clock }>,
+  tx: ReadTx,
+  item: CatalogItem,
+  listed: readonly ListedTool[],
+): Promise<boolean> {
+  const slicer = createTimeSlicer(clock, neverAborted)
+  const stored = await store.listTools(tx, item.tenant, item.id)
+  const known = new Map(
+    stored.filter(({ removedAtMs }) => removedAtMs === null).map((tool) => [tool.upstreamName, tool]),
+  )
+  const usable = listed.slice(0, limits.mcpToolsPerServerMax)
+  if (known.size !== usable.length) return false
+  for (const tool of usable) {
+    const pause = slicer.pause()
+    if (pause !== undefined) await pause
+    const before = known.get(tool.name)
+    const keep = { newId: () => '', newName: () => '' }
+    if (before === undefined || !isSame(before, merged(item, before, tool, keep))) return false
+  }
   return true
 }
 

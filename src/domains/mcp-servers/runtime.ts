@@ -10,7 +10,7 @@ export type UpstreamSpec = LocalSpec | RemoteSpec
 
 export type LocalSpec = Readonly<{
   kind: 'local'
-  /** For people, and for the name of its workspace. */
+  /** The prefix of its tools: for people, and for the name of its workspace. */
   name: string
   /** The owner of the workspace. */
   owner: string
@@ -38,6 +38,8 @@ export type UpstreamAuthorization = Readonly<{
 
 export type RemoteSpec = Readonly<{
   kind: 'remote'
+  /** The prefix of its tools, for people. */
+  name: string
   url: string
   headers: Readonly<Record<string, string>>
   query: Readonly<Record<string, string>>

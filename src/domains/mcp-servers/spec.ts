@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { CatalogItem, Deployment } from './ports.ts'
-import { missingFields, registryHosts, type ServerConfig, textOf, valueFields } from './rules.ts'
+import { missingFields, registryHosts, textOf, valueFields } from './rules.ts'
 import type { UpstreamAuthorization, UpstreamSpec } from './runtime.ts'
 
 /** Resolves a plain value or a reference. */
@@ -27,7 +27,7 @@ export async function specOf(
     )
   const valueAt = await valuesOf(item, deployment, resolve)
   return item.serverType === 'remote'
-    ? remoteSpec(config, valueAt, authorization)
+    ? remoteSpec(item, valueAt, authorization)
     : await localSpec(item, deployment, valueAt, resolve)
 }
 
@@ -53,7 +53,7 @@ const filled = (text: string, valueAt: ValueAt): string =>
   text.replaceAll(/\$\{user_config\.([\w-]+)\}/g, (_, name: string) => valueAt(name) ?? '')
 
 function remoteSpec(
-  config: ServerConfig,
+  { config, slug: name }: CatalogItem,
   valueAt: ValueAt,
   authorization: UpstreamAuthorization | undefined,
 ): UpstreamSpec {
@@ -68,7 +68,7 @@ function remoteSpec(
     parts.header[headerName] = headerValue(name, `${valuePrefix ?? ''}${value}`)
   }
   const url = filled(config.serverUrl ?? '', valueAt)
-  return { kind: 'remote', url, headers: parts.header, query: parts.query, cookies: parts.cookie, authorization }
+  return { kind: 'remote', name, url, headers: parts.header, query: parts.query, cookies: parts.cookie, authorization }
 }
 
 /** The lower layer puts an invalid value into its error message, where others would read it. */

@@ -15,7 +15,7 @@ import type { OptimizationRule, OptimizationRuleStore } from './ports.ts'
 
 export type OptimizationRuleDirectory = OptimizationRules &
   Readonly<{
-    /** Called within a transaction that changes a rule: what is found until it is committed is not kept. */
+    /** Called within a transaction that changes a rule: nothing is cached until it is committed. */
     noteChange(): void
   }>
 
@@ -23,7 +23,7 @@ type DirectoryDeps = Readonly<{
   store: Pick<OptimizationRuleStore, 'listRules'>
   /** Committed state. */
   read: ReadTx
-  /** Resolves when everything that was started is committed. */
+  /** Resolves when every started transaction is committed. */
   flush(): Promise<void>
   clock: Clock
 }>
@@ -65,7 +65,7 @@ export function createOptimizationRuleDirectory(deps: DirectoryDeps): Optimizati
   }
 }
 
-/** The first that matches decides, also if it names the model that was requested. */
+/** The first matching rule decides, even if it names the requested model. */
 function chosenBy(
   rules: readonly OptimizationRule[],
   subject: UsageSubject,

@@ -26,15 +26,15 @@ type RuleDeps = Readonly<{
     principal: Principal,
     rule: Pick<OptimizationRule, 'entityType' | 'entityId'>,
   ): Promise<boolean>
-  /** Models of a provider that the configuration has; null for one without any there, and undefined for none. */
+  /** The configured models of a provider; null for a provider without any, and undefined for an unknown provider. */
   modelsOf(provider: string): readonly string[] | null | undefined
-  /** Told within the transaction of every change. */
+  /** Called within the transaction of every change. */
   noteChange(): void
 }>
 
 export type OptimizationRuleService = ReturnType<typeof createOptimizationRuleService>
 
-/** Rules by which cheaper models are used for some requests of an organisation, a team, an agent or a model proxy. */
+/** Rules that choose cheaper models for some requests of an organisation, a team, an agent or a model proxy. */
 export function createOptimizationRuleService({ store, random, entity, isHidden, modelsOf, noteChange }: RuleDeps) {
   /** Those for what the caller sees. */
   async function visible({ read, principal }: Pick<Call, 'read' | 'principal'>): Promise<readonly OptimizationRule[]> {
@@ -51,7 +51,7 @@ export function createOptimizationRuleService({ store, random, entity, isHidden,
     throw new AppError('ERR_NOT_FOUND', message, { field: 'rule' })
   }
 
-  /** Where the configuration lists the models of the provider, it must have this one: its price and limits are there. */
+  /** If the configuration lists the models of the provider, it must have this one: its price and limits are there. */
   function requireTarget(call: Pick<Call, 'warn'>, provider: string, model: string): void {
     const models = modelsOf(provider)
     if (models === undefined) {
@@ -128,7 +128,7 @@ export function createOptimizationRuleService({ store, random, entity, isHidden,
       return { rules: (await visible(call)).map(viewOf) }
     },
 
-    /** What is left out stays as it is. */
+    /** Omitted fields stay as they are. */
     async update(
       call: Call,
       input: ConditionFields &

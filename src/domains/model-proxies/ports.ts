@@ -61,18 +61,18 @@ export type VirtualKeyStore = Readonly<{
   findByPrefix(tx: ReadTx, prefix: string): Promise<VirtualKey | undefined>
 }>
 
-/** A key of a provider, for those whose it is. The value is a secret, to which `secret` refers. */
+/** The key of an account at a provider, with its sharing. The value is a secret, to which `secret` refers. */
 export type ProviderKey = Readonly<{
   tenant: TenantId
   id: string
   name: string
-  /** The provider by a name of the configuration, or by that of its type. */
+  /** The name of the provider in the configuration, or of its type. */
   provider: string
   sharing: Sharing
   /** Comes before others of the same scope. */
   isPrimary: boolean
   secret: string
-  /** The value was given with the key, so that it goes with it. */
+  /** The value was passed with the key, so it is removed with it. */
   ownsSecret: boolean
   createdAtMs: number
   createdBy: string
@@ -87,7 +87,7 @@ export type ProviderKeyStore = Readonly<{
   deleteKey(tx: WriteTx, tenant: TenantId, id: string): Promise<void>
   findKey(tx: ReadTx | WriteTx, tenant: TenantId, id: string): Promise<ProviderKey | undefined>
   findNamed(tx: ReadTx, tenant: TenantId, name: string): Promise<ProviderKey[]>
-  /** What the viewer sees, newest first; of these providers alone where they are named. */
+  /** What the viewer sees, newest first; only of these providers, if any are named. */
   listKeys(
     tx: ReadTx,
     tenant: TenantId,
@@ -99,7 +99,7 @@ export type ProviderKeyStore = Readonly<{
   listOfSecret(tx: ReadTx | WriteTx, tenant: TenantId, reference: string): Promise<ProviderKey[]>
 }>
 
-/** A cheaper model for some requests of an entity. What a condition leaves out is any. */
+/** A cheaper model for some requests of an entity. An absent condition matches everything. */
 export type OptimizationRule = Readonly<{
   tenant: TenantId
   id: string
@@ -108,10 +108,10 @@ export type OptimizationRule = Readonly<{
   entityId: string
   provider: string
   conditions: Readonly<{
-    /** As many tokens as the request has at most, by its size. */
+    /** The largest number of tokens in the request, estimated from its size. */
     maxTokens: number | null
     hasTools: boolean | null
-    /** Names; one that ends in `*` stands for all that begin so. */
+    /** Names; one that ends in `*` is a prefix. */
     models: readonly string[] | null
   }>
   targetModel: string

@@ -11,9 +11,9 @@ import { canUse } from './rules.ts'
 
 export type ProviderKeyDirectory = ProviderKeys &
   Readonly<{
-    /** Called within a transaction that changes a key: what is found until it is committed is not kept. */
+    /** Called within a transaction that changes a key: nothing is cached until it is committed. */
     noteChange(): void
-    /** Looks everything up anew. */
+    /** Clears the cache. */
     forget(): void
   }>
 
@@ -21,7 +21,7 @@ type DirectoryDeps = Readonly<{
   store: Pick<ProviderKeyStore, 'listKeys' | 'findKey'>
   /** Committed state. */
   read: ReadTx
-  /** Resolves when everything that was started is committed. */
+  /** Resolves when every started transaction is committed. */
   flush(): Promise<void>
   resolve(tenant: TenantId, reference: string): Promise<string>
   clock: Clock
@@ -31,7 +31,7 @@ type Known = Readonly<{ key: StoredProviderKey | undefined; untilMs: number }>
 
 export function createProviderKeyDirectory(deps: DirectoryDeps): ProviderKeyDirectory {
   const { store, read, clock } = deps
-  /** By the object of the principal: it is made anew when what the caller may do changes. */
+  /** Keyed by the principal object, which is replaced when the caller's rights change. */
   let known = new WeakMap<Principal, Map<string, Known>>()
   const changes = createChangeWatch({ flush: () => deps.flush(), forget })
 

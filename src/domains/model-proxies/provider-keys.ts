@@ -37,7 +37,7 @@ type ProviderKeyDeps = Readonly<{
   /** Whether a text is or contains something in the form of one of our own credentials. */
   isOurs(text: string): boolean
   isRevoked(tx: ReadTx, tenant: TenantId, identity: string): Promise<boolean>
-  /** Told within the transaction of every change. */
+  /** Called within the transaction of every change. */
   noteChange(): void
 }>
 
@@ -45,7 +45,7 @@ type Reading = Pick<Call, 'read' | 'principal'>
 
 export type ProviderKeyService = ReturnType<typeof createProviderKeyService>
 
-/** Keys of providers, of people, teams and the organisation. Their values are secrets, and no answer has one. */
+/** Provider keys of people, teams and the organisation. Their values are secrets, and no answer contains one. */
 export function createProviderKeyService(deps: ProviderKeyDeps) {
   const { store, secrets, random } = deps
 
@@ -120,7 +120,7 @@ export function createProviderKeyService(deps: ProviderKeyDeps) {
     }
   }
 
-  /** What is stored of a value: a secret that goes with the key and belongs to who entered it, or the reference that the caller gave. */
+  /** The stored form of a value: a secret of the caller that is removed with the key, or the reference that the caller passed. */
   async function keep(
     call: Call,
     { name, provider }: Pick<ProviderKey, 'name' | 'provider'>,
@@ -204,7 +204,7 @@ export function createProviderKeyService(deps: ProviderKeyDeps) {
       return await viewOf(read, after)
     },
 
-    /** The value before it is used no more, and removed if it came with the key. */
+    /** The previous value is no longer used, and is removed if it was passed with the key. */
     async rotate(call: Call, input: Readonly<{ key: string; secret: string }>) {
       const { principal, nowMs, read, write } = call
       const before = await findChangeable(call, input.key)
@@ -228,8 +228,8 @@ export function createProviderKeyService(deps: ProviderKeyDeps) {
     },
 
     /**
-     * Ids by provider of keys that a virtual key may name: everybody who holds it can use them anyway, so that nobody spends what is
-     * not theirs.
+     * Ids, by provider, of the keys that a virtual key may name: all its holders can use them anyway, so that nobody
+     * spends another's money.
      */
     async chosenFor(
       call: Reading,
@@ -257,7 +257,10 @@ export function createProviderKeyService(deps: ProviderKeyDeps) {
   }
 }
 
-/** Whether all who hold something of the second sharing can use a key of the first. `principal` is the author of the second. */
+/**
+ * Whether all holders of something with the second sharing can use a key with the first. `principal` is the author of
+ * the second.
+ */
 function serves(principal: Principal, key: Sharing, { scope, teams }: Sharing): boolean {
   if (scope === 'personal') return canUse(principal, key)
   if (key.scope === 'org') return true
@@ -266,7 +269,7 @@ function serves(principal: Principal, key: Sharing, { scope, teams }: Sharing): 
 
 const PRINTABLE = /^[\x21-\x7e]+$/
 
-/** What can stand in a header, and is no credential of ours, which would be sent to the provider. */
+/** A value that is valid in a header, and is not one of our own credentials, which would be sent to the provider. */
 function checkProviderKey({ isOurs }: Pick<ProviderKeyDeps, 'isOurs'>, value: string): string {
   if (isOurs(value)) {
     throw new AppError(
@@ -299,7 +302,7 @@ const notOfTheServer = (): AppError =>
     { field: 'secret' },
   )
 
-/** The value is told, unless it may be a secret given by mistake: names of keys are short. */
+/** The message repeats the value, unless it may be a secret passed by mistake: names of keys are short. */
 function noSuchKey({ isOurs }: Pick<ProviderKeyDeps, 'isOurs'>, field: string, supplied: string): AppError {
   const next = 'provider_key_list shows them'
   if (isOurs(supplied) || supplied.length > 40) {

@@ -52,7 +52,7 @@ type VirtualKeyDeps = Readonly<{
   /** The expiry of the caller's key, if it has one. */
   creatorKey(call: Pick<Call, 'read' | 'principal'>): Promise<Parameters<typeof checkCreatorKey>[0]>
   noteUse(tenant: TenantId, keyId: string, atMs: number): void
-  /** Told within the transaction that revokes it. */
+  /** Called within the transaction that revokes it. */
   noteRevoked(tenant: TenantId, keyId: string): void
 }>
 
@@ -203,7 +203,7 @@ export function createVirtualKeyService(deps: VirtualKeyDeps) {
       return await viewOf(call, await find(call, key))
     },
 
-    /** The former secret becomes invalid. Requests under way continue. */
+    /** The former secret becomes invalid. Requests in progress continue. */
     async rotate(call: Call, input: Readonly<{ key: string }>) {
       const { principal, nowMs, read, write } = call
       requireMayMake(principal)
@@ -306,7 +306,7 @@ const unknownKey = (): AppError =>
 const cannotHaveKeys = (): AppError =>
   new AppError('ERR_PERMISSION_DENIED', 'Only people and API keys can create virtual keys.')
 
-/** The value is told, unless it is a secret given by mistake. */
+/** The message repeats the value, unless it is a secret passed by mistake. */
 function noSuchKey(supplied: string): AppError {
   const next = 'virtual_key_list shows them'
   if (tokenPrefix(supplied, 'cvk') !== undefined) {

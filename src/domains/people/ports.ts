@@ -102,6 +102,10 @@ export type PeopleStore = Readonly<{
   insertUser(tx: WriteTx, user: User): Promise<void>
   updateUser(tx: WriteTx, user: User, atMs: number): Promise<void>
   deleteUser(tx: WriteTx, tenant: TenantId, id: string): Promise<void>
+  /** Counts that the user must authenticate again, for other processes on the store. */
+  countSignOut(tx: WriteTx, tenant: TenantId, id: string): Promise<void>
+  /** Undefined if there is no such user. */
+  signOutsOf(tx: ReadTx, tenant: TenantId, id: string): Promise<number | undefined>
   findUser(tx: ReadTx, tenant: TenantId, id: string): Promise<User | undefined>
   listUsers(tx: ReadTx, tenant: TenantId, limit: number): Promise<User[]>
   countUsers(tx: ReadTx): Promise<number>

@@ -18,6 +18,7 @@ import {
   tenantTaken,
 } from './rules.ts'
 import { createServiceClients, type ServiceClientDeps, type ServiceClientMethods } from './service-clients.ts'
+import { signOut } from './sign-out.ts'
 import { createTeamMethods, type TeamMethods } from './teams.ts'
 import {
   type AttemptView,
@@ -258,7 +259,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       call.record(userEffect('user_updated', after))
       const teamIds = await teamsOf(call.read, after)
       const isLess = losesRights(before, after)
-      if (isLess) deps.noteRevoked(tenant, after.id)
+      if (isLess) await signOut(deps, call.write, tenant, after.id)
       const ended = isLess ? await endKeys(call, after, principalOfUser(after, teamIds)) : {}
       const view = { ...userView(after, teamIds), ...ended }
       if (input.new_link !== true) return view
@@ -304,7 +305,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
         throw new AppError('ERR_NOT_FOUND', message, { session: input.session.slice(0, 128) })
       }
       call.record({ kind: 'user_session_revoked', body: { user_id: user.id, tenant, session: input.session } })
-      deps.noteRevoked(tenant, user.id)
+      await signOut(deps, call.write, tenant, user.id)
       return { session: input.session, user: user.email, revoked }
     },
 
@@ -338,7 +339,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       await store.setPassword(write, account)
       // The old password, every session and every passkey become invalid: a thief of the password may have added one.
       await store.deleteAllSessions(write, user.id)
-      deps.noteRevoked(tenant, user.id)
+      await signOut(deps, write, tenant, user.id)
       await noteAccepted(call, invitation, user.id)
       return userView(user, await teamsOf(read, user))
     },

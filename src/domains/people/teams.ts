@@ -7,6 +7,7 @@ import { randomId } from '../../kernel/random.ts'
 import type { UserTeam } from './ports.ts'
 import { peopleTenant, tenantTaken } from './rules.ts'
 import type { PeopleDeps, PeopleReading, PeopleWriting } from './service.ts'
+import { signOut } from './sign-out.ts'
 import { type TeamView, teamView } from './views.ts'
 
 type InTenant = Readonly<{ tenant?: string | undefined }>
@@ -38,12 +39,8 @@ type TeamHelpers = Readonly<{
   idsToJoin(call: PeopleReading, tenant: TenantId, named: readonly string[]): Promise<string[]>
 }>
 
-export function createTeamMethods({
-  store,
-  random,
-  noteRevoked,
-  noteTeamRemoved,
-}: PeopleDeps): TeamMethods & TeamHelpers {
+export function createTeamMethods(deps: PeopleDeps): TeamMethods & TeamHelpers {
+  const { store, random } = deps
   async function requireTeam(read: ReadTx, tenant: TenantId, named: string): Promise<UserTeam> {
     const found = await store.findTeam(read, tenant, named)
     if (found !== undefined) return found
@@ -134,7 +131,7 @@ export function createTeamMethods({
       for (const userId of added) await store.addMember(call.write, tenant, after.id, userId)
       for (const userId of removed) {
         await store.removeMember(call.write, tenant, after.id, userId)
-        noteRevoked(tenant, userId)
+        await signOut(deps, call.write, tenant, userId)
       }
       call.record({ kind: 'user_team_updated', body: { ...bodyOf(after), added, removed } })
       return await viewOf(call.read, after)
@@ -146,8 +143,8 @@ export function createTeamMethods({
       const view = await viewOf(call.read, team)
       await store.deleteTeam(call.write, tenant, team.id)
       call.record({ kind: 'user_team_deleted', body: bodyOf(team) })
-      for (const { id } of view.members) noteRevoked(tenant, id)
-      noteTeamRemoved(tenant, team.id)
+      for (const { id } of view.members) await signOut(deps, call.write, tenant, id)
+      deps.noteTeamRemoved(tenant, team.id)
       return view
     },
   }

@@ -1,8 +1,8 @@
 import { AppError } from '../../contract/app-error.ts'
 
 /**
- * `image` is what the standard registry names; `resolvedImage` the image of workspaces that stands for it here, null where
- * none does, and `reason` then says why.
+ * `image` is the name in the standard registry; `resolvedImage` is the workspace image that replaces it here, or null,
+ * and `reason` then says why.
  */
 type RuntimeRow = Readonly<{
   language: string
@@ -17,7 +17,7 @@ type RuntimeRow = Readonly<{
 type RuntimeRequest = Readonly<{ language: string | null; version: string | null; image: string | null }>
 
 type RuntimeDeps = Readonly<{
-  /** Versions of what is installed on the machine, by language: `3.11.2`. Absent: not installed. */
+  /** Versions of the languages installed on the machine, such as `3.11.2`. Absent: not installed. */
   hostVersions(): Promise<Readonly<Record<string, string>>>
   /** Names of the images that workspaces can start from. */
   images(): Promise<readonly string[]>
@@ -42,7 +42,7 @@ const standardRuntimes: readonly Standard[] = [
 
 const HOST_IMAGE = 'host'
 const OWN_PREFIX = 'castellan/'
-/** How many parts of a version tell one runtime of a language from another. */
+/** How many parts of a version distinguish two runtimes of a language. */
 const partsThatCount: Readonly<Record<string, number>> = { javascript: 1 }
 const shortVersion = (language: string, version: string): string =>
   version
@@ -52,7 +52,7 @@ const shortVersion = (language: string, version: string): string =>
 
 export type RuntimeRegistry = ReturnType<typeof createRuntimeRegistry>
 
-/** Which runtimes there are, and which image of the workspaces each of them is. */
+/** The available runtimes, and the workspace image of each. */
 export function createRuntimeRegistry(deps: RuntimeDeps) {
   async function rows(): Promise<RuntimeRow[]> {
     const [host, images] = await Promise.all([deps.hostVersions(), deps.images()])
@@ -89,9 +89,9 @@ export function createRuntimeRegistry(deps: RuntimeDeps) {
     list: async (language?: string): Promise<RuntimeRow[]> =>
       (await rows()).filter((row) => language === undefined || row.language === language.trim().toLowerCase()),
 
-    /** The image of workspaces for `spec.runtime`; refuses what cannot be run here, by name. */
+    /** The workspace image for `spec.runtime`; refuses by name what cannot run here. */
     resolve,
-    /** Why it cannot be run here, in the words of the refusal; undefined when it can. */
+    /** Why it cannot run here, in the words of the refusal; undefined if it can. */
     problem: (request: RuntimeRequest): Promise<string | undefined> =>
       resolve(request).then(
         () => undefined,

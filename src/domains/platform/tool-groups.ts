@@ -13,7 +13,7 @@ export type ToolFilters = Readonly<{
   offset: number
 }>
 
-/** Groups as the documents have them, for the toolsets whose names are ours. */
+/** Groups as documented, for the toolsets whose names are our own. */
 const groups: Readonly<Record<string, string>> = {
   agents: 'agent',
   cmd: 'dispatch',
@@ -35,7 +35,7 @@ export const tagsOf = (tool: DescribedTool, skipsJudge: boolean): string[] => [
   skipsJudge ? 'unjudged' : 'judged',
 ]
 
-/** A filter that names what no tool has is a mistake, and is told so. */
+/** A filter that matches no tool at all is a mistake, and is refused. */
 export function chosenTools(
   tools: readonly DescribedTool[],
   tagsOfTool: (tool: DescribedTool) => readonly string[],

@@ -62,7 +62,7 @@ export function compilePolicies(policies: readonly StoredPolicy[]): PolicySet {
   }
 }
 
-/** One that gives more freedom holds for no other name than its own. */
+/** A policy that allows more applies only to its exact name. */
 const isStrict = ({ action }: StoredPolicy): boolean =>
   action !== 'allow_when_context_is_untrusted' && action !== 'mark_as_trusted'
 

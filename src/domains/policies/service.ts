@@ -89,8 +89,8 @@ export function createPolicyService(deps: PolicyDeps) {
   }
 
   /**
-   * Refuses a condition on an argument that the tool cannot take, and warns of one that the tool does not describe, and of calls that pass
-   * by a policy that holds calls up.
+   * Refuses a condition on an argument that the tool cannot take. Warns of a condition on one that it does not
+   * describe, and of calls that a blocking policy would never match.
    */
   function checkArguments(
     call: Pick<Call, 'warn'>,
@@ -218,7 +218,7 @@ export function createPolicyService(deps: PolicyDeps) {
     call.record({ kind: effect, body: { ...body, by: call.principal.actor } })
   }
 
-  /** Tells the caller which of the policies name something that no longer exists. */
+  /** Warns the caller of policies that name something that no longer exists. */
   async function warned<Policy extends StoredPolicy>(
     call: Call,
     policies: readonly Policy[],

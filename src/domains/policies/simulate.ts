@@ -3,10 +3,10 @@ import type { InvocationVerdict, PolicySubject, PolicyTool } from '../../contrac
 import type { CompiledCondition, CompiledPolicy, CompiledTool, PolicySet } from './compile.ts'
 import { built, CALL, type Governance, judgeCall, reasons } from './evaluate.ts'
 
-/** What a verdict can depend on that is not recorded of every call. */
+/** Facts that a verdict can depend on and that are not recorded for every call. */
 export type UnknownFact = 'arguments' | 'trust' | 'teams' | 'external_agent'
 
-/** Facts about a recorded call. What is absent is not known. */
+/** Facts about a recorded call. An absent one is unknown. */
 export type KnownFacts = Readonly<{
   subject: Omit<PolicySubject, 'isUntrusted'>
   tool: PolicyTool
@@ -17,14 +17,14 @@ export type KnownFacts = Readonly<{
 export type Simulated = Readonly<
   | { kind: 'unchanged' }
   | { kind: 'changed'; before: InvocationVerdict['action']; after: InvocationVerdict['action'] }
-  /** Whether the verdict changes depends on what is not known: by the policies that ask for it. */
+  /** Whether the verdict changes depends on an unknown fact; by the policies that need it. */
   | { kind: 'undecided'; because: ReadonlyMap<string, ReadonlySet<UnknownFact>> }
 >
 
 type Policy = CompiledPolicy<'invocation'>
 type Verdicts = Readonly<{ before: InvocationVerdict; after: InvocationVerdict }>
 
-/** With more policies that may match than this, pairs of them are not tried, and the call is undecided sooner. */
+/** If more policies than this may match, pairs of them are not tried, and the call is undecided sooner. */
 const PAIRED_MAX = 16
 
 /**
@@ -132,7 +132,7 @@ function assuming(
   return { ...set, invocation: new Map([[tool.id!, { ...own, specific }]]) }
 }
 
-/** The policies that decide in some possible case, with what they ask for that is not known. */
+/** The policies that decide in some possible case, with the unknown facts that they need. */
 function reasonsOf(worlds: readonly World[], unknown: ReadonlyMap<string, ReadonlySet<UnknownFact>>) {
   const because = new Map<string, Set<UnknownFact>>()
   const note = (policy: string | undefined, facts: Iterable<UnknownFact>): void => {

@@ -16,8 +16,8 @@ const kinds = {
 const allKinds = Object.keys(kinds) as Kind[]
 
 /**
- * What a call can have, by the schema of its tool, that the condition never matches whatever it says; undefined if there is nothing. A
- * policy that blocks by the condition lets such a call pass.
+ * What a call can contain, by the schema of its tool, that the condition never matches; undefined if there is nothing.
+ * A policy that blocks by the condition lets such a call pass.
  */
 export function unseenBy(
   condition: Condition,
@@ -35,7 +35,7 @@ export function unseenBy(
     else if (step !== EVERY) canBeAbsent = true
     schema = partOf(schema, step)
     const next = path[index + 1]
-    // A text and a list of commands are both seen as either.
+    // A single command and a list of commands are both seen as either.
     const isCommands = index === 0 && step === commands
     const expected: Kind = next === undefined ? type : typeof next === 'string' ? 'object' : 'array'
     if (isCommands) {
@@ -55,7 +55,7 @@ export function unseenBy(
   return `a call ${calls.join(', or ')} there never matches, and this policy does not hold it up.${list} To hold up all others, add a policy without conditions, and policies with conditions for the calls that may pass.`
 }
 
-/** The alternatives of a schema; undefined stands for one that is not known, and takes everything. */
+/** The alternatives of a schema; undefined stands for an unknown one, which accepts everything. */
 function alternativesOf(schema: unknown): readonly (Schema | undefined)[] {
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) return [undefined]
   const own = schema as Schema

@@ -156,7 +156,9 @@ export function createProfileService(deps: ProfileDeps) {
     call.record(effectOf('profile_created', profile, call.principal))
   }
 
-  /** What makes a profile trusted changes what holds its calls up: never from a context that has read untrusted data. */
+  /**
+   * Making a profile trusted lifts restrictions on its calls, so a context that has read untrusted data may not do it.
+   */
   async function requireTrusted(call: Call): Promise<void> {
     if (!isAtConsole(call) && (await deps.trust.hasReadUntrusted(call.principal))) throw mayNotTrust()
   }

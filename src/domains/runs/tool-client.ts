@@ -22,17 +22,20 @@ type Options = Readonly<{
   askPerson?: (request: ApprovalRequest) => Promise<ApprovalAnswer>
 }>
 
-/** Tools on behalf of a principal. `call` returns any answer; `ask` throws a refusal. */
+/**
+ * Tools on behalf of a principal. `call` returns any answer; `ask` throws a refusal. `runScript` and `askScript` run a script of this
+ * program in a workspace.
+ */
 export function createToolClient(
   invoker: Pick<ToolInvoker, 'call'>,
   principal: Principal,
   { attemptsMax = 1, transport = 'engine', namesTool = false, askPerson }: Options = {},
 ) {
-  async function call(tool: string, args: Json, signal: AbortSignal): Promise<InvocationResult> {
+  async function call(tool: string, args: Json, signal: AbortSignal, isOwnScript = false): Promise<InvocationResult> {
     let rounds = 0
     for (let attempt = 1; ; attempt++) {
       const waitsForApproval = askPerson !== undefined && rounds < limits.approvalRoundsMax
-      const answer = await invoker.call(principal, tool, args, { signal, transport, waitsForApproval })
+      const answer = await invoker.call(principal, tool, args, { signal, transport, waitsForApproval, isOwnScript })
       const request = approvalRequestOf(answer)
       if (request !== undefined && waitsForApproval) {
         const { isApproved, text } = await askPerson(request)
@@ -46,13 +49,20 @@ export function createToolClient(
     }
   }
 
-  async function ask<T>(tool: string, args: Json, signal: AbortSignal): Promise<T> {
-    const answer = await call(tool, args, signal)
+  const succeeded = <T>(tool: string, answer: InvocationResult): T => {
     if (!answer.isError) return answer.value as T
     throw namesTool ? namedFailure(tool, answer) : failureOf(answer)
   }
+  const runScript = (args: Json, signal: AbortSignal): Promise<InvocationResult> => call('exec', args, signal, true)
 
-  return { call, ask }
+  return {
+    call: (tool: string, args: Json, signal: AbortSignal): Promise<InvocationResult> => call(tool, args, signal),
+    ask: async <T>(tool: string, args: Json, signal: AbortSignal): Promise<T> =>
+      succeeded<T>(tool, await call(tool, args, signal)),
+    runScript,
+    askScript: async <T>(args: Json, signal: AbortSignal): Promise<T> =>
+      succeeded<T>('exec', await runScript(args, signal)),
+  }
 }
 export type ToolClient = ReturnType<typeof createToolClient>
 

@@ -17,10 +17,12 @@ export type WorkspaceNeeds = Readonly<{
 export type MadeWorkspace = Readonly<{ workspace_id: string; kept: boolean; snapshots?: boolean }>
 
 /** Workspaces through the public tools. */
-export function createWorkspaceClient({ call, ask }: ToolClient) {
+export function createWorkspaceClient({ call, ask, runScript, askScript }: ToolClient) {
   return {
     call,
     ask,
+    runScript,
+    askScript,
     /** A workspace of that name, created if it does not exist: a crash may have come between creation and record. */
     async make(
       { resources, network }: WorkspaceNeeds,

@@ -18,17 +18,17 @@ export type SchedulerDeps = Readonly<{
   engine: Pick<Engine, 'find' | 'waitForEnd'>
   clock: Clock
   logger: Logger
-  /** A server that may only read starts nothing. */
+  /** A read-only server starts nothing. */
   isReadOnly: boolean
   owners: Pick<OwnerDirectory, 'isRevoked'>
   mayStart(schedule: Schedule): boolean
-  /** Starts the latest version in the transaction of the call; undefined when the subject does not run at present. */
+  /** Starts the latest version in the transaction of the call; undefined if the subject does not run at present. */
   start(call: StartingCall, schedule: Schedule, reason: Readonly<Record<string, Json>>): Promise<Run | undefined>
-  /** How often a store is looked at that others write to as well. */
+  /** How often a store that other processes also write is polled. */
   reconcileMs: number
 }>
 
-/** With when the next time fires. */
+/** Also says when the next time fires. */
 type Times = DueTimes & Readonly<{ fireMs: number | null }>
 
 const namesOf = ({ kind, subjectId }: Schedule): Record<string, string> => ({ [`${kind}_id`]: subjectId })
@@ -36,17 +36,17 @@ const namesOf = ({ kind, subjectId }: Schedule): Record<string, string> => ({ [`
 export type Scheduler = ReturnType<typeof createScheduler>
 
 const RETRY_MS = 1_000
-/** A time that is over for longer came while no server was there. */
+/** A time that passed longer ago than this came while no server was running. */
 const LATE_MS = 60_000
 
 /**
  * Starts runs when their time has come.
- *
- * 1. The start of the run and the next time of its schedule are one transaction. A process that comes second, after a crash or on
- *    another server, finds the next time in the future.
- * 2. Of several times that have passed the newest counts; the others are told as `missed` with the run.
- * 3. While the last run is not over: `skip` lets the time pass, `queue` starts one as soon as it is over, `allow` starts.
- * 4. One timer for all; nothing about a schedule is kept in memory.
+ * 1. The start of the run and the next time of its schedule are one transaction. A process that comes second, after a
+ *    crash or on another server, finds the next time in the future.
+ * 2. Of several times that have passed the newest counts; the others are reported as `missed` with the run.
+ * 3. While the last run is active: `skip` lets the time pass, `queue` starts one as soon as the run has ended, `allow`
+ *    starts at once.
+ * 4. One timer for all; nothing about a schedule is cached in memory.
  */
 export function createScheduler(deps: SchedulerDeps) {
   const { store, database, engine, clock, logger } = deps
@@ -68,7 +68,9 @@ export function createScheduler(deps: SchedulerDeps) {
     (error: unknown): void =>
       logger.warn(message, { ...fields, cause: String(error) })
 
-  /** Starts all that is due. One look at a time; one that is wanted meanwhile follows. */
+  /**
+   * Starts everything that is due. Only one pass runs at a time; a request during a pass starts another one after it.
+   */
   function reconcile(): Promise<void> {
     if (closing.signal.aborted || deps.isReadOnly || !hasStarted) return Promise.resolve()
     isRescheduled = true
@@ -104,13 +106,13 @@ export function createScheduler(deps: SchedulerDeps) {
     timer.unref()
   }
 
-  /** Answers false when the store did not take it, so that it must be tried again. */
+  /** Returns false if the store did not accept it, so that it must be tried again. */
   async function tryFire(schedule: Schedule): Promise<boolean> {
     const { subjectId, principal } = schedule
     fault('schedule.due')
     const { dueTimes, firingTime } = await import('./due-times.ts')
     const nowMs = clock.nowMs()
-    // Reckoned beforehand: the calendar is slow, and a transaction holds up all the others.
+    // Computed in advance: calendar arithmetic is slow, and a transaction blocks all others.
     const due = dueTimes(schedule.timing, schedule.dueAtMs, nowMs)
     const times = { ...due, fireMs: due.nextMs && firingTime(schedule.timing, subjectId, due.nextMs) }
     const inTransaction = (work: (tx: WriteTx) => Promise<void>): Promise<void> =>
@@ -159,7 +161,7 @@ export function createScheduler(deps: SchedulerDeps) {
 
   type Counts = Readonly<{ missed?: number; skipped?: number }>
 
-  /** Lets the times pass. Those before the newest one nobody could have started. */
+  /** Lets the times pass. Nobody could have started those before the newest one. */
   async function advance(tx: WriteTx, schedule: Schedule, times: Times, counts: Counts): Promise<void> {
     const missed = schedule.missed + times.older + (counts.missed ?? 0)
     const skipped = schedule.skipped + (counts.skipped ?? 0)
@@ -187,7 +189,7 @@ export function createScheduler(deps: SchedulerDeps) {
 
   return {
     reconcile,
-    /** Once the transaction that is under way is committed. */
+    /** After the transaction in progress is committed. */
     scheduleReconcile(): void {
       if (hasStarted) settle(database.flush().then(reconcile))
     },

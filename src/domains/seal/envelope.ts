@@ -6,12 +6,12 @@ import { keyObjectOf } from './public-key.ts'
 
 const SEAL_PROTOCOL = 'seal/v1'
 
-/** A signed call as it came, with nothing about it proved. */
+/** A signed call as received; nothing about it is verified. */
 export type Envelope = Readonly<{
   token: string
   signature: Buffer
   payload: Readonly<Record<string, unknown>>
-  /** Whole seconds: what is signed has no fraction. */
+  /** Whole seconds: the signed form has no fraction. */
   timestampSeconds: number
 }>
 
@@ -42,7 +42,7 @@ export function readEnvelope(value: unknown): Envelope {
   }
 }
 
-/** What is signed: canonical JSON of exactly these three. */
+/** The signed content: canonical JSON of exactly these three. */
 export const signedText = ({ payload, token, timestampSeconds }: Omit<Envelope, 'signature'>): string =>
   canonicalJson({ payload, security_token: token, timestamp: timestampSeconds })
 
@@ -50,8 +50,8 @@ export const isSignedBy = (text: string, signature: Uint8Array, publicKey: Uint8
   verify(null, Buffer.from(text), keyObjectOf(publicKey), signature)
 
 /**
- * What a message is remembered by. Not its signature: one message can have several that verify, and a token is part of
- * what is signed, so no two sessions have a message in common.
+ * The key under which a message is remembered. Not its signature: one message can have several that verify. A token is
+ * part of the signed content, so no two sessions have a message in common.
  */
 export const messageDigest = (text: string): string => sha256Hex(text)
 
@@ -67,7 +67,7 @@ export function readCall(payload: Envelope['payload']): EnvelopeCall {
   return { name, args }
 }
 
-/** The id that an answer must carry, as far as the body has one. */
+/** The id for the answer, if the body has one. */
 export function requestIdOf(body: unknown): RequestId {
   const id = isObject(body) && isObject(body['payload']) ? body['payload']['id'] : undefined
   return typeof id === 'string' || typeof id === 'number' ? id : null

@@ -3,9 +3,9 @@ import { type RequestId, readEnvelope, requestIdOf } from './envelope.ts'
 import type { OpenedCall, SealService } from './service.ts'
 import { parseStrictJson } from './strict-json.ts'
 
-/** What a transport needs to take signed calls: it carries texts and knows nothing of what is in them. */
+/** What a transport needs to accept signed calls: it forwards texts without knowing their content. */
 export type SealGate = Readonly<{
-  /** Never throws: what is wrong is said by `open`, and `id` goes into the answer either way. */
+  /** Never throws: `open` reports errors, and `id` goes into the answer in any case. */
   read(body: string): Readonly<{ id: RequestId; open(): Promise<OpenedCall> }>
   preview(principal: Principal, context: string | undefined): Principal
 }>

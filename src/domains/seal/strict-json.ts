@@ -3,9 +3,9 @@ import { limits } from '../../contract/limits.ts'
 import { endOfJsonString } from '../../kernel/json-bounds.ts'
 
 /**
- * JSON that says one thing to everybody. Two programs must make the same bytes of what they read before one can check the
- * signature of the other, so whatever readers understand differently is refused: a key that occurs twice, half a
- * character, a number that is written otherwise than ECMAScript writes it or that a double cannot hold, deep nesting.
+ * JSON that every parser reads in the same way. Two programs must derive the same bytes before one can verify the
+ * other's signature. So everything that parsers interpret differently is refused: a duplicate key, half a surrogate
+ * pair, a number that ECMAScript would write differently or that a double cannot hold, deep nesting.
  */
 export function parseStrictJson(text: string): unknown {
   let value: unknown
@@ -21,9 +21,9 @@ export function parseStrictJson(text: string): unknown {
 const NUMBER = /-?[0-9][0-9.eE+-]*/y
 const DEPTH_MAX = limits.argumentDepthMax + 8
 
-/** What is known to be JSON, token by token. */
+/** Text that is known to be JSON, token by token. */
 function scan(text: string): void {
-  /** The keys of each open object, or nothing for a list. */
+  /** The keys of each open object; undefined for a list. */
   const open: (Set<string> | undefined)[] = []
   let isKeyNext = false
   for (let at = 0; at < text.length; at++) {

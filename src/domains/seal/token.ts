@@ -3,10 +3,10 @@ import { type TenantId, tenantId } from '../../contract/principal.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import type { SealSession } from './ports.ts'
 
-/** A token names a session, and says so under our signature. What counts is the session's row; the rest is for reading. */
+/** A token names a session, under our signature. Only the session's row decides; the rest is informative. */
 export type TokenSigner = Readonly<{
   issue(session: SealSession): string
-  /** Undefined for whatever this key did not sign. */
+  /** Undefined for anything that this key did not sign. */
   read(token: string): Readonly<{ tenant: TenantId; sessionId: string }> | undefined
 }>
 
@@ -29,7 +29,7 @@ export function createTokenSigner(seed: Buffer): TokenSigner {
     },
     read(token) {
       const parts = TOKEN.exec(token)
-      // There is one header that we write, so there is no choice of algorithm to get wrong.
+      // We write only one header, so there is no choice of algorithm to get wrong.
       if (parts === null || !token.startsWith(`${header}.`)) return undefined
       const signed = token.slice(0, token.lastIndexOf('.'))
       if (!verify(null, Buffer.from(signed), publicKey, Buffer.from(parts[2]!, 'base64url'))) return undefined

@@ -15,9 +15,9 @@ type OpenedValues = Readonly<{
 type Opened = Readonly<{ rows: readonly StoredSecret[]; keys: readonly SecretKey[]; values: readonly string[] }>
 
 /**
- * Remembers the values of tenants while they are needed again and again: to open a thousand takes 20 ms. Values are the same array
- * while nothing changed. A sealed text is never used twice, so equal rows have equal values. All are forgotten when nobody asked for
- * a while.
+ * Caches the values of tenants while they are used repeatedly: decrypting a thousand takes 20 ms. The same array is
+ * returned while nothing changed. A sealed text is never used twice, so equal rows have equal values. All are dropped
+ * after a time without use.
  */
 export function createOpenedValues(): OpenedValues {
   const known = new Map<TenantId, Opened>()

@@ -168,7 +168,7 @@ export function createSecretService(deps: SecretDeps) {
     if (reference?.kind === 'secret') await store.deleteSecret(tx, tenant, reference.name)
   }
 
-  /** The same for what goes with something that is gone by now, unless another thing of the tenant refers to it. */
+  /** The same for secrets of something that was removed, unless something else of the tenant refers to them. */
   async function removeUnused(tx: WriteTx, tenant: TenantId, text: string): Promise<void> {
     if (parseReference(text)?.kind !== 'secret') return
     if ((await deps.usesOf(tx, tenant, text)).length === 0) await remove(tx, tenant, text)

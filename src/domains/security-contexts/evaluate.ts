@@ -20,7 +20,7 @@ export type Refusal = Readonly<{
 }>
 type Verdict = Readonly<{ capability: Capability; index: number }> | Refusal
 
-/** What one capability has used up, asked only for one that would allow the call otherwise. */
+/** The use of one capability so far; requested only for one that would allow the call otherwise. */
 type UsageCheck = (context: SecurityContext, index: number) => Omit<Refusal, 'context'> | undefined
 
 export const isRefusal = (verdict: Verdict): verdict is Refusal => 'violation' in verdict

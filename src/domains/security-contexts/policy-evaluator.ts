@@ -74,7 +74,7 @@ function toError({ violation, context, reason, allowed, retryAfterMs }: Refusal,
 }
 const DISPLAYED_MAX = 60
 
-/** What callers of fs.* know a tool of theirs as that they may not use at all. */
+/** The name of this refusal for callers of fs.*, for a tool that they may not use at all. */
 const fileName = (violation: Violation, tool: string): string =>
   tool.startsWith('fs.') && (violation === 'ToolNotAllowed' || violation === 'ToolExplicitlyDenied')
     ? ' (PERMISSION_DENIED)'
@@ -115,7 +115,7 @@ export const pathBoundaries = (principal: Principal, tool: string): readonly (re
         ]
   })
 
-/** Refuses a host that a tool is led to on its way. */
+/** Refuses a host that a tool is redirected to. */
 export function requireHost(principal: Principal, tool: string, host: string): void {
   for (const context of principal.securityContexts ?? []) {
     const capabilities = matching(context, tool)
@@ -128,7 +128,7 @@ export function requireHost(principal: Principal, tool: string, host: string): v
   }
 }
 
-/** The least of what the contexts allow an answer to have. */
+/** The smallest answer size that the contexts allow. */
 export function responseBytesMax(principal: Principal, tool: string): number | undefined {
   const bounds = (principal.securityContexts ?? []).flatMap((context) => {
     const sizes = matching(context, tool).map(({ maxResponseBytes }) => maxResponseBytes)

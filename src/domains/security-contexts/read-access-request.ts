@@ -6,6 +6,8 @@ import { type Redirection, readShellLine } from './shell-line.ts'
 export type Governed = Readonly<{
   /** Paths in a workspace. */
   paths?: readonly string[]
+  /** Paths in a workspace if they begin with a slash, else addresses of other machines. */
+  sources?: readonly string[]
   /** A line for a shell, or a program when `args` is given. */
   command?: string
   args?: string
@@ -24,7 +26,8 @@ export function readAccessRequest(
   governed: Governed | undefined,
   input: Readonly<Record<string, unknown>>,
 ): AccessRequest {
-  const paths = (governed?.paths ?? [])
+  const isPath = (field: string): boolean => String(input[field]).startsWith('/')
+  const paths = [...(governed?.paths ?? []), ...(governed?.sources ?? []).filter(isPath)]
     .filter((field) => typeof input[field] === 'string')
     .map((field) => requireWorkspacePath(field, input[field] as string))
   const url = governed?.url === undefined ? undefined : input[governed.url]

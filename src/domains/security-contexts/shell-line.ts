@@ -1,10 +1,12 @@
 /**
- * One word of a shell line. `text` is what the shell makes of it; undefined when that is known only while it runs,
- * because the word has a variable, a pattern or a tilde in it.
+ * One word of a shell line. `text` is its value for the shell; undefined if that is known only at run time, because the
+ * word has a variable, a pattern or a tilde in it.
  */
 type ShellWord = Readonly<{ text: string | undefined }>
 type SimpleCommand = Readonly<{ words: readonly ShellWord[] }>
-/** A file that the shell itself opens for a command: `path` is as written, undefined when it is known only while it runs. */
+/**
+ * A file that the shell itself opens for a command: `path` is as written, undefined if it is known only at run time.
+ */
 export type Redirection = Readonly<{ path: string | undefined; access: 'read' | 'write' }>
 type ReadLine =
   | Readonly<{ commands: readonly SimpleCommand[]; redirections: readonly Redirection[] }>
@@ -44,7 +46,7 @@ class Reader {
   readonly #line: string
   #at = 0
   #words: Word[] = []
-  /** With one, the next word is where that redirection leads, not a part of the command. */
+  /** If set, the next word is the target of that redirection, not a part of the command. */
   #operator: string | undefined
   #depth = 0
   readonly #commands: SimpleCommand[] = []
@@ -100,7 +102,7 @@ class Reader {
     if (this.#line[this.#at + 1] === '(') refuse('it substitutes a process')
     if (this.#operator !== undefined) refuse('a redirection leads nowhere')
     const last = this.#words.at(-1)
-    // Digits right before it are the number of a file, not a word.
+    // Digits right before it are a file descriptor, not a word.
     if (last !== undefined && /^\d+$/.test(last.raw) && /\d/.test(this.#line[this.#at - 1]!)) this.#words.pop()
     this.#at += operator.length
     this.#operator = operator
@@ -110,7 +112,7 @@ class Reader {
     const start = this.#at
     const word: Word = { text: '', isKnown: true, isQuoted: false, raw: '' }
     while (this.#at < this.#line.length && !' \t\n;&|()<>'.includes(this.#line[this.#at]!)) this.#part(word)
-    // The shell takes these away before it looks at anything.
+    // The shell removes these before it parses anything.
     word.raw = this.#line.slice(start, this.#at).replaceAll('\\\n', '')
     if (this.#operator === undefined) this.#words.push(word)
     else this.#target(this.#operator, word)
@@ -118,7 +120,7 @@ class Reader {
 
   #target(operator: string, { text, isKnown }: Word): void {
     this.#operator = undefined
-    // The number of an open file, or none: nothing is opened.
+    // A file descriptor, or none: nothing is opened.
     if (operator.endsWith('&') && isKnown && /^(?:\d+-?|-)$/.test(text)) return
     const access = operator.startsWith('<') && operator !== '<>' ? 'read' : 'write'
     this.#redirections.push({ path: isKnown && text !== '' ? text : undefined, access })
@@ -182,7 +184,7 @@ class Reader {
     this.#at++
   }
 
-  /** The shell joins lines before it looks for what a dollar sign begins, within quotation marks too. */
+  /** The shell joins lines before it interprets a dollar sign, within quotation marks too. */
   #afterContinuation(from: number): string {
     let at = from
     while (this.#line.startsWith('\\\n', at)) at += 2

@@ -49,7 +49,7 @@ const tool = (toolPattern: string): Capability => ({ toolPattern })
 const ownFiles: Capability = { toolPattern: 'fs.*', pathAllowlist: [WORKSPACE_FOLDER] }
 const forUsers: readonly Capability[] = [ownFiles, tool('cmd.run'), tool('web.*'), ...userTools.map(tool)]
 
-/** Calls a minute for files, for searches of the web and for each other tool; searches of the registries an hour. */
+/** Calls per minute for files, for web searches and for each other tool; searches of the registries per hour. */
 type Pace = Readonly<{ files: number; webSearches: number; others: number; searchesPerHour: number }>
 
 const paced = (capability: Capability, calls: number, perSeconds = 60): Capability => ({
@@ -72,7 +72,7 @@ const consumer = (name: string, description: string, pace: Pace): SecurityContex
   denyList: [],
 })
 
-/** What every installation has; the configuration may replace each by its name. */
+/** The contexts of every installation; the configuration may replace each by its name. */
 export const shippedContexts: readonly SecurityContext[] = [
   {
     name: 'default',
@@ -114,7 +114,7 @@ export type ContextRegistry = Readonly<{
   names: readonly string[]
 }>
 
-/** The shipped contexts with those of the configuration over them. */
+/** The shipped contexts, replaced or extended by those of the configuration. */
 export function createContextRegistry(configured: readonly SecurityContext[]): ContextRegistry {
   const byName = new Map([...shippedContexts, ...configured].map((context) => [context.name, context]))
   return { find: (name) => byName.get(name), names: [...byName.keys()].sort() }

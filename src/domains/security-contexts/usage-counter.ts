@@ -8,7 +8,7 @@ import type { Refusal } from './evaluate.ts'
  */
 type UsageCounter = Readonly<{
   check(key: string, capability: Capability): Omit<Refusal, 'context'> | undefined
-  /** Enters a call that `check` let pass; to be called when it has ended. */
+  /** Counts a call that `check` allowed; the returned function is called when it has ended. */
   enter(key: string, capability: Capability): () => void
 }>
 

@@ -11,9 +11,9 @@ import type { ClockFloorStore } from './ports.ts'
 export type ClockKeeper = Awaited<ReturnType<typeof openClockKeeper>>
 
 /**
- * Keeps in the store how late it has been, so that a clock that was set back brings back nothing that had expired, not even
- * with a new start. It is written now and then, at the end, and when something is refused because its time is over: never
- * once for each call.
+ * Records the latest time in the store, so that nothing that had expired becomes valid again when the clock is set
+ * back, not even after a restart. It is written periodically, at shutdown, and when something is refused as expired:
+ * never for each call.
  */
 export async function openClockKeeper(deps: {
   clock: SteadyClock
@@ -38,7 +38,7 @@ export async function openClockKeeper(deps: {
     isTold = text !== undefined
   }
 
-  /** Never rejects: what is not written now is written the next time. */
+  /** Never rejects: if writing fails, the next attempt writes it. */
   async function keep(): Promise<void> {
     tell()
     const nowMs = clock.nowMs()
@@ -74,7 +74,7 @@ export async function openClockKeeper(deps: {
   return {
     problem,
     reset,
-    /** Something was refused because its time was over at `atMs`: that is so for good. */
+    /** Something was refused as expired at `atMs`, and must stay expired. */
     noteExpired(atMs: number): void {
       if (storedMs <= atMs) void keep()
     },

@@ -5,8 +5,8 @@ import { identityOf } from '../workspaces/rules.ts'
 import { findVisible, requireReady, type TeamDeps, withSubTeams } from './core.ts'
 
 /**
- * A team whose owner is gone becomes the caller's, with its sub-teams and with the workspaces that are still theirs. All
- * change hands in one transaction, in which the quota is counted.
+ * Transfers a team whose owner was revoked to the caller, with its sub-teams and their remaining workspaces, in one
+ * transaction, in which the quota is counted.
  */
 export function createAdopt(deps: TeamDeps) {
   const { store, workspaces, workspaceRows } = deps

@@ -11,7 +11,7 @@ type Counts = ReadonlyMap<string, number>
 export const vmsUnder = (all: readonly Team[], counts: Counts, team: Team): number =>
   withSubTeams(all, team).reduce((sum, { name }) => sum + (counts.get(name) ?? 0), 0)
 
-/** The budget of a new team: what is asked for, or the default, and never more than the parent's. */
+/** The budget of a new team: the requested one, or the default, and never more than the parent's. */
 export function chooseBudget(
   { vmsPerTeamMax }: TeamSettings,
   requested: number | undefined,
@@ -25,7 +25,7 @@ export function chooseBudget(
   return { maxVms, isLowered: requested !== undefined && maxVms < requested }
 }
 
-/** Refuses members that the team's own budget, that of any team above it, or the machine's has no room for. */
+/** Refuses members that exceed the budget of the team, of any team above it, or of the machine. */
 export function requireBudget(
   settings: TeamSettings,
   plan: Readonly<{ name: string; maxVms: number; depth: number; roles: number; ancestors: readonly Team[] }>,

@@ -8,7 +8,7 @@ const teamFolder = (team: string): string => `teams/${team}`
 const cardFolder = (team: string): string => `${teamFolder(team)}/cards`
 const cardPath = (team: string, member: string): string => `${cardFolder(team)}/${member}.json`
 
-/** What others can learn of a member without asking: one file in the vault. */
+/** What others can learn about a member without a message: one file in the vault. */
 export async function writeCard({ vault }: TeamDeps, team: Team, member: TeamMember, workspace: Workspace) {
   const card = {
     name: member.name,
@@ -25,7 +25,7 @@ export async function writeCard({ vault }: TeamDeps, team: Team, member: TeamMem
   await vault.write(team.tenant, cardPath(team.name, member.name), `${JSON.stringify(card, null, 2)}\n`)
 }
 
-/** What people wrote beside the cards stays, and with it the folders that it is in. */
+/** Files that people wrote beside the cards stay, and so do their folders. */
 export async function removeCards(
   { vault }: TeamDeps,
   tenant: TenantId,

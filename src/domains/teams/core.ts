@@ -18,7 +18,7 @@ import type { Team, TeamStore } from './ports.ts'
 export type TeamSettings = Readonly<{
   /** The largest budget that a team may have. */
   vmsPerTeamMax: number
-  /** How many teams may be above one. */
+  /** The maximum number of teams above one. */
   nestingDepthMax: number
   /** Members of all teams on this node. */
   totalVmsMax: number
@@ -40,18 +40,18 @@ export type TeamDeps = Readonly<{
   >
   workspaceRows: Pick<WorkspaceStore, 'listWorkspaces' | 'findWorkspace' | 'saveWorkspace' | 'lockNode'>
   backend: Pick<WorkspaceBackend, 'jobs' | 'capabilities'>
-  /** Where the cards of the members are. */
+  /** Where the cards of the members are stored. */
   vault: VaultFiles
-  /** For what is done without a call: running tasks, and finding out at the start what a crash left. */
+  /** For work outside a call: running tasks, and crash recovery at the start. */
   database: Pick<Database, 'read' | 'write' | 'flush' | 'kind'>
   owners: OwnerDirectory
   settings: TeamSettings
-  /** The machine and the directory that the back end works on; teams of other nodes are left alone. */
+  /** The machine and directory of the back end; teams of other nodes are left alone. */
   node: string
-  /** Names this server process, in the rows that it is changing. */
+  /** Identifies this server process, in the rows that it is changing. */
   bootId: string
   isAlive(bootId: string): boolean | Promise<boolean>
-  /** A server that may only read runs no tasks. */
+  /** A read-only server runs no tasks. */
   isReadOnly: boolean
   clock: Clock
   random: Random
@@ -62,8 +62,8 @@ export const newMessageId = ({ random }: Pick<TeamDeps, 'random'>): string => `m
 
 type Viewer = Pick<Call, 'principal' | 'nowMs'>
 /**
- * A team as one caller stands to it. Of one whose owner is gone, administrators and who came in that owner's place may see
- * what it is and end it.
+ * A team, as far as one caller has access to it. If its owner was revoked, administrators and the owner's successor may
+ * see it and destroy it.
  */
 type Access = Readonly<{ team: Team; orphaned: boolean }>
 
@@ -80,7 +80,7 @@ export async function accessOf(
   return isFor ? { team, orphaned } : undefined
 }
 
-/** The names of the teams that the caller may see; undefined for those who see all there is. */
+/** The names of the teams that the caller may see; undefined for callers who see all. */
 export async function visibleTeamNames(
   deps: Pick<TeamDeps, 'owners' | 'store'>,
   call: Viewer,
@@ -119,7 +119,7 @@ export function requireReady(team: Team): void {
   throw busy(team)
 }
 
-/** In the same words whether it is another's or nobody's. */
+/** The same message whether it belongs to another owner or does not exist. */
 export const teamNotFound = (name: string, field = 'name'): AppError =>
   new AppError(
     'ERR_TEAM_NOT_FOUND',

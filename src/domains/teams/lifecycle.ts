@@ -25,9 +25,9 @@ type Made = Readonly<{ member: TeamMember; workspace: Workspace }>
 type Source = Readonly<{ workspace: Workspace; snapshot: string }>
 
 /**
- * A team from its beginning to its end. That it is being made or destroyed is in the records before anything happens, and
- * every workspace names its team from its own beginning: whatever moment a crash chooses, the next start knows what to
- * undo. To undo a making and to finish a destroying are the same.
+ * The lifecycle of a team. Creation and destruction are recorded before anything happens, and every workspace names its
+ * team from the start: whenever a crash comes, the next start knows what to undo. Undoing a creation and completing a
+ * destruction are the same.
  */
 export function createLifecycle(deps: TeamDeps) {
   const { store, workspaces, workspaceRows } = deps
@@ -70,7 +70,7 @@ export function createLifecycle(deps: TeamDeps) {
     )
   }
 
-  /** Everything is counted in the transaction that inserts, so no race and no crash can let one in too many. */
+  /** Everything is counted in the transaction that inserts, so no race and no crash can exceed a limit. */
   function admit(work: Work, call: Call, input: CreateInput): Promise<Readonly<{ team: Team; isLowered: boolean }>> {
     const { tenant } = call.principal
     return call.transact(async (tx) => {
@@ -105,7 +105,7 @@ export function createLifecycle(deps: TeamDeps) {
     })
   }
 
-  /** The parent and all above it, the nearest first. Members are their owner's, so a sub-team's owner is its parent's. */
+  /** The parent and all above it, nearest first. Members belong to the owner, so a sub-team has its parent's owner. */
   function requireAncestors(call: Call, all: readonly Team[], name: string | undefined): readonly Team[] {
     if (name === undefined) return []
     const parent = all.find((team) => team.name === name)
@@ -121,7 +121,7 @@ export function createLifecycle(deps: TeamDeps) {
     return ancestors
   }
 
-  /** One after the other: each finds those before it, and they are told of it. */
+  /** One after the other: each sees those before it, and they are notified of it. */
   async function makeMembers(call: Call, team: Team, roles: readonly RoleInput[], source: Source | undefined) {
     const made: Made[] = []
     for (const role of roles) {
@@ -169,7 +169,7 @@ export function createLifecycle(deps: TeamDeps) {
     call.record({ kind: 'team_created', body: { name, owner, parent_team: parent, depth, max_vms: maxVms, members } })
   }
 
-  /** What cannot be undone now is marked, so that a destroy or the next start goes on with it. */
+  /** What cannot be undone now is marked, so that a destroy or the next start continues. */
   async function undo(call: Acting, team: Team): Promise<void> {
     try {
       await remove(call, team)
@@ -216,7 +216,7 @@ export function createLifecycle(deps: TeamDeps) {
     return { action: 'destroy' as const, name, success: true, destroyed_teams: names, message }
   }
 
-  /** Everything that was made for the team; at last its rows. Answers how many workspaces there were. */
+  /** Removes everything that was created for the team, its rows last. Returns the number of workspaces. */
   async function remove(call: Acting, team: Team): Promise<number> {
     const { tenant, name } = team
     const members = await store.listMembers(deps.database.read, tenant, name)
@@ -249,7 +249,7 @@ export function createLifecycle(deps: TeamDeps) {
       }
     })
 
-  /** Still to be destroyed, but by nobody at present. */
+  /** Still to be destroyed, but no process is working on it. */
   const release = (call: Acting, teams: readonly Team[]): Promise<void> =>
     call.transact(async (tx) => {
       for (const { tenant, name } of teams) {
@@ -258,7 +258,7 @@ export function createLifecycle(deps: TeamDeps) {
       }
     })
 
-  /** Takes what nobody is going to bring to an end, and does. */
+  /** Claims teams that no process will complete, and completes them. */
   const finishOne = (call: Acting, team: Team): Promise<void> => locks.during((work) => finishIn(work, call, team))
 
   async function finishIn(work: Work, call: Acting, team: Team): Promise<void> {
@@ -281,7 +281,7 @@ export function createLifecycle(deps: TeamDeps) {
     if (found !== undefined && found.state !== 'ready') await finishOne(call, found)
   }
 
-  /** At the start of the server: what another left half made is undone, what it left half destroyed is finished. */
+  /** At the start of the server: undoes creations and completes destructions that another process left half done. */
   async function recover(): Promise<void> {
     if (deps.isReadOnly) return
     const unsettled = await store.unsettledOnNode(deps.database.read, deps.node)

@@ -19,12 +19,12 @@ export type MessageInput = Readonly<{
 export type ReceiveInput = Readonly<{ name: string; agent: string; limit?: number | undefined }>
 
 const RECEIVE_DEFAULT = 10
-/** Rows that are read at once while an answer is being filled. */
+/** Rows that are read at once while an answer is assembled. */
 const PAGE = 10
 
 /**
- * What members say to each other. Nothing is taken out of an inbox but by the transaction of the call that answers with
- * it, and nothing is ever dropped: a full inbox refuses.
+ * Messages between members. A message leaves an inbox only in the transaction of the call that returns it, and none is
+ * ever dropped: a full inbox refuses.
  */
 export function createMailbox(deps: TeamDeps, wakeRunner: () => void) {
   const { store } = deps
@@ -165,7 +165,7 @@ const messageView = ({ id, sender, addressedTo, content, type, atMs }: TeamMessa
   timestamp: isoTime(atMs),
 })
 
-/** As many as are asked for and fit into an answer, in their order. */
+/** As many as requested and as fit into an answer, in order. */
 async function takeWithin<T extends Readonly<{ seq: number }>>(
   countMax: number,
   view: (item: T) => unknown,
@@ -195,7 +195,7 @@ function requireSize(content: string): void {
   })
 }
 
-/** A task is a command like any other: who may not run commands may not have them run. */
+/** A task is a command like any other: a caller that may not run commands may not assign them. */
 function requireMayRun({ principal }: Call): void {
   if (isPermitted(principal, 'workspace:exec')) return
   throw new AppError(
@@ -205,7 +205,7 @@ function requireMayRun({ principal }: Call): void {
   )
 }
 
-/** The inbox that a name stands for: a member's, or that of the team's owner, for whom the caller acts. */
+/** The inbox of a name: a member's, or that of the team's owner, for whom the caller acts. */
 function agentOf(team: Team, members: readonly TeamMember[], field: string, name: string): string {
   if (members.some((member) => member.name === name)) return name
   if (name === OWNER_AGENT || name === COORDINATOR) return OWNER_AGENT

@@ -4,7 +4,7 @@ import { outputText } from '../workspaces/output-text.ts'
 import { exitCodeOf } from '../workspaces/rules.ts'
 import type { TaskAssignment, TaskResult } from './ports.ts'
 
-/** Of a command that was not run, or of whose end nothing is known. */
+/** For a command that was not run, or whose end is unknown. */
 const NOT_RUN = -1
 const KILLED = 137
 const HALF = limits.teamTaskOutputBytes / 2
@@ -12,7 +12,7 @@ const END: number = Number.MAX_SAFE_INTEGER
 
 type Of = Readonly<{ assignment: TaskAssignment; messageId: string }>
 
-/** The end of a job, with what was printed at the beginning and at the end. Undefined when the job is not known. */
+/** The end of a job, with the beginning and the end of its output. Undefined if the job is unknown. */
 export async function resultOfJob(
   jobs: JobControl,
   workspaceId: string,
@@ -59,7 +59,7 @@ const withWarning = (text: string, warning: string | undefined): string => {
 const displayed = (retained: RetainedOutput): string =>
   outputText(retained, limits.teamTaskOutputBytes, limits.teamTaskOutputJsonBytes).text
 
-/** Head and tail of both streams: a poll beyond the end says where the end is. */
+/** Head and tail of both streams: a poll beyond the end reports where the end is. */
 async function readOutput(jobs: JobControl, workspaceId: string, jobId: number) {
   const end = await jobs.poll(workspaceId, jobId, { stdout: END, stderr: END }, 1)
   if (end === undefined) return undefined
@@ -73,7 +73,7 @@ async function readOutput(jobs: JobControl, workspaceId: string, jobId: number) 
     if (totalBytes <= limits.teamTaskOutputBytes) {
       return { head: head[stream], tail: new Uint8Array(), totalBytes, omittedBytes: 0 }
     }
-    // Of very much output the beginning is not kept; what is then first stands somewhere in its midst.
+    // If the output is very long, its beginning is not retained; the first retained byte is then from its middle.
     const front = head.skipped[stream] > 0 ? new Uint8Array() : head[stream].subarray(0, HALF)
     const back = tail[stream]
     return { head: front, tail: back, totalBytes, omittedBytes: totalBytes - front.length - back.length }

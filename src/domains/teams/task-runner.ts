@@ -12,21 +12,20 @@ import { resultOfJob, resultOfRefusal, resultOfStop } from './task-result.ts'
 const WORKDIR_DEFAULT = '/workspace'
 
 type TaskRunner = Readonly<{
-  /** Something may have changed, perhaps in a transaction that is under way: look as soon as that is committed. */
+  /** Something may have changed, perhaps in a transaction in progress: reconciles as soon as that is committed. */
   wake(): void
-  /** Looks for the last time, if it is looking. */
+  /** Completes the current pass, if there is one, and stops. */
   close(): Promise<void>
 }>
 
 /**
- * Runs what agents were assigned, as background jobs of their workspaces.
- *
- * 1. The records say what is queued, running and done. That a task runs is entered before its job is started; the job has
- *    the message's id as its key, so a second start, after a crash or at the same time, gets the same job.
- * 2. Jobs go on without a server. Whichever server comes next enters their results.
- * 3. At most so many at once in a workspace; the others wait in the order they came.
- * 4. Tasks are reconciled on request, then at growing intervals while any is unfinished, by one timer. A store
- *    that others write to as well is looked at all the time.
+ * Runs the tasks that agents were assigned, as background jobs of their workspaces.
+ * 1. The records say what is queued, running and done. A task is recorded as running before its job is started. The job
+ *    has the message's id as its key, so a second start, after a crash or at the same time, gets the same job.
+ * 2. Jobs continue without a server. The next server records their results.
+ * 3. The number of concurrent jobs in a workspace is bounded; the others wait in order.
+ * 4. Tasks are reconciled on request, then at growing intervals while any is unfinished, by one timer. A store that
+ *    other processes also write is polled all the time.
  */
 export function createTaskRunner(deps: TeamDeps): TaskRunner {
   const { store, database, logger } = deps
@@ -59,7 +58,7 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
     })
   }
 
-  /** Answers whether anything is left to look at. */
+  /** Returns whether unfinished tasks remain. */
   async function reconcileUntilIdle(): Promise<boolean> {
     try {
       for (;;) {
@@ -75,7 +74,7 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
     }
   }
 
-  /** The tasks of one agent. Answers whether one began or ended. */
+  /** The tasks of one agent. Returns whether one started or ended. */
   async function lease(tasks: readonly OpenTask[]): Promise<boolean> {
     const { tenant, team, agent, workspaceId } = tasks[0]!
     const about = `${tenant}/${team}/${agent}`
@@ -122,7 +121,7 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
       if (budget <= 0 || isClosed) break
       if (task.state !== 'queued') continue
       if (!(await begin(task))) continue
-      // A workspace that ended meanwhile is not asked again before the records know it.
+      // A workspace that ended meanwhile is not queried again before the records show it.
       if (!(await startJob(workspace, task))) break
       budget--
       changed = true
@@ -137,7 +136,7 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
       return (counts?.running ?? 0) < limits.teamTasksRunningMax && (await store.beginTask(tx, task))
     })
 
-  /** Undefined when the workspace does not run, whatever the records say. */
+  /** Undefined if the workspace does not run, whatever the records say. */
   async function listJobs({ id }: Workspace): Promise<readonly JobSummary[] | undefined> {
     try {
       return await deps.backend.jobs.list(id)
@@ -154,7 +153,7 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
     return ended.includes(true)
   }
 
-  /** Answers whether it is over. */
+  /** Returns whether it has ended. */
   async function follow(workspace: Workspace, task: OpenTask, jobs: readonly JobSummary[]): Promise<boolean> {
     const job = jobs.find(({ key }) => key === task.messageId)
     if (job === undefined && task.jobId === null) {
@@ -172,8 +171,8 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
   }
 
   /**
-   * A start that fails while the back end answers other questions is the command's own failure. Answers false when the
-   * workspace does not run: then no job began, and the task waits like the others.
+   * If the start fails while the back end answers other requests, the command itself failed. Returns false if the
+   * workspace does not run: then no job was started, and the task waits like the others.
    */
   async function startJob(workspace: Workspace, task: OpenTask): Promise<boolean> {
     const assignment = await store.findAssignment(database.read, task)
@@ -210,7 +209,7 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
     }
   }
 
-  /** Answers whether it was this result that was entered. */
+  /** Returns whether this result was recorded. */
   async function end(
     task: OpenTask,
     result: (assignment: TaskAssignment) => TaskResult | Promise<TaskResult>,

@@ -1,11 +1,11 @@
 import type { Team } from './ports.ts'
 
-/** One making or destroying of teams, in this process. */
+/** One creation or destruction of teams, in this process. */
 export type Work = symbol
 
 /**
- * Which teams are being made or destroyed in this process. A row that names this process although nobody here works on it was
- * left by an operation whose last entry the store did not take; like one of an ended process, it is free to be taken.
+ * The teams that are being created or destroyed in this process. A row that names this process although no operation
+ * here works on it was left by an operation whose last write failed. Like a row of an ended process, it can be claimed.
  */
 export function createTeamLocks(
   deps: Readonly<{ bootId: string; isAlive(bootId: string): boolean | Promise<boolean> }>,
@@ -14,7 +14,7 @@ export function createTeamLocks(
   const keyOf = ({ tenant, name }: Pick<Team, 'tenant' | 'name'>): string => `${tenant} ${name}`
 
   return {
-    /** What is taken meanwhile is taken until the end of `run`. */
+    /** Claims made meanwhile last until the end of `run`. */
     async during<T>(run: (work: Work) => Promise<T>): Promise<T> {
       const work: Work = Symbol('work')
       try {
@@ -26,7 +26,10 @@ export function createTeamLocks(
     take(work: Work, team: Pick<Team, 'tenant' | 'name'>): void {
       works.set(keyOf(team), work)
     },
-    /** Of the other server processes that the teams name, those that are no more. Asked before a transaction, which only looks at rows. */
+    /**
+     * Those of the other server processes named by the teams that have ended. Determined before a transaction, which
+     * only reads rows.
+     */
     async ended(teams: readonly Team[]): Promise<ReadonlySet<string>> {
       const found = new Set<string>()
       for (const { operation } of teams) {
@@ -34,7 +37,7 @@ export function createTeamLocks(
       }
       return found
     },
-    /** Whether nobody is going to bring the team to an end, or the work itself is. */
+    /** Whether no process will complete the team, or this operation itself will. */
     isFree(work: Work, team: Team, ended: ReadonlySet<string>): boolean {
       if (team.operation === null) return true
       if (team.operation !== deps.bootId) return ended.has(team.operation)

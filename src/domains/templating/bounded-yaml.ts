@@ -1,13 +1,13 @@
 import type { Alias, Composer, CST, Document, Node, YAMLMap } from 'yaml'
 import { yamlLibrary } from '../templating/yaml-library.ts'
 
-/** `warnings` says whether what the library only warns of (tags that it does not know) is a problem too. */
+/** `warnings` says whether the library's warnings (unknown tags) are problems too. */
 export type YamlBounds = Readonly<{ depthMax: number; valuesMax: number; warnings: 'refused' | 'ignored' }>
 
 /** A code of the library, or one of `TOO_DEEP`, `TOO_MANY_VALUES` and `TOO_MANY_EMPTY_LINES`. Lines count from 1. */
 type YamlProblem = Readonly<{ code: string; line: number }>
 
-/** `targets` has what each alias stands for; an alias that is not in it stands for nothing. */
+/** `targets` maps each alias to its node; an alias that is not in it refers to nothing. */
 export type ComposedYaml = Readonly<{ document: Document; targets: ReadonlyMap<Alias, Node> }>
 
 /** Keys that YAML allows without `? ` are no longer than this either. */
@@ -20,8 +20,8 @@ const MARKS_PER_VALUE = 7
 class Refused extends Error {}
 
 /**
- * Reads one YAML document from anyone, in time and space linear in the text: every token is counted before the library
- * builds anything of it, the first fault ends the work, and keys and aliases are looked up instead of searched.
+ * Parses one untrusted YAML document in time and space linear in the text: every token is counted before the library
+ * builds anything from it, the first error ends the work, and keys and aliases are looked up instead of searched.
  */
 export function composeYaml(text: string, bounds: YamlBounds): ComposedYaml | Readonly<{ problem: YamlProblem }> {
   let first: { code: string; offset: number } | undefined
@@ -61,7 +61,7 @@ function compose(text: string, bounds: YamlBounds, refuse: Refuse): Document {
   return document
 }
 
-/** The library collects faults, which may be as many as the text has characters; this one ends at the first. */
+/** The library collects errors, possibly as many as the text has characters; this one stops at the first. */
 function stoppingComposer(bounds: YamlBounds, refuse: Refuse): Composer {
   const composer = new (yamlLibrary().Composer)({
     schema: 'core',
@@ -80,7 +80,7 @@ function stoppingComposer(bounds: YamlBounds, refuse: Refuse): Composer {
 
 type ErrorSource = number | [number, number] | { offset: number }
 
-/** The library recurses once per level, and looks through runs of empty lines again and again: both are bounded here. */
+/** The library recurses once per level, and scans runs of empty lines repeatedly: both are bounded here. */
 function* countedLexemes(text: string, bounds: YamlBounds, refuse: Refuse): Generator<string> {
   let offset = 0
   let marks = 0
@@ -107,7 +107,7 @@ function* countedLexemes(text: string, bounds: YamlBounds, refuse: Refuse): Gene
       else if (type === 'flow-error-end') flowDepth = 0
       else if (type === 'seq-item-ind') lineDepth++
       else if (flowDepth === 0 && (type === 'explicit-key-ind' || type === 'map-value-ind')) lineDepth++
-      // A block text ends with its last line break, and what follows begins a line.
+      // A block scalar ends with its last line break, and what follows begins a line.
       if (type === 'scalar-text' && lexeme.endsWith('\n')) [lineDepth, isLineStart] = [0, true]
       if (flowDepth > bounds.depthMax || lineDepth > bounds.depthMax + 1) refuse('TOO_DEEP', offset)
       if (++marks > bounds.valuesMax * MARKS_PER_VALUE) refuse('TOO_MANY_VALUES', offset)
@@ -117,7 +117,7 @@ function* countedLexemes(text: string, bounds: YamlBounds, refuse: Refuse): Gene
   }
 }
 
-/** An alias stands for the last node before it that has its anchor. */
+/** An alias refers to the last node before it with its anchor. */
 function connect(document: Document, refuse: Refuse): Map<Alias, Node> {
   const anchored = new Map<string, Node>()
   const targets = new Map<Alias, Node>()

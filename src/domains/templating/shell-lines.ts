@@ -1,13 +1,13 @@
 import type { Expression, Program } from '../templating/template-syntax.ts'
 import { parseTemplate } from '../templating/templates.ts'
 
-/** Helpers whose result is one word, or a number, or true or false: nothing of a value gets past them. */
+/** Helpers whose result is one word, a number or a boolean: no part of a value escapes them. */
 const harmless = new Set('shell length eq ne gt gte lt lte not add subtract multiply divide modulo'.split(' '))
 
 /**
- * Where a template of a shell line lets a value be more than one word: `raw` puts it in as it is, `quoted` uses
- * {{shell …}} inside quotes, which take its own away. `whole` is a value that is the line itself, which no quoting mends. It
- * reads quotes as a shell does, except in here-documents.
+ * Where a template of a shell line lets a value become more than one word: `raw` inserts it unquoted, `quoted` uses
+ * {{shell …}} inside quotes, which cancel its own. `whole` is a value that is the line itself, which no quoting fixes.
+ * Quotes are parsed as by a shell, except in here-documents.
  */
 export type ShellRisk = Readonly<{ kind: 'raw' | 'quoted' | 'whole'; expression: string }>
 

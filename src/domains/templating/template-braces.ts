@@ -2,16 +2,16 @@ import { limits } from '../../contract/limits.ts'
 import { withoutOperators } from '../templating/template-operators.ts'
 
 /**
- * JSON around a template makes runs of braces (`{"a":{{{json b}}}}`) that Handlebars reads as something else. Here the text
- * is cut at the first brace that can end an expression, three braces become two (they mean the same), and braces of the text
- * itself are stood in for until it is parsed.
+ * JSON around a template produces runs of braces (`{"a":{{{json b}}}}`) that Handlebars parses differently. Here the
+ * text is cut at the first brace that can end an expression, three braces become two (they mean the same), and braces
+ * of the text itself are replaced by placeholders until it is parsed.
  */
 const OPEN = '\ufdd0'
 const CLOSE = '\ufdd1'
 
 export const standsInFor = /[\ufdd0\ufdd1]/
 
-/** Throws for a text that the library would need long for, which are those that nest deep. */
+/** Throws for a text that the library would take long to parse: one that is deeply nested. */
 export function separateBraces(text: string): string {
   const nesting = createNesting()
   let out = ''
@@ -64,7 +64,7 @@ type Nesting = Readonly<{ enter(expression: string): void }>
 
 function createNesting(): Nesting {
   let count = 0
-  /** For each open block how many levels it makes: each `else if` in it is one more. */
+  /** For each open block, the number of its levels: each `else if` adds one. */
   const open: number[] = []
   const problem = (rule: string): Error => new Error(`a template may have ${rule}`)
   return {
@@ -87,7 +87,7 @@ function createNesting(): Nesting {
   }
 }
 
-/** As many as stand in each other, or more if some stand in a text. */
+/** The nesting depth, or more if some braces are inside a string. */
 function parentheses(expression: string): number {
   let [depth, deepest] = [0, 0]
   for (const character of expression) {

@@ -8,8 +8,8 @@ import {
 } from '../templating/template-syntax.ts'
 
 /**
- * A name as a text uses it. `parts` lead to it from the context, and are null where that is not known without values: inside
- * #each and #with names are those of the item. A `test` may find nothing, and a `sum` takes what is not there yet for 0.
+ * A name as a text uses it. `parts` is its path from the context, or null if that is unknown without values: inside
+ * #each and #with names belong to the item. A `test` may find nothing, and a `sum` counts a missing value as 0.
  */
 export type UsedName = Readonly<{ name: string; parts: readonly string[] | null; use: NameUse }>
 export type NameUse = 'text' | 'test' | 'sum'
@@ -20,14 +20,14 @@ const sums = new Set('add subtract multiply divide modulo'.split(' '))
 export const useOfArguments = (helper: string): NameUse =>
   tests.has(helper) ? 'test' : sums.has(helper) ? 'sum' : 'text'
 
-/** Every name of a text, in its order. */
+/** Every name of a text, in order. */
 export function namesIn(program: Program | undefined): readonly UsedName[] {
   const found: UsedName[] = []
   walk(program, { level: 0, own: new Set() }, found)
   return found
 }
 
-/** The names of a condition, which is what stands behind `#if`. */
+/** The names of a condition, as after `#if`. */
 export function namesInArguments(params: readonly Expression[]): readonly UsedName[] {
   const found: UsedName[] = []
   walkArguments(params, { level: 0, own: new Set() }, 'text', found)
@@ -41,7 +41,7 @@ function walkArguments(params: readonly Expression[], scope: Scope, use: NameUse
   else walkValue(first, scope, use, found)
 }
 
-/** How deep in loops a text is, and the names that those have given to their items. */
+/** The loop depth of a text, and the names that the loops give to their items. */
 type Scope = Readonly<{ level: number; own: ReadonlySet<string> }>
 
 function walk(program: Program | undefined, scope: Scope, found: UsedName[]): void {

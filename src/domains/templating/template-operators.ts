@@ -1,8 +1,8 @@
 import { limits } from '../../contract/limits.ts'
 
 /**
- * `{{x + 1}}`: the library's grammar has no operators, so a chain of them is written as calls of helpers before it is parsed.
- * An operator stands between spaces; what it joins are paths, numbers, and calls in parentheses.
+ * `{{x + 1}}`: the library's grammar has no operators, so a chain of them is rewritten as helper calls before it is
+ * parsed. An operator is surrounded by spaces; its operands are paths, numbers, and calls in parentheses.
  */
 const operators: ReadonlyMap<string, Readonly<{ helper: string; binds: 1 | 2 }>> = new Map([
   ['+', { helper: 'add', binds: 1 }],
@@ -49,7 +49,7 @@ function readLevel(tokens: readonly string[], from: number): Level {
   return { items, next: at }
 }
 
-/** One call in parentheses for a level with operators; the others stay as they are. */
+/** A level with operators becomes one call in parentheses; other levels stay unchanged. */
 function joined(items: readonly string[]): string {
   if (!items.some((item) => operators.has(item))) return items.join(' ')
   const values = items.filter((_, index) => index % 2 === 0)

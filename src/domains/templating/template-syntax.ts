@@ -35,7 +35,7 @@ export function parseText(text: string): Program {
   return parse(separateBraces(text))
 }
 
-/** The library's message shows where; what it expected there helps nobody. */
+/** The library's message shows the position; what it expected there does not help. */
 export function parseProblem(error: unknown): string {
   const lines = String((error as Error).message ?? error).split('\n')
   const excerpt = showBraces(lines.slice(0, 2).join(' ')).slice(0, 200)

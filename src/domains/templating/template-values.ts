@@ -3,11 +3,11 @@ import { chargeValue, type Meter, shallowUnits } from '../templating/work-meter.
 
 export type Value = Json | undefined
 
-/** What a text is made with: who counts the work, and how objects stand in it that have a text of their own. */
+/** The context of rendering: the meter of the work, and the objects that are rendered as a text of their own. */
 export type Rendering = Readonly<{ meter: Meter; texts?: ReadonlyMap<object, string> | undefined }>
 export type Helper = (values: readonly Value[], rendering: Rendering) => Value
 
-/** What `{{name arguments}}` may call. All are functions of their arguments alone, and pay for what they look at. */
+/** The helpers of `{{name arguments}}`. All are pure functions of their arguments, and charge for what they read. */
 export const templateHelpers: ReadonlyMap<string, Helper> = new Map(
   Object.entries({
     length: ([value], { meter }) => sizeOf(value, meter),
@@ -37,10 +37,10 @@ export const templateHelpers: ReadonlyMap<string, Helper> = new Map(
   } satisfies Record<string, Helper>),
 )
 
-/** A value that an operation has no sense for. The text that asks for it is no text. */
+/** A value that an operation does not support. The text cannot be rendered. */
 export class NoSuchValue extends Error {}
 
-/** Names that a text may use before anything has a value for them count as 0. */
+/** Names that a text may use before they have a value count as 0. */
 function arithmetic(sign: string, compute: (left: number, right: number) => number): Helper {
   return (values, { meter }) => {
     const [left, right] = values.map((value) => (value === undefined || value === '' ? 0 : toNumber(value, meter)))
@@ -60,13 +60,13 @@ const kindOf = (value: Value): string => {
 const isObject = (value: Value): value is { readonly [key: string]: Json | undefined } =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** How a value stands in a text: as it is, nothing for what is not there, JSON for what has members. */
+/** A value as text: strings unchanged, nothing for a missing value, JSON for objects and lists. */
 export function displayed(value: Value): string {
   if (value === undefined || value === null) return ''
   return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
 
-/** The same, paid for. */
+/** The same, charged. */
 export function displayedTo(value: Value, { meter, texts }: Rendering): string {
   const own = typeof value === 'object' && value !== null ? texts?.get(value) : undefined
   if (own === undefined) chargeValue(meter, value)
@@ -84,10 +84,10 @@ export function keysOf(value: Value, meter: Meter): readonly string[] {
   return isObject(value) ? Object.keys(value) : []
 }
 
-/** One word of a POSIX shell, whatever is in it. A NUL cannot be part of any word, and is left out. */
+/** One word of a POSIX shell, whatever it contains. A NUL cannot be part of a word, and is removed. */
 const quotedForShell = (text: string): string => `'${text.replaceAll('\0', '').replaceAll("'", "'\\''")}'`
 
-/** Own members only: nothing that a prototype brings is reachable. */
+/** Own members only: nothing of a prototype is reachable. */
 export function memberOf(value: Value, key: string): Value {
   if (typeof value !== 'object' || value === null) return undefined
   if (Array.isArray(value)) {
@@ -113,7 +113,7 @@ function isSame(left: Value, right: Value, meter: Meter): boolean {
   return left === right || displayed(left) === displayed(right)
 }
 
-/** Not a number when the two cannot be compared, so that no comparison holds. */
+/** NaN if the two cannot be compared, so that no comparison holds. */
 function compare(left: Value, right: Value, meter: Meter): number {
   const [a, b] = [toNumber(left, meter), toNumber(right, meter)]
   if (a !== undefined && b !== undefined) return a - b

@@ -28,23 +28,23 @@ import { createMeter, type Meter, refuseWork, shallowUnits, TooMuchWork } from '
 
 export type Context = { readonly [key: string]: Json | undefined }
 
-/** `field` names the text in what goes wrong; texts that are rendered together share a meter. */
+/** `field` names the text in errors; texts that are rendered together share a meter. */
 type RenderOptions = Readonly<{
   field: string
   meter?: Meter
   charsMax?: number
   helpers?: ReadonlyMap<string, Helper>
-  /** Objects that stand in a text as something other than their JSON. */
+  /** Objects that are rendered as something other than their JSON. */
   texts?: ReadonlyMap<object, string>
-  /** Asked about each name that has no value where the text shows one. What it throws is what the text throws. */
+  /** Called for each displayed name without a value. Its error becomes the error of the text. */
   missing?: OnMissing | undefined
 }>
 export type OnMissing = (used: UsedName) => void
 
 /**
- * Handlebars texts, without escaping: `{{x}}` and `{{{x}}}` are the same, so that JSON stays JSON. The library parses; what
- * the text does is done here, so that nothing is compiled to code, nothing of a prototype is reachable, and the work and
- * the output have a bound. A name that is not there is empty, unless `missing` knows better.
+ * Handlebars templates, without escaping: `{{x}}` and `{{{x}}}` are the same, so that JSON stays JSON. The library
+ * parses; the evaluation is ours, so that nothing is compiled to code, nothing of a prototype is reachable, and work
+ * and output are bounded. A missing name is empty, unless `missing` decides otherwise.
  */
 type Template = Readonly<{ problem: string | null; program: Program }>
 
@@ -71,7 +71,7 @@ function prepare(text: string): Template {
   }
 }
 
-/** Whether the text is one sum and nothing else, so that what it makes is a number. */
+/** Whether the text is a single sum, so that its result is a number. */
 export function isSum(text: string): boolean {
   const { problem, program } = parseTemplate(text)
   const [only, ...rest] = program.body
@@ -79,7 +79,7 @@ export function isSum(text: string): boolean {
   return only.path.type === 'PathExpression' && only.params.length > 0 && useOfArguments(only.path.original) === 'sum'
 }
 
-/** What a text is made of that is one name or call and nothing else: so its value can be had as it is. */
+/** The expression of a text that consists of one name or call: its value can be used without conversion. */
 export function soleExpression(text: string): readonly Expression[] | undefined {
   const { problem, program } = parseTemplate(text)
   const [only, ...rest] = program.body
@@ -87,7 +87,7 @@ export function soleExpression(text: string): readonly Expression[] | undefined 
   return [only.path, ...only.params]
 }
 
-/** Throws an AppError when the text is no template, or asks for more work or more text than it may. */
+/** Throws an AppError if the text is not a template, or exceeds its work or output budget. */
 export function renderTemplate(text: string, context: Context, options: RenderOptions): string {
   if (!text.includes('{{')) return text
   const { field, meter = createMeter(), charsMax = limits.templateCharsMax, helpers = templateHelpers, texts } = options
@@ -135,7 +135,7 @@ const rootScope = (context: Context): Scope => ({
   outer: undefined,
 })
 
-/** One value, as `{{#if expression}}` would see it. May throw TooMuchWork, and what `missing` throws. */
+/** One value, as `{{#if expression}}` would see it. May throw TooMuchWork, and the errors of `missing`. */
 export function evaluateArguments(
   params: readonly Expression[],
   context: Context,

@@ -2,21 +2,23 @@ import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 
 /**
- * Counts the work of texts of untrusted authors over untrusted values, and ends it when it is too much. It counts
- * what is looked at and never the time, so that a replay refuses what the first run refused. One unit is about one character.
+ * Counts the work of untrusted templates over untrusted values, and stops it at a bound. It counts what is read and
+ * never the time, so that a replay refuses what the first run refused. One unit is about one character.
  */
 export type Meter = Readonly<{
   charge(units: number): void
-  /** One turn of a loop, one name looked up, one call. */
+  /** One iteration of a loop, one name lookup, one call. */
   step(): void
 }>
 
 const STEP_UNITS = 200
-/** Reading the name of one member of an object, and looking at one value. */
+/** Reading the name of one member of an object, and examining one value. */
 const NAME_UNITS = 64
 const VALUE_UNITS = 16
 
-/** More work than texts may do. It is no error of one comparison, so nothing that absorbs those may absorb it. */
+/**
+ * The work exceeds its budget. This is not an error of one comparison, so code that absorbs those must not absorb it.
+ */
 export class TooMuchWork extends Error {}
 
 export function createMeter(unitsMax: number = limits.textWorkUnitsMax): Meter {
@@ -28,7 +30,7 @@ export function createMeter(unitsMax: number = limits.textWorkUnitsMax): Meter {
   return { charge, step: () => charge(STEP_UNITS) }
 }
 
-/** `field` is the text whose work it was. */
+/** `field` names the text that did the work. */
 export function refuseWork(field: string): AppError {
   return new AppError(
     'ERR_TOO_LARGE',
@@ -37,7 +39,7 @@ export function refuseWork(field: string): AppError {
   )
 }
 
-/** The work of comparing or writing out a value, with everything in it. */
+/** The work of comparing or serialising a value, with everything in it. */
 export function chargeValue(meter: Meter, value: unknown): void {
   const open: unknown[] = [value]
   while (open.length > 0) {
@@ -56,7 +58,7 @@ export function chargeValue(meter: Meter, value: unknown): void {
   }
 }
 
-/** The work of looking at a value itself, without what its members hold. */
+/** The work of examining a value itself, without the content of its members. */
 export function shallowUnits(value: unknown): number {
   if (typeof value === 'string' || Array.isArray(value) || value instanceof Uint8Array) return value.length
   return isPlain(value) ? NAME_UNITS * Object.keys(value).length : 0

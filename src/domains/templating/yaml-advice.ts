@@ -1,6 +1,6 @@
 import type { ErrorCode } from 'yaml'
 
-/** For the mistakes people make. The library's own sentences quote the text, so they are not passed on. */
+/** Advice for common mistakes. The library's own messages quote the text, so they are not passed on. */
 const advice: Readonly<Partial<Record<ErrorCode | 'TOO_MANY_EMPTY_LINES', string>>> = {
   BAD_ALIAS: 'an alias (*name) is not allowed here; put a value that begins with "*" in quotes',
   BAD_DIRECTIVE: 'a line begins with %, which only directives do; put the text in quotes',
@@ -20,5 +20,5 @@ const advice: Readonly<Partial<Record<ErrorCode | 'TOO_MANY_EMPTY_LINES', string
   UNEXPECTED_TOKEN: 'something unexpected is here: check the indentation, and look for an extra bracket or quote',
 }
 
-/** What to do about a problem of `composeYaml`; its code where there is nothing better to say. */
+/** Advice for a problem of `composeYaml`; its code if there is none. */
 export const yamlAdvice = (code: string): string => (advice as Readonly<Record<string, string>>)[code] ?? code

@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
+import { isForgottenSession } from '../../contract/line-session.ts'
 import { isPermitted } from '../../contract/permissions.ts'
 import { isAtConsole, isPerson } from '../../contract/person.ts'
 import type { ContextKey } from '../../contract/trust.ts'
@@ -38,6 +39,7 @@ export function createTrustContexts({ store, trust }: Readonly<{ store: TrustSto
     const isCompromised = async () =>
       trust.contextOf(principal) === context || (await trust.hasReadUntrusted(principal))
     if (!isPerson(call) || (!isAtConsole(call) && (await isCompromised()))) throw notForYou()
+    if (isForgottenSession(context, call.nowMs)) throw tooOld()
     if (!(await trust.clear(call.write, principal.tenant, context))) throw unknownContext()
     call.record({ kind: 'context_trust_cleared', body: { context, by: principal.actor } })
     return { context, cleared: true }
@@ -50,6 +52,13 @@ const notForYou = (): AppError =>
   new AppError(
     'ERR_PERMISSION_DENIED',
     'Only a person outside the context can clear it: with castellan call at a terminal, signed in at the web address of the server, or from a connection that has read nothing untrusted. Agents, runs and keys may not.',
+    { field: 'context' },
+  )
+
+const tooOld = (): AppError =>
+  new AppError(
+    'ERR_INVALID_INPUT',
+    'context: the session started so long ago that it always counts as untrusted. Start the client program again.',
     { field: 'context' },
   )
 

@@ -13,8 +13,11 @@ export type TaintedContext = Readonly<{
   seenMs: number
 }>
 
-/** Contexts that were in use since `unusedMs`, sessions used since `sessionMs`, and keys that expired since `keyMs` may come back. */
-export type PrunedBefore = Readonly<{ unusedMs: number; sessionMs: number; keyMs: number }>
+/**
+ * Contexts that were in use since `unusedMs`, sessions used since `sessionMs`, and keys that expired since `keyMs` may come back. Sessions over
+ * standard input that started before `lineMs` are untrusted by their name.
+ */
+export type PrunedBefore = Readonly<{ unusedMs: number; sessionMs: number; keyMs: number; lineMs: number }>
 
 /** Every method answers for one tenant only, but for `tenants`. */
 export type TrustStore = Readonly<{

@@ -12,8 +12,8 @@ type TrustPruningDeps = Readonly<{
 }>
 
 /**
- * Forgets the untrusted contexts that cannot come back, in small transactions. A session is over after its time without use; until
- * another process has surely noticed that too, the longer time counts.
+ * Removes the untrusted contexts that cannot come back, in small transactions. A session ends after a time without use.
+ * Another process may notice that later, so the longer time counts.
  */
 export function createTrustPruning({ store, database, clock, logger }: TrustPruningDeps) {
   let running: Promise<void> | undefined
@@ -25,6 +25,7 @@ export function createTrustPruning({ store, database, clock, logger }: TrustPrun
         unusedMs: nowMs - limits.contextLiveMs,
         sessionMs: nowMs - limits.httpSessionIdleMs - limits.contextLiveMs,
         keyMs: nowMs - limits.trustPruneKeyMs,
+        lineMs: nowMs - limits.lineSessionMs,
       }
       for (;;) {
         const removed = await database.write(tenant, (tx) =>
@@ -43,7 +44,7 @@ export function createTrustPruning({ store, database, clock, logger }: TrustPrun
           running = undefined
         })
     },
-    /** Resolves when what is under way has ended. */
+    /** Resolves when the pass in progress has ended. */
     settled: async (): Promise<void> => await running,
   }
 }

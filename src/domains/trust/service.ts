@@ -1,5 +1,6 @@
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
+import { isForgottenSession } from '../../contract/line-session.ts'
 import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
 import type { ContextKey, Taint, Trust } from '../../contract/trust.ts'
 import type { WriteTx } from '../../contract/tx.ts'
@@ -20,7 +21,7 @@ type NewRunContext = Readonly<{
   principal: Principal
   caller: Principal
   agentId?: string
-  /** What it carries out: an agent or a workflow. */
+  /** The agent or workflow that it runs. */
   subject?: ContextKey
   /** The root of the run that it was forked from. */
   copiedFrom?: string
@@ -45,9 +46,9 @@ export async function openTrust(deps: TrustDeps): Promise<TrustKeeper> {
   const known = new Map<string, boolean>()
   /** Contexts with uncommitted writes: how many, and how many of them taint. */
   const unsettled = new Map<string, { writes: number; taints: number }>()
-  /** When it was last noted of an untrusted context that it is in use. */
+  /** When the use of an untrusted context was last recorded. */
   const noted = new Map<string, number>()
-  /** Credentials of which no context was untrusted, and when that was found out. */
+  /** Credentials without an untrusted context, and when that was determined. */
   const clean = new Map<string, number>()
 
   const keyOf = (tenant: TenantId, context: ContextKey): string => `${tenant}\n${context}`
@@ -58,6 +59,7 @@ export async function openTrust(deps: TrustDeps): Promise<TrustKeeper> {
   }
 
   function isTainted(tenant: TenantId, context: ContextKey): boolean | Promise<boolean> {
+    if (isForgottenSession(context, deps.clock.nowMs())) return true
     const key = keyOf(tenant, context)
     if ((unsettled.get(key)?.taints ?? 0) > 0) return true
     if (!isShared && !tenants.has(tenant)) return false
@@ -85,7 +87,7 @@ export async function openTrust(deps: TrustDeps): Promise<TrustKeeper> {
     void database.flush().then(settle, settle)
   }
 
-  /** A note whose write failed is no note: the next call writes it again. */
+  /** If its write failed, the use is not recorded: the next call writes it again. */
   async function forgetUnwritten(tenant: TenantId, context: ContextKey, nowMs: number): Promise<void> {
     const found = await store.findTaint(read, tenant, context).catch(() => undefined)
     if (found === undefined || found.seenMs < nowMs) noted.delete(keyOf(tenant, context))
@@ -189,8 +191,9 @@ function put<Value>(map: Map<string, Value>, key: string, value: Value): void {
 }
 
 /**
- * A key is one program, whatever connections it opens. So is a program that a person allowed to act for them. People have no credential
- * here: their connections are not joined, or one page would make everything that they do untrusted. Runs have a context of their own.
+ * A key is one program, whatever connections it opens. So is a program that a person allowed to act for them. People
+ * have no credential here: their connections are not joined, because one page would then make everything that they do
+ * untrusted. Runs have their own context.
  */
 function credentialOf(principal: Principal): string | undefined {
   const { kind, runRootId, executionId, oauthClient } = principal
@@ -199,7 +202,7 @@ function credentialOf(principal: Principal): string | undefined {
   return kind === 'user' && oauthClient !== undefined ? `${identityOf(principal)}/${oauthClient}` : undefined
 }
 
-/** Whether its connections that are in use at once share their trust: a program can open a second one to do what the first may not. */
+/** Whether its open connections share their trust: a program can open a second one to do what the first may not. */
 const joins = (principal: Principal): boolean => principal.kind === 'key' && credentialOf(principal) !== undefined
 
 /**

@@ -5,7 +5,7 @@ import type { VaultPath, VaultStore } from './ports.ts'
 import { invalid, noteNotFound, notePath, type PathRules } from './rules.ts'
 import { isCard, type VisibleTeams } from './team-folders.ts'
 
-/** What all actions work with. */
+/** The shared dependencies of all actions. */
 export type VaultContext = Readonly<{
   store: VaultStore
   clock: Clock
@@ -16,13 +16,13 @@ export type VaultContext = Readonly<{
 export const pathOfNote = (context: VaultContext, path: string, field = 'path'): VaultPath =>
   notePath(path, context.rules, field)
 
-/** The same for what is only read: the cards of teams as well. */
+/** The same for reading only: cards of teams are included. */
 export const pathToRead = (context: VaultContext, path: string): VaultPath =>
   notePath(path, isCard(path) ? { ...context.rules, extensions: undefined } : context.rules)
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** The text of a note, to the byte; undefined when it is not UTF-8. */
+/** The exact text of a note; undefined if it is not UTF-8. */
 export function textOf(bytes: Uint8Array): string | undefined {
   try {
     return decoder.decode(bytes)
@@ -43,7 +43,7 @@ export async function readText(context: VaultContext, call: Call, path: VaultPat
   return requireText(bytes, path)
 }
 
-/** Puts it into the log that a note is this now. */
+/** Records in the log what the note contains now. */
 export const recordWritten = (call: Call, path: string, content: Uint8Array): void =>
   call.record({
     kind: 'vault_note_written',
@@ -51,8 +51,8 @@ export const recordWritten = (call: Call, path: string, content: Uint8Array): vo
   })
 
 /**
- * Changes an existing note by its text; `edit` answers undefined to leave it as it is. Answers the text that the note has
- * then, and whether it was changed.
+ * Changes the text of an existing note; `edit` returns undefined to leave it unchanged. Returns the resulting text, and
+ * whether it changed.
  */
 export async function editNote<T>(
   context: VaultContext,

@@ -3,10 +3,10 @@ import type { TimeSlicer } from '../../kernel/time-slicer.ts'
 import { compilePattern } from './pattern.ts'
 import { invalid } from './rules.ts'
 
-/** A line that matches, with its number from 1 and the lines around it. Long lines are cut, around the match. */
+/** A matching line, with its number from 1 and the lines around it. Long lines are cut around the match. */
 export type FoundLine = Readonly<{ line_number: number; line: string; context: string }>
 
-/** Lines of one text that match, and how many of its lines were too long to be looked at whole. */
+/** The matching lines of one text, and the number of lines that were too long to be searched whole. */
 type FindLines = (
   text: string,
   countMax: number,
@@ -20,7 +20,7 @@ const DISPLAYED_BEFORE_MATCH = 100
 /** Where in a line the first match begins; -1 for none. */
 type MatchLine = (line: string) => number
 
-/** Looks for a text, capitals counting, or for a regular expression, line by line. */
+/** Searches line by line for a case-sensitive text, or for a regular expression. */
 export function lineFinder(query: string, isPattern: boolean): FindLines {
   if (!isPattern && /[\r\n]/.test(query)) {
     throw invalid('query', 'must not contain a line break: lines are searched one by one')

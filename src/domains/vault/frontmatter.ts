@@ -6,19 +6,19 @@ import { type ComposedYaml, composeYaml } from '../templating/bounded-yaml.ts'
 import { yamlAdvice } from '../templating/yaml-advice.ts'
 import { yamlLibrary } from '../templating/yaml-library.ts'
 
-/** Front matter as plain data; `broken` when there is a block that is not a list of fields in YAML, with the reason. */
+/** Front matter as plain data; `broken` is the reason if there is a block that is not a YAML map. */
 type Frontmatter =
   | Readonly<{ kind: 'none' }>
   | Readonly<{ kind: 'fields'; fields: Fields }>
   | Readonly<{ kind: 'broken'; reason: string }>
 export type Fields = Readonly<Record<string, Json>>
 
-/** Where the YAML is in a note, and where the text after the block begins. */
+/** The position of the YAML in a note, and of the text after the block. */
 type Block = Readonly<{ yamlStart: number; yamlEnd: number; bodyStart: number }>
 
 const NESTING_MAX = 32
 
-/** A block is a first line `---` and everything to the next line `---`. Without the second there is no block. */
+/** A block is a first line `---` and everything up to the next line `---`. Without the second there is no block. */
 function findBlock(text: string): Block | undefined {
   const opening = /^\uFEFF?---[ \t]*\r?\n/.exec(text)
   if (opening === null) return undefined
@@ -29,7 +29,7 @@ function findBlock(text: string): Block | undefined {
   return end === null ? undefined : { yamlStart, yamlEnd: end.index, bodyStart: end.index + end[0].length }
 }
 
-/** Where the text of a note begins: after its front matter, whether that can be read or not. */
+/** Where the text of a note begins: after its front matter, whether or not that can be parsed. */
 export const bodyStart = (text: string): number => findBlock(text)?.bodyStart ?? (text.startsWith('\uFEFF') ? 1 : 0)
 
 export function readFrontmatter(text: string): Frontmatter {
@@ -40,8 +40,8 @@ export function readFrontmatter(text: string): Frontmatter {
 }
 
 /**
- * The note with the field set. Everything else stays as it is, to the byte: other fields, comments, the text. A block
- * that cannot be read is refused, never replaced.
+ * The note with the field set. Everything else stays the same to the byte: other fields, comments, the text. A block
+ * that cannot be parsed is refused, never replaced.
  */
 export function setField(text: string, key: string, value: Json): string {
   const newline = /\r?\n/.exec(text)?.[0] ?? '\n'
@@ -66,7 +66,7 @@ export function setField(text: string, key: string, value: Json): string {
   )
 }
 
-/** The note without the field; undefined when it has no such field. A block that has nothing left in it goes too. */
+/** The note without the field; undefined if it has no such field. An empty block is removed. */
 export function deleteField(text: string, key: string): string | undefined {
   const block = findBlock(text)
   if (block === undefined) return undefined
@@ -87,7 +87,7 @@ const withYaml = (text: string, block: Block, yaml: string): string =>
 
 type ReadYaml = Readonly<{ fields: Fields; document: Document }> | Readonly<{ reason: string }>
 
-/** Total: text from anyone gives fields or a reason, in bounded time. */
+/** Total: any text gives fields or a reason, in bounded time. */
 function readYaml(yaml: string): ReadYaml {
   if (yaml.length > limits.vaultFrontmatterCharsMax) {
     return { reason: `it is longer than ${limits.vaultFrontmatterCharsMax} characters` }
@@ -114,7 +114,9 @@ function readYaml(yaml: string): ReadYaml {
 
 type Walk = { targets: ComposedYaml['targets']; left: number; depth: number }
 
-/** Aliases count as what they stand for. Undefined when that is too much. YAML has numbers that JSON has not: they become null. */
+/**
+ * Aliases count as their expansion; undefined if that is too large. YAML has numbers that JSON lacks: they become null.
+ */
 function plain(node: unknown, walk: Walk): Json | undefined {
   if (walk.left-- <= 0 || walk.depth > NESTING_MAX) return undefined
   walk.depth++
@@ -150,14 +152,14 @@ export const frontmatterBroken = (reason: string): AppError =>
     { reason },
   )
 
-/** `key: value` without the last line break. Texts of several lines are quoted, so that their end is theirs alone. */
+/** `key: value` without the last line break. Multi-line texts are quoted, so that their end is unambiguous. */
 const renderField = (key: string, value: Json, newline: string): string =>
   yamlLibrary()
     .stringify({ [key]: value }, { lineWidth: 0, blockQuote: false, compat: 'yaml-1.1' })
     .trimEnd()
     .replaceAll('\n', newline)
 
-/** From the key to the end of its value, where the field is written in lines of its own. */
+/** From the key to the end of its value, if the field has lines of its own. */
 function spanOf(yaml: string, document: Document, key: string): Readonly<{ start: number; end: number }> | undefined {
   const map = document.contents as YAMLMap | null
   if (map === null || !yamlLibrary().isMap(map) || map.flow === true) return undefined
@@ -175,8 +177,8 @@ const rangeOf = (node: unknown): readonly [number, number, number] | undefined =
   (node as { range?: [number, number, number] | null } | undefined)?.range ?? undefined
 
 /**
- * The edited block, if it says what it should; otherwise the one that the library writes, which keeps meaning but not
- * spelling. If neither says it, nothing is changed.
+ * The edited block, if it has the intended meaning; otherwise the one that the library writes, which keeps meaning but
+ * not spelling. If neither has it, nothing is changed.
  */
 function confirmed(edited: string, expected: Fields, edit: () => void, document: Document): string {
   if (saysExactly(edited, expected)) return edited

@@ -78,7 +78,7 @@ async function writeNote(
     call.principal.tenant,
     note,
     async (current) => {
-      // What is replaced whole need not be readable.
+      // A note that is replaced as a whole need not be readable.
       const before = current === undefined || mode === 'overwrite' ? '' : requireText(await current.read(), path)
       const written = Buffer.from(joined(before, content, mode))
       return { content: written, answer: { written, created: current === undefined } }
@@ -89,7 +89,7 @@ async function writeNote(
   return { path, mode, created, size_bytes: written.byteLength }
 }
 
-/** What is put before a note goes after its front matter, which would be none any more with anything before it. */
+/** Text is inserted after the front matter, which must stay at the beginning of the note. */
 function joined(before: string, content: string, mode: VaultParameters['mode']): string {
   if (mode === 'append') return before + content
   if (mode === 'overwrite') return content
@@ -120,7 +120,7 @@ async function moveNote(
   return { moved: true, from, to, overwritten: outcome === 'replaced' }
 }
 
-/** Each note is read or says why not; none keeps the others from being read. */
+/** Each note is returned, or the reason why it cannot be read; one failure does not affect the others. */
 async function readBatch(
   context: VaultContext,
   call: Call,

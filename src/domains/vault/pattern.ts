@@ -15,8 +15,8 @@ export function compilePattern(pattern: string, field: string): LinearPattern {
 type TemplatePart = string | Readonly<{ group: number | string }>
 
 /**
- * What a match is replaced by: `$1` to `$99` and `${name}` are groups, `$0` and `$&` the whole match, `$$` a dollar sign.
- * A group that the pattern does not have is refused; any other `$` stands for itself.
+ * The replacement of a match: `$1` to `$99` and `${name}` are groups, `$0` and `$&` the whole match, `$$` a dollar
+ * sign. A group that the pattern lacks is refused; any other `$` stands for itself.
  */
 export function parseTemplate(template: string, pattern: LinearPattern, field: string): readonly TemplatePart[] {
   const parts: TemplatePart[] = []

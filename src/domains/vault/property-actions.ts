@@ -7,7 +7,7 @@ import { type ActionSpec, action, type VaultAnswer } from './requests.ts'
 import { invalid } from './rules.ts'
 import { addTag, removeTag, tagName, tagsOf } from './tags.ts'
 
-/** The actions on what Obsidian calls the properties of a note. */
+/** The actions on a note's properties, as Obsidian calls them. */
 export function propertyActions(context: VaultContext): Readonly<Record<'frontmatter' | 'tags', ActionSpec>> {
   return {
     frontmatter: action(

@@ -49,7 +49,7 @@ type Name = keyof VaultParameters
 
 export type VaultRequest = Readonly<{ action: VaultAction }> & { readonly [N in Name]?: VaultParameters[N] | undefined }
 
-/** What the actions answer, under the names that callers see; each fills in its own part. */
+/** The fields of answers, as callers see them; each action fills in its own. */
 export type VaultAnswer = Partial<
   Readonly<{
     path: string
@@ -94,7 +94,7 @@ type Input<Required extends Name, Optional extends Name> = { readonly [N in Requ
   readonly [N in Optional]?: VaultParameters[N] | undefined
 }
 
-/** An action: the parameters it needs, those it also takes, and what it does. */
+/** An action: its required and optional parameters, and its implementation. */
 export type ActionSpec = Readonly<{
   required: readonly Name[]
   optional: readonly Name[]
@@ -108,7 +108,7 @@ export const action = <const R extends Name = never, const O extends Name = neve
   run: (call: Call, input: Input<R, O>) => Promise<VaultAnswer>,
 ): ActionSpec => ({ required, optional, run: run as never })
 
-/** Refuses what an action lacks, and what belongs to another: it would be an option that is ignored. */
+/** Refuses missing parameters, and those of another action, which would be ignored. */
 export function requireParameters(spec: ActionSpec, input: VaultRequest): void {
   const accepted: readonly string[] = [...spec.required, ...spec.optional]
   for (const name of spec.required) {
@@ -117,7 +117,7 @@ export function requireParameters(spec: ActionSpec, input: VaultRequest): void {
     }
   }
   for (const [name, value] of Object.entries(input)) {
-    // Some clients send every field; null is how they leave one out.
+    // Some clients send every field, with null for an omitted one.
     if (name === 'action' || value === undefined || value === null || accepted.includes(name)) continue
     const acceptedText = accepted.length === 0 ? 'it takes no other field' : `it takes ${accepted.join(', ')}`
     throw refused(

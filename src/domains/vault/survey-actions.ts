@@ -13,7 +13,7 @@ import { hiddenFolders, isCard } from './team-folders.ts'
 const RECENT_DEFAULT = 10
 const RESULTS_DEFAULT = 20
 
-/** The actions that look over many notes. */
+/** The actions over many notes. */
 export function surveyActions(context: VaultContext): Readonly<Record<'search' | 'list' | 'stats', ActionSpec>> {
   return {
     search: action(['query'], ['regex', 'path_prefix', 'tag', 'max_results'], (call, input) =>
@@ -43,7 +43,7 @@ export function surveyActions(context: VaultContext): Readonly<Record<'search' |
   }
 }
 
-/** Folders and notes below a folder, without those that are kept out; the last word is `too-many` if it ends early. */
+/** Folders and notes below a folder, without excluded ones; the last item is `too-many` if it ends early. */
 async function* survey(
   context: VaultContext,
   call: Call,
@@ -91,7 +91,7 @@ async function searchNotes(context: VaultContext, call: Call, request: SearchReq
     const text = await readQuietly(context, call, entry.path)
     if (text === undefined) skipped.unreadable++
     if (text === undefined || (tag !== undefined && !hasTag(text, tag))) continue
-    // One more than wanted shows whether there are more.
+    // One more than requested shows whether there are more.
     const { found, longLines } = await findLines(text, countMax - results.length + 1, slicer)
     skipped.longLines += longLines
     results.push(...found.map((line) => ({ path: entry.path, ...line })))
@@ -114,7 +114,7 @@ function warnOf(call: Call, skipped: Readonly<{ unreadable: number; longLines: n
   }
 }
 
-/** The text of a note that a walk came by; undefined when it cannot be read as one, or is gone meanwhile. */
+/** The text of a visited note; undefined if it is not text, or was removed meanwhile. */
 async function readQuietly(context: VaultContext, call: Call, path: string): Promise<string | undefined> {
   try {
     const bytes = await context.store.read(call.principal.tenant, path as VaultPath)

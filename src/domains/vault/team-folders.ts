@@ -1,14 +1,14 @@
 import type { Call } from '../../contract/call.ts'
 import { folderNotFound, noteNotFound } from './rules.ts'
 
-/** The names of the teams that the caller may see; undefined when there is nothing that it may not see. */
+/** The names of the teams that the caller may see; undefined if the caller may see everything. */
 export type VisibleTeams = (call: Call) => Promise<ReadonlySet<string> | undefined>
 
 const TEAMS_FOLDER = 'teams'
 
 /**
- * The folder `teams/NAME` is for those who may see the team. For everybody else it is as if there were no such team:
- * nothing in it is found, listed, searched or written, whether there is one or not.
+ * The folder `teams/NAME` is visible only to callers who may see the team. For all others there is no such team:
+ * nothing in the folder is found, listed, searched or written, whether or not it exists.
  */
 const teamOfFolder = (path: string): string | undefined => {
   const [top, team] = path.split('/')
@@ -17,7 +17,7 @@ const teamOfFolder = (path: string): string | undefined => {
 
 const parentOf = (path: string): string => path.slice(0, Math.max(path.lastIndexOf('/'), 0))
 
-/** What a walk leaves out, for one caller. */
+/** What a walk omits, for one caller. */
 export async function hiddenFolders(visibleTeams: VisibleTeams, call: Call): Promise<(folder: string) => boolean> {
   const visible = await visibleTeams(call)
   if (visible === undefined) return () => false
@@ -27,7 +27,7 @@ export async function hiddenFolders(visibleTeams: VisibleTeams, call: Call): Pro
   }
 }
 
-/** Paths may be anything here: those that are no paths are refused later, and lead nowhere. */
+/** Paths are not checked here: invalid ones are refused later, and lead nowhere. */
 export async function requireSeen(
   visibleTeams: VisibleTeams,
   call: Call,
@@ -38,5 +38,5 @@ export async function requireSeen(
   throw isFolder ? folderNotFound(path) : noteNotFound(path, field)
 }
 
-/** What the program itself writes of a team's members, which can be read like a note. */
+/** Files that the program itself writes about a team's members, which can be read like notes. */
 export const isCard = (path: string): boolean => /^teams\/[^/]+\/cards\/[^/]+\.json$/.test(path)

@@ -1,4 +1,4 @@
-/** How much of a page is looked at for what it says of its own encoding. */
+/** How much of a page is searched for its declared encoding. */
 const SNIFFED_BYTES = 2_048
 
 const byteOrderMarks: readonly (readonly [bytes: readonly number[], label: string])[] = [
@@ -24,14 +24,14 @@ export const isHtml = (type: MediaType | undefined): boolean =>
 const TEXTUAL =
   /^(text\/.+|application\/(.+\+)?(json|xml|javascript|ecmascript|x-ndjson|yaml|x-yaml|x-www-form-urlencoded|toml|sql|graphql|x-sh)|image\/svg\+xml|message\/.+)$/
 
-/** Undefined for what is not text. */
+/** Undefined if it is not text. */
 export function decodeBody(body: Buffer, type: MediaType | undefined): string | undefined {
   const isText =
     type === undefined || type.name === 'application/octet-stream' ? isPlain(body) : TEXTUAL.test(type.name)
   return isText ? decoderFor(body, type).decode(body) : undefined
 }
 
-/** Without a word from the server, what is well-formed and has no zero byte is text. */
+/** If the server declares nothing, well-formed content without a zero byte is text. */
 function isPlain(body: Buffer): boolean {
   if (body.includes(0)) return false
   try {
@@ -42,7 +42,7 @@ function isPlain(body: Buffer): boolean {
   }
 }
 
-/** A byte order mark says more than the header, and the header more than the page. */
+/** A byte order mark takes precedence over the header, and the header over the page. */
 function decoderFor(body: Buffer, type: MediaType | undefined): InstanceType<typeof TextDecoder> {
   const mark = byteOrderMarks.find(([bytes]) => bytes.every((byte, at) => body[at] === byte))?.[1]
   const start = body.subarray(0, SNIFFED_BYTES).toString('latin1')
@@ -55,7 +55,7 @@ function decoderFor(body: Buffer, type: MediaType | undefined): InstanceType<typ
     try {
       return new TextDecoder(label)
     } catch {
-      // No encoding of that name is known; the next opinion counts.
+      // The encoding is unknown; the next declaration counts.
     }
   }
   return new TextDecoder('utf-8')

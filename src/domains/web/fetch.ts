@@ -9,7 +9,7 @@ export type FetchDeps = Readonly<{
   pages: PageReader
   bytesMax: number
   userAgent: string
-  /** Throws when the caller's contexts do not let the tool reach the host. */
+  /** Throws if the caller's contexts do not allow the tool to reach the host. */
   requireHost(call: Pick<Call, 'principal'>, tool: string, host: string): void
 }>
 type FetchInput = Readonly<{
@@ -40,7 +40,7 @@ export function createFetch({ client, pages, bytesMax, userAgent, requireHost }:
     }
   }
 
-  /** Every address on the way is judged like the first. */
+  /** Every redirect is checked like the first address. */
   async function follow(call: Call, input: FetchInput, signal: AbortSignal) {
     let url = requireUrl(input.url)
     for (let hops = 0; ; hops++) {

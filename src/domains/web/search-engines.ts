@@ -15,7 +15,7 @@ export type EngineRequest = Readonly<{
   body?: string
 }>
 
-/** One engine: what it is asked, and how its answer is read. Undefined: it wants to see a person. */
+/** One search engine: its request, and the parser of its answer. Undefined: it requires a person. */
 type SearchEngine = Readonly<{
   usualUrl: string | undefined
   needsKey: boolean
@@ -29,7 +29,7 @@ const withQuery = (base: string, query: Readonly<Record<string, string>>): URL =
   return url
 }
 
-/** Results in JSON: a list somewhere in it, with the snippet under another name. */
+/** Results in JSON: a list at some path, with the snippet under another name. */
 function readJson(
   text: string,
   listOf: (answer: Json) => unknown,
@@ -52,7 +52,7 @@ const plain = (text: string): string => text.replaceAll(/\s+/g, ' ').trim()
 
 const entities: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ' }
 
-/** Text that is written as HTML: what was found is set off with tags, and some characters are entities. */
+/** HTML as text: matches are marked with tags, and some characters are entities. */
 const fromHtml = (html: string): string =>
   html
     .replaceAll(/<\/?(?:strong|b|em)>/g, '')

@@ -36,12 +36,12 @@ export function createSearch({ client, pages, bytesMax, userAgent, requireHost, 
     return { result: asText(results), query, engine: name, result_count: results.length, results }
   }
 
-  /** Asks again when the engine is busy or fails, a little later each time. */
+  /** Retries if the engine is busy or fails, with growing pauses. */
   async function ask(call: Call, request: EngineRequest): Promise<WebResponse> {
     const headers = { ...request.headers, 'user-agent': userAgent }
     for (let tried = 1; ; tried++) {
       const signal = withTimeout(call.signal, limits.webSearchMs)
-      // Where the operator sends a search may be a private place; where the engine usually is may not.
+      // The operator's search address may be private; the default address of an engine may not.
       const response = await client
         .send({ ...request, headers, bytesMax, signal, trusted: settings.url !== undefined })
         .catch((error: unknown) => {

@@ -99,8 +99,14 @@ const numberAt = (value: Value, ...path: readonly string[]): number | undefined 
 const exitCodeOf = (result: StateResult): number | undefined =>
   numberAt(result, 'exit_code') ?? numberAt(result, 'output', 'exit_code')
 
-/** The consensus score, or the judges' score. Only without both does the state's own score count. */
+/**
+ * The consensus score, or the judges' score. Only without both does the state's own score count. Several agents have no score
+ * but their consensus: without one, the output is that of an agent that does not count.
+ */
 const gradeOf = (result: StateResult, key: 'score' | 'confidence'): number | undefined =>
+  result['agents'] === undefined ? ownGradeOf(result, key) : numberAt(result, 'consensus', key)
+
+const ownGradeOf = (result: StateResult, key: 'score' | 'confidence'): number | undefined =>
   numberAt(result, 'consensus', key) ??
   (result['judges'] === undefined ? undefined : numberAt(result, key)) ??
   numberAt(result, 'output', key) ??

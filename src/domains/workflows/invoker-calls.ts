@@ -41,6 +41,14 @@ export const callTool = (
   transport?: InternalTransport,
 ): Promise<InvocationResult> => toolsOf(calling, transport).call(name, args, calling.steps.signal)
 
+/** Runs a script of this program in a workspace. */
+export const runScript = (calling: Calling, args: JsonObject): Promise<InvocationResult> =>
+  toolsOf(calling).runScript(args, calling.steps.signal)
+
+/** The same. Throws if the call fails; a script that fails has its exit code. */
+export const askScript = (calling: Calling, args: JsonObject): Promise<JsonObject> =>
+  toolsOf(calling).askScript<JsonObject>(args, calling.steps.signal)
+
 /** Calls a tool. Throws if the call fails. */
 export const askTool = (calling: Calling, name: string, args: JsonObject): Promise<JsonObject> =>
   toolsOf(calling).ask<JsonObject>(name, args, calling.steps.signal)

@@ -3,7 +3,7 @@ import type { JsonObject } from '../../kernel/canonical-json.ts'
 import { pause } from '../../kernel/pause.ts'
 import { quoted } from '../manifests/findings.ts'
 import { namedFailure } from '../runs/tool-client.ts'
-import { askTool, callTool } from './invoker-calls.ts'
+import { askScript, askTool, callTool, runScript } from './invoker-calls.ts'
 import type { SharedVolume } from './manifest-schema.ts'
 import type { Visit } from './run-ports.ts'
 import { asideName, type CopyEnd, conflicting, copyFailed, copyVolume } from './volume-copies.ts'
@@ -59,7 +59,7 @@ export const copyFromPersistent = (
 export const closePersistentVolume = (
   visit: Visit,
   { workspace, base }: Pick<PersistentVolume, 'workspace' | 'base'>,
-) => callTool(visit, 'exec', { workspace_id: workspace, command: `rm -rf ${base}`, workdir: '/' })
+) => runScript(visit, { workspace_id: workspace, command: `rm -rf ${base}`, workdir: '/' })
 
 /** The files become the next generation atomically. */
 export async function copyToPersistent(
@@ -144,7 +144,7 @@ async function requireSpace(visit: Visit, { workspace, volume }: PersistentVolum
 }
 
 const sh = (visit: Visit, workspace: string, command: string): Promise<JsonObject> =>
-  askTool(visit, 'exec', { workspace_id: workspace, command, workdir: '/', timeout_secs: 300 })
+  askScript(visit, { workspace_id: workspace, command, workdir: '/', timeout_secs: 300 })
 
 async function workspaceFor(visit: Visit, name: string): Promise<string> {
   const size = { vcpus: 1, memory_mb: 256 }

@@ -158,7 +158,9 @@ async function mergedAnswers(
   const merged: AgentAnswer[] = []
   for (const [index, answer] of answers.entries()) {
     const problem = await mergeOf(visit, shared, index, answer.agent)
-    merged.push(problem === null ? answer : { ...answer, end: unmerged(answer.end, problem), verdict: undefined })
+    merged.push(
+      problem === null ? answer : { ...answer, end: unmerged(answer.end, problem), output: null, verdict: undefined },
+    )
   }
   return merged
 }

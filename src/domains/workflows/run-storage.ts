@@ -2,7 +2,7 @@ import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
 import { namedFailure } from '../runs/tool-client.ts'
 import { type BoundedVolume, excessOf, measuringScript, readSizes, type VolumeSize } from '../runs/volume-sizes.ts'
 import { volumePath } from './container-volumes.ts'
-import { callTool } from './invoker-calls.ts'
+import { runScript } from './invoker-calls.ts'
 import type { Storage } from './manifest-schema.ts'
 import type { Visit } from './run-ports.ts'
 import { recordedWorkspace } from './run-workspace.ts'
@@ -44,7 +44,7 @@ export async function requireSpace(visit: Visit): Promise<void> {
   const { sizes } = await steps.once<{ sizes: VolumeSize[] } & Json>(
     key('measured'),
     async () => {
-      const answer = await callTool(visit, 'exec', {
+      const answer = await runScript(visit, {
         workspace_id: workspace.id,
         command: measuringScript(volumes),
         timeout_secs: 300,

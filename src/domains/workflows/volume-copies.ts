@@ -3,7 +3,7 @@ import { limits } from '../../contract/limits.ts'
 import type { JsonObject } from '../../kernel/canonical-json.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
 import { quoted } from '../manifests/findings.ts'
-import { askTool } from './invoker-calls.ts'
+import { askScript } from './invoker-calls.ts'
 import type { Visit } from './run-ports.ts'
 
 /**
@@ -22,7 +22,7 @@ const CONFLICT_EXIT = 3
 const NAMES_DISPLAYED_MAX = 10
 
 const runIn = (visit: Visit, workspace: string, command: string, more: JsonObject = {}): Promise<JsonObject> =>
-  askTool(visit, 'exec', { workspace_id: workspace, command, timeout_secs: 300, ...more })
+  askScript(visit, { workspace_id: workspace, command, timeout_secs: 300, ...more })
 
 async function mustRun(visit: Visit, volume: string, workspace: string, command: string): Promise<JsonObject> {
   const answer = await runIn(visit, workspace, command)

@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http'
+import type { Answer } from './answer.ts'
 
 export type Headers = Readonly<Record<string, string>>
 
@@ -18,7 +18,7 @@ export function headersFor(type: string, bytes: number, more?: Headers): string[
   return headers
 }
 
-export function sendText(res: ServerResponse, status: number, type: string, text: string, more?: Headers): void {
+export function sendText(res: Answer, status: number, type: string, text: string, more?: Headers): void {
   if (res.destroyed || res.headersSent) return
   const bytes = Buffer.byteLength(text)
   res.writeHead(status, headersFor(type, bytes, more))
@@ -26,5 +26,5 @@ export function sendText(res: ServerResponse, status: number, type: string, text
   res.end(text, bytes === text.length ? 'latin1' : 'utf8')
 }
 
-export const sendJson = (res: ServerResponse, status: number, json: string, more?: Headers): void =>
+export const sendJson = (res: Answer, status: number, json: string, more?: Headers): void =>
   sendText(res, status, 'application/json', json, more)

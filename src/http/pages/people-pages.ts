@@ -308,13 +308,13 @@ function reachOf(query: string): string {
   if (paths.length === 0 || !paths.every((path) => path.startsWith('/mcp/'))) {
     return 'It would be able to do everything that you can do.'
   }
-  return `It would be able to use the tools at ${paths.join(', ').slice(0, 256)} and nothing else.`
+  return `It would be able to use the tools at ${paths.join(', ').slice(0, 256)}, and no others.`
 }
 
 /** A command line may do what other programs may not, so that page says so. */
 const terminalText = (query: string): string =>
   (new URLSearchParams(query).get('scope') ?? '').split(' ').includes('terminal')
-    ? ' It would also answer approvals and change rules as you. Allow this only to castellan login, on a machine of yours.'
+    ? ' With these it could also answer approvals and change rules as you. Allow this only to castellan login, on a machine of yours.'
     : ''
 
 const consentPage = ({ client, principal, query, redirectUri }: ConsentRequest): Page => ({

@@ -105,7 +105,7 @@ async function pass(
   cuts: readonly number[],
   refusalOf: (call: ModelCall) => string | undefined | Promise<string | undefined>,
 ): Promise<string> {
-  const judge = createAnswerJudge(format, { refusalOf, providerRan() {}, wrote() {} })
+  const judge = createAnswerJudge(format, { refusalOf, providerRan() {}, wrote() {}, wroteOpaque() {} })
   const bytes = Buffer.from(text)
   const ends = [...new Set(cuts.map((cut) => cut % bytes.length))].sort((one, other) => one - other)
   const out: Buffer[] = []

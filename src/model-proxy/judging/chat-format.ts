@@ -27,7 +27,7 @@ export const chatFormat: JudgedFormat = {
     const first = messages.findIndex(({ role }) => role === 'assistant')
     return first === -1 ? undefined : spoken(messages.slice(0, first + 1))
   },
-  marks: ['"tool_calls"', '"function_call"', '"url_citation"'],
+  marks: ['"tool_calls"', '"function_call"', '"url_citation"', '"reasoning_details"', '"thought_signature"'],
   whole: (answer, judge) => judgeWhole(answer, judge),
   events: (judge) => chatEvents(judge),
 }

@@ -12,6 +12,7 @@ import { contextsOf } from './conversation.ts'
 import { createAnswerJudge, whenKnown } from './events.ts'
 import { generateFormat } from './generate-format.ts'
 import { messagesFormat } from './messages-format.ts'
+import { opaqueParts } from './opaque-parts.ts'
 import type {
   CallJudge,
   CallSubject,
@@ -24,7 +25,13 @@ import type {
   MutableFields,
   ToolJudge,
 } from './ports.ts'
-import { type AnswerParts, createResponseChains, newAnswer, type ReferredAnswers } from './response-chains.ts'
+import {
+  type AnswerParts,
+  createResponseChains,
+  newAnswer,
+  type ReferredAnswers,
+  type ResponseLink,
+} from './response-chains.ts'
 import { responsesFormat } from './responses-format.ts'
 
 export type JudgingInput = Readonly<{
@@ -34,7 +41,7 @@ export type JudgingInput = Readonly<{
   headers: IncomingHttpHeaders
   /** The body for the provider. Results that may not be shown are replaced in it. */
   body: Fields | undefined
-  /** Aborted when the client goes away. */
+  /** Aborted when the client disconnects. */
   signal(): AbortSignal
 }>
 
@@ -64,10 +71,12 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
     const { caller, proxy, operation, headers, body } = input
     const format = formats[operation]
     if (format === undefined || body === undefined) return undefined
-    const referred = chains.referredBy(caller, format, body)
-    const results = [...format.results(body, referred.calls), ...referred.results]
     const hasPolicies = tools.hasPolicies(caller.principal.tenant)
     const mayRefuse = hasPolicies || tools.isRestrictive
+    // While nothing could be refused, answers are not judged, and nobody notes what passes.
+    const opaque = mayRefuse ? opaqueParts(body) : NO_PARTS
+    const referred = chains.referredBy(caller, format, body, opaque)
+    const results = [...format.results(body, referred.calls), ...referred.results]
     // Content that never passed through here counts as read: what the provider has stored, and what it fetches.
     const isUnseen = referred.isUnseen || format.refersToUnseen?.(body) === true
     if (results.length === 0 && !mayRefuse && !isUnseen) return undefined
@@ -76,9 +85,15 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
     const contexts = [...new Set([...contextsOf(caller, proxy, headers, body, beginning), ...referred.contexts])]
     if (isStored && contexts.length === 0) contexts.push(`conversation:proxy-${randomId(random, 'chain')}`)
     const isTainted = tools.isUntrusted(caller.principal.tenant, contexts)
+    // From now on these parts belong to this conversation: if a person clears it, they are cleared too.
+    const adopt = (): void => chains.addOpaque(caller, referred.strange, { contexts, isUnseen: false, ...newAnswer() })
     const known = whenKnown(isTainted, (already) => {
+      if (already) adopt()
       if (!isUnseen || already || contexts.length === 0) return proxy?.isUntrusted === true || isUnseen || already
-      return tools.taint(caller.principal, contexts, { kind: 'unseen' }).then(() => true)
+      return tools.taint(caller.principal, contexts, { kind: 'unseen' }).then(() => {
+        adopt()
+        return true
+      })
     })
     const part = { ...input, body, format, results, hasPolicies, mayRefuse, contexts, referred, isStored, isUnseen }
     return whenKnown(known, (isUntrusted) => {
@@ -172,6 +187,7 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
     answer: AnswerParts,
   ): CallJudge {
     const isFixed = proxy?.isUntrusted === true || isUnseen
+    const link: ResponseLink = { contexts, isUnseen: isFixed, ...answer }
     const told = (call: ModelCall, verdict: Judged<InvocationVerdict>): string | undefined => {
       decisions.push(...verdict.trace.map((one) => ({ ...one, tool: verdict.tool })))
       if (verdict.action === 'allow') {
@@ -191,6 +207,7 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
       },
       providerRan: (tool) => void answer.ran.add(tool),
       wrote: answer.wrote,
+      wroteOpaque: (part) => chains.addOpaque(caller, [part], link),
     }
   }
 
@@ -212,6 +229,7 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
 }
 
 const NO_TOOLS: readonly string[] = []
+const NO_PARTS: readonly string[] = []
 
 type Part = JudgingInput &
   Readonly<{

@@ -1,6 +1,7 @@
 import { hasRepeatedMembers } from '../ambiguous-members.ts'
 import { eventText, parsedData } from '../event-data.ts'
 import { WholeEvents } from '../whole-events.ts'
+import { createSignatures, opaqueParts } from './opaque-parts.ts'
 import type { AnswerJudge, CallJudge, EventJudge, JudgedFormat } from './ports.ts'
 
 /** Judges an answer as it passes. Parts without a mark of the format pass unchanged. */
@@ -9,6 +10,7 @@ class MarkedAnswer implements AnswerJudge {
   readonly #judge: CallJudge
   #events: EventJudge | undefined
   readonly #gathered = new WholeEvents()
+  readonly #signatureIn = createSignatures()
 
   constructor(format: JudgedFormat, judge: CallJudge) {
     this.#format = format
@@ -36,7 +38,7 @@ class MarkedAnswer implements AnswerJudge {
     if (bytes.length === 0 || (isJson && !isMarked(this.#format, bytes))) return bytes
     const text = bytes.toString('utf8')
     const answer = parsedData(text)
-    // Programs may read what we cannot: events behind another type, or a text with a mark of its order of bytes.
+    // Programs may read what we cannot: events under another content type, or a text with a byte order mark.
     if (answer === undefined || hasRepeatedMembers(text)) return undefined
     return this.#wholeOf(answer).then((isChanged) => (isChanged ? Buffer.from(JSON.stringify(answer)) : bytes))
   }
@@ -44,6 +46,7 @@ class MarkedAnswer implements AnswerJudge {
   /** A stream without events is a list of answers. */
   async #wholeOf(answer: unknown): Promise<boolean> {
     let isChanged = false
+    this.#note(answer)
     for (const one of Array.isArray(answer) ? answer : [answer])
       isChanged = (await this.#format.whole(one, this.#judge)) || isChanged
     return isChanged
@@ -59,7 +62,17 @@ class MarkedAnswer implements AnswerJudge {
     const data = parsedData(text)
     if (data === undefined || Array.isArray(data)) {
       if (!isMarked(this.#format, event)) return this.#events!.take(event, undefined, out)
-    } else if (!hasRepeatedMembers(text)) return this.#events!.take(event, data, out)
+    } else if (!hasRepeatedMembers(text)) {
+      this.#note(data)
+      return this.#events!.take(event, data, out)
+    }
+  }
+
+  /** What the program may send back, and nobody here can read. */
+  #note(data: unknown): void {
+    const signature = this.#signatureIn(data)
+    if (signature !== undefined) this.#judge.wroteOpaque(signature)
+    for (const part of opaqueParts(data, true)) this.#judge.wroteOpaque(part)
   }
 
   #run(parts: readonly Buffer[], from: number, out: Buffer[]): void | Promise<void> {

@@ -23,10 +23,9 @@ export const generateFormat: JudgedFormat = {
     const first = contents.findIndex(({ role }) => role === 'model')
     return first === -1 ? undefined : contents.slice(0, first + 1)
   },
-  marks: ['functionCall', 'codeExecutionResult', 'groundingMetadata', 'urlContextMetadata'].flatMap((name) => [
-    `"${name}"`,
-    `"${snakeCase(name)}"`,
-  ]),
+  marks: [
+    ...['functionCall', 'codeExecutionResult', 'groundingMetadata', 'urlContextMetadata', 'thoughtSignature'],
+  ].flatMap((name) => [`"${name}"`, `"${snakeCase(name)}"`]),
   whole: judgeParts,
   events: generateEvents,
 }

@@ -25,7 +25,7 @@ export const messagesFormat: JudgedFormat = {
     const first = messages.findIndex(({ role }) => role === 'assistant')
     return first === -1 ? undefined : messages.slice(0, first + 1).map(withoutCacheMarks)
   },
-  marks: ['"tool_use"', '_tool_result"'],
+  marks: ['"tool_use"', '_tool_result"', '"signature', '"redacted_thinking"'],
   whole: judgeWhole,
   events: messageEvents,
 }

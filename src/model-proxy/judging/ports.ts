@@ -65,6 +65,8 @@ export type CallJudge = Readonly<{
   providerRan(tool: string): void
   /** An item of an answer that the provider may store; `replacedBy` is what the program sees in its place. */
   wrote(itemId: string, replacedBy?: string): void
+  /** A part of an answer that only the provider can read, and that the program sends back. */
+  wroteOpaque(part: string): void
 }>
 
 /**

@@ -1,6 +1,7 @@
 import { limits } from '../../contract/limits.ts'
 import { identityOf } from '../../contract/principal.ts'
 import type { ContextKey } from '../../contract/trust.ts'
+import { sha256Hex } from '../../kernel/hash.ts'
 import type { Caller } from '../ports.ts'
 import { textOf } from '../protocols/protocol.ts'
 import { listOf } from './chat-format.ts'
@@ -21,7 +22,7 @@ export type AnswerParts = Readonly<{
 }>
 
 /** An answer that the provider stores, and to which a later request may refer by an id instead of repeating it. */
-type ResponseLink = Pick<AnswerParts, 'refused' | 'calls' | 'ran' | 'items'> &
+export type ResponseLink = Pick<AnswerParts, 'refused' | 'calls' | 'ran' | 'items'> &
   Readonly<{
     contexts: readonly ContextKey[]
     /** It followed a history that never passed through here. */
@@ -34,6 +35,8 @@ export type ReferredAnswers = Readonly<{
   /** A part of it never passed through here, or is not remembered. */
   isUnseen: boolean
   calls: ReadonlyMap<string, ModelCall>
+  /** Opaque parts that never passed through here, or followed a history that did not. */
+  strange: readonly string[]
   /** What the provider's own tools returned there. */
   results: readonly HistoryResult[]
   /**
@@ -44,13 +47,16 @@ export type ReferredAnswers = Readonly<{
 }>
 
 export type ResponseChains = Readonly<{
-  referredBy(caller: Caller, format: JudgedFormat, body: Fields): ReferredAnswers
+  /** `opaque` are the parts of its history that only the provider can read: they refer to the answer that they were part of. */
+  referredBy(caller: Caller, format: JudgedFormat, body: Fields, opaque: readonly string[]): ReferredAnswers
   add(caller: Caller, responseId: string, link: ResponseLink): void
+  addOpaque(caller: Caller, parts: readonly string[], link: ResponseLink): void
 }>
 
 const NOTHING: ReferredAnswers = {
   contexts: [],
   isUnseen: false,
+  strange: [],
   calls: new Map(),
   results: [],
   answerRefused: () => false,
@@ -60,23 +66,28 @@ const NOTHING: ReferredAnswers = {
 export function createResponseChains(): ResponseChains {
   const known = new Map<string, ResponseLink>()
   const ofItems = new Map<string, ResponseLink>()
+  const ofOpaque = new Map<string, ResponseLink>()
   const keyOf = ({ principal }: Caller, id: string): string => `${principal.tenant}\n${identityOf(principal)}\n${id}`
 
-  function referredBy(caller: Caller, format: JudgedFormat, body: Fields): ReferredAnswers {
+  const opaqueKeyOf = (caller: Caller, part: string): string => keyOf(caller, sha256Hex(part).slice(0, DIGEST_CHARS))
+
+  function referredBy(caller: Caller, format: JudgedFormat, body: Fields, opaque: readonly string[]): ReferredAnswers {
     const isStored = format.refersToStored?.(body) === true
     const references = format.references?.(body) ?? []
-    if (!isStored && references.length === 0) return NOTHING
+    if (!isStored && references.length + opaque.length === 0) return NOTHING
     const previousId = textOf(body['previous_response_id'])
     const previous = previousId === undefined ? undefined : known.get(keyOf(caller, previousId))
     const items = references.map((reference) => {
       const link = reference.id === undefined ? undefined : ofItems.get(keyOf(caller, reference.id))
       return { link, replacedBy: link?.items.get(reference.id!), replace: reference.replace }
     })
-    const all = [...new Set([...(isStored ? [previous] : []), ...items.map(({ link }) => link)])]
+    const hidden = opaque.map((part) => ofOpaque.get(opaqueKeyOf(caller, part)))
+    const all = [...new Set([...(isStored ? [previous] : []), ...items.map(({ link }) => link), ...hidden])]
     const links = all.filter((link) => link !== undefined)
     return {
       contexts: links.flatMap(({ contexts }) => contexts),
       isUnseen: links.length < all.length || links.some(({ isUnseen }) => isUnseen),
+      strange: opaque.filter((_, index) => hidden[index]?.isUnseen !== false),
       calls: new Map(links.flatMap(({ calls }) => [...calls])),
       results: links.flatMap(({ ran }) => [...ran].map(resultOf)),
       answerRefused(changed) {
@@ -93,8 +104,13 @@ export function createResponseChains(): ResponseChains {
       put(known, keyOf(caller, id), link, limits.responseChainsMax)
       for (const item of link.items.keys()) put(ofItems, keyOf(caller, item), link, limits.responseItemsMax)
     },
+    addOpaque(caller, parts, link) {
+      for (const part of parts) put(ofOpaque, opaqueKeyOf(caller, part), link, limits.opaquePartsMax)
+    },
   }
 }
+
+const DIGEST_CHARS = 32
 
 export function newAnswer(): AnswerParts {
   const calls = new Map<string, ModelCall>()
@@ -135,6 +151,6 @@ function answerCalls(body: MutableFields, link: ResponseLink | undefined): boole
 }
 
 function put(map: Map<string, ResponseLink>, key: string, link: ResponseLink, most: number): void {
-  if (map.size >= most) map.delete(map.keys().next().value!)
+  if (!map.has(key) && map.size >= most) map.delete(map.keys().next().value!)
   map.set(key, link)
 }

@@ -26,7 +26,7 @@ export const responsesFormat: JudgedFormat = {
     if (first === -1) return undefined
     return items.slice(0, first + 1).filter(({ role }) => role !== 'system' && role !== 'developer')
   },
-  marks: ['_call', '"output"'],
+  marks: ['_call', '"output"', '"encrypted_content"', '"reasoning"'],
   whole: (answer, judge) => judgeOutput(fieldsOf(answer)?.['output'], judge, new Map()),
   events: responseEvents,
 }
@@ -55,7 +55,7 @@ function providerToolOf({ type, environment }: Fields): string | undefined {
   return PROVIDER_TOOL.exec(type)?.[1] ?? type
 }
 
-/** What a tool of the provider is called whose result is an item of an answer. */
+/** The name of the provider's tool whose result is an item of an answer. */
 function ranIn(item: Fields | undefined): string | undefined {
   const [, name, shell] = PROVIDER_CALL.exec(textOf(item?.['type']) ?? '') ?? []
   return name ?? shell

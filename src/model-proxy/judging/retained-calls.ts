@@ -17,6 +17,7 @@ export async function callsInTexts(
     refusalOf: (call) => void found.push(call),
     providerRan() {},
     wrote() {},
+    wroteOpaque() {},
   }
   const answer = createAnswerJudge(format, collecting)
   const bytes = Buffer.from(texts.answer)

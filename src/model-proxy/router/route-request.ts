@@ -27,6 +27,17 @@ const translations: Readonly<Record<'anthropic' | 'gemini', Translation>> = {
 }
 const ANTHROPIC_VERSION = ['anthropic-version', '2023-06-01'] as const
 
+const refusing = new WeakMap<Upstream, Upstream>()
+
+/** One object for each upstream: its prices are remembered by the object. */
+function refusingLikeOpenai(upstream: Upstream): Upstream {
+  const known = refusing.get(upstream)
+  if (known !== undefined) return known
+  const made = { ...upstream, protocol: { ...upstream.protocol, refusalText: openai.refusalText } }
+  refusing.set(upstream, made)
+  return made
+}
+
 /** The model is written `provider:model`. Refusals are in OpenAI's format for every provider. */
 export function routeRequest(
   route: Route & Readonly<{ endpoint: Endpoint }>,
@@ -39,7 +50,7 @@ export function routeRequest(
   const [, name = '', model = ''] = /^([^:]{1,64}):(.{1,256})$/s.exec(textOf(body['model']) ?? '') ?? []
   const found = upstreams.get(name)
   if (found === undefined) throw unknownProvider(upstreams)
-  const upstream = { ...found, protocol: { ...found.protocol, refusalText: openai.refusalText } }
+  const upstream = refusingLikeOpenai(found)
   const { protocol } = found
   if (protocol.name === 'openai') {
     const bytes = Buffer.from(JSON.stringify({ ...body, model }))

@@ -69,6 +69,7 @@ export async function openPostgresDatabase(deps: {
     write: commits.write,
     writeSoon: commits.writeSoon,
     flush: commits.flush,
+    synced: async () => {},
     problem: commits.problem,
     schemaVersion,
     dataVersion: () => undefined,

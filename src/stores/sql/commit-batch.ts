@@ -20,8 +20,9 @@ import { writeTx } from './tx.ts'
  */
 export type WriteConnection = Session &
   Readonly<{
-    begin(): void | Promise<void>
-    /** Throws unless the transaction is on disk. */
+    /** `isAwaited`: a caller waits for the outcome, so the commit must be on disk when it returns. */
+    begin(isAwaited: boolean): void | Promise<void>
+    /** Throws unless the transaction is on disk, or committed and soon on disk if nobody waits for it. */
     commit(): void | Promise<void>
     rollback(): void | Promise<void>
     savepoint(): void | Promise<void>
@@ -78,7 +79,7 @@ async function tryBatch(deps: BatchDeps, batch: readonly Job[], guarded: boolean
     const connecting = deps.connect()
     connection = connecting instanceof Promise ? await connecting : connecting
     fault('store.begin')
-    const opened = connection.begin()
+    const opened = connection.begin(batch.some(({ settle }) => settle !== undefined))
     if (opened !== undefined) await opened
     const heads = await lockHeads(connection, batch)
     for (const job of batch) {

@@ -286,4 +286,12 @@ export const governanceMigrations: readonly Migration[] = [
       'CREATE INDEX mcp_sessions_by_choice ON mcp_sessions (tenant, chosen_at) WHERE chosen_at IS NOT NULL',
     ],
   },
+  {
+    name: 'sessions that end at every process',
+    statements: [
+      'ALTER TABLE mcp_sessions ADD COLUMN ended_at $integer',
+      'CREATE INDEX mcp_sessions_by_end ON mcp_sessions (tenant, ended_at) WHERE ended_at IS NOT NULL',
+      'ALTER TABLE users ADD COLUMN sign_outs $integer NOT NULL DEFAULT 0',
+    ],
+  },
 ]

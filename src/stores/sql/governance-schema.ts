@@ -195,6 +195,8 @@ export type McpSessionTable = {
   used_at: number
   choices: string | null
   chosen_at: number | null
+  /** The row of an ended session is removed later, so that other processes on the store learn of the end. */
+  ended_at: number | null
 }
 
 /** `key_hash` is the digest of the state that the client received with the question. */

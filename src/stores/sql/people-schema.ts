@@ -31,6 +31,8 @@ export type UserTable = {
   created_by: string
   created_at: string
   updated_at: string
+  /** How often the user lost a right, a team or a session. */
+  sign_outs: Generated<number>
 }
 
 export type UserSessionTable = {

@@ -9,7 +9,7 @@ import { sqlSignInStore } from './sign-in-store.ts'
 import { statement } from './statements.ts'
 import { sessionOf, sharedWriterOf } from './tx.ts'
 
-type UserRow = Selectable<UserTable>
+type UserRow = Omit<Selectable<UserTable>, 'sign_outs'>
 type TeamRow = Selectable<UserTeamTable>
 type InvitationRow = Selectable<InvitationTable>
 type Of = { tenant: string; id: string }
@@ -41,6 +41,16 @@ const updateUser = statement<Of & { name: string; role: string; tier: string; at
 )
 const deleteUser = statement<Of>('people-store.deleteUser')((db, arg) =>
   db.deleteFrom('users').where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+const countSignOut = statement<Of>('people-store.countSignOut')((db, arg) =>
+  db
+    .updateTable('users')
+    .set((row) => ({ sign_outs: row('sign_outs', '+', 1) }))
+    .where('tenant', '=', arg('tenant'))
+    .where('id', '=', arg('id')),
+)
+const signOutsOf = statement<Of>('people-store.signOutsOf')((db, arg) =>
+  db.selectFrom('users').select('sign_outs').where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
 )
 const findUser = statement<Of>('people-store.findUser')((db, arg) =>
   db.selectFrom('users').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
@@ -211,6 +221,12 @@ export const sqlPeopleStore: PeopleStore = {
   async deleteUser(tx, tenant, id) {
     await endingProviderKeys.ofUser(tx, tenant, userIdentity(id))
     await sharedWriterOf(tx).run(deleteUser, { tenant, id })
+  },
+  async countSignOut(tx, tenant, id) {
+    await sharedWriterOf(tx).run(countSignOut, { tenant, id })
+  },
+  async signOutsOf(tx, tenant, id) {
+    return (await sessionOf(tx).get(signOutsOf, { tenant, id }))?.sign_outs
   },
   async findUser(tx, tenant, id) {
     return toUser(await sessionOf(tx).get(findUser, { tenant, id }))

@@ -1,4 +1,5 @@
 import type { Selectable } from 'kysely'
+import { stampOf } from '../../contract/line-session.ts'
 import { tenantId } from '../../contract/principal.ts'
 import type { ContextKey, TaintCause } from '../../contract/trust.ts'
 import type { TaintedContext, TrustStore } from '../../domains/trust/ports.ts'
@@ -54,10 +55,10 @@ const listTaints = statement<{ tenant: string; limit: number }>('trust-store.lis
     .orderBy('context')
     .limit(arg('limit')),
 )
-type Pruned = { tenant: string; unused: number; session: number; key: number; most: number }
+type Pruned = { tenant: string; unused: number; session: number; key: number; line: string; most: number }
 /**
  * A credential is the id of an API key, of a virtual key or of an OAuth client. An id of an MCP session is known by the first
- * characters of its digest. Sessions at a terminal are in no table, so they stay.
+ * characters of its digest. A session over standard input is in no table, and has the time of its start in its name.
  */
 const pruneTaints = statement<Pruned>('trust-store.pruneTaints')((db, arg, { sql }) =>
   db
@@ -91,7 +92,8 @@ const pruneTaints = statement<Pruned>('trust-store.pruneTaints')((db, arg, { sql
             and (exists (select 1 from mcp_sessions where mcp_sessions.tenant = old.tenant
                 and 'session:' || substr(mcp_sessions.id_hash, 1, 32) = old.context and mcp_sessions.used_at < ${arg('session')})
               or exists (select 1 from seal_sessions where seal_sessions.tenant = old.tenant
-                and 'session:' || seal_sessions.id = old.context and seal_sessions.expires_at < ${arg('session')}))))`,
+                and 'session:' || seal_sessions.id = old.context and seal_sessions.expires_at < ${arg('session')})
+              or (old.context like 'session:line-%' and substr(old.context, 14, 13) < ${arg('line')}))))`,
         )
         .orderBy('old.seen')
         .limit(arg('most')),
@@ -121,8 +123,8 @@ export const sqlTrustStore: TrustStore = {
     const row = await sessionOf(tx).get(findTaint, { tenant, context })
     return row && fromRow(row)
   },
-  async pruneTaints(tx, tenant, { unusedMs, sessionMs, keyMs }, limit) {
-    const args = { tenant, unused: unusedMs, session: sessionMs, key: keyMs, most: limit }
+  async pruneTaints(tx, tenant, { unusedMs, sessionMs, keyMs, lineMs }, limit) {
+    const args = { tenant, unused: unusedMs, session: sessionMs, key: keyMs, line: stampOf(lineMs), most: limit }
     return await writerOf(tx, tenant).run(pruneTaints, args)
   },
   async listTaints(tx, tenant, limit) {

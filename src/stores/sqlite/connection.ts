@@ -61,3 +61,11 @@ const WAL_PAGES = 1000
 export function useWriteAheadLog(connection: SqliteConnection): void {
   connection.execute(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = ${WAL_PAGES}`)
 }
+
+/**
+ * Not inside a transaction. Without it a commit is in the write-ahead log, but perhaps not on disk: the next sync of the log, by a
+ * commit or by anyone else, brings it there. A power cut before that loses the commit whole.
+ */
+export function syncByCommit(connection: SqliteConnection, isSynced: boolean): void {
+  connection.execute(`PRAGMA synchronous = ${isSynced ? 'FULL' : 'NORMAL'}`)
+}

@@ -12,8 +12,9 @@ import { failingSession } from '../sql/failing-session.ts'
 import { createGroupCommit } from '../sql/group-commit.ts'
 import { migrationSql, migrations, requireKnownVersion } from '../sql/migrations.ts'
 import { readTx } from '../sql/tx.ts'
-import { openSqliteConnection, type SqliteConnection, useWriteAheadLog } from './connection.ts'
+import { openSqliteConnection, type SqliteConnection, syncByCommit, useWriteAheadLog } from './connection.ts'
 import { failureRules } from './failure-rules.ts'
+import { createWalSync, type WalSync } from './wal-sync.ts'
 
 /** The embedded store: one connection for writes, one for reads, and one more for each open snapshot. */
 export async function openSqliteDatabase(deps: {
@@ -25,7 +26,8 @@ export async function openSqliteDatabase(deps: {
 }): Promise<Database> {
   const { writer, schemaVersion } = openWriter(deps.path, deps.targetVersion ?? migrations.length)
   const reader = openSqliteConnection(deps.path, { readOnly: true })
-  const connection = writeConnection(writer)
+  const walSync = createWalSync({ databasePath: deps.path, logger: deps.logger })
+  const connection = writeConnection(writer, walSync)
   const commits = createGroupCommit({
     connect: () => connection,
     discard: () => {},
@@ -41,7 +43,8 @@ export async function openSqliteDatabase(deps: {
     write: commits.write,
     writeSoon: commits.writeSoon,
     flush: commits.flush,
-    problem: commits.problem,
+    synced: walSync.synced,
+    problem: () => commits.problem() ?? walSync.problem(),
     schemaVersion,
     dataVersion: connection.dataVersion,
     async snapshot<T>(work: (tx: ReadTx) => Promise<T>): Promise<T> {
@@ -59,6 +62,7 @@ export async function openSqliteDatabase(deps: {
       if (closed) return
       closed = true
       await commits.close()
+      await walSync.close()
       for (const spare of spares.splice(0)) spare.close()
       reader.close()
       writer.close()
@@ -93,24 +97,34 @@ function unusable(path: string, error: unknown): unknown {
   return new AppError('ERR_INIT_FAILED', message, { field: 'data_dir' }, { cause: error })
 }
 
-function writeConnection(connection: SqliteConnection): WriteConnection & Pick<Database, 'dataVersion'> {
+function writeConnection(
+  connection: SqliteConnection,
+  walSync: Pick<WalSync, 'start'>,
+): WriteConnection & Pick<Database, 'dataVersion'> {
   const prepared = (sql: string) => {
     const statement = connection.database.prepare(sql)
     return () => {
       statement.run()
     }
   }
+  const begin = prepared('BEGIN IMMEDIATE')
   const commit = prepared('COMMIT')
   const traces = { hasWritten: false, hasFailed: false, hasChangedData: false }
   let dataVersion = 0
+  let isSyncedByCommit = true
   return {
     ...failingSession(connection, { ...failureRules, traces }),
     traces,
     dataVersion: () => dataVersion,
-    begin: prepared('BEGIN IMMEDIATE'),
+    begin: (isAwaited) => {
+      if (isAwaited !== isSyncedByCommit) syncByCommit(connection, isAwaited)
+      isSyncedByCommit = isAwaited
+      begin()
+    },
     commit: () => {
       try {
         commit()
+        if (!isSyncedByCommit) walSync.start()
       } catch (cause) {
         // The log on disk may hold the whole transaction: until it is overwritten, a crash could bring it back.
         throw outcomeUnknown(cause)

@@ -14,6 +14,7 @@ async function realHello(servername: string): Promise<Buffer> {
   const client = connect({ port: (server.address() as AddressInfo).port, host: '127.0.0.1', servername })
   client.on('error', () => {})
   const [socket] = await accepted
+  socket.on('error', () => {})
   let bytes = Buffer.alloc(0)
   while (readFirstBytes(bytes).kind === 'more') {
     const [chunk] = (await once(socket, 'data')) as [Buffer]

@@ -168,7 +168,7 @@ describe('a host with credentials', () => {
       socket.write(
         `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nX-A: ${accept}\r\n\r\n`,
       )
-      socket.pipe(socket)
+      socket.on('error', () => {}).pipe(socket)
     })
     const host = `api.test:${upstream.port}`
     range.setPolicy(withCredential(host))

@@ -107,6 +107,7 @@ describe('large bodies', () => {
     range.setPolicy(range.allow(host))
     const before = process.memoryUsage().arrayBuffers
     const socket = connect(range.proxy.port, '127.0.0.1')
+    socket.on('error', () => {})
     socket.write(`GET http://${host}/ HTTP/1.1\r\nHost: ${host}\r\n\r\n`)
     expect(await nextChunk(socket)).toBeDefined()
     socket.pause()
@@ -153,7 +154,6 @@ describe('many connections', () => {
     const host = `api.test:${upstream.port}`
     range.setPolicy(range.allow(host))
     const sockets = await Promise.all(Array.from({ length: 5 }, () => tlsTo(host, false)))
-    for (const socket of sockets) socket.on('error', () => {})
     for (const socket of sockets) socket.write(`GET / HTTP/1.1\r\nHost: ${host}\r\n\r\n`)
     for (const socket of sockets) expect(await nextChunk(socket)).toBeDefined()
     await range.proxy.close()
@@ -168,6 +168,7 @@ describe('many connections', () => {
     const host = `api.test:${upstream.port}`
     range.setPolicy(range.allow(host))
     const idle = [connect(range.proxy.port, '127.0.0.1'), connect(range.proxy.port, '127.0.0.1')]
+    for (const socket of idle) socket.on('error', () => {})
     await becomes(() => range.proxy.counters().connectionsOpen, 2)
     const text = `GET http://${host}/ HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`
     expect(await exchange(range.proxy.port, text)).toMatchObject({ status: 503 })
@@ -187,6 +188,7 @@ describe('many connections', () => {
     const host = `api.test:${upstream.port}`
     range.setPolicy(range.allow(host))
     const socket = connect(range.proxy.port, '127.0.0.1')
+    socket.on('error', () => {})
     socket.write(`GET http://${host}/ HTTP/1.1\r\nHost: ${host}\r\n\r\n`.repeat(20))
     await becomes(() => range.proxy.counters().refused['too-many-connections'], 17)
     await becomes(() => requests, 3)
@@ -205,13 +207,14 @@ describe('connections on which nothing happens', () => {
     const plainHost = `api.test:${plainUpstream.port}`
     range.setPolicy(range.allow(host, plainHost))
     const silent = connect(range.proxy.port, '127.0.0.1')
+    silent.on('error', () => {})
     const { socket: noHello } = await openTunnelTo(range.proxy.port, host)
     const blind = await tlsTo(host, false)
     blind.write(`GET / HTTP/1.1\r\nHost: ${host}\r\n\r\n`)
     const plain = connect(range.proxy.port, '127.0.0.1')
+    plain.on('error', () => {})
     plain.write(`GET http://${plainHost}/ HTTP/1.1\r\nHost: ${plainHost}\r\n\r\n`)
     for (const socket of [silent, noHello, blind, plain]) {
-      socket.on('error', () => {})
       expect(await nextChunk(socket)).toBeUndefined()
     }
     await becomes(() => range.proxy.counters().connectionsOpen, 0)
@@ -252,9 +255,9 @@ describe('a policy that changes', () => {
     const tunnel = await tlsTo(host, false)
     tunnel.write(`GET / HTTP/1.1\r\nHost: ${host}\r\n\r\n`)
     const plain = connect(range.proxy.port, '127.0.0.1')
+    plain.on('error', () => {})
     plain.write(`GET http://${otherHost}/ HTTP/1.1\r\nHost: ${otherHost}\r\n\r\n`)
     for (const socket of [tunnel, plain]) {
-      socket.on('error', () => {})
       expect(await nextChunk(socket)).toBeDefined()
     }
     expect(range.proxy.policyChanged('127.0.0.1')).toBe(0)

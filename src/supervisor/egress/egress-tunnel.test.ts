@@ -32,7 +32,7 @@ function acceptWebSocket(key: string | undefined, socket: Duplex): void {
   const accept = createHash('sha1').update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64')
   const lines = ['HTTP/1.1 101 Switching Protocols', 'Upgrade: websocket', 'Connection: Upgrade']
   socket.write(`${lines.join('\r\n')}\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`)
-  socket.pipe(socket)
+  socket.on('error', () => {}).pipe(socket)
 }
 
 const upgradeRequest = (path: string, host: string): string =>
@@ -106,6 +106,7 @@ describe('a tunnel to a host without credentials', () => {
     const { socket } = await openTunnelTo(range.proxy.port, host)
     const secured = await secureTunnel(socket, { servername: 'api.test', ca, alpn: ['h2'] })
     const session = connectHttp2(`https://${host}`, { createConnection: () => secured })
+    session.on('error', () => {})
     const stream = session.request({ ':path': '/' })
     expect(await text(stream)).toBe('two')
     session.destroy()
@@ -160,6 +161,7 @@ describe('plain HTTP in a tunnel', () => {
     const inside = (await openTunnelTo(range.proxy.port, host)).socket
     inside.write(upgradeRequest('/', host))
     const outside = connect(range.proxy.port, '127.0.0.1')
+    outside.on('error', () => {})
     outside.write(upgradeRequest(`http://${host}/`, host))
     for (const socket of [inside, outside]) {
       expect(String(await nextChunk(socket))).toContain(expectedAccept)

@@ -6,6 +6,8 @@ import { tenantOfPeople, truncated } from './people-fields.ts'
 export default defineTool({
   name: 'sign_in_list',
   toolset: 'people',
+  // Who tries to sign in types what they like.
+  trust: { source: 'record' },
   title: 'List attempts to sign in',
   description:
     'List the latest attempts to sign in, newest first: which e-mail address, from where, and whether it succeeded. After several failures further attempts are slowed. That a person added or removed a passkey is listed too.',

@@ -6,9 +6,9 @@ import type { Invocation } from './stages.ts'
 type Carried = NonNullable<BuiltInTrust['carries']>
 
 /**
- * What is written here carries trust from who writes it to who reads it: what an untrusted caller wrote is untrusted itself, and
- * makes untrusted who reads it. Both are written with the entry of the call. Runs are tainted by what they read themselves: the service says
- * whose output it shows.
+ * Written items carry trust from their writer to their readers: an item that an untrusted caller wrote is untrusted,
+ * and so is every caller that reads it. Both are recorded with the entry of the call. Runs are tainted by what they
+ * read themselves: the service says whose output it shows.
  */
 export async function carryTrust(trust: Trust, invocation: Invocation, carries: Carried | undefined): Promise<void> {
   const { principal } = invocation.caller
@@ -24,7 +24,7 @@ export async function carryTrust(trust: Trust, invocation: Invocation, carries: 
     }
     return
   }
-  // What changes something shows it too: the messages that were received, the task that was updated.
+  // A tool that changes something also shows it: the received messages, the updated task.
   for (const from of [...invocation.readFrom, ...(effect === 'delete' ? [] : items)]) {
     if (from === own || !(await trust.isTainted(tenant, from))) continue
     invocation.taints.push({ context: own, cause: { ...cause, from }, credential: trust.credentialOf(principal) })

@@ -139,7 +139,7 @@ function failedStart(error: unknown): ToolAnswer {
   return failedAnswer(known)
 }
 
-/** So many are judged faster than anybody notices. */
+/** Judging this many takes no noticeable time. */
 const JUDGED_AT_ONCE_MAX = 1_000
 const neverAborted = new AbortController().signal
 

@@ -44,7 +44,7 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
     const { principal } = invocation.caller
     const judged = (isUntrusted: boolean) =>
       toolPolicies!.judgeCall(subjectOf(invocation, isUntrusted), tool, invocation.input)
-    // What changes the rules is asked of all that the program has read, in whatever connection.
+    // A tool that changes the rules is judged by everything that the program has read, over any connection.
     const found = () =>
       tool.builtIn?.governs === true ? trust!.hasReadUntrusted(principal) : trust!.isUntrusted(principal)
     const needsTrust = toolPolicies!.needsTrust(principal.tenant, tool)
@@ -128,6 +128,14 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
   }
 
   function judgeCall(invocation: Invocation): void | Promise<void> {
+    if (invocation.options.isOwnScript === true) {
+      invocation.decisions.push({
+        stage: 'invocation-policy',
+        verdict: 'allow',
+        reason: 'a script of the server itself',
+      })
+      return admit(invocation)
+    }
     const tool = policyToolOf(invocation.tool!)
     const verdict = judge(invocation, tool)
     return verdict instanceof Promise
@@ -139,7 +147,7 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
     const verdict = toolPolicies!.judgeResult(subjectOf(invocation, false), tool, invocation.output)
     if (verdict instanceof Promise) return verdict.then((made) => judgeResult(invocation, tool, made))
     const { principal } = invocation.caller
-    // What is untrusted changes nothing in a context that is so already.
+    // An untrusted result changes nothing in an untrusted context.
     const changesNothing =
       verdict.action === 'trusted' ||
       (verdict.action === 'untrusted' && trust!.isTainted(principal.tenant, trust!.contextOf(principal)) === true)
@@ -151,8 +159,8 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
   async function requireMaySend(invocation: Invocation): Promise<void> {
     const tool = policyToolOf(invocation.tool!)
     const sends = tool.builtIn?.sends
-    // What always sends was judged before the call.
-    if (toolPolicies === undefined || sends === undefined || sends === true) return
+    // A call that always sends was judged before it began.
+    if (toolPolicies === undefined || sends === true || (sends === undefined && !feedsPrograms(tool))) return
     const sending = { ...tool, builtIn: { ...tool.builtIn, sends: true } as const }
     const verdict = await toolPolicies.judgeCall(subjectOf(invocation, true), sending, invocation.input)
     if (verdict.specificity !== 'governance') return
@@ -240,6 +248,10 @@ export type Guard = ReturnType<typeof createGuard>
 const readsByPrograms = ({ tool }: Invocation): boolean =>
   tool!.definition.effect === 'read' && tool!.definition.trust?.sends === 'open-network'
 
+/** A program that already runs in a workspace can send what a tool writes into its files. */
+const feedsPrograms = ({ builtIn, paths }: KnownTool): boolean =>
+  builtIn?.sends === undefined && (paths?.length ?? 0) > 0
+
 const policyTools = new WeakMap<CatalogTool, KnownTool>()
 
 /**
@@ -307,6 +319,9 @@ const blocked = ({ name }: PolicyTool, { policy, reason }: ResultVerdict) => ({
   details: { tool: name, reason, ...(policy !== undefined && { policy }), blocked: 'result' },
 })
 
-/** If a tool runs commands and does not declare which arguments they are, no list of commands can be applied to it. */
-export const governedOf = ({ governed }: ToolDeclaration, { permission }: CallRules): Governed | undefined =>
-  governed ?? (permission === 'workspace:exec' ? { opaque: 'commands' } : undefined)
+/**
+ * If a tool runs commands and does not declare which arguments they are, no list of commands can be applied to it. Its paths are those
+ * that it declares.
+ */
+export const governedOf = ({ governed, paths }: ToolDeclaration, { permission }: CallRules): Governed | undefined =>
+  governed ?? (permission === 'workspace:exec' ? { opaque: 'commands', ...(paths && { paths }) } : paths && { paths })

@@ -26,7 +26,7 @@ export type InFlightCalls = Readonly<{
 }>
 
 export type InFlightCall = Readonly<{
-  /** Made when it is first asked for. */
+  /** Created on first use. */
   signal: AbortSignal
   /** Whether the client has cancelled it. */
   isCancelled(): boolean
@@ -43,7 +43,7 @@ export type InFlightCall = Readonly<{
 export type Counted = { inFlight: number }
 
 type Caller = Counted & Readonly<{ calls: SlotSet<Call> }>
-/** Who has no calls now will have some soon, most likely. */
+/** A caller without calls will most likely make one soon. */
 const CALLERS_CACHED = 256
 type Registry = Readonly<{
   presence: Presence

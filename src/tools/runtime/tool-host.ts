@@ -89,6 +89,8 @@ export type CallOptions = Readonly<{
   waitsForApproval?: boolean
   /** A run that delegates a task to this agent, and itself starts the child run. */
   delegatesTo?: OfferedAgent
+  /** A run that needs a script of this program, which no policy judges. */
+  isOwnScript?: boolean
   /** A run that sends its output to an address of its manifest. */
   webhook?: WebhookDelivery
   /** A request of MCP that reaches a server like the called tool, and is sent instead of it. */

@@ -17,7 +17,7 @@ export default defineTool({
   skipJudge: false,
   audit: 'digest',
   long: true,
-  paths: ['path'],
+  governed: { opaque: 'commands', paths: ['path'], sources: ['url'] },
   input: z.strictObject({
     workspace_id: gitParams.workspaceId,
     url: z
