@@ -1,8 +1,7 @@
-/**
- * An MCP server over standard streams with very many tools, each with a description and arguments of an ordinary size. It is
- * handed over as text, because a workspace does not see this folder.
- */
-function serve(): void {
+import { stdioServer } from './stdio-server.ts'
+
+/** Very many tools, each with a description and arguments of an ordinary size. */
+function makeTools() {
   const count = Number(process.argv[1])
   const verbs = ['create', 'delete', 'update', 'list', 'find', 'archive', 'approve', 'assign', 'export', 'merge']
   const nouns = [
@@ -29,7 +28,7 @@ function serve(): void {
     'cluster',
     'album',
   ]
-  const tools = Array.from({ length: count }, (_, number) => {
+  return Array.from({ length: count }, (_, number) => {
     const pick = (words: string[], step: number): string => words[Math.floor(number / step) % words.length]!
     const [verb, noun, folder] = [pick(verbs, 1), pick(nouns, 10), pick(folders, 100)]
     const text = (description: string) => ({ type: 'string', description })
@@ -58,31 +57,6 @@ function serve(): void {
       annotations: { readOnlyHint: verb === 'list' || verb === 'find' },
     }
   })
-  const answers: Record<string, (params: { protocolVersion?: string }) => object> = {
-    initialize: ({ protocolVersion }) => ({
-      protocolVersion,
-      capabilities: { tools: {} },
-      serverInfo: { name: 'many', version: '1.0.0' },
-    }),
-    'tools/list': () => ({ tools }),
-    ping: () => ({}),
-  }
-  let rest = ''
-  process.stdin.setEncoding('utf8').on('data', (chunk: string) => {
-    const lines = (rest + chunk).split('\n')
-    rest = lines.pop() ?? ''
-    for (const line of lines) {
-      const { id, method, params } = JSON.parse(line)
-      if (id === undefined) continue
-      const answer = answers[method]
-      const outcome = answer
-        ? { result: answer(params ?? {}) }
-        : { error: { code: -32601, message: 'There is no such method.' } }
-      process.stdout.write(JSON.stringify({ jsonrpc: '2.0', id, ...outcome }).concat('\n'))
-    }
-  })
 }
 
-/** The types are stripped as the file is loaded, so the text of the function is plain JavaScript. */
-export const manyToolsUpstream = (count: number) =>
-  ({ command: 'node', args: ['-e', `(${serve.toString()})()`, `${count}`] }) as const
+export const manyToolsUpstream = (count: number) => stdioServer('many', makeTools, [`${count}`])

@@ -23,7 +23,7 @@ export async function decisionTables(catalog: Catalog): Promise<[path: string, t
 }
 
 /** Packages and reasons are written by hand; where each may be imported is what the layer rules say. */
-export function withFolders(text: string): string {
+function withFolders(text: string): string {
   return text.replaceAll(/^\| (`.*`) \| (.*) \| (.*) \|$/gm, (_row, packages: string, why: string, where: string) => {
     const names = [...packages.matchAll(/`([^`]+)`/g)].map(([, name]) => name!)
     const folders = layerRows

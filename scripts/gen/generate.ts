@@ -16,7 +16,7 @@ import { toolVectors } from './tool-vectors.ts'
 import { toolsPage } from './tools-page.ts'
 
 /** Everything in these folders is generated; a file that nothing generates is stale too. */
-export const generatedFolders: readonly string[] = ['docs/reference', 'surface']
+const generatedFolders: readonly string[] = ['docs/reference', 'surface']
 
 /** Path → text of every generated file, made from the program itself; nothing in it depends on time or machine. */
 export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
@@ -30,7 +30,7 @@ export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
     ['surface/openapi.json', sortedJson(openApiSurface(catalog, packageFile.version))],
     ['surface/errors.json', sortedJson(errorCodes)],
     ['surface/schema.sql', schemaSql()],
-    ['src/stores/sql/compiled-statements.json', compiledStatements()],
+    ['src/stores/sql/compiled-statements.json', await compiledStatements()],
     ['src/tools/runtime/prepared-tools.json', preparedText(catalog)],
     ['src/tools/runtime/search/tool-vectors.json', await toolVectors(catalog)],
     ...(await decisionTables(catalog)),

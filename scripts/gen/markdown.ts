@@ -1,5 +1,5 @@
 /** The few pieces of Markdown that the reference is made of. */
-export const generatedNotice = '<!-- Written by `npm run gen`. Do not edit: change the source it is made from. -->'
+const generatedNotice = '<!-- Written by `npm run gen`. Do not edit: change the source it is made from. -->'
 
 export const page = (...blocks: readonly (string | readonly string[])[]): string =>
   `${[generatedNotice, ...blocks.flat()].join('\n\n')}\n`

@@ -1,29 +1,4 @@
-import '../../src/stores/sql/activity-store.ts'
-import '../../src/stores/sql/agent-store.ts'
-import '../../src/stores/sql/api-key-store.ts'
-import '../../src/stores/sql/approval-store.ts'
-import '../../src/stores/sql/clock-floor.ts'
-import '../../src/stores/sql/fsck-source.ts'
-import '../../src/stores/sql/interaction-store.ts'
-import '../../src/stores/sql/limit-store.ts'
-import '../../src/stores/sql/log-identity.ts'
-import '../../src/stores/sql/log-store.ts'
-import '../../src/stores/sql/mcp-session-store.ts'
-import '../../src/stores/sql/optimization-rule-store.ts'
-import '../../src/stores/sql/forwarded-answer-store.ts'
-import '../../src/stores/sql/pending-work.ts'
-import '../../src/stores/sql/policy-store.ts'
-import '../../src/stores/sql/provider-key-store.ts'
-import '../../src/stores/sql/run-store.ts'
-import '../../src/stores/sql/trust-store.ts'
-import '../../src/stores/sql/schedule-store.ts'
-import '../../src/stores/sql/seal-store.ts'
-import '../../src/stores/sql/task-store.ts'
-import '../../src/stores/sql/team-store.ts'
-import '../../src/stores/sql/trail-store.ts'
-import '../../src/stores/sql/virtual-key-store.ts'
-import '../../src/stores/sql/workflow-store.ts'
-import '../../src/stores/sql/workspace-store.ts'
+import { readdirSync } from 'node:fs'
 import { type Migration, migrationSql, migrations } from '../../src/stores/sql/migrations.ts'
 import { compileAllStatements } from '../../src/stores/sql/statements.ts'
 
@@ -57,6 +32,13 @@ const outdent = (sql: string): string =>
     .map((line, index) => (index === 0 ? line.trim() : `  ${line.trim()}`))
     .join('\n')
 
-/** The SQL of every statement in both dialects: what the stores run, and what a reviewer sees change. */
-export const compiledStatements = (): string =>
-  sortedJson({ sqlite: compileAllStatements('sqlite'), postgres: compileAllStatements('postgres') })
+/**
+ * The SQL of every statement in both dialects: what the stores run, and what a reviewer sees change. A statement is known once its
+ * file is loaded, so all files are.
+ */
+export async function compiledStatements(): Promise<string> {
+  const stores = new URL('../../src/stores/sql/', import.meta.url)
+  for (const name of readdirSync(stores).filter((file) => file.endsWith('.ts')))
+    await import(new URL(name, stores).href)
+  return sortedJson({ sqlite: compileAllStatements('sqlite'), postgres: compileAllStatements('postgres') })
+}

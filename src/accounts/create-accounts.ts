@@ -8,7 +8,7 @@ import { discover, type OidcProvider, oidcClient, refreshAt, unusable, type Vouc
 import { createPasskeys, type Passkeys } from './passkeys.ts'
 
 /** A client that requests a person's consent, as it registered itself: its words, not ours. */
-export type KnownClient = Readonly<{
+type KnownClient = Readonly<{
   name: string
   uri: string | undefined
   /** The host of the client's document; undefined for a client that registered itself. */

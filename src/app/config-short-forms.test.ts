@@ -1,31 +1,8 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { AppError } from '../contract/app-error.ts'
-import { type LoadConfigOptions, type LoadedConfig, loadConfig } from './config.ts'
+import { describe, expect, test } from 'vitest'
+import { useConfigHome } from '../../test/support/config-home.ts'
+import type { LoadedConfig } from './config.ts'
 
-let home = ''
-
-beforeEach(() => {
-  home = mkdtempSync(join(tmpdir(), 'castellan-config-'))
-})
-afterEach(() => rmSync(home, { recursive: true, force: true }))
-
-const load = (options: Partial<LoadConfigOptions> = {}): Promise<LoadedConfig> =>
-  loadConfig({ workingDirectory: home, ...options, env: { HOME: home, ...options.env } })
-
-function write(text: string): string {
-  const path = join(home, 'castellan.yaml')
-  writeFileSync(path, text)
-  return path
-}
-
-async function refused(text: string, options: Partial<LoadConfigOptions> = {}): Promise<AppError> {
-  const error = await load({ configFile: write(text), ...options }).catch((reason: unknown) => reason)
-  if (error instanceof AppError) return error
-  throw new Error('the configuration was accepted')
-}
+const { path: at, load, write, refused } = useConfigHome()
 
 describe('entries that are objects', () => {
   const objects = `workspaces:
@@ -114,7 +91,7 @@ workflows:
   test('name the form to write in the warning, and in the error of a variable', async () => {
     const { warnings } = await load({ configFile: write('workspaces: { forward_ports: 20500-20600 }\n') })
     expect(warnings).toEqual([
-      `${join(home, 'castellan.yaml')}: workspaces.forward_ports is in the old text form (FROM-TO). Write { from: 20000, to: 31999 }.`,
+      `${at('castellan.yaml')}: workspaces.forward_ports is in the old text form (FROM-TO). Write { from: 20000, to: 31999 }.`,
     ])
     const env = { CASTELLAN_WORKSPACES_FORWARD_PORTS: '20500' }
     expect((await refused('', { env })).message).toBe(

@@ -1,38 +1,12 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { AppError } from '../contract/app-error.ts'
-import { type LoadConfigOptions, type LoadedConfig, loadConfig, showConfig } from './config.ts'
+import { describe, expect, test } from 'vitest'
+import { useConfigHome } from '../../test/support/config-home.ts'
+import { showConfig } from './config.ts'
 import { configFields, configJsonSchema } from './config-schema.ts'
 import { redactUrl, Secret } from './secret.ts'
 
-let home = ''
-
-beforeEach(() => {
-  home = mkdtempSync(join(tmpdir(), 'castellan-config-'))
-})
-afterEach(() => rmSync(home, { recursive: true, force: true }))
-
-const load = (options: Partial<LoadConfigOptions> = {}): Promise<LoadedConfig> =>
-  loadConfig({ workingDirectory: home, ...options, env: { HOME: home, ...options.env } })
-
-function write(text: string, path = join(home, 'castellan.yaml')): string {
-  mkdirSync(join(path, '..'), { recursive: true })
-  writeFileSync(path, text)
-  return path
-}
-
-async function refused(text: string, options: Partial<LoadConfigOptions> = {}): Promise<AppError> {
-  try {
-    await load({ configFile: write(text), ...options })
-  } catch (error) {
-    if (error instanceof AppError) return error
-    throw error
-  }
-  throw new Error('the configuration was accepted')
-}
+const { path: at, load, write, refused } = useConfigHome()
 
 describe('where values come from', () => {
   test('nothing given: defaults, and state below the home directory', async () => {
@@ -40,8 +14,8 @@ describe('where values come from', () => {
     expect(file).toBeUndefined()
     expect(warnings).toEqual([])
     expect(config).toMatchObject({ host: '127.0.0.1', port: 7433, mode: 'FULL', tools: 'default', log_level: 'info' })
-    expect(config.data_dir).toBe(join(home, '.local/share/castellan'))
-    expect(config.skills.roots).toEqual([home, config.data_dir])
+    expect(config.data_dir).toBe(at('.local/share/castellan'))
+    expect(config.skills.roots).toEqual([at(), config.data_dir])
     expect(config.rate_limits).toEqual({
       enabled: true,
       owner: { enabled: false },
@@ -70,17 +44,17 @@ describe('where values come from', () => {
   })
 
   test('the file is found by flag, variable, data directory and XDG directory, in this order', async () => {
-    const xdg = join(home, 'xdg')
-    const env = { XDG_CONFIG_HOME: xdg, XDG_DATA_HOME: join(home, 'share') }
+    const xdg = at('xdg')
+    const env = { XDG_CONFIG_HOME: xdg, XDG_DATA_HOME: at('share') }
     write('port: 4', join(xdg, 'castellan/castellan.yaml'))
     expect((await load({ env })).config.port).toBe(4)
-    write('port: 3', join(home, 'share/castellan/castellan.yaml'))
+    write('port: 3', at('share/castellan/castellan.yaml'))
     expect((await load({ env })).config.port).toBe(3)
-    write('port: 2', join(home, 'named.yaml'))
+    write('port: 2', at('named.yaml'))
     expect((await load({ env: { ...env, CASTELLAN_CONFIG: 'named.yaml' } })).config.port).toBe(2)
-    const configFile = write('port: 1', join(home, 'flag.yaml'))
+    const configFile = write('port: 1', at('flag.yaml'))
     expect((await load({ env: { ...env, CASTELLAN_CONFIG: 'named.yaml' }, configFile })).config.port).toBe(1)
-    write('port: 5', join(home, 'own/castellan.yaml'))
+    write('port: 5', at('own/castellan.yaml'))
     expect((await load({ env, flags: { data_dir: 'own' } })).config.port).toBe(5)
   })
 
@@ -93,17 +67,17 @@ describe('where values come from', () => {
   })
 
   test('paths start at the file, or at the working directory, or at home', async () => {
-    const configFile = write('data_dir: state\nskills:\n  roots: [./a, ~/b, /c]\n', join(home, 'etc/c.yaml'))
+    const configFile = write('data_dir: state\nskills:\n  roots: [./a, ~/b, /c]\n', at('etc/c.yaml'))
     const { config } = await load({ configFile })
-    expect(config.data_dir).toBe(join(home, 'etc/state'))
-    expect(config.skills.roots).toEqual([join(home, 'etc/a'), join(home, 'b'), '/c'])
-    expect((await load({ env: { CASTELLAN_DATA_DIR: 'x' } })).config.data_dir).toBe(join(home, 'x'))
+    expect(config.data_dir).toBe(at('etc/state'))
+    expect(config.skills.roots).toEqual([at('etc/a'), at('b'), '/c'])
+    expect((await load({ env: { CASTELLAN_DATA_DIR: 'x' } })).config.data_dir).toBe(at('x'))
   })
 
   test('the vault is in the data directory or where it is said to be, but never around the data directory', async () => {
     const { config } = await load({ flags: { data_dir: 'state' } })
-    expect(config.vault).toMatchObject({ enabled: true, path: join(home, 'state/vault'), extensions: ['md'] })
-    expect((await load({ env: { CASTELLAN_VAULT_PATH: '~/notes' } })).config.vault.path).toBe(join(home, 'notes'))
+    expect(config.vault).toMatchObject({ enabled: true, path: at('state/vault'), extensions: ['md'] })
+    expect((await load({ env: { CASTELLAN_VAULT_PATH: '~/notes' } })).config.vault.path).toBe(at('notes'))
     expect((await load({ flags: { data_dir: 'a/..b', 'vault.path': 'a/.' } }).catch((error) => error)).code).toBe(
       'ERR_CONFIG_INVALID',
     )
@@ -113,9 +87,7 @@ describe('where values come from', () => {
         message: expect.stringContaining('vault.path must be a directory that does not contain the data directory'),
       })
     }
-    expect((await load({ flags: { data_dir: 'state', 'vault.path': 'stat' } })).config.vault.path).toBe(
-      join(home, 'stat'),
-    )
+    expect((await load({ flags: { data_dir: 'state', 'vault.path': 'stat' } })).config.vault.path).toBe(at('stat'))
   })
 
   test('text of the environment becomes numbers, booleans and lists', async () => {

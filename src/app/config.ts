@@ -18,7 +18,7 @@ import { acceptedKeys, type ConfigField, configFields, configSchema } from './co
 import { variableForm, withoutShortForms } from './config-short-forms.ts'
 import { redactUrl, Secret } from './secret.ts'
 
-export type ConfigSource = 'default' | 'file' | 'env' | 'flag'
+type ConfigSource = 'default' | 'file' | 'env' | 'flag'
 
 type Parsed = z.output<typeof configSchema>
 type SecretHeaders = Readonly<Record<string, Secret>>

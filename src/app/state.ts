@@ -38,7 +38,7 @@ export type State = Readonly<{
   local(): LocalCore | undefined
 }>
 
-export type LocalCore = Readonly<{ app: App; mcp: McpTransport }>
+type LocalCore = Readonly<{ app: App; mcp: McpTransport }>
 
 /**
  * Joins the processes on the data directory. With PostgreSQL, in mode TEST and in mode MINIMAL there is nothing to own: the

@@ -24,7 +24,7 @@ export type CallEntry = Readonly<{
   durationMs: number
   decisions: readonly Decision[]
   effects: readonly EffectRecord[]
-  /** Arguments and answer themselves, for tools whose definition asks for them. */
+  /** Beside their digests: the arguments and the answer of a tool whose definition asks for them, or the facts of a request to a model. */
   content?: Readonly<{ input: unknown; output: unknown }>
 }>
 

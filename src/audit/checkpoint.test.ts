@@ -14,7 +14,6 @@ import {
   parseVerifierKey,
   signCheckpoint,
   signNote,
-  verifierKeyOf,
 } from './checkpoint.ts'
 
 const random = { bytes: (count: number) => Buffer.alloc(count, 7) }
@@ -41,7 +40,7 @@ describe('signed notes', () => {
     const verifierKey = 'PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW'
     const text = "If you think cryptography is the answer to your problem,\nthen you don't know what your problem is.\n"
     const signed = `${text}\n— PeterNeumann x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM=\n`
-    expect(verifierKeyOf(signerKey)).toBe(verifierKey)
+    expect(parseSignerKey(signerKey).verifierKey).toBe(verifierKey)
     expect(signNote(text, signerKey)).toBe(signed)
     expect(openNote(signed, verifierKey)).toEqual({ text, signedBy: 'PeterNeumann' })
     // The example of the C2SP signed-note specification.

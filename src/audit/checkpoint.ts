@@ -97,9 +97,6 @@ export function parseSignerKey(signerKey: string): NoteSigner {
   return { name, keyId, privateKey, verifierKey: encodeKey(name, keyId, publicKey) }
 }
 
-/** The public half of a signer key. */
-export const verifierKeyOf = (signerKey: string): string => parseSignerKey(signerKey).verifierKey
-
 export function signNote(text: string, signerKey: string | NoteSigner): string {
   const problem = textProblem(text)
   if (problem !== undefined) throw badNote('text', problem)

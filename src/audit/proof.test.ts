@@ -1,16 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { consistencyProof, inclusionProof, rootAt } from '../../test/support/proofs.ts'
 import { AppError } from '../contract/app-error.ts'
 import {
   assembleProof,
-  consistencyProof,
-  inclusionProof,
   nodeLocation,
   type ProofPlan,
   planConsistency,
   planInclusion,
   plannedNodes,
-  rootAt,
   verifyConsistency,
   verifyInclusion,
 } from './proof.ts'
@@ -71,12 +69,12 @@ const indexInSize = sizes.chain((size) => fc.tuple(fc.integer({ min: 0, max: siz
 const sizePair = sizes.chain((newSize) => fc.tuple(fc.integer({ min: 0, max: newSize }), fc.constant(newSize)))
 
 describe('inclusion proofs', () => {
-  it('are those of the recursive definition, and verify', async () => {
-    await fc.assert(
-      fc.asyncProperty(indexInSize, async ([index, size]) => {
-        const proof = await inclusionProof(index, size, readNode)
+  it('are those of the recursive definition, and verify', () => {
+    fc.assert(
+      fc.property(indexInSize, ([index, size]) => {
+        const proof = inclusionProof(index, size, readNode)
         expect(proof).toEqual(naivePath(index, leaves.slice(0, size)))
-        const root = await rootAt(size, readNode)
+        const root = rootAt(size, readNode)
         expect(root).toEqual(naiveRoot(leaves.slice(0, size)))
         expect(verifyInclusion({ index, size, leaf: leaves[index]!, proof, root })).toBe(true)
       }),
@@ -84,11 +82,11 @@ describe('inclusion proofs', () => {
     )
   })
 
-  it('do not verify for anything that differs in one part', async () => {
-    await fc.assert(
-      fc.asyncProperty(indexInSize, fc.nat(), fc.nat(255), async ([index, size], where, flip) => {
-        const proof = await inclusionProof(index, size, readNode)
-        const root = await rootAt(size, readNode)
+  it('do not verify for anything that differs in one part', () => {
+    fc.assert(
+      fc.property(indexInSize, fc.nat(), fc.nat(255), ([index, size], where, flip) => {
+        const proof = inclusionProof(index, size, readNode)
+        const root = rootAt(size, readNode)
         const claim = { index, size, leaf: leaves[index]!, proof, root }
         const changed = (hash: Buffer): Buffer => {
           const copy = Buffer.from(hash)
@@ -135,26 +133,26 @@ describe('inclusion proofs', () => {
 })
 
 describe('consistency proofs', () => {
-  it('are those of the recursive definition, and verify', async () => {
-    await fc.assert(
-      fc.asyncProperty(sizePair, async ([oldSize, newSize]) => {
-        const proof = await consistencyProof(oldSize, newSize, readNode)
+  it('are those of the recursive definition, and verify', () => {
+    fc.assert(
+      fc.property(sizePair, ([oldSize, newSize]) => {
+        const proof = consistencyProof(oldSize, newSize, readNode)
         if (oldSize > 0) expect(proof).toEqual(naiveSubproof(oldSize, leaves.slice(0, newSize), true))
         else expect(proof).toEqual([])
-        const oldRoot = await rootAt(oldSize, readNode)
-        const newRoot = await rootAt(newSize, readNode)
+        const oldRoot = rootAt(oldSize, readNode)
+        const newRoot = rootAt(newSize, readNode)
         expect(verifyConsistency({ oldSize, newSize, oldRoot, newRoot, proof })).toBe(true)
       }),
       { numRuns: 300 },
     )
   })
 
-  it('do not verify for anything that differs in one part', async () => {
-    await fc.assert(
-      fc.asyncProperty(sizePair, fc.nat(), async ([oldSize, newSize], where) => {
-        const proof = await consistencyProof(oldSize, newSize, readNode)
-        const oldRoot = await rootAt(oldSize, readNode)
-        const newRoot = await rootAt(newSize, readNode)
+  it('do not verify for anything that differs in one part', () => {
+    fc.assert(
+      fc.property(sizePair, fc.nat(), ([oldSize, newSize], where) => {
+        const proof = consistencyProof(oldSize, newSize, readNode)
+        const oldRoot = rootAt(oldSize, readNode)
+        const newRoot = rootAt(newSize, readNode)
         const claim = { oldSize, newSize, oldRoot, newRoot, proof }
         const changed = (hash: Buffer): Buffer => {
           const copy = Buffer.from(hash)
@@ -178,7 +176,7 @@ describe('consistency proofs', () => {
     )
   })
 
-  it('do not accept a rewritten history', async () => {
+  it('do not accept a rewritten history', () => {
     const forgedRows: Buffer[] = []
     let forged: TreeHead = emptyHead
     for (const [seq, leaf] of leaves.entries()) {
@@ -187,9 +185,9 @@ describe('consistency proofs', () => {
       forgedRows.push(appended.nodes)
     }
     for (const oldSize of [18, 32, 100, 256, 299]) {
-      const proof = await consistencyProof(oldSize, LEAVES, nodeOf(forgedRows))
-      const oldRoot = await rootAt(oldSize, readNode)
-      const newRoot = await rootAt(LEAVES, nodeOf(forgedRows))
+      const proof = consistencyProof(oldSize, LEAVES, nodeOf(forgedRows))
+      const oldRoot = rootAt(oldSize, readNode)
+      const newRoot = rootAt(LEAVES, nodeOf(forgedRows))
       expect(verifyConsistency({ oldSize, newSize: LEAVES, oldRoot, newRoot, proof })).toBe(false)
     }
   })
@@ -250,8 +248,8 @@ describe('reference vectors of Certificate Transparency', () => {
     [2, 3, [n01]],
     [1, 5, [n0, n23, n4]],
     [0, 1, []],
-  ])('inclusion of %i in %i', async (index, size, expected) => {
-    expect(hex(await inclusionProof(index, size, nodeOf(stored)))).toEqual(expected)
+  ])('inclusion of %i in %i', (index, size, expected) => {
+    expect(hex(inclusionProof(index, size, nodeOf(stored)))).toEqual(expected)
   })
 
   it.each([
@@ -259,8 +257,8 @@ describe('reference vectors of Certificate Transparency', () => {
     [1, 8, [n1, n23, n4567]],
     [6, 8, [n45, n67, n0123]],
     [2, 5, [n23, n4]],
-  ])('consistency of %i with %i', async (oldSize, newSize, expected) => {
-    expect(hex(await consistencyProof(oldSize, newSize, nodeOf(stored)))).toEqual(expected)
+  ])('consistency of %i with %i', (oldSize, newSize, expected) => {
+    expect(hex(consistencyProof(oldSize, newSize, nodeOf(stored)))).toEqual(expected)
   })
 
   it('refuses a stored node of the wrong length', () => {

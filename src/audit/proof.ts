@@ -9,8 +9,6 @@ import { emptyRoot, HASH_BYTES, innerHash } from './tree.ts'
 /** The perfect subtree over entries `index * 2^level` up to (not including) `(index + 1) * 2^level`. */
 export type NodeCoordinate = Readonly<{ level: number; index: number }>
 
-export type ReadNode = (level: number, index: number) => Buffer | Promise<Buffer>
-
 /** One element per proof hash: the subtrees, left to right, whose hashes fold into it. */
 export type ProofPlan = readonly (readonly NodeCoordinate[])[]
 
@@ -84,18 +82,6 @@ export function planConsistency(oldSize: number, newSize: number): ProofPlan {
 /** Folds fetched nodes into the hashes of the proof. */
 export const assembleProof = (plan: ProofPlan, readNode: (level: number, index: number) => Buffer): Buffer[] =>
   plan.map((nodes) => foldNodes(nodes.map((node) => readNode(node.level, node.index))))
-
-export const inclusionProof = (index: number, size: number, readNode: ReadNode): Promise<Buffer[]> =>
-  readProof(planInclusion(index, size), readNode)
-
-export const consistencyProof = (oldSize: number, newSize: number, readNode: ReadNode): Promise<Buffer[]> =>
-  readProof(planConsistency(oldSize, newSize), readNode)
-
-/** The root the tree had when it held `size` entries. */
-export async function rootAt(size: number, readNode: ReadNode): Promise<Buffer> {
-  if (size === 0) return emptyRoot()
-  return (await readProof([peakNodes(size)], readNode))[0]!
-}
 
 type InclusionClaim = Readonly<{
   index: number
@@ -174,12 +160,6 @@ export function verifyConsistency({ oldSize, newSize, oldRoot, newRoot, proof }:
     last = half(last)
   }
   return last === 0 && computedOld.equals(oldRoot) && computedNew.equals(newRoot)
-}
-
-async function readProof(plan: ProofPlan, readNode: ReadNode): Promise<Buffer[]> {
-  return Promise.all(
-    plan.map(async (nodes) => foldNodes(await Promise.all(nodes.map((node) => readNode(node.level, node.index))))),
-  )
 }
 
 function foldNodes(hashes: readonly Buffer[]): Buffer {

@@ -3,7 +3,13 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { AppError } from '../contract/app-error.ts'
 import { sha256Hex } from '../kernel/hash.ts'
-import { createSessionTree, sessionTree } from './session-tree.ts'
+import { createSessionTree } from './session-tree.ts'
+
+function sessionTree(leaves: Iterable<string>) {
+  const tree = createSessionTree()
+  for (const leaf of leaves) tree.add(leaf)
+  return tree.summary()
+}
 
 /** Level by level, as the audit tools' documentation tells it. */
 function naiveTree(leaves: readonly string[]): { root: string; depth: number } {

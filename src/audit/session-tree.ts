@@ -61,9 +61,3 @@ export function createSessionTree(): SessionTreeBuilder {
     },
   }
 }
-
-export function sessionTree(leaves: Iterable<string>): SessionTreeSummary {
-  const tree = createSessionTree()
-  for (const leaf of leaves) tree.add(leaf)
-  return tree.summary()
-}

@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, it } from 'vitest'
+import { consistencyProof, inclusionProof, type ReadNode } from '../../test/support/proofs.ts'
 import {
   buildTree,
   KEY,
@@ -15,7 +16,7 @@ import { canonicalJson } from '../kernel/canonical-json.ts'
 import { sha256Bytes, sha256Hex } from '../kernel/hash.ts'
 import { signCheckpoint } from './checkpoint.ts'
 import { consistencyDocument, exportHeaderLine, proofDocument } from './export-format.ts'
-import { consistencyProof, inclusionProof, nodeLocation, type ReadNode } from './proof.ts'
+import { nodeLocation } from './proof.ts'
 import { type VerifyResult, verifyDocument } from './verify-document.ts'
 import type { VerifyInput } from './verify-input.ts'
 import { type VerifyProblem, verifyRules } from './verify-problem.ts'
@@ -275,7 +276,7 @@ describe('proof documents', () => {
       index,
       size,
       record: texts[index]!,
-      proof: await inclusionProof(index, size, readNode),
+      proof: inclusionProof(index, size, readNode),
     })
 
   it('verify for every entry, indented or not', async () => {
@@ -321,7 +322,7 @@ describe('consistency documents', () => {
       oldCheckpoint: noteAt(oldSize),
       newCheckpoint: noteAt(newSize),
       verifierKey: KEY.verifierKey,
-      proof: await consistencyProof(oldSize, newSize, readNode),
+      proof: consistencyProof(oldSize, newSize, readNode),
     })
 
   it('verify between all sizes', async () => {

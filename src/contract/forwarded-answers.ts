@@ -4,7 +4,7 @@ import type { TenantId } from './principal.ts'
 export type SentAnswer = Readonly<{ keyHash: string; sender: string; answer: string }>
 
 /** The state of an answer. `notices` are the latest messages before the outcome. */
-export type PassedAnswer = Readonly<{ takenAtMs: number | null; notices: string | null; outcome: string | null }>
+type PassedAnswer = Readonly<{ takenAtMs: number | null; notices: string | null; outcome: string | null }>
 
 /**
  * Answers of clients that reached another process than the one that asked, if several processes share a store. A row goes from

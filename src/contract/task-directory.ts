@@ -1,7 +1,7 @@
 import type { TenantId } from './principal.ts'
 
 /** A task of a client, with the process that has it. `view` is what its client is shown of it, as JSON. */
-export type ListedTask = Readonly<{ id: string; identity: string; process: string; view: string }>
+type ListedTask = Readonly<{ id: string; identity: string; process: string; view: string }>
 
 /** Which tasks there are at which process, where several share a store. */
 export type TaskDirectory = Readonly<{

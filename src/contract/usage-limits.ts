@@ -10,7 +10,7 @@ export type UsageSubject = Readonly<{
 }>
 
 /** An MCP server by the id of its catalogue item, or `OWN_SERVER`; a tool by the id that tool assignments use. */
-export type CountedCall = Readonly<{ server: string; tool: string }>
+type CountedCall = Readonly<{ server: string; tool: string }>
 
 /** The name of this server's own tools in limits. */
 export const OWN_SERVER = 'castellan'

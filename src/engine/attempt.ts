@@ -8,6 +8,7 @@ import type { Json } from '../kernel/canonical-json.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { fault } from '../kernel/fault.ts'
 import { pause } from '../kernel/pause.ts'
+import { plainJson } from '../kernel/plain-json.ts'
 import { type EngineDeps, isAbandoned } from './core.ts'
 import { appendToRun, type JournalDeps, type NewRow, type RunChange, readJournal } from './journal.ts'
 import {
@@ -19,6 +20,7 @@ import {
   type StepOptions,
   type Steps,
 } from './ports.ts'
+import { toRunError } from './run-error.ts'
 
 /** Ends the program of a run that is cancelled, or whose server shuts down. Programs must not catch it. */
 export class RunStopped extends Error {
@@ -139,7 +141,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
   function remember({ key, type, payload = {} }: NewRow, atMs: number): void {
     nowMs = Math.max(nowMs, atMs)
     // Stored as it will be read back: values that JSON omits are omitted now, so that every pass sees the same.
-    if (key != null) recorded.set(key, { type, payload: JSON.parse(JSON.stringify(payload)) as Json, atMs })
+    if (key != null) recorded.set(key, { type, payload: plainJson(payload), atMs })
   }
 
   function answer<T extends Json>({ type, payload, atMs }: Recorded): T {
@@ -341,11 +343,5 @@ const childEvents = {
   workflow: { started: 'subworkflow_triggered', ended: 'subworkflow_completed' },
   intent: { started: 'subworkflow_triggered', ended: 'subworkflow_completed' },
 } as const
-
-export const toRunError = ({ code, message, details }: AppError): RunError => ({
-  code,
-  message: message.toWellFormed(),
-  details: JSON.parse(JSON.stringify(details)) as RunError['details'],
-})
 
 const toAppError = ({ code, message, details }: RunError): AppError => new AppError(code, message, details)

@@ -1,7 +1,7 @@
 import { AppError } from '../contract/app-error.ts'
 import { identityOf, type TenantId } from '../contract/principal.ts'
 import type { WriteTx } from '../contract/tx.ts'
-import { type Attempt, createAttempt, RunStopped, toRunError } from './attempt.ts'
+import { type Attempt, createAttempt, RunStopped } from './attempt.ts'
 import { type EngineDeps, isAbandoned, newRunOf, ownerRevokedError } from './core.ts'
 import { appendToRun, toEvent } from './journal.ts'
 import {
@@ -17,6 +17,7 @@ import {
 } from './ports.ts'
 import { createRequests } from './requests.ts'
 import { type Claimed, isStuck, mayTidyUp, stuckEnd, takeUp } from './resumes.ts'
+import { toRunError } from './run-error.ts'
 import { createSchedule } from './schedule.ts'
 import { createWatchers } from './watchers.ts'
 

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { AppError } from '../contract/app-error.ts'
 import type { Json } from '../kernel/canonical-json.ts'
+import { plainJson } from '../kernel/plain-json.ts'
 import {
   type EndStatus,
   type Finalizer,
@@ -13,9 +14,10 @@ import {
   type RunEvent,
   type Steps,
 } from './ports.ts'
+import { toRunError } from './run-error.ts'
 
 /** Where a replay and its record differ. `step`: taken but not recorded. `unused`: recorded but not taken. */
-export type Difference = Readonly<{
+type Difference = Readonly<{
   kind: 'step' | 'note' | 'unused' | 'outcome'
   step: string | null
   sequence: number | null
@@ -55,8 +57,7 @@ export async function replay(
   } catch (error) {
     if (!(error instanceof RecordEnded)) {
       if (!(error instanceof AppError)) throw error
-      const { code, message, details } = error
-      end = { status: 'failed', output: null, error: { code, message, details: details as RunError['details'] } }
+      end = { status: 'failed', output: null, error: toRunError(error) }
     }
   }
   if (isEnded(run) && record.difference() === null) await tidyUp(finalizer, run, record.steps)
@@ -75,8 +76,8 @@ async function tidyUp(finalizer: Finalizer | undefined, run: Run, steps: Steps):
 
 function outcomeDifference(run: Run, end: ProgramEnd): Difference | null {
   if (run.status !== 'completed' && run.status !== 'failed') return null
-  const recorded = plain({ status: run.status, output: run.output, error: run.error })
-  const replayed = plain({ status: end.status, output: end.output, error: end.error ?? null })
+  const recorded = plainJson({ status: run.status, output: run.output, error: run.error })
+  const replayed = plainJson({ status: end.status, output: end.output, error: end.error ?? null })
   if (isDeepStrictEqual(recorded, replayed)) return null
   return { kind: 'outcome', step: null, sequence: run.lastSequence, recorded, replayed }
 }
@@ -124,7 +125,7 @@ function createRecord(run: Run, events: readonly RunEvent[]) {
     // The last notes of an active run wait for its next step.
     if (event === undefined) return
     nowMs = Math.max(nowMs, event.atMs)
-    const told = plain({ type, payload })
+    const told = plainJson({ type, payload })
     const recorded = { type: event.type, payload: event.payload }
     if (isDeepStrictEqual(told, recorded)) return
     difference ??= { kind: 'note', step: null, sequence: event.sequence, recorded, replayed: told }
@@ -158,6 +159,3 @@ function createRecord(run: Run, events: readonly RunEvent[]) {
     },
   }
 }
-
-/** As it would be read back. */
-const plain = (value: unknown): Json => JSON.parse(JSON.stringify(value)) as Json

@@ -1,10 +1,10 @@
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
 import type { WriteTx } from '../contract/tx.ts'
-import { toRunError } from './attempt.ts'
 import type { EngineDeps } from './core.ts'
 import { appendToRun } from './journal.ts'
 import { isEnded, type ProgramEnd, type Run } from './ports.ts'
+import { toRunError } from './run-error.ts'
 
 const RESUMED = 'run_resumed'
 

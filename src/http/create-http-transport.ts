@@ -88,7 +88,7 @@ export type ModelHandler = Readonly<{
   /** A request that was read whole. */
   handleWhole(head: RequestHead, body: Buffer, answer: Answer, url: string): void
 }>
-export type ModelAddressParts = Readonly<{
+type ModelAddressParts = Readonly<{
   authenticate: Authenticate
   /** Called with the principal of a connection; throws if it has too many. */
   claim(socket: Socket, principal: Principal): void
@@ -99,13 +99,13 @@ export type ModelAddressParts = Readonly<{
 
 type McpCaller = UrlView & Readonly<{ principal: Principal }>
 
-export type McpHandler = Readonly<{
+type McpHandler = Readonly<{
   handleHttp(req: IncomingMessage, res: ServerResponse, caller: McpCaller): void
   /** Serves a plain call, or returns false and has done nothing. */
   servePlain(head: RequestHead, body: string, caller: McpCaller, reply: Reply): boolean
 }>
 
-export type HttpListener = Readonly<{ url: string; port: number; close(graceMs: number): Promise<void> }>
+type HttpListener = Readonly<{ url: string; port: number; close(graceMs: number): Promise<void> }>
 
 export type HttpTransport = Readonly<{
   handle(req: IncomingMessage, res: ServerResponse): void

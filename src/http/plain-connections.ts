@@ -19,7 +19,7 @@ import { type PlainHead, readPlainHead } from './plain-request.ts'
  *    or anything that is not one whole request, the connection belongs to `node:http` from then on. So it bounds what is kept for a
  *    client that does not read.
  */
-export type PlainConnections = Readonly<{
+type PlainConnections = Readonly<{
   /** Called with each request of `node:http`. */
   follow(req: IncomingMessage, res: ServerResponse): void
 }>

@@ -117,14 +117,14 @@ const input = (args: Readonly<Record<string, unknown>>): Record<string, unknown>
 function sendAnswer({ res }: Exchange, row: RestRow, answer: ToolAnswer): void {
   const headers = warningHeader(answer)
   if (row.file !== undefined) {
-    sendFile(res, row.file(JSON.parse(answer.json) as Record<string, unknown>))
+    sendFile(res, row.file(answer.output as Record<string, unknown>))
     return
   }
   if (row.shape === undefined && row.isConflict === undefined) {
     sendJson(res, row.status ?? 200, answer.json, headers)
     return
   }
-  const value = JSON.parse(answer.json) as Record<string, unknown>
+  const value = answer.output as Record<string, unknown>
   if (row.isConflict?.(value) === true) {
     sendJson(res, 409, answer.json, headers)
     return
@@ -163,7 +163,7 @@ async function serveStream(deps: RestRoutesDeps, row: StreamRow, exchange: Excha
       }
       const feed = await deps.runs()
       if (feed === undefined) throw notFound()
-      const events = await openEvents(feed, row, principal, JSON.parse(answer.json) as StreamSubject, request)
+      const events = await openEvents(feed, row, principal, answer.output as StreamSubject, request)
       await streamEvents(res, events, { signal, isStillWelcome: async () => void (await deps.authenticate(req)) })
     },
     undefined,

@@ -74,7 +74,7 @@ export function createSealRoutes(deps: SealRoutesDeps): readonly PatternRoute[] 
           sendError(req, res, named(failureToHttp(answer.failure), answer.failure))
           return
         }
-        const { security_token, expires_at, session_id } = JSON.parse(answer.json) as Record<string, string>
+        const { security_token, expires_at, session_id } = answer.output as Record<string, string>
         sendJson(res, 200, JSON.stringify({ status: 'success', security_token, expires_at, session_id }))
       },
       (error) => namedError(error, deps),

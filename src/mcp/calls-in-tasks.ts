@@ -75,8 +75,8 @@ function callOnce(
 }
 
 /** `timed_out` with a status that is not final: the tool's own limit was reached, not the caller's. */
-function saysCallAgain({ json }: ToolAnswer): boolean {
-  const { timed_out, status } = JSON.parse(json) as { timed_out?: unknown; status?: unknown }
+function saysCallAgain({ output }: ToolAnswer): boolean {
+  const { timed_out, status } = (output ?? {}) as { timed_out?: unknown; status?: unknown }
   return timed_out === true && status !== 'completed' && status !== 'failed' && status !== 'cancelled'
 }
 

@@ -13,19 +13,19 @@ export type DisplayedAnswer = Readonly<{
 }>
 
 export function displayedAnswer(answer: ToolAnswer, transport: ToolCaller['transport']): DisplayedAnswer {
-  const { json, content, contentJson, warnings, meta } = answer
+  const { json, output, content, contentJson, warnings, meta } = answer
   if (contentJson !== undefined) return { json, content, contentJson }
   if (meta !== undefined) return { json, content, meta }
   if (warnings === undefined || transport === 'cli') return { json, content }
-  const said = withWarnings(json, warnings)
+  const said = withWarnings(output, warnings)
   const text = content?.[0]?.['text']
   if (typeof text !== 'string' || text === json) return { json: said, content: undefined }
   const lines = [text, ...warnings.map((warning) => `Warning: ${warning}`)]
   return { json: said, content: [{ type: 'text', text: lines.join('\n') }] }
 }
 
-function withWarnings(json: string, warnings: readonly string[]): string {
-  const answer = JSON.parse(json) as { warnings?: unknown }
+function withWarnings(output: unknown, warnings: readonly string[]): string {
+  const answer = output as { warnings?: unknown }
   const own = Array.isArray(answer.warnings) ? (answer.warnings as unknown[]) : []
   return JSON.stringify({ ...answer, warnings: [...new Set([...own, ...warnings])] })
 }

@@ -6,6 +6,7 @@ import { type Principal, shareFor, type TenantId } from '../contract/principal.t
 import type { Clock } from '../kernel/clock.ts'
 import { sha256Hex } from '../kernel/hash.ts'
 import type { Random } from '../kernel/random.ts'
+import { createSingleFlight } from '../kernel/single-flight.ts'
 import { SlotSet } from '../kernel/slot-set.ts'
 import type { Counted, InFlightCall } from '../tools/runtime/in-flight-calls.ts'
 import type { Presence } from '../tools/runtime/presence.ts'
@@ -186,7 +187,7 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
       logger.warn('use of an MCP session could not be stored', { cause: String(error) })
     }
   }
-  const restoring = new Map<string, Promise<HttpSession | undefined>>()
+  const restorations = createSingleFlight<HttpSession | undefined>()
   async function restoreNow(
     id: string,
     principal: Principal,
@@ -254,9 +255,7 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
       return session
     },
     async restore(id, principal, callerOf) {
-      const pending = restoring.get(id) ?? restoreNow(id, principal, callerOf).finally(() => restoring.delete(id))
-      restoring.set(id, pending)
-      await pending
+      await restorations.run(id, () => restoreNow(id, principal, callerOf))
       return this.find(id, principal)
     },
     async remember(session, initialize) {

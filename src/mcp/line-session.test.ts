@@ -135,6 +135,7 @@ describe('warnings', () => {
     ...createSampleHost(),
     call: async () => ({
       json: '{"found":1}',
+      output: { found: 1 },
       isError: false,
       content: content ?? [{ type: 'text', text: '{"found":1}' }],
       warnings: ['Look out.'],

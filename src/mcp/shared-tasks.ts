@@ -8,7 +8,7 @@ import type { TaskStore, TaskView, TaskWork } from './task-store.ts'
 type Row = Readonly<Record<string, unknown>>
 
 /** A task that was cancelled, or that had ended before. */
-export type CancelledTask = Readonly<{ hadEnded: boolean; task: Row }>
+type CancelledTask = Readonly<{ hadEnded: boolean; task: Row }>
 
 /**
  * The tasks of a caller at all processes that share a store. A request for a task of another process is forwarded to that
@@ -34,7 +34,7 @@ const NONE = 'null'
 const keyOf = (id: string): string => `task ${id}`
 
 /** Access to the tasks of other processes. */
-export type OtherTasks = Readonly<{ passing: AnswerForwarding; listed: ListedTasks }>
+type OtherTasks = Readonly<{ passing: AnswerForwarding; listed: ListedTasks }>
 
 /** Lists a task for other processes and serves their requests about it until it is removed. */
 export function shareTask(

@@ -128,7 +128,7 @@ describe('the book of tasks', () => {
 })
 
 describe('a waiting call in a task', () => {
-  const answerOf = (value: object): ToolAnswer => ({ json: JSON.stringify(value), isError: false })
+  const answerOf = (value: object): ToolAnswer => ({ json: JSON.stringify(value), output: value, isError: false })
 
   function hostOf(answers: readonly object[], onCall: (args: unknown) => void = () => {}): ToolHost {
     let at = 0

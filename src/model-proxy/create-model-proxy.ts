@@ -324,7 +324,8 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
         judged?.isChanged === true
           ? prepareRequest(Buffer.from(JSON.stringify(parsed)), endpoint, format)
           : routed.request
-      const spending = reserveFor(deps.spending, upstream, { caller, proxy }, { request, operation }, signal)
+      const sent = { request, operation, headers: req.headers }
+      const spending = reserveFor(deps.spending, upstream, { caller, proxy }, sent, signal)
       return whenKnown(spending, (reserved) => begin(reserved, judged, request))
     })
   }

@@ -24,7 +24,7 @@ import { StreamTap } from './stream-tap.ts'
 import { completeTokens, estimatedTokens } from './token-estimate.ts'
 import type { UpstreamController, UpstreamHandler } from './upstream/ports.ts'
 
-export type ExchangeParts = Readonly<{
+type ExchangeParts = Readonly<{
   clock: Clock
   finished(request: FinishedRequest): void
   keepsBodies: boolean
@@ -34,7 +34,7 @@ export type ExchangeParts = Readonly<{
   refuse(req: RequestHead, res: Answer, route: Route, error: unknown): void
 }>
 
-export type ReplacedModel = Readonly<{
+type ReplacedModel = Readonly<{
   requestedModel: string | null
   rule: ModelRuleName
   /** Null if a failure chose the model, and not a rule for a cheaper one. */

@@ -20,7 +20,7 @@ export type Measured = Readonly<{
   answerBody: Buffer | undefined
 }>
 
-export type MeasuredFetch = Readonly<{
+type MeasuredFetch = Readonly<{
   fetch: typeof globalThis.fetch
   /** Whether a part of an answer has arrived. */
   hasStarted(): boolean

@@ -104,8 +104,14 @@ function published(upstream: PricedProvider, model: string): Rates | undefined {
   }
 }
 
-const publishedContext = (upstream: PricedProvider, model: string): number | undefined =>
-  priceOf(upstream, model, { input: MANY, output: 0, cacheRead: 0, cacheWrite: 0, reasoning: 0 })?.model.context_window
+/** The largest context of any model of the provider, where the register does not say. */
+const largestContexts = { openai: 1_050_000, anthropic: 1_000_000, gemini: 2_097_152 } as const
+
+function publishedContext(upstream: PricedProvider, model: string): number | undefined {
+  if (!upstream.isPublic) return undefined
+  const tokens = { input: MANY, output: 0, cacheRead: 0, cacheWrite: 0, reasoning: 0 }
+  return priceOf(upstream, model, tokens)?.model.context_window ?? largestContexts[upstream.protocol.name]
+}
 
 function priceOf({ protocol, isPublic }: PricedProvider, model: string, tokens: Tokens): ReturnType<typeof calcPrice> {
   if (!isPublic) return null

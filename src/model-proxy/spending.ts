@@ -30,7 +30,15 @@ export function reserveFor(
   deps: SpendingDeps,
   upstream: PricedProvider,
   { caller, proxy }: Readonly<{ caller: Caller; proxy: ProxyFacts | undefined }>,
-  { request, operation }: Readonly<{ request: PreparedRequest; operation: Operation }>,
+  {
+    request,
+    operation,
+    headers,
+  }: Readonly<{
+    request: PreparedRequest
+    operation: Operation
+    headers: Readonly<Record<string, unknown>>
+  }>,
   signal: () => AbortSignal,
 ): Spending | Promise<Spending> {
   const { body, bytes, model } = request
@@ -39,18 +47,25 @@ export function reserveFor(
     model: model ?? '',
     input: () => inputBound({ operation, model: model ?? '', bytes, body }, upstream),
     output: outputTokensMax(operation, body) ?? deps.defaultOutputTokens,
+    contextLeast: LONG_CONTEXT.test(String(headers['anthropic-beta'] ?? '')) ? LONG_CONTEXT_TOKENS : 0,
     body,
   }
   return reserve(deps, upstream, use, signal)
 }
 
+/** Requests a larger context than the register has for the model. */
+const LONG_CONTEXT = /\bcontext-1m/
+const LONG_CONTEXT_TOKENS = 1_000_000
+
 /** The caller, the model, and the largest number of tokens. */
-export type ModelUse = Readonly<{
+type ModelUse = Readonly<{
   subject: UsageSubject
   model: string
   /** Called only if it matters. */
   input(): InputBound
   output: number
+  /** The context is at least so large, whatever is known of the model. */
+  contextLeast?: number
   body?: PreparedRequest['body']
 }>
 
@@ -66,14 +81,15 @@ export const reserveTokens = async (...args: Parameters<typeof reserve>): Promis
 function reserve(
   { limits, prices, answering }: Pick<SpendingDeps, 'limits' | 'prices' | 'answering'>,
   upstream: PricedProvider,
-  { subject, model, input, output, body }: ModelUse,
+  { subject, model, input, output, contextLeast = 0, body }: ModelUse,
   signal: () => AbortSignal,
 ): Spending | Promise<Spending> {
   const models = answering.modelsFor(upstream, model)
   let bound: InputBound | undefined
   const inputOf = (name: string): Readonly<{ tokens: number; isKnown: boolean }> => {
     bound ??= input()
-    return mostInput(bound, prices.contextOf(upstream, name), name)
+    const context = prices.contextOf(upstream, name)
+    return mostInput(bound, context === undefined ? undefined : Math.max(context, contextLeast), name)
   }
   const amount = (): number => {
     const costs = models.flatMap((name) => {

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { AppError } from '../contract/app-error.ts'
 import type { JobCursor, JobRequest, JobSummary } from '../domains/workspaces/backend.ts'
 import type { Clock } from '../kernel/clock.ts'
+import { createSingleFlight } from '../kernel/single-flight.ts'
 import { createJobLog, type JobLog } from './job-log.ts'
 import type { Command, RunningCommand } from './run-in-workspace.ts'
 
@@ -42,7 +43,7 @@ export async function openJobs(deps: {
   const { directory, clock } = deps
   await mkdir(directory, { recursive: true })
   const jobs = await loadJobs(directory, clock)
-  const starting = new Map<string, Promise<number>>()
+  const starts = createSingleFlight<number>()
   let nextId = Math.max(0, ...jobs.keys()) + 1
   let retainedBytes = [...jobs.values()].reduce((sum, job) => sum + outputBytes(job), 0)
 
@@ -129,12 +130,7 @@ export async function openJobs(deps: {
       if (key === undefined) return start(request)
       const known = [...jobs.values()].find((job) => job.summary.key === key)
       if (known !== undefined) return Promise.resolve(known.summary.jobId)
-      let pending = starting.get(key)
-      if (pending === undefined) {
-        pending = start(request).finally(() => starting.delete(key))
-        starting.set(key, pending)
-      }
-      return pending
+      return starts.run(key, () => start(request))
     },
     async poll(jobId, from, bytesMax) {
       const job = jobs.get(jobId)

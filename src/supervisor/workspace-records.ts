@@ -2,7 +2,7 @@ import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 /** A map from workspace ids to values. Each entry is persisted in a file of its own, so it outlives the supervisor. */
-export type WorkspaceRecords<Value> = Readonly<{
+type WorkspaceRecords<Value> = Readonly<{
   get(id: string): Value | undefined
   entries(): Iterable<readonly [id: string, value: Value]>
   workspaceIds(): readonly string[]

@@ -63,9 +63,23 @@ export const params = {
     .describe('Any JSON object to keep with the record.'),
 } as const
 
+/** How long a new key is valid. */
+export const lifetimeParams = {
+  expires_in: z
+    .string()
+    .min(1)
+    .max(16)
+    .optional()
+    .describe('Lifetime in seconds, or with s, m, h or d, such as "90d".'),
+  expires_at: params.isoTime
+    .optional()
+    .describe('Instant with its zone, such as 2030-01-31T12:00:00Z, instead of expires_in. Neither: no expiry.'),
+} as const
+
 const isoPattern = /^\d{4}-\d{2}-\d{2}([Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?([Zz]|[+-]\d{2}:?\d{2})?)?$/
 
 export const fields = {
+  total: z.int().describe('How many there are, whatever the limit.'),
   /** The schema is defined by another party. */
   anyJson: z.unknown().meta({ type: ['object', 'array', 'string', 'number', 'boolean', 'null'] }),
   time: z.string().describe('ISO-8601, UTC.'),

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { limits } from '../contract/limits.ts'
 import { exposures, profileKinds } from '../contract/profile-kinds.ts'
 import { sharingScopes } from '../contract/sharing.ts'
+import { params } from './params.ts'
 
 const id = (description: string) => z.string().min(1).max(128).describe(description)
 const label = z.strictObject({
@@ -77,6 +78,34 @@ export const profileParams = {
       'Whether its context is untrusted from the start. Only a context that has read nothing untrusted can end that.',
     ),
 } as const
+
+/** What every new profile may be given besides its name, its scope and what only its kind has. */
+export const newProfileParams = {
+  labels: profileParams.labels.optional(),
+  teams: profileParams.teams.optional(),
+  toolExposureMode: profileParams.exposure.optional(),
+  considerContextUntrusted: profileParams.considerContextUntrusted.optional(),
+  description: profileParams.description.optional(),
+  icon: profileParams.icon.optional(),
+} as const
+
+/** What may be changed of every profile with an address. */
+export const changedProfileParams = {
+  description: profileParams.description.optional(),
+  icon: profileParams.icon.optional(),
+  labels: profileParams.labels.optional().describe('Its labels from now on.'),
+  name: profileParams.name.optional().describe('Its new name. Its address stays.'),
+  scope: profileParams.scope.optional(),
+  toolExposureMode: profileParams.exposure.optional(),
+  considerContextUntrusted: profileParams.considerContextUntrusted.optional(),
+  teams: profileParams.teams.optional().describe('The teams that have it from now on, for the scope team.'),
+} as const
+
+export const profileListParams = z.strictObject({
+  limit: params.limit(100, 1000),
+  offset: params.offset,
+  name: id('Only those whose name has this in it, in any case.').optional(),
+})
 
 const named = { id: z.string(), name: z.string() }
 

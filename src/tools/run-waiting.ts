@@ -33,8 +33,8 @@ export const waitingFields = z
   .nullable()
   .describe('The question that it waits with for a person; null when it waits for none.')
 
-/** Shared by the tools that wait for a run. */
-export const runWaiting = {
+/** The rules of the tools that wait for a run of any kind. */
+export const waitingRules = {
   permission: 'execution:read',
   tier: 'user',
   effect: 'read',
@@ -44,6 +44,11 @@ export const runWaiting = {
   audit: 'digest',
   arguments: 'aegis',
   waits: true,
+} as const
+
+/** Shared by the tools that wait for a workflow or an intent. */
+export const runWaiting = {
+  ...waitingRules,
   input: z.strictObject({
     execution_id: z.string().min(1).max(64).describe('Id of the run.'),
     poll_interval_seconds: z

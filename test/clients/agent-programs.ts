@@ -9,8 +9,8 @@ export type Server =
   | Readonly<{ command: string; args: readonly string[] }>
 /** Where the program finds its models, by the protocol that it speaks. */
 export type ModelAddresses = Readonly<{ anthropic: string; openai: string; gemini: string }>
-export type Setup = Readonly<{ home: string; models: ModelAddresses; server: Server }>
-export type Launch = Readonly<{
+type Setup = Readonly<{ home: string; models: ModelAddresses; server: Server }>
+type Launch = Readonly<{
   env: Readonly<Record<string, string>>
   args: readonly string[]
   /** Path below the home → text. */
@@ -24,7 +24,7 @@ export type AgentProgram = Readonly<{
   launch(setup: Setup): Launch
 }>
 
-export const PROMPT = 'Find a tool that creates tasks.'
+const PROMPT = 'Find a tool that creates tasks.'
 
 const json = (value: unknown): string => JSON.stringify(value, null, 2)
 const isRemote = (server: Server): server is Extract<Server, { url: string }> => 'url' in server

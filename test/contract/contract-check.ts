@@ -2,7 +2,7 @@
  * What a published tool promises its callers, as facts: the names, types, defaults and bounds of its parameters, and the
  * fields of its answer. A tool may offer more; it may not offer less, and it may not demand more.
  */
-export type FieldContract = Readonly<{
+type FieldContract = Readonly<{
   types: readonly string[]
   required: boolean
   enum?: readonly unknown[]

@@ -12,6 +12,7 @@ import { openChromium } from '../support/chromium.ts'
 import { guideBlocks, setReaderStage } from '../support/guide-blocks.ts'
 import { CLIENT_SECRET, startIdentityProvider } from '../support/identity-provider.ts'
 import { MAIL_PASSWORD, startMailServer } from '../support/mail-server.ts'
+import { startMcpUpstream } from '../support/mcp-upstream.ts'
 import { PASSWORD, postForm, signIn } from '../support/people.ts'
 import { freePort } from '../support/postgres.ts'
 import { makeTlsPair, type TlsPair } from '../support/tls-files.ts'
@@ -161,6 +162,48 @@ test('remote: every command does what it says', async () => {
   const made = await client.callTool({ name: 'task_create', arguments: { title: 'from an editor', project: 'demo' } })
   expect(made.structuredContent).toMatchObject({ created_by: 'ada@example.com' })
   await client.close()
+})
+
+test('team: from zero to a budget, every command does what it says', { timeout: 300_000 }, async () => {
+  await using notes = await startMcpUpstream()
+  const port = await freePort()
+  const origin = `https://127.0.0.1:${port}`
+  const here = (text: string): string =>
+    text
+      .replaceAll('https://castellan.example:7433', origin)
+      .replace('port: 7433', `port: ${port}`)
+      .replace('/etc/ssl/castellan/fullchain.pem', pair.cert)
+      .replace('/etc/ssl/castellan/privkey.pem', pair.key)
+      .replace('https://notes.example/mcp', notes.url)
+  const [settings] = blocks('team', 'yaml')
+  const [first, ...rest] = blocks('team', 'sh').map(linesOf)
+  expect(first!.at(-1)).toBe('castellan serve')
+  const stage = await setReaderStage({
+    processes: true,
+    config: `${here(settings!)}web: { allow_private_addresses: ["127.0.0.1"] }\n`,
+    port,
+    prepare: first!.slice(0, -1),
+  })
+  const openLink = (text: string): Promise<void> =>
+    choosePassword(`${origin}${new URL(/https?:\S+/.exec(text)![0]).pathname}`)
+  await openLink(stage.prepared[0]!)
+  stage.env['CASTELLAN_CA'] = pair.cert
+  const said: string[] = []
+  for (const body of rest.map((lines) => lines.join('\n').replaceAll('\\\n', '').split('\n'))) {
+    for (const line of body.map(here)) {
+      const [, variable, value] = /^export (\w+)=(.*)$/.exec(line) ?? []
+      if (variable !== undefined) stage.env[variable] = value
+      else if (line === 'castellan login') await signInFrom(stage, line)
+      else said.push(await mustRun(stage, line))
+      if (line.startsWith('castellan invite create')) await openLink(said.at(-1)!)
+      if (line.startsWith('claude')) expect(stage.claudeServer().url).toBe(`${origin}/mcp/work`)
+    }
+  }
+  const all = said.join('\n')
+  expect(all).toContain('ada@example.com')
+  expect(all).toContain('Removed bob@example.com.')
+  expect(all).toMatch(/"limitValue": 1000/)
+  expect(all).toMatch(/bob@example\.com\s.*accepted/)
 })
 
 async function choosePassword(link: string): Promise<void> {

@@ -14,13 +14,14 @@ import { startScriptedModel } from '../support/scripted-model.ts'
 /** The blocks of the guides are carried out as they are written. Some guides have a test of their own. */
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 
-const followed = ['limits', 'policies', 'several-clients', 'verify-the-log', 'workspaces']
+const followed = ['backup', 'limits', 'policies', 'several-clients', 'verify-the-log', 'workspaces']
 const configured = ['configuration', 'durability', 'executions', 'model-proxy', 'workspaces']
 
 /** The kinds of blocks that are carried out, in this file or in the one beside it that is named after the guide. */
 const carriedOut: Readonly<Record<string, string>> = {
   'add-a-tool': 'sh ts',
   agents: 'console sh yaml',
+  backup: 'sh',
   clients: 'json toml yaml',
   configuration: 'console yaml',
   durability: 'yaml',
@@ -33,6 +34,7 @@ const carriedOut: Readonly<Record<string, string>> = {
   remote: 'sh',
   'several-clients': 'console',
   'signed-calls': 'json ts',
+  team: 'sh yaml',
   'verify-the-log': 'console sh',
   'workflow-texts': 'yaml',
   workflows: 'console mermaid sh yaml',
@@ -54,7 +56,7 @@ test('every guide with something to do is tried', () => {
 
 test.each(followed)('%s: every command does what it says', { timeout: 300_000 }, async (name) => {
   // Each command is then a process of its own, and adds the entries that the guide counts.
-  const stage = await setReaderStage({ serve: name !== 'verify-the-log' })
+  const stage = await setReaderStage({ serve: name !== 'verify-the-log' && name !== 'backup' })
   for (const block of guide(name)) if (!block.isLong || isLongRun) await stage.follow(block)
 })
 

@@ -55,6 +55,12 @@ test('a call loads the domain that it is about, and no other', async () => {
   for (const part of AGENTS) expect(workflows).toContain(part)
 })
 
+test('a call runs statements that were compiled beforehand, without what compiles them', async () => {
+  for (const tool of ['user_list', 'secret_list', 'list_mcp_gateways', 'get_mcp_servers']) {
+    expect(await loadedBy(tool), tool).not.toContain('node_modules/kysely')
+  }
+})
+
 const REMOTE = /^src\/app\/remote\//
 
 test('a call of a server elsewhere loads what speaks to it, and nothing of a server', async () => {

@@ -50,6 +50,25 @@ const answerOf = async (args: readonly string[]) => {
   return JSON.parse(run.stdout) as Record<string, unknown>
 }
 
+describe('a command with the address of a gateway', () => {
+  const through = (name: string) => ({ CASTELLAN_URL: `${origin}/mcp/${name}` })
+
+  it('uses the tools of that gateway', async () => {
+    await answerOf(['call', 'create_mcp_gateway', 'name=Remote'])
+    const listed = await there(['tools', '--json'], through('remote'))
+    expect([listed.stderr, listed.code]).toEqual(['', 0])
+    expect(JSON.parse(listed.stdout)).toEqual(expect.anything())
+    const unknown = await there(['call', 'task_create', 'title=x', 'project=p', '--json'], through('remote'))
+    expect([unknown.code, unknown.stderr]).toEqual([3, expect.stringContaining('task_create')])
+    expect((await there(['doctor'], through('remote'))).code).toBe(0)
+  })
+
+  it('says that there is no such gateway', async () => {
+    const run = await there(['tools'], through('nowhere'))
+    expect([run.code, run.stderr]).toEqual([3, expect.stringContaining('no gateway')])
+  })
+})
+
 describe('a command with CASTELLAN_URL', () => {
   it('calls a tool there, and leaves no state here', async () => {
     const made = await answerOf(['call', 'task_create', 'title=from afar', 'project=p'])

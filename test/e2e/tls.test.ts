@@ -1,4 +1,5 @@
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { request as plainRequest } from 'node:http'
 import { request } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -143,4 +144,36 @@ describe('a server that others reach through a proxy', () => {
     expect((await call({ authorization: `Bearer ${made.stdout.trim()}` })).status).toBe(200)
     expect(await (await fetch(new URL('/', server.url))).text()).toContain('https://castellan.example/mcp')
   })
+
+  test('believes the listed proxy about its client, and nobody else', async () => {
+    writeFileSync(join(dataDir, 'castellan.yaml'), 'trusted_proxies: [127.0.0.2]\n')
+    await runCastellan(['users', 'create', 'ada@example.com', '--admin', '--data-dir', dataDir], { home })
+    const server = await serve([])
+    // One connects from the address of the proxy, the other from another address of this machine.
+    for (const localAddress of ['127.0.0.2', '127.0.0.3']) {
+      expect(await signInFrom(localAddress, server.url)).toBe(401)
+    }
+    const listed = await runCastellan(['users', 'attempts', '--json', '--data-dir', dataDir], { home })
+    const { attempts } = JSON.parse(listed.stdout) as { attempts: { address: string }[] }
+    expect(attempts.map(({ address }) => address)).toEqual(['127.0.0.3', '203.0.113.9'])
+  })
 })
+
+/** A wrong password from an address of this machine, with the headers of a proxy for a client elsewhere that uses https. */
+function signInFrom(localAddress: string, url: string): Promise<number | undefined> {
+  const { host } = new URL(url)
+  const headers = {
+    'content-type': 'application/x-www-form-urlencoded',
+    'x-forwarded-for': '127.0.0.1, 203.0.113.9',
+    'x-forwarded-proto': 'https',
+    origin: `https://${host}`,
+  }
+  return new Promise((resolve, reject) => {
+    const asked = plainRequest(new URL('/sign-in', url), { method: 'POST', localAddress, headers, agent: false })
+    asked.once('error', reject)
+    asked.once('response', (response) => {
+      response.resume().once('end', () => resolve(response.statusCode))
+    })
+    asked.end('email=ada%40example.com&password=wrong')
+  })
+}

@@ -2,7 +2,7 @@ import { ask, type CastellanClient, type Outcome } from '../support/castellan-cl
 import type { SeededRandom } from '../support/seeded-random.ts'
 
 /** A workspace as its caller knows it; `content` is that of one file, empty where there is none. */
-export type Known = Readonly<{
+type Known = Readonly<{
   state: 'running' | 'stopped'
   content: string
   snapshots: readonly Readonly<{ name: string; content: string }>[]

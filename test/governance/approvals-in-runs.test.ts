@@ -4,18 +4,17 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { localOwner } from '../../src/contract/principal.ts'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
-import { callerOf, openTestApp, ownerCaller, type TestApp } from '../support/app.ts'
+import { callerOf, openTestApp, type TestApp } from '../support/app.ts'
+import { type Approval, approvalsOf, askingPolicy, cli } from '../support/approvals.ts'
 import { agentYaml } from '../support/executions.ts'
 import { type Line, type ScriptedModel, type SeenRequest, startScriptedModel } from '../support/scripted-model.ts'
 
 /** Runs that meet a policy: what it denies is the answer of one call, and for approvals they wait. */
-type Approval = Readonly<Record<string, unknown> & { id: string; status: string }>
 
 let app: TestApp
 let model: ScriptedModel
 let sessions = 0
 const connection = (): ToolCaller => callerOf({ ...localOwner, mcpSessionId: `s${++sessions}` })
-const cli: ToolCaller = { ...ownerCaller, transport: 'cli' }
 
 /** An agent calls the tool that its task names, and says what it was told. */
 function script({ messages, text }: SeenRequest): Line {
@@ -38,12 +37,7 @@ beforeAll(async () => {
   const models = { providers: [{ ...provider, models: [{ alias: 'default', model: 'mock' }] }], max_retries: 0 }
   writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models, rate_limits: { enabled: false } }))
   app = await openTestApp({ dataDir })
-  await app.ask('create_tool_invocation_policy', {
-    toolId: 'task_create',
-    conditions: [{ key: 'title', operator: 'regex', value: '^ask' }],
-    action: 'require_approval',
-    reason: 'titles that ask need a person',
-  })
+  await app.ask('create_tool_invocation_policy', askingPolicy)
   await app.ask('aegis.agent.create', {
     manifest_yaml: agentYaml('asker', '  task: { instruction: "Make a task." }\n  tools: [task_create]\n'),
   })
@@ -53,14 +47,7 @@ afterAll(async () => {
   await model.stop()
 })
 
-const answer = (id: string, decision: 'approve' | 'deny', caller: ToolCaller = cli, more: object = {}) =>
-  app.call('approval_answer', { id, decision, ...more }, caller)
-const approve = (id: string, caller: ToolCaller = cli) =>
-  app.ask('approval_answer', { id, decision: 'approve' }, caller)
-const get = async (id: string, caller: ToolCaller = cli): Promise<Approval> =>
-  (await app.ask<{ approval: Approval }>('approval_get', { id }, caller)).approval
-const list = async (args: object = {}, caller: ToolCaller = cli): Promise<Approval[]> =>
-  (await app.ask<{ approvals: Approval[] }>('approval_list', args, caller)).approvals
+const { answer, approve, get, list } = approvalsOf(() => app)
 
 /** What the log has of the calls of a tool. */
 const callsOf = async (tool: string) => (await app.log()).filter((one) => one['tool'] === tool)

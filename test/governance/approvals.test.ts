@@ -3,11 +3,11 @@ import type { CallingClient } from '../../src/contract/calling-client.ts'
 import { rightsOf } from '../../src/contract/permissions.ts'
 import { localOwner, type Principal } from '../../src/contract/principal.ts'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
-import { callerOf, movableClock, openTestApp, ownerCaller, type TestApp } from '../support/app.ts'
+import { callerOf, movableClock, openTestApp, type TestApp } from '../support/app.ts'
+import { approvalsOf, askingPolicy, cli } from '../support/approvals.ts'
 import { workflowYaml } from '../support/workflows.ts'
 
 /** Calls that a policy lets through only with the approval of a person. */
-type Approval = Readonly<Record<string, unknown> & { id: string; kind: string; status: string }>
 type Task = Readonly<{ task_id: string }>
 
 const clock = movableClock()
@@ -15,7 +15,6 @@ let app: TestApp
 let sessions = 0
 /** The local owner on a connection of its own. */
 const connection = (): ToolCaller => callerOf({ ...localOwner, mcpSessionId: `s${++sessions}` })
-const cli: ToolCaller = { ...ownerCaller, transport: 'cli' }
 const person = (name: string, role: 'admin' | 'editor' | 'member', more: Partial<Principal> = {}): ToolCaller =>
   callerOf(
     { ...localOwner, kind: 'user', actor: `${name}@example.com`, user: name, ...rightsOf(role), tier: 'user', ...more },
@@ -24,12 +23,7 @@ const person = (name: string, role: 'admin' | 'editor' | 'member', more: Partial
 
 beforeAll(async () => {
   app = await openTestApp({ clock, config: { 'rate_limits.enabled': false } })
-  await app.ask('create_tool_invocation_policy', {
-    toolId: 'task_create',
-    conditions: [{ key: 'title', operator: 'regex', value: '^ask' }],
-    action: 'require_approval',
-    reason: 'titles that ask need a person',
-  })
+  await app.ask('create_tool_invocation_policy', askingPolicy)
 })
 afterAll(() => app[Symbol.asyncDispose]())
 
@@ -39,14 +33,7 @@ const asked = async (args: object, caller: ToolCaller): Promise<string> => {
   expect(failure).toMatchObject({ code: 'ERR_APPROVAL_REQUIRED' })
   return failure.details['approval_id'] as string
 }
-const answer = (id: string, decision: 'approve' | 'deny', caller: ToolCaller = cli, more: object = {}) =>
-  app.call('approval_answer', { id, decision, ...more }, caller)
-const approve = (id: string, caller: ToolCaller = cli) =>
-  app.ask('approval_answer', { id, decision: 'approve' }, caller)
-const get = async (id: string, caller: ToolCaller = cli): Promise<Approval> =>
-  (await app.ask<{ approval: Approval }>('approval_get', { id }, caller)).approval
-const list = async (args: object = {}, caller: ToolCaller = cli): Promise<Approval[]> =>
-  (await app.ask<{ approvals: Approval[] }>('approval_list', args, caller)).approvals
+const { answer, approve, get, list } = approvalsOf(() => app)
 
 describe('a call that needs an approval', () => {
   it('is refused with the request and how it is answered, and asks once however often it is made', async () => {

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -20,12 +20,12 @@ describe.each(dialects)('what references stand for, in %s', (dialect) => {
   let database: Database
   let service: SecretService
   const outside = new Map([['TOKEN', 'from the environment']])
-  const open = () =>
+  const open = (using: Pick<Database, 'read' | 'write'> = database) =>
     createSecretService({
       store: sqlSecretStore,
       keys: createSecretKeyFile(join(directory, 'secret-key.json'), systemRandom),
       outside: { variable: (name) => outside.get(name), file: async (path) => outside.get(path) },
-      database,
+      database: using,
       tenants: async () => [LOCAL_TENANT],
       usesOf: async () => [],
       random: systemRandom,
@@ -119,5 +119,35 @@ describe.each(dialects)('what references stand for, in %s', (dialect) => {
     expect(await Promise.all(references.map((reference) => resolve(reference)))).toEqual(['one', 'two'])
     expect(await rotate(new AbortController().signal)).toMatchObject({ rotated: 2, unreadable: 0 })
     expect(await Promise.all(references.map((reference) => resolve(reference)))).toEqual(['one', 'two'])
+  })
+
+  it('can be read after a crash at every write of a rotation, and not with the old key after a whole one', async () => {
+    const file = join(directory, 'secret-key.json')
+    const values = Array.from({ length: 3 }, (_, index) => `value ${index}`)
+    const references = await Promise.all(values.map((value) => put(value)))
+    const oldKeys = readFileSync(file, 'utf8')
+    const call = { principal: localOwner, progress() {}, record() {}, warn() {}, signal: new AbortController().signal }
+    const keysNow = () => (JSON.parse(readFileSync(file, 'utf8')) as { aes256_keys: string[] }).aes256_keys
+    let crashes = 0
+    for (let writes = 0; ; writes++) {
+      // What a process that is killed has written before, and nothing after.
+      let left = writes
+      const dying: Pick<Database, 'read' | 'write'> = {
+        read: database.read,
+        write: (tenant, work) => (left-- > 0 ? database.write(tenant, work) : Promise.reject(new Error('killed'))),
+      }
+      const outcome = await open(dying).rotate(call).catch(String)
+      service = open()
+      expect(await Promise.all(references.map((reference) => resolve(reference)))).toEqual(values)
+      if (outcome !== 'Error: killed') break
+      crashes++
+    }
+    expect(crashes).toBeGreaterThan(0)
+    expect(keysNow()).toHaveLength(1)
+    const newKeys = readFileSync(file, 'utf8')
+    writeFileSync(file, oldKeys)
+    for (const reference of references) await expect(resolve(reference)).rejects.toMatchObject(unavailable)
+    writeFileSync(file, newKeys)
+    expect(await Promise.all(references.map((reference) => resolve(reference)))).toEqual(values)
   })
 })

@@ -14,7 +14,7 @@ it.each([
   ['exec_background', at, 'action', 'It must be one of start, poll, kill, remove, list.'],
   ['team', {}, 'action', 'It must be one of create, destroy,'],
   ['vault', {}, 'action', 'It must be one of read, write,'],
-  ['port_forward', { ...at, action: 'list' }, 'guest_port', 'For list it decides nothing: pass any, such as 1.'],
+  ['port_forward', { ...at, action: 'add' }, 'guest_port', 'Port in the workspace.'],
   ['git_commit', { ...at, message: 'm' }, 'path', 'Directory of the repository in the workspace, such as /workspace.'],
 ])('%s %j without %s is told what to give', async (tool, args, field, advice) => {
   const { code, message, details } = await app.refusal(tool, args)
@@ -22,6 +22,13 @@ it.each([
   expect(message.startsWith(`Required field '${field}' is missing for '${tool}'. `)).toBe(true)
   expect(message).toContain(advice)
   if (field === 'action') expect(advice).toContain((details['accepted'] as string[])[0])
+})
+
+it('a field that an action does not use may be missing', async () => {
+  // The arguments are accepted: it is the workspace that does not exist.
+  expect(await app.refusal('port_forward', { ...at, action: 'list' })).toMatchObject({
+    code: 'ERR_WORKSPACE_NOT_FOUND',
+  })
 })
 
 it('names every missing field at once', async () => {

@@ -34,7 +34,7 @@ const toolWith = (output: z.ZodType) =>
   }).tools[0]
 
 const faultOf = (output: z.ZodType, json: unknown) =>
-  answerFault({ tool: toolWith(output), answer: { json: JSON.stringify(json), isError: false } })
+  answerFault({ tool: toolWith(output), answer: { json: JSON.stringify(json), output: json, isError: false } })
 
 describe('a listed output schema', () => {
   it.each(catalog.names)('of %s admits the error envelope', (name) => {
@@ -55,7 +55,7 @@ describe('a listed output schema', () => {
 
   it('is held against the warnings that MCP puts into the answer', () => {
     const tool = toolWith(z.strictObject({ warnings: z.array(z.int()) }))
-    const answer = { json: '{"warnings":[1]}', isError: false }
+    const answer = { json: '{"warnings":[1]}', output: { warnings: [1] }, isError: false }
     expect(answerFault({ tool, answer })).toBeUndefined()
     expect(answerFault({ tool, answer: { ...answer, warnings: ['Beware.'] } })).toContain('/warnings/1 must be integer')
   })

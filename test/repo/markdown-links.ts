@@ -3,7 +3,7 @@ import { dirname, join, normalize } from 'node:path'
 import { readText, repositoryRoot } from './source-files.ts'
 
 /** Links of documents: what they point at must be there, and a heading must be one of the page. */
-export type Link = Readonly<{ line: number; target: string }>
+type Link = Readonly<{ line: number; target: string }>
 export type LinkFault = Readonly<{ line: number; message: string }>
 
 /** Reads what a document points at; undefined when there is nothing at the path. */
@@ -14,7 +14,7 @@ const INLINE = /!?\[(?:[^\]\\`]|\\.|`[^`]*`)*\]\(\s*<?([^)\s>]+)>?(?:\s+"[^"]*")
 const DEFINITION = /^ {0,3}\[[^\]]+\]:\s*<?([^\s>]+)>?/
 const HTML = /<(?:a|img)\b[^>]*?\s(?:href|src)="([^"]+)"/g
 
-export function linksOf(text: string): Link[] {
+function linksOf(text: string): Link[] {
   return proseLines(text).flatMap((prose, index) => {
     const defined = DEFINITION.exec(prose)?.[1]
     const found = [...prose.matchAll(INLINE), ...prose.matchAll(HTML)].map((match) => match[1]!)

@@ -15,7 +15,7 @@ export type SourceFile = Readonly<{
   lineOf(offset: number): number
 }>
 
-export const sourceFolders = ['src', 'test', 'bench', 'scripts'] as const
+const sourceFolders = ['src', 'test', 'bench', 'scripts'] as const
 
 export const isTestFile = (path: string): boolean => path.startsWith('test/') || path.endsWith('.test.ts')
 

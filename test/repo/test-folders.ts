@@ -35,7 +35,7 @@ export const mirrors: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Folders of `test/` that are about the program as a whole, or what tests stand on. */
-export const wholes: readonly string[] = [
+const wholes: readonly string[] = [
   'clients',
   'conformance',
   'contract',
@@ -47,7 +47,7 @@ export const wholes: readonly string[] = [
 ]
 
 /** Folders of `src/` that only a running program shows to work; `test/e2e` starts one. */
-export const shownByPrograms: readonly string[] = ['app/commands', 'http/pages', 'mail']
+const shownByPrograms: readonly string[] = ['app/commands', 'http/pages', 'mail']
 
 /** What is wrong with where tests are. Paths of tests are relative to the root, folders of the source to `src/`. */
 export function misplaced(testPaths: readonly string[], sourceFolders: readonly string[]): string[] {

@@ -48,8 +48,8 @@ export type TestApp = AsyncDisposable &
   }>
 
 export type Answer = Record<string, unknown>
-export type LoggedError = Readonly<{ message: string; fields: Record<string, unknown> }>
-export type KeyRequest = Readonly<{
+type LoggedError = Readonly<{ message: string; fields: Record<string, unknown> }>
+type KeyRequest = Readonly<{
   name?: string
   tenant?: string
   role?: Role

@@ -14,7 +14,7 @@ import { createDatabase, dropDatabase } from './postgres.ts'
 export const dialects = ['SQLite', 'PostgreSQL'] as const
 export type DialectName = (typeof dialects)[number]
 
-export type OpenOptions = Readonly<{ targetVersion?: number; logger?: Logger }>
+type OpenOptions = Readonly<{ targetVersion?: number; logger?: Logger }>
 
 /** Where one state lives: it can be opened again and again, and it starts empty. */
 export type TestDatabase = Readonly<{

@@ -47,7 +47,7 @@ export type EgressRange = Readonly<{
   lookups: readonly string[]
   close(): Promise<void>
 }>
-export type Upstream = Readonly<{ port: number; server: NetServer; connections(): number }>
+type Upstream = Readonly<{ port: number; server: NetServer; connections(): number }>
 
 export type RangeOptions = Readonly<{ logger?: Logger }> &
   Partial<Pick<EgressProxyOptions, 'limits' | 'resolve' | 'allowEncryptedClientHello'>>
@@ -215,7 +215,7 @@ export async function exchange(port: number, text: string): Promise<RawAnswer> {
   return readAnswer(Buffer.concat(chunks).toString('latin1'))
 }
 
-export function readAnswer(text: string): RawAnswer {
+function readAnswer(text: string): RawAnswer {
   const [head = '', ...rest] = text.split('\r\n\r\n')
   return { status: Number(/^HTTP\/1\.1 (\d+)/.exec(head)?.[1] ?? 0), head, body: rest.join('\r\n\r\n') }
 }

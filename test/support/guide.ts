@@ -2,7 +2,7 @@ import { expect } from 'vitest'
 
 /** What a guide tells its reader to do: files to write, and commands with what they answer. */
 export type Guide = Readonly<{ files: ReadonlyMap<string, string>; commands: readonly GuideCommand[] }>
-export type GuideCommand = Readonly<{ command: string; answer: string }>
+type GuideCommand = Readonly<{ command: string; answer: string }>
 
 /** A file is a block that begins with its name as a comment; commands are the lines with `$` of a console. */
 export function readGuide(markdown: string): Guide {

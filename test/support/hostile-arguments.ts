@@ -41,7 +41,7 @@ const hostileNumbers = fc.oneof(
   fc.double(),
 )
 
-export const hostileValues: fc.Arbitrary<unknown> = fc.oneof(
+const hostileValues: fc.Arbitrary<unknown> = fc.oneof(
   hostileTexts,
   hostileNumbers,
   fc.constantFrom<unknown>(null, true, false, [], {}, [[]], [null], [undefined], undefined),

@@ -32,7 +32,7 @@ export type HttpTransportApp = Readonly<{
 
 export type ServedTransport = Readonly<{ transport: HttpTransport; url: string; port: number }>
 
-export const VERSION = '1.2.3'
+const VERSION = '1.2.3'
 
 export async function openHttpTransportApp(flags: Readonly<Record<string, string>> = {}): Promise<HttpTransportApp> {
   const directory = await mkdtemp(join(tmpdir(), 'castellan-http-'))

@@ -3,9 +3,9 @@ import { setModelStage } from './model-stage.ts'
 import type { Line, SeenRequest } from './scripted-model.ts'
 import { startServerHere } from './server-here.ts'
 
-export type Row = Record<string, unknown>
+type Row = Record<string, unknown>
 export type Key = Readonly<{ id: string; secret: string }>
-export type KeyRights = Readonly<{ role?: string; tier?: string; tenant?: string; scopes?: readonly string[] }>
+type KeyRights = Readonly<{ role?: string; tier?: string; tenant?: string; scopes?: readonly string[] }>
 
 /** The program over HTTP with a scripted model, and callers with keys. Without a key the caller is the local owner. */
 export type KeyedServer = Readonly<{

@@ -23,7 +23,7 @@ export type LocalGit = Readonly<{
   remove(): Promise<void>
 }>
 
-export const plainEnvironment = (home: string): Record<string, string> => ({
+const plainEnvironment = (home: string): Record<string, string> => ({
   PATH: process.env['PATH'] ?? '',
   HOME: home,
   GIT_CONFIG_NOSYSTEM: '1',

@@ -24,7 +24,7 @@ export type MachineHoldings = Readonly<{
 
 type Named = Readonly<Record<'server' | 'supervisor' | 'launcher' | 'uplink', number>>
 
-export function holdersOf(dataDir: string, server: number): Named {
+function holdersOf(dataDir: string, server: number): Named {
   const first = supervisorPid(dataDir)
   const below = descendants(first)
   const one = (found: Process | undefined, what: string): number => {

@@ -8,7 +8,7 @@ export type Turn =
   | Readonly<{ text: string; calls: readonly AskedCall[]; raw?: unknown }>
   | Readonly<{ results: readonly Readonly<{ id: string; name: string; text: string }>[] }>
 export type AskedCall = Readonly<{ id: string; name: string; args: Readonly<Record<string, unknown>> }>
-export type Heard = Readonly<{
+type Heard = Readonly<{
   text: string
   calls: readonly AskedCall[]
   /** Why the answer ended, in the provider's own word. */

@@ -21,7 +21,7 @@ export const directory = (name: string, more: Partial<LayerFile> = {}): LayerFil
 export const symlink = (name: string, linkName: string): LayerFile => ({ name, kind: 'symlink', linkName, mode: 0o777 })
 export const hardlink = (name: string, linkName: string): LayerFile => ({ name, kind: 'hardlink', linkName })
 
-export function layerTar(files: readonly LayerFile[]): Buffer {
+function layerTar(files: readonly LayerFile[]): Buffer {
   const parts = files.flatMap(({ content = '', ...file }) => {
     const body = Buffer.from(content)
     const entry = { ...defaults, ...file, sizeBytes: body.length }

@@ -4,7 +4,7 @@ import { json } from 'node:stream/consumers'
 import { answering } from './answering.ts'
 
 type Attribute = Readonly<{ key: string; value: Readonly<Record<string, unknown>> }>
-export type SeenSpan = Readonly<{
+type SeenSpan = Readonly<{
   traceId: string
   spanId: string
   parentSpanId?: string

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { makeAuthority, makeLeaf } from './egress-range.ts'
 import { addElsewhere } from './network-bench.ts'
 
-export type SeenRequest = Readonly<{ host: string; path: string; authorization: string | undefined }>
+type SeenRequest = Readonly<{ host: string; path: string; authorization: string | undefined }>
 
 /** The internet of a test: one address, a name server, and a web server for every name below `castellan.test`. */
 export type PublicSide = Readonly<{

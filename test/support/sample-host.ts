@@ -5,7 +5,7 @@ import { LOCAL_TENANT, type TenantId } from '../../src/contract/principal.ts'
 import type { ListedTool, ToolAnswer, ToolCaller, ToolHost } from '../../src/tools/runtime/tool-host.ts'
 
 /** A small tool host for the transport's tests: the other side of the port, with tools that show what a transport must carry. */
-export type SampleCall = Readonly<{ caller: ToolCaller; signal: AbortSignal; progress: (update: Progress) => void }>
+type SampleCall = Readonly<{ caller: ToolCaller; signal: AbortSignal; progress: (update: Progress) => void }>
 type SampleTool = Readonly<{
   listed: ListedTool
   run(args: Record<string, unknown>, call: SampleCall): Promise<ToolAnswer> | ToolAnswer
@@ -20,12 +20,13 @@ export type SampleHost = ToolHost &
     whenWaiting(count: number): Promise<void>
   }>
 
-export const answer = (value: unknown): ToolAnswer => ({
+const answer = (value: unknown): ToolAnswer => ({
   json: JSON.stringify(value),
+  output: value,
   isError: false,
 })
 
-export function failure(code: ErrorCode, message: string, details: ErrorDetails = {}): ToolAnswer {
+function failure(code: ErrorCode, message: string, details: ErrorDetails = {}): ToolAnswer {
   const failed = { code, message, details }
   return { json: JSON.stringify({ error: failed }), isError: true, failure: failed }
 }
@@ -80,6 +81,7 @@ const plainTools: readonly SampleTool[] = [
     listed: listed('picture', 'Answers with a picture.'),
     run: () => ({
       json: '{}',
+      output: {},
       isError: false,
       structured: false,
       content: [{ type: 'image', data: 'aGk=', mimeType: 'image/png' }],

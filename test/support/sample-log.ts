@@ -12,7 +12,7 @@ import type {
   FsckTaskRow,
   FsckThoughtRow,
 } from '../../src/audit/fsck/source.ts'
-import { sessionTree } from '../../src/audit/session-tree.ts'
+import { createSessionTree } from '../../src/audit/session-tree.ts'
 import { thoughtHash } from '../../src/audit/thought-chain.ts'
 import { appendLeaf, emptyHead, leafHash, rootOf, type TreeHead } from '../../src/audit/tree.ts'
 import { canonicalJson } from '../../src/kernel/canonical-json.ts'
@@ -117,7 +117,9 @@ const sessionStarted = (seq: number, id: number, scope: string): SampleEffect =>
 })
 
 function sessionFinalized(seq: number, leaves: readonly SampleEffect[]): SampleEffect {
-  const { root, depth, leafCount } = sessionTree(leaves.map((effect) => effect.hash!))
+  const tree = createSessionTree()
+  for (const { hash } of leaves) tree.add(hash!)
+  const { root, depth, leafCount } = tree.summary()
   const frozen = {
     merkle_root: root,
     tree_depth: depth,

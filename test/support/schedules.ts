@@ -10,7 +10,7 @@ import { sqlScheduleStore } from '../../src/stores/sql/schedule-store.ts'
 import type { movableClock } from './app.ts'
 import { openEngine, sampleRun, type TestEngine } from './engine.ts'
 
-export const AGENT = 'agent-1'
+const AGENT = 'agent-1'
 
 /** One server: a scheduler and an engine on a real store, with a clock that the test moves. */
 export type TestServer = Readonly<{

@@ -17,7 +17,7 @@ export type TestUpstreams = UpstreamTools &
     targets: readonly UpstreamTarget[]
   }>
 
-export type ConnectedServer = Readonly<{
+type ConnectedServer = Readonly<{
   tenant: TenantId
   name: string
   url: string

@@ -124,7 +124,7 @@ export function disagreements(rows: readonly RecordedWorkspace[], truth: Workspa
 type StoredRow = Record<string, unknown>
 
 /** From rows of the two tables, as either database gives them. */
-export function recordedFrom(workspaces: readonly StoredRow[], snapshots: readonly StoredRow[]): RecordedWorkspace[] {
+function recordedFrom(workspaces: readonly StoredRow[], snapshots: readonly StoredRow[]): RecordedWorkspace[] {
   const parse = (value: unknown): unknown => (typeof value === 'string' ? JSON.parse(value) : value)
   return workspaces.map((row) => {
     const own = snapshots.filter((snapshot) => snapshot['workspace_id'] === row['id'])

@@ -6,6 +6,16 @@ import { type Command, type CommandContext, printJson } from './context.ts'
 
 type Answer = Record<string, unknown>
 
+/** The rights of a person or a program that a command makes. */
+export const rightsFlags = {
+  role: { type: 'string', value: 'ROLE', description: 'admin, editor or member (member).' },
+  tier: { type: 'string', value: 'TIER', description: 'user, system or operator (that of the role).' },
+} as const
+
+/** `whose` says what the tenant is, such as 'Tenant of the key'. */
+export const tenantFlag = (whose: string) =>
+  ({ type: 'string', value: 'TENANT', description: `${whose} (local).` }) as const
+
 /** What an action accepts, beside what it does, so that neither is changed without the other. */
 type Action = ActionSpec & Readonly<{ run(context: CommandContext): Promise<number> }>
 

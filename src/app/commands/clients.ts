@@ -1,6 +1,16 @@
 import { clientFlags } from '../../cli/command.ts'
 import { AppError } from '../../contract/app-error.ts'
-import { actionCommand, argumentOf, ask, listed, printOutcome, printRows, tenantOf } from './action-command.ts'
+import {
+  actionCommand,
+  argumentOf,
+  ask,
+  listed,
+  printOutcome,
+  printRows,
+  rightsFlags,
+  tenantFlag,
+  tenantOf,
+} from './action-command.ts'
 import type { CommandContext } from './context.ts'
 
 export const command = actionCommand({
@@ -8,18 +18,14 @@ export const command = actionCommand({
   summary: 'Manage OAuth clients of programs that act for themselves.',
   description:
     'Manage OAuth clients of programs that act for themselves. A client gets tokens with the client credentials grant, only for the gateways in its list. CLIENT is an id or a name.',
-  flags: {
-    tenant: { type: 'string', value: 'TENANT', description: 'Organisation of the client (local).' },
-    ...clientFlags,
-  },
+  flags: { tenant: tenantFlag('Organisation of the client'), ...clientFlags },
   actions: {
     create: {
       arguments: 'NAME',
       summary: 'Create a client, and print its id and its secret once.',
       flags: {
         gateways: { type: 'string', value: 'LIST', description: 'Gateways that the client may use, by slug or id.' },
-        role: { type: 'string', value: 'ROLE', description: 'admin, editor or member (member).' },
-        tier: { type: 'string', value: 'TIER', description: 'user, system or operator (that of the role).' },
+        ...rightsFlags,
       },
       run: create,
     },

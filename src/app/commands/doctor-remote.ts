@@ -10,12 +10,13 @@ import { bad, type Finding, note, ok } from './findings.ts'
 /** What a client can see of a remote server: whether it can be reached, is healthy, and accepts the credentials. */
 export async function checkRemote(context: CommandContext, choice: RemoteChoice): Promise<Finding[]> {
   const { address, http } = await openRemoteServer(choice, context.env)
-  const findings = [ok('node', process.version), ok('server', address.resource)]
+  const findings = [ok('node', process.version)]
   try {
     const signal = AbortSignal.timeout(remoteLimits.remoteReplyMs)
     const reply = await http(`${address.origin}/health`, { method: 'GET', headers: {}, signal })
+    findings.push(ok('server', address.resource))
     findings.push(...healthOf(await readText(reply, remoteLimits.remoteMetadataBytesMax), context.version))
-    findings.push(await withClient(context, callerOf))
+    findings.push(await withClient(context, address.isGateway ? toolsOf : callerOf))
   } catch (error) {
     if (!(error instanceof AppError)) throw error
     findings.push(bad(error.code === 'ERR_UNAUTHENTICATED' ? 'identity' : 'connection', error.message))
@@ -41,6 +42,10 @@ function parsed(text: string): Record<string, unknown> {
     return {}
   }
 }
+
+/** A gateway need not have whoami. */
+const toolsOf = async (client: McpClient): Promise<Finding> =>
+  ok('gateway', `${(await client.listTools()).length} tools are offered`)
 
 async function callerOf(client: McpClient): Promise<Finding> {
   const { agentName, organization, role, tier } = (await client.callTool('whoami', {})).answer

@@ -8,6 +8,8 @@ import {
   printLink,
   printOutcome,
   printRows,
+  rightsFlags,
+  tenantFlag,
   tenantOf,
 } from './action-command.ts'
 import type { CommandContext } from './context.ts'
@@ -15,17 +17,13 @@ import type { CommandContext } from './context.ts'
 export const command = actionCommand({
   name: 'invite',
   summary: 'Invite people with a one-time link.',
-  flags: {
-    tenant: { type: 'string', value: 'TENANT', description: 'Organisation to join (local).' },
-    ...clientFlags,
-  },
+  flags: { tenant: tenantFlag('Organisation to join'), ...clientFlags },
   actions: {
     create: {
       arguments: 'EMAIL',
       summary: 'Invite a person, and print the link.',
       flags: {
-        role: { type: 'string', value: 'ROLE', description: 'admin, editor or member (member).' },
-        tier: { type: 'string', value: 'TIER', description: 'user, system or operator (that of the role).' },
+        ...rightsFlags,
         teams: { type: 'string', value: 'LIST', description: 'Teams of people to join, by id or name.' },
         hours: { type: 'string', value: 'HOURS', description: 'How long the link works (168).' },
       },

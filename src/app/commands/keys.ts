@@ -1,14 +1,20 @@
 import { clientFlags } from '../../cli/command.ts'
-import { actionCommand, argumentOf, ask, listed, printOutcome, printRows, tenantOf } from './action-command.ts'
+import {
+  actionCommand,
+  argumentOf,
+  ask,
+  listed,
+  printOutcome,
+  printRows,
+  tenantFlag,
+  tenantOf,
+} from './action-command.ts'
 import { type CommandContext, printJson } from './context.ts'
 
 export const command = actionCommand({
   name: 'keys',
   summary: 'Manage API keys.',
-  flags: {
-    tenant: { type: 'string', value: 'TENANT', description: 'Tenant of the key (local).' },
-    ...clientFlags,
-  },
+  flags: { tenant: tenantFlag('Tenant of the key'), ...clientFlags },
   actions: {
     create: {
       arguments: 'NAME',

@@ -54,12 +54,15 @@ async function run(context: CommandContext): Promise<number> {
   })
   // The former sign-in is no longer used; if the server cannot be reached now, it expires.
   if (former !== undefined) await revokeLogin(http, former).catch(() => {})
-  const { answer } = await withClient({ ...context, env: { ...env, CASTELLAN_API_KEY: undefined } }, (client) =>
-    client.callTool('whoami', {}),
-  )
+  const identity = await withClient({ ...context, env: { ...env, CASTELLAN_API_KEY: undefined } }, async (client) => {
+    // A gateway need not have whoami. Its list shows that the sign-in works.
+    if (!address.isGateway) return String((await client.callTool('whoami', {})).answer['agentName'])
+    await client.listTools()
+    return null
+  })
   const file = loginPath(env, resource)
-  if (context.json) printJson(context, { url: address.origin, identity: answer['agentName'], file })
-  else terminal.out(`Signed in to ${address.origin} as ${answer['agentName']}.\n`)
+  if (context.json) printJson(context, { url: address.isGateway ? resource : address.origin, identity, file })
+  else terminal.out(`Signed in to ${address.isGateway ? resource : `${address.origin} as ${identity}`}.\n`)
   return 0
 }
 

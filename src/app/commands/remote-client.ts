@@ -4,10 +4,11 @@ import { pause } from '../../kernel/pause.ts'
 import type { Environment } from '../config-paths.ts'
 import type { RemoteLines } from '../remote/remote-lines.ts'
 import { openRemoteServer, type RemoteChoice } from '../remote/remote-server.ts'
+import type { ServerAddress } from '../remote/server-address.ts'
 import type { ClientState } from './client.ts'
 
-/** All tools by their documented names: a person or a script requests what it knows. */
-const VIEW = { tools: 'full', names: 'documented' } as const
+/** All tools by their documented names: a person or a script requests what it knows. A gateway has its own list. */
+const viewAt = ({ isGateway }: ServerAddress) => ({ ...(!isGateway && { tools: 'full' }), names: 'documented' })
 
 /** Connects to a remote server as a client, and ends the sessions that it opened. */
 export async function withRemoteClient<T>(
@@ -19,7 +20,7 @@ export async function withRemoteClient<T>(
   const server = await openRemoteServer(choice, env)
   const opened: RemoteLines[] = []
   const connect = async (): Promise<McpClient> => {
-    const lines = server.openLines(VIEW, 'person')
+    const lines = server.openLines(viewAt(server.address), 'person')
     opened.push(lines)
     return await clientOver({ ...lines, close: () => void lines.close() })
   }

@@ -1,5 +1,14 @@
 import { clientFlags } from '../../cli/command.ts'
-import { actionCommand, argumentOf, ask, listed, printOutcome, printRows, tenantOf } from './action-command.ts'
+import {
+  actionCommand,
+  argumentOf,
+  ask,
+  listed,
+  printOutcome,
+  printRows,
+  tenantFlag,
+  tenantOf,
+} from './action-command.ts'
 import type { CommandContext } from './context.ts'
 
 const description = { type: 'string', value: 'TEXT', description: 'What the team is for.' } as const
@@ -10,10 +19,7 @@ export const command = actionCommand({
   summary: 'Manage teams of people.',
   description:
     'Manage teams of people: agents, gateways and servers can be shared with them. TEAM is an id or a name, USER an id or an e-mail address. For teams of agents, use castellan call team.',
-  flags: {
-    tenant: { type: 'string', value: 'TENANT', description: 'Organisation of the team (local).' },
-    ...clientFlags,
-  },
+  flags: { tenant: tenantFlag('Organisation of the team'), ...clientFlags },
   actions: {
     create: { arguments: 'NAME', summary: 'Create a team.', flags: { description, add }, run: create },
     list: { summary: 'Show the teams and their members.', run: list },

@@ -8,14 +8,16 @@ import {
   printLink,
   printOutcome,
   printRows,
+  rightsFlags,
+  tenantFlag,
   tenantOf,
 } from './action-command.ts'
+import { requireAgreement, yesFlag } from './confirm.ts'
 import type { CommandContext } from './context.ts'
 
-const rightsFlags = {
+const userFlags = {
   admin: { type: 'boolean', description: 'An administrator; the same as --role admin.' },
-  role: { type: 'string', value: 'ROLE', description: 'admin, editor or member (member).' },
-  tier: { type: 'string', value: 'TIER', description: 'user, system or operator (that of the role).' },
+  ...rightsFlags,
   name: { type: 'string', value: 'NAME', description: 'Display name.' },
 } as const
 
@@ -24,16 +26,13 @@ export const command = actionCommand({
   summary: 'Manage the people who can sign in.',
   description:
     'Manage the people who can sign in. USER is an id or an e-mail address. To change the teams of a user: castellan teams add, castellan teams remove.',
-  flags: {
-    tenant: { type: 'string', value: 'TENANT', description: 'Organisation of the user (local).' },
-    ...clientFlags,
-  },
+  flags: { tenant: tenantFlag('Organisation of the user'), ...clientFlags },
   actions: {
     create: {
       arguments: 'EMAIL',
       summary: 'Create a user, and print a one-time link where they choose a password.',
       flags: {
-        ...rightsFlags,
+        ...userFlags,
         teams: { type: 'string', value: 'LIST', description: 'Teams of people to join, by id or name.' },
       },
       run: create,
@@ -43,13 +42,18 @@ export const command = actionCommand({
       arguments: 'USER',
       summary: 'Change name, role or tier, or make a new link.',
       flags: {
-        ...rightsFlags,
+        ...userFlags,
         'new-link': { type: 'boolean', description: 'Print a new link where the user chooses a password.' },
       },
       changes: ['admin', 'role', 'tier', 'name', 'new-link'],
       run: update,
     },
-    delete: { arguments: 'USER', summary: 'Remove a user.', run: remove },
+    delete: {
+      arguments: 'USER',
+      summary: 'Remove a user, with their sessions and keys. Asks first at a terminal.',
+      flags: { yes: yesFlag },
+      run: remove,
+    },
     sessions: { arguments: 'USER', summary: 'Show where a user is signed in.', run: sessions },
     revoke: { arguments: 'USER SESSION', summary: 'End one session of a user.', run: revoke },
     attempts: { summary: 'Show who tried to sign in.', run: attempts },
@@ -89,7 +93,9 @@ async function create(context: CommandContext): Promise<number> {
 
 async function list(context: CommandContext): Promise<number> {
   const answer = await ask(context, 'user_list', tenantOf(context))
-  return printRows(context, answer, 'users', ['email', 'name', 'role', 'tier', 'teams', 'id'])
+  const users = answer['users'] as Record<string, unknown>[]
+  const named = { ...answer, users: users.map((user) => ({ ...user, teams: user['team_names'] })) }
+  return printRows(context, context.json ? answer : named, 'users', ['email', 'name', 'role', 'tier', 'teams', 'id'])
 }
 
 async function update(context: CommandContext): Promise<number> {
@@ -108,7 +114,9 @@ async function update(context: CommandContext): Promise<number> {
 }
 
 async function remove(context: CommandContext): Promise<number> {
-  const answer = await ask(context, 'user_delete', { user: argumentOf(context), ...tenantOf(context) })
+  const user = argumentOf(context)
+  await requireAgreement(context, `Remove ${user}? Their sessions, keys and runs end, and their workspaces stop.`)
+  const answer = await ask(context, 'user_delete', { user, ...tenantOf(context) })
   return printOutcome(context, answer, `Removed ${answer['email']}.`)
 }
 

@@ -47,8 +47,10 @@ export function createHttpClient({ ca }: HttpTrust): HttpClient {
           clearTimeout(timer)
           socket.setKeepAlive(true, KEEP_ALIVE_MS)
         }
-        if (clientRequest.reusedSocket) connected()
-        else socket.once(isSecure ? 'secureConnect' : 'connect', connected)
+        if (clientRequest.reusedSocket) return connected()
+        // Between the end of an answer and the return of the socket to the pool, nothing of Node listens; an abort may come then.
+        socket.on('error', () => {})
+        socket.once(isSecure ? 'secureConnect' : 'connect', connected)
       })
       clientRequest.once('finish', () => onSent?.())
       clientRequest.once('close', () => clearTimeout(timer))

@@ -6,6 +6,7 @@ export type ServerAddress = Readonly<{
   origin: string
   /** The MCP endpoint; tokens are for this address (RFC 8707). */
   resource: string
+  isGateway: boolean
 }>
 
 const RULE =
@@ -27,5 +28,6 @@ export function parseAddress(input: string, { allowPlainHttp }: Readonly<{ allow
       'url: over plain HTTP, others could read keys and answers in transit. Use https or a tunnel to a loopback address. To allow plain HTTP anyway, pass --allow-plain-http.'
     throw new AppError('ERR_INVALID_INPUT', message, { field: 'url' })
   }
-  return { origin: url.origin, resource: `${url.origin}${path === '' ? '/mcp' : path}` }
+  const isGateway = path.startsWith('/mcp/')
+  return { origin: url.origin, resource: `${url.origin}${isGateway ? path : '/mcp'}`, isGateway }
 }

@@ -4,7 +4,7 @@ import { createUsageLimits, type UsageAccounting } from '../../domains/limits/us
 import { sqlLimitStore } from '../../stores/sql/limit-store.ts'
 import type { AppDeps } from '../build-app.ts'
 
-export type OpenedUsageLimits = Readonly<{ accounting: UsageAccounting; close(): Promise<void> }>
+type OpenedUsageLimits = Readonly<{ accounting: UsageAccounting; close(): Promise<void> }>
 
 /** The use of limits, counted for every call. */
 export function openUsageLimits({ config, clock, logger }: AppDeps, database: Database): OpenedUsageLimits {

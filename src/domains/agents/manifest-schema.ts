@@ -22,11 +22,11 @@ import { executionSchema } from './execution-schema.ts'
  * The agent manifest as written. Parsing and the published JSON Schema both come from it. Objects are strict, so that unknown
  * fields are noticed; the parser turns those into warnings.
  */
-export const AGENT_SCHEMA_KEY = 'agent/manifest/v1'
+const AGENT_SCHEMA_KEY = 'agent/manifest/v1'
 export const MANIFEST_API_VERSION = '100monkeys.ai/v1'
 
-export const namePattern = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
-export const semverPattern =
+const namePattern = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
+const semverPattern =
   /^(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})(?:-[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?(?:\+[0-9A-Za-z-.]+)?$/
 
 const metadata = group(
@@ -297,7 +297,7 @@ export const agentManifestSchema = group(
 export type WrittenManifest = z.infer<typeof agentManifestSchema>
 
 /** A strict object refuses unknown fields; a manifest with some is accepted, so the published schema allows them. */
-export function publishedSchema(key: string, title: string, schema: z.ZodType): Readonly<Record<string, unknown>> {
+function publishedSchema(key: string, title: string, schema: z.ZodType): Readonly<Record<string, unknown>> {
   const { $schema, ...rest } = z.toJSONSchema(schema, {
     io: 'input',
     override({ jsonSchema: node }) {

@@ -10,7 +10,7 @@ import { uuidOf } from '../../kernel/uuid.ts'
 import type { ApprovalStore, CallKey } from './ports.ts'
 import { displayedArguments, isRequestedFrom } from './rules.ts'
 
-export type ApprovalKeeperDeps = Readonly<{
+type ApprovalKeeperDeps = Readonly<{
   store: ApprovalStore
   database: Pick<Database, 'read'>
   trust: Pick<Trust, 'contextOf' | 'credentialOf'>

@@ -19,7 +19,7 @@ export type StoredApproval = ApprovalRequest &
 /** Identifies the call: the same tool and arguments, of the same caller in the same context. */
 export type CallKey = Pick<StoredApproval, 'requester' | 'context' | 'toolId' | 'argumentsDigest'>
 
-export type ApprovalFilter = Readonly<{
+type ApprovalFilter = Readonly<{
   /** Only requests of this identity. */
   requester?: string | undefined
   pendingAtMs?: number | undefined

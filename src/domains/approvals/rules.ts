@@ -11,7 +11,7 @@ const SECRET_NAME =
 const URL_PASSWORD = /(\b[a-z][a-z0-9+.-]*:\/\/[^\s/:@]*):[^\s/@]+@/gi
 const BEARER = /\b(Bearer|Basic)\s+[\w.~+/=-]{8,}/gi
 
-export type DisplayedArguments = Readonly<{ arguments: Json; isMasked: boolean }>
+type DisplayedArguments = Readonly<{ arguments: Json; isMasked: boolean }>
 
 /**
  * Arguments for people. Values of fields that are named like a secret, credentials in URLs and headers, and the secrets of the

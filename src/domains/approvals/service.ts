@@ -13,7 +13,7 @@ import { approvalNotFound, forAnother, isRequestedFrom, notForYou, notPending, s
 type Reading = Pick<Call, 'principal' | 'read' | 'nowMs' | 'readsFrom'>
 
 /** A waiting Human state. Its id is that of its run. */
-export type HumanQuestion = Readonly<{
+type HumanQuestion = Readonly<{
   id: string
   execution_id: string
   workflow_id: string
@@ -26,7 +26,7 @@ export type HumanQuestion = Readonly<{
   expires_at: string | null
 }>
 
-export type ApprovalDeps = Readonly<{
+type ApprovalDeps = Readonly<{
   store: ApprovalStore
   trust: Pick<Trust, 'contextOf' | 'credentialOf' | 'hasReadUntrusted'>
   engine: Pick<Engine, 'find' | 'signal'>

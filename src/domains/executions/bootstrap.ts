@@ -1,14 +1,15 @@
 import { AppError } from '../../contract/app-error.ts'
-import { failureOf } from '../../contract/tool-invoker.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
+import { createToolClient } from '../runs/tool-client.ts'
 import { type Deadline, within } from './deadline.ts'
 import type { ExecutionDeps } from './ports.ts'
 import type { AgentWorkspaces } from './workspace.ts'
 
 const FIELD = 'spec.advanced.bootstrap_path'
 const BEFORE = 'bootstrap'
+type ReadFile = Readonly<{ content: string; encoding: string }>
 type Seen = { digest: string | null }
 type Ended = { changed: boolean; moved_to: string | null }
 
@@ -25,14 +26,13 @@ export function createBootstrapGuard(
   steps: Steps,
   workspaces: AgentWorkspaces,
 ) {
+  const tools = createToolClient(deps.invoker, run.principal)
+
   /** Null when there is no such file. */
   async function inspect(signal: AbortSignal): Promise<Seen> {
     const args = { execution_id: run.id, path }
-    const answer = await deps.invoker.call(run.principal, 'execution_file_read', args, { signal, transport: 'engine' })
-    if (answer.isError && answer.code === 'ERR_FILE_NOT_FOUND') return { digest: null }
-    if (answer.isError) throw failureOf(answer)
-    const { content, encoding } = answer.value as { content: string; encoding: string }
-    return { digest: sha256Hex(`${encoding}\n${content}`) }
+    const file = await tools.askUnless<ReadFile>('ERR_FILE_NOT_FOUND', 'execution_file_read', args, signal)
+    return { digest: file === undefined ? null : sha256Hex(`${file.encoding}\n${file.content}`) }
   }
 
   const inspectOnce = (key: string, deadlines: readonly Deadline[]): Promise<Seen> =>

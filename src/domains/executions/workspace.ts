@@ -43,7 +43,7 @@ export const needsWorkspace = ({ role, workspaceId, publishes, manifest }: Execu
 /** Acts as the caller that started the execution, through the ordinary tools. */
 export function createAgentWorkspaces({ invoker, imageOf }: Pick<ExecutionDeps, 'invoker' | 'imageOf'>, run: Run) {
   const client = createWorkspaceClient(createToolClient(invoker, run.principal))
-  const { call, ask, make, runScript } = client
+  const { call, ask, askUnless, make, runScript } = client
 
   /** `allowsInternet` applies if the manifest says nothing about the network. */
   async function create(input: ExecutionInput, allowsInternet: boolean, signal: AbortSignal): Promise<MadeWorkspace> {
@@ -89,8 +89,7 @@ export function createAgentWorkspaces({ invoker, imageOf }: Pick<ExecutionDeps, 
   async function fork({ workspaceId, snapshot }: NonNullable<ExecutionInput['fork']>, signal: AbortSignal) {
     const name = `execution-${run.id}`
     const args = { workspace_id: workspaceId, snapshot_name: snapshot, new_name: name }
-    const answer = await call('workspace_fork', args, signal)
-    if (answer.isError && answer.code !== 'ERR_ALREADY_EXISTS') throw failureOf(answer)
+    await askUnless('ERR_ALREADY_EXISTS', 'workspace_fork', args, signal)
     const made = await ask<{ workspace_id: string }>('workspace_info', { workspace_id: name }, signal)
     return { workspace_id: made.workspace_id, kept: false }
   }

@@ -1,4 +1,5 @@
 import { limits } from '../../contract/limits.ts'
+import { createSingleFlight } from '../../kernel/single-flight.ts'
 import { hashMatches, hashToken } from './token.ts'
 
 /** The stored fields that every kind of key has. */
@@ -29,7 +30,7 @@ export function createKeyAuthenticator<Key extends StoredKey, Holder>(
   kind: KeyKind<Key, Holder>,
 ): KeyAuthenticator<Holder> {
   const cache = createKeyCache<Key, Holder>()
-  const lookups = new Map<string, Promise<KnownKey<Key, Holder> | undefined>>()
+  const lookups = createSingleFlight<KnownKey<Key, Holder> | undefined>()
   const notedAtMs = new Map<string, number>()
 
   const lookUp = async (prefix: string, hash: string, nowMs: number) => {
@@ -65,22 +66,15 @@ export function createKeyAuthenticator<Key extends StoredKey, Holder>(
       const hash = hashToken(token)
       const known = cache.get(hash, nowMs)
       if (known !== undefined) return live(known, nowMs)
-      let lookup = lookups.get(hash)
-      if (lookup === undefined) {
-        lookup = lookUp(prefix, hash, nowMs).finally(() => {
-          if (lookups.get(hash) === lookup) lookups.delete(hash)
-        })
-        lookups.set(hash, lookup)
-      }
-      return lookup.then((found) => live(found, nowMs))
+      return lookups.run(hash, () => lookUp(prefix, hash, nowMs)).then((found) => live(found, nowMs))
     },
     forget(keyId, nowMs) {
       cache.forget(keyId, nowMs)
-      lookups.clear()
+      lookups.forgetAll()
     },
     forgetAll() {
       cache.clear()
-      lookups.clear()
+      lookups.forgetAll()
     },
   }
 }

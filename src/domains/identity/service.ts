@@ -13,6 +13,7 @@ import {
 } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
+import { listAtMost } from '../../kernel/list-at-most.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { createKeyAuthenticator } from './key-authenticator.ts'
 import type { ApiKey, ApiKeyStore, RoleStore } from './ports.ts'
@@ -169,9 +170,8 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
     async listKeys({ principal, nowMs, read }, input = {}) {
       requirePermission(principal, 'apiKey:read')
       const tenant = keyTenant(principal, input.tenant)
-      const found = await store.listKeys(read, tenant, limits.apiKeyListMax + 1)
-      const keys = found.slice(0, limits.apiKeyListMax).map((key) => viewOf(key, nowMs))
-      return { keys, truncated: found.length > keys.length }
+      const { rows, truncated } = await listAtMost(limits.apiKeyListMax, (most) => store.listKeys(read, tenant, most))
+      return { keys: rows.map((key) => viewOf(key, nowMs)), truncated }
     },
 
     async revokeKey(call, input) {

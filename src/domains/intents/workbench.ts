@@ -1,5 +1,4 @@
 import { AppError } from '../../contract/app-error.ts'
-import { failureOf } from '../../contract/tool-invoker.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { createToolClient } from '../runs/tool-client.ts'
@@ -25,7 +24,7 @@ export function createWorkbench(
   steps: Steps,
 ) {
   const workspaces = createWorkspaceClient(createToolClient(deps.invoker, run.principal))
-  const { call } = workspaces
+  const { call, askUnless } = workspaces
   const ask = <T>(tool: string, args: Json): Promise<T> => workspaces.ask<T>(tool, args, steps.signal)
   const { extension } = languageRules[input.language]
   // In a workspace that the caller named, no file of the caller is overwritten.
@@ -70,10 +69,9 @@ export function createWorkbench(
     },
     /** The file that the agent itself wrote; undefined if there is none. */
     async read(id: string): Promise<string | undefined> {
-      const answer = await call('file_read', { workspace_id: id, path }, steps.signal)
-      if (answer.code === 'ERR_FILE_NOT_FOUND') return undefined
-      if (answer.isError) throw failureOf(answer)
-      return (answer.value as { content: string }).content
+      const args = { workspace_id: id, path }
+      const file = await askUnless<{ content: string }>('ERR_FILE_NOT_FOUND', 'file_read', args, steps.signal)
+      return file?.content
     },
     async write(id: string, code: string): Promise<void> {
       if (Buffer.byteLength(code) > CODE_BYTES_MAX) {

@@ -2,7 +2,7 @@ import type { EntityType } from '../../contract/limit-kinds.ts'
 import { namesOfModel } from '../../contract/model-names.ts'
 import type { Limit } from './ports.ts'
 
-export const MICRODOLLARS = 1_000_000
+const MICRODOLLARS = 1_000_000
 
 /** The capacity of a period: millionths of a dollar, or calls. */
 export const capacityOf = ({ limitType, value }: Pick<Limit, 'limitType' | 'value'>): number =>

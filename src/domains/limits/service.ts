@@ -24,14 +24,14 @@ export type LimitedThings = Readonly<{
   ): Promise<Readonly<{ id: string; name: string }> | undefined>
 }>
 
-export type LimitDeps = Readonly<{
+type LimitDeps = Readonly<{
   store: LimitStore
   accounting: Pick<UsageAccounting, 'noteChange' | 'statusOf'>
   things: LimitedThings
   random: Random
 }>
 
-export type NewLimit = Readonly<{
+type NewLimit = Readonly<{
   entity_type: EntityType
   entity_id: string
   limit_type: LimitType

@@ -8,6 +8,7 @@ import { createBackground } from '../../kernel/background.ts'
 import { type Clock, isoTime } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
+import { createSingleFlight } from '../../kernel/single-flight.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
 import type { SecretLinks } from '../secrets/links.ts'
 import { parseReference } from '../secrets/rules.ts'
@@ -80,7 +81,7 @@ export type Deployments = ReturnType<typeof createDeployments>
 
 export function createDeployments(deps: DeploymentDeps) {
   const { store, runtime } = deps
-  const discovering = new Map<string, Promise<Deployment | undefined>>()
+  const discoveries = createSingleFlight<Deployment | undefined>()
   deps.links.onValues(LINK_KIND, (call, subject, values) => takeValues(call, subject, values))
   const background = createBackground((error) =>
     deps.logger.warn('an MCP server could not be connected again', { cause: String(error) }),
@@ -289,22 +290,18 @@ export function createDeployments(deps: DeploymentDeps) {
 
   /** A list in transit may be outdated. */
   async function rediscover(tenant: TenantId, id: string, signal: AbortSignal): Promise<void> {
-    await discovering.get(id)
+    await discoveries.pending(id)
     await discover(tenant, id, signal)
   }
 
   /** Asks the server for its tools and stores them. Returns the updated deployment; never throws. */
   function discover(tenant: TenantId, id: string, signal: AbortSignal): Promise<Deployment | undefined> {
-    const running = discovering.get(id)
-    if (running !== undefined) return running
-    const work = discoverNow(tenant, id, signal)
-      .catch((error: unknown) => {
+    return discoveries.run(id, () =>
+      discoverNow(tenant, id, signal).catch((error: unknown) => {
         deps.logger.warn('tools of an MCP server could not be stored', { deployment: id, cause: String(error) })
         return undefined
-      })
-      .finally(() => discovering.delete(id))
-    discovering.set(id, work)
-    return work
+      }),
+    )
   }
 
   async function discoverNow(tenant: TenantId, id: string, signal: AbortSignal): Promise<Deployment | undefined> {
@@ -418,7 +415,7 @@ export function createDeployments(deps: DeploymentDeps) {
   /** Resolves when nothing that was begun here uses the store any more. */
   async function close(): Promise<void> {
     await background.close()
-    await Promise.all(discovering.values())
+    await discoveries.settled()
   }
 
   return { deploy, discover, reconnectLater, list, logs, remove, find, addressOf, view, close }

@@ -4,6 +4,7 @@ import { limits } from '../../contract/limits.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { Clock } from '../../kernel/clock.ts'
+import { createSingleFlight } from '../../kernel/single-flight.ts'
 import { parseReference } from '../secrets/rules.ts'
 import type { SecretService } from '../secrets/service.ts'
 import type { Grant, OauthClient, OauthTokens } from './oauth.ts'
@@ -33,7 +34,7 @@ export type Grants = ReturnType<typeof createGrants>
  */
 export function createGrants(deps: GrantDeps) {
   const { store, database } = deps
-  const renewing = new Map<string, Promise<Grant>>()
+  const renewals = createSingleFlight<Grant>()
   /**
    * Renewed tokens that could not be saved, by their secret. The old refresh token is void, so these are used, and saved with the
    * next use.
@@ -109,9 +110,7 @@ export function createGrants(deps: GrantDeps) {
       let grant = await find(database.read, deployment, serverUrl)
       if (grant === undefined) return undefined
       async function renewOnce(refused: string): Promise<void> {
-        const pending = renewing.get(id) ?? renew(tenant, id, serverUrl, refused).finally(() => renewing.delete(id))
-        renewing.set(id, pending)
-        grant = await pending
+        grant = await renewals.run(id, () => renew(tenant, id, serverUrl, refused))
       }
       return {
         async token() {

@@ -120,7 +120,7 @@ async function localSpec(
 const resolved = async (tenant: TenantId, text: string | undefined, resolve: Resolve): Promise<string | undefined> =>
   text === undefined ? undefined : await resolve(tenant, text)
 
-export const needsValues = ({ id, name }: CatalogItem, fields: readonly string[]): AppError =>
+const needsValues = ({ id, name }: CatalogItem, fields: readonly string[]): AppError =>
   new AppError(
     'ERR_CREDENTIAL_REQUIRED',
     `The MCP server needs values that were not entered. Call deploy_mcp_server again for a link where a person can enter them.`,

@@ -1,5 +1,5 @@
 /** Whether what is committed may be kept in memory: not while a transaction that changes it is under way. */
-export type ChangeWatch = Readonly<{
+type ChangeWatch = Readonly<{
   /** Called within a transaction that changes what is kept. */
   noteChange(): void
   isChanging(): boolean

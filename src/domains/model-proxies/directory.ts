@@ -6,7 +6,7 @@ import type { Clock } from '../../kernel/clock.ts'
 import type { ProfileService } from '../profiles/service.ts'
 
 /** The proxy by which a request is judged and counted. */
-export type FoundProxy = Readonly<{ id: string; name: string; isUntrusted: boolean }>
+type FoundProxy = Readonly<{ id: string; name: string; isUntrusted: boolean }>
 
 export type ModelProxyDirectory = Readonly<{
   /**
@@ -18,7 +18,7 @@ export type ModelProxyDirectory = Readonly<{
   forget(): void
 }>
 
-export type DirectoryDeps = Readonly<{ read: ReadTx; sharing: Pick<ProfileService, 'find'>; clock: Clock }>
+type DirectoryDeps = Readonly<{ read: ReadTx; sharing: Pick<ProfileService, 'find'>; clock: Clock }>
 
 const DEFAULT = 'default'
 type Known = Readonly<{ proxy: FoundProxy | undefined; untilMs: number }>

@@ -7,6 +7,7 @@ import { canModify, canSee, type Scope, type Sharing, viewerOf } from '../../con
 import type { ReadTx } from '../../contract/tx.ts'
 import type { UserTeams } from '../../contract/user-teams.ts'
 import { isoTime } from '../../kernel/clock.ts'
+import { listAtMost } from '../../kernel/list-at-most.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { checkKeyName, quoted } from '../identity/rules.ts'
 import { nearestFirst, shareScope } from '../profiles/rules.ts'
@@ -182,10 +183,12 @@ export function createProviderKeyService(deps: ProviderKeyDeps) {
 
     async list({ read, principal }: Reading) {
       const viewer = viewerOf(principal, 'llmProviderApiKey')
-      const found = await store.listKeys(read, principal.tenant, viewer, { limit: limits.providerKeyListMax + 1 })
+      const { rows, truncated } = await listAtMost(limits.providerKeyListMax, (limit) =>
+        store.listKeys(read, principal.tenant, viewer, { limit }),
+      )
       const keys = []
-      for (const key of found.slice(0, limits.providerKeyListMax)) keys.push(await viewOf(read, key))
-      return { keys, truncated: found.length > keys.length }
+      for (const key of rows) keys.push(await viewOf(read, key))
+      return { keys, truncated }
     },
 
     async update(

@@ -7,6 +7,7 @@ import { canModify, canSee, type Scope, type Sharing, viewerOf } from '../../con
 import type { ReadTx } from '../../contract/tx.ts'
 import type { UserTeams } from '../../contract/user-teams.ts'
 import { isoTime } from '../../kernel/clock.ts'
+import { listAtMost } from '../../kernel/list-at-most.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { createKeyAuthenticator } from '../identity/key-authenticator.ts'
 import { checkCreatorKey, checkExpiry, checkKeyName, keyStatus, quoted } from '../identity/rules.ts'
@@ -18,7 +19,7 @@ import type { KeyGrants, VirtualKey, VirtualKeyStore } from './ports.ts'
 import type { ProviderKeyService } from './provider-keys.ts'
 import { VIRTUAL_KEY_PREFIX } from './rules.ts'
 
-export type NewVirtualKey = Readonly<{
+type NewVirtualKey = Readonly<{
   name: string
   scope?: Scope | undefined
   /** Ids or names. */
@@ -193,10 +194,12 @@ export function createVirtualKeyService(deps: VirtualKeyDeps) {
     async list(call: Pick<Call, 'read' | 'principal' | 'nowMs'>) {
       const { read, principal } = call
       const viewer = viewerOf(principal, 'llmVirtualKey')
-      const found = await store.listKeys(read, principal.tenant, viewer, limits.virtualKeyListMax + 1)
+      const { rows, truncated } = await listAtMost(limits.virtualKeyListMax, (most) =>
+        store.listKeys(read, principal.tenant, viewer, most),
+      )
       const keys = []
-      for (const key of found.slice(0, limits.virtualKeyListMax)) keys.push(await viewOf(call, key))
-      return { keys, truncated: found.length > keys.length }
+      for (const key of rows) keys.push(await viewOf(call, key))
+      return { keys, truncated }
     },
 
     async get(call: Pick<Call, 'read' | 'principal' | 'nowMs'>, { key }: Readonly<{ key: string }>) {

@@ -5,6 +5,7 @@ import type { TenantId } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { sha256Bytes } from '../../kernel/hash.ts'
+import { listAtMost } from '../../kernel/list-at-most.ts'
 import { randomId } from '../../kernel/random.ts'
 import type { Invitation } from './ports.ts'
 import { checkPersonRights, peopleTenant } from './rules.ts'
@@ -109,9 +110,10 @@ export function createInvitations(deps: PeopleDeps, helpers: Helpers): Invitatio
 
     async listInvitations({ principal, read, nowMs }, input) {
       const tenant = peopleTenant(principal, input.tenant)
-      const found = await store.listInvitations(read, tenant, limits.apiKeyListMax + 1)
-      const invitations = found.slice(0, limits.apiKeyListMax).map((invitation) => invitationView(invitation, nowMs))
-      return { invitations, truncated: found.length > invitations.length }
+      const { rows, truncated } = await listAtMost(limits.apiKeyListMax, (most) =>
+        store.listInvitations(read, tenant, most),
+      )
+      return { invitations: rows.map((invitation) => invitationView(invitation, nowMs)), truncated }
     },
 
     async cancelInvitation(call, input) {

@@ -3,6 +3,7 @@ import { limits } from '../../contract/limits.ts'
 import { identityOf, type TenantId, userIdentity, userIdOf } from '../../contract/principal.ts'
 import type { Subjects, TokenSource } from '../../contract/upstream-tools.ts'
 import type { Clock } from '../../kernel/clock.ts'
+import { createSingleFlight } from '../../kernel/single-flight.ts'
 import { parseReference } from '../secrets/rules.ts'
 import type { SecretService } from '../secrets/service.ts'
 import type { IssuedTokens, PeopleStore } from './ports.ts'
@@ -45,7 +46,7 @@ export const sourceFinder =
  */
 export function createProviderTokens(deps: ProviderTokenDeps): ProviderTokens {
   const { secrets, database, clock } = deps
-  const renewing = new Map<string, Promise<RetainedTokens>>()
+  const renewals = createSingleFlight<RetainedTokens>()
   /** Renewed tokens that could not be saved: the old refresh token is void, so these are all there is. */
   const unsaved = new Map<string, RetainedTokens>()
 
@@ -85,9 +86,7 @@ export function createProviderTokens(deps: ProviderTokenDeps): ProviderTokens {
     const { expiresAtMs, refreshToken } = known
     const isEnding = expiresAtMs !== null && expiresAtMs - limits.mcpTokenRenewalMs <= clock.nowMs()
     if (!isEnding || refreshToken === undefined) return known
-    const pending = renewing.get(reference) ?? renew(tenant, reference, known).finally(() => renewing.delete(reference))
-    renewing.set(reference, pending)
-    return await pending
+    return await renewals.run(reference, () => renew(tenant, reference, known))
   }
 
   return {

@@ -5,6 +5,7 @@ import { limits } from '../../contract/limits.ts'
 import { rightsOf } from '../../contract/permissions.ts'
 import type { BuiltInRole, Principal, TenantId, Tier } from '../../contract/principal.ts'
 import { isoTime } from '../../kernel/clock.ts'
+import { listAtMost } from '../../kernel/list-at-most.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import type { ServiceClient, ServiceClientStore } from './ports.ts'
 import { ACCESS_TOKEN_PREFIX, checkPersonRights, hashOfToken, peopleTenant, tenantTaken } from './rules.ts'
@@ -91,9 +92,10 @@ export function createServiceClients({
 
     async listClients({ principal, read }, input) {
       const tenant = peopleTenant(principal, input.tenant)
-      const found = await clients.listClients(read, tenant, limits.apiKeyListMax + 1)
-      const displayed = found.slice(0, limits.apiKeyListMax).map(viewOf)
-      return { clients: displayed, truncated: found.length > displayed.length }
+      const { rows, truncated } = await listAtMost(limits.apiKeyListMax, (most) =>
+        clients.listClients(read, tenant, most),
+      )
+      return { clients: rows.map(viewOf), truncated }
     },
 
     async deleteClient(call, input) {

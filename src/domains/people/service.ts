@@ -4,6 +4,7 @@ import { limits } from '../../contract/limits.ts'
 import type { BuiltInRole, Principal, TenantId, Tier } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
+import { listAtMost } from '../../kernel/list-at-most.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { type AdmissionMethods, createAdmission, type ProviderRules } from './admission.ts'
 import { createInvitations, hashOfLink, type InvitationMethods, invitationEffect } from './invitations.ts'
@@ -24,6 +25,7 @@ import {
   type AttemptView,
   attemptView,
   grantView,
+  type ListedUserView,
   passkeyView,
   type SessionView,
   sessionView,
@@ -60,7 +62,7 @@ export type PeopleService = TeamMethods &
     listUsers(
       call: PeopleReading,
       input: InTenant,
-    ): Promise<Readonly<{ users: readonly UserView[]; truncated: boolean }>>
+    ): Promise<Readonly<{ users: readonly ListedUserView[]; truncated: boolean }>>
     updateUser(
       call: PeopleWriting,
       input: InTenant &
@@ -234,15 +236,15 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
 
     async listUsers({ principal, read }, input) {
       const tenant = peopleTenant(principal, input.tenant)
-      const found = await store.listUsers(read, tenant, limits.apiKeyListMax + 1)
+      const { rows, truncated } = await listAtMost(limits.apiKeyListMax, (most) => store.listUsers(read, tenant, most))
       const members = await store.listMembers(read, tenant)
-      const users = found.slice(0, limits.apiKeyListMax).map((user) =>
-        userView(
-          user,
-          members.filter(({ userId }) => userId === user.id).map(({ teamId }) => teamId),
-        ),
-      )
-      return { users, truncated: found.length > users.length }
+      const known = await store.listTeams(read, tenant, limits.userTeamsPerTenantMax)
+      const names = new Map(known.map(({ id, name }) => [id, name]))
+      const users = rows.map((user) => {
+        const ids = members.filter(({ userId }) => userId === user.id).map(({ teamId }) => teamId)
+        return { ...userView(user, ids), team_names: ids.map((id) => names.get(id) ?? id) }
+      })
+      return { users, truncated }
     },
 
     async updateUser(call, input) {
@@ -311,9 +313,10 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
 
     async listAttempts({ principal, read }, input) {
       const tenant = peopleTenant(principal, input.tenant)
-      const found = await store.listAttempts(read, tenant, limits.apiKeyListMax + 1)
-      const attempts = found.slice(0, limits.apiKeyListMax).map(attemptView)
-      return { attempts, truncated: found.length > attempts.length }
+      const { rows, truncated } = await listAtMost(limits.apiKeyListMax, (most) =>
+        store.listAttempts(read, tenant, most),
+      )
+      return { attempts: rows.map(attemptView), truncated }
     },
 
     async hashPasswordOf({ read, nowMs }, input) {

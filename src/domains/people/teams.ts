@@ -3,6 +3,7 @@ import { limits } from '../../contract/limits.ts'
 import { isPermitted } from '../../contract/permissions.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
+import { listAtMost } from '../../kernel/list-at-most.ts'
 import { randomId } from '../../kernel/random.ts'
 import type { UserTeam } from './ports.ts'
 import { peopleTenant, tenantTaken } from './rules.ts'
@@ -112,9 +113,10 @@ export function createTeamMethods(deps: PeopleDeps): TeamMethods & TeamHelpers {
 
     async listTeams({ principal, read }, input) {
       const tenant = peopleTenant(principal, input.tenant)
-      const found = await store.listTeams(read, tenant, limits.userTeamsPerTenantMax + 1)
-      const teams = await Promise.all(found.slice(0, limits.userTeamsPerTenantMax).map((team) => viewOf(read, team)))
-      return { teams, truncated: found.length > teams.length }
+      const { rows, truncated } = await listAtMost(limits.userTeamsPerTenantMax, (most) =>
+        store.listTeams(read, tenant, most),
+      )
+      return { teams: await Promise.all(rows.map((team) => viewOf(read, team))), truncated }
     },
 
     async updateTeam(call, input) {

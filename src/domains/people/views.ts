@@ -25,6 +25,8 @@ export type UserView = Readonly<{
   created_by: string
 }>
 
+export type ListedUserView = UserView & Readonly<{ team_names: readonly string[] }>
+
 export const userView = (user: User, teams: readonly string[]): UserView => ({
   id: user.id,
   email: user.email,

@@ -21,7 +21,7 @@ export type PolicyEngine = ToolPolicies &
     refresh(): Promise<void>
   }>
 
-export type PolicyEngineDeps = Readonly<{
+type PolicyEngineDeps = Readonly<{
   store: Pick<PolicyStore, 'listPolicies' | 'versions' | 'raiseVersion'>
   database: Pick<Database, 'read' | 'flush'>
   governance: Governance

@@ -23,7 +23,7 @@ import { unseenBy } from './unseen-values.ts'
 
 export type Reading = Pick<Call, 'principal' | 'read'>
 
-export type PolicyDeps = Pick<SimulationDeps, 'recordedCalls' | 'retainedArguments' | 'validated'> &
+type PolicyDeps = Pick<SimulationDeps, 'recordedCalls' | 'retainedArguments' | 'validated'> &
   Pick<ReferenceDeps, 'hasTeam' | 'hasProfile'> &
   Readonly<{
     store: PolicyStore

@@ -25,7 +25,7 @@ export type RecordedCall = Readonly<{
   decisions?: readonly Decision[]
   principal: Readonly<Record<string, string>>
 }>
-export type RecordedPage = Readonly<{ fromSeq: number; nextSeq: number | null; calls: readonly RecordedCall[] }>
+type RecordedPage = Readonly<{ fromSeq: number; nextSeq: number | null; calls: readonly RecordedCall[] }>
 
 /** Arguments to look for: by their digests, in calls between these times. */
 export type RequestedArguments = Readonly<{ digests: ReadonlySet<string>; fromMs: number; toMs: number }>

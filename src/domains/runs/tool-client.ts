@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { ApprovalRequest } from '../../contract/approvals.ts'
+import type { ErrorCode } from '../../contract/error-codes.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
 import {
@@ -23,8 +24,8 @@ type Options = Readonly<{
 }>
 
 /**
- * Tools on behalf of a principal. `call` returns any answer; `ask` throws a refusal. `runScript` and `askScript` run a script of this
- * program in a workspace.
+ * Tools on behalf of a principal. `call` returns any answer; `ask` throws a refusal; `askUnless` throws every refusal but the one with
+ * that code, for which it returns undefined. `runScript` and `askScript` run a script of this program in a workspace.
  */
 export function createToolClient(
   invoker: Pick<ToolInvoker, 'call'>,
@@ -59,6 +60,10 @@ export function createToolClient(
     call: (tool: string, args: Json, signal: AbortSignal): Promise<InvocationResult> => call(tool, args, signal),
     ask: async <T>(tool: string, args: Json, signal: AbortSignal): Promise<T> =>
       succeeded<T>(tool, await call(tool, args, signal)),
+    async askUnless<T>(code: ErrorCode, tool: string, args: Json, signal: AbortSignal): Promise<T | undefined> {
+      const answer = await call(tool, args, signal)
+      return answer.code === code ? undefined : succeeded<T>(tool, answer)
+    },
     runScript,
     askScript: async <T>(args: Json, signal: AbortSignal): Promise<T> =>
       succeeded<T>('exec', await runScript(args, signal)),

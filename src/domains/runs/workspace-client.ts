@@ -1,4 +1,3 @@
-import { failureOf } from '../../contract/tool-invoker.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { ToolClient } from './tool-client.ts'
 
@@ -16,11 +15,14 @@ export type WorkspaceNeeds = Readonly<{
 /** A workspace as recorded by a run. `kept`: it outlives the run. `snapshots`: one is taken at the end of each iteration. */
 export type MadeWorkspace = Readonly<{ workspace_id: string; kept: boolean; snapshots?: boolean }>
 
+type Identified = Readonly<{ workspace_id: string }>
+
 /** Workspaces through the public tools. */
-export function createWorkspaceClient({ call, ask, runScript, askScript }: ToolClient) {
+export function createWorkspaceClient({ call, ask, askUnless, runScript, askScript }: ToolClient) {
   return {
     call,
     ask,
+    askUnless,
     runScript,
     askScript,
     /** A workspace of that name, created if it does not exist: a crash may have come between creation and record. */
@@ -36,17 +38,15 @@ export function createWorkspaceClient({ call, ask, runScript, askScript }: ToolC
         ...sizesOf(resources),
         ...(network !== null && { allow_internet: network.mode === 'deny' || reachesAll(network) }),
       }
-      const answer = await call('workspace_create', args, signal)
-      if (!answer.isError) return (answer.value as { workspace_id: string }).workspace_id
-      if (answer.code !== 'ERR_ALREADY_EXISTS') throw failureOf(answer)
-      return (await ask<{ workspace_id: string }>('workspace_info', { workspace_id: name }, signal)).workspace_id
+      const made = await askUnless<Identified>('ERR_ALREADY_EXISTS', 'workspace_create', args, signal)
+      return (made ?? (await ask<Identified>('workspace_info', { workspace_id: name }, signal))).workspace_id
     },
     readFile: async (id: string, path: string, signal: AbortSignal): Promise<string> =>
       (await ask<{ content: string }>('file_read', { workspace_id: id, path }, signal)).content,
     /** A missing workspace counts as destroyed. Its snapshots stay for forks, if it has any. */
     async destroy(id: string, signal: AbortSignal): Promise<void> {
-      const answer = await call('workspace_destroy', { workspace_id: id, keep_snapshots: true }, signal)
-      if (answer.isError && answer.code !== 'ERR_WORKSPACE_NOT_FOUND') throw failureOf(answer)
+      const args = { workspace_id: id, keep_snapshots: true }
+      await askUnless('ERR_WORKSPACE_NOT_FOUND', 'workspace_destroy', args, signal)
     },
   }
 }

@@ -5,6 +5,7 @@ import { administers } from '../../contract/permissions.ts'
 import { localOwner, type Principal, type TenantId } from '../../contract/principal.ts'
 import { type Clock, isoTime } from '../../kernel/clock.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
+import { listAtMost } from '../../kernel/list-at-most.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { type Envelope, type EnvelopeCall, isSignedBy, messageDigest, readCall, signedText } from './envelope.ts'
 import type { ContextDirectory, KeyDirectory, SealSession, SealStore } from './ports.ts'
@@ -189,12 +190,10 @@ export function createSealService(deps: SealDeps): SealService {
       const seesAll = administers(principal, 'seal')
       if (identity === undefined && !seesAll) return { sessions: [], truncated: false }
       const filter = seesAll || identity === undefined ? {} : { identity }
-      const found = await store.listSessions(read, principal.tenant, {
-        ...filter,
-        limit: limits.sealSessionListMax + 1,
-      })
-      const sessions = found.slice(0, limits.sealSessionListMax).map((session) => viewOf(session, nowMs))
-      return { sessions, truncated: found.length > sessions.length }
+      const { rows, truncated } = await listAtMost(limits.sealSessionListMax, (limit) =>
+        store.listSessions(read, principal.tenant, { ...filter, limit }),
+      )
+      return { sessions: rows.map((session) => viewOf(session, nowMs)), truncated }
     },
 
     async revokeSession(call, sessionId) {

@@ -6,6 +6,7 @@ import { administers } from '../../contract/permissions.ts'
 import { identityOf, isPlatformOperator, type Principal, type TenantId } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
+import { listAtMost } from '../../kernel/list-at-most.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { open, seal } from './cipher.ts'
 import { createOpenedValues } from './opened-values.ts'
@@ -177,9 +178,10 @@ export function createSecretService(deps: SecretDeps) {
   /** The caller's own; administrators see everybody's. */
   async function list({ principal, read }: Pick<Call, 'principal' | 'read'>) {
     const owner = administers(principal, 'secret') ? undefined : identityOf(principal)
-    const found = await store.listSecrets(read, principal.tenant, owner, limits.secretListMax + 1)
-    const displayed = found.slice(0, limits.secretListMax)
-    return { secrets: displayed.map(viewOf), truncated: found.length > displayed.length }
+    const { rows, truncated } = await listAtMost(limits.secretListMax, (most) =>
+      store.listSecrets(read, principal.tenant, owner, most),
+    )
+    return { secrets: rows.map(viewOf), truncated }
   }
 
   /** The caller's own, and for administrators anybody's. Refused while something refers to it. */

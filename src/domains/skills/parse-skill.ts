@@ -1,6 +1,7 @@
 import type { ParsedNode, YAMLMap } from 'yaml'
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { plainJson } from '../../kernel/plain-json.ts'
 import { composeYaml } from '../templating/bounded-yaml.ts'
 import { yamlAdvice } from '../templating/yaml-advice.ts'
 import { yamlLibrary } from '../templating/yaml-library.ts'
@@ -9,7 +10,7 @@ import { yamlLibrary } from '../templating/yaml-library.ts'
  * What a SKILL.md says. `frontmatter` is the whole front matter as plain data, unknown fields included; the other fields
  * are our reading of it. The skill's name is not here: it is the name of its folder.
  */
-export type ParsedSkill = Readonly<{
+type ParsedSkill = Readonly<{
   version: string
   description: string
   capabilities: string[]
@@ -90,7 +91,7 @@ function readFields(yaml: string): YAMLMap {
 }
 
 /** YAML has numbers that JSON has not (`.inf`): they become null. */
-const plainData = (fields: YAMLMap): Record<string, Json> => JSON.parse(JSON.stringify(fields.toJSON()))
+const plainData = (fields: YAMLMap): Record<string, Json> => plainJson(fields.toJSON()) as Record<string, Json>
 
 /** The Agent Skills convention keeps fields that it does not define itself under `metadata`. */
 function pick(fields: YAMLMap, name: string): unknown {

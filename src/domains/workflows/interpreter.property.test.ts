@@ -1,17 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { replay } from '../../../test/support/replayed-workflow.ts'
 import { renderTemplate } from '../templating/templates.ts'
 import { hasFailed, judgeCondition, type StateResult } from './conditions.ts'
-import {
-  applyResult,
-  contextOf,
-  type Finished,
-  type Move,
-  type Position,
-  replay,
-  type Start,
-  startOf,
-} from './interpreter.ts'
+import { applyResult, contextOf, type Finished, type Move, type Position, type Start, startOf } from './interpreter.ts'
 import { parseWorkflowManifest } from './manifest.ts'
 import type { Condition, WorkflowManifest } from './manifest-schema.ts'
 

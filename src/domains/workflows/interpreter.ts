@@ -275,14 +275,3 @@ function brief(result: StateResult): JsonObject {
   const text = JSON.stringify(result)
   return text.length <= 2000 ? result : { shortened: text.slice(0, 2000).toWellFormed() }
 }
-
-/** The position of a run after the recorded results, or how it ended. */
-export function replay(manifest: WorkflowManifest, start: Start, results: readonly Finished[]): Position | Move {
-  let position = startOf(manifest, start)
-  for (const finished of results) {
-    const move = applyResult(manifest, position, finished)
-    if (move.kind === 'end') return move
-    position = move.position
-  }
-  return position
-}

@@ -2,6 +2,7 @@ import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { InternalTransport, InvocationResult } from '../../contract/tool-invoker.ts'
 import type { JsonObject } from '../../kernel/canonical-json.ts'
+import { createMutex } from '../../kernel/keyed-mutex.ts'
 import { waitForApproval } from '../runs/approvals.ts'
 import { createToolClient, type ToolClient } from '../runs/tool-client.ts'
 import type { Visit } from './run-ports.ts'
@@ -22,16 +23,13 @@ function toolsOf({ run, deps, steps }: Calling, transport: InternalTransport = '
   })
 }
 
-const lines = new WeakMap<Visit['steps'], Promise<unknown>>()
+const mutexes = new WeakMap<Visit['steps'], ReturnType<typeof createMutex>>()
 
 /** A run waits for one approval at a time, so concurrent steps ask one after the other. */
 function oneAtATime<T>(steps: Visit['steps'], work: () => Promise<T>): Promise<T> {
-  const turn = (lines.get(steps) ?? Promise.resolve()).then(work)
-  lines.set(
-    steps,
-    turn.catch(() => {}),
-  )
-  return turn
+  const mutex = mutexes.get(steps) ?? createMutex()
+  mutexes.set(steps, mutex)
+  return mutex(work)
 }
 
 export const callTool = (

@@ -15,7 +15,7 @@ import { states } from './state-schemas.ts'
  * The manifest of a workflow. Parsing, the types and the published JSON Schema, which has current spellings only, all come from
  * this schema. References between its parts (targets, names, volumes) are checked afterwards.
  */
-export const API_VERSION = '100monkeys.ai/v1'
+const API_VERSION = '100monkeys.ai/v1'
 
 const map = (description: string) => anything(description).transform((value) => value as JsonObject)
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
+import { replay } from '../../../test/support/replayed-workflow.ts'
 import type { JsonObject } from '../../kernel/canonical-json.ts'
-import { type Move, type Position, replay, type Start } from './interpreter.ts'
+import type { Move, Position, Start } from './interpreter.ts'
 import { checkWorkflowManifest, readStoredManifest } from './manifest.ts'
 
 const manifest = (states: string, { head = '', spec = '' } = {}): string => `

@@ -1,4 +1,5 @@
 import { AppError } from '../../contract/app-error.ts'
+import { toRunError } from '../../engine/run-error.ts'
 import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
 import { consensusOf, type WeighedVerdict } from '../runs/consensus.ts'
 import { displayed, memberOf } from '../templating/template-values.ts'
@@ -184,8 +185,7 @@ const mergeOf = (visit: Visit, shared: RunWorkspace, index: number, agent: strin
 
 function asProblem(error: unknown): Problem & Json {
   if (!(error instanceof AppError) || error.code === 'ERR_CANCELLED') throw error
-  const { code, message, details } = error
-  return { code, message, details: JSON.parse(JSON.stringify(details)) as JsonObject }
+  return toRunError(error)
 }
 
 async function askOne(

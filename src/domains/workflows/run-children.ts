@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { NewRun, RunOutcome } from '../../engine/ports.ts'
+import { toRunError } from '../../engine/run-error.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { type Clock, TIMER_MS_MAX } from '../../kernel/clock.ts'
 import { parsedJson } from './render-output.ts'
@@ -73,9 +74,7 @@ export async function endOf(work: Promise<ChildEnd>): Promise<ChildEnd> {
     return await work
   } catch (error) {
     if (!(error instanceof AppError) || error.code === 'ERR_CANCELLED') throw error
-    const { code, message, details } = error
-    const told = JSON.parse(JSON.stringify(details)) as { readonly [key: string]: Json | undefined }
-    return { id: '', status: 'failed', output: null, error: { code, message, details: told }, timedOut: false }
+    return { id: '', status: 'failed', output: null, error: toRunError(error), timedOut: false }
   }
 }
 

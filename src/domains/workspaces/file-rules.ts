@@ -11,55 +11,22 @@ export function permissionText(mode: number): string {
 }
 
 /** Whether a part of a file may begin or end inside a character. */
-export type PartEdges = Readonly<{ startsInside: boolean; endsInside: boolean }>
+type PartEdges = Readonly<{ startsInside: boolean; endsInside: boolean }>
 
-const whole: PartEdges = { startsInside: false, endsInside: false }
 /** The maximum number of continuation bytes of a UTF-8 character. */
 const CONTINUATION_BYTES_MAX = 3
 
-/**
- * Checks whether chunked bytes are UTF-8, wherever the chunks are cut. `push` returns false as soon as they are not; `end`
- * returns the verdict. A character that is cut at an edge which may lie inside a character is no error.
- */
-export function createUtf8Check(edges: PartEdges = whole) {
-  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
-  let isUtf8 = true
-  let skippable = edges.startsInside ? CONTINUATION_BYTES_MAX : 0
-
-  const decodes = (...input: Parameters<typeof decoder.decode>): boolean => {
-    try {
-      decoder.decode(...input)
-      return true
-    } catch {
-      return false
-    }
-  }
-
-  return {
-    push(bytes: Uint8Array): boolean {
-      const cut = leadingContinuation(bytes, skippable)
-      skippable = cut < bytes.length ? 0 : skippable - cut
-      isUtf8 = isUtf8 && decodes(bytes.subarray(cut), { stream: true })
-      return isUtf8
-    },
-    end(): boolean {
-      isUtf8 = isUtf8 && (edges.endsInside || decodes())
-      return isUtf8
-    },
-  }
-}
-
 /** The bytes without the characters that the edges cut. The result shares memory with the input. */
 export function wholeCharacters(bytes: Uint8Array, edges: PartEdges): Uint8Array {
-  const start = edges.startsInside ? leadingContinuation(bytes, CONTINUATION_BYTES_MAX) : 0
+  const start = edges.startsInside ? leadingContinuation(bytes) : 0
   return bytes.subarray(start, edges.endsInside ? Math.max(start, endOfCharacters(bytes)) : bytes.length)
 }
 
 const isContinuation = (byte: number | undefined): boolean => byte !== undefined && (byte & 0xc0) === 0x80
 
-function leadingContinuation(bytes: Uint8Array, max: number): number {
+function leadingContinuation(bytes: Uint8Array): number {
   let count = 0
-  while (count < max && isContinuation(bytes[count])) count += 1
+  while (count < CONTINUATION_BYTES_MAX && isContinuation(bytes[count])) count += 1
   return count
 }
 

@@ -5,6 +5,7 @@ import type { Principal } from '../../contract/principal.ts'
 import { failureOf, type ToolInvoker } from '../../contract/tool-invoker.ts'
 import { WORKSPACE_FOLDER } from '../../contract/workspace-path.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
+import { createSingleFlight } from '../../kernel/single-flight.ts'
 import type { Workspace } from './ports.ts'
 import { identityOf, quoted } from './rules.ts'
 import type { WorkspaceService } from './service.ts'
@@ -26,15 +27,12 @@ const POLLS_MAX = 600
  * created through the public tool, as the caller: with its permissions and quota, and in the log.
  */
 export function createPersonalWorkspaces({ workspaces, invoker }: PersonalWorkspaceDeps): PersonalWorkspaces {
-  const underWay = new Map<string, Promise<void>>()
+  const underWay = createSingleFlight<void>()
   const prepared = new Set<string>()
 
   /** Concurrent first uses create one workspace. */
   function once(call: Call, name: string, work: () => Promise<void>): Promise<void> {
-    const key = `${call.principal.tenant}/${name}`
-    const running = underWay.get(key) ?? work().finally(() => underWay.delete(key))
-    underWay.set(key, running)
-    return running
+    return underWay.run(`${call.principal.tenant}/${name}`, work)
   }
 
   async function ask(call: Call, tool: string, args: object): Promise<ErrorCode | undefined> {
@@ -48,8 +46,7 @@ export function createPersonalWorkspaces({ workspaces, invoker }: PersonalWorksp
 
   async function personal(call: Call): Promise<Workspace> {
     const name = personalName(call.principal)
-    const pending = underWay.get(`${call.principal.tenant}/${name}`)
-    if (pending !== undefined) await pending
+    await underWay.pending(`${call.principal.tenant}/${name}`)
     let found = await workspaces.findOwn(call, name)
     if (found === undefined) {
       await once(call, name, async () => void (await ask(call, 'workspace_create', { name })))

@@ -83,7 +83,7 @@ export function createAuthorizationPages(deps: AuthorizationPageDeps): readonly 
     if (answer.failure !== undefined) {
       return sendPage(res, 400, noticePage('This did not work', answer.failure.message), cleared)
     }
-    const { message } = JSON.parse(answer.json) as { message: string }
+    const { message } = answer.output as { message: string }
     sendPage(res, 200, noticePage('Allowed', `${message} You can close this page.`), cleared)
   }
 
@@ -134,7 +134,7 @@ export function createAuthorizeForm(deps: AuthorizeFormDeps): readonly PatternRo
     if (answer.failure !== undefined) {
       return sendPage(res, 400, noticePage('This did not work', answer.failure.message))
     }
-    const { link } = JSON.parse(answer.json) as { link: { url: string } }
+    const { link } = answer.output as { link: { url: string } }
     res.writeHead(303, { location: link.url, 'cache-control': 'no-store' }).end()
   }
 

@@ -62,7 +62,7 @@ export function createSecretLinkRoutes(deps: SecretLinkDeps): readonly PatternRo
     if (answer.failure?.code === 'ERR_NOT_FOUND') sendPage(res, 404, expiredLink)
     else if (answer.failure !== undefined) sendPage(res, 400, formPage(link, answer.failure.message))
     else {
-      const { message } = JSON.parse(answer.json) as { message: string }
+      const { message } = answer.output as { message: string }
       sendPage(res, 200, noticePage('Saved', `${message} You can close this page.`))
     }
   }

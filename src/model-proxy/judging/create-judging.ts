@@ -34,7 +34,7 @@ import {
 } from './response-chains.ts'
 import { responsesFormat } from './responses-format.ts'
 
-export type JudgingInput = Readonly<{
+type JudgingInput = Readonly<{
   caller: Caller
   proxy: ProxyFacts | undefined
   operation: Operation

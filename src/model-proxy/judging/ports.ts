@@ -25,7 +25,7 @@ export type HistoryResult = Readonly<{
 }>
 
 /** A reference in the history of a request to an item that the provider has stored. */
-export type ItemReference = Readonly<{
+type ItemReference = Readonly<{
   /** Undefined if it names none. */
   id: string | undefined
   /** Replaces it with a text of the model, in the parsed body. */

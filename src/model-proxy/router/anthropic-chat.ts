@@ -3,17 +3,14 @@ import { type AnsweredCall, type ChatUsage, completion, createChunks, failedChun
 import {
   answerSchemaOf,
   type ChatMessage,
-  conversationOf,
   invalid,
   mediaOf,
   partsOf,
-  requireKnown,
+  readChat,
   stopsOf,
   tokensMaxOf,
   toolCallsOf,
   toolChoiceOf,
-  toolsOf,
-  turnsOf,
   unknownRole,
 } from './chat-request.ts'
 import type { Fields, Translation } from './translation.ts'
@@ -21,16 +18,16 @@ import type { Fields, Translation } from './translation.ts'
 /** The provider requires a bound; callers of OpenAI's format often set none. */
 const MAX_TOKENS_DEFAULT = 4_096
 
+const understood = { provider: 'Anthropic', own: ['parallel_tool_calls', 'reasoning_effort'] }
+
 export const anthropicChat: Translation = {
   toRequest(chat, model) {
-    requireKnown(chat, ['parallel_tool_calls', 'reasoning_effort'], 'Anthropic')
-    const { system, messages } = conversationOf(chat)
-    const tools = toolsOf(chat)
+    const { system, turns, tools } = readChat(chat, understood, blocksOf)
     const body = {
       model,
       max_tokens: tokensMaxOf(chat, MAX_TOKENS_DEFAULT),
       ...(system !== undefined && { system }),
-      messages: turnsOf(messages, blocksOf).map(({ isAssistant, content }) => {
+      messages: turns.map(({ isAssistant, content }) => {
         return { role: isAssistant ? 'assistant' : 'user', content }
       }),
       ...(tools.length > 0 && {

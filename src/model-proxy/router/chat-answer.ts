@@ -4,7 +4,7 @@ import type { Fields, Naming } from './translation.ts'
 /** Answers in OpenAI's chat format, whole and as the parts of a stream, for any provider. */
 export type ChatUsage = Readonly<{ input: number; output: number; cacheRead: number; reasoning: number }>
 
-export const usageFields = ({ input, output, cacheRead, reasoning }: ChatUsage) => ({
+const usageFields = ({ input, output, cacheRead, reasoning }: ChatUsage) => ({
   prompt_tokens: input,
   completion_tokens: output,
   total_tokens: input + output,

@@ -36,8 +36,8 @@ const general: readonly string[] = [
   'response_format',
 ]
 
-/** Refuses what would otherwise be dropped; `own` are the fields that this provider understands besides the general ones. */
-export function requireKnown(chat: Fields, own: readonly string[], provider: string): void {
+/** Refuses what would otherwise be dropped. */
+function requireKnown(chat: Fields, own: readonly string[], provider: string): void {
   const known = [...general, ...own]
   for (const [field, value] of Object.entries(chat)) {
     if (value === undefined || value === null || known.includes(field) || harmless[field]?.(value) === true) continue
@@ -46,6 +46,24 @@ export function requireKnown(chat: Fields, own: readonly string[], provider: str
       `models of ${provider} do not support this; leave it out, or send the request to the provider's own route`,
     )
   }
+}
+
+/** A turn of the conversation; its content is in the provider's format. */
+type Turn = Readonly<{ isAssistant: boolean; content: readonly Fields[] }>
+
+/**
+ * The parts of a request that every format has. `own` are the fields that the provider understands besides the general ones, and
+ * `contentOf` writes a message in its format.
+ */
+export function readChat(
+  chat: Fields,
+  { provider, own }: Readonly<{ provider: string; own: readonly string[] }>,
+  contentOf: (message: ChatMessage) => readonly Fields[],
+): Readonly<{ system: string | undefined; turns: readonly Turn[]; tools: readonly ChatTool[] }> {
+  requireKnown(chat, own, provider)
+  const { system, messages } = conversationOf(chat)
+  const tools = toolsOf(chat)
+  return { system, turns: turnsOf(messages, contentOf), tools }
 }
 
 /** The content of a message, in parts; a plain string is one part. */
@@ -79,7 +97,7 @@ type Conversation = Readonly<{
   messages: readonly ChatMessage[]
 }>
 
-export function conversationOf(chat: Fields): Conversation {
+function conversationOf(chat: Fields): Conversation {
   const all = messagesOf(chat)
   const system = all.filter(isSystem).map(({ fields, field }) => plainText(fields['content'], `${field}.content`))
   return {
@@ -91,10 +109,10 @@ export function conversationOf(chat: Fields): Conversation {
 const isSystem = ({ role }: ChatMessage): boolean => role === 'system' || role === 'developer'
 
 /** Turns alternate: consecutive messages of one side are merged. */
-export function turnsOf(
+function turnsOf(
   messages: readonly ChatMessage[],
   contentOf: (message: ChatMessage) => readonly Fields[],
-): readonly Readonly<{ isAssistant: boolean; content: readonly Fields[] }>[] {
+): readonly Turn[] {
   const turns: { isAssistant: boolean; content: Fields[] }[] = []
   for (const message of messages) {
     const isAssistant = message.role === 'assistant'
@@ -120,7 +138,7 @@ function messagesOf({ messages }: Fields): readonly ChatMessage[] {
   })
 }
 
-export type ChatToolCall = Readonly<{ id: string; name: string; input: Fields; extra: Fields | undefined }>
+type ChatToolCall = Readonly<{ id: string; name: string; input: Fields; extra: Fields | undefined }>
 
 /** The calls of an assistant message, with parsed arguments. */
 export function toolCallsOf({ fields, field }: ChatMessage): readonly ChatToolCall[] {
@@ -151,9 +169,9 @@ function argumentsOf(text: unknown, path: string): Fields {
   throw invalid(`${path}.function.arguments`, 'must be a JSON object as a string')
 }
 
-export type ChatTool = Readonly<{ name: string; description: string | undefined; parameters: Fields }>
+type ChatTool = Readonly<{ name: string; description: string | undefined; parameters: Fields }>
 
-export function toolsOf({ tools }: Fields): readonly ChatTool[] {
+function toolsOf({ tools }: Fields): readonly ChatTool[] {
   if (tools === undefined || tools === null) return []
   if (!Array.isArray(tools)) throw invalid('tools', 'must be a list')
   return tools.map((value, index) => {
@@ -196,7 +214,7 @@ export function answerSchemaOf({ response_format: format }: Fields): Fields | 'j
 const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+);base64,([A-Za-z0-9+/=\s]*)$/
 
 /** Media in a message: inline, or at an address. */
-export type Media = Readonly<{ mimeType: string; data: string } | { url: string }>
+type Media = Readonly<{ mimeType: string; data: string } | { url: string }>
 
 export function mediaOf(url: unknown, field: string): Media {
   if (typeof url !== 'string') throw invalid(field, 'must be a URL')

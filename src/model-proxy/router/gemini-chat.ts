@@ -3,32 +3,29 @@ import { type AnsweredCall, type ChatUsage, completion, createChunks, failedChun
 import {
   answerSchemaOf,
   type ChatMessage,
-  conversationOf,
   invalid,
   mediaOf,
   partsOf,
   plainText,
-  requireKnown,
+  readChat,
   stopsOf,
   tokensMaxOf,
   toolCallsOf,
   toolChoiceOf,
-  toolsOf,
-  turnsOf,
   unknownRole,
 } from './chat-request.ts'
 import type { Fields, Naming, Translation } from './translation.ts'
 
+const understood = { provider: 'Google', own: ['seed', 'frequency_penalty', 'presence_penalty'] }
+
 export const geminiChat: Translation = {
   toRequest(chat, model) {
-    requireKnown(chat, ['seed', 'frequency_penalty', 'presence_penalty'], 'Google')
-    const { system, messages } = conversationOf(chat)
     // A tool result needs the name of the tool, which OpenAI's format lacks: it is that of the call.
     const callNames = new Map<string, string>()
-    const tools = toolsOf(chat)
+    const { system, turns, tools } = readChat(chat, understood, (message) => partsIn(message, callNames))
     const body = {
       ...(system !== undefined && { systemInstruction: { parts: [{ text: system }] } }),
-      contents: turnsOf(messages, (message) => partsIn(message, callNames)).map(({ isAssistant, content }) => {
+      contents: turns.map(({ isAssistant, content }) => {
         return { role: isAssistant ? 'model' : 'user', parts: content }
       }),
       ...(tools.length > 0 && {

@@ -221,7 +221,7 @@ function unreachable(error: unknown): unknown {
   )
 }
 
-export function withoutCredentials(url: string): string {
+function withoutCredentials(url: string): string {
   try {
     const parsed = new URL(url)
     return `${parsed.protocol}//${parsed.host}${parsed.pathname}`

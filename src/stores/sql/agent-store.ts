@@ -11,32 +11,12 @@ type AgentRow = Selectable<AgentTable>
 type VersionRow = Selectable<AgentVersionTable>
 type RowId = { tenant: string; id: string }
 
-const insertAgent = statement<AgentRow>('agent-store.insertAgent')((db, arg) =>
-  db.insertInto('agents').values({
-    tenant: arg('tenant'),
-    id: arg('id'),
-    name: arg('name'),
-    status: arg('status'),
-    latest_version: arg('latest_version'),
-    description: arg('description'),
-    labels: arg('labels'),
-    created_at: arg('created_at'),
-    created_by: arg('created_by'),
-    updated_at: arg('updated_at'),
-  }),
+const savedColumns = ['status', 'latest_version', 'description', 'labels', 'updated_at'] as const
+const insertAgent = statement<AgentRow>('agent-store.insertAgent')((db, _arg, { columns }) =>
+  db.insertInto('agents').values(columns(['tenant', 'id', 'name', 'created_at', 'created_by', ...savedColumns])),
 )
-const saveAgent = statement<AgentRow>('agent-store.saveAgent')((db, arg) =>
-  db
-    .updateTable('agents')
-    .set({
-      status: arg('status'),
-      latest_version: arg('latest_version'),
-      description: arg('description'),
-      labels: arg('labels'),
-      updated_at: arg('updated_at'),
-    })
-    .where('tenant', '=', arg('tenant'))
-    .where('id', '=', arg('id')),
+const saveAgent = statement<AgentRow>('agent-store.saveAgent')((db, arg, { columns }) =>
+  db.updateTable('agents').set(columns(savedColumns)).where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
 )
 const deleteAgent = statement<RowId>('agent-store.deleteAgent')((db, arg) =>
   db.deleteFrom('agents').where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
@@ -93,24 +73,12 @@ const countAgents = statement<{ tenant: string }>('agent-store.countAgents')((db
     .select((expression) => expression.fn.countAll<number>().as('count'))
     .where('tenant', '=', arg('tenant')),
 )
-const putVersion = statement<VersionRow>('agent-store.putVersion')((db, arg) =>
+const versionColumns = ['manifest_yaml', 'created_at', 'created_by'] as const
+const putVersion = statement<VersionRow>('agent-store.putVersion')((db, _arg, { columns }) =>
   db
     .insertInto('agent_versions')
-    .values({
-      tenant: arg('tenant'),
-      agent_id: arg('agent_id'),
-      version: arg('version'),
-      manifest_yaml: arg('manifest_yaml'),
-      created_at: arg('created_at'),
-      created_by: arg('created_by'),
-    })
-    .onConflict((conflict) =>
-      conflict.columns(['tenant', 'agent_id', 'version']).doUpdateSet({
-        manifest_yaml: arg('manifest_yaml'),
-        created_at: arg('created_at'),
-        created_by: arg('created_by'),
-      }),
-    ),
+    .values(columns(['tenant', 'agent_id', 'version', ...versionColumns]))
+    .onConflict((conflict) => conflict.columns(['tenant', 'agent_id', 'version']).doUpdateSet(columns(versionColumns))),
 )
 const findVersion = statement<{ tenant: string; id: string; version: string }>('agent-store.findVersion')((db, arg) =>
   db

@@ -9,23 +9,27 @@ import { sessionOf, writerOf } from './tx.ts'
 type KeyRow = Selectable<ApiKeyTable>
 type KeyId = { tenant: string; id: string }
 
-const insertKey = statement<KeyRow>('api-key-store.insertKey')((db, arg) =>
-  db.insertInto('api_keys').values({
-    tenant: arg('tenant'),
-    id: arg('id'),
-    prefix: arg('prefix'),
-    hash: arg('hash'),
-    name: arg('name'),
-    role: arg('role'),
-    tier: arg('tier'),
-    scopes: arg('scopes'),
-    created_at: arg('created_at'),
-    created_by: arg('created_by'),
-    expires_at: arg('expires_at'),
-    last_used_at: arg('last_used_at'),
-    revoked_at: arg('revoked_at'),
-    user_id: arg('user_id'),
-  }),
+const insertKey = statement<KeyRow>('api-key-store.insertKey')((db, _arg, { columns }) =>
+  db
+    .insertInto('api_keys')
+    .values(
+      columns([
+        'tenant',
+        'id',
+        'prefix',
+        'hash',
+        'name',
+        'role',
+        'tier',
+        'scopes',
+        'created_at',
+        'created_by',
+        'expires_at',
+        'last_used_at',
+        'revoked_at',
+        'user_id',
+      ]),
+    ),
 )
 const findKey = statement<KeyId>('api-key-store.findKey')((db, arg) =>
   db.selectFrom('api_keys').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),

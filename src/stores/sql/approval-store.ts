@@ -12,48 +12,41 @@ type OfTenant = { tenant: string }
 type RowId = OfTenant & { id: string }
 type AtTime = { now: number }
 
-const insertApproval = statement<Row>('approval-store.insertApproval')((db, arg) =>
-  db.insertInto('approvals').values({
-    tenant: arg('tenant'),
-    id: arg('id'),
-    tool_id: arg('tool_id'),
-    tool: arg('tool'),
-    arguments: arg('arguments'),
-    is_masked: arg('is_masked'),
-    arguments_digest: arg('arguments_digest'),
-    reason: arg('reason'),
-    policy: arg('policy'),
-    requester: arg('requester'),
-    requested_by: arg('requested_by'),
-    context: arg('context'),
-    started_from: arg('started_from'),
-    call_id: arg('call_id'),
-    run_id: arg('run_id'),
-    wait_key: arg('wait_key'),
-    status: arg('status'),
-    created_at: arg('created_at'),
-    expires_at: arg('expires_at'),
-    answered_at: arg('answered_at'),
-    answered_by: arg('answered_by'),
-    note: arg('note'),
-    used_at: arg('used_at'),
-  }),
+const movedColumns = ['status', 'expires_at', 'answered_at', 'answered_by', 'note', 'used_at'] as const
+const insertApproval = statement<Row>('approval-store.insertApproval')((db, _arg, { columns }) =>
+  db
+    .insertInto('approvals')
+    .values(
+      columns([
+        'tenant',
+        'id',
+        'tool_id',
+        'tool',
+        'arguments',
+        'is_masked',
+        'arguments_digest',
+        'reason',
+        'policy',
+        'requester',
+        'requested_by',
+        'context',
+        'started_from',
+        'call_id',
+        'run_id',
+        'wait_key',
+        'created_at',
+        ...movedColumns,
+      ]),
+    ),
 )
 type Answered = Pick<
   Row,
   'tenant' | 'id' | 'status' | 'expires_at' | 'answered_at' | 'answered_by' | 'note' | 'used_at'
 >
-const moveApproval = statement<Answered & { from: string }>('approval-store.moveApproval')((db, arg) =>
+const moveApproval = statement<Answered & { from: string }>('approval-store.moveApproval')((db, arg, { columns }) =>
   db
     .updateTable('approvals')
-    .set({
-      status: arg('status'),
-      expires_at: arg('expires_at'),
-      answered_at: arg('answered_at'),
-      answered_by: arg('answered_by'),
-      note: arg('note'),
-      used_at: arg('used_at'),
-    })
+    .set(columns(movedColumns))
     .where('tenant', '=', arg('tenant'))
     .where('id', '=', arg('id'))
     .where('status', '=', arg('from')),

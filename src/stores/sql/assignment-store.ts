@@ -10,18 +10,10 @@ type AssignmentRow = Selectable<ToolAssignmentTable>
 type OfProfile = { tenant: string; profile_id: string }
 type RowId = OfProfile & { tool_id: string }
 
-const putAssignment = statement<AssignmentRow>('assignment-store.putAssignment')((db, arg) =>
+const putAssignment = statement<AssignmentRow>('assignment-store.putAssignment')((db, _arg, { columns }) =>
   db
     .insertInto('tool_assignments')
-    .values({
-      tenant: arg('tenant'),
-      profile_id: arg('profile_id'),
-      tool_id: arg('tool_id'),
-      mode: arg('mode'),
-      deployment_id: arg('deployment_id'),
-      created_at: arg('created_at'),
-      updated_at: arg('updated_at'),
-    })
+    .values(columns(['tenant', 'profile_id', 'tool_id', 'mode', 'deployment_id', 'created_at', 'updated_at']))
     .onConflict((conflict) =>
       conflict.columns(['tenant', 'profile_id', 'tool_id']).doUpdateSet((row) => ({
         mode: row.ref('excluded.mode'),

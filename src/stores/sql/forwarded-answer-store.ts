@@ -8,15 +8,11 @@ import { sessionOf, writerOf } from './tx.ts'
 
 type RowId = { tenant: string; key_hash: string }
 
-const insert = statement<Insertable<PassedAnswerTable>>('forwarded-answer-store.insert')((db, arg) =>
+const insert = statement<Insertable<PassedAnswerTable>>('forwarded-answer-store.insert')((db, _arg, { columns }) =>
   db
     .insertInto('passed_answers')
     .values({
-      tenant: arg('tenant'),
-      key_hash: arg('key_hash'),
-      sender: arg('sender'),
-      answer: arg('answer'),
-      created_at: arg('created_at'),
+      ...columns(['tenant', 'key_hash', 'sender', 'answer', 'created_at']),
       taken_at: null,
       notices: null,
       outcome: null,

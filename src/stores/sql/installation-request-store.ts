@@ -8,18 +8,10 @@ import { sessionOf, writerOf } from './tx.ts'
 type RequestRow = Selectable<McpInstallationRequestTable>
 type RowId = { tenant: string; id: string }
 
-const insertRequest = statement<RequestRow>('installation-request-store.insertRequest')((db, arg) =>
-  db.insertInto('mcp_installation_requests').values({
-    tenant: arg('tenant'),
-    id: arg('id'),
-    author: arg('author'),
-    wanted: arg('wanted'),
-    status: arg('status'),
-    notes: arg('notes'),
-    decided_by: arg('decided_by'),
-    decided_at: arg('decided_at'),
-    created_at: arg('created_at'),
-  }),
+const insertRequest = statement<RequestRow>('installation-request-store.insertRequest')((db, _arg, { columns }) =>
+  db
+    .insertInto('mcp_installation_requests')
+    .values(columns(['tenant', 'id', 'author', 'wanted', 'status', 'notes', 'decided_by', 'decided_at', 'created_at'])),
 )
 const saveRequest = statement<RequestRow>('installation-request-store.saveRequest')((db, arg) =>
   db

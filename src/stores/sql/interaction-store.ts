@@ -16,49 +16,44 @@ import { sessionOf, writerOf } from './tx.ts'
 type Row = Selectable<InteractionTable>
 type RowId = { tenant: string; id: string }
 
-const insert = statement<Row>('interaction-store.insert')((db, arg) =>
-  db.insertInto('interactions').values({
-    tenant: arg('tenant'),
-    id: arg('id'),
-    started_at: arg('started_at'),
-    owner: arg('owner'),
-    source: arg('source'),
-    agent_id: arg('agent_id'),
-    proxy_id: arg('proxy_id'),
-    run_id: arg('run_id'),
-    session: arg('session'),
-    provider: arg('provider'),
-    model: arg('model'),
-    outcome: arg('outcome'),
-    input_tokens: arg('input_tokens'),
-    output_tokens: arg('output_tokens'),
-    cache_read_tokens: arg('cache_read_tokens'),
-    cache_write_tokens: arg('cache_write_tokens'),
-    reasoning_tokens: arg('reasoning_tokens'),
-    cost: arg('cost'),
-    saved: arg('saved'),
-    facts: arg('facts'),
-  }),
+const insert = statement<Row>('interaction-store.insert')((db, _arg, { columns }) =>
+  db
+    .insertInto('interactions')
+    .values(
+      columns([
+        'tenant',
+        'id',
+        'started_at',
+        'owner',
+        'source',
+        'agent_id',
+        'proxy_id',
+        'run_id',
+        'session',
+        'provider',
+        'model',
+        'outcome',
+        'input_tokens',
+        'output_tokens',
+        'cache_read_tokens',
+        'cache_write_tokens',
+        'reasoning_tokens',
+        'cost',
+        'saved',
+        'facts',
+      ]),
+    ),
 )
-const insertBodies = statement<Selectable<InteractionBodiesTable>>('interaction-store.insertBodies')((db, arg) =>
-  db.insertInto('interaction_bodies').values({
-    tenant: arg('tenant'),
-    id: arg('id'),
-    request: arg('request'),
-    answer: arg('answer'),
-    is_whole: arg('is_whole'),
-    is_redacted: arg('is_redacted'),
-  }),
+const insertBodies = statement<Selectable<InteractionBodiesTable>>('interaction-store.insertBodies')(
+  (db, _arg, { columns }) =>
+    db
+      .insertInto('interaction_bodies')
+      .values(columns(['tenant', 'id', 'request', 'answer', 'is_whole', 'is_redacted'])),
 )
-const addUsage = statement<Selectable<TokenUsageTable>>('interaction-store.addUsage')((db, arg) =>
+const addUsage = statement<Selectable<TokenUsageTable>>('interaction-store.addUsage')((db, _arg, { columns }) =>
   db
     .insertInto('token_usage')
-    .values({
-      tenant: arg('tenant'),
-      profile_id: arg('profile_id'),
-      input_tokens: arg('input_tokens'),
-      output_tokens: arg('output_tokens'),
-    })
+    .values(columns(['tenant', 'profile_id', 'input_tokens', 'output_tokens']))
     .onConflict((conflict) =>
       conflict.columns(['tenant', 'profile_id']).doUpdateSet((row) => ({
         input_tokens: row('token_usage.input_tokens', '+', row.ref('excluded.input_tokens')),

@@ -10,24 +10,28 @@ type Row = Selectable<UsageLimitTable>
 type RowId = { tenant: string; id: string }
 type Use = RowId & { period_start: number; used: number }
 
-const insertLimit = statement<Row>('limit-store.insertLimit')((db, arg) =>
-  db.insertInto('usage_limits').values({
-    tenant: arg('tenant'),
-    id: arg('id'),
-    entity_type: arg('entity_type'),
-    entity_id: arg('entity_id'),
-    limit_type: arg('limit_type'),
-    limit_value: arg('limit_value'),
-    models: arg('models'),
-    cleanup_interval: arg('cleanup_interval'),
-    server: arg('server'),
-    tool: arg('tool'),
-    anchor: arg('anchor'),
-    period_start: arg('period_start'),
-    used: arg('used'),
-    created_at: arg('created_at'),
-    created_by: arg('created_by'),
-  }),
+const insertLimit = statement<Row>('limit-store.insertLimit')((db, _arg, { columns }) =>
+  db
+    .insertInto('usage_limits')
+    .values(
+      columns([
+        'tenant',
+        'id',
+        'entity_type',
+        'entity_id',
+        'limit_type',
+        'limit_value',
+        'models',
+        'cleanup_interval',
+        'server',
+        'tool',
+        'anchor',
+        'period_start',
+        'used',
+        'created_at',
+        'created_by',
+      ]),
+    ),
 )
 const saveLimit = statement<RowId & { limit_value: number; cleanup_interval: string; anchor: number }>(
   'limit-store.saveLimit',

@@ -21,35 +21,14 @@ type ItemRow = Selectable<McpCatalogItemTable>
 type DeploymentRow = Selectable<McpDeploymentTable>
 type RowId = { tenant: string; id: string }
 
-const insertItem = statement<ItemRow>('mcp-server-store.insertItem')((db, arg) =>
-  db.insertInto('mcp_catalog_items').values({
-    tenant: arg('tenant'),
-    id: arg('id'),
-    name: arg('name'),
-    name_key: arg('name_key'),
-    slug: arg('slug'),
-    scope: arg('scope'),
-    author: arg('author'),
-    about: arg('about'),
-    server_type: arg('server_type'),
-    config: arg('config'),
-    created_at: arg('created_at'),
-    updated_at: arg('updated_at'),
-  }),
+const savedItemColumns = ['name', 'name_key', 'slug', 'scope', 'about', 'server_type', 'config', 'updated_at'] as const
+const insertItem = statement<ItemRow>('mcp-server-store.insertItem')((db, _arg, { columns }) =>
+  db.insertInto('mcp_catalog_items').values(columns(['tenant', 'id', 'author', 'created_at', ...savedItemColumns])),
 )
-const saveItem = statement<ItemRow>('mcp-server-store.saveItem')((db, arg) =>
+const saveItem = statement<ItemRow>('mcp-server-store.saveItem')((db, arg, { columns }) =>
   db
     .updateTable('mcp_catalog_items')
-    .set({
-      name: arg('name'),
-      name_key: arg('name_key'),
-      slug: arg('slug'),
-      scope: arg('scope'),
-      about: arg('about'),
-      server_type: arg('server_type'),
-      config: arg('config'),
-      updated_at: arg('updated_at'),
-    })
+    .set(columns(savedItemColumns))
     .where('tenant', '=', arg('tenant'))
     .where('id', '=', arg('id')),
 )
@@ -62,33 +41,16 @@ const findItem = statement<RowId>('mcp-server-store.findItem')((db, arg) =>
 const listItems = statement<{ tenant: string }>('mcp-server-store.listItems')((db, arg) =>
   db.selectFrom('mcp_catalog_items').selectAll().where('tenant', '=', arg('tenant')).orderBy('name_key').orderBy('id'),
 )
-const insertDeployment = statement<DeploymentRow>('mcp-server-store.insertDeployment')((db, arg) =>
-  db.insertInto('mcp_deployments').values({
-    tenant: arg('tenant'),
-    id: arg('id'),
-    catalog_id: arg('catalog_id'),
-    scope: arg('scope'),
-    author: arg('author'),
-    holder: arg('holder'),
-    status: arg('status'),
-    error: arg('error'),
-    field_values: arg('field_values'),
-    oauth_grant: arg('oauth_grant'),
-    created_at: arg('created_at'),
-    updated_at: arg('updated_at'),
-  }),
+const savedDeploymentColumns = ['author', 'status', 'error', 'field_values', 'oauth_grant', 'updated_at'] as const
+const insertDeployment = statement<DeploymentRow>('mcp-server-store.insertDeployment')((db, _arg, { columns }) =>
+  db
+    .insertInto('mcp_deployments')
+    .values(columns(['tenant', 'id', 'catalog_id', 'scope', 'holder', 'created_at', ...savedDeploymentColumns])),
 )
-const saveDeployment = statement<DeploymentRow>('mcp-server-store.saveDeployment')((db, arg) =>
+const saveDeployment = statement<DeploymentRow>('mcp-server-store.saveDeployment')((db, arg, { columns }) =>
   db
     .updateTable('mcp_deployments')
-    .set({
-      author: arg('author'),
-      status: arg('status'),
-      error: arg('error'),
-      field_values: arg('field_values'),
-      oauth_grant: arg('oauth_grant'),
-      updated_at: arg('updated_at'),
-    })
+    .set(columns(savedDeploymentColumns))
     .where('tenant', '=', arg('tenant'))
     .where('id', '=', arg('id')),
 )

@@ -9,14 +9,8 @@ import { sessionOf, writerOf } from './tx.ts'
 type Row = Pick<Selectable<McpSessionTable>, 'tenant' | 'id_hash' | 'identity' | 'initialize' | 'used_at'>
 type RowId = { tenant: string; id_hash: string }
 
-const put = statement<Row>('mcp-session-store.put')((db, arg) =>
-  db.insertInto('mcp_sessions').values({
-    tenant: arg('tenant'),
-    id_hash: arg('id_hash'),
-    identity: arg('identity'),
-    initialize: arg('initialize'),
-    used_at: arg('used_at'),
-  }),
+const put = statement<Row>('mcp-session-store.put')((db, _arg, { columns }) =>
+  db.insertInto('mcp_sessions').values(columns(['tenant', 'id_hash', 'identity', 'initialize', 'used_at'])),
 )
 const get = statement<RowId>('mcp-session-store.get')((db, arg) =>
   db.selectFrom('mcp_sessions').selectAll().where('tenant', '=', arg('tenant')).where('id_hash', '=', arg('id_hash')),

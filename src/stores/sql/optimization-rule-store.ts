@@ -9,31 +9,19 @@ import { sessionOf, writerOf } from './tx.ts'
 type Row = Selectable<OptimizationRuleTable>
 type RowId = { tenant: string; id: string }
 
-const insertRule = statement<Row>('optimization-rule-store.insertRule')((db, arg) =>
-  db.insertInto('optimization_rules').values({
-    tenant: arg('tenant'),
-    id: arg('id'),
-    name: arg('name'),
-    entity_type: arg('entity_type'),
-    entity_id: arg('entity_id'),
-    provider: arg('provider'),
-    conditions: arg('conditions'),
-    target_model: arg('target_model'),
-    is_enabled: arg('is_enabled'),
-    created_at: arg('created_at'),
-    created_by: arg('created_by'),
-  }),
+const savedColumns = ['name', 'conditions', 'target_model', 'is_enabled'] as const
+const insertRule = statement<Row>('optimization-rule-store.insertRule')((db, _arg, { columns }) =>
+  db
+    .insertInto('optimization_rules')
+    .values(
+      columns(['tenant', 'id', 'entity_type', 'entity_id', 'provider', 'created_at', 'created_by', ...savedColumns]),
+    ),
 )
 type Changed = Pick<Row, 'tenant' | 'id' | 'name' | 'conditions' | 'target_model' | 'is_enabled'>
-const saveRule = statement<Changed>('optimization-rule-store.saveRule')((db, arg) =>
+const saveRule = statement<Changed>('optimization-rule-store.saveRule')((db, arg, { columns }) =>
   db
     .updateTable('optimization_rules')
-    .set({
-      name: arg('name'),
-      conditions: arg('conditions'),
-      target_model: arg('target_model'),
-      is_enabled: arg('is_enabled'),
-    })
+    .set(columns(savedColumns))
     .where('tenant', '=', arg('tenant'))
     .where('id', '=', arg('id')),
 )

@@ -16,20 +16,24 @@ type Of = { tenant: string; id: string }
 type Listed = { tenant: string; limit: number }
 type Member = { tenant: string; team_id: string; user_id: string }
 
-const insertUser = statement<UserRow>('people-store.insertUser')((db, arg) =>
-  db.insertInto('users').values({
-    id: arg('id'),
-    tenant: arg('tenant'),
-    name: arg('name'),
-    email: arg('email'),
-    email_verified: arg('email_verified'),
-    image: arg('image'),
-    role: arg('role'),
-    tier: arg('tier'),
-    created_by: arg('created_by'),
-    created_at: arg('created_at'),
-    updated_at: arg('updated_at'),
-  }),
+const insertUser = statement<UserRow>('people-store.insertUser')((db, _arg, { columns }) =>
+  db
+    .insertInto('users')
+    .values(
+      columns([
+        'id',
+        'tenant',
+        'name',
+        'email',
+        'email_verified',
+        'image',
+        'role',
+        'tier',
+        'created_by',
+        'created_at',
+        'updated_at',
+      ]),
+    ),
 )
 const updateUser = statement<Of & { name: string; role: string; tier: string; at: string }>('people-store.updateUser')(
   (db, arg) =>
@@ -68,15 +72,8 @@ const countUsers = statement<object>('people-store.countUsers')((db) =>
   db.selectFrom('users').select((expression) => expression.fn.countAll<number>().as('count')),
 )
 
-const insertTeam = statement<TeamRow>('people-store.insertTeam')((db, arg) =>
-  db.insertInto('user_teams').values({
-    tenant: arg('tenant'),
-    id: arg('id'),
-    name: arg('name'),
-    description: arg('description'),
-    created_at: arg('created_at'),
-    created_by: arg('created_by'),
-  }),
+const insertTeam = statement<TeamRow>('people-store.insertTeam')((db, _arg, { columns }) =>
+  db.insertInto('user_teams').values(columns(['tenant', 'id', 'name', 'description', 'created_at', 'created_by'])),
 )
 const updateTeam = statement<Of & { name: string; description: string }>('people-store.updateTeam')((db, arg) =>
   db
@@ -123,22 +120,26 @@ const teamsOf = statement<{ user_id: string }>('people-store.teamsOf')((db, arg)
   db.selectFrom('user_team_members').select('team_id').where('user_id', '=', arg('user_id')).orderBy('team_id'),
 )
 
-const insertInvitation = statement<InvitationRow>('people-store.insertInvitation')((db, arg) =>
-  db.insertInto('invitations').values({
-    tenant: arg('tenant'),
-    id: arg('id'),
-    token_hash: arg('token_hash'),
-    email: arg('email'),
-    role: arg('role'),
-    tier: arg('tier'),
-    teams: arg('teams'),
-    user_id: arg('user_id'),
-    created_at: arg('created_at'),
-    created_by: arg('created_by'),
-    expires_at: arg('expires_at'),
-    accepted_at: arg('accepted_at'),
-    cancelled_at: arg('cancelled_at'),
-  }),
+const insertInvitation = statement<InvitationRow>('people-store.insertInvitation')((db, _arg, { columns }) =>
+  db
+    .insertInto('invitations')
+    .values(
+      columns([
+        'tenant',
+        'id',
+        'token_hash',
+        'email',
+        'role',
+        'tier',
+        'teams',
+        'user_id',
+        'created_at',
+        'created_by',
+        'expires_at',
+        'accepted_at',
+        'cancelled_at',
+      ]),
+    ),
 )
 const findInvitation = statement<Of>('people-store.findInvitation')((db, arg) =>
   db.selectFrom('invitations').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),

@@ -9,33 +9,30 @@ type PolicyRow = Selectable<ToolPolicyTable>
 type OfTenant = { tenant: string }
 type RowId = OfTenant & { id: string }
 
-const insertPolicy = statement<PolicyRow>('policy-store.insertPolicy')((db, arg) =>
-  db.insertInto('tool_policies').values({
-    tenant: arg('tenant'),
-    id: arg('id'),
-    kind: arg('kind'),
-    tool_id: arg('tool_id'),
-    conditions: arg('conditions'),
-    is_default: arg('is_default'),
-    action: arg('action'),
-    note: arg('note'),
-    position: arg('position'),
-    created_at: arg('created_at'),
-    updated_at: arg('updated_at'),
-  }),
+const insertPolicy = statement<PolicyRow>('policy-store.insertPolicy')((db, _arg, { columns }) =>
+  db
+    .insertInto('tool_policies')
+    .values(
+      columns([
+        'tenant',
+        'id',
+        'kind',
+        'tool_id',
+        'conditions',
+        'is_default',
+        'action',
+        'note',
+        'position',
+        'created_at',
+        'updated_at',
+      ]),
+    ),
 )
 const savePolicy = statement<Omit<PolicyRow, 'kind' | 'position' | 'created_at'>>('policy-store.savePolicy')(
-  (db, arg) =>
+  (db, arg, { columns }) =>
     db
       .updateTable('tool_policies')
-      .set({
-        tool_id: arg('tool_id'),
-        conditions: arg('conditions'),
-        is_default: arg('is_default'),
-        action: arg('action'),
-        note: arg('note'),
-        updated_at: arg('updated_at'),
-      })
+      .set(columns(['tool_id', 'conditions', 'is_default', 'action', 'note', 'updated_at']))
       .where('tenant', '=', arg('tenant'))
       .where('id', '=', arg('id')),
 )

@@ -127,15 +127,10 @@ const countBy = statement<{ tenant: string; kind: string; author: string }>('pro
 )
 
 type SubAgentArgs = { tenant: string; profile_id: string; sub_agent_id: string; added_at: number }
-const addSubAgent = statement<SubAgentArgs>('profile-store.addSubAgent')((db, arg) =>
+const addSubAgent = statement<SubAgentArgs>('profile-store.addSubAgent')((db, _arg, { columns }) =>
   db
     .insertInto('profile_sub_agents')
-    .values({
-      tenant: arg('tenant'),
-      profile_id: arg('profile_id'),
-      sub_agent_id: arg('sub_agent_id'),
-      added_at: arg('added_at'),
-    })
+    .values(columns(['tenant', 'profile_id', 'sub_agent_id', 'added_at']))
     .onConflict((conflict) => conflict.columns(['tenant', 'profile_id', 'sub_agent_id']).doNothing()),
 )
 const subAgentsOf = statement<RowId>('profile-store.subAgentsOf')((db, arg) =>

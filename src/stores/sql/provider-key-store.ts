@@ -12,33 +12,17 @@ type Row = Selectable<ProviderKeyTable>
 const KIND = 'provider_key'
 type RowId = { tenant: string; id: string }
 
-const insertKey = statement<Row>('provider-key-store.insertKey')((db, arg) =>
-  db.insertInto('provider_keys').values({
-    tenant: arg('tenant'),
-    id: arg('id'),
-    name: arg('name'),
-    provider: arg('provider'),
-    scope: arg('scope'),
-    author: arg('author'),
-    is_primary: arg('is_primary'),
-    secret: arg('secret'),
-    owns_secret: arg('owns_secret'),
-    created_at: arg('created_at'),
-    created_by: arg('created_by'),
-    rotated_at: arg('rotated_at'),
-  }),
+const savedColumns = ['name', 'is_primary', 'secret', 'owns_secret', 'rotated_at'] as const
+const insertKey = statement<Row>('provider-key-store.insertKey')((db, _arg, { columns }) =>
+  db
+    .insertInto('provider_keys')
+    .values(columns(['tenant', 'id', 'provider', 'scope', 'author', 'created_at', 'created_by', ...savedColumns])),
 )
 type Changed = Pick<Row, 'tenant' | 'id' | 'name' | 'is_primary' | 'secret' | 'owns_secret' | 'rotated_at'>
-const saveKey = statement<Changed>('provider-key-store.saveKey')((db, arg) =>
+const saveKey = statement<Changed>('provider-key-store.saveKey')((db, arg, { columns }) =>
   db
     .updateTable('provider_keys')
-    .set({
-      name: arg('name'),
-      is_primary: arg('is_primary'),
-      secret: arg('secret'),
-      owns_secret: arg('owns_secret'),
-      rotated_at: arg('rotated_at'),
-    })
+    .set(columns(savedColumns))
     .where('tenant', '=', arg('tenant'))
     .where('id', '=', arg('id')),
 )

@@ -9,15 +9,8 @@ import { sessionOf, writerOf } from './tx.ts'
 type Row = Selectable<RoleTable>
 type Named = { tenant: string; name: string }
 
-const insertRole = statement<Row>('role-store.insertRole')((db, arg) =>
-  db.insertInto('roles').values({
-    tenant: arg('tenant'),
-    name: arg('name'),
-    description: arg('description'),
-    permissions: arg('permissions'),
-    created_at: arg('created_at'),
-    created_by: arg('created_by'),
-  }),
+const insertRole = statement<Row>('role-store.insertRole')((db, _arg, { columns }) =>
+  db.insertInto('roles').values(columns(['tenant', 'name', 'description', 'permissions', 'created_at', 'created_by'])),
 )
 const deleteRole = statement<Named>('role-store.deleteRole')((db, arg) =>
   db.deleteFrom('roles').where('tenant', '=', arg('tenant')).where('name', '=', arg('name')),

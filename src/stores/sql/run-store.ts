@@ -13,57 +13,46 @@ type RowId = { tenant: string; id: string }
 type Args = Record<string, Value>
 type ChangingRow = ReturnType<typeof changingPart>
 
-const insertRun = statement<RunRow>('run-store.insertRun')((db, arg) =>
-  db.insertInto('runs').values({
-    tenant: arg('tenant'),
-    id: arg('id'),
-    kind: arg('kind'),
-    subject_id: arg('subject_id'),
-    subject_name: arg('subject_name'),
-    subject_version: arg('subject_version'),
-    owner: arg('owner'),
-    principal: arg('principal'),
-    parent_id: arg('parent_id'),
-    root_id: arg('root_id'),
-    depth: arg('depth'),
-    input: arg('input'),
-    status: arg('status'),
-    output: arg('output'),
-    error: arg('error'),
-    iteration: arg('iteration'),
-    state: arg('state'),
-    started_at: arg('started_at'),
-    changed_at: arg('changed_at'),
-    ended_at: arg('ended_at'),
-    wake_at: arg('wake_at'),
-    waiting_for: arg('waiting_for'),
-    node: arg('node'),
-    claim: arg('claim'),
-    cancel_requested: arg('cancel_requested'),
-    last_sequence: arg('last_sequence'),
-    ended_sequence: arg('ended_sequence'),
-  }),
-)
-const saveRun = statement<ChangingRow & RowId>('run-store.saveRun')((db, arg) =>
+const changingColumns = [
+  'status',
+  'output',
+  'error',
+  'iteration',
+  'state',
+  'changed_at',
+  'ended_at',
+  'wake_at',
+  'waiting_for',
+  'claim',
+  'cancel_requested',
+  'last_sequence',
+  'ended_sequence',
+] as const
+const insertRun = statement<RunRow>('run-store.insertRun')((db, _arg, { columns }) =>
   db
-    .updateTable('runs')
-    .set({
-      status: arg('status'),
-      output: arg('output'),
-      error: arg('error'),
-      iteration: arg('iteration'),
-      state: arg('state'),
-      changed_at: arg('changed_at'),
-      ended_at: arg('ended_at'),
-      wake_at: arg('wake_at'),
-      waiting_for: arg('waiting_for'),
-      claim: arg('claim'),
-      cancel_requested: arg('cancel_requested'),
-      last_sequence: arg('last_sequence'),
-      ended_sequence: arg('ended_sequence'),
-    })
-    .where('tenant', '=', arg('tenant'))
-    .where('id', '=', arg('id')),
+    .insertInto('runs')
+    .values(
+      columns([
+        'tenant',
+        'id',
+        'kind',
+        'subject_id',
+        'subject_name',
+        'subject_version',
+        'owner',
+        'principal',
+        'parent_id',
+        'root_id',
+        'depth',
+        'input',
+        'started_at',
+        'node',
+        ...changingColumns,
+      ]),
+    ),
+)
+const saveRun = statement<ChangingRow & RowId>('run-store.saveRun')((db, arg, { columns }) =>
+  db.updateTable('runs').set(columns(changingColumns)).where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
 )
 const deleteRun = statement<RowId>('run-store.deleteRun')((db, arg) =>
   db.deleteFrom('runs').where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
@@ -94,18 +83,10 @@ const openRunsOnNode = statement<{ node: string }>('run-store.openRunsOnNode')((
     .orderBy('depth')
     .orderBy('id'),
 )
-const insertEvent = statement<EventRow>('run-store.insertEvent')((db, arg) =>
-  db.insertInto('run_journal').values({
-    tenant: arg('tenant'),
-    run_id: arg('run_id'),
-    sequence: arg('sequence'),
-    type: arg('type'),
-    key: arg('key'),
-    payload: arg('payload'),
-    state: arg('state'),
-    iteration: arg('iteration'),
-    at: arg('at'),
-  }),
+const insertEvent = statement<EventRow>('run-store.insertEvent')((db, _arg, { columns }) =>
+  db
+    .insertInto('run_journal')
+    .values(columns(['tenant', 'run_id', 'sequence', 'type', 'key', 'payload', 'state', 'iteration', 'at'])),
 )
 const listEvents = statement<{ tenant: string; run_id: string; after: number; limit: number }>('run-store.listEvents')(
   (db, arg) =>

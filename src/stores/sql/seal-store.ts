@@ -9,23 +9,27 @@ type SessionRow = Selectable<SealSessionTable>
 type MessageRow = Selectable<SealMessageTable>
 type SessionId = { tenant: string; id: string }
 
-const insertSession = statement<SessionRow>('seal-store.insertSession')((db, arg) =>
-  db.insertInto('seal_sessions').values({
-    tenant: arg('tenant'),
-    id: arg('id'),
-    identity: arg('identity'),
-    token_hash: arg('token_hash'),
-    public_key: arg('public_key'),
-    context: arg('context'),
-    agent_id: arg('agent_id'),
-    execution_id: arg('execution_id'),
-    workload_id: arg('workload_id'),
-    task_summary: arg('task_summary'),
-    created_at: arg('created_at'),
-    created_by: arg('created_by'),
-    expires_at: arg('expires_at'),
-    revoked_at: arg('revoked_at'),
-  }),
+const insertSession = statement<SessionRow>('seal-store.insertSession')((db, _arg, { columns }) =>
+  db
+    .insertInto('seal_sessions')
+    .values(
+      columns([
+        'tenant',
+        'id',
+        'identity',
+        'token_hash',
+        'public_key',
+        'context',
+        'agent_id',
+        'execution_id',
+        'workload_id',
+        'task_summary',
+        'created_at',
+        'created_by',
+        'expires_at',
+        'revoked_at',
+      ]),
+    ),
 )
 const findSession = statement<SessionId>('seal-store.findSession')((db, arg) =>
   db.selectFrom('seal_sessions').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),

@@ -11,29 +11,12 @@ type SecretRow = Selectable<SecretTable>
 type LinkRow = Selectable<SecretLinkTable>
 type RowId = { tenant: string; id: string }
 
-const putSecret = statement<SecretRow>('secret-store.putSecret')((db, arg) =>
+const savedColumns = ['owner', 'purpose', 'key_id', 'sealed', 'updated_at'] as const
+const putSecret = statement<SecretRow>('secret-store.putSecret')((db, _arg, { columns }) =>
   db
     .insertInto('secrets')
-    .values({
-      tenant: arg('tenant'),
-      id: arg('id'),
-      owner: arg('owner'),
-      purpose: arg('purpose'),
-      key_id: arg('key_id'),
-      sealed: arg('sealed'),
-      session_id: arg('session_id'),
-      created_at: arg('created_at'),
-      updated_at: arg('updated_at'),
-    })
-    .onConflict((conflict) =>
-      conflict.columns(['tenant', 'id']).doUpdateSet({
-        owner: arg('owner'),
-        purpose: arg('purpose'),
-        key_id: arg('key_id'),
-        sealed: arg('sealed'),
-        updated_at: arg('updated_at'),
-      }),
-    ),
+    .values(columns(['tenant', 'id', 'session_id', 'created_at', ...savedColumns]))
+    .onConflict((conflict) => conflict.columns(['tenant', 'id']).doUpdateSet(columns(savedColumns))),
 )
 const findSecret = statement<RowId>('secret-store.findSecret')((db, arg) =>
   db.selectFrom('secrets').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
@@ -88,20 +71,24 @@ const listOfOtherKeys = statement<OtherKeys>('secret-store.listOfOtherKeys')((db
     .orderBy('id')
     .limit(arg('limit')),
 )
-const insertLink = statement<LinkRow>('secret-store.insertLink')((db, arg) =>
-  db.insertInto('secret_links').values({
-    tenant: arg('tenant'),
-    id: arg('id'),
-    token_hash: arg('token_hash'),
-    principal: arg('principal'),
-    kind: arg('kind'),
-    subject: arg('subject'),
-    title: arg('title'),
-    fields: arg('fields'),
-    created_at: arg('created_at'),
-    expires_at: arg('expires_at'),
-    used_at: arg('used_at'),
-  }),
+const insertLink = statement<LinkRow>('secret-store.insertLink')((db, _arg, { columns }) =>
+  db
+    .insertInto('secret_links')
+    .values(
+      columns([
+        'tenant',
+        'id',
+        'token_hash',
+        'principal',
+        'kind',
+        'subject',
+        'title',
+        'fields',
+        'created_at',
+        'expires_at',
+        'used_at',
+      ]),
+    ),
 )
 const useLink = statement<RowId & { at: number }>('secret-store.useLink')((db, arg) =>
   db

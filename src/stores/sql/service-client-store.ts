@@ -9,18 +9,10 @@ import { sessionOf, sharedWriterOf } from './tx.ts'
 type Row = Selectable<ServiceClientTable>
 type Of = { tenant: string; id: string }
 
-const insertClient = statement<Row>('service-client-store.insertClient')((db, arg) =>
-  db.insertInto('service_clients').values({
-    tenant: arg('tenant'),
-    id: arg('id'),
-    name: arg('name'),
-    secret_hash: arg('secret_hash'),
-    role: arg('role'),
-    tier: arg('tier'),
-    gateways: arg('gateways'),
-    created_at: arg('created_at'),
-    created_by: arg('created_by'),
-  }),
+const insertClient = statement<Row>('service-client-store.insertClient')((db, _arg, { columns }) =>
+  db
+    .insertInto('service_clients')
+    .values(columns(['tenant', 'id', 'name', 'secret_hash', 'role', 'tier', 'gateways', 'created_at', 'created_by'])),
 )
 /** It has no redirect and no secret there, so that the library cannot use it. */
 const insertOauthClient = statement<{ id: string; name: string; at: string }>('service-client-store.insertOauthClient')(

@@ -47,13 +47,8 @@ export function isVisible(
 type TeamRow = Selectable<SharedWithTeamTable>
 type Of = { tenant: string; kind: string; resource_id: string }
 
-const addTeam = statement<TeamRow>('sharing.addTeam')((db, arg) =>
-  db.insertInto('shared_with_teams').values({
-    tenant: arg('tenant'),
-    kind: arg('kind'),
-    resource_id: arg('resource_id'),
-    team_id: arg('team_id'),
-  }),
+const addTeam = statement<TeamRow>('sharing.addTeam')((db, _arg, { columns }) =>
+  db.insertInto('shared_with_teams').values(columns(['tenant', 'kind', 'resource_id', 'team_id'])),
 )
 const removeTeams = statement<Of>('sharing.removeTeams')((db, arg) =>
   db

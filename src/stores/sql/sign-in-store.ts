@@ -163,16 +163,10 @@ const insertResource = statement<{ id: string; identifier: string; at: string }>
       })
       .onConflict((conflict) => conflict.column('identifier').doNothing()),
 )
-const insertAttempt = statement<AttemptRow>('sign-in-store.insertAttempt')((db, arg) =>
-  db.insertInto('sign_in_attempts').values({
-    at: arg('at'),
-    email: arg('email'),
-    address: arg('address'),
-    outcome: arg('outcome'),
-    tenant: arg('tenant'),
-    user_id: arg('user_id'),
-    network: arg('network'),
-  }),
+const insertAttempt = statement<AttemptRow>('sign-in-store.insertAttempt')((db, _arg, { columns }) =>
+  db
+    .insertInto('sign_in_attempts')
+    .values(columns(['at', 'email', 'address', 'outcome', 'tenant', 'user_id', 'network'])),
 )
 const pruneAttempts = statement<{ retained: number }>('sign-in-store.pruneAttempts')((db, arg) =>
   db

@@ -6,17 +6,10 @@ import type { McpTaskTable } from './governance-schema.ts'
 import { statement } from './statements.ts'
 import { sessionOf, writerOf } from './tx.ts'
 
-const put = statement<Selectable<McpTaskTable>>('task-directory-store.put')((db, arg) =>
+const put = statement<Selectable<McpTaskTable>>('task-directory-store.put')((db, _arg, { columns }) =>
   db
     .insertInto('mcp_tasks')
-    .values({
-      tenant: arg('tenant'),
-      id: arg('id'),
-      identity: arg('identity'),
-      process: arg('process'),
-      view: arg('view'),
-      seen_at: arg('seen_at'),
-    })
+    .values(columns(['tenant', 'id', 'identity', 'process', 'view', 'seen_at']))
     .onConflict((conflict) =>
       conflict
         .columns(['tenant', 'id'])

@@ -46,43 +46,40 @@ const taskColumns = [
   'updated_by',
 ] as const satisfies readonly (keyof TaskRow)[]
 
-const insertTask = statement<TaskRow>('task-store.insertTask')((db, arg) =>
-  db.insertInto('tasks').values({
-    tenant: arg('tenant'),
-    number: arg('number'),
-    project: arg('project'),
-    sequence: arg('sequence'),
-    title: arg('title'),
-    description: arg('description'),
-    status: arg('status'),
-    priority_rank: arg('priority_rank'),
-    progress: arg('progress'),
-    assignee: arg('assignee'),
-    labels: arg('labels'),
-    estimate_hours: arg('estimate_hours'),
-    blocked_reason: arg('blocked_reason'),
-    parent_number: arg('parent_number'),
-    created_at: arg('created_at'),
-    created_by: arg('created_by'),
-    updated_at: arg('updated_at'),
-    updated_by: arg('updated_by'),
-  }),
+const updatedColumns = [
+  'description',
+  'status',
+  'priority_rank',
+  'progress',
+  'assignee',
+  'labels',
+  'blocked_reason',
+  'updated_at',
+  'updated_by',
+] as const
+const insertTask = statement<TaskRow>('task-store.insertTask')((db, _arg, { columns }) =>
+  db
+    .insertInto('tasks')
+    .values(
+      columns([
+        'tenant',
+        'number',
+        'project',
+        'sequence',
+        'title',
+        'estimate_hours',
+        'parent_number',
+        'created_at',
+        'created_by',
+        ...updatedColumns,
+      ]),
+    ),
 )
 
-const updateTask = statement<TaskRow>('task-store.updateTask')((db, arg) =>
+const updateTask = statement<TaskRow>('task-store.updateTask')((db, arg, { columns }) =>
   db
     .updateTable('tasks')
-    .set({
-      description: arg('description'),
-      status: arg('status'),
-      priority_rank: arg('priority_rank'),
-      progress: arg('progress'),
-      assignee: arg('assignee'),
-      labels: arg('labels'),
-      blocked_reason: arg('blocked_reason'),
-      updated_at: arg('updated_at'),
-      updated_by: arg('updated_by'),
-    })
+    .set(columns(updatedColumns))
     .where('tenant', '=', arg('tenant'))
     .where('number', '=', arg('number')),
 )
@@ -202,14 +199,8 @@ const blockedTasks = statement<{ tenant: string; project: string; limit: number 
       .limit(arg('limit')),
 )
 
-const insertProject = statement<Selectable<ProjectTable>>('task-store.insertProject')((db, arg) =>
-  db.insertInto('projects').values({
-    tenant: arg('tenant'),
-    slug: arg('slug'),
-    task_count: arg('task_count'),
-    created_at: arg('created_at'),
-    created_by: arg('created_by'),
-  }),
+const insertProject = statement<Selectable<ProjectTable>>('task-store.insertProject')((db, _arg, { columns }) =>
+  db.insertInto('projects').values(columns(['tenant', 'slug', 'task_count', 'created_at', 'created_by'])),
 )
 const findProject = statement<{ tenant: string; slug: string }>('task-store.findProject')((db, arg) =>
   db.selectFrom('projects').selectAll().where('tenant', '=', arg('tenant')).where('slug', '=', arg('slug')),

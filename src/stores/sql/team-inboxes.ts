@@ -18,19 +18,10 @@ type InTeam = { tenant: string; team: string }
 type ToAgent = InTeam & { recipient: string }
 type OfTask = InTeam & { agent: string; message_id: string }
 
-const insertMessage = statement<MessageRow>('team-store.insertMessage')((db, arg) =>
-  db.insertInto('team_messages').values({
-    tenant: arg('tenant'),
-    team: arg('team'),
-    recipient: arg('recipient'),
-    seq: arg('seq'),
-    id: arg('id'),
-    sender: arg('sender'),
-    addressed_to: arg('addressed_to'),
-    content: arg('content'),
-    type: arg('type'),
-    at: arg('at'),
-  }),
+const insertMessage = statement<MessageRow>('team-store.insertMessage')((db, _arg, { columns }) =>
+  db
+    .insertInto('team_messages')
+    .values(columns(['tenant', 'team', 'recipient', 'seq', 'id', 'sender', 'addressed_to', 'content', 'type', 'at'])),
 )
 const countMessages = statement<ToAgent>('team-store.countMessages')((db, arg) =>
   db
@@ -59,19 +50,10 @@ const deleteMessages = statement<ToAgent & { until: number }>('team-store.delete
     .where('recipient', '=', arg('recipient'))
     .where('seq', '<=', arg('until')),
 )
-const insertTask = statement<TaskRow>('team-store.insertTask')((db, arg) =>
-  db.insertInto('team_tasks').values({
-    tenant: arg('tenant'),
-    team: arg('team'),
-    agent: arg('agent'),
-    message_id: arg('message_id'),
-    seq: arg('seq'),
-    assignment: arg('assignment'),
-    state: arg('state'),
-    job_id: arg('job_id'),
-    result: arg('result'),
-    at: arg('at'),
-  }),
+const insertTask = statement<TaskRow>('team-store.insertTask')((db, _arg, { columns }) =>
+  db
+    .insertInto('team_tasks')
+    .values(columns(['tenant', 'team', 'agent', 'message_id', 'seq', 'assignment', 'state', 'job_id', 'result', 'at'])),
 )
 const taskCounts = statement<InTeam>('team-store.taskCounts')((db, arg) =>
   db

@@ -10,33 +10,30 @@ type TeamRow = Selectable<TeamTable>
 type MemberRow = Selectable<TeamMemberTable>
 type InTeam = { tenant: string; team: string }
 
-const insertTeam = statement<TeamRow>('team-store.insertTeam')((db, arg) =>
-  db.insertInto('teams').values({
-    tenant: arg('tenant'),
-    name: arg('name'),
-    owner: arg('owner'),
-    state: arg('state'),
-    max_vms: arg('max_vms'),
-    parent: arg('parent'),
-    depth: arg('depth'),
-    node: arg('node'),
-    operation: arg('operation'),
-    last_seq: arg('last_seq'),
-    created_at: arg('created_at'),
-    created_by: arg('created_by'),
-  }),
+const insertTeam = statement<TeamRow>('team-store.insertTeam')((db, _arg, { columns }) =>
+  db
+    .insertInto('teams')
+    .values(
+      columns([
+        'tenant',
+        'name',
+        'owner',
+        'state',
+        'max_vms',
+        'parent',
+        'depth',
+        'node',
+        'operation',
+        'last_seq',
+        'created_at',
+        'created_by',
+      ]),
+    ),
 )
-const insertMember = statement<MemberRow>('team-store.insertMember')((db, arg) =>
-  db.insertInto('team_members').values({
-    tenant: arg('tenant'),
-    team: arg('team'),
-    name: arg('name'),
-    position: arg('position'),
-    role: arg('role'),
-    skills: arg('skills'),
-    description: arg('description'),
-    workspace_id: arg('workspace_id'),
-  }),
+const insertMember = statement<MemberRow>('team-store.insertMember')((db, _arg, { columns }) =>
+  db
+    .insertInto('team_members')
+    .values(columns(['tenant', 'team', 'name', 'position', 'role', 'skills', 'description', 'workspace_id'])),
 )
 const saveTeam = statement<TeamRow>('team-store.saveTeam')((db, arg) =>
   db

@@ -144,18 +144,22 @@ type NewSessionRow = Pick<
   SessionRow,
   'tenant' | 'number' | 'task_number' | 'auditor_id' | 'reason' | 'scope' | 'started_at' | 'started_by' | 'start_seq'
 >
-const insertSession = statement<NewSessionRow>('trail-store.insertSession')((db, arg) =>
-  db.insertInto('audit_sessions').values({
-    tenant: arg('tenant'),
-    number: arg('number'),
-    task_number: arg('task_number'),
-    auditor_id: arg('auditor_id'),
-    reason: arg('reason'),
-    scope: arg('scope'),
-    started_at: arg('started_at'),
-    started_by: arg('started_by'),
-    start_seq: arg('start_seq'),
-  }),
+const insertSession = statement<NewSessionRow>('trail-store.insertSession')((db, _arg, { columns }) =>
+  db
+    .insertInto('audit_sessions')
+    .values(
+      columns([
+        'tenant',
+        'number',
+        'task_number',
+        'auditor_id',
+        'reason',
+        'scope',
+        'started_at',
+        'started_by',
+        'start_seq',
+      ]),
+    ),
 )
 const findSession = statement<{ tenant: string; number: number }>('trail-store.findSession')((db, arg) =>
   db.selectFrom('audit_sessions').selectAll().where('tenant', '=', arg('tenant')).where('number', '=', arg('number')),
@@ -165,17 +169,10 @@ const finalizeSession = statement<
     SessionRow,
     'tenant' | 'number' | 'end_seq' | 'finalized_at' | 'only_task_number' | 'merkle_root' | 'tree_depth' | 'leaf_count'
   >
->('trail-store.finalizeSession')((db, arg) =>
+>('trail-store.finalizeSession')((db, arg, { columns }) =>
   db
     .updateTable('audit_sessions')
-    .set({
-      end_seq: arg('end_seq'),
-      finalized_at: arg('finalized_at'),
-      only_task_number: arg('only_task_number'),
-      merkle_root: arg('merkle_root'),
-      tree_depth: arg('tree_depth'),
-      leaf_count: arg('leaf_count'),
-    })
+    .set(columns(['end_seq', 'finalized_at', 'only_task_number', 'merkle_root', 'tree_depth', 'leaf_count']))
     .where('tenant', '=', arg('tenant'))
     .where('number', '=', arg('number'))
     .where('finalized_at', 'is', null),

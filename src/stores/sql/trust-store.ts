@@ -10,17 +10,10 @@ import { sessionOf, writerOf } from './tx.ts'
 type TrustRow = Selectable<ContextTrustTable>
 type RowId = { tenant: string; context: string }
 
-const insertTaint = statement<TrustRow>('trust-store.insertTaint')((db, arg) =>
+const insertTaint = statement<TrustRow>('trust-store.insertTaint')((db, _arg, { columns }) =>
   db
     .insertInto('context_trust')
-    .values({
-      tenant: arg('tenant'),
-      context: arg('context'),
-      cause: arg('cause'),
-      since: arg('since'),
-      credential: arg('credential'),
-      seen: arg('seen'),
-    })
+    .values(columns(['tenant', 'context', 'cause', 'since', 'credential', 'seen']))
     .onConflict((conflict) =>
       conflict.columns(['tenant', 'context']).doUpdateSet((row) => ({
         credential: row.ref('excluded.credential'),

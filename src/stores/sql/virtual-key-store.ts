@@ -12,23 +12,27 @@ type Row = Selectable<VirtualKeyTable>
 const KIND = 'virtual_key'
 type RowId = { tenant: string; id: string }
 
-const insertKey = statement<Row>('virtual-key-store.insertKey')((db, arg) =>
-  db.insertInto('virtual_keys').values({
-    tenant: arg('tenant'),
-    id: arg('id'),
-    prefix: arg('prefix'),
-    hash: arg('hash'),
-    name: arg('name'),
-    scope: arg('scope'),
-    author: arg('author'),
-    grants: arg('grants'),
-    created_at: arg('created_at'),
-    created_by: arg('created_by'),
-    rotated_at: arg('rotated_at'),
-    expires_at: arg('expires_at'),
-    last_used_at: arg('last_used_at'),
-    revoked_at: arg('revoked_at'),
-  }),
+const insertKey = statement<Row>('virtual-key-store.insertKey')((db, _arg, { columns }) =>
+  db
+    .insertInto('virtual_keys')
+    .values(
+      columns([
+        'tenant',
+        'id',
+        'prefix',
+        'hash',
+        'name',
+        'scope',
+        'author',
+        'grants',
+        'created_at',
+        'created_by',
+        'rotated_at',
+        'expires_at',
+        'last_used_at',
+        'revoked_at',
+      ]),
+    ),
 )
 const replaceSecret = statement<RowId & { prefix: string; hash: string; at: number }>(
   'virtual-key-store.replaceSecret',

@@ -7,33 +7,18 @@ import { sessionOf, writerOf } from './tx.ts'
 
 type Row = Selectable<WorkflowTable>
 
-const insertVersion = statement<Row>('workflow-store.insertVersion')((db, arg) =>
-  db.insertInto('workflows').values({
-    tenant: arg('tenant'),
-    id: arg('id'),
-    version: arg('version'),
-    scope: arg('scope'),
-    owner: arg('owner'),
-    name: arg('name'),
-    description: arg('description'),
-    labels: arg('labels'),
-    initial_state: arg('initial_state'),
-    manifest: arg('manifest'),
-    created_at: arg('created_at'),
-    created_by: arg('created_by'),
-    changed_at: arg('changed_at'),
-  }),
+const replacedColumns = ['description', 'labels', 'initial_state', 'manifest', 'changed_at'] as const
+const insertVersion = statement<Row>('workflow-store.insertVersion')((db, _arg, { columns }) =>
+  db
+    .insertInto('workflows')
+    .values(
+      columns(['tenant', 'id', 'version', 'scope', 'owner', 'name', 'created_at', 'created_by', ...replacedColumns]),
+    ),
 )
-const replaceVersion = statement<Row>('workflow-store.replaceVersion')((db, arg) =>
+const replaceVersion = statement<Row>('workflow-store.replaceVersion')((db, arg, { columns }) =>
   db
     .updateTable('workflows')
-    .set({
-      description: arg('description'),
-      labels: arg('labels'),
-      initial_state: arg('initial_state'),
-      manifest: arg('manifest'),
-      changed_at: arg('changed_at'),
-    })
+    .set(columns(replacedColumns))
     .where('tenant', '=', arg('tenant'))
     .where('id', '=', arg('id'))
     .where('version', '=', arg('version')),

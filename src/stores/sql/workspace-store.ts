@@ -12,55 +12,35 @@ type SnapshotRow = Selectable<WorkspaceSnapshotTable>
 type RowId = { tenant: string; id: string }
 type OnNode = { node: string }
 
-const insertWorkspace = statement<WorkspaceRow>('workspace-store.insertWorkspace')((db, arg) =>
-  db.insertInto('workspaces').values({
-    tenant: arg('tenant'),
-    id: arg('id'),
-    name: arg('name'),
-    owner: arg('owner'),
-    state: arg('state'),
-    wanted: arg('wanted'),
-    image: arg('image'),
-    vcpus: arg('vcpus'),
-    memory_mb: arg('memory_mb'),
-    disk_gb: arg('disk_gb'),
-    ip: arg('ip'),
-    network: arg('network'),
-    forwards: arg('forwards'),
-    env: arg('env'),
-    layers: arg('layers'),
-    mounts: arg('mounts'),
-    forked_from: arg('forked_from'),
-    current_snapshot_id: arg('current_snapshot_id'),
-    node: arg('node'),
-    operation: arg('operation'),
-    team: arg('team'),
-    bound_to: arg('bound_to'),
-    created_at: arg('created_at'),
-    created_by: arg('created_by'),
-  }),
+const savedColumns = [
+  'name',
+  'owner',
+  'state',
+  'wanted',
+  'vcpus',
+  'memory_mb',
+  'disk_gb',
+  'ip',
+  'network',
+  'forwards',
+  'env',
+  'layers',
+  'current_snapshot_id',
+  'operation',
+  'team',
+  'bound_to',
+] as const
+const insertWorkspace = statement<WorkspaceRow>('workspace-store.insertWorkspace')((db, _arg, { columns }) =>
+  db
+    .insertInto('workspaces')
+    .values(
+      columns(['tenant', 'id', 'image', 'mounts', 'forked_from', 'node', 'created_at', 'created_by', ...savedColumns]),
+    ),
 )
-const saveWorkspace = statement<WorkspaceRow>('workspace-store.saveWorkspace')((db, arg) =>
+const saveWorkspace = statement<WorkspaceRow>('workspace-store.saveWorkspace')((db, arg, { columns }) =>
   db
     .updateTable('workspaces')
-    .set({
-      name: arg('name'),
-      owner: arg('owner'),
-      state: arg('state'),
-      wanted: arg('wanted'),
-      vcpus: arg('vcpus'),
-      memory_mb: arg('memory_mb'),
-      disk_gb: arg('disk_gb'),
-      ip: arg('ip'),
-      network: arg('network'),
-      forwards: arg('forwards'),
-      env: arg('env'),
-      layers: arg('layers'),
-      current_snapshot_id: arg('current_snapshot_id'),
-      operation: arg('operation'),
-      team: arg('team'),
-      bound_to: arg('bound_to'),
-    })
+    .set(columns(savedColumns))
     .where('tenant', '=', arg('tenant'))
     .where('id', '=', arg('id')),
 )
@@ -87,22 +67,26 @@ const resourcesOf = statement<{ tenant: string; owner: string }>('workspace-stor
     .where('tenant', '=', arg('tenant'))
     .where('owner', '=', arg('owner')),
 )
-const insertSnapshot = statement<SnapshotRow>('workspace-store.insertSnapshot')((db, arg) =>
-  db.insertInto('workspace_snapshots').values({
-    tenant: arg('tenant'),
-    id: arg('id'),
-    workspace_id: arg('workspace_id'),
-    sequence: arg('sequence'),
-    name: arg('name'),
-    layer_id: arg('layer_id'),
-    layers: arg('layers'),
-    parent_id: arg('parent_id'),
-    bytes: arg('bytes'),
-    has_memory: arg('has_memory'),
-    state: arg('state'),
-    created_at: arg('created_at'),
-    created_by: arg('created_by'),
-  }),
+const insertSnapshot = statement<SnapshotRow>('workspace-store.insertSnapshot')((db, _arg, { columns }) =>
+  db
+    .insertInto('workspace_snapshots')
+    .values(
+      columns([
+        'tenant',
+        'id',
+        'workspace_id',
+        'sequence',
+        'name',
+        'layer_id',
+        'layers',
+        'parent_id',
+        'bytes',
+        'has_memory',
+        'state',
+        'created_at',
+        'created_by',
+      ]),
+    ),
 )
 const saveSnapshot = statement<SnapshotRow>('workspace-store.saveSnapshot')((db, arg) =>
   db

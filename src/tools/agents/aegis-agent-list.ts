@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { params } from '../params.ts'
+import { fields, params } from '../params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 import { agentFields, agentParams } from './agent-params.ts'
 
@@ -41,7 +41,7 @@ export default defineTool({
         ...z.strictObject(agentFields.details).partial().shape,
       }),
     ),
-    total: z.int().describe('How many there are, whatever the limit.'),
+    total: fields.total,
     limit: z.int(),
     offset: z.int(),
   }),

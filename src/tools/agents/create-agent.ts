@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { profileFields, profileParams } from '../profile-params.ts'
+import { newProfileParams, profileFields, profileParams } from '../profile-params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 
 export default defineTool({
@@ -19,12 +19,7 @@ export default defineTool({
   input: z.strictObject({
     name: profileParams.name.describe('Name of the agent, for people.'),
     scope: profileParams.scope.optional(),
-    labels: profileParams.labels.optional(),
-    teams: profileParams.teams.optional(),
-    toolExposureMode: profileParams.exposure.optional(),
-    considerContextUntrusted: profileParams.considerContextUntrusted.optional(),
-    description: profileParams.description.optional(),
-    icon: profileParams.icon.optional(),
+    ...newProfileParams,
     knowledgeBaseIds: profileParams.knowledgeBaseIds.optional(),
     connectorIds: profileParams.connectorIds.optional(),
     subAgentIds: profileParams.subAgentIds.optional(),

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { params } from '../params.ts'
-import { profileFields, profileParams } from '../profile-params.ts'
+import { fields } from '../params.ts'
+import { profileFields, profileListParams } from '../profile-params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 
 export default defineTool({
@@ -17,13 +17,9 @@ export default defineTool({
   skipJudge: true,
   audit: 'digest',
   trust: { carries: { as: 'agent', fields: ['agent_id', 'id'] } },
-  input: z.strictObject({
-    limit: params.limit(100, 1000),
-    offset: params.offset,
-    name: profileParams.idOrName('Only those whose name has this in it, in any case.').optional(),
-  }),
+  input: profileListParams,
   output: z.strictObject({
-    total: z.int().describe('How many there are, whatever the limit.'),
+    total: fields.total,
     agents: z.array(
       z.strictObject({
         id: z.string(),

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { runStatuses } from '../../contract/run-status.ts'
 import { fields } from '../params.ts'
+import { waitingRules } from '../run-waiting.ts'
 
 export const executionParams = {
   executionId: z.string().min(1).max(128).describe('UUID of the execution.'),
@@ -25,15 +26,19 @@ export const executionFields = {
   },
 } as const
 
-export const waitInput = z.strictObject({
-  execution_id: executionParams.executionId,
-  poll_interval_seconds: executionParams.pollInterval,
-  timeout_seconds: executionParams.timeout,
-})
-
-export const waitOutput = z.strictObject({
-  ...executionFields.state,
-  status: z.enum([...runStatuses, 'timed_out']),
-  timed_out: z.boolean().optional().describe('Whether the wait ended before the execution did.'),
-  message: z.string().optional(),
-})
+/** Shared by the tools that wait for an execution. */
+export const executionWaiting = {
+  ...waitingRules,
+  toolset: 'executions',
+  input: z.strictObject({
+    execution_id: executionParams.executionId,
+    poll_interval_seconds: executionParams.pollInterval,
+    timeout_seconds: executionParams.timeout,
+  }),
+  output: z.strictObject({
+    ...executionFields.state,
+    status: z.enum([...runStatuses, 'timed_out']),
+    timed_out: z.boolean().optional().describe('Whether the wait ended before the execution did.'),
+    message: z.string().optional(),
+  }),
+} as const

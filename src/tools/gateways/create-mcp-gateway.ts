@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { profileParams } from '../profile-params.ts'
+import { newProfileParams, profileParams } from '../profile-params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 import { gatewayFields } from './gateway-fields.ts'
 
@@ -20,12 +20,7 @@ export default defineTool({
   input: z.strictObject({
     name: profileParams.name.describe('Name of the gateway, for people.'),
     scope: profileParams.scope.optional().describe('Who may use it. org, unless you name teams.'),
-    labels: profileParams.labels.optional(),
-    teams: profileParams.teams.optional(),
-    toolExposureMode: profileParams.exposure.optional(),
-    considerContextUntrusted: profileParams.considerContextUntrusted.optional(),
-    description: profileParams.description.optional(),
-    icon: profileParams.icon.optional(),
+    ...newProfileParams,
     knowledgeBaseIds: profileParams.knowledgeBaseIds.optional(),
     connectorIds: profileParams.connectorIds.optional(),
   }),

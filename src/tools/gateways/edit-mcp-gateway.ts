@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { profileParams } from '../profile-params.ts'
+import { changedProfileParams, profileParams } from '../profile-params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 import { gatewayFields } from './gateway-fields.ts'
 
@@ -20,14 +20,7 @@ export default defineTool({
   needsChange: true,
   input: z.strictObject({
     id: profileParams.idOrName('Id of the gateway, or its name.'),
-    description: profileParams.description.optional(),
-    icon: profileParams.icon.optional(),
-    labels: profileParams.labels.optional().describe('Its labels from now on.'),
-    name: profileParams.name.optional().describe('Its new name. Its address stays.'),
-    scope: profileParams.scope.optional(),
-    toolExposureMode: profileParams.exposure.optional(),
-    considerContextUntrusted: profileParams.considerContextUntrusted.optional(),
-    teams: profileParams.teams.optional().describe('The teams that have it from now on, for the scope team.'),
+    ...changedProfileParams,
     knowledgeBaseIds: profileParams.knowledgeBaseIds.optional().describe('Its knowledge bases from now on.'),
     connectorIds: profileParams.connectorIds.optional().describe('Its knowledge connectors from now on.'),
   }),

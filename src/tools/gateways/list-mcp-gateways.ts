@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { params } from '../params.ts'
-import { profileFields, profileParams } from '../profile-params.ts'
+import { fields } from '../params.ts'
+import { profileFields, profileListParams } from '../profile-params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 import { gatewayFields } from './gateway-fields.ts'
 
@@ -20,13 +20,9 @@ export default defineTool({
   skipJudge: true,
   audit: 'digest',
   trust: { carries: { as: 'gateway', fields: ['slug'] } },
-  input: z.strictObject({
-    limit: params.limit(100, 1000),
-    offset: params.offset,
-    name: profileParams.idOrName('Only those whose name has this in it, in any case.').optional(),
-  }),
+  input: profileListParams,
   output: z.strictObject({
-    total: z.int().describe('How many there are, whatever the limit.'),
+    total: fields.total,
     gateways: z.array(
       z.strictObject({
         ...{ id, name, slug, path, description, scope, toolExposureMode },

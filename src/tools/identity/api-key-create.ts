@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { tiers } from '../../contract/principal.ts'
-import { params } from '../params.ts'
+import { lifetimeParams } from '../params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 import { keyView, tenantOfKeys } from './key-view.ts'
 
@@ -37,15 +37,7 @@ export default defineTool({
       .max(100)
       .optional()
       .describe('Narrows the role to these, such as "task:read" or "task:*".'),
-    expires_in: z
-      .string()
-      .min(1)
-      .max(16)
-      .optional()
-      .describe('Lifetime in seconds, or with s, m, h or d, such as "90d".'),
-    expires_at: params.isoTime
-      .optional()
-      .describe('Instant with its zone, such as 2030-01-31T12:00:00Z, instead of expires_in. Neither: no expiry.'),
+    ...lifetimeParams,
     tenant: tenantOfKeys.optional(),
   }),
   output: keyView.extend({ secret: z.string().describe('The whole key, to send as a bearer token. Shown once.') }),

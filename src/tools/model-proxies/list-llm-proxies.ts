@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { params } from '../params.ts'
-import { profileFields, profileParams } from '../profile-params.ts'
+import { fields } from '../params.ts'
+import { profileFields, profileListParams } from '../profile-params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 import { proxyFields } from './proxy-fields.ts'
 
@@ -18,13 +18,9 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
-  input: z.strictObject({
-    limit: params.limit(100, 1000),
-    offset: params.offset,
-    name: profileParams.idOrName('Only those whose name has this in it, in any case.').optional(),
-  }),
+  input: profileListParams,
   output: z.strictObject({
-    total: z.int().describe('How many there are, whatever the limit.'),
+    total: fields.total,
     proxies: z.array(
       z.strictObject({
         ...{ id, name, slug, path, description, scope },

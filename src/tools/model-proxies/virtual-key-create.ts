@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { limits } from '../../contract/limits.ts'
-import { params } from '../params.ts'
+import { lifetimeParams } from '../params.ts'
 import { profileParams } from '../profile-params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 import { virtualKeyFields } from './virtual-key-fields.ts'
@@ -36,15 +36,7 @@ export default defineTool({
     provider_keys: names('Id or name of a provider key.')
       .optional()
       .describe('Which provider keys pay, at most one for a provider. Left out: those of its owner.'),
-    expires_in: z
-      .string()
-      .min(1)
-      .max(16)
-      .optional()
-      .describe('Lifetime in seconds, or with s, m, h or d, such as "90d".'),
-    expires_at: params.isoTime
-      .optional()
-      .describe('Instant with its zone, such as 2030-01-31T12:00:00Z, instead of expires_in. Neither: no expiry.'),
+    ...lifetimeParams,
   }),
   output: virtualKeyFields.view.extend({ secret: virtualKeyFields.secret }),
   run: (input, { virtualKeys, call }) => virtualKeys.create(call, input),

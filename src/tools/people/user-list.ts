@@ -16,6 +16,9 @@ export default defineTool({
   skipJudge: true,
   audit: 'digest',
   input: z.strictObject({ tenant: tenantOfPeople }),
-  output: z.strictObject({ users: z.array(userView), truncated }),
+  output: z.strictObject({
+    users: z.array(userView.extend({ team_names: z.array(z.string()).describe('Their names, in the same order.') })),
+    truncated,
+  }),
   run: (input, { people, call }) => people.listUsers(call, input),
 })

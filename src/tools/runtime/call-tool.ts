@@ -55,7 +55,7 @@ type CallToolDeps = Readonly<{
  * Which calls are answered before their record is on disk: those that only read, also at other servers that say so; those of our
  * own tools that only read; none.
  */
-export type ReadRecordsMode = 'batched' | 'batched_own' | 'strict'
+type ReadRecordsMode = 'batched' | 'batched_own' | 'strict'
 
 const neverAborted = new AbortController().signal
 
@@ -306,7 +306,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       ...(handled.raw?.isError === true ? ({ outcome: 'failed', code: TOOL_FAILED } as const) : { outcome: 'ok' }),
       effects: handled.effects,
       ...(tool.definition.audit === 'content'
-        ? { content: { input: invocation.args, output: JSON.parse(handled.json) } }
+        ? { content: { input: invocation.args, output: invocation.output } }
         : {}),
     }
   }

@@ -77,6 +77,9 @@ export type CallRules = Readonly<{
   whenDiskFull?: true
 }>
 
+/** `unused` are required fields that an action does not use, each with the value that it gets if it is left out. */
+type ActionRules = Readonly<{ unused?: Readonly<Record<string, number | string>> }>
+
 export type ToolContext = Services & Readonly<{ call: Call; principal: Principal }>
 
 export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z.ZodType = z.ZodType> = CallRules &
@@ -93,7 +96,7 @@ export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z
      * For a tool with a parameter `action`: the actions whose rules differ from the tool's own, which apply to all other values.
      * MCP's hints follow the tool's own rules.
      */
-    actions?: Readonly<Record<string, Partial<CallRules>>>
+    actions?: Readonly<Record<string, Partial<CallRules> & ActionRules>>
     /** Whether the inner-loop judge is skipped by default. */
     skipJudge: boolean
     /** What the log stores of arguments and answer beside their digests. */

@@ -40,12 +40,17 @@ export function validateArguments(
       omit(key)
     }
   }
+  if (tool.definition.actions !== undefined) clean = { ...unusedBy(tool, clean['action']), ...clean }
   const missing = tool.required.filter((key) => clean[key] === undefined)
   if (missing.length > 0) throw missingFields(tool, missing, rule)
   if (tool.definition.needsChange === true) requireChange(tool, clean)
   const parsed = schema.safeParse(clean)
   if (!parsed.success) throw invalidInput(tool, parsed.error.issues, clean)
   return { input: parsed.data, warnings }
+}
+
+function unusedBy({ definition: { actions = {} } }: CatalogTool, action: unknown): Readonly<Record<string, unknown>> {
+  return typeof action === 'string' && Object.hasOwn(actions, action) ? (actions[action]!.unused ?? {}) : {}
 }
 
 /** The tenant says where, not what. */

@@ -14,15 +14,13 @@ export default defineTool({
   effect: 'external',
   idempotent: true,
   rate: 'default',
-  actions: { list: { permission: 'workspace:read', effect: 'read' } },
+  actions: { list: { permission: 'workspace:read', effect: 'read', unused: { guest_port: 1 } } },
   skipJudge: false,
   audit: 'digest',
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId,
     action: z.enum(['add', 'remove', 'list']),
-    guest_port: workspaceParams.port.describe(
-      'Port in the workspace. For list it decides nothing: pass any, such as 1.',
-    ),
+    guest_port: workspaceParams.port.describe('Port in the workspace. Leave it out for list.'),
     host_port: workspaceParams.port
       .optional()
       .describe('For add: port of this machine, of those that the configuration gives out.'),

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { defineTool } from '../runtime/define-tool.ts'
-import { workspaceFields, workspaceParams } from './workspace-params.ts'
+import { startedOrStopped, workspaceParams } from './workspace-params.ts'
 
 export default defineTool({
   name: 'workspace_stop',
@@ -19,13 +19,6 @@ export default defineTool({
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId,
   }),
-  output: z.strictObject({
-    workspace_id: z.string(),
-    name: z.string(),
-    state: workspaceFields.state,
-    ip: workspaceFields.ip,
-    changed: z.boolean().describe('False when it was so already.'),
-    message: workspaceFields.message,
-  }),
+  output: startedOrStopped,
   run: (input, { workspaces, call }) => workspaces.stop(call, input),
 })

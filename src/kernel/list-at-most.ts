@@ -1,0 +1,8 @@
+/** The first `max` rows of a list, and whether there are more: the list is asked for one row more than is shown. */
+export async function listAtMost<Row>(
+  max: number,
+  list: (limit: number) => Promise<readonly Row[]>,
+): Promise<Readonly<{ rows: readonly Row[]; truncated: boolean }>> {
+  const found = await list(max + 1)
+  return { rows: found.slice(0, max), truncated: found.length > max }
+}
