@@ -189,7 +189,7 @@ export function createHttpTransport(input: HttpTransportDeps): HttpTransport {
     }
   }
 
-  /** The same order as in `handle`. Whatever is refused, or is anything else, is left to it. */
+  /** The same order as in `handle`. Refusals and all other requests are left to `handle`. */
   function servePlain(head: PlainHead, body: Buffer, reply: PlainReply): boolean | Promise<boolean> {
     const { url, socket, bodyBytes } = head
     if (connections.isClosing() || bodyBytes > bodyBytesMax) return false

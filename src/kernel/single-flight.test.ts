@@ -4,10 +4,10 @@ import { createSingleFlight } from './single-flight.ts'
 describe('work of one key', () => {
   it('is shared by all who ask while it is in progress, and done anew afterwards', async () => {
     const flight = createSingleFlight<number>()
-    let begun = 0
+    let started = 0
     const gate = Promise.withResolvers<void>()
     const work = async (): Promise<number> => {
-      const mine = ++begun
+      const mine = ++started
       await gate.promise
       return mine
     }

@@ -3,7 +3,7 @@ import { clientCapabilitiesOf } from '../contract/calling-client.ts'
 import type { RequestHead } from '../http/exchange/request-head.ts'
 import type { InFlightCall } from '../tools/runtime/in-flight-calls.ts'
 import type { ResolvedCaller } from './http-caller.ts'
-import type { HttpSession } from './http-sessions.ts'
+import type { HttpSession, HttpSessions } from './http-sessions.ts'
 import type { RequestId } from './json-rpc.ts'
 import { inSession } from './session-identity.ts'
 
@@ -48,4 +48,19 @@ export function useCaller(session: HttpSession, { principal }: ResolvedCaller): 
 export function headerOf(req: RequestHead, name: string): string | undefined {
   const value = req.headers[name]
   return typeof value === 'string' ? value : undefined
+}
+
+export const NO_SESSION = 'Session not found; initialize again'
+
+/** Goes on with a request in a session, unless another process has ended the session. */
+export function unlessEnded(
+  sessions: Pick<HttpSessions, 'isEndedElsewhere'>,
+  session: HttpSession,
+  refuse: (status: 404 | 503, reason: string) => void,
+  work: () => void,
+): void {
+  sessions.isEndedElsewhere(session).then(
+    (isEnded) => (isEnded ? refuse(404, NO_SESSION) : work()),
+    () => refuse(503, 'The store could not be read. Send the request again.'),
+  )
 }

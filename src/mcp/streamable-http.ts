@@ -36,13 +36,23 @@ import { exposureOfUrl } from './exposure.ts'
 import type { AnswerForwarding } from './forward-answers.ts'
 import { type HttpCall, serveHttpCall } from './http-call.ts'
 import { type HttpCaller, originOf, type ResolvedCaller, toolCaller } from './http-caller.ts'
-import { callUnderWay, cancelWhenClosed, headerOf, isInterested, startUnderWay, useCaller } from './http-session-use.ts'
+import {
+  callUnderWay,
+  cancelWhenClosed,
+  headerOf,
+  isInterested,
+  NO_SESSION,
+  startUnderWay,
+  unlessEnded,
+  useCaller,
+} from './http-session-use.ts'
 import { createHttpSessions, type HttpSession, type HttpSessions } from './http-sessions.ts'
 import { initializeProblem } from './initialize-problem.ts'
 import { jsonRpcCodes, type RequestId } from './json-rpc.ts'
 import { createListeningCallers, type ListeningCallers } from './listening-callers.ts'
 import type { ListKind } from './mcp-extension.ts'
 import { createOpenResponses, type GatewaySource, type OpenResponses } from './open-responses.ts'
+import { openSession } from './open-session.ts'
 import { announceChange, announceTools, createProtocolServer, type ProtocolDeps } from './protocol-server.ts'
 import { createResourceStreams, type ResourceStreams } from './resource-streams.ts'
 import { MODERN_REVISION } from './server-facts.ts'
@@ -72,7 +82,6 @@ type HttpTransportDeps = ProtocolDeps &
 type ServeCall = (request: HttpCall, onSettled?: () => void) => InFlightCall | undefined
 
 const SESSION_NOT_FOUND = -32001
-const NO_SESSION = 'Session not found; initialize again'
 const RETRY_AFTER_SECONDS = '5'
 
 export class StreamableHttp {
@@ -189,6 +198,11 @@ export class StreamableHttp {
     sendJson(res, status, this.#deps.wire.errorResponse(id, code, message))
   }
 
+  #refusing(res: ServerResponse, id: RequestId | null) {
+    return (status: 404 | 503, reason: string): void =>
+      this.#refuse(res, status, status === 404 ? SESSION_NOT_FOUND : jsonRpcCodes.serverError, reason, id)
+  }
+
   #throughSdk(
     req: IncomingMessage,
     res: ServerResponse,
@@ -297,27 +311,21 @@ export class StreamableHttp {
       const request = { call, caller: session.caller, calls, era, sessionId, revision, acceptsEvents: true }
       startUnderWay(session, call.id, (onSettled) => serve(request, onSettled))
     }
-    if (isShared) this.#unlessEnded(session, res!, call.id, start)
+    if (isShared) unlessEnded(this.#sessions, session, this.#refusing(res!, call.id), start)
     else start()
     return true
   }
 
   #postToSession(req: IncomingMessage, res: ServerResponse, caller: ResolvedCaller, body: unknown): void {
     const id = isRecord(body) && isRequestId(body['id']) ? body['id'] : null
-    if (id !== null && isRecord(body) && body['method'] === 'initialize') {
-      const problem = initializeProblem(body['params'])
-      if (problem !== undefined) {
-        this.#refuse(res, 400, jsonRpcCodes.invalidParams, problem, id)
-        return
-      }
-    }
-    if (headerOf(req, 'mcp-session-id') === undefined && isInitializeRequest(body)) {
-      this.#throughSdk(req, res, caller, (request) =>
-        this.#openSession(request, res, toolCaller(req, caller, body.params.clientInfo.name), id, body),
-      )
-      return
-    }
-    this.#withSession(req, res, caller, id, (session) => this.#postTo(session, req, res, caller, body, id))
+    const isInitialize = id !== null && isRecord(body) && body['method'] === 'initialize'
+    const problem = isInitialize ? initializeProblem(body['params']) : undefined
+    if (problem !== undefined) this.#refuse(res, 400, jsonRpcCodes.invalidParams, problem, id)
+    else if (headerOf(req, 'mcp-session-id') === undefined && isInitializeRequest(body)) {
+      const made = toolCaller(req, caller, body.params.clientInfo.name)
+      const deps = { ...this.#deps, sessions: this.#sessions }
+      this.#throughSdk(req, res, caller, (request) => openSession(deps, request, res, made, id, body))
+    } else this.#withSession(req, res, caller, id, (session) => this.#postTo(session, req, res, caller, body, id))
   }
 
   #postTo(
@@ -342,44 +350,6 @@ export class StreamableHttp {
     this.#throughSdk(req, res, caller, (request) => session.transport.handleRequest(request, { parsedBody: here.body }))
   }
 
-  async #openSession(
-    request: Request,
-    res: ServerResponse,
-    caller: ToolCaller,
-    id: RequestId | null,
-    body: unknown,
-  ): Promise<Response> {
-    const session = await this.#sessions.open(caller)
-    if (session === undefined) {
-      const reason = 'Too many sessions. Try again later, or end one with DELETE.'
-      return new Response(this.#deps.wire.errorResponse(id, jsonRpcCodes.serverError, reason), {
-        status: 503,
-        headers: { 'content-type': 'application/json', 'retry-after': RETRY_AFTER_SECONDS },
-      })
-    }
-    this.#sessions.hold(session, res)
-    const response = await session.transport.handleRequest(request, { parsedBody: body })
-    if (!response.ok) this.#sessions.end(session)
-    else if (caller.principal.gateway !== undefined) {
-      await this.#sessions.remember(session, (body as { params: unknown }).params)
-    }
-    return response
-  }
-
-  /** Goes on with a request in a session, unless another process has ended the session. */
-  #unlessEnded(session: HttpSession, res: ServerResponse, id: RequestId | null, work: () => void): void {
-    this.#sessions.isEndedElsewhere(session).then(
-      (isEnded) => {
-        if (isEnded) this.#refuse(res, 404, SESSION_NOT_FOUND, NO_SESSION, id)
-        else if (!res.closed) work()
-      },
-      (error: unknown) => {
-        this.#deps.logger.warn('MCP session could not be looked up', { cause: String(error) })
-        this.#refuse(res, 503, jsonRpcCodes.serverError, 'The store could not be read. Send the request again.', id)
-      },
-    )
-  }
-
   #withSession(
     req: IncomingMessage,
     res: ServerResponse,
@@ -402,7 +372,8 @@ export class StreamableHttp {
       }
     }
     const open = this.#sessions.find(sessionId, principal)
-    if (open !== undefined && this.#sessions.isShared(open)) this.#unlessEnded(open, res, id, () => use(open))
+    if (open !== undefined && this.#sessions.isShared(open))
+      unlessEnded(this.#sessions, open, this.#refusing(res, id), () => use(open))
     else if (open !== undefined || principal.gateway === undefined) use(open)
     else {
       const callerOf = (clientName: string) => toolCaller(req, caller, clientName)

@@ -14,7 +14,7 @@ export class AnswerWriter {
   #isScheduled = false
   #isEnded = false
 
-  /** The head is written, and not sent. */
+  /** The head is written but not sent. */
   constructor(res: Answer, upstream: Readonly<{ pause(): void; resume(): void }>, stalledMs: number) {
     this.#res = res
     this.#upstream = upstream

@@ -1,6 +1,6 @@
 import type { Answer } from '../http/exchange/answer.ts'
 
-/** Aborted when the client goes away before the answer is sent. Made when it is asked for: most requests wait for nothing. */
+/** Aborted when the client disconnects before the answer is sent. Created on demand: most requests wait for nothing. */
 export function clientSignal(res: Answer): () => AbortSignal {
   let made: AbortController | undefined
   return () => {

@@ -1,70 +1,23 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
-import type { ProviderKeyScope } from '../contract/provider-keys.ts'
-import type { Answer } from '../http/exchange/answer.ts'
-import type { RequestHead } from '../http/exchange/request-head.ts'
-import type { Clock } from '../kernel/clock.ts'
 import { isEncoded, isEventStream, isJson } from './answer-type.ts'
 import { AnswerWriter, endWith } from './answer-writer.ts'
-import type { Route } from './find-route.ts'
+import type { ExchangeInput, ExchangeParts } from './exchange-input.ts'
 import { headersToClient } from './forwarded-headers.ts'
+import { headerList, headerText } from './header-text.ts'
 import { whenKnown } from './judging/events.ts'
-import type { AnswerJudge, JudgedRequest } from './judging/ports.ts'
-import type { Caller, FinishedRequest, ProxyFacts, Tokens } from './ports.ts'
-import type { AnswerFormat, Endpoint, PartialTokens } from './protocols/protocol.ts'
-import { notAnswered, notReadable, redirected } from './proxy-errors.ts'
+import type { AnswerJudge } from './judging/ports.ts'
+import { KeyMask, withoutKey } from './key-mask.ts'
+import type { FinishedRequest, Tokens } from './ports.ts'
+import type { AnswerFormat, PartialTokens } from './protocols/protocol.ts'
+import { isTimeout, notAnswered, notReadable, redirected } from './proxy-errors.ts'
 import type { PreparedRequest } from './request-body.ts'
 import { requestFacts } from './request-facts.ts'
 import { RetainedAnswer } from './retained-answer.ts'
-import type { AnswerTranslator } from './router/answer-translator.ts'
-import type { ModelRuleName } from './rules/model-rules.ts'
-import type { Spending } from './spending.ts'
 import { StreamTap } from './stream-tap.ts'
 import { completeTokens, estimatedTokens } from './token-estimate.ts'
 import type { UpstreamController, UpstreamHandler } from './upstream/ports.ts'
-
-type ExchangeParts = Readonly<{
-  clock: Clock
-  finished(request: FinishedRequest): void
-  keepsBodies: boolean
-  /** How long a client may read nothing of an available answer. */
-  idleTimeoutMs: number
-  /** Answers in the provider's own format. */
-  refuse(req: RequestHead, res: Answer, route: Route, error: unknown): void
-}>
-
-type ReplacedModel = Readonly<{
-  requestedModel: string | null
-  rule: ModelRuleName
-  /** Null if a failure chose the model, and not a rule for a cheaper one. */
-  baseline: FinishedRequest['baseline']
-}>
-
-export type ExchangeInput = Readonly<{
-  req: RequestHead
-  res: Answer
-  route: Route & Readonly<{ endpoint: Endpoint }>
-  caller: Caller
-  proxy: ProxyFacts | undefined
-  request: PreparedRequest
-  /** Present if the answer must be in another format than the upstream's. */
-  translator?: AnswerTranslator | undefined
-  /** The verdicts on the request, and the judge of its answer. Absent if there is nothing to judge. */
-  judged?: JudgedRequest | undefined
-  /** Present if the model is not the requested one. */
-  replaced?: ReplacedModel | undefined
-  /** Called if the provider fails before it answers, and another model should be tried. */
-  fallBack?: (() => void) | undefined
-  /** Computed before the request is sent. */
-  spending?: Spending | undefined
-  /** Whose key is sent to the upstream. */
-  keyScope: ProviderKeyScope | null
-  /** That key, if the caller must not see it. */
-  hiddenKey?: string | undefined
-  startedAtMs: number
-  startedMs: number
-}>
 
 /**
  * One request under way to an upstream, and its answer on the way back.
@@ -72,6 +25,8 @@ export type ExchangeInput = Readonly<{
  * 2. A refusal of the upstream passes unchanged, without the key in it if that is not the caller's.
  * 3. Calls of tools in an answer wait until they are judged. Everything else passes at once.
  * 4. A client that leaves ends the request upstream. What the provider may bill for it is accounted for.
+ * 5. So it is with whatever else fails once the request is sent: a time limit, a broken connection, a fault of ours. What was not sent,
+ *    and what the provider refuses by its status, costs nothing.
  */
 export class Exchange implements UpstreamHandler {
   readonly #parts: ExchangeParts
@@ -82,8 +37,9 @@ export class Exchange implements UpstreamHandler {
   #headers: IncomingHttpHeaders | undefined
   #tap: StreamTap | undefined
   #whole: Buffer[] | undefined
-  /** A refusal may repeat the key that it refuses. */
+  /** A refusal may repeat the key that it refuses, and a provider any key in any answer. */
   #hidesKey = false
+  #mask: KeyMask | undefined
   readonly #retained: RetainedAnswer | undefined
   #judge: AnswerJudge | undefined
   /** While something is being judged, later parts wait. */
@@ -128,6 +84,30 @@ export class Exchange implements UpstreamHandler {
   }
 
   onResponseStart(controller: UpstreamController, status: number, headers: IncomingHttpHeaders): void {
+    try {
+      this.#start(controller, status, headers)
+    } catch (error) {
+      this.#failHere(controller, error)
+    }
+  }
+
+  onResponseData(controller: UpstreamController, chunk: Buffer): void {
+    try {
+      this.#take(controller, chunk)
+    } catch (error) {
+      this.#failHere(controller, error)
+    }
+  }
+
+  onResponseEnd(controller: UpstreamController): void {
+    try {
+      this.#end(controller)
+    } catch (error) {
+      this.#failHere(controller, error)
+    }
+  }
+
+  #start(controller: UpstreamController, status: number, headers: IncomingHttpHeaders): void {
     if (status < 200 || this.#isOver) return
     this.#status = status
     if (this.#input.fallBack !== undefined && (fallsBack.has(status) || redirects.has(status))) {
@@ -151,8 +131,9 @@ export class Exchange implements UpstreamHandler {
       this.#fail(controller, notReadable(this.#input.route.upstream.name))
       return
     }
-    if (status >= 400 && this.#input.hiddenKey !== undefined) {
-      this.#hidesKey = true
+    const { hiddenKey } = this.#input
+    this.#hidesKey = hiddenKey !== undefined && (status >= 400 || hiddenKey.length >= KEY_CHARS_MIN)
+    if (status >= 400 && this.#hidesKey) {
       this.#whole = []
       return
     }
@@ -163,16 +144,21 @@ export class Exchange implements UpstreamHandler {
         this.#whole = []
         return
       }
+      if (this.#hidesKey) this.#mask = new KeyMask(hiddenKey!)
+    } else if (this.#hidesKey) {
+      this.#whole = []
+      return
     }
     this.#input.res.writeHead(status, this.#headersToClient(this.#tap === undefined))
     this.#writer = new AnswerWriter(this.#input.res, controller, this.#parts.idleTimeoutMs)
   }
 
-  onResponseData(controller: UpstreamController, chunk: Buffer): void {
+  #take(controller: UpstreamController, came: Buffer): void {
     if (this.#isOver) return
     this.#firstByteMs ??= this.#parts.clock.monotonicMs() - this.#input.startedMs
-    this.#answerBytes += chunk.length
-    if (!this.#hidesKey) this.#retained?.take(chunk)
+    this.#answerBytes += came.length
+    const chunk = this.#mask === undefined ? came : this.#mask.take(came)
+    if (!this.#hidesKey || this.#mask !== undefined) this.#retained?.take(chunk)
     if (this.#whole !== undefined) {
       this.#whole.push(chunk)
       if (this.#answerBytes > limits.modelAnswerBytesMax) this.#tooLarge(controller)
@@ -186,7 +172,7 @@ export class Exchange implements UpstreamHandler {
     if (heldBytes > limits.modelEventBytesMax) this.#tooLarge(controller)
   }
 
-  onResponseEnd(controller: UpstreamController): void {
+  #end(controller: UpstreamController): void {
     if (this.#isOver) return
     if (this.#whole === undefined) {
       this.#enqueue(controller, () => this.#endStream())
@@ -211,7 +197,9 @@ export class Exchange implements UpstreamHandler {
   }
 
   #endStream(): void | Promise<void> {
-    const rest = this.#tap?.finish()
+    const masked = this.#mask?.finish()
+    const before = masked === undefined || masked.length === 0 ? undefined : this.#tap!.take(masked)
+    const rest = joinedParts(before, this.#tap?.finish())
     const forwarded = rest === undefined ? undefined : this.#forward(rest)
     const finished = forwarded instanceof Promise ? forwarded.then(() => this.#judge?.finish()) : this.#judge?.finish()
     return whenKnown(finished, (last) => {
@@ -267,19 +255,27 @@ export class Exchange implements UpstreamHandler {
   #fail(controller: UpstreamController, error: unknown): void {
     if (this.#isOver) return
     const { req, res, route } = this.#input
-    this.#over('cut_off')
+    this.#over('cut_off', undefined, error instanceof AppError ? error.code : null)
     controller.abort(error instanceof Error ? error : new Error(String(error)))
     this.#parts.refuse(req, res, route, error)
   }
 
+  /** What fails here is not the provider's failure: it has answered, and bills that. */
+  #failHere(controller: UpstreamController, error: unknown): void {
+    const { req, res, route } = this.#input
+    if (!this.#isOver) this.#fail(controller, error)
+    else if (!res.headersSent) this.#parts.refuse(req, res, route, error)
+  }
+
   #headersToClient(keepsLength: boolean): string[] {
-    const returned = headersToClient(this.#headers!, keepsLength)
+    const returned = headersToClient(this.#headers!, keepsLength, this.#hidesKey ? this.#input.hiddenKey : undefined)
     const { judged, replaced, route, request } = this.#input
     if (replaced !== undefined) {
-      returned.push(USED_MODEL, `${route.upstream.name}:${request.model}`, MODEL_RULE, headerText(replaced.rule.name))
+      const used = headerText(`${route.upstream.name}:${request.model}`)
+      returned.push(USED_MODEL, used, MODEL_RULE, headerText(replaced.rule.name))
     }
     const removed = judged?.removed ?? []
-    return removed.length === 0 ? returned : [...returned, REMOVED_TOOLS, removed.join(', ')]
+    return removed.length === 0 ? returned : [...returned, REMOVED_TOOLS, headerList(removed)]
   }
 
   /** The id of an answer that the provider stores, which is near its beginning. */
@@ -293,7 +289,7 @@ export class Exchange implements UpstreamHandler {
     if (this.#isOver) return
     const { req, res, route } = this.#input
     if (this.#status === 0 || this.#whole !== undefined) {
-      this.#status = 0
+      if (!isRefusal(this.#status)) this.#status = 0
       const failure = notAnswered(error, route.upstream.name)
       const { fallBack } = this.#input
       this.#over('failed', undefined, failure.code)
@@ -302,7 +298,8 @@ export class Exchange implements UpstreamHandler {
       else this.#parts.refuse(req, res, route, failure)
       return
     }
-    this.#isBroken = true
+    // Who waits no longer does not know what the provider goes on to write.
+    this.#isBroken = !isTimeout(error)
     this.#over('cut_off')
     // The upstream's connection broke, so ours breaks too: a clean end would say that the answer is complete.
     res.destroy()
@@ -330,7 +327,8 @@ export class Exchange implements UpstreamHandler {
     const said = read?.tokens ?? this.#tap?.tokens
     // A stream's numbers before its end are incomplete.
     const isUnsaid = said?.output === undefined || said.input === undefined || status === 'cut_off'
-    const mayBeBilled = status !== 'failed' && this.#controller !== undefined && this.#status < 400
+    // Nobody knows what the provider does with a request that was sent. Only one that it refused is free.
+    const mayBeBilled = this.#controller !== undefined && !isRefusal(this.#status)
     const isEstimated = mayBeBilled && isUnsaid && this.#format !== undefined
     const tokens = isEstimated ? this.#estimate(said, status, read?.isUnfinished === true) : completeTokens(said)
     const { replaced } = this.#input
@@ -368,14 +366,12 @@ export class Exchange implements UpstreamHandler {
     return estimatedTokens({
       ...{ said, tap: this.#tap, most: spending?.most, mayReason: spending?.mayReason ?? false },
       answerBytes: this.#answerBytes,
-      hasLeft: status === 'cut_off' && !this.#isBroken,
+      hasLeft: status !== 'ok' && !this.#isBroken,
       isUnfinished: isUnfinished || isInBackground(request),
     })
   }
 }
 
-/** A header has no other characters. */
-const headerText = (name: string): string => (/^[\x20-\x7e]*$/.test(name) ? name : encodeURIComponent(name))
 const REMOVED_TOOLS = 'x-castellan-removed-tools'
 const USED_MODEL = 'x-castellan-model'
 const MODEL_RULE = 'x-castellan-model-rule'
@@ -383,15 +379,16 @@ const MODEL_RULE = 'x-castellan-model-rule'
 const fallsBack: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 529])
 /** A client that followed a redirect would bypass this server and send its key along. */
 const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
+const isRefusal = (status: number): boolean => status >= 400 || redirects.has(status)
 const answeredElsewhere = new Error('falling back to another model')
 const WHOLE_ID = /^\s*\{\s*"id"\s*:\s*"([^"]{1,256})"/
 const STREAMED_ID = /"response"\s*:\s*\{\s*"id"\s*:\s*"([^"]{1,256})"/
 const ID_WITHIN_BYTES = 4_096
-/** Keys are printable ASCII, so that every other byte stays as it is. */
-function withoutKey(bytes: Buffer, key: string): Buffer {
-  if (!bytes.includes(key)) return bytes
-  return Buffer.from(bytes.toString('latin1').replaceAll(key, '[redacted]'), 'latin1')
-}
+/** Shorter ones, as servers of one's own have them, are words that an answer has by chance. */
+const KEY_CHARS_MIN = 16
+
+const joinedParts = (one: Buffer | undefined, other: Buffer | undefined): Buffer | undefined =>
+  one === undefined || other === undefined ? (one ?? other) : Buffer.concat([one, other])
 
 /** The provider continues to write after the connection has ended. */
 const isInBackground = ({ body }: PreparedRequest): boolean => (body?.['background'] ?? false) !== false

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import { REDACTED } from './key-mask.ts'
 
 /**
  * Connection headers, headers that identify our caller, and credentials: an upstream gets none of them. It also gets no other statement of
@@ -61,31 +62,56 @@ export function headersToUpstream(
   return sent
 }
 
-/** Of an answer: headers of the connection, of the provider's own site, or for browsers. */
-const notReturned: ReadonlySet<string> = new Set([
-  'alt-svc',
-  'connection',
-  'keep-alive',
-  'nel',
-  'proxy-authenticate',
-  'proxy-connection',
-  'report-to',
-  'set-cookie',
-  'strict-transport-security',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
+/** Of an answer: what packages and programs read. Nothing that a browser would obey on our origin, and none of our own names. */
+const returnedNames: ReadonlySet<string> = new Set([
+  'apim-request-id',
+  'cache-control',
+  'cf-ray',
+  'content-encoding',
+  'content-language',
+  'date',
+  'etag',
+  'request-id',
+  'retry-after',
+  'retry-after-ms',
+  'server-timing',
+  'x-envoy-upstream-service-time',
+  'x-models-etag',
+  'x-reasoning-included',
+  'x-request-id',
+  'x-should-retry',
 ])
+const returnedPrefixes = [
+  ...['anthropic-', 'azureml-', 'openai-', 'ratelimit', 'x-codex-', 'x-gemini-', 'x-goog-', 'x-groq-', 'x-litellm-'],
+  ...['x-ms-', 'x-openai-', 'x-openrouter-', 'x-ratelimit-'],
+]
+const isReturned = (name: string): boolean =>
+  returnedNames.has(name) || returnedPrefixes.some((prefix) => name.startsWith(prefix))
 
-/** Alternating names and values; the length stays if the bytes do. */
-export function headersToClient(headers: IncomingHttpHeaders, keepsLength: boolean): string[] {
-  const returned: string[] = []
+const TYPES =
+  /^(?:application\/(?:[\w.-]+\+)?json|text\/event-stream|audio\/[\w.-]+|image\/(?:png|jpeg|gif|webp))(?: *;[^,]*)?$/i
+const OTHER_TYPE = 'application/octet-stream'
+const UNSENDABLE = /[^\t\x20-\x7e\x80-\xff]/
+
+/** Whatever a provider sends, a browser shows none of it as a page of ours. */
+const guarded = ['x-content-type-options', 'nosniff', 'content-security-policy', "default-src 'none'; sandbox"]
+
+/** Alternating names and values; the length stays if the bytes do. `hiddenKey` is not the caller's to know. */
+export function headersToClient(
+  headers: IncomingHttpHeaders,
+  keepsLength: boolean,
+  hiddenKey: string | undefined,
+): string[] {
+  const type = headers['content-type'] ?? OTHER_TYPE
+  const returned: string[] = ['content-type', TYPES.test(type) ? type : OTHER_TYPE, ...guarded]
+  const add = (name: string, value: string): void => {
+    if (!UNSENDABLE.test(value)) returned.push(name, value)
+  }
   for (const name in headers) {
-    if (notReturned.has(name) || name.startsWith('access-control-')) continue
-    if (name === 'content-length' && !keepsLength) continue
+    if (name === 'content-length' ? !keepsLength : !isReturned(name)) continue
     const value = headers[name]
-    if (typeof value === 'string') returned.push(name, value)
-    else for (const one of value ?? []) returned.push(name, one)
+    for (const one of typeof value === 'string' ? [value] : (value ?? []))
+      add(name, hiddenKey === undefined ? one : one.replaceAll(hiddenKey, REDACTED))
   }
   return returned
 }

@@ -81,7 +81,7 @@ function configured({ configuredPrices }: PricedProvider, model: string): Rates 
   }
 }
 
-/** Providers do not mind the case of a name, nor their own name before it. A tuned model, `ft:NAME:…`, has its own price. */
+/** Providers ignore the case of a name, and accept their own before it. A tuned model, `ft:NAME:…`, has its own price. */
 function spelt<Value>(byModel: ReadonlyMap<string, Value>, model: string): Value | undefined {
   const found = byModel.get(model)
   if (found !== undefined || byModel.size === 0) return found

@@ -46,9 +46,12 @@ const tookTooLong: ReadonlySet<string> = new Set([
   'UND_ERR_CONNECT_TIMEOUT',
 ])
 
+export const isTimeout = (error: Error & { code?: string }): boolean =>
+  error instanceof UpstreamTimeout || tookTooLong.has(error.code ?? '')
+
 export function notAnswered(error: Error & { code?: string }, provider: string): AppError {
   if (error instanceof AppError) return error
-  if (error instanceof UpstreamTimeout || tookTooLong.has(error.code ?? '')) {
+  if (isTimeout(error)) {
     return new AppError('ERR_TIMED_OUT', `The provider '${provider}' did not answer in time.`, { provider })
   }
   const message = `The provider '${provider}' cannot be reached, or its answer broke off. The operator can check its endpoint in models.providers.`

@@ -1,5 +1,5 @@
 import { AppError } from '../contract/app-error.ts'
-import type { ExchangeInput } from './exchange.ts'
+import type { ExchangeInput } from './exchange-input.ts'
 import type { FinishedRequest } from './ports.ts'
 import { requestFacts } from './request-facts.ts'
 

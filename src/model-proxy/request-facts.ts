@@ -1,5 +1,5 @@
 import { callerLabels, traceParentOf } from './caller-labels.ts'
-import type { ExchangeInput } from './exchange.ts'
+import type { ExchangeInput } from './exchange-input.ts'
 
 /** What is known of a request before it is answered. */
 export const requestFacts = ({

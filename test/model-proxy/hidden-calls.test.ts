@@ -1,5 +1,5 @@
 import { writeFileSync } from 'node:fs'
-import { createServer, type Server } from 'node:http'
+import { createServer, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -34,15 +34,20 @@ afterAll(async () => {
   upstream.close()
   upstream.closeAllConnections()
 })
-const post = async (path: string, body: object): Promise<string> => {
-  const headers = { 'content-type': 'application/json' }
-  const response = await fetch(new URL(`/v1/${path}`, server.url), {
-    method: 'POST',
-    headers,
-    body: JSON.stringify(body),
+/** What came, even if the answer then broke off: a stream that is refused ends so. */
+const post = (path: string, body: object): Promise<string> =>
+  new Promise((resolve) => {
+    const came: Buffer[] = []
+    const end = (): void => resolve(Buffer.concat(came).toString())
+    const headers = { 'content-type': 'application/json' }
+    const sent = request(new URL(`/v1/${path}`, server.url), { method: 'POST', headers }, (response) => {
+      response
+        .on('data', (part: Buffer) => came.push(part))
+        .on('error', end)
+        .on('close', end)
+    })
+    sent.on('error', end).end(JSON.stringify(body))
   })
-  return await response.text()
-}
 
 /** A tool has answered. */
 const history = [
@@ -103,7 +108,7 @@ const escaped = (text: string, format: Format): string =>
   text.replaceAll(telling[format], (letter) => `\\u00${letter.charCodeAt(0).toString(16)}`)
 const twice = (text: string, member: string): string => text.replace(`"${member}":[`, `"${member}":[],"${member}":[`)
 const twiceLast = (text: string, pattern: RegExp, again: string): string => text.replace(pattern, `$&,${again}`)
-const hidden: readonly [string, Format, string, boolean][] = [
+const hidden: [string, Format, string, boolean][] = [
   ...(Object.keys(wholes) as Format[]).flatMap((format): [string, Format, string, boolean][] => [
     ['an escape', format, escaped(wholes[format], format), false],
     ['an escape in a stream', format, escaped(streams[format], format), true],
@@ -144,6 +149,169 @@ const hidden: readonly [string, Format, string, boolean][] = [
   ['output twice', 'responses', twice(wholes.responses, 'output').replace(/\}\]\}$/, '}],"output":[]}'), false],
   ['parts twice', 'generate', wholes.generate.replace(/\]\}\}\]\}$/, '],"parts":[]}}]}'), false],
 ]
+/** Shapes that no provider documents, and that packages and programs still read, each in its way. */
+const announced = { ...itemOf, arguments: '' }
+const asObject = (list: readonly unknown[]): object => ({ ...list })
+const itemEvents = (added: object, done: object) => [
+  { type: 'response.output_item.added', output_index: 0, item: added },
+  { type: 'response.output_item.done', output_index: 0, item: done },
+]
+const harmless = { type: 'function_call', id: 'fc', call_id: 'call', name: 'look', arguments: '{}' }
+const delta = (index: unknown, partial_json: unknown, type = 'input_json_delta') => ({
+  type: 'content_block_delta',
+  index,
+  delta: { type, partial_json },
+})
+const started = { type: 'message_start', message: { content: [] } }
+const begin = (index: number, input: object = {}) => ({
+  type: 'content_block_start',
+  index,
+  content_block: { ...useOf, input },
+})
+const stop = (index: number) => ({ type: 'content_block_stop', index })
+const secretly = JSON.stringify({ to: LEAK })
+const partOfChat = (call: object, finish_reason: string | null = null) => ({
+  choices: [{ index: 0, delta: { tool_calls: [call] }, finish_reason }],
+})
+const undocumented: readonly [string, Format, string, boolean][] = [
+  ['choices in an object', 'chat', wholes.chat.replace('"choices":[', '"choices":{"0":').replace(/\]\}$/, '}}'), false],
+  [
+    'choices in an object of a stream',
+    'chat',
+    eventsOf({ choices: asObject(chunk(chatCall).choices) }, chunk({})),
+    true,
+  ],
+  [
+    'calls in an object',
+    'chat',
+    JSON.stringify({ choices: [{ message: { tool_calls: asObject(chatCall.tool_calls) } }] }),
+    false,
+  ],
+  [
+    'a call beside another kind of call',
+    'chat',
+    JSON.stringify({
+      choices: [{ message: { tool_calls: [{ ...chatCall.tool_calls[0], custom: { name: 'look', input: '' } }] } }],
+    }),
+    false,
+  ],
+  [
+    'a call beside another kind of call in a stream',
+    'chat',
+    eventsOf(chunk({ tool_calls: [{ ...chatCall.tool_calls[0], custom: { name: 'look', input: '' } }] })),
+    true,
+  ],
+  [
+    'a call after one of another kind',
+    'chat',
+    eventsOf(
+      partOfChat({ index: 0, id: 'a', custom: { name: 'look', input: '' } }),
+      partOfChat({ index: 0, function: leak }, 'tool_calls'),
+    ),
+    true,
+  ],
+  [
+    'arguments that are an object, in a stream',
+    'chat',
+    eventsOf(chunk({ tool_calls: [{ index: 0, id: 'a', function: { name: 'look', arguments: { to: LEAK } } }] })),
+    true,
+  ],
+  [
+    'an index that is a text',
+    'chat',
+    eventsOf(
+      partOfChat({ index: 0, id: 'a', function: { name: 'look', arguments: '' } }),
+      partOfChat({ index: '0', function: { arguments: secretly } }, 'tool_calls'),
+    ),
+    true,
+  ],
+  ['a nested list of Google', 'generate', `[[${wholes.generate}]]`, false],
+  [
+    'candidates in an object',
+    'generate',
+    JSON.stringify({ candidates: asObject(candidatesOf(partOf).candidates) }),
+    false,
+  ],
+  [
+    'parts in an object',
+    'generate',
+    JSON.stringify({ candidates: [{ content: { parts: asObject([partOf]) } }] }),
+    false,
+  ],
+  [
+    'candidates in an object of a stream',
+    'generate',
+    eventsOf({ candidates: asObject(candidatesOf(partOf).candidates) }),
+    true,
+  ],
+  ['output in an object', 'responses', JSON.stringify({ id: 'r', output: asObject([itemOf]) }), false],
+  ['a name in a list', 'responses', JSON.stringify({ id: 'r', output: [{ ...itemOf, name: ['send'] }] }), false],
+  [
+    'output in an object of a stream',
+    'responses',
+    eventsOf({ type: 'response.completed', response: { output: asObject([itemOf]) } }),
+    true,
+  ],
+  ['content in an object', 'messages', JSON.stringify({ ...messageOf, content: asObject([useOf]) }), false],
+  ['an announcement that differs', 'responses', eventsOf(...itemEvents(itemOf, harmless)), true],
+  [
+    'parts of arguments that differ',
+    'responses',
+    eventsOf(
+      { type: 'response.output_item.added', output_index: 0, item: { ...harmless, arguments: '' } },
+      { type: 'response.function_call_arguments.delta', output_index: 0, item_id: 'fc', delta: secretly },
+      { type: 'response.output_item.done', output_index: 0, item: harmless },
+    ),
+    true,
+  ],
+  [
+    'arguments that differ',
+    'responses',
+    eventsOf(
+      { type: 'response.output_item.added', output_index: 0, item: { ...harmless, arguments: '' } },
+      { type: 'response.function_call_arguments.done', output_index: 0, name: 'send', arguments: secretly },
+      { type: 'response.output_item.done', output_index: 0, item: harmless },
+    ),
+    true,
+  ],
+  [
+    'arguments of no call',
+    'responses',
+    eventsOf({ type: 'response.function_call_arguments.done', output_index: 0, name: 'send', arguments: secretly }),
+    true,
+  ],
+  [
+    'an announcement out of turn',
+    'responses',
+    eventsOf(
+      { type: 'response.output_item.added', output_index: 1, item: announced },
+      { type: 'response.output_item.added', output_index: 0, item: { ...harmless, call_id: 'other', arguments: '' } },
+      { type: 'response.function_call_arguments.delta', output_index: 0, delta: secretly },
+    ),
+    true,
+  ],
+  ['arguments after the block', 'messages', eventsOf(started, begin(0), stop(0), delta(0, secretly)), true],
+  ['an index that is a text', 'messages', eventsOf(started, begin(0), delta('0', secretly), stop(0)), true],
+  ['an index from the end', 'messages', eventsOf(started, begin(0), delta(-1, secretly), stop(0)), true],
+  ['an object in place of a text', 'messages', eventsOf(started, begin(0), delta(0, { to: LEAK }), stop(0)), true],
+  [
+    'arguments of two kinds',
+    'messages',
+    eventsOf(started, begin(0, { to: LEAK }), delta(0, '{"to":"me"}', 'text_delta'), stop(0)),
+    true,
+  ],
+  [
+    'arguments for a block with another number',
+    'messages',
+    eventsOf(
+      { type: 'message_start', message: { content: [{ type: 'text', text: '' }] } },
+      ...[begin(0), begin(1), delta(1, secretly), stop(0), stop(1)],
+    ),
+    true,
+  ],
+]
+hidden.push(...undocumented)
+
 const untrusted: Readonly<Record<Format, readonly [string, object]>> = {
   chat: ['openai/chat/completions', { model: 'm', messages: history }],
   messages: [
@@ -164,9 +332,9 @@ const providers = { chat: 'openai', messages: 'anthropic', generate: 'gemini' } 
 it.each(hidden)('a call is found behind %s: %s', async (_, format, text, isStream) => {
   expect(text).toContain(LEAK)
   answer = { type: isStream ? 'text/event-stream' : 'application/json', text }
-  const [path, request] = untrusted[format]
+  const [path, asked] = untrusted[format]
   const address = isStream ? path.replace(':generate', ':streamGenerate') : path
-  const direct = await post(address, { ...request, ...(format !== 'generate' && { stream: isStream }) })
+  const direct = await post(address, { ...asked, ...(format !== 'generate' && { stream: isStream }) })
   expect(direct).not.toContain(LEAK)
   if (format === 'responses') return
   const model = `${providers[format]}:m`

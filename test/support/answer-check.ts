@@ -44,7 +44,8 @@ export function answerFault({ tool, answer }: PublishedAnswer): string | undefin
   return `${tool!.name}: ${reasons.join('; ')}: ${json.slice(0, DISPLAYED_CHARS_MAX)}`
 }
 
-function recordFault(faultsFile: string, message: unknown): void {
+/** Also for `answer-check-preload.mjs`, which loads this file when a program gives its first answer. */
+export function recordFault(faultsFile: string, message: unknown): void {
   const fault = answerFault(message as PublishedAnswer)
   if (fault === undefined) return
   // Another user may be writing: the file is there already, and is never made here.

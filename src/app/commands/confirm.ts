@@ -1,4 +1,4 @@
-import { createInterface } from 'node:readline/promises'
+import type { Readable } from 'node:stream'
 import { AppError } from '../../contract/app-error.ts'
 import type { CommandContext } from './context.ts'
 
@@ -12,14 +12,17 @@ export async function requireAgreement(context: CommandContext, question: string
   const { parsed, stdin, terminal } = context
   if (parsed.isSet('yes') || (stdin as Readonly<{ isTTY?: boolean }>).isTTY !== true) return
   terminal.error(`${question} [y/N] `)
-  const lines = createInterface({ input: stdin })
   // Without a line the input has ended, or the person pressed Ctrl-C.
-  void context.ended.then(() => lines.close())
-  let answer = ''
-  for await (const line of lines) {
-    answer = line
-    break
-  }
+  const answer = await Promise.race([firstLine(stdin), context.ended.then(() => '')])
   if (/^y(?:es)?$/i.test(answer.trim())) return
   throw new AppError('ERR_CANCELLED', 'Nothing was changed.')
+}
+
+async function firstLine(input: Readable): Promise<string> {
+  let typed = ''
+  for await (const piece of input) {
+    typed += String(piece)
+    if (typed.includes('\n')) break
+  }
+  return typed.split('\n', 1)[0]!
 }

@@ -4,17 +4,14 @@ import type { Database } from '../../contract/database.ts'
 import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
 import { canModify, canSee, requireShareable, type Scope, type Sharing } from '../../contract/sharing.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
-import { createBackground } from '../../kernel/background.ts'
 import { type Clock, isoTime } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
-import { createSingleFlight } from '../../kernel/single-flight.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
 import type { SecretLinks } from '../secrets/links.ts'
 import { parseReference } from '../secrets/rules.ts'
 import type { SecretService } from '../secrets/service.ts'
 import type { Catalog, TeamDirectory } from './catalog.ts'
-import { createChangeFollower } from './change-follower.ts'
 import { invalid, requireValue } from './config-rules.ts'
 import { createDeploymentLookup } from './deployment-lookup.ts'
 import {
@@ -23,18 +20,17 @@ import {
   messageOf,
   noDeployment,
   orphaned,
-  problemText,
   recordOf,
   requireNoReference,
   requireQuota,
   secretsOf,
 } from './deployment-texts.ts'
-import { hasToolList, storeToolList } from './discovery.ts'
+import { createDiscoveries } from './discoveries.ts'
 import type { ExchangedCredentials } from './exchanged-credentials.ts'
 import { type Grants, needsAuthorization } from './grants.ts'
 import type { CatalogItem, Deployment, DeploymentStatus, McpServerStore } from './ports.ts'
 import { hasOwnValue, mayDirect, missingFields, valueFields } from './rules.ts'
-import type { ListedTool, UpstreamAddress, UpstreamRuntime } from './runtime.ts'
+import type { UpstreamAddress, UpstreamRuntime } from './runtime.ts'
 import { specOf } from './spec.ts'
 import { removeUnusedSecrets } from './unused-secrets.ts'
 
@@ -81,12 +77,7 @@ export type Deployments = ReturnType<typeof createDeployments>
 
 export function createDeployments(deps: DeploymentDeps) {
   const { store, runtime } = deps
-  const discoveries = createSingleFlight<Deployment | undefined>()
   deps.links.onValues(LINK_KIND, (call, subject, values) => takeValues(call, subject, values))
-  const background = createBackground((error) =>
-    deps.logger.warn('an MCP server could not be connected again', { cause: String(error) }),
-  )
-  runtime.onToolsChanged(createChangeFollower(deps.clock, background, rediscover))
 
   /** A local server runs in its author's workspace, and so ends with the author. */
   const isWithoutAuthor = async (tx: ReadTx | WriteTx, { serverType }: CatalogItem, { tenant, sharing }: Deployment) =>
@@ -118,6 +109,7 @@ export function createDeployments(deps: DeploymentDeps) {
   })
 
   const find = createDeploymentLookup(deps)
+  const { discover, reconnectLater, close } = createDiscoveries(deps, addressOf)
 
   async function sharingFor(
     tx: WriteTx,
@@ -280,73 +272,6 @@ export function createDeployments(deps: DeploymentDeps) {
     return `The values were saved, and ${item.name} is being connected.`
   }
 
-  /** After its credentials or address have changed. */
-  function reconnectLater(tenant: TenantId, id: string): void {
-    background.later(async (closed) => {
-      await runtime.stop(id)
-      await discover(tenant, id, closed)
-    })
-  }
-
-  /** A list in transit may be outdated. */
-  async function rediscover(tenant: TenantId, id: string, signal: AbortSignal): Promise<void> {
-    await discoveries.pending(id)
-    await discover(tenant, id, signal)
-  }
-
-  /** Asks the server for its tools and stores them. Returns the updated deployment; never throws. */
-  function discover(tenant: TenantId, id: string, signal: AbortSignal): Promise<Deployment | undefined> {
-    return discoveries.run(id, () =>
-      discoverNow(tenant, id, signal).catch((error: unknown) => {
-        deps.logger.warn('tools of an MCP server could not be stored', { deployment: id, cause: String(error) })
-        return undefined
-      }),
-    )
-  }
-
-  async function discoverNow(tenant: TenantId, id: string, signal: AbortSignal): Promise<Deployment | undefined> {
-    let outcome: Readonly<{ status: DeploymentStatus; error: string | null }> = { status: 'success', error: null }
-    let listed: Awaited<ReturnType<UpstreamRuntime['listTools']>> | undefined
-    try {
-      listed = await runtime.listTools(addressOf({ tenant, id }), signal)
-    } catch (error) {
-      if (signal.aborted || (error instanceof AppError && broken.has(error.code))) return undefined
-      outcome = { status: 'error', error: problemText(error) }
-    }
-    if (background.closed.aborted) return undefined
-    const unchanged = listed && (await unchangedBy(tenant, id, listed))
-    if (unchanged !== undefined) return unchanged
-    const settled = await deps.database.write(tenant, async (tx) => {
-      const deployment = await store.findDeployment(tx, tenant, id)
-      const item = deployment && (await store.findItem(tx, tenant, deployment.catalogId))
-      if (deployment === undefined || item === undefined) return undefined
-      const nowMs = deps.clock.nowMs()
-      const next = { ...deployment, ...outcome, updatedAtMs: nowMs }
-      await store.saveDeployment(tx, tenant, next)
-      const isChanged = listed !== undefined && (await storeToolList(deps, tx, item, listed, nowMs))
-      if (isChanged || deployment.status !== next.status) await deps.noteChange(tx, tenant)
-      return next
-    })
-    await deps.announce(tenant)
-    return settled
-  }
-
-  /**
-   * The deployment, if it works and the store has this list already. Then nothing needs to be written: a server may announce changes
-   * as often as it likes, and writers wait for each other.
-   */
-  async function unchangedBy(
-    tenant: TenantId,
-    id: string,
-    listed: readonly ListedTool[],
-  ): Promise<Deployment | undefined> {
-    const { read } = deps.database
-    const deployment = await store.findDeployment(read, tenant, id)
-    if (deployment?.status !== 'success' || deployment.error !== null) return undefined
-    const item = await store.findItem(read, tenant, deployment.catalogId)
-    return item !== undefined && (await hasToolList(deps, read, item, listed)) ? deployment : undefined
-  }
-
   async function list(call: Pick<Call, 'principal' | 'read' | 'origin'>) {
     const { principal, read } = call
     const items = new Map((await store.listItems(read, principal.tenant)).map((item) => [item.id, item]))
@@ -412,14 +337,5 @@ export function createDeployments(deps: DeploymentDeps) {
     return { id: deployment.id, deleted: true }
   }
 
-  /** Resolves when nothing that was begun here uses the store any more. */
-  async function close(): Promise<void> {
-    await background.close()
-    await discoveries.settled()
-  }
-
   return { deploy, discover, reconnectLater, list, logs, remove, find, addressOf, view, close }
 }
-
-/** Errors that say nothing about the server. */
-const broken: ReadonlySet<string> = new Set(['ERR_SHUTTING_DOWN', 'ERR_CANCELLED', 'ERR_BUSY'])

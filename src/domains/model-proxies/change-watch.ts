@@ -1,4 +1,4 @@
-/** Whether what is committed may be kept in memory: not while a transaction that changes it is under way. */
+/** Whether committed rows may be cached: not while a transaction that changes them is in progress. */
 type ChangeWatch = Readonly<{
   /** Called within a transaction that changes what is kept. */
   noteChange(): void

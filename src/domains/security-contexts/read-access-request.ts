@@ -8,7 +8,7 @@ export type Governed = Readonly<{
   paths?: readonly string[]
   /** Paths in a workspace if they begin with a slash, else addresses of other machines. */
   sources?: readonly string[]
-  /** A line for a shell, or a program when `args` is given. */
+  /** A line for a shell, or a program if `args` is set. */
   command?: string
   args?: string
   /** Its environment variables. Some, such as PATH, make a list of commands meaningless, and no complete list of them exists. */

@@ -25,7 +25,7 @@ const NESTING_MAX = 16
 
 class Unreadable extends Error {}
 
-/** Total: text from anyone gives a skill or a reason, never an exception, and in bounded time. */
+/** Total: any text gives a skill or a reason, never an exception, in bounded time. */
 export function parseSkill(text: string): SkillParse {
   try {
     const { yaml, body } = splitFrontmatter(text)

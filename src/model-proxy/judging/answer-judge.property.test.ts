@@ -85,6 +85,7 @@ const itemEvents = (index: number, name: string, text: string) => [
 const responseStream = named(
   [
     { type: 'response.created', response: { id: 'resp_1', output: [] } },
+    { type: 'response.output_item.added', output_index: 0, item: { id: 'msg_0', type: 'message', content: [] } },
     { type: 'response.output_text.delta', output_index: 0, delta: 'a _call é' },
     ...itemEvents(1, 'good', '{"x":1}'),
     ...itemEvents(2, 'bad', '{"secret":1}'),
@@ -236,16 +237,13 @@ it('choices that alternate are judged each by itself', async () => {
   ])
 })
 
-it('blocks of a message that are mixed are judged each by itself, and so is a message that begins with a call', async () => {
-  const good = block(1, 'good', ['{"x"', ':1}']) as Event[]
-  const bad = block(2, 'bad', ['{"se', 'cret":1}']) as Event[]
+it('blocks of a message that are mixed are refused, and a message that begins with a call is judged', async () => {
+  const good = block(0, 'good', ['{"x"', ':1}']) as Event[]
+  const bad = block(1, 'bad', ['{"se', 'cret":1}']) as Event[]
+  const inTurn = await seenIn(messagesFormat, named([...good, ...bad]))
+  expect(inTurn.passed).toBe(named([...good, ...bad]))
   const mixed = named([good[0]!, bad[0]!, good[1]!, bad[1]!, good[2]!, bad[2]!, bad[3]!, good[3]!])
-  const { passed, seen } = await seenIn(messagesFormat, mixed)
-  expect(seen).toMatchObject([
-    { name: 'bad', args: { secret: 1 } },
-    { name: 'good', args: { x: 1 } },
-  ])
-  expect(passed).toBe(named([...bad, ...good]))
+  await expect(seenIn(messagesFormat, mixed)).rejects.toMatchObject({ code: 'ERR_MODEL_FAILED' })
   const content = [{ type: 'tool_use', id: 't', name: 'bad', input: { secret: 1 } }]
   const started = named([{ type: 'message_start', message: { id: 'm', content } } as Event])
   expect((await seenIn(messagesFormat, started)).seen).toMatchObject([{ name: 'bad' }])

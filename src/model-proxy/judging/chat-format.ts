@@ -1,4 +1,5 @@
 import { fieldsOf, textOf } from '../protocols/protocol.ts'
+import { listIn, notDocumented, objectIn, positionIn, stringIn } from './documented.ts'
 import { answerOf, dataEvent, inOrder, readArguments, whenKnown } from './events.ts'
 import { isFetched } from './fetched-content.ts'
 import type { CallJudge, EventJudge, Fields, HistoryResult, JudgedFormat, ModelCall, MutableFields } from './ports.ts'
@@ -71,6 +72,12 @@ function callOf(value: unknown): ModelCall | undefined {
   return { id: textOf(call?.['id']), name, args }
 }
 
+/** A call in an answer. Of two in one, programs differ in which they take. */
+function answeredCall(call: Fields): ModelCall {
+  if (objectIn(call['function']) !== undefined && objectIn(call['custom']) !== undefined) throw notDocumented()
+  return callOf(call) ?? unreadable
+}
+
 function results(body: Fields): readonly HistoryResult[] {
   const found: HistoryResult[] = []
   let calls: Map<string, ModelCall> | undefined
@@ -104,20 +111,19 @@ const callsIn = (messages: readonly Fields[]): Map<string, ModelCall> =>
 
 async function judgeWhole(answer: unknown, judge: CallJudge): Promise<boolean> {
   let isChanged = false
-  for (const choice of listOf(fieldsOf(answer)?.['choices'])) {
-    const message = fieldsOf(choice['message']) as MutableFields | undefined
+  for (const choice of listIn(objectIn(answer)?.['choices'])) {
+    const message = objectIn(choice['message'])
     if (message === undefined) continue
     noteSearch(message, judge)
     const refusals: string[] = []
     const allowed: unknown[] = []
-    const calls = listOf(message['tool_calls'])
-    for (const one of calls) {
-      const refusal = await judge.refusalOf(callOf(one) ?? unreadable)
+    for (const one of listIn(message['tool_calls'])) {
+      const refusal = await judge.refusalOf(answeredCall(one))
       if (refusal === undefined) allowed.push(one)
       else refusals.push(refusal)
     }
-    const old = fieldsOf(message['function_call'])
-    const refusal = old === undefined ? undefined : await judge.refusalOf(callOf(old) ?? unreadable)
+    const old = objectIn(message['function_call'])
+    const refusal = old === undefined ? undefined : await judge.refusalOf(answeredCall(old))
     if (refusal !== undefined) {
       refusals.push(refusal)
       delete message['function_call']
@@ -143,7 +149,7 @@ type StreamedCall = {
   name: string
   text: string
   isCustom: boolean
-  /** Its parts have different names; some programs take the last, others concatenate all. */
+  /** Its parts have different names, or come after its end; some programs take the last, others concatenate all. */
   isAmbiguous: boolean
 }
 /** The index of the call in the old format, which has only one. */
@@ -154,6 +160,8 @@ function chatEvents(judge: CallJudge): EventJudge {
   const held: Readonly<{ bytes: Buffer; data: Fields }>[] = []
   const calls = new Map<number, Map<number, StreamedCall>>()
   const finished = new Set<number>()
+  /** Calls that were judged. A program would add a later part to one of them. */
+  const settled = new Set<string>()
   let heldBytes = 0
   let hasText = false
 
@@ -170,6 +178,7 @@ function chatEvents(judge: CallJudge): EventJudge {
       return whenKnown(refusal, (said) => void (said !== undefined && refusals.set(`${choice}/${index}`, said)))
     })
     const flush = (): void => {
+      for (const { choice, index } of all) settled.add(`${choice}/${index}`)
       if (refusals.size === 0) out.push(...events.map(({ bytes }) => bytes))
       else out.push(...rewritten(events, calls, refusals, hasText))
       calls.clear()
@@ -186,13 +195,13 @@ function chatEvents(judge: CallJudge): EventJudge {
       return pending instanceof Promise ? pending.then(() => void out.push(bytes)) : void out.push(bytes)
     }
     let isHeld = false
-    const choices = listOf(data['choices'])
+    const choices = listIn(data['choices'])
     if (choices.some(callsTwice)) return
     for (const choice of choices) {
-      const index = typeof choice['index'] === 'number' ? choice['index'] : 0
+      const index = positionIn(choice['index']) ?? 0
       const delta = deltaIn(choice)
       if (delta !== undefined) noteSearch(delta, judge)
-      if (delta !== undefined && gather(delta, index, calls)) isHeld = true
+      if (delta !== undefined && gather(delta, index, calls, settled)) isHeld = true
       else if (textOf(delta?.['content'])) hasText = true
       if (textOf(choice['finish_reason']) !== undefined && calls.has(index)) {
         finished.add(index)
@@ -225,10 +234,10 @@ const callsTwice = ({ delta, message }: Fields): boolean => hasCalls(delta) && h
 
 /** Some servers stream whole messages instead. */
 function deltaIn(choice: MutableFields): Fields | undefined {
-  const message = fieldsOf(choice['message'])
-  if (message === undefined) return fieldsOf(choice['delta'])
+  const message = objectIn(choice['message'])
+  if (message === undefined) return objectIn(choice['delta'])
   delete choice['message']
-  const delta = { ...fieldsOf(choice['delta']), ...message }
+  const delta = { ...objectIn(choice['delta']), ...message }
   choice['delta'] = delta
   return delta
 }
@@ -236,31 +245,45 @@ function deltaIn(choice: MutableFields): Fields | undefined {
 const isLast = (event: Buffer): boolean => /^data: ?\[DONE\]/m.test(event.toString('latin1'))
 
 /** Adds the parts of calls in a delta; returns whether there were any. */
-function gather(delta: Fields, choice: number, calls: Map<number, Map<number, StreamedCall>>): boolean {
-  const old = fieldsOf(delta['function_call'])
+function gather(
+  delta: Fields,
+  choice: number,
+  calls: Map<number, Map<number, StreamedCall>>,
+  settled: ReadonlySet<string>,
+): boolean {
+  const old = objectIn(delta['function_call'])
+  const listed = listIn(delta['tool_calls'])
+  // To some programs, calls without an index are one.
+  if (listed.length > 1 && listed.some(({ index }) => positionIn(index) === undefined)) throw notDocumented()
   const parts = [
-    ...listOf(delta['tool_calls']).map((part, position) => ({ index: indexOf(part, position), part })),
+    ...listed.map((part, position) => ({ index: indexOf(part, position), part })),
     ...(old === undefined ? [] : [{ index: OLD_CALL, part: { function: old } as Fields }]),
   ]
   if (parts.length === 0) return false
   const own = calls.get(choice) ?? new Map<number, StreamedCall>()
   calls.set(choice, own)
   for (const { index, part } of parts) {
-    const custom = fieldsOf(part['custom'])
-    const called = custom ?? fieldsOf(part['function'])
-    const call = own.get(index) ?? { name: '', text: '', isCustom: custom !== undefined, isAmbiguous: false }
+    const custom = objectIn(part['custom'])
+    const plain = objectIn(part['function'])
+    if (custom !== undefined && plain !== undefined) throw notDocumented()
+    const called = custom ?? plain
+    const known = own.get(index)
+    const call = known ?? { name: '', text: '', isCustom: custom !== undefined, isAmbiguous: false }
     own.set(index, call)
+    const isOther = called !== undefined && call.isCustom !== (custom !== undefined)
+    // Whether a second part without an index belongs to the same call, programs decide differently.
+    const isUnnumbered = known !== undefined && index !== OLD_CALL && positionIn(part['index']) === undefined
+    if (isOther || isUnnumbered || settled.has(`${choice}/${index}`)) call.isAmbiguous = true
     call.id ??= textOf(part['id'])
-    const name = textOf(called?.['name']) ?? ''
+    const name = stringIn(called?.['name'])
     if (call.name === '') call.name = name
     else if (name !== '' && name !== call.name) call.isAmbiguous = true
-    call.text += textOf(called?.[call.isCustom ? 'input' : 'arguments']) ?? ''
+    call.text += stringIn(called?.[call.isCustom ? 'input' : 'arguments'])
   }
   return true
 }
 
-const indexOf = (part: Fields, position: number): number =>
-  typeof part['index'] === 'number' ? part['index'] : position
+const indexOf = (part: Fields, position: number): number => positionIn(part['index']) ?? position
 
 /** Allowed calls keep their parts and are renumbered; each other call becomes a text. */
 function rewritten(

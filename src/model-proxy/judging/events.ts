@@ -153,12 +153,15 @@ export function inOrder<Item>(
 export const whenKnown = <In, Out>(value: In | Promise<In>, next: (value: In) => Out): Out | Promise<Awaited<Out>> =>
   value instanceof Promise ? (value.then(next) as Promise<Awaited<Out>>) : next(value)
 
-/** The arguments of a call, which models write as JSON; undefined if they are not an object. An empty text means none. */
+/**
+ * The arguments of a call, which models write as JSON; undefined if they are not an object, or have a member twice. An empty text means
+ * none.
+ */
 export function readArguments(text: unknown): unknown {
   if (text === undefined || text === null || text === '') return {}
   if (typeof text === 'object') return text
   try {
-    const value: unknown = typeof text === 'string' ? JSON.parse(text) : undefined
+    const value: unknown = typeof text === 'string' && !hasRepeatedMembers(text) ? JSON.parse(text) : undefined
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined
   } catch {
     return undefined

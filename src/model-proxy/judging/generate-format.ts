@@ -1,5 +1,6 @@
 import { fieldsOf, textOf } from '../protocols/protocol.ts'
 import { listOf, saysSomething, unreadable } from './chat-format.ts'
+import { listIn, objectIn } from './documented.ts'
 import { answerOf, dataEvent, readArguments } from './events.ts'
 import { isFetched } from './fetched-content.ts'
 import type { CallJudge, EventJudge, Fields, HistoryResult, JudgedFormat, ModelCall, MutableFields } from './ports.ts'
@@ -114,10 +115,10 @@ const wrappers: ReadonlySet<string> = new Set(['output', 'result', 'content'])
 /** Changes one answer, or one event, in place. */
 async function judgeParts(answer: unknown, judge: CallJudge): Promise<boolean> {
   let isChanged = false
-  for (const candidate of listOf(fieldsOf(answer)?.['candidates'])) {
+  for (const candidate of listIn(objectIn(answer)?.['candidates'])) {
     if (spelt(candidate, 'groundingMetadata') !== undefined) judge.providerRan('google_search')
     if (spelt(candidate, 'urlContextMetadata') !== undefined) judge.providerRan('url_context')
-    for (const part of partsOf(candidate['content'])) {
+    for (const part of listIn(objectIn(candidate['content'])?.['parts'])) {
       if (spelt(part, 'codeExecutionResult') !== undefined) judge.providerRan('code_execution')
       const { functionCall = part['function_call'] } = part
       if (functionCall === undefined) continue

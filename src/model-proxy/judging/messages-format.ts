@@ -1,5 +1,6 @@
 import { fieldsOf, textOf } from '../protocols/protocol.ts'
 import { bringsFetched, listOf, unreadable } from './chat-format.ts'
+import { listIn, notDocumented, objectIn, positionIn, stringIn } from './documented.ts'
 import { answerOf, namedEvent, readArguments, whenKnown } from './events.ts'
 import type { CallJudge, EventJudge, Fields, HistoryResult, JudgedFormat, ModelCall, MutableFields } from './ports.ts'
 
@@ -25,7 +26,10 @@ export const messagesFormat: JudgedFormat = {
     const first = messages.findIndex(({ role }) => role === 'assistant')
     return first === -1 ? undefined : messages.slice(0, first + 1).map(withoutCacheMarks)
   },
-  marks: ['"tool_use"', '_tool_result"', '"signature', '"redacted_thinking"'],
+  marks: [
+    ...['"tool_use"', '_tool_result"', '"signature', '"redacted_thinking"'],
+    ...['"content_block_start"', '"message_start"', '"input_json_delta"'],
+  ],
   whole: judgeWhole,
   events: messageEvents,
 }
@@ -96,17 +100,15 @@ function ranBy(block: Fields, judge: CallJudge): void {
 }
 
 async function judgeWhole(answer: unknown, judge: CallJudge): Promise<boolean> {
-  const message = fieldsOf(answer) as MutableFields | undefined
-  const content = message?.['content']
-  if (message === undefined || !Array.isArray(content)) return false
+  const message = objectIn(answer)
+  if (message === undefined) return false
+  const content = listIn(message['content']) as MutableFields[]
   let allowed = 0
   let denied = 0
   for (const [index, block] of content.entries()) {
-    const fields = fieldsOf(block)
-    if (fields === undefined) continue
-    ranBy(fields, judge)
-    if (fields['type'] !== 'tool_use') continue
-    const refusal = await judge.refusalOf(callOf(fields) ?? unreadable)
+    ranBy(block, judge)
+    if (stringIn(block['type']) !== 'tool_use') continue
+    const refusal = await judge.refusalOf(callOf(block) ?? unreadable)
     if (refusal === undefined) allowed++
     else {
       denied++
@@ -118,6 +120,7 @@ async function judgeWhole(answer: unknown, judge: CallJudge): Promise<boolean> {
 }
 
 type HeldBlock = {
+  index: number
   events: Buffer[]
   id: string | undefined
   name: string
@@ -125,17 +128,24 @@ type HeldBlock = {
   text: string
 }
 
-/** A call's block is held until it is complete. The blocks of a message come one after the other, or mixed. */
+/**
+ * A call's block is held until it is complete. Blocks come one after the other, and programs number them in that order. They concatenate
+ * whatever arguments come for a block, even after its end.
+ */
 function messageEvents(judge: CallJudge): EventJudge {
-  const held = new Map<unknown, HeldBlock>()
+  let held: HeldBlock | undefined
   let heldBytes = 0
+  /** How many blocks have begun, and which of them is an open call of a tool that the provider runs. */
+  let begun = 0
+  let provided: number | undefined
   let allowed = 0
   let denied = 0
 
-  function settle(index: unknown, { events, id, name, input, text }: HeldBlock, out: Buffer[]): void | Promise<void> {
-    held.delete(index)
-    heldBytes -= events.reduce((sum, { length }) => sum + length, 0)
-    const args = text === '' ? readArguments(input) : readArguments(text)
+  function settle({ index, events, id, name, input, text }: HeldBlock, out: Buffer[]): void | Promise<void> {
+    held = undefined
+    heldBytes = 0
+    const isTwice = text !== '' && Object.keys(objectIn(input) ?? {}).length > 0
+    const args = isTwice ? undefined : readArguments(text === '' ? input : text)
     return whenKnown(judge.refusalOf({ id, name, args }), (refusal) => {
       if (refusal === undefined) {
         allowed++
@@ -153,7 +163,33 @@ function messageEvents(judge: CallJudge): EventJudge {
 
   /** Usually empty. */
   async function start(bytes: Buffer, data: Fields, out: Buffer[]): Promise<void> {
+    begun += listIn(objectIn(data['message'])?.['content']).length
     out.push((await judgeWhole(data['message'], judge)) ? namedEvent(data as Named) : bytes)
+  }
+
+  function begin(data: Fields): void {
+    const block = objectIn(data['content_block']) ?? {}
+    const type = stringIn(block['type'])
+    ranBy(block, judge)
+    const index = positionIn(data['index'])
+    if (held !== undefined) throw notDocumented()
+    if (type === 'tool_use') {
+      if (index !== begun) throw notDocumented()
+      const { id, name, input } = block
+      held = { index, events: [], id: textOf(id), name: textOf(name) ?? '', input, text: '' }
+    }
+    provided = type !== 'tool_use' && type.endsWith('tool_use') ? index : undefined
+    begun++
+  }
+
+  function continueBlock(type: string, data: Fields): void {
+    const index = positionIn(data['index'])
+    const delta = objectIn(data['delta'])
+    const isInput = delta?.['type'] === 'input_json_delta'
+    if (held !== undefined) {
+      if (index !== held.index || (type === 'content_block_delta' && !isInput)) throw notDocumented()
+      held.text += stringIn(delta?.['partial_json'])
+    } else if (isInput && (index === undefined || index !== provided)) throw notDocumented()
   }
 
   return {
@@ -161,20 +197,12 @@ function messageEvents(judge: CallJudge): EventJudge {
       const data = fieldsOf(event)
       const type = data?.['type']
       if (type === 'message_start') return start(bytes, data!, out)
-      const index = data?.['index']
-      if (type === 'content_block_start') {
-        const block = fieldsOf(data!['content_block']) ?? {}
-        ranBy(block, judge)
-        const { id, name, input } = block
-        if (block['type'] === 'tool_use')
-          held.set(index, { events: [], id: textOf(id), name: textOf(name) ?? '', input, text: '' })
-      }
-      const open = String(type).startsWith('content_block_') ? held.get(index) : undefined
-      if (open !== undefined) {
-        open.events.push(bytes)
+      if (type === 'content_block_start') begin(data!)
+      if (type === 'content_block_delta' || type === 'content_block_stop') continueBlock(type, data!)
+      if (held !== undefined && String(type).startsWith('content_block_')) {
+        held.events.push(bytes)
         heldBytes += bytes.length
-        open.text += textOf(fieldsOf(data!['delta'])?.['partial_json']) ?? ''
-        return type === 'content_block_stop' ? settle(index, open, out) : undefined
+        return type === 'content_block_stop' ? settle(held, out) : undefined
       }
       const delta = fieldsOf(data?.['delta']) as MutableFields | undefined
       if (type === 'message_delta' && denied > 0 && allowed === 0 && delta?.['stop_reason'] === 'tool_use') {
@@ -183,7 +211,7 @@ function messageEvents(judge: CallJudge): EventJudge {
       } else out.push(bytes)
     },
     get isActive() {
-      return held.size > 0 || denied > 0
+      return held !== undefined || denied > 0
     },
     get heldBytes() {
       return heldBytes

@@ -1,5 +1,6 @@
 import { fieldsOf, textOf } from '../protocols/protocol.ts'
 import { bringsFetched, listOf, saysSomething, unreadable } from './chat-format.ts'
+import { listIn, notDocumented, objectIn, positionIn, stringIn } from './documented.ts'
 import { answerOf, inOrder, namedEvent, readArguments, whenKnown } from './events.ts'
 import type { CallJudge, EventJudge, Fields, HistoryResult, JudgedFormat, ModelCall, MutableFields } from './ports.ts'
 
@@ -26,8 +27,8 @@ export const responsesFormat: JudgedFormat = {
     if (first === -1) return undefined
     return items.slice(0, first + 1).filter(({ role }) => role !== 'system' && role !== 'developer')
   },
-  marks: ['_call', '"output"', '"encrypted_content"', '"reasoning"'],
-  whole: (answer, judge) => judgeOutput(fieldsOf(answer)?.['output'], judge, new Map()),
+  marks: ['_call', '"output"', '"encrypted_content"', '"reasoning"', 'output_item.added'],
+  whole: async (answer, judge) => judgeOutput(objectIn(answer)?.['output'], judge, new Map()),
   events: responseEvents,
 }
 
@@ -87,6 +88,17 @@ function callOf(item: Fields): ModelCall {
   return { id: textOf(item['call_id']), name, args: callTypes[type]!(item) }
 }
 
+/** A call in an answer, as it is compared with another that has the same id. */
+function answeredCall(item: Fields): ModelCall {
+  if (namedCalls.has(String(item['type'])) && typeof item['name'] !== 'string') throw notDocumented()
+  return callOf(item)
+}
+const namedCalls: ReadonlySet<string> = new Set(['function_call', 'custom_tool_call'])
+const contentOf = (item: Fields): string => {
+  const { name, args } = answeredCall(item)
+  return JSON.stringify([item['type'], name, args])
+}
+
 function results(body: Fields, stored?: ReadonlyMap<string, ModelCall>): readonly HistoryResult[] {
   const found: HistoryResult[] = []
   const items = listOf(body['input'])
@@ -118,27 +130,30 @@ function asMessage(item: MutableFields, text: string): void {
   Object.assign(item, { type: 'message', role: 'assistant', content: [{ type: 'output_text', text }] })
 }
 
-/** `judged` has the items of a stream that were judged already, by id; null for allowed ones. */
+/** A call of a stream, and the text that replaces it; null if it is allowed. */
+type JudgedItem = Readonly<{ content: string; text: string | null }>
+
+/** `judged` has the items of a stream that were judged already, by id. */
 async function judgeOutput(
   output: unknown,
   judge: CallJudge,
-  judged: ReadonlyMap<string, string | null>,
+  judged: ReadonlyMap<string, JudgedItem>,
 ): Promise<boolean> {
-  if (!Array.isArray(output)) return false
   let isChanged = false
-  for (const [index, one] of output.entries()) {
-    const item = fieldsOf(one)
+  const items = listIn(output) as MutableFields[]
+  for (const [index, item] of items.entries()) {
     const provider = ranIn(item)
     if (provider !== undefined) judge.providerRan(provider)
-    const id = textOf(item?.['id'])
+    const id = textOf(item['id'])
     if (id !== undefined) judge.wrote(id)
-    if (item === undefined || !isCallType(item['type'])) continue
+    if (!isCallType(stringIn(item['type']))) continue
     const before = keyOf(item) === '' ? undefined : judged.get(keyOf(item))
-    const refusal = before === undefined ? await judge.refusalOf(callOf(item)) : (before ?? undefined)
+    const isSame = before !== undefined && (before.text !== null || before.content === contentOf(item))
+    const refusal = isSame ? (before.text ?? undefined) : await judge.refusalOf(answeredCall(item))
     if (refusal === undefined) continue
     isChanged = true
     judge.wrote(messageId(item), refusal)
-    output[index] = messageItem(item, refusal)
+    items[index] = messageItem(item, refusal)
   }
   return isChanged
 }
@@ -155,13 +170,37 @@ const messageItem = (item: Fields, text: string) => ({
 })
 const messageId = (item: Fields): string => `msg_${(textOf(item['id']) ?? keyOf(item)).replace(/^[a-z]+_/, '')}`
 
+/** The announcement of a call, and what came of it until it was complete. */
+type OpenCall = { item: Fields | undefined; name: unknown; parts: string; whole: string | undefined }
+
+/** Events with parts of an item; the first group is the item's type. */
+const ITEM_PART = /^response\.([a-z_]+?_call)(?!_output)/
+const isPartOfCall = (type: unknown): boolean => isCallType(ITEM_PART.exec(String(type))?.[1])
+
+const argumentsIn = (item: Fields): string =>
+  namedCalls.has(String(item['type']))
+    ? stringIn(item['type'] === 'function_call' ? item['arguments'] : item['input'])
+    : ''
+
+/** Programs take the name and the arguments of a call from any of its events, so all of them must say the same. */
+function isConsistent({ item: announced, name, parts, whole }: OpenCall, item: Fields): boolean {
+  if (!isCallType(item['type'])) return false
+  const said = argumentsIn(item)
+  if ((whole ?? said) !== said || (name ?? item['name']) !== item['name'] || (parts || said) !== said) return false
+  if (announced === undefined) return true
+  const isSame = (member: string): boolean => (announced[member] ?? null) === (item[member] ?? null)
+  return (argumentsIn(announced) || said) === said && ['type', 'name', 'namespace', 'call_id'].every(isSame)
+}
+
 /** Items come one after the other. From the beginning of a call until it is complete everything is held. */
 function responseEvents(judge: CallJudge): EventJudge {
   const held: Readonly<{ bytes: Buffer; data: Fields }>[] = []
-  const open = new Set<unknown>()
-  const done = new Map<unknown, Fields>()
-  const judged = new Map<string, string | null>()
+  const open = new Map<number, OpenCall>()
+  const done = new Map<number, Readonly<{ item: Fields; isSound: boolean }>>()
+  const judged = new Map<string, JudgedItem>()
   let heldBytes = 0
+  /** Programs number items in the order of their announcement. */
+  let announced = 0
   /** How many more events were sent than the provider sent. */
   let shift = 0
 
@@ -177,9 +216,9 @@ function responseEvents(judge: CallJudge): EventJudge {
     done.clear()
     open.clear()
     const refusals = new Map<unknown, Readonly<{ item: Fields; text: string }>>()
-    const judging = inOrder(items, ([index, item]) =>
-      whenKnown(judge.refusalOf(isCallType(item['type']) ? callOf(item) : unreadable), (text) => {
-        judged.set(keyOf(item), text ?? null)
+    const judging = inOrder(items, ([index, { item, isSound }]) =>
+      whenKnown(judge.refusalOf(isSound ? answeredCall(item) : unreadable), (text) => {
+        if (isCallType(item['type'])) judged.set(keyOf(item), { content: contentOf(item), text: text ?? null })
         if (text !== undefined) refusals.set(index, { item, text })
       }),
     )
@@ -188,7 +227,7 @@ function responseEvents(judge: CallJudge): EventJudge {
         const index = data['output_index']
         const refusal = refusals.get(index)
         if (refusal === undefined) pass(bytes, data, out)
-        else if (data['type'] !== 'response.output_item.done') shift--
+        else if (data['type'] !== DONE) shift--
         else {
           const replaced = messageEventsOf(index, refusal)
           const first = Number(data['sequence_number']) + shift
@@ -207,28 +246,49 @@ function responseEvents(judge: CallJudge): EventJudge {
     })
   }
 
+  function begin(data: Fields, item: Fields): void {
+    const index = indexIn(data)
+    if (index !== announced || open.has(index)) throw notDocumented()
+    open.set(index, opened(item))
+  }
+
+  /** Of a call that was judged, or never announced, some programs would still add it. */
+  function addPart(data: Fields): void {
+    const call = open.get(indexIn(data))
+    if (call === undefined || done.has(indexIn(data))) throw notDocumented()
+    const isNamed = namedCalls.has(String(call.item?.['type']))
+    if (!isNamed) return
+    call.name = data['name'] ?? call.name
+    if (String(data['type']).endsWith('.delta')) call.parts += stringIn(data['delta'])
+    else call.whole = stringIn(data['arguments'] ?? data['input'])
+  }
+
   return {
     take(bytes, event, out) {
       const data = fieldsOf(event)
       const type = data?.['type']
-      const item = fieldsOf(data?.['item'])
-      if (type === 'response.output_item.added' && isCallType(item?.['type'])) open.add(data!['output_index'])
+      const item = objectIn(data?.['item'])
+      const isCall = isCallType(item?.['type'])
+      if (type === ADDED) {
+        if (isCall) begin(data!, item!)
+        announced++
+      }
       // The whole answer so far: complete at the end, and usually empty at the beginning.
-      const response = fieldsOf(data?.['response'])
-      const output = response?.['output']
-      if (Array.isArray(output) && output.length > 0) return whole(bytes, data!, output, out)
+      const response = objectIn(data?.['response'])
+      const output = listIn(response?.['output'])
+      if (output.length > 0) return whole(bytes, data!, output, out)
+      if (isPartOfCall(type)) addPart(data!)
       // Some servers announce no item before it is complete.
-      if (type === 'response.output_item.done' && isCallType(item?.['type'])) open.add(data!['output_index'])
+      if (type === DONE && isCall && !open.has(indexIn(data!))) open.set(indexIn(data!), opened(undefined))
       if (open.size > 0 && data !== undefined && response === undefined) {
         held.push({ bytes, data })
         heldBytes += bytes.length
-        if (type === 'response.output_item.done' && item !== undefined && open.has(data['output_index'])) {
-          done.set(data['output_index'], item)
-          if (done.size === open.size) return settle(out)
-        }
-        return
+        const call = type === DONE && item !== undefined ? open.get(indexIn(data)) : undefined
+        if (call === undefined) return
+        done.set(indexIn(data), { item: item!, isSound: isConsistent(call, item!) })
+        return done.size === open.size ? settle(out) : undefined
       }
-      const provider = type === 'response.output_item.done' ? ranIn(item) : undefined
+      const provider = type === DONE ? ranIn(item) : undefined
       if (provider !== undefined) judge.providerRan(provider)
       pass(bytes, data, out)
     },
@@ -239,6 +299,15 @@ function responseEvents(judge: CallJudge): EventJudge {
       return heldBytes
     },
   }
+}
+
+const [ADDED, DONE] = ['response.output_item.added', 'response.output_item.done']
+const opened = (item: Fields | undefined): OpenCall => ({ item, name: undefined, parts: '', whole: undefined })
+
+function indexIn(data: Fields): number {
+  const index = positionIn(data['output_index'])
+  if (index === undefined) throw notDocumented()
+  return index
 }
 
 const numbered = (data: Fields, sequence: number): Buffer =>

@@ -1,3 +1,4 @@
+import { AppError } from '../../contract/app-error.ts'
 import type { Operation } from '../protocols/protocol.ts'
 import { formats } from './create-judging.ts'
 import { createAnswerJudge } from './events.ts'
@@ -21,10 +22,14 @@ export async function callsInTexts(
   }
   const answer = createAnswerJudge(format, collecting)
   const bytes = Buffer.from(texts.answer)
-  if (parsed(texts.answer) === undefined) {
-    await answer.take(bytes)
-    await answer.finish()
-  } else await answer.whole(bytes, true)
+  try {
+    if (parsed(texts.answer) === undefined) {
+      await answer.take(bytes)
+      await answer.finish()
+    } else await answer.whole(bytes, true)
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error
+  }
   return found
 }
 

@@ -18,7 +18,8 @@ export function denied({ input }: Invocation, { name }: PolicyTool, verdict: Inv
         ? 'A call with arguments that the policy does not match; get_tool_invocation_policy shows its conditions.'
         : 'No call of this tool, unless a policy with conditions allows it.'
   const said = `'${name}' is denied ${by}. Reason: ${reason}.`
-  return new AppError('ERR_POLICY_DENIED', `${said} ${isBuiltIn ? BY_A_PERSON : 'Continue without this call.'}`, {
+  const next = isBuiltIn ? BY_A_PERSON : becauseUntrusted ? AFTER_UNTRUSTED : 'Continue without this call.'
+  return new AppError('ERR_POLICY_DENIED', `${said} ${next}`, {
     tool: name,
     ...(policy !== undefined && { policy }),
     reason,
@@ -35,6 +36,8 @@ export function denied({ input }: Invocation, { name }: PolicyTool, verdict: Inv
   } as ConstructorParameters<typeof AppError>[2])
 }
 
+const AFTER_UNTRUSTED =
+  'This context has read untrusted data: context_trust_get shows where, and a person clears it with context_trust_clear. Continue without this call.'
 const BY_A_PERSON =
   'Tell the person to make this call: with castellan call, signed in at the web address of the server, or from another connection that has read nothing untrusted and waits for no approval.'
 

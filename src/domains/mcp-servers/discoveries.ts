@@ -1,0 +1,119 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Database } from '../../contract/database.ts'
+import type { TenantId } from '../../contract/principal.ts'
+import type { WriteTx } from '../../contract/tx.ts'
+import { createBackground } from '../../kernel/background.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import type { Logger } from '../../kernel/logger.ts'
+import type { Random } from '../../kernel/random.ts'
+import { createSingleFlight } from '../../kernel/single-flight.ts'
+import { createChangeFollower } from './change-follower.ts'
+import { problemText } from './deployment-texts.ts'
+import { hasToolList, storeToolList } from './discovery.ts'
+import type { Deployment, DeploymentStatus, McpServerStore } from './ports.ts'
+import type { ListedTool, UpstreamAddress, UpstreamRuntime } from './runtime.ts'
+
+type DiscoveryDeps = Readonly<{
+  store: McpServerStore
+  runtime: Pick<UpstreamRuntime, 'listTools' | 'stop' | 'onToolsChanged'>
+  database: Pick<Database, 'read' | 'write'>
+  clock: Clock
+  random: Random
+  logger: Logger
+  noteChange(tx: WriteTx, tenant: TenantId): Promise<void>
+  /** Called after a commit that changed the tools. */
+  announce(tenant: TenantId): Promise<void>
+}>
+
+/** Asks deployed servers for their tools: when they are deployed or changed, and when they announce changes. */
+export function createDiscoveries(
+  deps: DiscoveryDeps,
+  addressOf: (deployment: Pick<Deployment, 'tenant' | 'id'>) => UpstreamAddress,
+) {
+  const { store, runtime } = deps
+  const discovering = createSingleFlight<Deployment | undefined>()
+  const background = createBackground((error) =>
+    deps.logger.warn('an MCP server could not be connected again', { cause: String(error) }),
+  )
+  runtime.onToolsChanged(createChangeFollower(deps.clock, background, rediscover))
+
+  /** After its credentials or address have changed. */
+  function reconnectLater(tenant: TenantId, id: string): void {
+    background.later(async (closed) => {
+      await runtime.stop(id)
+      await discover(tenant, id, closed)
+    })
+  }
+
+  /** A list in transit may be outdated. */
+  async function rediscover(tenant: TenantId, id: string, signal: AbortSignal): Promise<void> {
+    await discovering.pending(id)
+    await discover(tenant, id, signal)
+  }
+
+  /** Asks the server for its tools and stores them. Returns the updated deployment; never throws. */
+  function discover(tenant: TenantId, id: string, signal: AbortSignal): Promise<Deployment | undefined> {
+    return discovering.run(id, () =>
+      discoverNow(tenant, id, signal).catch((error: unknown) => {
+        deps.logger.warn('tools of an MCP server could not be stored', { deployment: id, cause: String(error) })
+        return undefined
+      }),
+    )
+  }
+
+  async function discoverNow(tenant: TenantId, id: string, signal: AbortSignal): Promise<Deployment | undefined> {
+    let outcome: Readonly<{ status: DeploymentStatus; error: string | null }> = { status: 'success', error: null }
+    let listed: Awaited<ReturnType<UpstreamRuntime['listTools']>> | undefined
+    try {
+      listed = await runtime.listTools(addressOf({ tenant, id }), signal)
+    } catch (error) {
+      if (signal.aborted || (error instanceof AppError && broken.has(error.code))) return undefined
+      outcome = { status: 'error', error: problemText(error) }
+    }
+    if (background.closed.aborted) return undefined
+    const unchanged = listed && (await unchangedBy(tenant, id, listed))
+    if (unchanged !== undefined) return unchanged
+    const settled = await deps.database.write(tenant, async (tx) => {
+      const deployment = await store.findDeployment(tx, tenant, id)
+      const item = deployment && (await store.findItem(tx, tenant, deployment.catalogId))
+      if (deployment === undefined || item === undefined) return undefined
+      const nowMs = deps.clock.nowMs()
+      const next = { ...deployment, ...outcome, updatedAtMs: nowMs }
+      await store.saveDeployment(tx, tenant, next)
+      const isChanged = listed !== undefined && (await storeToolList(deps, tx, item, listed, nowMs))
+      if (isChanged || deployment.status !== next.status) await deps.noteChange(tx, tenant)
+      return next
+    })
+    await deps.announce(tenant)
+    return settled
+  }
+
+  /**
+   * The deployment, if it works and the store has this list already. Then nothing needs to be written: a server may announce changes
+   * as often as it likes, and writers wait for each other.
+   */
+  async function unchangedBy(
+    tenant: TenantId,
+    id: string,
+    listed: readonly ListedTool[],
+  ): Promise<Deployment | undefined> {
+    const { read } = deps.database
+    const deployment = await store.findDeployment(read, tenant, id)
+    if (deployment?.status !== 'success' || deployment.error !== null) return undefined
+    const item = await store.findItem(read, tenant, deployment.catalogId)
+    return item !== undefined && (await hasToolList(deps, read, item, listed)) ? deployment : undefined
+  }
+
+  return {
+    discover,
+    reconnectLater,
+    /** Resolves when nothing that was started here uses the store any more. */
+    async close(): Promise<void> {
+      await background.close()
+      await discovering.settled()
+    },
+  }
+}
+
+/** Errors that say nothing about the server. */
+const broken: ReadonlySet<string> = new Set(['ERR_SHUTTING_DOWN', 'ERR_CANCELLED', 'ERR_BUSY'])

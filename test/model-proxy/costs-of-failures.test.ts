@@ -1,0 +1,163 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import OpenAI from 'openai'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { newDataDir } from '../support/real-server.ts'
+import { type ServerHere, startServerHere } from '../support/server-here.ts'
+
+/** What a request costs that fails after it was sent: a provider may bill it, so it is never free. */
+let upstream: Server
+let server: ServerHere
+let origin: string
+let answer: RequestListener
+let client: OpenAI
+
+const completion = {
+  ...{ id: 'c', object: 'chat.completion', model: 'm' },
+  choices: [{ index: 0, message: { role: 'assistant', content: 'Hello.' }, finish_reason: 'stop' }],
+  usage: { prompt_tokens: 1_000, completion_tokens: 100, total_tokens: 1_100 },
+}
+const inFull: RequestListener = (_, res) => {
+  res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(completion))
+}
+
+beforeAll(async () => {
+  upstream = createServer((req, res) => {
+    res.on('error', () => {})
+    req.on('error', () => {})
+    req.resume().on('end', () => answer(req, res))
+  })
+  await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve))
+  const { port } = upstream.address() as AddressInfo
+  // Nobody listens there once it is closed.
+  const nobody = createServer()
+  await new Promise<void>((resolve) => nobody.listen(0, '127.0.0.1', resolve))
+  const { port: closedPort } = nobody.address() as AddressInfo
+  await new Promise((resolve) => nobody.close(resolve))
+  const price = { input_cost_per_million: 1, output_cost_per_million: 10 }
+  const provider = (name: string, at: number) => ({
+    ...{ name, type: 'openai-compatible', endpoint: `http://127.0.0.1:${at}/v1` },
+    models: [{ alias: name, model: 'm', ...price }],
+  })
+  const dataDir = newDataDir()
+  mkdirSync(dataDir, { recursive: true })
+  writeFileSync(
+    join(dataDir, 'castellan.yaml'),
+    JSON.stringify({
+      models: { providers: [provider('default', port), provider('absent', closedPort)] },
+      limits: { wait_ms: 0 },
+      model_proxy: { answer_timeout_secs: 1, idle_timeout_secs: 1 },
+    }),
+  )
+  server = await startServerHere({ dataDir })
+  origin = new URL(server.url).origin
+  client = new OpenAI({ apiKey: 'castellan', baseURL: `${origin}/v1/default`, maxRetries: 0 })
+})
+afterAll(async () => {
+  await server.stop()
+  upstream.closeAllConnections()
+  upstream.close()
+})
+
+const tool = async <T>(name: string, args: object): Promise<T> => {
+  const response = await fetch(`${origin}/v1/tools/${name}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(args),
+  })
+  return (await response.json()) as T
+}
+const ask = (more: object = {}, path = 'default') =>
+  client.withOptions({ baseURL: `${origin}/v1/${path}` }).chat.completions.create({
+    ...{ model: 'm', messages: [{ role: 'user' as const, content: 'Hi' }], max_tokens: 1_000 },
+    ...more,
+  })
+/** What a use adds to a limit, in dollars. */
+async function costOf(use: () => Promise<unknown>): Promise<number> {
+  const entity = { entity_type: 'organization', entity_id: 'local', limit_type: 'token_cost', limit_value: 1 }
+  const { limit } = await tool<{ limit: { id: string } }>('create_limit', entity)
+  await use()
+  const { limits } = await tool<{ limits: { id: string; used: number }[] }>('get_limits', {})
+  await tool('delete_limit', { id: limit.id })
+  return limits.find(({ id }) => id === limit.id)!.used
+}
+/** 1,000 tokens at 10 dollars for a million, and the few of the question. */
+const RESERVED = 0.01
+
+it('the name of a removed tool may have any character, and the answer is paid', async () => {
+  answer = inFull
+  await tool('create_tool_invocation_policy', {
+    ...{ toolId: 'client:web_search', conditions: [], action: 'block_always', reason: 'no search' },
+  })
+  let removed: string | null = null
+  const cost = await costOf(async () => {
+    const { response } = await ask({ tools: [{ type: 'web_search\n' }, { type: 'Web_Search' }] }).withResponse()
+    removed = response.headers.get('x-castellan-removed-tools')
+  })
+  expect(removed).toBe('web_search%0A, Web_Search')
+  expect(cost).toBe(0.002)
+})
+
+it.each<[string, RequestListener, object, number]>([
+  ['no answer in time', () => {}, {}, 504],
+  ['a stream that does not begin in time', () => {}, { stream: true }, 504],
+  [
+    'an answer that stalls',
+    (_, res) => void res.writeHead(200, { 'content-type': 'application/json' }).write('{"id":'),
+    {},
+    504,
+  ],
+  [
+    'an answer that breaks off',
+    (_, res) =>
+      void res.writeHead(200, { 'content-type': 'application/json' }).write('{"id":', () => res.socket!.destroy()),
+    {},
+    503,
+  ],
+  ['a connection that breaks', (_, res) => void res.socket!.destroy(), {}, 503],
+])('%s costs what was reserved', async (_, how, more, status) => {
+  answer = how
+  const cost = await costOf(() => expect(ask(more)).rejects.toMatchObject({ status }))
+  expect(cost).toBeGreaterThan(RESERVED)
+  expect(cost).toBeLessThan(RESERVED * 1.1)
+})
+
+it('a stream that stalls costs at least what came', async () => {
+  const text = 'word '.repeat(300)
+  const event = `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: text } }] })}\n\n`
+  answer = (_, res) => void res.writeHead(200, { 'content-type': 'text/event-stream' }).write(event)
+  const cost = await costOf(async () => {
+    const stream = await ask({ stream: true })
+    await expect(
+      (async () => {
+        for await (const _ of stream as unknown as AsyncIterable<object>);
+      })(),
+    ).rejects.toThrow()
+  })
+  expect(cost).toBeGreaterThan(0.003)
+})
+
+it.each<[string, RequestListener, string, number]>([
+  ['a refusal', (_, res) => void res.writeHead(500).end('{}'), 'default', 500],
+  ['a redirect', (_, res) => void res.writeHead(307, { location: '/elsewhere' }).end(), 'default', 503],
+  [
+    'a refusal that breaks off',
+    (_, res) => void res.writeHead(429, { 'content-length': '9' }).write('{', () => res.socket!.destroy()),
+    'default',
+    429,
+  ],
+  ['a provider that nobody reaches', inFull, 'absent', 503],
+])('%s costs nothing', async (_, how, path, status) => {
+  answer = how
+  const cost = await costOf(async () => {
+    const failure = await ask({}, path).then(
+      () => undefined,
+      (error: unknown) => error,
+    )
+    if (status === 429) expect(failure).toBeInstanceOf(OpenAI.APIError)
+    else expect(failure).toMatchObject({ status })
+  })
+  expect(cost).toBe(0)
+})
