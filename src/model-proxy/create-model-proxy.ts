@@ -12,6 +12,7 @@ import type { Logger } from '../kernel/logger.ts'
 import { type Random, randomId } from '../kernel/random.ts'
 import type { InFlightCalls } from '../tools/runtime/in-flight-calls.ts'
 import { clientSignal } from './client-signal.ts'
+import { requireOneModel } from './countable-request.ts'
 import { Exchange } from './exchange.ts'
 import type { ExchangeInput } from './exchange-input.ts'
 import { findRoute, MODEL_ROUTER, type Route } from './find-route.ts'
@@ -200,7 +201,10 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     const body = withoutOurKeys(received)
     const routed = prepared(route, caller, body)
     const { upstream, endpoint } = routed.route
-    if (endpoint.method !== 'GET') requireModel(caller, upstream.name, routed.request.model)
+    if (endpoint.method !== 'GET') {
+      requireModel(caller, upstream.name, routed.request.model)
+      requireOneModel(caller, routed.request.body)
+    }
     const admitted = { req, res, route, caller, proxy, presented, startedMs }
     const isModelRequest = upstream.protocol.formatOf(endpoint.operation) !== undefined
     if (!isModelRequest) {

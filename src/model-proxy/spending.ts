@@ -1,6 +1,7 @@
 import { AppError } from '../contract/app-error.ts'
 import type { CostReservation, UsageLimits, UsageSubject } from '../contract/usage-limits.ts'
 import type { AnsweringModels } from './answering-models.ts'
+import { requireCountable } from './countable-request.ts'
 import { billsImagesApart, type InputBound, inputBound } from './input-bound.ts'
 import type { Caller, PricedProvider, ProxyFacts, Tokens } from './ports.ts'
 import type { Prices } from './prices.ts'
@@ -47,6 +48,7 @@ export function reserveFor(
     model: model ?? '',
     input: () => inputBound({ operation, model: model ?? '', bytes, body }, upstream),
     output: outputTokensMax(operation, body) ?? deps.defaultOutputTokens,
+    requireCountable: () => requireCountable(operation, body),
     contextLeast: LONG_CONTEXT.test(String(headers['anthropic-beta'] ?? '')) ? LONG_CONTEXT_TOKENS : 0,
     body,
   }
@@ -64,6 +66,8 @@ type ModelUse = Readonly<{
   /** Called only if it matters. */
   input(): InputBound
   output: number
+  /** Refuses what makes the cost unknown. Called only if it matters. */
+  requireCountable?(): void
   /** The context is at least so large, whatever is known of the model. */
   contextLeast?: number
   body?: PreparedRequest['body']
@@ -81,7 +85,7 @@ export const reserveTokens = async (...args: Parameters<typeof reserve>): Promis
 function reserve(
   { limits, prices, answering }: Pick<SpendingDeps, 'limits' | 'prices' | 'answering'>,
   upstream: PricedProvider,
-  { subject, model, input, output, contextLeast = 0, body }: ModelUse,
+  { subject, model, input, output, requireCountable: check, contextLeast = 0, body }: ModelUse,
   signal: () => AbortSignal,
 ): Spending | Promise<Spending> {
   const models = answering.modelsFor(upstream, model)
@@ -92,6 +96,7 @@ function reserve(
     return mostInput(bound, context === undefined ? undefined : Math.max(context, contextLeast), name)
   }
   const amount = (): number => {
+    check?.()
     const costs = models.flatMap((name) => {
       const { tokens, isKnown } = inputOf(name)
       const cost = prices.costOf(upstream, name, { ...NO_TOKENS, input: tokens, output })

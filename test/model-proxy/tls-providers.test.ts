@@ -50,10 +50,10 @@ const ask = (body: object, signal?: AbortSignal) =>
 
 it('a whole answer passes', async () => {
   const text = '{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2},"e":"é"}'
-  answer = (res) => res.writeHead(200, { 'content-type': 'application/json', 'x-theirs': 'yes' }).end(text)
+  answer = (res) => res.writeHead(200, { 'content-type': 'application/json', 'x-request-id': 'yes' }).end(text)
   for (let turn = 0; turn < 2; turn++) {
     const res = await ask({})
-    expect([res.status, await res.text(), res.headers.get('x-theirs')]).toEqual([200, text, 'yes'])
+    expect([res.status, await res.text(), res.headers.get('x-request-id')]).toEqual([200, text, 'yes'])
   }
 })
 

@@ -135,8 +135,8 @@ type HeldBlock = {
 function messageEvents(judge: CallJudge): EventJudge {
   let held: HeldBlock | undefined
   let heldBytes = 0
-  /** How many blocks have begun, and which of them is an open call of a tool that the provider runs. */
-  let begun = 0
+  /** How many blocks have started, and which of them is an open call of a tool that the provider runs. */
+  let blocksStarted = 0
   let provided: number | undefined
   let allowed = 0
   let denied = 0
@@ -163,7 +163,7 @@ function messageEvents(judge: CallJudge): EventJudge {
 
   /** Usually empty. */
   async function start(bytes: Buffer, data: Fields, out: Buffer[]): Promise<void> {
-    begun += listIn(objectIn(data['message'])?.['content']).length
+    blocksStarted += listIn(objectIn(data['message'])?.['content']).length
     out.push((await judgeWhole(data['message'], judge)) ? namedEvent(data as Named) : bytes)
   }
 
@@ -174,12 +174,12 @@ function messageEvents(judge: CallJudge): EventJudge {
     const index = positionIn(data['index'])
     if (held !== undefined) throw notDocumented()
     if (type === 'tool_use') {
-      if (index !== begun) throw notDocumented()
+      if (index !== blocksStarted) throw notDocumented()
       const { id, name, input } = block
       held = { index, events: [], id: textOf(id), name: textOf(name) ?? '', input, text: '' }
     }
     provided = type !== 'tool_use' && type.endsWith('tool_use') ? index : undefined
-    begun++
+    blocksStarted++
   }
 
   function continueBlock(type: string, data: Fields): void {
