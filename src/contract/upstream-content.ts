@@ -4,6 +4,19 @@ import type { UpstreamCallOptions } from './upstream-tools.ts'
 
 type ForeignObject = Readonly<Record<string, unknown>>
 
+/**
+ * A request of MCP that is not a call of a tool, and reaches a server all the same: it is judged and recorded as a call of the tool that
+ * does the same.
+ */
+export type ContentRequest = Readonly<{
+  /** The method, which the log names beside the tool. */
+  method: string
+  /** Whether the answer has what the server wrote. */
+  isRead: boolean
+  /** Sends it, once it is allowed. */
+  send(): Promise<ForeignObject>
+}>
+
 const contentKinds = ['resources', 'resourceTemplates', 'prompts'] as const
 export type ContentKind = (typeof contentKinds)[number]
 

@@ -10,7 +10,7 @@ import {
 } from '@modelcontextprotocol/server'
 import { AppError } from '../contract/app-error.ts'
 import { clientCapabilitiesOf } from '../contract/calling-client.ts'
-import type { ContentKind, UpstreamContent } from '../contract/upstream-content.ts'
+import type { ContentKind, ContentRequest, UpstreamContent } from '../contract/upstream-content.ts'
 import type { ToolAnswer } from '../tools/runtime/tool-host.ts'
 import { sessionClient } from './calling-client.ts'
 import type { ProtocolConnection } from './protocol-server.ts'
@@ -26,19 +26,23 @@ export const contentCapabilities = {
   tasks: olderTasks,
 }
 
+/** Passes the pipeline as a call of the tool; `request` is sent instead of what the tool itself does. */
+export type CallContent = (
+  name: 'read_mcp_resource' | 'get_mcp_prompt',
+  args: Record<string, unknown>,
+  context: ServerContext,
+  request?: ContentRequest,
+) => Promise<ToolAnswer | InputRequiredResult>
+
 /**
- * Resources, prompts and completions of servers behind a gateway. A read passes the pipeline as a tool call, and so is in the
- * log. `_meta` of a list names servers that did not answer, so a list that is short for that reason says so.
+ * Resources, prompts and completions of servers behind a gateway. What sends something of the caller to a server passes the pipeline as
+ * a tool call, and so is judged and in the log. `_meta` of a list names servers that did not answer, so a list that is short for that reason says so.
  */
 export function installContent(
   server: Server,
   connection: ProtocolConnection,
   open: () => Promise<UpstreamContent | undefined>,
-  call: (
-    name: string,
-    args: Record<string, unknown>,
-    context: ServerContext,
-  ) => Promise<ToolAnswer | InputRequiredResult>,
+  call: CallContent,
 ): void {
   const { caller } = connection
   async function list(kind: ContentKind, { mcpReq }: ServerContext) {
@@ -72,19 +76,41 @@ export function installContent(
     if (isInputRequiredResult(answer)) return answer
     return outputOf<{ messages: { role: 'user'; content: { type: 'text'; text: string } }[] }>(answer)
   })
-  installSubscriptions(server, connection, open)
+  installSubscriptions(server, connection, open, call)
   server.setRequestHandler('logging/setLevel', async ({ params }) => {
     await choose(connection, () => {
       connection.logLevel = params.level
     })
     return {}
   })
-  server.setRequestHandler('completion/complete', async ({ params }, { mcpReq }) => {
-    const { ref, argument, context } = params
-    const completionParams = { ref, argument, ...(context && { context }) }
-    const found = await (await open())?.complete(caller().principal, completionParams, mcpReq.signal)
-    return (found ?? { completion: { values: [] } }) as CompleteResult
+  server.setRequestHandler('completion/complete', async ({ params }, context) => {
+    const completion = {
+      ref: params.ref,
+      argument: params.argument,
+      ...(params.context && { context: params.context }),
+    }
+    const send = async () => {
+      const found = await (await open())?.complete(caller().principal, completion, context.mcpReq.signal)
+      return found ?? { completion: { values: [] } }
+    }
+    const { tool, args } = completedBy(params)
+    const answer = await call(tool, args, context, { method: 'completion/complete', isRead: true, send })
+    return isInputRequiredResult(answer) ? (answer as never) : outputOf<CompleteResult>(answer)
   })
+}
+
+type Completion = Readonly<{
+  ref: Readonly<{ type: 'ref/prompt'; name: string } | { type: 'ref/resource'; uri: string }>
+  argument: Readonly<{ name: string; value: string }>
+  context?: Readonly<{ arguments?: Readonly<Record<string, string>> | undefined }> | undefined
+}>
+
+/** The tool that would send the same, with what is known of its arguments so far. */
+function completedBy({ ref, argument, context }: Completion) {
+  const known = { ...context?.arguments, [argument.name]: argument.value }
+  if (ref.type === 'ref/prompt') return { tool: 'get_mcp_prompt', args: { name: ref.name, arguments: known } } as const
+  const uri = Object.entries(known).reduce((text, [name, value]) => text.replaceAll(`{${name}}`, () => value), ref.uri)
+  return { tool: 'read_mcp_resource', args: { uri } } as const
 }
 
 /** In a session; in the stateless revision a listening client names the resources itself. */
@@ -92,6 +118,7 @@ function installSubscriptions(
   server: Server,
   connection: ProtocolConnection,
   open: () => Promise<UpstreamContent | undefined>,
+  call: CallContent,
 ): void {
   const { session, subscriptions } = connection
   if (session === undefined || subscriptions === undefined) return
@@ -103,15 +130,17 @@ function installSubscriptions(
     if (content === undefined) throw new AppError('ERR_NOT_FOUND', 'uri: there is no such resource')
     await subscriptions.begin(content, principal, uri, client)
   }
-  server.setRequestHandler('resources/subscribe', async ({ params: { uri } }) => {
-    try {
+  server.setRequestHandler('resources/subscribe', async ({ params: { uri } }, context) => {
+    const send = async () => {
       await choose(connection, () => connection.subscribe!(uri))
-    } catch (error) {
-      if (!(error instanceof AppError)) throw error
-      if (error.code === 'ERR_NOT_FOUND') throw new ResourceNotFoundError(uri)
-      throw new ProtocolError(ProtocolErrorCode.InternalError, error.message, { code: error.code, ...error.details })
+      return {}
     }
-    return {}
+    const answer = await call('read_mcp_resource', { uri }, context, {
+      ...{ method: 'resources/subscribe', isRead: false, send },
+    })
+    if (isInputRequiredResult(answer)) return answer as never
+    if (answer.failure?.code === 'ERR_NOT_FOUND') throw new ResourceNotFoundError(uri)
+    return outputOf<Record<string, never>>(answer)
   })
   server.setRequestHandler('resources/unsubscribe', async ({ params: { uri } }) => {
     await choose(connection, () => subscriptions.end(uri))

@@ -18,7 +18,7 @@ import {
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/server/validators/ajv'
 import type { Progress } from '../contract/call.ts'
 import type { Principal } from '../contract/principal.ts'
-import type { UpstreamContent } from '../contract/upstream-content.ts'
+import type { ContentRequest, UpstreamContent } from '../contract/upstream-content.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { sha256Hex } from '../kernel/hash.ts'
 import type { Logger } from '../kernel/logger.ts'
@@ -35,7 +35,7 @@ import {
   tellIn,
 } from './calling-client.ts'
 import { callInTask, resultObject } from './calls-in-tasks.ts'
-import { contentCapabilities, installContent } from './gateway-content.ts'
+import { type CallContent, contentCapabilities, installContent } from './gateway-content.ts'
 import type { ListKind, McpExtension, ResourceProvider } from './mcp-extension.ts'
 import { listFor, MODERN_REVISION, skillCapabilities, toolCapabilities } from './server-facts.ts'
 import type { SharedTasks } from './shared-tasks.ts'
@@ -125,8 +125,8 @@ export function createProtocolServer(deps: ProtocolDeps, connection: ProtocolCon
   if (extension?.resources !== undefined) providers.push(extension.resources)
   if (skills !== undefined) providers.push(skillResources(skills))
   if (providers.length > 0) installResources(server, providers, connection)
-  const call = (name: string, args: Record<string, unknown>, context: ServerContext) =>
-    callAsking(server, deps, connection, { name, args }, context)
+  const call: CallContent = (name, args, context, request) =>
+    callAsking(server, deps, connection, { name, args, ...(request && { content: request }) }, context)
   if (content !== undefined) installContent(server, connection, content, call)
   extension?.install(server)
   return server
@@ -178,7 +178,7 @@ function installTools(server: Server, deps: ProtocolDeps, connection: ProtocolCo
   })
 }
 
-type NamedCall = Readonly<{ name: string; args: Readonly<Record<string, unknown>> }>
+type NamedCall = Readonly<{ name: string; args: Readonly<Record<string, unknown>>; content?: ContentRequest }>
 
 /**
  * A call during which its client can be asked questions: by requests of ours in a session; in the stateless revision by the
@@ -188,7 +188,7 @@ async function callAsking(
   server: Server,
   deps: Pick<ProtocolDeps, 'startCall' | 'waiting' | 'mayAsk'>,
   connection: ProtocolConnection,
-  { name, args }: NamedCall,
+  { name, args, content }: NamedCall,
   context: ServerContext,
 ): Promise<ToolAnswer | InputRequiredResult> {
   const caller = connection.caller()
@@ -198,7 +198,7 @@ async function callAsking(
   const call = (options: Pick<CallOptions, 'signal' | 'progress' | 'client'>): Promise<ToolAnswer> =>
     new Promise((resolve) => {
       const { signal, client } = options
-      const started = deps.startCall(connection.calls, caller, name, args, options.progress, resolve, client)
+      const started = deps.startCall(connection.calls, caller, name, args, options.progress, resolve, client, content)
       if (started === undefined || signal === undefined) return
       signal.addEventListener('abort', () => started.cancel(signal.reason), { once: true })
       if (signal.aborted) started.cancel(signal.reason)
@@ -221,7 +221,7 @@ async function callAsking(
   const canAsk = envelopeCapabilities(mcpReq.envelope) !== undefined && deps.mayAsk(principal, name)
   if (!canAsk && state === undefined) return await call({ signal, ...(progress && { progress }) })
   const callRequest = { signal, progress, tell: tellIn(context) }
-  const subject = sha256Hex(JSON.stringify([name, args]))
+  const subject = sha256Hex(JSON.stringify([name, args, ...(content === undefined ? [] : [content.method])]))
   const outcome = await (typeof state === 'string'
     ? deps.waiting.resume<ToolAnswer>(principal, subject, state, mcpReq.inputResponses ?? {}, callRequest)
     : deps.waiting.begin(principal, subject, callRequest, (asking) =>

@@ -3,6 +3,7 @@ import type { Progress } from '../contract/call.ts'
 import type { CallingClient } from '../contract/calling-client.ts'
 import type { ErrorCode } from '../contract/error-codes.ts'
 import { limits } from '../contract/limits.ts'
+import type { ContentRequest } from '../contract/upstream-content.ts'
 import type { Logger } from '../kernel/logger.ts'
 import { failedAnswer } from '../tools/runtime/failed-answer.ts'
 import type { Counted, InFlightCall, InFlightCalls } from '../tools/runtime/in-flight-calls.ts'
@@ -25,13 +26,14 @@ export type StartCall = (
   progress: ((update: Progress) => void) | undefined,
   onSettled: CallSettled,
   client?: CallingClient,
+  content?: ContentRequest,
 ) => InFlightCall | undefined
 
 export function createStartCall(deps: { host: ToolHost; logger: Logger; inFlight: InFlightCalls }): StartCall {
   const { host, logger, inFlight } = deps
   const busy = busyAnswer(limits.callsInFlightPerConnectionMax)
 
-  return (connection, caller, name, args, progress, onSettled, client) => {
+  return (connection, caller, name, args, progress, onSettled, client, content) => {
     if (inFlight.closing) {
       onSettled(notStartedAnswer, undefined)
       return undefined
@@ -50,6 +52,7 @@ export function createStartCall(deps: { host: ToolHost; logger: Logger; inFlight
       signal,
       ...(progress !== undefined && { progress: whileIncreasing(call, progress) }),
       ...(client !== undefined && { client }),
+      ...(content !== undefined && { content }),
     }
     host.call(caller, name, args, options).then(settle, (error: unknown) => {
       logger.error('the tool host rejected a call, which it must never do', { tool: name, error: String(error) })

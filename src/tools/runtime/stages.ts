@@ -10,6 +10,7 @@ import { canEverAllow, responseBytesMax } from '../../domains/security-contexts/
 import { canonicalJson, NotCanonicalError } from '../../kernel/canonical-json.ts'
 import { allRulesOf, missingPermission, rulesFor } from './call-rules.ts'
 import type { CatalogTool } from './catalog.ts'
+import { contentTool } from './content-request.ts'
 import type { CallRules, LoadedTool } from './define-tool.ts'
 import { delegationToolInRun } from './delegation-tool.ts'
 import { isInZaruMode } from './exposure.ts'
@@ -177,7 +178,11 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
     {
       name: 'find-tool',
       run(invocation) {
-        const { delegatesTo, webhook } = invocation.options
+        const { delegatesTo, webhook, content } = invocation.options
+        if (content !== undefined) {
+          invocation.via = content.method
+          return found(invocation, contentTool(views.own.find(invocation.requestedName)!, content))
+        }
         if (webhook !== undefined) return found(invocation, webhookTool(webhook))
         if (delegatesTo !== undefined) return found(invocation, delegationToolInRun(delegatesTo))
         // One of our tools is found whatever the state of upstream servers.

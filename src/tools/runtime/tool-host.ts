@@ -5,7 +5,7 @@ import type { ErrorCode } from '../../contract/error-codes.ts'
 import type { OfferedAgent } from '../../contract/gateway-directory.ts'
 import type { Principal, TenantId } from '../../contract/principal.ts'
 import type { WebhookDelivery } from '../../contract/tool-invoker.ts'
-import type { UnreachableServer } from '../../contract/upstream-content.ts'
+import type { ContentRequest, UnreachableServer } from '../../contract/upstream-content.ts'
 import type { ZaruMode } from './zaru-modes.ts'
 
 /**
@@ -93,6 +93,8 @@ export type CallOptions = Readonly<{
   isOwnScript?: boolean
   /** A run that sends its output to an address of its manifest. */
   webhook?: WebhookDelivery
+  /** A request of MCP that reaches a server like the called tool, and is sent instead of it. */
+  content?: ContentRequest
 }>
 
 /** `waits` is long too, and its answer may say to call again. */
