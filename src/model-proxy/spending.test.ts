@@ -34,14 +34,14 @@ function reservedFor(protocol: Protocol, operation: Operation, model: string, mo
 }
 
 it('the context of a document is that of the model, or the larger one that the request asks for', () => {
-  const body = { max_tokens: 0, messages: [{ role: 'user', content: [DOCUMENT] }] }
+  const body = { max_tokens: 1, messages: [{ role: 'user', content: [DOCUMENT] }] }
   const plain = reservedFor(anthropic, 'messages', 'claude-sonnet-4-5', body, {})
-  expect(plain).toBe(200_000 * 3)
+  expect(plain).toBe(200_000 * 3 + 15)
   const beta = { 'anthropic-beta': 'files-api-2025-04-14,context-1m-2025-08-07' }
   expect(reservedFor(anthropic, 'messages', 'claude-sonnet-4-5', body, beta)).toBeGreaterThanOrEqual(1_000_000 * 3)
 })
 
 it('a public model of which the register has no context has the largest of its provider', () => {
-  const body = { cachedContent: 'cachedContents/1', contents: [], generationConfig: { maxOutputTokens: 0 } }
+  const body = { cachedContent: 'cachedContents/1', contents: [], generationConfig: { maxOutputTokens: 1 } }
   expect(reservedFor(gemini, 'generate', 'gemini-2.5-pro', body, {})).toBeGreaterThanOrEqual(2_097_152 * 1.25)
 })

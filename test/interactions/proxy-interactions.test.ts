@@ -323,7 +323,7 @@ it('labels, and bodies without secrets, are in one interaction', async () => {
     },
   })
   const secret = `sk-${'a1'.repeat(20)}`
-  next = { text: 'Your key is key-of-the-operator.' }
+  next = { text: `Your key is key-of-the-operator, or ${secret}.` }
   const asked = [{ role: 'user' as const, content: `Use ${secret} and key-of-the-operator.` }]
   await client.chat.completions.create({ model: 'm', messages: asked })
   const [one] = await noted('talk-1')
@@ -335,7 +335,8 @@ it('labels, and bodies without secrets, are in one interaction', async () => {
     bodies: { redacted: true, whole: true },
   })
   const bodies = JSON.stringify(interaction['bodies'])
-  expect(bodies).toContain('Your key is ***.')
+  // The key of the operator does not even reach the caller.
+  expect(bodies).toContain('Your key is [redacted], or ***.')
   expect(bodies).toContain('Use *** and ***.')
   expect(bodies).not.toContain(secret)
   expect(bodies).not.toContain('key-of-the-operator')
