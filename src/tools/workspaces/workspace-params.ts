@@ -109,13 +109,3 @@ export const workspaceFields = {
     duration_ms: z.int(),
   },
 } as const
-
-/** A workspace after it was started or stopped. */
-export const startedOrStopped = z.strictObject({
-  workspace_id: z.string(),
-  name: z.string(),
-  state: workspaceFields.state,
-  ip: workspaceFields.ip,
-  changed: z.boolean().describe('False when it was so already.'),
-  message: workspaceFields.message,
-})

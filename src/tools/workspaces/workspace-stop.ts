@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { defineTool } from '../runtime/define-tool.ts'
-import { startedOrStopped, workspaceParams } from './workspace-params.ts'
+import { workspaceParams } from './workspace-params.ts'
+import { startedOrStopped } from './workspace-state-fields.ts'
 
 export default defineTool({
   name: 'workspace_stop',
