@@ -39,6 +39,54 @@ C: { kind: System, command: update_blackboard, transitions: [] }`
     expect(await answered('{"response": "rejected", "feedback": "f"}')).toMatchObject({ current_state: 'C' })
   })
 
+  it.each([
+    ['anything', '{ condition: always, target: B }'],
+    ['any success', '{ condition: on_success, target: B }'],
+    ['nothing in particular', ''],
+  ])('refuse an empty answer where they take %s', async (_, transition) => {
+    const name = `empty-${transition === '' ? 'end' : transition.includes('always') ? 'always' : 'success'}`
+    const after = transition === '' ? '' : '\nB: { kind: System, command: update_blackboard, transitions: [] }'
+    await register(app, workflowYaml(name, `A: { kind: Human, prompt: "Why?", transitions: [${transition}] }${after}`))
+    const id = await start(app, name)
+    await untilEvent(app, id, 'wait_began')
+    for (const response of ['', ' \n', '{"response": "", "feedback": " "}']) {
+      expect(await app.refusal('aegis.workflow.signal', { execution_id: id, response })).toMatchObject({
+        code: 'ERR_INVALID_INPUT',
+        message: expect.stringContaining('response: the answer is empty'),
+        details: { field: 'response', state: 'A' },
+      })
+    }
+    await app.ask('aegis.workflow.signal', { execution_id: id, response: '{"response": "", "feedback": "because"}' })
+    expect((await ended(app, id)).blackboard['A']).toMatchObject({ response: '', feedback: 'because' })
+  })
+
+  it('take an empty answer if a transition says so', async () => {
+    const states = `A: { kind: Human, prompt: "A note?", transitions: [{ condition: input_equals, value: "", target: C }, { condition: always, target: B }] }
+B: { kind: System, command: update_blackboard, transitions: [] }
+C: { kind: System, command: update_blackboard, transitions: [] }`
+    await register(app, workflowYaml('may-be-empty', states))
+    const id = await start(app, 'may-be-empty')
+    await untilEvent(app, id, 'wait_began')
+    await app.ask('aegis.workflow.signal', { execution_id: id, response: '' })
+    expect(await ended(app, id)).toMatchObject({ status: 'completed', current_state: 'C' })
+  })
+
+  it('say that they are answered to whoever approves too late', async () => {
+    await register(app, workflowYaml('once', 'A: { kind: Human, prompt: "Go?", transitions: [] }'))
+    const id = await start(app, 'once')
+    await untilEvent(app, id, 'wait_began')
+    await app.ask('approval_answer', { id, decision: 'approve' })
+    await ended(app, id)
+    const other = await app.keyCaller({ name: 'passer-by', role: 'member' })
+    expect(await app.refusal('approval_answer', { id, decision: 'deny' })).toMatchObject({
+      code: 'ERR_APPROVAL_ANSWERED',
+      message: expect.stringContaining('no longer waits'),
+    })
+    expect(await app.refusal('approval_answer', { id, decision: 'deny' }, other)).toMatchObject({
+      code: 'ERR_NOT_FOUND',
+    })
+  })
+
   it('are not answered by the key whose run asks, nor through a program that has read untrusted data', async () => {
     await register(app, workflowYaml('guarded', 'A: { kind: Human, prompt: "Go?", transitions: [] }'))
     const key = await app.keyCaller({ name: 'starter', role: 'admin' })

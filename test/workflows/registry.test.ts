@@ -72,11 +72,15 @@ describe('the registry', () => {
     const states = `A: { kind: Subworkflow, workflow_id: nobodys, mode: fire_and_forget, transitions: [{ condition: always, target: B }] }
 B: { kind: Subworkflow, workflow_id: naming, mode: fire_and_forget, transitions: [{ condition: always, target: C }] }
 C: { kind: ContainerRun, name: c, image: host, command: [ls], output_handler: { type: agent, agent_id: nobody }, transitions: [] }`
-    const { content } = await app.call('aegis.workflow.create', { manifest_yaml: workflowYaml('naming', states) })
-    const warnings = JSON.stringify(content)
-    expect(warnings).toContain("There is no workflow 'nobodys' yet")
-    expect(warnings).toContain("There is no agent 'nobody' yet")
-    expect(warnings).not.toContain("'naming'")
+    const manifest_yaml = workflowYaml('naming', states)
+    const checked = await app.ask<{ valid: boolean; warnings: string[] }>('aegis.workflow.validate', { manifest_yaml })
+    expect(checked.valid).toBe(true)
+    const { content } = await app.call('aegis.workflow.create', { manifest_yaml })
+    for (const warnings of [JSON.stringify(content), checked.warnings.join('\n')]) {
+      expect(warnings).toContain("There is no workflow 'nobodys' yet")
+      expect(warnings).toContain("There is no agent 'nobody' yet")
+      expect(warnings).not.toContain("'naming'")
+    }
   })
 
   it('is found by its states when it has no description, and not by what has nothing to do with it', async () => {

@@ -64,6 +64,13 @@ export const notPending = (status: string): AppError =>
     status,
   })
 
+export const noLongerAwaited = (): AppError =>
+  new AppError(
+    'ERR_APPROVAL_ANSWERED',
+    'id: this run no longer waits for an answer: it is already answered, or its time is over; aegis.workflow.logs shows what came of it.',
+    { field: 'id', status: 'answered' },
+  )
+
 /**
  * Whether the context requests it, or is the connection that started the requesting run. A caller without sessions is not a
  * connection.

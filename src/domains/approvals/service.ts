@@ -8,7 +8,15 @@ import type { Engine } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import type { ApprovalStore, StoredApproval } from './ports.ts'
-import { approvalNotFound, forAnother, isRequestedFrom, notForYou, notPending, statusAt } from './rules.ts'
+import {
+  approvalNotFound,
+  forAnother,
+  isRequestedFrom,
+  noLongerAwaited,
+  notForYou,
+  notPending,
+  statusAt,
+} from './rules.ts'
 
 type Reading = Pick<Call, 'principal' | 'read' | 'nowMs' | 'readsFrom'>
 
@@ -188,7 +196,7 @@ export function createApprovalService(deps: ApprovalDeps) {
   }
 
   async function answerHuman(call: Call, { id, decision, note }: Parameters<typeof answer>[1]) {
-    const { id: execution_id } = await humanQuestion(call, id)
+    const { id: execution_id } = await openQuestion(call, id)
     if (!isPermitted(call.principal, 'execution:signal')) throw notForYou()
     const word = decision === 'approve' ? 'approved' : 'rejected'
     const response = note === undefined ? word : JSON.stringify({ response: word, feedback: note })
@@ -196,6 +204,19 @@ export function createApprovalService(deps: ApprovalDeps) {
     if (!signalled) throw notPending('answered')
     const status = decision === 'approve' ? ('approved' as const) : ('denied' as const)
     return { id: execution_id, kind: 'human_state' as const, status, message: 'The run continues with this answer.' }
+  }
+
+  /** A visible run that waits no longer is a conflict, like a call that is answered. */
+  async function openQuestion(call: Call, id: string): Promise<HumanQuestion> {
+    try {
+      return await humanQuestion(call, id)
+    } catch (error) {
+      const { principal, read } = call
+      if (!isPermitted(principal, 'execution:read')) throw error
+      const run = await engine.find(read, principal.tenant, id.toLowerCase())
+      const isVisible = administers(principal, 'execution') || run?.owner === identityOf(principal)
+      throw run?.kind === 'workflow' && run.waitingFor === null && isVisible ? noLongerAwaited() : error
+    }
   }
 
   async function requirePerson(call: Call, approval: StoredApproval): Promise<void> {

@@ -17,18 +17,23 @@ export function acceptedAnswers({ transitions }: Pick<HumanState, 'transitions'>
 
 /**
  * Maps an answer to the one that the state accepts: the exact text if it selects a transition, otherwise the closest one,
- * ignoring case, white space, and synonyms of yes and no. Throws if no transition matches: the run keeps waiting.
+ * ignoring case, white space, and synonyms of yes and no. Throws if no transition matches: the run keeps waiting. An empty answer
+ * without feedback is more often a mistake than an answer, so a transition that takes anything does not take it.
  */
 export function understoodAnswer(manifest: WorkflowManifest, position: Position, input: StateResult): string {
   const text = String(input['response'] ?? '')
   const state = manifest.states.get(position.state)
   if (state?.kind !== 'Human') return text
+  const isEmpty = text.trim() === '' && String(input['feedback'] ?? '').trim() === ''
+  const asked = isEmpty ? withoutCatchAll(manifest, position.state, state) : manifest
   const leadsOn = (response: string): boolean => {
-    const move = applyResult(manifest, position, { result: { ...input, response } })
+    if (asked === undefined) return false
+    const move = applyResult(asked, position, { result: { ...input, response } })
     return move.kind === 'go' || move.failure?.violation !== 'WorkflowNoTransitionMatched'
   }
   if (leadsOn(text)) return text
   const listed = acceptedAnswers(state) ?? []
+  if (isEmpty && listed.length === 0) throw emptyAnswer(position.state)
   const alike = listed.filter((answer) => plain(answer) === plain(text))
   const meant = alike.length > 0 ? alike : listed.filter((answer) => agreesWith(answer, plain(text)))
   if (meant.length === 1 && leadsOn(meant[0]!)) return meant[0]!
@@ -39,6 +44,22 @@ export function understoodAnswer(manifest: WorkflowManifest, position: Position,
     { field: 'response', state: position.state, accepted_answers: listed },
   )
 }
+
+const catchAlls: readonly string[] = ['always', 'on_success']
+
+/** Undefined if no transition remains: without any, a state would end the run with every answer. */
+function withoutCatchAll(manifest: WorkflowManifest, name: string, state: HumanState): WorkflowManifest | undefined {
+  const transitions = state.transitions.filter(({ condition }) => !catchAlls.includes(condition.type))
+  if (transitions.length === 0) return undefined
+  return { ...manifest, states: new Map(manifest.states).set(name, { ...state, transitions }) }
+}
+
+const emptyAnswer = (state: string): AppError =>
+  new AppError(
+    'ERR_INVALID_INPUT',
+    `response: the answer is empty, and no transition of the state ${state} accepts an empty one; write an answer. The run keeps waiting.`,
+    { field: 'response', state, accepted_answers: [] },
+  )
 
 const plain = (text: string): string =>
   text

@@ -48,9 +48,17 @@ const JUDGE_MS = 90_000
 
 /** Registers workflows from text. Rules are always checked; judges are asked if the caller names them. */
 export function createAuthoring({ registry, engine, clock, agents, images, values, judgesAlways }: AuthoringDeps) {
-  function validate({ manifest_yaml: text }: Readonly<{ manifest_yaml: string }>) {
+  /** Finds what `create` would refuse or warn of, except credentials and the opinion of judges. */
+  async function validate(
+    call: Pick<Call, 'principal' | 'read'>,
+    { manifest_yaml: text }: Readonly<{ manifest_yaml: string }>,
+  ) {
     const { errors, warnings } = checkWorkflowManifest(text)
-    return { valid: errors.length === 0, errors: errors.length === 0 ? null : errors, warnings }
+    if (errors.length > 0) return { valid: false, errors, warnings }
+    const { manifest } = parseWorkflowManifest(text)
+    const unknown = await unknownJudges(call, judgesIn(manifest))
+    const all = [...warnings, ...(await missingParts(call, manifest))]
+    return { valid: unknown.length === 0, errors: unknown.length === 0 ? null : unknown, warnings: all }
   }
 
   async function create(call: Call, input: CreateInput) {
@@ -93,33 +101,48 @@ export function createAuthoring({ registry, engine, clock, agents, images, value
     const { manifest, warnings } = parseWorkflowManifest(text)
     for (const warning of warnings) call.warn(warning)
     await requireJudges(call, judgesIn(manifest))
-    for (const agent of agentsIn(manifest)) {
-      if (!(await agents.exists(call.principal, agent)))
-        call.warn(`There is no agent ${quoted(agent)} yet; runs that reach it will fail.`)
-    }
     const { principal } = call
     for (const [name, step] of stepsIn(manifest)) {
       requireCredentials({ values }, { tenant: principal.tenant, principal }, name, step)
     }
+    for (const warning of await missingParts(call, manifest)) call.warn(warning)
+    return manifest
+  }
+
+  /** What the text names and a run would not find. It may be deployed later. */
+  async function missingParts(
+    { principal, read }: Pick<Call, 'principal' | 'read'>,
+    manifest: WorkflowManifest,
+  ): Promise<readonly string[]> {
+    const missing: string[] = []
+    for (const agent of agentsIn(manifest)) {
+      if (!(await agents.exists(principal, agent)))
+        missing.push(`There is no agent ${quoted(agent)} yet; runs that reach it will fail.`)
+    }
     for (const { field, image } of imagesIn(manifest)) {
-      if (!(await isImageThere(image))) call.warn(`${field}: ${noImage(image)}. Runs fail there.`)
+      if (!(await isImageThere(image))) missing.push(`${field}: ${noImage(image)}. Runs fail there.`)
     }
     for (const workflow of workflowsIn(manifest)) {
-      if ((await registry.versionsFor(call.read, call.principal, workflow)).length === 0)
-        call.warn(`There is no workflow ${quoted(workflow)} yet; runs that reach it will fail.`)
+      if ((await registry.versionsFor(read, principal, workflow)).length === 0)
+        missing.push(`There is no workflow ${quoted(workflow)} yet; runs that reach it will fail.`)
     }
-    return manifest
+    return missing
   }
 
   /** Refuses a judge that does not exist before any model is called. */
   async function requireJudges(call: Call, judges: readonly NamedJudge[]): Promise<void> {
-    const errors: string[] = []
-    for (const { field, agent } of judges) {
-      if (await agents.exists(call.principal, agent)) continue
-      errors.push(`${field}: there is no agent ${quoted(agent)} to judge; deploy it first (aegis.agent.create)`)
-    }
+    const errors = await unknownJudges(call, judges)
     if (errors.length === 0) return
     throw new AppError('ERR_MANIFEST_INVALID', `manifest_yaml: ${errors[0]}`, { field: 'manifest_yaml', errors })
+  }
+
+  async function unknownJudges({ principal }: Pick<Call, 'principal'>, judges: readonly NamedJudge[]) {
+    const errors: string[] = []
+    for (const { field, agent } of judges) {
+      if (await agents.exists(principal, agent)) continue
+      errors.push(`${field}: there is no agent ${quoted(agent)} to judge; deploy it first (aegis.agent.create)`)
+    }
+    return errors
   }
 
   /** If no workspace can start, this is unknown, and the run will report it. */

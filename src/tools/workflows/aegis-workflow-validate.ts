@@ -19,5 +19,5 @@ export default defineTool({
   arguments: 'aegis',
   input: z.strictObject({ manifest_yaml: workflowParams.manifest }),
   output: z.strictObject({ valid: z.boolean(), errors: z.array(z.string()).nullable(), warnings: z.array(z.string()) }),
-  run: (input, { workflows }) => workflows.validate(input),
+  run: (input, { workflows, call }) => workflows.validate(call, input),
 })
