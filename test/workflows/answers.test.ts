@@ -71,7 +71,7 @@ C: { kind: System, command: update_blackboard, transitions: [] }`
     expect(await ended(app, id)).toMatchObject({ status: 'completed', current_state: 'C' })
   })
 
-  it('say that they are answered to whoever approves too late', async () => {
+  it('say that they are answered if an approval comes too late', async () => {
     await register(app, workflowYaml('once', 'A: { kind: Human, prompt: "Go?", transitions: [] }'))
     const id = await start(app, 'once')
     await untilEvent(app, id, 'wait_began')

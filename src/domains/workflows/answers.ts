@@ -25,10 +25,10 @@ export function understoodAnswer(manifest: WorkflowManifest, position: Position,
   const state = manifest.states.get(position.state)
   if (state?.kind !== 'Human') return text
   const isEmpty = text.trim() === '' && String(input['feedback'] ?? '').trim() === ''
-  const asked = isEmpty ? withoutCatchAll(manifest, position.state, state) : manifest
+  const considered = isEmpty ? withoutCatchAll(manifest, position.state, state) : manifest
   const leadsOn = (response: string): boolean => {
-    if (asked === undefined) return false
-    const move = applyResult(asked, position, { result: { ...input, response } })
+    if (considered === undefined) return false
+    const move = applyResult(considered, position, { result: { ...input, response } })
     return move.kind === 'go' || move.failure?.violation !== 'WorkflowNoTransitionMatched'
   }
   if (leadsOn(text)) return text
