@@ -1,5 +1,5 @@
 import { commonFlags, outputFlags } from '../../cli/command.ts'
-import { textTable } from '../../cli/terminal.ts'
+import { fittedTable } from '../../cli/fitted-table.ts'
 import { type LoadedConfig, showConfig } from '../config.ts'
 import { configJsonSchema } from '../config-schema.ts'
 import { requireKnownTools } from '../require-known-tools.ts'
@@ -68,7 +68,11 @@ async function show(context: CommandContext): Promise<number> {
       row.source,
       row.variable,
     ])
-    context.terminal.out(textTable([['SETTING', 'VALUE', 'FROM', 'VARIABLE'], ...displayed]))
+    const table = [['SETTING', 'VALUE', 'FROM', 'VARIABLE'], ...displayed]
+    const { width } = context.terminal
+    // One long value would pad all lines to its length.
+    const lines = width === undefined ? table.map((row) => `${row.join('  ')}\n`).join('') : undefined
+    context.terminal.out(lines ?? fittedTable(table, { width, yields: 1 }))
   }
   return 0
 }
