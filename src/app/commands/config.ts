@@ -3,7 +3,7 @@ import { fittedTable } from '../../cli/fitted-table.ts'
 import { type LoadedConfig, showConfig } from '../config.ts'
 import { configJsonSchema } from '../config-schema.ts'
 import { requireKnownTools } from '../require-known-tools.ts'
-import { unsetVariables } from '../unset-variables.ts'
+import { inThisTerminal, unsetVariables } from '../unset-variables.ts'
 import { configuredModelRules } from '../wiring/configured-model-rules.ts'
 import { requireModels } from '../wiring/open-models.ts'
 import { actionCommand } from './action-command.ts'
@@ -45,7 +45,7 @@ async function validate(context: CommandContext): Promise<number> {
   const loaded = await load(context)
   requireModels(loaded.config.models)
   configuredModelRules(loaded.config)
-  const unset = unsetVariables(loaded.config, context.env).map(({ problem }) => problem)
+  const unset = unsetVariables(loaded.config, context.env).map(inThisTerminal)
   const warnings = [...loaded.warnings, ...unset]
   if (context.json) printJson(context, { valid: true, file: loaded.file ?? null, warnings })
   else {

@@ -1,4 +1,5 @@
-import { createServer, isIPv6, type Server } from 'node:net'
+import { lookup } from 'node:dns/promises'
+import { createServer, isIP, isIPv6, type Server } from 'node:net'
 import { hostname, networkInterfaces } from 'node:os'
 import { announcementText, shellQuoted } from '../../cli/announcement.ts'
 import { commonFlags, zaruModeFlag } from '../../cli/command.ts'
@@ -41,7 +42,10 @@ async function run(context: CommandContext): Promise<number> {
   try {
     await Promise.race([state.local()?.app.ready ?? Promise.resolve(), failed])
     const requireKeys = demandsKeys(config) || !isLoopbackHost(config.host)
-    if (requireKeys) await requireIdentity(context, opened)
+    if (requireKeys) {
+      await requireAddress(config)
+      await requireIdentity(context, opened)
+    }
     const listener = await createListener(opened, requireKeys)
     const port = await listen(listener, config)
     announce(context, opened, port, requireKeys)
@@ -79,6 +83,16 @@ function listen(listener: Server, config: Config): Promise<number> {
       const address = listener.address()
       resolve(typeof address === 'object' && address !== null ? address.port : config.port)
     })
+  })
+}
+
+/** A name that is no address of anything is refused before advice on keys, which would not help. */
+async function requireAddress({ host }: Config): Promise<void> {
+  const bare = host.replace(/^\[(.*)\]$/, '$1')
+  if (isIP(bare) !== 0) return
+  await lookup(bare).catch((cause: unknown) => {
+    const message = `'host': '${host}' is neither an IP address nor a name that this machine can resolve. Use 127.0.0.1 for this machine alone, or 0.0.0.0 for all its addresses.`
+    throw new AppError('ERR_CONFIG_INVALID', message, { field: 'host', rule: 'an address or a known name' }, { cause })
   })
 }
 
