@@ -1,4 +1,3 @@
-import { lookup } from 'node:dns/promises'
 import { createServer, isIP, isIPv6, type Server } from 'node:net'
 import { hostname, networkInterfaces } from 'node:os'
 import { announcementText, shellQuoted } from '../../cli/announcement.ts'
@@ -90,10 +89,14 @@ function listen(listener: Server, config: Config): Promise<number> {
 async function requireAddress({ host }: Config): Promise<void> {
   const bare = host.replace(/^\[(.*)\]$/, '$1')
   if (isIP(bare) !== 0) return
-  await lookup(bare).catch((cause: unknown) => {
-    const message = `'host': '${host}' is neither an IP address nor a name that this machine can resolve. Use 127.0.0.1 for this machine alone, or 0.0.0.0 for all its addresses.`
-    throw new AppError('ERR_CONFIG_INVALID', message, { field: 'host', rule: 'an address or a known name' }, { cause })
+  const problem = await new Promise<NodeJS.ErrnoException | undefined>((resolve) => {
+    const probe = createServer().once('error', resolve)
+    probe.listen(0, bare, () => probe.close(() => resolve(undefined)))
   })
+  if (problem?.code !== 'ENOTFOUND' && problem?.code !== 'EAI_AGAIN') return
+  const message = `'host': '${host}' is neither an IP address nor a name that this machine can resolve. Use 127.0.0.1 for this machine alone, or 0.0.0.0 for all its addresses.`
+  const details = { field: 'host', rule: 'an address or a known name' }
+  throw new AppError('ERR_CONFIG_INVALID', message, details, { cause: problem })
 }
 
 /** Without the local owner, a caller is untrusted until it shows a key; without keys nobody could use the server. */
