@@ -41,4 +41,8 @@ export function unsetVariables(config: Settings, env: Environment = process.env)
   return unset
 }
 
+/** For a command that is not the server: the environment of the server may be another. */
+export const inThisTerminal = ({ problem }: UnsetVariable): string =>
+  problem.replace('It is not set, so', 'It is not set in this terminal; if the server does not have it either,')
+
 const isSet = (value: string | undefined): boolean => value !== undefined && value !== ''

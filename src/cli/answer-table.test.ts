@@ -43,6 +43,54 @@ describe('an answer as a table', () => {
     expect(answerTable({ openRuns: [], total: 0 }, 80)).toBe('No open runs.\ntotal: 0\n')
   })
 
+  it('shows what is used, left and spent before other fields, and long ids last', () => {
+    const limit = {
+      id: 'f'.repeat(36),
+      entityType: 'team',
+      entityId: 'e'.repeat(36),
+      limitType: 'token_cost',
+      limitValue: 5,
+      cleanupInterval: '1d',
+      used: 1.5,
+      remaining: 3.5,
+      resetsAt: '2030-01-02T00:00:00.000Z',
+    }
+    expect(answerTable({ limits: [limit] }, 80)).toBe(
+      [
+        'ENTITY_TYPE  USED  REMAINING  RESETS_AT             LIMIT_TYPE  LIMIT_VALUE',
+        'team         1.5   3.5        2030-01-02T00:00:00Z  token_cost  5',
+        'Not shown: cleanupInterval, id, entityId. Use --json for everything.',
+        '',
+      ].join('\n'),
+    )
+    const request = {
+      id: 'f'.repeat(36),
+      at: '2030-01-02T03:04:05.678Z',
+      actor: 'owner',
+      provider: 'near',
+      model: 'large-2',
+      outcome: 'answered',
+      tokens: { input: 1200, output: 34, cache_read: 0, cache_write: 0, reasoning: 0, estimated: false },
+      cost_usd: 0.0125,
+      duration_ms: 12,
+    }
+    expect(answerTable({ interactions: [request], next_cursor: null }, 80)).toBe(
+      [
+        'AT                    OUTCOME   MODEL    TOKENS           COST_USD  ACTOR',
+        '2030-01-02T03:04:05Z  answered  large-2  1200 in, 34 out  0.0125    owner',
+        'Not shown: provider, duration_ms, id. Use --json for everything.',
+        'next_cursor: ',
+        '',
+      ].join('\n'),
+    )
+  })
+
+  it('is made of a list that what was asked for precedes', () => {
+    expect(answerTable({ tool: 'logs', execution_id: 'e', total: 0, events: [] }, 80)).toBe(
+      'No events.\ntool: logs\nexecution_id: e\ntotal: 0\n',
+    )
+  })
+
   it('lets no row write to the terminal', () => {
     const table = answerTable({ tasks: [{ title: 'a\u001b[31m\nb\u202ec' }] }, 80)
     expect(table).toBe('TITLE\na [31m b c\n')
@@ -53,6 +101,8 @@ describe('an answer as a table', () => {
     ['two empty lists', { succeeded: [], failed: [] }],
     ['two lists', { tasks, others: tasks }],
     ['an object beside it', { tasks, page: { size: 1 } }],
+    ['one thing with an empty list', { exit_code: 0, stdout: 'hi', truncated: false, limits_hit: [], duration_ms: 3 }],
+    ['one thing with a list of its parts', { id: 'u-1', name: 'design', members: [{ email: 'a@b.example' }] }],
     ['a list of words', { names: ['a', 'b'] }],
   ])('is not made of %s', (_what, answer) => expect(answerTable(answer, 80)).toBeUndefined())
 })

@@ -115,7 +115,7 @@ export const flagsOf = ({ flags, actions = {} }: CommandSpec, action: string | u
 function requireAction(spec: CommandSpec, name: string | undefined): Action {
   const { actions = {} } = spec
   const names = Object.keys(actions)
-  if (name === undefined) throw refusal(spec, `${names.join('|')} is missing.`, names.join('|'))
+  if (name === undefined) throw refusal(spec, `Say what to do: castellan ${spec.name} ${oneOf(names)}.`, 'action')
   if (Object.hasOwn(actions, name)) return { name, spec: actions[name]! }
   const nearest = nearestName(name, names)
   const hint = nearest === undefined ? '' : ` Did you mean '${nearest}'?`
@@ -163,6 +163,12 @@ function usageError(spec: CommandSpec, args: readonly string[], cause: unknown):
   if (name === 'url' && spec.onlyHere !== undefined) {
     return new AppError('ERR_INVALID_INPUT', `--url: ${spec.onlyHere}`, { field: 'url' })
   }
+  const dashed = args.findIndex((arg, index) => isValued(known, arg) && args[index + 1]?.startsWith('-') === true)
+  if (name === undefined && dashed !== -1) {
+    const [flag, value] = [args[dashed]!, args[dashed + 1]!]
+    const reason = `${flag} needs a value, and '${value}' begins with a dash. If it is meant, write ${flag}=${value}.`
+    return refusal(spec, reason, flag.slice(2))
+  }
   const nearest = name === undefined ? undefined : nearestName(name, Object.keys(known))
   const reason =
     name === undefined
@@ -170,6 +176,10 @@ function usageError(spec: CommandSpec, args: readonly string[], cause: unknown):
       : `Unknown flag --${name}.${nearest === undefined ? '' : ` Did you mean --${nearest}?`}`
   return refusal(spec, reason, name ?? 'arguments')
 }
+
+/** Whether it is a flag that takes a value, which is not written with it. */
+const isValued = (known: Flags, arg: string): boolean =>
+  arg.startsWith('--') && Object.hasOwn(known, arg.slice(2)) && known[arg.slice(2)]!.type === 'string'
 
 /** Of a command with actions: all of them with their own flags, or only the named one. */
 export function commandHelp(spec: CommandSpec, chosen?: string): string {

@@ -73,6 +73,12 @@ test.each<[string[], string]>([
   [['verify', 'log.jsonl', '--key', 'k', '--data-dir', 'x'], '--data-dir has no effect'],
   [['verify', 'log.jsonl', '--key', 'k', '--ca', 'x'], '--ca has no effect'],
   [['import', 'none.json', '--scope', 'team'], '--scope must be personal or org.'],
+  [['keys'], 'Say what to do: castellan keys create, list or revoke. See: castellan keys --help'],
+  [
+    ['keys', 'create', 'ci', '--expires', '-5'],
+    "--expires needs a value, and '-5' begins with a dash. If it is meant,",
+  ],
+  [['serve', '--port', '-1'], "--port needs a value, and '-1' begins with a dash. If it is meant, write --port=-1."],
   [['keys', 'create', 'ci', '--jsn'], 'Unknown flag --jsn. Did you mean --json?'],
 ])('%j is refused', async (args, message) => {
   const refused = await plain(args)
@@ -103,6 +109,50 @@ test.each<[string[], string]>([
   expect(refused.code).toBeGreaterThan(1)
   expect(refused.stderr).toMatch(/^error: /)
   expect(refused.stderr.slice('error: '.length)).toMatch(new RegExp(`^${message.replace(/[.*+?()]/g, '\\$&')}`))
+})
+
+test('the error of teams add names what was typed, if the team is there', async () => {
+  await onState(['teams', 'create', 'marketing'])
+  const refused = await onState(['teams', 'add', 'marketing', 'nobody@example.com'])
+  expect([refused.code, refused.stderr]).toEqual([3, expect.stringMatching(/^error: USER: there is no user/)])
+})
+
+test('a client of a program has the id under the name of OAuth too', async () => {
+  await onState(['call', 'create_mcp_gateway', 'name=Weekly'])
+  const { stdout } = await onState(['clients', 'create', 'weekly', '--gateways', 'weekly', '--json'])
+  const { id, client_id } = JSON.parse(stdout) as Record<string, unknown>
+  expect([typeof id, client_id]).toEqual(['string', id])
+})
+
+test('a host that is no address is refused before keys are asked for', async () => {
+  const refused = await onState(['serve', '--host', 'banana.invalid', '--port', '0'])
+  expect([refused.code, refused.stderr]).toEqual([
+    expect.any(Number),
+    expect.stringMatching(/^error: 'host': 'banana\.invalid' is neither an IP address nor a name/m),
+  ])
+})
+
+test('a link that no server made says where its address is from', async () => {
+  const { stderr } = await onState(['users', 'create', 'carl@example.com'])
+  expect(stderr).toContain('Its address is the configured one')
+})
+
+test('an organisation without users is said to have none', async () => {
+  const { stderr } = await onState(['users', 'list', '--tenant', 'nope'])
+  expect(stderr).toBe("There is no user in an organisation 'nope'. Check its name, or create the first user.\n")
+})
+
+test('folders where a file is needed are named in words', async () => {
+  const folder = await plain(['verify', '.', '--key', 'a+b+c'])
+  expect([folder.code, folder.stderr]).toEqual([
+    3,
+    'error: Cannot read .: it is a folder. Name the file that castellan export wrote. (ERR_NOT_FOUND)\n',
+  ])
+  const missing = await onState(['export', 'nowhere/log.jsonl'])
+  expect([missing.code, missing.stderr]).toEqual([
+    2,
+    'error: Cannot write nowhere/log.jsonl: its folder does not exist. Create the folder first, or choose another. (ERR_INVALID_INPUT)\n',
+  ])
 })
 
 test('an invitation is cancelled by its e-mail address while it waits', async () => {

@@ -46,7 +46,7 @@ describe('an export', () => {
     ]) {
       const verified = await run('verify', 'log.jsonl', '--key', input)
       expect([verified.code, verified.stderr]).toEqual([0, ''])
-      expect(verified.stdout).toMatch(/^verified: 4 records of castellan\/\w+\/local, 1 thought, root \S+\n$/)
+      expect(verified.stdout).toMatch(/^verified: 4 entries of castellan\/\w+\/local, 1 thought, root \S+\n$/)
     }
   })
 
@@ -94,7 +94,10 @@ describe('an export', () => {
 
   test('is not begun where it cannot be written, and replaces nothing when there is no log to write', async () => {
     const refused = await run('export', join(home, 'no', 'such', 'folder'), '--data-dir', dataDir)
-    expect([refused.code, refused.stderr]).toEqual([2, expect.stringMatching(/^error: Cannot write .* \(ENOENT\)/)])
+    expect([refused.code, refused.stderr]).toEqual([
+      2,
+      expect.stringMatching(/^error: Cannot write .*: its folder does not exist\./),
+    ])
     const retained = write('kept.jsonl', 'what was here\n')
     expect((await run('export', retained, '--data-dir', dataDir, '--mode', 'MINIMAL')).code).toBe(4)
     expect(readFileSync(join(home, retained), 'utf8')).toBe('what was here\n')

@@ -320,6 +320,7 @@ describe('config', () => {
     expect(stdout).toMatch(/^require_keys +true +file +CASTELLAN_REQUIRE_KEYS$/m)
     expect(stdout).toMatch(/^mode +"READONLY" +env +CASTELLAN_MODE$/m)
     expect(stdout).toMatch(/^host +"127\.0\.0\.1" +default/m)
+    expect(stdout).not.toMatch(/ {3}/)
   })
 
   test('no command prints a secret', async () => {

@@ -63,6 +63,21 @@ describe('a variable that is not set', () => {
     }
   })
 
+  test('in this terminal is not reported by doctor if the running server has it', async () => {
+    const alone = await castellan('doctor')
+    expect(alone.stdout).toContain('NO_SUCH_KEY. It is not set in this terminal')
+    const env = { HOME: home, NO_SUCH_KEY: 'k'.repeat(20), NO_SUCH_CREDENTIAL: 'c'.repeat(20) }
+    const server = await startRealServer({ dataDir: home, args: ['--config', file], env })
+    try {
+      const { stdout } = await castellan('doctor')
+      expect(stdout).toMatch(/^models +ok +cloud \(default\); near \(small\)$/m)
+      expect(stdout).not.toMatch(/NO_SUCH_KEY|NO_SUCH_CREDENTIAL|in this terminal/)
+      expect(stdout).toContain('NO_SUCH_TOKEN. It is not set, so')
+    } finally {
+      await server.stop()
+    }
+  })
+
   test('ends neither serve nor mcp, and a caller that needs it is told', async () => {
     const server = await startRealServer({ dataDir: home, args: ['--config', file], env: { HOME: home } })
     try {

@@ -185,7 +185,7 @@ describe('what makes room for others', () => {
           prepare: async () => open,
           async check(_, where, id) {
             if (id !== undefined) told.push(id)
-            expect(count('mcp_sessions'), where).toBeLessThanOrEqual(max)
+            expect(count('mcp_sessions WHERE ended_at IS NULL'), where).toBeLessThanOrEqual(max)
             const next = await open()
             expect(next, where).toBeDefined()
             expect(await isUsable(next!), where).toBe(true)

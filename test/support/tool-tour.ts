@@ -173,7 +173,6 @@ const platform: readonly TourStep[] = [
   step('user_update', { user: 'ada@example.com', role: 'editor' }),
   step('user_session_list', { user: 'ada@example.com' }),
   step('user_session_revoke', { user: 'ada@example.com', session: 'none' }, 'ERR_NOT_FOUND'),
-  step('sign_in_list'),
   step('user_team_list'),
   step('user_team_update', { team: 'design', remove: ['ada@example.com'] }),
   step('user_team_delete', { team: 'design' }),
@@ -368,6 +367,7 @@ const servers: readonly TourStep[] = [
   step('finish_mcp_authorization', { state: 'x'.repeat(43), code: 'c' }, 'ERR_NOT_FOUND'),
   step('delete_mcp_server_deployment', (seen) => ({ serverId: seen['deploy_mcp_server']!['id'] })),
   step('delete_mcp_server', { id: 'tour' }),
+  step('sign_in_list'),
   step('log_export', { limit: 2 }),
 ]
 

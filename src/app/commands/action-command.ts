@@ -1,5 +1,5 @@
 import { type ActionSpec, type CommandSpec, flagsOf } from '../../cli/command.ts'
-import { textTable } from '../../cli/terminal.ts'
+import { fittedTable } from '../../cli/fitted-table.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { withClient } from './client.ts'
 import { type Command, type CommandContext, printJson } from './context.ts'
@@ -86,7 +86,8 @@ export function printRows(context: CommandContext, answer: Answer, list: string,
     return 0
   }
   const rows = (answer[list] as Answer[]).map((row) => columns.map((column) => cellOf(row[column])))
-  context.terminal.out(textTable([columns.map((column) => column.toUpperCase()), ...rows]))
+  const table = [columns.map((column) => column.toUpperCase()), ...rows]
+  context.terminal.out(fittedTable(table, { width: context.terminal.width, names: columns }))
   return 0
 }
 

@@ -1,5 +1,5 @@
 import { clientFlags } from '../../cli/command.ts'
-import { textTable } from '../../cli/terminal.ts'
+import { fittedTable } from '../../cli/fitted-table.ts'
 import { actionCommand, argumentOf, ask, printOutcome } from './action-command.ts'
 import { type CommandContext, printJson } from './context.ts'
 
@@ -54,7 +54,8 @@ async function list(context: CommandContext): Promise<number> {
       (cell) => String(cell ?? '-'),
     ),
   )
-  context.terminal.out(textTable([['ID', 'STATUS', 'WHAT', 'DETAIL', 'ASKED BY', 'EXPIRES'], ...rows]))
+  const table = [['ID', 'STATUS', 'WHAT', 'DETAIL', 'ASKED BY', 'EXPIRES'], ...rows]
+  context.terminal.out(fittedTable(table, { width: context.terminal.width, yields: 3 }))
   return 0
 }
 

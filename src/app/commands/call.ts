@@ -100,7 +100,7 @@ async function listedFields(client: McpClient, name: string): Promise<FieldSchem
   return tool === undefined ? {} : fieldsIn(tool.inputSchema)
 }
 
-/** At a terminal a list is printed as a table; everything else as JSON. */
+/** At a terminal a list is printed as a table; one thing is printed as JSON, in the order of its fields. */
 function printAnswer(context: CommandContext, answer: Record<string, unknown>): void {
   const { width } = context.terminal
   const table = context.json || width === undefined ? undefined : answerTable(answer, width)

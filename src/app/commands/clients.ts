@@ -50,7 +50,9 @@ async function create(context: CommandContext): Promise<number> {
     tier: parsed.text('tier'),
     ...tenantOf(context),
   })
-  return printOutcome(context, answer, `client_id: ${answer['id']}\nclient_secret: ${answer['client_secret']}`)
+  // Programs know the id by the name that OAuth gives it.
+  const named = { client_id: answer['id'], ...answer }
+  return printOutcome(context, named, `client_id: ${answer['id']}\nclient_secret: ${answer['client_secret']}`)
 }
 
 async function list(context: CommandContext): Promise<number> {

@@ -1,9 +1,9 @@
 import { commonFlags, outputFlags } from '../../cli/command.ts'
-import { textTable } from '../../cli/terminal.ts'
+import { fittedTable } from '../../cli/fitted-table.ts'
 import { type LoadedConfig, showConfig } from '../config.ts'
 import { configJsonSchema } from '../config-schema.ts'
 import { requireKnownTools } from '../require-known-tools.ts'
-import { unsetVariables } from '../unset-variables.ts'
+import { inThisTerminal, unsetVariables } from '../unset-variables.ts'
 import { configuredModelRules } from '../wiring/configured-model-rules.ts'
 import { requireModels } from '../wiring/open-models.ts'
 import { actionCommand } from './action-command.ts'
@@ -45,7 +45,7 @@ async function validate(context: CommandContext): Promise<number> {
   const loaded = await load(context)
   requireModels(loaded.config.models)
   configuredModelRules(loaded.config)
-  const unset = unsetVariables(loaded.config, context.env).map(({ problem }) => problem)
+  const unset = unsetVariables(loaded.config, context.env).map(inThisTerminal)
   const warnings = [...loaded.warnings, ...unset]
   if (context.json) printJson(context, { valid: true, file: loaded.file ?? null, warnings })
   else {
@@ -68,7 +68,11 @@ async function show(context: CommandContext): Promise<number> {
       row.source,
       row.variable,
     ])
-    context.terminal.out(textTable([['SETTING', 'VALUE', 'FROM', 'VARIABLE'], ...displayed]))
+    const table = [['SETTING', 'VALUE', 'FROM', 'VARIABLE'], ...displayed]
+    const { width } = context.terminal
+    // One long value would pad all lines to its length.
+    const lines = width === undefined ? table.map((row) => `${row.join('  ')}\n`).join('') : undefined
+    context.terminal.out(lines ?? fittedTable(table, { width, yields: 1 }))
   }
   return 0
 }

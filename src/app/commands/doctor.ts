@@ -12,7 +12,7 @@ import { readOwnerRecord } from '../ownership/owner-files.ts'
 import type { RemoteChoice } from '../remote/remote-server.ts'
 import { redactUrl } from '../secret.ts'
 import { stateDirectory } from '../state-directory.ts'
-import { unsetVariables } from '../unset-variables.ts'
+import { inThisTerminal, unsetVariables } from '../unset-variables.ts'
 import { shortageOf } from '../wiring/disk-shortage.ts'
 import { createBackend, neededPrograms, optionalPrograms } from '../wiring/open-backend.ts'
 import { requireModels } from '../wiring/open-models.ts'
@@ -49,7 +49,9 @@ async function checkThere(context: CommandContext, remote: RemoteChoice): Promis
 async function checkHere(context: CommandContext): Promise<Finding[]> {
   const loaded = await loadCommandConfig(context)
   const { config } = loaded
-  const outdated = await outdatedSections(context, config)
+  const { outdated, problems } = await askOwner(context, config)
+  // Of the variables of the running server only that server knows.
+  const unset = unsetVariables(config, context.env).filter(({ problem }) => problems?.includes(problem) ?? true)
   return [
     ok('node', process.version),
     ok('configuration', loaded.file ?? 'defaults, no file'),
@@ -59,26 +61,33 @@ async function checkHere(context: CommandContext): Promise<Finding[]> {
     owner(config),
     await port(config),
     await store(context, config),
-    outdated.includes('models') ? note('models', `${OTHER_SETTINGS}; restart it`) : models(config, context.env),
+    outdated.includes('models') ? note('models', `${OTHER_SETTINGS}; restart it`) : models(config, unset),
     governance(config),
-    ...unsetVariables(config, context.env).map(({ field, problem }) => note(field.split('.')[0]!, problem)),
+    ...unset.map((variable) =>
+      note(variable.field.split('.')[0]!, problems === undefined ? inThisTerminal(variable) : variable.problem),
+    ),
     ...(await workspaces(context, config)),
   ]
 }
 
 const OTHER_SETTINGS = 'the running server was started with other settings'
 
-/** Those of the process that owns the state, if one does. */
-async function outdatedSections(context: CommandContext, config: Config): Promise<string[]> {
-  if (config.database_url !== undefined || readOwnerRecord(config.data_dir) === undefined) return []
+type OwnerView = Readonly<{ outdated: string[]; problems?: readonly string[] }>
+
+/** What the process that owns the state, if one does, runs with, and what it lacks. */
+async function askOwner(context: CommandContext, config: Config): Promise<OwnerView> {
+  if (config.database_url !== undefined || readOwnerRecord(config.data_dir) === undefined) return { outdated: [] }
   const { connectToOwnerOf } = await import('./client.ts')
   const client = await connectToOwnerOf(context, { dataDir: config.data_dir })
   try {
     const text = (await client?.callTool('aegis.system.config', {}))?.answer['content_yaml']
-    if (typeof text !== 'string') return []
-    return differingSections(text, config)
+    const problems = (await client?.callTool('server_health', {}))?.answer['problems']
+    return {
+      outdated: typeof text === 'string' ? differingSections(text, config) : [],
+      ...(Array.isArray(problems) ? { problems: problems.map(String) } : {}),
+    }
   } catch {
-    return []
+    return { outdated: [] }
   } finally {
     client?.close()
   }
@@ -112,8 +121,8 @@ function governance(config: Config): Finding {
     : ok('governance', 'permissive: policies apply, tools without one are allowed')
 }
 
-function models(config: Config, env: CommandContext['env']): Finding {
-  const unset = new Set(unsetVariables(config, env).map(({ field, name }) => `${field} ${name}`))
+function models(config: Config, variables: ReturnType<typeof unsetVariables>): Finding {
+  const unset = new Set(variables.map(({ field, name }) => `${field} ${name}`))
   const usable = config.models.providers.filter(
     ({ name, enabled }) => enabled && !unset.has(`models.providers ${name}`),
   )

@@ -61,12 +61,20 @@ async function writeFile(context: CommandContext, client: McpClient, file: strin
   }
 }
 
+const unwritable: Readonly<Record<string, string>> = {
+  ENOENT: 'its folder does not exist. Create the folder first, or choose another.',
+  ENOTDIR: 'its folder is a file. Choose another.',
+  EISDIR: 'it is a folder. Name a file in it.',
+  EACCES: 'you may not write there. Choose another folder.',
+}
+
 async function openOutput(context: CommandContext, file: string): Promise<FileHandle> {
   try {
     return await open(pathOf(context, file), 'w', 0o600)
   } catch (cause) {
-    const reason = (cause as NodeJS.ErrnoException).code
-    throw new AppError('ERR_INVALID_INPUT', `Cannot write ${file} (${reason}).`, { field: 'FILE' }, { cause })
+    const { code = '' } = cause as NodeJS.ErrnoException
+    const reason = unwritable[code] ?? `the system refuses it (${code}).`
+    throw new AppError('ERR_INVALID_INPUT', `Cannot write ${file}: ${reason}`, { field: 'FILE' }, { cause })
   }
 }
 

@@ -1,4 +1,4 @@
-import { textTable } from '../../cli/terminal.ts'
+import { wrappedTable } from '../../cli/fitted-table.ts'
 import { type CommandContext, printJson } from './context.ts'
 
 /** A finding of a check. A part belongs to the check before it, and is indented. */
@@ -17,8 +17,9 @@ export function printFindings(context: CommandContext, findings: readonly Findin
   }
   const marks = { ok: 'good', note: 'dim', bad: 'bad' } as const
   const rows = findings.map(({ check, status, detail, isPart }) => [isPart ? `  ${check}` : check, status, detail])
-  const text = textTable(rows).replace(/ (ok|note|bad) /g, (match, status: 'ok' | 'note' | 'bad') =>
-    match.replace(status, context.terminal.style(marks[status], status)),
+  const text = wrappedTable(rows, context.terminal.width).replace(
+    / (ok|note|bad) /g,
+    (match, status: 'ok' | 'note' | 'bad') => match.replace(status, context.terminal.style(marks[status], status)),
   )
   context.terminal.out(text)
   return healthy

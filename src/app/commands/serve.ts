@@ -1,4 +1,4 @@
-import { createServer, isIPv6, type Server } from 'node:net'
+import { createServer, isIP, isIPv6, type Server } from 'node:net'
 import { hostname, networkInterfaces } from 'node:os'
 import { announcementText, shellQuoted } from '../../cli/announcement.ts'
 import { commonFlags, zaruModeFlag } from '../../cli/command.ts'
@@ -41,7 +41,10 @@ async function run(context: CommandContext): Promise<number> {
   try {
     await Promise.race([state.local()?.app.ready ?? Promise.resolve(), failed])
     const requireKeys = demandsKeys(config) || !isLoopbackHost(config.host)
-    if (requireKeys) await requireIdentity(context, opened)
+    if (requireKeys) {
+      await requireAddress(config)
+      await requireIdentity(context, opened)
+    }
     const listener = await createListener(opened, requireKeys)
     const port = await listen(listener, config)
     announce(context, opened, port, requireKeys)
@@ -80,6 +83,20 @@ function listen(listener: Server, config: Config): Promise<number> {
       resolve(typeof address === 'object' && address !== null ? address.port : config.port)
     })
   })
+}
+
+/** A name that is no address of anything is refused before advice on keys, which would not help. */
+async function requireAddress({ host }: Config): Promise<void> {
+  const bare = host.replace(/^\[(.*)\]$/, '$1')
+  if (isIP(bare) !== 0) return
+  const problem = await new Promise<NodeJS.ErrnoException | undefined>((resolve) => {
+    const probe = createServer().once('error', resolve)
+    probe.listen(0, bare, () => probe.close(() => resolve(undefined)))
+  })
+  if (problem?.code !== 'ENOTFOUND' && problem?.code !== 'EAI_AGAIN') return
+  const message = `'host': '${host}' is neither an IP address nor a name that this machine can resolve. Use 127.0.0.1 for this machine alone, or 0.0.0.0 for all its addresses.`
+  const details = { field: 'host', rule: 'an address or a known name' }
+  throw new AppError('ERR_CONFIG_INVALID', message, details, { cause: problem })
 }
 
 /** Without the local owner, a caller is untrusted until it shows a key; without keys nobody could use the server. */

@@ -69,7 +69,7 @@ async function list(context: CommandContext): Promise<number> {
 
 async function changeMembers(context: CommandContext, change: 'add' | 'remove'): Promise<number> {
   const users = context.parsed.positionals.slice(2)
-  return await ofTeam(context, { [change]: users }, { [change]: 'USER' })
+  return await ofTeam(context, { [change]: users }, { [change]: 'USER', members: 'USER' })
 }
 
 async function update(context: CommandContext): Promise<number> {

@@ -1,7 +1,7 @@
 import { clientFlags } from '../../cli/command.ts'
+import { wrappedTable } from '../../cli/fitted-table.ts'
 import type { ListedToolView } from '../../cli/mcp-client.ts'
 import { parameterRows } from '../../cli/schema-fields.ts'
-import { textTable } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { nearestName } from '../../kernel/nearest-name.ts'
 import { type PreparedTool, type PreparedTools, preparedTools } from '../../tools/runtime/prepared-tools.ts'
@@ -52,15 +52,18 @@ async function run(context: CommandContext): Promise<number> {
     return 0
   }
   context.terminal.out(
-    textTable([
-      ['TOOL', 'TOOLSET', 'EFFECT', 'WHAT IT DOES'],
-      ...tools.map((tool) => [
-        tool.name,
-        tool.definition.toolset,
-        tool.definition.effect,
-        tool.definition.description.split(/(?<=\.) /)[0]!,
-      ]),
-    ]),
+    wrappedTable(
+      [
+        ['TOOL', 'TOOLSET', 'EFFECT', 'WHAT IT DOES'],
+        ...tools.map((tool) => [
+          tool.name,
+          tool.definition.toolset,
+          tool.definition.effect,
+          tool.definition.description.split(/(?<=\.) /)[0]!,
+        ]),
+      ],
+      context.terminal.width,
+    ),
   )
   return 0
 }
@@ -82,7 +85,7 @@ async function showOffered(context: CommandContext): Promise<number> {
   } else if (context.json) printJson(context, tools)
   else {
     const rows = tools.map((tool) => [tool.name, (tool.description ?? tool.title ?? '').split(/(?<=\.) |\n/)[0]!])
-    context.terminal.out(textTable([['TOOL', 'WHAT IT DOES'], ...rows]))
+    context.terminal.out(wrappedTable([['TOOL', 'WHAT IT DOES'], ...rows], context.terminal.width))
   }
   return 0
 }
@@ -106,7 +109,7 @@ export function toolHelp(
 function helpText({ terminal }: Pick<CommandContext, 'terminal'>, tool: ListedToolView, only = ''): string {
   const { name, title = '', description = '', inputSchema } = tool
   const rows = parameterRows(inputSchema)
-  const parameters = rows.length === 0 ? 'No parameters.\n' : `Parameters:\n${textTable(rows, '  ')}`
+  const parameters = rows.length === 0 ? 'No parameters.\n' : `Parameters:\n${wrappedTable(rows, terminal.width, '  ')}`
   return `${terminal.style('bold', name)}  ${title}\n\n${description}\n\n${only}${parameters}`
 }
 

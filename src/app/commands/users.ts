@@ -14,6 +14,7 @@ import {
 } from './action-command.ts'
 import { requireAgreement, yesFlag } from './confirm.ts'
 import type { CommandContext } from './context.ts'
+import { remoteChoice } from './remote-choice.ts'
 
 const userFlags = {
   admin: { type: 'boolean', description: 'An administrator; the same as --role admin.' },
@@ -84,16 +85,26 @@ async function create(context: CommandContext): Promise<number> {
     ...tenantOf(context),
   }
   const answer = await ask(context, 'user_create', fields, { team: '--teams' })
+  const configured =
+    remoteChoice(context) === undefined
+      ? ' Its address is the configured one: if the server listens on another port or with TLS, change the link accordingly.'
+      : ''
   return printLink(
     context,
     answer,
-    `${answer['email']} opens the link to choose a password. It works once, and only while castellan serve runs.`,
+    `${answer['email']} opens the link to choose a password. It works once, and only while castellan serve runs.${configured}`,
   )
 }
 
 async function list(context: CommandContext): Promise<number> {
   const answer = await ask(context, 'user_list', tenantOf(context))
   const users = answer['users'] as Record<string, unknown>[]
+  const tenant = context.parsed.text('tenant')
+  if (users.length === 0 && tenant !== undefined) {
+    context.terminal.error(
+      `There is no user in an organisation '${tenant}'. Check its name, or create the first user.\n`,
+    )
+  }
   const named = { ...answer, users: users.map((user) => ({ ...user, teams: user['team_names'] })) }
   return printRows(context, context.json ? answer : named, 'users', ['email', 'name', 'role', 'tier', 'teams', 'id'])
 }

@@ -1,5 +1,5 @@
 import { createReadStream, existsSync } from 'node:fs'
-import { access, readFile } from 'node:fs/promises'
+import { access, readFile, stat } from 'node:fs/promises'
 import { originTenant } from '../../audit/checkpoint.ts'
 import type { FsckReport } from '../../audit/fsck/run-fsck.ts'
 import { type VerifyResult, verifyDocument } from '../../audit/verify-document.ts'
@@ -74,7 +74,7 @@ async function verifyLog(context: CommandContext, key: string, chunks: AsyncIter
     chunks,
     key,
     ...(retained === undefined ? {} : { knownCheckpoint: await readNote(context, retained) }),
-    onProgress: ({ records, size }) => context.terminal.progress(`${records} of ${size} records`),
+    onProgress: ({ records, size }) => context.terminal.progress(`${records} of ${size} entries`),
   })
   context.terminal.progressDone()
   const result = requireTenant(verified, context.parsed.text('tenant'))
@@ -94,14 +94,23 @@ function requireTenant(result: VerifyResult, tenant: string | undefined): Verify
 
 function unreadable(file: string, field: string, cause: unknown): AppError {
   const { code, message } = cause as NodeJS.ErrnoException
-  const reason = code === 'ENOENT' ? 'there is no such file.' : message
+  const known: Readonly<Record<string, string>> = {
+    ENOENT: 'there is no such file.',
+    EISDIR: 'it is a folder. Name the file that castellan export wrote.',
+    EACCES: 'you may not read it.',
+  }
+  const reason = known[code ?? ''] ?? message
   return new AppError('ERR_NOT_FOUND', `Cannot read ${file}: ${reason}`, { field }, { cause })
 }
 
 async function requireReadable(context: CommandContext, file: string): Promise<void> {
-  await access(pathOf(context, file)).catch((cause: unknown) => {
+  const path = pathOf(context, file)
+  try {
+    await access(path)
+    if ((await stat(path)).isDirectory()) throw Object.assign(new Error('a folder'), { code: 'EISDIR' })
+  } catch (cause) {
     throw unreadable(file, 'FILE', cause)
-  })
+  }
 }
 
 async function* readable(context: CommandContext, file: string): AsyncGenerator<Uint8Array> {
@@ -162,7 +171,7 @@ function describe(context: CommandContext, result: VerifyResult): string {
   const good = terminal.style('good', 'verified')
   switch (result.kind) {
     case 'export':
-      return `${good}: ${counted(result.records, 'record')} of ${result.origin}, ${counted(result.thoughts, 'thought')}, root ${result.root}\n${result.warnings.map((warning) => `warning: ${warning.message}\n`).join('')}`
+      return `${good}: ${counted(result.records, 'entry', 'entries')} of ${result.origin}, ${counted(result.thoughts, 'thought')}, root ${result.root}\n${result.warnings.map((warning) => `warning: ${warning.message}\n`).join('')}`
     case 'inclusion':
       return `${good}: entry ${result.index} is in ${result.origin} of size ${result.size}, root ${result.root}\n`
     case 'consistency':

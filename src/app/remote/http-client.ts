@@ -70,12 +70,15 @@ const timedOut = (): Error => Object.assign(new Error('the connection took too l
 function toAppError(cause: Error, origin: string, isConnected: boolean): AppError {
   const { code } = cause as NodeJS.ErrnoException
   if (isConnected) {
-    const message = `The connection to ${origin} was lost while the request was in progress. The request may or may not have taken effect. Check, then call again.`
+    const message = `The connection to ${origin} was lost while the request was in progress. The request may or may not have taken effect. Check, then call again.${origin.startsWith('http:') ? PERHAPS_TLS : ''}`
     return new AppError('ERR_OWNER_LOST', message, { origin }, { cause })
   }
   const [problem, next] = reasons[code ?? ''] ?? [code?.includes('CERT') ? CERTIFICATE : cause.message, CHECK]
   return new AppError('ERR_WEB_FAILED', `${origin} cannot be reached: ${problem}. ${next}`, { origin, code }, { cause })
 }
+
+/** A server that speaks TLS closes a plain connection without a word. */
+const PERHAPS_TLS = ' If the server speaks TLS, write https:// in its address.'
 
 const CHECK = 'Check the address, and that a server runs there.'
 const CERTIFICATE = 'its certificate is not valid'
