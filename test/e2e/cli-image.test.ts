@@ -257,7 +257,7 @@ describe('what is asked for', () => {
   afterAll(() => user.remove())
 
   it.each([
-    [['image'], 2, 'build|list|remove is missing'],
+    [['image'], 2, 'Say what to do: castellan image build, list or remove.'],
     [['image', 'burn'], 2, "Unknown action 'burn'"],
     [['image', 'build'], 2, 'NAME is missing'],
     [['image', 'build', 'x'], 2, '--from must be debootstrap, oci-archive or directory.'],
