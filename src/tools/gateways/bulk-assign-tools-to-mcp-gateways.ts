@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   fails: { kind: 'conflict', field: 'failed', is: { empty: false } },
   trust: { governs: true },
   input: z.strictObject({

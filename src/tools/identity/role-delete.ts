@@ -13,7 +13,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   input: z.strictObject({ name: z.string().min(1).max(63).describe('Name of the role.') }),
   output: z.strictObject({ name: z.string(), deleted: z.boolean() }),
   run: (input, { roles, call }) => roles.deleteRole(call, input),

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: false,
   rate: 'create',
   skipJudge: false,
-  audit: 'digest',
   trust: { governs: true },
   input: z.strictObject({
     name: z.string().min(1).max(64).describe('Name of the program; its calls are recorded under it.'),
