@@ -73,7 +73,10 @@ export function createEngine(deps: EngineDeps): Engine {
     const reconciling = database
       .flush()
       .then(() => store.findRun(database.read, tenant, id))
-      .then((run) => (run === undefined ? undefined : reconcile(run)))
+      .then((run) => {
+        schedule.arrived(id)
+        return run === undefined ? undefined : reconcile(run)
+      })
       .catch((error) => {
         logger.warn('run reconcile failed', { run_id: id, cause: String(error) })
         setTimeout(() => scheduleReconcile(tenant, id), RECONCILE_AGAIN_MS).unref()
@@ -171,7 +174,9 @@ export function createEngine(deps: EngineDeps): Engine {
       const running = registered.program(run, attempt.steps)
       // A parked run leaves its promise behind.
       running.catch(() => {})
-      return await Promise.race([running, attempt.parked])
+      const end = await Promise.race([running, attempt.parked])
+      // The last step may have shown that the run is cancelled, and the program need not take another.
+      return attempt.isCancelled() && !attempt.isAbandoned() && end !== 'parked' ? 'cancelled' : end
     } catch (error) {
       if (attempt.isShutDown()) throw new RunStopped('the server ends')
       if (attempt.isAbandoned()) return abandonedEnd()
@@ -245,7 +250,11 @@ export function createEngine(deps: EngineDeps): Engine {
     async start(call, start) {
       const run = newRunOf(deps, start, call.principal, call.nowMs, undefined)
       if (schedule.pendingOf(run) >= deps.pendingMax) throw tooManyPending(deps.pendingMax)
-      const inserted = await insert(call.write, run, start)
+      schedule.expect(run)
+      const inserted = await insert(call.write, run, start).catch((error: unknown) => {
+        schedule.arrived(run.id)
+        throw error
+      })
       await deps.noteStarted?.(call.write, inserted, call.principal, start.copiedFrom)
       return inserted
     },

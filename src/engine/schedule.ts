@@ -26,6 +26,8 @@ export function createSchedule({ clock, concurrentMax, begin, due }: ScheduleDep
   const held = new Map<string, number>()
   const sleepers = new Map<string, Sleeper>()
   const again = new Map<string, Run>()
+  /** Started by a caller, and not yet read back after their commit. */
+  const arriving = new Map<string, Run>()
   let timer: NodeJS.Timeout | undefined
   let isClosed = false
 
@@ -96,11 +98,13 @@ export function createSchedule({ clock, concurrentMax, begin, due }: ScheduleDep
     working.set(run.id, done)
   }
 
+  /** How many runs of the same owner wait for a slot, or will when they arrive. */
   function pendingOf(run: Run): number {
     const owner = ownerOf(run)
-    let pending = 0
-    for (const queued of queue.values()) if (ownerOf(queued) === owner) pending++
-    return pending
+    const isSame = (other: Run): boolean => ownerOf(other) === owner
+    const queued = queue.values().filter(isSame).toArray().length
+    const free = Math.min(concurrentMax - trees.size, slotsOf(run) - (held.get(owner) ?? 0))
+    return queued + Math.max(0, arriving.values().filter(isSame).toArray().length - Math.max(0, free))
   }
 
   /** A run that is scheduled while it parks is reconciled again afterwards. */
@@ -138,6 +142,9 @@ export function createSchedule({ clock, concurrentMax, begin, due }: ScheduleDep
   return {
     add,
     pendingOf,
+    /** The run counts as pending, in as far as there is no slot for it, until it has arrived. */
+    expect: (run: Run): void => void arriving.set(run.id, run),
+    arrived: (id: string): void => void arriving.delete(id),
     sleep(run: Run): void {
       if (run.wakeAtMs === null) return
       sleepers.set(run.id, { run: { tenant: run.tenant, id: run.id }, wakeAtMs: run.wakeAtMs })

@@ -6,6 +6,7 @@ import { LOCAL_TENANT, tenantId } from '../../src/contract/principal.ts'
 import type { Program, RunStore, Steps } from '../../src/engine/ports.ts'
 import { replay } from '../../src/engine/replay.ts'
 import type { Json } from '../../src/kernel/canonical-json.ts'
+import { systemClock } from '../../src/kernel/clock.ts'
 import { sqlRunStore } from '../../src/stores/sql/run-store.ts'
 import { dialects, newTestDatabase, openEmpty } from '../support/databases.ts'
 import { type EngineRequest, openEngine, type TestEngine } from '../support/engine.ts'
@@ -205,6 +206,46 @@ describe.each(dialects)('over %s', (dialect) => {
     expect(run).toMatchObject({ status: 'running', waitingFor: 'go' })
   })
 
+  test('a run is cancelled though only the record of its last step shows it', async () => {
+    const working = Promise.withResolvers<void>()
+    const released = Promise.withResolvers<void>()
+    let isHeld = false
+    const held = Promise.withResolvers<void>()
+    const store: RunStore = {
+      ...sqlRunStore,
+      async findRun(tx, ...rest) {
+        const run = await sqlRunStore.findRun(tx, ...rest)
+        // The engine, which looks at the run because of the request, is late.
+        if (isHeld && run?.cancelRequested === true && run.endedAtMs === null && tx === database.read) {
+          await held.promise
+        }
+        return run
+      },
+    }
+    const { engine, database } = await open({ store })
+    onTestFinished(() => held.resolve())
+    engine.register('execution', async (_, steps) => {
+      await steps.once('long', async () => {
+        working.resolve()
+        await released.promise
+        return { result: null }
+      })
+      return done('the program itself does not know')
+    })
+    const { id } = await engine.run()
+    await working.promise
+    isHeld = true
+    expect(await engine.call((call) => engine.cancel(call, id))).toBe(true)
+    released.resolve()
+    const untilMs = systemClock.nowMs() + 60_000
+    const ended = engine.waitForEnd(LOCAL_TENANT, id, { untilMs, signal: new AbortController().signal })
+    await expect
+      .poll(async () => (await database.write(LOCAL_TENANT, (tx) => sqlRunStore.findRun(tx, LOCAL_TENANT, id)))?.status)
+      .toBe('cancelled')
+    held.resolve()
+    expect(await ended).toMatchObject({ status: 'cancelled', output: null })
+  })
+
   test('a waiting run is cancelled too', async () => {
     const { engine } = await open()
     engine.register('execution', async (_, steps) => done(await steps.wait('for ever', { details: null })))
@@ -238,6 +279,27 @@ describe.each(dialects)('over %s', (dialect) => {
     gate.resolve()
     for (const id of ids) expect((await engine.end(id)).status).toBe('completed')
     expect(most).toBe(2)
+  })
+
+  test('runs that were just started count as pending, except those that get a slot', async () => {
+    const late = Promise.withResolvers<void>()
+    const store: RunStore = {
+      ...sqlRunStore,
+      async findRun(tx, ...rest) {
+        if (tx === database.read) await late.promise
+        return await sqlRunStore.findRun(tx, ...rest)
+      },
+    }
+    const { engine, database } = await open({ concurrentMax: 2, pendingMax: 3, store })
+    onTestFinished(() => late.resolve())
+    engine.register('execution', async () => done(null))
+    const ids: string[] = []
+    for (let index = 0; index < 5; index++) ids.push((await engine.run()).id)
+    await expect(engine.run()).rejects.toMatchObject({ code: 'ERR_QUOTA_EXCEEDED' })
+    ids.push((await engine.run({ owner: 'key:other' })).id)
+    late.resolve()
+    for (const id of ids) expect((await engine.end(id)).status).toBe('completed')
+    expect((await engine.end((await engine.run()).id)).status).toBe('completed')
   })
 
   test('a caller does not wait for what another has started', async () => {

@@ -22,7 +22,6 @@ const base = {
   idempotent: true,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   output: z.strictObject({}),
   run: () => ({}),
 } as const
