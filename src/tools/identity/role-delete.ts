@@ -6,7 +6,7 @@ export default defineTool({
   toolset: 'identity',
   title: 'Delete a role',
   description:
-    'Remove a role that your organisation made. Keys that have it lose all their rights within a second. The roles admin, editor and member stay.',
+    'Remove a custom role of your organisation. It is refused while a user, an open invitation, an OAuth client or an identity provider has the role: the answer counts them. API keys with the role lose all rights at once, and their sessions and runs end. The roles admin, editor and member stay.',
   permission: 'ac:delete',
   tier: 'user',
   effect: 'delete',

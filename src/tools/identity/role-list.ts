@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'identity',
   title: 'List roles',
   description:
-    'List the roles of your organisation with what each grants: admin, editor and member, then its own. Use role_create to add one.',
+    'List the roles of your organisation with what each grants: admin, editor and member, then its custom roles. Use role_create to add one.',
   permission: 'ac:read',
   tier: 'user',
   effect: 'read',
