@@ -66,7 +66,10 @@ async function run(context: CommandContext): Promise<number> {
   }
 }
 
-/** `interrupted` rejects when the process is told to end, and ends what has not started yet; `signal` cancels the call. */
+/**
+ * `interrupted` rejects when the process is told to end; a call that has not started yet is then not made. `signal` cancels a
+ * call in progress.
+ */
 async function callTool(context: CommandContext, interrupted: Promise<never>, signal: AbortSignal): Promise<number> {
   const name = requirePositional(context.parsed, 0, 'NAME', spec)
   const known = knownFields(name)

@@ -50,7 +50,7 @@ async function checkHere(context: CommandContext): Promise<Finding[]> {
   const loaded = await loadCommandConfig(context)
   const { config } = loaded
   const { outdated, problems } = await askOwner(context, config)
-  // Of the variables of the running server only that server knows.
+  // Only the running server knows its own variables.
   const unset = unsetVariables(config, context.env).filter(({ problem }) => problems?.includes(problem) ?? true)
   return [
     ok('node', process.version),
@@ -74,7 +74,9 @@ const OTHER_SETTINGS = 'the running server was started with other settings'
 
 type OwnerView = Readonly<{ outdated: string[]; problems?: readonly string[] }>
 
-/** What the process that owns the state, if one does, runs with, and what it lacks. */
+/**
+ * How the settings of the process that owns the state, if there is one, differ from these, and the problems that it reports.
+ */
 async function askOwner(context: CommandContext, config: Config): Promise<OwnerView> {
   if (config.database_url !== undefined || readOwnerRecord(config.data_dir) === undefined) return { outdated: [] }
   const { connectToOwnerOf } = await import('./client.ts')

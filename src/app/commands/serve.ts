@@ -85,7 +85,7 @@ function listen(listener: Server, config: Config): Promise<number> {
   })
 }
 
-/** A name that is no address of anything is refused before advice on keys, which would not help. */
+/** A name that cannot be resolved is refused before any advice on keys, which would not help. */
 async function requireAddress({ host }: Config): Promise<void> {
   const bare = host.replace(/^\[(.*)\]$/, '$1')
   if (isIP(bare) !== 0) return
