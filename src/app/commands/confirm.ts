@@ -4,13 +4,17 @@ import type { CommandContext } from './context.ts'
 
 export const yesFlag = { type: 'boolean', description: 'Do not ask at a terminal.' } as const
 
+/** Whether a person at a terminal is asked before something that cannot be undone. */
+export const isAsked = ({ parsed, stdin }: Pick<CommandContext, 'parsed' | 'stdin'>): boolean =>
+  !parsed.isSet('yes') && (stdin as Readonly<{ isTTY?: boolean }>).isTTY === true
+
 /**
  * Asks a person at a terminal before something that cannot be undone, and throws unless they agree. A script is not asked, and
  * neither is who passed --yes.
  */
 export async function requireAgreement(context: CommandContext, question: string): Promise<void> {
-  const { parsed, stdin, terminal } = context
-  if (parsed.isSet('yes') || (stdin as Readonly<{ isTTY?: boolean }>).isTTY !== true) return
+  const { stdin, terminal } = context
+  if (!isAsked(context)) return
   terminal.error(`${question} [y/N] `)
   // Without a line the input has ended, or the person pressed Ctrl-C.
   const answer = await Promise.race([firstLine(stdin), context.ended.then(() => '')])
