@@ -5,7 +5,7 @@ import type { CommandContext } from './context.ts'
 export const yesFlag = { type: 'boolean', description: 'Do not ask at a terminal.' } as const
 
 /** Whether a person at a terminal is asked before something that cannot be undone. */
-export const isAsked = ({ parsed, stdin }: Pick<CommandContext, 'parsed' | 'stdin'>): boolean =>
+export const isConfirming = ({ parsed, stdin }: Pick<CommandContext, 'parsed' | 'stdin'>): boolean =>
   !parsed.isSet('yes') && (stdin as Readonly<{ isTTY?: boolean }>).isTTY === true
 
 /**
@@ -14,7 +14,7 @@ export const isAsked = ({ parsed, stdin }: Pick<CommandContext, 'parsed' | 'stdi
  */
 export async function requireAgreement(context: CommandContext, question: string): Promise<void> {
   const { stdin, terminal } = context
-  if (!isAsked(context)) return
+  if (!isConfirming(context)) return
   terminal.error(`${question} [y/N] `)
   // Without a line the input has ended, or the person pressed Ctrl-C.
   const answer = await Promise.race([firstLine(stdin), context.ended.then(() => '')])

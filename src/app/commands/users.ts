@@ -12,7 +12,7 @@ import {
   tenantFlag,
   tenantOf,
 } from './action-command.ts'
-import { isAsked, requireAgreement, yesFlag } from './confirm.ts'
+import { isConfirming, requireAgreement, yesFlag } from './confirm.ts'
 import type { CommandContext } from './context.ts'
 import { remoteChoice } from './remote-choice.ts'
 
@@ -112,7 +112,7 @@ async function list(context: CommandContext): Promise<number> {
 
 /** Said before the only administrator who can sign in is removed or gets another role; empty for another user. */
 async function lastAdminNotice(context: CommandContext, named: string): Promise<string> {
-  if (!isAsked(context)) return ''
+  if (!isConfirming(context)) return ''
   const { users } = await ask(context, 'user_list', tenantOf(context)).catch(() => ({ users: [] }))
   const admins = (users as Record<string, unknown>[]).filter((user) => user['role'] === 'admin' && user['can_sign_in'])
   const isMeant = ({ id, email }: Record<string, unknown>): boolean => id === named || email === named.toLowerCase()

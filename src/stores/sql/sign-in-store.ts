@@ -54,7 +54,7 @@ const insertPassword = statement<OfUser & { id: string; hash: string; at: string
       updatedAt: arg('at'),
     }),
 )
-/** A password and each identity provider is an account; a passkey is added by a user who has one. */
+/** A password and each identity provider is an account. Only a user with an account can have a passkey. */
 const listUsersWithSignIn = statement<{ tenant: string }>('sign-in-store.listUsersWithSignIn')((db, arg) =>
   db
     .selectFrom('users')
