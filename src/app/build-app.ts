@@ -379,7 +379,7 @@ function createPipeline(
   return { callTool }
 }
 
-/** What is kept for clients of MCP; one process needs nothing but their sessions. */
+/** What is stored for MCP clients. A process that works alone stores only their sessions. */
 const clientMemory = (database: Database): Pick<ReadyApp, 'mcpSessions' | 'forwardedAnswers' | 'taskDirectory'> => ({
   mcpSessions: sqlMcpSessions(database),
   forwardedAnswers: database.kind === 'postgres' ? sqlForwardedAnswers(database) : undefined,

@@ -9,8 +9,8 @@ export const isConfirming = ({ parsed, stdin }: Pick<CommandContext, 'parsed' | 
   !parsed.isSet('yes') && (stdin as Readonly<{ isTTY?: boolean }>).isTTY === true
 
 /**
- * Asks a person at a terminal before something that cannot be undone, and throws unless they agree. A script is not asked, and
- * neither is who passed --yes.
+ * Asks a person at a terminal before something that cannot be undone, and throws unless the person agrees. A script, and a
+ * command with --yes, is not asked.
  */
 export async function requireAgreement(context: CommandContext, question: string): Promise<void> {
   const { stdin, terminal } = context
