@@ -9,7 +9,7 @@ import type { TaskDirectory } from '../contract/task-directory.ts'
 import type { UpstreamContent } from '../contract/upstream-content.ts'
 import type { UpstreamTools } from '../contract/upstream-tools.ts'
 import type { UsageLimits } from '../contract/usage-limits.ts'
-import { createRoleService } from '../domains/identity/roles.ts'
+import { createRoleService, type RoleService } from '../domains/identity/roles.ts'
 import { createIdentityService, type IdentityService } from '../domains/identity/service.ts'
 import type { InteractionRecorder } from '../domains/interactions/recorder.ts'
 import type { PasswordCost } from '../domains/people/ports.ts'
@@ -58,7 +58,7 @@ import { openEmbedder } from './wiring/open-embedder.ts'
 import { type ModelChoices, openModelUsage } from './wiring/open-model-usage.ts'
 import { openModels } from './wiring/open-models.ts'
 import { type OwnerWatch, openOwnerWatch } from './wiring/open-owner-watch.ts'
-import { openPeople } from './wiring/open-people.ts'
+import { type OpenedPeople, openPeople } from './wiring/open-people.ts'
 import { type OpenedPolicies, openPolicies } from './wiring/open-policies.ts'
 import { openRecord } from './wiring/open-record.ts'
 import { openSeal } from './wiring/open-seal.ts'
@@ -253,7 +253,7 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
   const owners = createOwnerDirectory(clock)
   const ownerWatch = openOwnerWatch(deps, database, owners)
   const identity = openIdentity(deps, database, ownerWatch, time)
-  const people = openPeople(deps, {
+  const people = await openPeople(deps, {
     ...{ database, ownerWatch, logIdentity, identity },
     host: () => parts.transports().host,
     providerTokens: () => serviceGroups.providerTokens(),
@@ -271,7 +271,7 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
   const services: Partial<Services> = {
     tasks: createTaskService({ store: sqlTaskStore, trail, strictProjects: config.ledger.strict_projects }),
     trail,
-    roles: createRoleService(sqlRoleStore, sqlApiKeyStore),
+    roles: openRoles(people, identity),
     log: logService,
     clock: time,
     identity,
@@ -322,6 +322,11 @@ async function openCore(deps: CoreDeps, parts: CoreParts): Promise<Core> {
     },
   }
 }
+
+const openRoles = (
+  { holdersOf }: Pick<OpenedPeople, 'holdersOf'>,
+  { noteKeysEnded }: Pick<IdentityService, 'noteKeysEnded'>,
+): RoleService => createRoleService({ store: sqlRoleStore, keys: sqlApiKeyStore, holdersOf, noteKeysEnded })
 
 const openIdentity = (
   { random }: AppDeps,
@@ -374,7 +379,7 @@ function createPipeline(
   return { callTool }
 }
 
-/** What is kept for clients of MCP; one process needs nothing but their sessions. */
+/** What is stored for MCP clients. A process that works alone stores only their sessions. */
 const clientMemory = (database: Database): Pick<ReadyApp, 'mcpSessions' | 'forwardedAnswers' | 'taskDirectory'> => ({
   mcpSessions: sqlMcpSessions(database),
   forwardedAnswers: database.kind === 'postgres' ? sqlForwardedAnswers(database) : undefined,

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { roles } from '../contract/principal.ts'
 import { hasUsablePort, portRule, rule, secret, wholeNumber } from './config-parts.ts'
 
+const roleRule = rule(`one of ${roles.join(', ')}, or the name of a custom role of the organisation`)
 const idRule = rule('1 to 32 lower-case letters, digits or "-"')
 const issuerRule = rule('the https:// URL of the provider, without query; http:// only for a loopback address')
 const secretRule = rule('env:NAME; a secret is never written into the configuration')
@@ -28,7 +29,10 @@ const provider = z
         .regex(/^[a-z0-9][a-z0-9._-]{0,63}$/, rule('the name of an organisation'))
         .default('local'),
       new_users: z.enum(['invited', 'create'], rule('one of invited, create')).default('invited'),
-      default_role: z.enum(roles, rule(`one of ${roles.join(', ')}`)).default('member'),
+      default_role: z
+        .string(roleRule)
+        .regex(/^[a-z][a-z0-9_-]{0,62}$/, roleRule)
+        .default('member'),
       email_domains: z
         .array(z.string(domainRule).regex(/^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/, domainRule), domainRule)
         .max(100, domainRule)
@@ -86,7 +90,7 @@ export const peopleFields = {
     .refine((entries) => new Set(entries.map(({ id }) => id)).size === entries.length, listRule)
     .default([])
     .describe(
-      'OpenID Connect providers that people sign in with. Each: `id`, `name` (on the button), `issuer`, `client_id`, `client_secret` as `env:NAME`, `tenant` (the organisation of its people, `local`), `new_users` (`invited` admits users and people with an open invitation, `create` everybody with an address in `email_domains`), `default_role` (role of people who are created, `member`), `email_domains` (people with other addresses are refused; an empty list allows all), `assume_email_verified` (for a provider that verifies every e-mail address but does not say so; an address that the provider reports as not verified is still refused), `scopes` (requested in addition to `openid email profile`; add `offline_access` for tokens that can be renewed) and `exchange_endpoints` (token endpoints where the tokens of people may be exchanged for tokens of MCP servers; if there is one, tokens are stored, encrypted, while the session lasts). Register `/auth/callback/ID` of this server at the provider.',
+      'OpenID Connect providers that people sign in with. Each: `id`, `name` (on the button), `issuer`, `client_id`, `client_secret` as `env:NAME`, `tenant` (the organisation of its people, `local`), `new_users` (`invited` admits users and people with an open invitation, `create` everybody with an address in `email_domains`), `default_role` (role of people who are created: `member`, another built-in role or a custom role of the organisation), `email_domains` (people with other addresses are refused; an empty list allows all), `assume_email_verified` (for a provider that verifies every e-mail address but does not say so; an address that the provider reports as not verified is still refused), `scopes` (requested in addition to `openid email profile`; add `offline_access` for tokens that can be renewed) and `exchange_endpoints` (token endpoints where the tokens of people may be exchanged for tokens of MCP servers; if there is one, tokens are stored, encrypted, while the session lasts). Register `/auth/callback/ID` of this server at the provider.',
     ),
 }
 

@@ -18,8 +18,8 @@ export function configView(config: Config, path: string | undefined): { path: st
 }
 
 /**
- * The parts in which a configuration, as it is displayed, is another than this one. Only settings in groups, and the governance: all others may
- * differ by the flags of each process, and so may the folders of skills by where it was started.
+ * The sections in which the displayed configuration differs from this one. Only sections, and `governance`, are compared: other
+ * settings may differ by the flags of each process, and the folders of skills by its working directory.
  */
 export function differingSections(yaml: string, config: Config): string[] {
   const [theirs, ours] = [yaml, configView(config, undefined).yaml].map(

@@ -41,7 +41,7 @@ const inFours = [0x41, 0x7c, 0x71]
 const inTwos = [0x41, 0x7e, 0x71]
 const end = [0x0b]
 const advance = (local: number, by: number[]): number[] => [...get(local), ...by, ...add, ...set(local)]
-/** Runs its body at least once, and again while `left` is below `right`. */
+/** A loop that runs its body at least once, and again while `left` is below `right`. */
 const repeat = (body: number[], left: number, right: number): number[] => [
   ...[0x03, 0x40],
   ...body,
@@ -51,7 +51,7 @@ const repeat = (body: number[], left: number, right: number): number[] => [
   ...[0x0d, 0],
   ...end,
 ]
-/** The same, and not at all if it is not below. */
+/** The same loop, which does not run at all if `left` is not below `right`. */
 const repeatIfBelow = (body: number[], left: number, right: number): number[] => [
   ...get(left),
   ...get(right),

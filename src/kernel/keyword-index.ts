@@ -183,7 +183,7 @@ function phrase(text: string, language: QueryLanguage): string {
   return ` ${(meaningful.length > 0 ? meaningful : words).map(language.stem).join(' ')} `
 }
 
-/** For a query that is, but for case, separators and word forms, the name or title itself or a stretch of it. */
+/** For a query that equals the name or title, or a part of it, apart from case, separators and word forms. */
 function spellingBoost(entry: Entry, queryPhrase: string): number {
   if (queryPhrase.trim() === '') return 0
   let boost = 0

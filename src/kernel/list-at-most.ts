@@ -1,4 +1,4 @@
-/** The first `max` rows of a list, and whether there are more: the list is asked for one row more than is shown. */
+/** The first `max` rows of a list, and whether there are more. One row more than shown is requested. */
 export async function listAtMost<Row>(
   max: number,
   list: (limit: number) => Promise<readonly Row[]>,

@@ -9,7 +9,7 @@ export type TimeSlicer = Readonly<{
 
 const SLICE_MS = 5
 
-/** After everything that waits now was served. */
+/** Resolves after everything that waits now was served. */
 export const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 export function createTimeSlicer(clock: Clock, signal: AbortSignal): TimeSlicer {

@@ -1,4 +1,4 @@
-/** An id as RFC 9562 writes version 4, of the first 16 bytes. */
+/** The first 16 bytes as a version 4 UUID (RFC 9562). */
 export function uuidOf(bytes: Uint8Array): string {
   const id = Buffer.from(bytes.subarray(0, 16))
   id[6] = (id[6]! & 0x0f) | 0x40

@@ -136,7 +136,6 @@ describe('the rules for tools', () => {
     idempotent: true,
     rate: 'default',
     skipJudge: false,
-    audit: 'digest',
     input: z.strictObject({ task_id: z.string().max(64).describe('Task id.') }),
     output: z.strictObject({ task_id: z.string() }),
     run: () => ({ task_id: 'T-0001' }),

@@ -41,7 +41,6 @@ export const waitingRules = {
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   arguments: 'aegis',
   waits: true,
 } as const

@@ -52,16 +52,16 @@ type DeclaringRequest = (
 
 type ConnectDeps = Readonly<{
   version: string
-  /** Its name for people. */
+  /** The name of the server for people. */
   server: string
-  /** To checked addresses. */
+  /** For remote servers: connects only to checked addresses. */
   web: CheckedFetch
-  /** To a port of this machine that is forwarded into a workspace. */
+  /** For local servers: connects to a port of this machine that is forwarded into a workspace. */
   localFetch: Fetch
   openWorkspace(spec: Extract<UpstreamSpec, { kind: 'local' }>, signal: AbortSignal): Promise<SharedWorkspace>
   log(line: string): void
   onToolsChanged(): void
-  /** The last known revision: a server of an older one is not asked for the newer one each time. */
+  /** The last known revision. A server of the older one is not asked for the newer one at each connection. */
   mode: 'auto' | 'legacy'
   /** Answers the server's questions; if absent, the server is told that nothing can be asked. */
   clientLink: ClientLink | undefined
@@ -188,7 +188,7 @@ async function connectToPort(
     try {
       const remote = { kind: 'remote', name: spec.name, url, headers: {}, query: {}, cookies: {} } as const
       const connection = await connectRemote(deps, remote, deps.localFetch, signal)
-      // It no longer listens when it has ended.
+      // A server that has ended no longer listens.
       void listening.ended.then(() => connection.close())
       return connection
     } catch (error) {
@@ -271,7 +271,7 @@ async function handshake(
   mode: 'auto' | 'legacy',
   signal: AbortSignal,
   ended?: Promise<void>,
-  /** A process has the whole time of its start: it may first have to download the server. */
+  /** A process gets the whole start time, because it may first have to download the server. */
   timeout: number = limits.mcpConnectMs,
 ): Promise<Connection> {
   const identity = { name: 'castellan', version: deps.version }
@@ -280,11 +280,11 @@ async function handshake(
   const closed = Promise.withResolvers<void>()
   client.onclose = () => closed.resolve()
   client.onerror = (error) => {
-    // The answer of a slow server to the client's first question, which is no longer awaited.
+    // A slow server may still answer the first request, which is no longer awaited.
     if (!error.message.includes('"id":"server-discover-probe-')) deps.log(`protocol: ${error.message}`)
   }
   signal.throwIfAborted()
-  // The client does not pass the signal to its first question, which revision the server has.
+  // The client does not pass the signal to its first request, which asks for the server's revision.
   const giveUp = () => void transport.close().catch(() => {})
   signal.addEventListener('abort', giveUp, { once: true })
   try {

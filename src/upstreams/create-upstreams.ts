@@ -46,10 +46,10 @@ export type UpstreamDeps = Readonly<{
   settings: Readonly<{ idleMs: number; startMs: number; callMs: number; runningMax: number }>
 }>
 
-/** Separates the deployment and the caller of a connection that is not shared. */
+/** Separates the deployment and the caller in the key of an unshared connection. */
 const CALLER = '#'
 const allCapabilities = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} }
-/** Where our own deadline counts; the longest delay of a timer. */
+/** For requests that our own deadline bounds: the longest delay of a timer. */
 const NO_TIMEOUT_MS = 2 ** 31 - 1
 
 type Params = Readonly<Record<string, unknown>>
@@ -221,7 +221,7 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
       listingInstanceOf(at).use(at, async ({ client }) => {
         if (client.getServerCapabilities()?.tools === undefined) return []
         const { tools } = await client.listTools(undefined, { signal, timeout: settings.startMs, cacheMode: 'refresh' })
-        // A list may be long, and reading it was much for one turn.
+        // Parsing a long list takes most of a turn of the event loop.
         await nextTurn()
         const listed = (tools as readonly ListedTool[]).map((tool) => ({
           ...tool,

@@ -137,7 +137,7 @@ export function createInstance(deps: InstanceDeps): Instance {
     idleTimer.unref()
   }
 
-  /** A failed request is repeated once if nothing of it was processed, because the server no longer knows the session. */
+  /** If the server no longer knows the session, it processed nothing of the request, which is then repeated once. */
   async function repeated<T>(
     at: UpstreamAddress,
     work: (connection: Connection) => Promise<T>,

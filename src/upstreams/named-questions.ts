@@ -4,9 +4,8 @@ import type { ClientQuestion, ClientQuestions } from '../contract/calling-client
 const SERVER_META_KEY = 'castellan/server'
 
 /**
- * The questions of a server with its name before them, so that a person can tell who asks. The name is the prefix of the server's
- * tools, which has no other characters than a–z, 0–9 and `_`. What the server wrote begins on a line of its own, so it cannot
- * change how ours is displayed.
+ * The questions of a server, preceded by its name, so that a person can tell who asks. The name is the prefix of the server's
+ * tools and contains only a–z, 0–9 and `_`. The server's text begins on a new line, so it cannot change how ours is displayed.
  */
 export const namedQuestions = (server: string, questions: ClientQuestions): ClientQuestions =>
   Object.fromEntries(Object.entries(questions).map(([key, question]) => [key, named(server, question)]))

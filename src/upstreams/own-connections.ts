@@ -7,7 +7,7 @@ import type { Connection } from './connect.ts'
 import type { Instance } from './instance.ts'
 
 type OwnConnectionDeps = Readonly<{
-  /** `onStopped` is told when the connection is closed because nobody needs it. */
+  /** `onStopped` is called when the connection is closed because nobody needs it. */
   open(key: string, at: UpstreamAddress, clientLink: ClientLink, onStopped: () => void): Instance
   forget(key: string): void
 }>
@@ -23,10 +23,11 @@ type Slot = {
 type Pool = { readonly key: string; readonly slots: Set<Slot>; readonly waiting: (() => void)[]; made: number }
 
 /**
- * Connections that a client does not share, because the server may ask it something.
- * 1. A session has one to each server. Without a session a connection serves one call at a time, and a client has a few.
- * 2. They end with the session and when they are idle.
- * 3. A caller has a bounded number. Past that its own idle ones make room.
+ * Connections that a client does not share, because the server may ask the client questions.
+ * 1. A session has one connection to each server. Without a session, a connection serves one call at a time, and a client has a
+ *    few.
+ * 2. Connections end with their session, and when they are idle.
+ * 3. A caller has a bounded number of connections. At the bound, its own idle ones are closed.
  */
 export function createOwnConnections(deps: OwnConnectionDeps) {
   const pools = new Map<string, Pool>()

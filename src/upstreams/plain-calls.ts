@@ -30,8 +30,8 @@ type Pending = Readonly<{
 type Entry = Readonly<{ id: number; one: Pending }>
 
 /**
- * Those that wait for an answer, by their ids, which follow one another. It is no `Map`: with as much coming and going, that would keep alive
- * what is over (see `kernel/slot-set.ts`).
+ * Calls without an answer yet, by their ids, which are consecutive. It is no `Map`: with so many insertions and removals, a
+ * `Map` would keep removed calls alive (see `kernel/slot-set.ts`).
  */
 class PendingCalls {
   #entries: (Entry | undefined)[] = new Array<Entry | undefined>(64).fill(undefined)
@@ -46,7 +46,10 @@ class PendingCalls {
     return entry?.id === id ? entry.one : undefined
   }
 
-  /** The first from this one on that fits: one that waits for long is passed by, and the table stays as small as what waits. */
+  /**
+   * The first id from this one on whose slot is free. Slots of calls that wait for long are skipped, so the table stays as
+   * small as the number of waiting calls.
+   */
   freeId(from: number): number {
     if (this.#count * 2 >= this.#entries.length) this.#grow()
     let id = from
@@ -72,7 +75,7 @@ class PendingCalls {
     return all
   }
 
-  /** Ids that are apart in a table stay so in one of twice its size. */
+  /** Two ids with different slots in a table also have different slots in one of twice its size. */
   #grow(): void {
     const before = this.#entries
     this.#entries = new Array<Entry | undefined>(before.length * 2).fill(undefined)
@@ -80,13 +83,13 @@ class PendingCalls {
   }
 }
 
-/** The SDK counts from 0. All of ours fit into 32 bits, which is what some servers read ids into. */
+/** The SDK counts from 0. All our ids fit into 32 bits, because some servers parse ids as 32-bit integers. */
 const FIRST_ID = 1_000_000_000
 const LAST_ID = 2_000_000_000
 
 /**
- * A transport for the SDK's client on which tools can also be called past it. The client's own way costs several times what a
- * quick server needs for its answer; here a call is one message, one timer and one entry in a map. It behaves as the client
+ * A transport for the SDK's client that can also call tools without the client. A call through the client costs several times
+ * what a quick server needs for its answer; here a call is one message, one timer and one table entry. It behaves as the client
  * does: the same errors, the same time limit, which progress extends, and the same cancellation.
  */
 export function withPlainCalls<Inner extends Transport>(
@@ -96,8 +99,8 @@ export function withPlainCalls<Inner extends Transport>(
   let nextId = FIRST_ID
   let isClosed = false
 
-  // `pid` and `stderr` tell the client that this is a process: one that does not answer its first question in time may still be
-  // starting, and the same process gets the handshake of the older revision.
+  // `pid` and `stderr` tell the client that this is a process. A process that does not answer the first request in time may
+  // still be starting, so the client sends the same process the handshake of the older revision.
   const transport: Transport & Readonly<{ pid: null; stderr: null }> = {
     pid: null,
     stderr: null,
@@ -206,7 +209,7 @@ function settleWith(result: unknown, resolve: (result: Result) => void, reject: 
   else resultOf(result).then(resolve, reject)
 }
 
-/** An answer as the SDK's schema checks it. */
+/** The answer, checked by the SDK's schema. */
 export async function resultOf(result: unknown): Promise<Result> {
   const checked = await specTypeSchemas.CallToolResult['~standard'].validate(result)
   const value = checked.issues === undefined ? (checked.value as Readonly<Record<string, unknown>>) : undefined
@@ -216,7 +219,7 @@ export async function resultOf(result: unknown): Promise<Result> {
   throw new SdkError(SdkErrorCode.InvalidResult, `Invalid result for tools/call: ${said}`)
 }
 
-/** Text alone, perhaps with a structured form of it. */
+/** Only text blocks, possibly with structured content. */
 function isPlainResult({ content, structuredContent, isError, _meta }: Readonly<Record<string, unknown>>): boolean {
   if (_meta !== undefined || !(isError === undefined || typeof isError === 'boolean')) return false
   if (!(structuredContent === undefined || isObject(structuredContent)) || !Array.isArray(content)) return false

@@ -3,19 +3,19 @@ import { ProtocolError, SdkError, SdkErrorCode, type Transport } from '@modelcon
 type ForeignObject = Readonly<Record<string, unknown>>
 type RawOptions = Readonly<{ signal: AbortSignal; timeoutMs: number }>
 
-/** Sends a request that the SDK's client does not know in the revision of the connection, or whose answer it does not take. */
+/** Sends a request that the SDK's client does not support in the revision of the connection, or whose answer it refuses. */
 export type RawRequest = (method: string, params: ForeignObject, options: RawOptions) => Promise<ForeignObject>
 
 type Pending = Readonly<{ answer(message: ForeignObject): void; fail(error: Error): void }>
 
-/** After those of plain calls. All of them fit into 32 bits, which is what some servers read ids into. */
+/** After the ids of plain calls. All of them fit into 32 bits, because some servers parse ids as 32-bit integers. */
 const FIRST_ID = 2_000_000_001
 const LAST_ID = 2 ** 31 - 1
 
-/** Where the answer to a call is kept that is a task: the SDK's client takes complete answers alone. */
+/** In `_meta`: the task that a server answered with. The SDK's client accepts only complete answers. */
 export const TASK_META_KEY = 'castellan/task'
 
-/** On a transport whose client has shaken hands: what is not for us goes on to the client. */
+/** For a transport whose client has completed its handshake. Answers to other requests are passed on to the client. */
 export function addRawRequests(transport: Transport): RawRequest {
   const pending = new Map<number, Pending>()
   let nextId = FIRST_ID

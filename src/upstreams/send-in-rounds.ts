@@ -11,8 +11,8 @@ import { limits } from '../contract/limits.ts'
 type Params = Readonly<Record<string, unknown>>
 
 /**
- * Sends a request again with the answers of the client for as long as the server wants to know more. Servers of the revision 2026-07-28
- * ask so; those before it ask while the request is under way.
+ * Repeats a request with the client's answers until the server has no more questions. Servers of the revision 2026-07-28 ask in
+ * this way; servers of earlier revisions ask while the request is in progress.
  */
 export async function sendInRounds<Result>(
   params: Params,

@@ -2,20 +2,22 @@ import type { LocalSpec } from '../domains/mcp-servers/runtime.ts'
 import { createKeyedMutex } from '../kernel/keyed-mutex.ts'
 import type { ServerWorkspace, ServerWorkspaces } from './ports.ts'
 
-/** Something that runs in a workspace for all of its connections. */
+/** A process or service in a workspace that all its connections share. */
 type SharedPart = Readonly<{ end(): Promise<void> }>
 
 export type SharedWorkspace = ServerWorkspace &
   Readonly<{
-    /** Work that is done by one connection at a time. */
+    /** Runs for one connection at a time. */
     exclusively<T>(work: () => Promise<T>): Promise<T>
-    /** The same for all connections; ended when the last one leaves. */
+    /** One part for all connections. It ends when the last connection leaves. */
     part<T extends SharedPart>(make: () => T): T
   }>
 
 type Held = { users: number; readonly workspace: ServerWorkspace; part: SharedPart | undefined }
 
-/** A deployment has one workspace, however many connections use it. The last one to leave stops it. */
+/**
+ * A deployment has one workspace, however many connections use it. When the last connection leaves, the workspace is stopped.
+ */
 export function createSharedWorkspaces(workspaces: Pick<ServerWorkspaces, 'open'>) {
   const opening = createKeyedMutex()
   const preparing = createKeyedMutex()

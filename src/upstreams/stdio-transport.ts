@@ -7,11 +7,11 @@ type StdioTransportDeps = Readonly<{
   run(
     request: Pick<CommandRequest, 'signal' | 'onOutput'> & Required<Pick<CommandRequest, 'onPipes'>>,
   ): Promise<CommandEnd>
-  /** A line of what is not a message. */
+  /** Called for each line that is not a message. */
   onLine(line: string): void
 }>
 
-/** MCP over the standard streams of a command. When it is closed, the command has ended. */
+/** MCP over the standard streams of a command. Closing it ends the command. */
 export function createStdioTransport(deps: StdioTransportDeps): Transport & Readonly<{ ended: Promise<void> }> {
   const end = new AbortController()
   const finished = Promise.withResolvers<void>()
@@ -71,7 +71,7 @@ export function createStdioTransport(deps: StdioTransportDeps): Transport & Read
       const waiting = input.add(JSON.stringify(message))
       if (waiting !== undefined) await waiting
     },
-    /** A server that is told that nothing more comes has a moment to end by itself. */
+    /** After the end of its input, a server has a moment to exit by itself. */
     async close() {
       input.finish()
       grace ??= setTimeout(() => end.abort(), limits.mcpServerEndGraceMs)
@@ -81,7 +81,7 @@ export function createStdioTransport(deps: StdioTransportDeps): Transport & Read
   return transport
 }
 
-/** Lines for a stream that may not be there yet. Those of one turn of the event loop go in one write. */
+/** Buffers lines for a stream that may not be open yet. Lines of one turn of the event loop go into one write. */
 function gatherLines() {
   let stream: Writable | undefined
   let text = ''
@@ -100,7 +100,7 @@ function gatherLines() {
       stream = opened
       flush()
     },
-    /** A promise while the reader is slow. */
+    /** Returns a promise while the reader is slow. */
     add(line: string): Promise<void> | undefined {
       if (isFinished || stream?.destroyed === true) throw new Error('the server has ended')
       text += `${line}\n`
@@ -126,7 +126,7 @@ function gatherLines() {
 
 const NEWLINE = 0x0a
 
-/** Whole lines out of pieces. What has no end in sight is given up. */
+/** Joins chunks into lines. `onOverflow` is called for a line that is too long. */
 function splitLines(onLine: (line: string) => void, onOverflow: () => void) {
   let pending: Buffer[] = []
   let length = 0

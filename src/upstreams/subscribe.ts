@@ -8,14 +8,15 @@ import type { Connection } from './connect.ts'
 type Use = <T>(work: (connection: Connection, clientLink: ClientLink) => Promise<T>) => Promise<T>
 
 /**
- * Has the client told when a resource changes, until the signal is aborted. Answers whether the server has the resource and tells of its
- * changes. A connection that is lost is opened again, and the client is told then, because something may have changed meanwhile.
+ * Notifies the client of changes of a resource until the signal is aborted. Returns whether the server has the resource and
+ * announces its changes. A lost connection is opened again, and the client is then notified, because the resource may have
+ * changed meanwhile.
  */
 export async function subscribe(use: Use, client: CallingClient, uri: string, signal: AbortSignal): Promise<boolean> {
   const opened = Promise.withResolvers<boolean>()
   let isOpen = false
 
-  /** False when there is nothing to subscribe to. */
+  /** Resolves to false if there is nothing to subscribe to. */
   const hold = ({ client: server, closed }: Connection): Promise<boolean> =>
     whileOpen(server, uri, signal, closed, () => {
       if (isOpen) client.tell({ method: 'notifications/resources/updated', params: { uri } })
@@ -59,7 +60,7 @@ async function whileOpen(
   return true
 }
 
-/** Servers take subscriptions to what they do not have. */
+/** Some servers accept subscriptions to resources that they do not have. */
 async function hasResource(server: Client, uri: string, signal: AbortSignal): Promise<boolean> {
   if (server.getServerCapabilities()?.resources?.subscribe !== true) return false
   const options = { signal, cacheMode: 'bypass' as const }

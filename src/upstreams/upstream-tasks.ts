@@ -19,18 +19,18 @@ import { cannotAsk, questionsIn } from './send-in-rounds.ts'
 type ForeignObject = Readonly<Record<string, unknown>>
 
 const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
-/** What a server of the newer revision may do instead of answering: it is told so with each call. */
+/** Declared with each call in the newer revision: the server may answer with a task. */
 const taskCapabilities = { extensions: { [TASKS_EXTENSION]: {} } }
 
-/** Whether the server answers calls by tasks in the newer revision. */
+/** Whether the server may answer calls with tasks, in the newer revision. */
 export const offersTasks = (client: Client): boolean =>
   client.getProtocolEra() === 'modern' && client.getServerCapabilities()?.extensions?.[TASKS_EXTENSION] !== undefined
 
-/** Whether tools of the server can be called as tasks in the older revision. */
+/** Whether tools of the server can be called as tasks, in the older revision. */
 const takesTasks = (client: Client): boolean =>
   client.getProtocolEra() !== 'modern' && client.getServerCapabilities()?.tasks?.requests?.tools?.call !== undefined
 
-/** In the newer revision the server decides with each call. */
+/** In the newer revision the server decides for each call. */
 export function taskSupportOf(client: Client, tool: ListedTool): ListedTool['taskSupport'] {
   if (offersTasks(client)) return 'optional'
   const { execution } = tool as { execution?: { taskSupport?: unknown } }
@@ -38,7 +38,7 @@ export function taskSupportOf(client: Client, tool: ListedTool): ListedTool['tas
   return takesTasks(client) && (support === 'optional' || support === 'required') ? support : undefined
 }
 
-/** What is declared with a request of the newer revision. */
+/** The capabilities that are declared with a request of the newer revision. */
 export const declaredTo = (
   client: Client,
   capabilities: CallingClientCapabilities | undefined,
@@ -47,7 +47,7 @@ export const declaredTo = (
   ...(offersTasks(client) && taskCapabilities),
 })
 
-/** Calls a tool as a task, in the older revision; undefined if it is to be called without. */
+/** Calls a tool as a task, in the older revision. Undefined if the tool must be called without one. */
 export async function callAsTask(
   connection: Connection,
   clientLink: ClientLink | undefined,
@@ -61,11 +61,11 @@ export async function callAsTask(
   const params = { name, arguments: args, task: { ttl: limits.mcpUpstreamTaskMs } }
   const answer = await connection.request('tools/call', params, { signal, timeoutMs })
   const { task } = answer
-  // A server that has changed its mind answers at once.
+  // A server may answer at once although its list says otherwise.
   return isObject(task) ? await finishTask(connection, clientLink, task, options) : await resultOf(answer)
 }
 
-/** In the newer revision the answer to a call may be a task. */
+/** In the newer revision the answer to a call may be a task, which is then followed to its end. */
 export async function finished(
   connection: Connection,
   clientLink: ClientLink | undefined,
@@ -78,8 +78,8 @@ export async function finished(
 }
 
 /**
- * The answer that a task has in the end. What it says meanwhile is told as progress; what it asks goes to the client of the call. A call
- * that is cancelled cancels its task.
+ * The final answer of a task. Its status messages become progress, and its questions go to the client of the call. Cancelling
+ * the call cancels the task.
  */
 async function finishTask(
   connection: Connection,
@@ -111,7 +111,7 @@ async function finishTask(
       }
       if (status === 'cancelled') throw cancelledTask()
       if (status === 'working') await pause(pollMs(known), until)
-      // What it asks in the older revision, it asks while its result is waited for.
+      // In the older revision a task asks its questions while its result is awaited.
       else if (!isModern) return await resultOf(await ask('tasks/result', {}, limits.mcpUpstreamTaskMs))
       else if (known === task) continue
       else if (status === 'completed') return await resultOf(known['result'])
@@ -121,7 +121,7 @@ async function finishTask(
     }
   } catch (error) {
     const isOver = ProtocolError.isInstance(error) || error instanceof CancelledTask
-    // It may be gone, and the call has failed whatever becomes of it.
+    // The task may no longer exist, and the call has failed in any case.
     if (!isOver) await ask('tasks/cancel', {}, CANCEL_MS, AbortSignal.timeout(CANCEL_MS)).catch(() => {})
     if (!signal.aborted && deadline.aborted) throw lateTask(error)
     throw error

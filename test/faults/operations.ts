@@ -1,3 +1,4 @@
+import { permissionsOfRole } from '../../src/contract/permissions.ts'
 import { LOCAL_TENANT } from '../../src/contract/principal.ts'
 import { principalOfUser } from '../../src/domains/people/rules.ts'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
@@ -225,10 +226,28 @@ const deleteUser = async (app: TestApp, turn: number): Promise<SweptCall> => {
   const email = `removed-${turn}@example.com`
   const made = await app.ask<{ id: string }>('user_create', { email, role: 'admin' })
   const user = { tenant: LOCAL_TENANT, id: made.id, email, name: email, role: 'admin', tier: 'system' } as const
-  const caller = { ...ownerCaller, principal: principalOfUser({ ...user, createdBy: 'owner', createdAtMs: 0 }, []) }
+  const caller = {
+    ...ownerCaller,
+    principal: principalOfUser({ ...user, createdBy: 'owner', createdAtMs: 0 }, permissionsOfRole('admin'), []),
+  }
   for (const name of ['a', 'b'])
     await app.ask('api_key_create', { name: `removed-${turn}-${name}`, role: 'admin' }, caller)
   return { tool: 'user_delete', args: { user: email } }
+}
+
+/** A key ends with the role, in the same transaction. */
+const deleteRole = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  const name = `role-${turn}`
+  await app.ask('role_create', { name, permissions: ['task:read'] })
+  await app.ask('api_key_create', { name, role: name })
+  return { tool: 'role_delete', args: { name } }
+}
+
+const giveRole = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  const [role, email] = [`given-${turn}`, `given-${turn}@example.com`]
+  await app.ask('role_create', { name: role, permissions: ['task:read'] })
+  await app.ask('user_create', { email, role: 'editor' })
+  return { tool: 'user_update', args: { user: email, role } }
 }
 
 const acceptInvitation = async (app: TestApp, turn: number): Promise<SweptCall> => {
@@ -342,6 +361,8 @@ export const operations: readonly Operation[] = [
   { name: 'optimization_rule_delete', kind: 'write', prepare: alone(deleteRule) },
   { name: 'bulk_assign_tools_to_mcp_gateways', kind: 'write', prepare: alone(assignTools) },
   { name: 'user_create', kind: 'write', prepare: alone(createUser) },
+  { name: 'role_delete', kind: 'write', prepare: alone(deleteRole) },
+  { name: 'user_update', kind: 'write', prepare: alone(giveRole) },
   { name: 'user_delete', kind: 'write', prepare: alone(deleteUser) },
   { name: 'invitation_accept', kind: 'write', prepare: alone(acceptInvitation) },
   {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { permissionsOfRole } from '../../src/contract/permissions.ts'
 import { type BuiltInRole, LOCAL_TENANT, type Tier } from '../../src/contract/principal.ts'
 import { principalOfUser } from '../../src/domains/people/rules.ts'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
@@ -20,7 +21,7 @@ const accept = (link: string) => app.ask('invitation_accept', { token: tokenOf(l
 async function person(email: string, role: BuiltInRole = 'admin', tier: Tier = 'operator'): Promise<ToolCaller> {
   const { id } = await app.ask<Made>('user_create', { email, role, tier })
   const user = { tenant: LOCAL_TENANT, id, email, name: email, role, tier, createdBy: 'owner', createdAtMs: 0 }
-  return callerOf(principalOfUser(user, []), { transport: 'http' })
+  return callerOf(principalOfUser(user, permissionsOfRole(role), []), { transport: 'http' })
 }
 
 async function newKey(caller: ToolCaller, name: string, more: Record<string, unknown> = {}): Promise<ToolCaller> {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createAccounts } from '../../src/accounts/create-accounts.ts'
 import type { Database } from '../../src/contract/database.ts'
-import { LOCAL_TENANT, tenantId } from '../../src/contract/principal.ts'
+import { LOCAL_TENANT, type TenantId, tenantId } from '../../src/contract/principal.ts'
 import type { WriteTx } from '../../src/contract/tx.ts'
 import { createPasswords } from '../../src/domains/people/password.ts'
 import type { Invitation, User } from '../../src/domains/people/ports.ts'
@@ -15,6 +15,7 @@ import { sqlPeopleStore as store } from '../../src/stores/sql/people-store.ts'
 import { sqlServiceClientStore } from '../../src/stores/sql/service-client-store.ts'
 import { CHEAP_PASSWORDS } from '../support/app.ts'
 import { dialects, openEmpty } from '../support/databases.ts'
+import { sqlRoles } from '../support/sql-roles.ts'
 
 const OTHER = tenantId('other')
 const NOW_MS = Date.UTC(2026, 10, 17)
@@ -73,6 +74,26 @@ describe.each(dialects)('people in %s', (dialect) => {
     expect(await store.teamsOf(database.read, ada.id)).toEqual([])
   })
 
+  test('who has a role is counted in one organisation, with the invitations that can still be accepted', async () => {
+    const counted = (tenant: TenantId) => store.countOfRole(database.read, tenant, 'reader', NOW_MS)
+    expect(await counted(LOCAL_TENANT)).toEqual({ users: 0, invitations: 0 })
+    for (const [index, tenant] of [LOCAL_TENANT, LOCAL_TENANT, OTHER].entries()) {
+      const one = { ...ada, tenant, id: `user_${index}`, email: `${index}@example.com`, role: 'reader' }
+      await write((tx) => store.insertUser(tx, one))
+    }
+    const invite = (id: string, more: Partial<Invitation>) =>
+      write((tx) => store.insertInvitation(tx, { ...invitation, id, tokenHash: id, role: 'reader', ...more }))
+    await invite('open', {})
+    await invite('elsewhere', { tenant: OTHER })
+    await invite('another', { role: 'member' })
+    await invite('over', { expiresAtMs: NOW_MS })
+    await invite('accepted', { acceptedAtMs: NOW_MS })
+    await invite('cancelled', { cancelledAtMs: NOW_MS })
+    await invite('password', { userId: 'user_0' })
+    expect(await counted(LOCAL_TENANT)).toEqual({ users: 2, invitations: 1 })
+    expect(await counted(OTHER)).toEqual({ users: 1, invitations: 1 })
+  })
+
   test('an invitation ends once', async () => {
     await write((tx) => store.insertInvitation(tx, invitation))
     expect(await store.findInvitationByHash(database.read, 'h')).toEqual(invitation)
@@ -112,7 +133,13 @@ describe.each(dialects)('people in %s', (dialect) => {
     const cookie = cookies![0]!.split(';')[0]!
     expect(cookies![0]).toMatch(/^__Secure-castellan\.session_token=.*HttpOnly.*Secure|Secure.*HttpOnly/)
     const shown = { address: '203.0.113.9', isLoopback: false, resource: '' }
-    const principals = createPeoplePrincipals({ store, clients: sqlServiceClientStore, read: database.read, secret })
+    const principals = createPeoplePrincipals({
+      store,
+      clients: sqlServiceClientStore,
+      roles: sqlRoles,
+      read: database.read,
+      secret,
+    })
     const nowMs = Date.now()
     expect(await principals.ofCookie(cookie, shown, nowMs)).toMatchObject({
       user: ada.id,
@@ -131,7 +158,13 @@ describe.each(dialects)('people in %s', (dialect) => {
     const from = new Headers({ 'x-castellan-client': '127.0.0.1' })
     const input = { email: ada.email, password: 'correct horse battery' }
     const cookie = (await accounts.signIn('http://127.0.0.1:7433', input, from))![0]!.split(';')[0]!
-    const principals = createPeoplePrincipals({ store, clients: sqlServiceClientStore, read: database.read, secret })
+    const principals = createPeoplePrincipals({
+      store,
+      clients: sqlServiceClientStore,
+      roles: sqlRoles,
+      read: database.read,
+      secret,
+    })
     const here = { address: '127.0.0.1', isLoopback: true, resource: '' }
     const there = { address: '203.0.113.9', isLoopback: false, resource: '' }
     const nowMs = Date.now()

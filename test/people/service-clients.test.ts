@@ -8,8 +8,10 @@ import { hashOfToken } from '../../src/domains/people/rules.ts'
 import { createClientTokens } from '../../src/domains/people/service-clients.ts'
 import { systemRandom } from '../../src/kernel/random.ts'
 import { sqlPeopleStore as store } from '../../src/stores/sql/people-store.ts'
+import { sqlRoleStore } from '../../src/stores/sql/role-store.ts'
 import { sqlServiceClientStore as clients } from '../../src/stores/sql/service-client-store.ts'
 import { dialects, openEmpty } from '../support/databases.ts'
+import { sqlRoles } from '../support/sql-roles.ts'
 
 const NOW_MS = Date.UTC(2026, 10, 17)
 const ORIGIN = 'https://castellan.example'
@@ -43,7 +45,7 @@ describe.each(dialects)('clients of programs in %s', (dialect) => {
     return (given as { access_token: string }).access_token
   }
   const shown = (resource: string) => ({ address: '203.0.113.9', isLoopback: false, resource })
-  const principals = () => createPeoplePrincipals({ store, clients, read: database.read, secret: 's' })
+  const principals = () => createPeoplePrincipals({ store, clients, roles: sqlRoles, read: database.read, secret: 's' })
 
   test('a token makes its bearer the client, at the gateway that it is for and until it is over', async () => {
     const token = await tokenFor(`${ORIGIN}/mcp/reports`)
@@ -63,6 +65,27 @@ describe.each(dialects)('clients of programs in %s', (dialect) => {
     }
     const over = NOW_MS + limits.accessTokenMs
     await expect(at(`${ORIGIN}/mcp/reports`, over)).rejects.toMatchObject({ code: 'ERR_UNAUTHENTICATED' })
+  })
+
+  test('a client has what its role grants, and nothing when the role is gone', async () => {
+    const worker = { ...client, id: 'client_worker', name: 'worker', role: 'reader' }
+    const role = { tenant: LOCAL_TENANT, name: 'reader', description: '', permissions: ['task:read'] as const }
+    await database.write(LOCAL_TENANT, async (tx) => {
+      await sqlRoleStore.insertRole(tx, LOCAL_TENANT, { ...role, createdAtMs: NOW_MS, createdBy: 'owner' })
+      await clients.insertClient(tx, worker)
+    })
+    expect(await clients.countClientsOfRole(database.read, LOCAL_TENANT, 'reader')).toBe(1)
+    expect(await clients.countClientsOfRole(database.read, tenantId('other'), 'reader')).toBe(0)
+    const given = await createClientTokens({ clients, database, random: systemRandom })({
+      ...asked,
+      clientId: worker.id,
+      resources: [`${ORIGIN}/mcp/reports`],
+    })
+    const { access_token } = given as { access_token: string }
+    const ofToken = () => principals().ofAccessToken(access_token, shown(`${ORIGIN}/mcp/reports`), NOW_MS)
+    expect(await ofToken()).toMatchObject({ role: 'reader', permissions: new Set(['task:read']) })
+    await database.write(LOCAL_TENANT, (tx) => sqlRoleStore.deleteRole(tx, LOCAL_TENANT, 'reader'))
+    expect((await ofToken()).permissions).toEqual(new Set())
   })
 
   test('a token ends with its client', async () => {

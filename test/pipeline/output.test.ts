@@ -18,7 +18,6 @@ const base = {
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({}),
   output: z.strictObject({ text: z.string() }),
 } as const

@@ -25,7 +25,6 @@ const toolWith = (output: z.ZodType) =>
         idempotent: true,
         rate: 'default',
         skipJudge: true,
-        audit: 'digest',
         input: z.strictObject({}),
         output,
         run: () => ({}),

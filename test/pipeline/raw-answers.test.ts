@@ -45,7 +45,6 @@ const catalog = createCatalog({
       idempotent: false,
       rate: 'default',
       skipJudge: true,
-      audit: 'digest',
       raw: true,
       input: z.strictObject({}),
       run: () => answer,

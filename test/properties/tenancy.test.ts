@@ -155,7 +155,6 @@ describe('the probe', () => {
     idempotent: true,
     rate: 'default',
     skipJudge: true,
-    audit: 'digest',
     input: z.strictObject({ task_id: z.string().max(64) }),
   } as const
   const otherTenant = tenantId('tenant-of-a')

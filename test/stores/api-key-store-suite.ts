@@ -56,8 +56,9 @@ export function apiKeyStoreSuite(name: string, open: () => Promise<Database>): v
       expect(await store.listKeys(database.read, ACME, 1)).toEqual([bare])
     })
 
-    it('says whether a live key has a role', async () => {
-      const has = (tenant: TenantId, role: string) => store.hasLiveKeyOfRole(database.read, tenant, role, NOW)
+    it('lists the live keys with a role', async () => {
+      const has = async (tenant: TenantId, role: string) =>
+        (await store.listLiveKeysOfRole(database.read, tenant, role, NOW)).length > 0
       await insert(keyOf(ACME, { role: 'reader', revokedAtMs: NOW }))
       await insert(keyOf(ACME, { role: 'reader', expiresAtMs: NOW }))
       await insert(keyOf(OTHER, { role: 'reader' }))

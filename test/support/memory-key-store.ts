@@ -17,8 +17,8 @@ export function createMemoryKeyStore() {
           row.revokedAtMs === null &&
           (row.expiresAtMs === null || row.expiresAtMs > nowMs),
       ),
-    hasLiveKeyOfRole: async (_, tenant, role, nowMs) =>
-      rows.some(
+    listLiveKeysOfRole: async (_, tenant, role, nowMs) =>
+      rows.filter(
         (row) =>
           row.tenant === tenant &&
           row.role === role &&
@@ -50,4 +50,8 @@ export function createMemoryKeyStore() {
 }
 
 /** A tenant that made no roles. */
-export const noRoles: Pick<RoleStore, 'findRole'> = { findRole: async () => undefined }
+export const noRoles: Pick<RoleStore, 'findRole' | 'listRoles' | 'holdRoles'> = {
+  findRole: async () => undefined,
+  listRoles: async () => [],
+  holdRoles: async () => {},
+}

@@ -8,8 +8,12 @@ type Answer = Record<string, unknown>
 
 /** The rights of a person or a program that a command makes. */
 export const rightsFlags = {
-  role: { type: 'string', value: 'ROLE', description: 'admin, editor or member (member).' },
-  tier: { type: 'string', value: 'TIER', description: 'user, system or operator (that of the role).' },
+  role: { type: 'string', value: 'ROLE', description: 'admin, editor, member, or a custom role (member).' },
+  tier: {
+    type: 'string',
+    value: 'TIER',
+    description: 'user, system or operator (that of the role; user for a custom one).',
+  },
 } as const
 
 /** `whose` says what the tenant is, such as 'Tenant of the key'. */

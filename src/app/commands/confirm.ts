@@ -5,8 +5,8 @@ import type { CommandContext } from './context.ts'
 export const yesFlag = { type: 'boolean', description: 'Do not ask at a terminal.' } as const
 
 /**
- * Asks a person at a terminal before something that cannot be undone, and throws unless they agree. A script is not asked, and
- * neither is who passed --yes.
+ * Asks a person at a terminal before something that cannot be undone, and throws unless the person agrees. A script, and a
+ * command with --yes, is not asked.
  */
 export async function requireAgreement(context: CommandContext, question: string): Promise<void> {
   const { parsed, stdin, terminal } = context

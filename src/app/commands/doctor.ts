@@ -50,7 +50,7 @@ async function checkHere(context: CommandContext): Promise<Finding[]> {
   const loaded = await loadCommandConfig(context)
   const { config } = loaded
   const { outdated, problems } = await askOwner(context, config)
-  // Of the variables of the running server only that server knows.
+  // Only the running server knows its own variables.
   const unset = unsetVariables(config, context.env).filter(({ problem }) => problems?.includes(problem) ?? true)
   return [
     ok('node', process.version),
@@ -74,7 +74,9 @@ const OTHER_SETTINGS = 'the running server was started with other settings'
 
 type OwnerView = Readonly<{ outdated: string[]; problems?: readonly string[] }>
 
-/** What the process that owns the state, if one does, runs with, and what it lacks. */
+/**
+ * How the settings of the process that owns the state, if there is one, differ from these, and the problems that it reports.
+ */
 async function askOwner(context: CommandContext, config: Config): Promise<OwnerView> {
   if (config.database_url !== undefined || readOwnerRecord(config.data_dir) === undefined) return { outdated: [] }
   const { connectToOwnerOf } = await import('./client.ts')
@@ -162,7 +164,7 @@ async function workspaces(context: CommandContext, config: Config): Promise<Find
     return [
       ok('workspaces', `${backend.name}, as ${privilege === 'root' ? 'root' : 'an ordinary user'}`),
       ...Object.entries(capabilities).map(([name, { enforced, reason }]) =>
-        partOf((enforced ? ok : note)(name.replaceAll('_', ' '), enforced ? reason : `no: ${reason}`)),
+        partOf((enforced ? ok : note)(capabilityText(name), enforced ? reason : `no: ${reason}`)),
       ),
       ...(capabilities.internet.enforced ? [] : tunnelDevice()),
       ...morePackages(absent),
@@ -172,6 +174,10 @@ async function workspaces(context: CommandContext, config: Config): Promise<Find
     await backend.close()
   }
 }
+
+/** The capability `network_policy` is only a part of what the tool of that name sets. */
+const capabilityText = (name: string): string =>
+  name === 'network_policy' ? 'network between workspaces' : name.replaceAll('_', ' ')
 
 /** One command that installs every package that would enforce more. */
 function morePackages(absent: readonly (typeof optionalPrograms)[number][]): Finding[] {
@@ -288,7 +294,8 @@ async function store(context: CommandContext, config: Config): Promise<Finding> 
   try {
     const { checkState } = await import('../check-state.ts')
     const report = await checkState(config, {
-      onProgress: ({ tenant, entries }) => context.terminal.progress(`${tenant}: ${entries} entries`),
+      onProgress: ({ tenant, entries }) =>
+        context.terminal.progress(`${tenant}: ${counted(entries, 'entry', 'entries')}`),
     })
     context.terminal.progressDone()
     const entries = report.tenants.reduce((sum, tenant) => sum + tenant.entries, 0)

@@ -20,7 +20,7 @@ export const command = actionCommand({
       arguments: 'NAME',
       summary: 'Create a key, and print its secret once.',
       flags: {
-        role: { type: 'string', value: 'ROLE', description: 'admin, editor, member, or a role of your own (member).' },
+        role: { type: 'string', value: 'ROLE', description: 'admin, editor, member, or a custom role (member).' },
         tier: { type: 'string', value: 'TIER', description: 'user, system or operator (user).' },
         scopes: { type: 'string', value: 'LIST', description: 'Only these permissions: task:read,task:*.' },
         expires: {

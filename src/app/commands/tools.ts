@@ -26,7 +26,7 @@ const spec = {
 
 export const command: Command = { spec, run }
 
-/** Flags that choose a state or how it is opened; without one, and without a server elsewhere, none is opened. */
+/** Flags that choose a state or how it is opened. Without one of them, and without a remote server, no state is opened. */
 const stateFlags = ['data-dir', 'database-url', 'config', 'mode', 'log-level']
 
 /** A tool that only other transports offer can be called neither from here nor over stdio. */

@@ -33,7 +33,7 @@ export function openInteractions(
   const exporter = exporterOf(deps)
   const { bodies, retention_days, body_retention_days } = config.interactions
   const redactorFor = redactedValuesOf(config)
-  // A thousand secrets have ten thousand forms, and nearly always they are those of the last batch.
+  // A thousand secrets have ten thousand forms, and they are nearly always the same as in the last batch.
   const redactors = new WeakMap<readonly string[], Redactor | undefined>()
   const recorder = createInteractionRecorder({
     store: sqlInteractionStore,

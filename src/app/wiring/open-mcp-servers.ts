@@ -147,7 +147,7 @@ export async function openMcpServers(
     async close() {
       clearInterval(polling)
       await tidied
-      // What waits for a server goes on when its connection ends.
+      // Requests that wait for a server continue when its connection ends.
       const ended = deployments.close()
       await runtime.close()
       await ended
@@ -187,7 +187,7 @@ function openAgentTools(assignments: ToolAssignments, sharing: ProfileService): 
   }
 }
 
-/** A killed server process leaves workspaces running in which nothing runs any more. */
+/** A killed server leaves its workspaces running, with nothing in them. */
 async function stopAbandoned({ logger }: AppDeps, parts: McpServerParts): Promise<void> {
   const workspaces = createServerWorkspaces(parts)
   const { read } = parts.database
@@ -202,7 +202,7 @@ async function stopAbandoned({ logger }: AppDeps, parts: McpServerParts): Promis
 
 const teams: TeamDirectory = { find: (tx, tenant, named) => sqlPeopleStore.findTeam(tx as ReadTx, tenant, named) }
 
-/** The same before the MCP client is loaded: nothing runs then. */
+/** Loads the MCP client at the first use. Until then no server is connected. */
 function lazyRuntime(deps: AppDeps, parts: McpServerParts): UpstreamRuntime {
   const { config, clock, logger, version } = deps
   const log = createServerLog({ directory: join(parts.directory, 'mcp-logs'), clock, logger })

@@ -38,11 +38,11 @@ export type OwnerWatch = Readonly<{
   ownerRevoked(tenant: TenantId, owner: string): void
   /** Called within a transaction: once that is committed, a user is removed, or has lost a right, a team or a session. */
   userChanged(tenant: TenantId, userId: string): void
-  /** Called within a transaction: once that is committed, a team of people is gone, and nobody has anything by it. */
+  /** Called within a transaction: once that is committed, the team is removed, and nobody has rights through it. */
   teamRemoved(tenant: TenantId, teamId: string): void
   /** Returns an unsubscribe function. A listener may be called for the same owner again. */
   onRevoked(listener: Listener): () => void
-  /** Called for revoked owners, for users who must authenticate again, and for the ids of teams that are gone. */
+  /** Called for revoked owners, for users who must authenticate again, and for the ids of removed teams. */
   onSignedOut(listener: Listener): () => void
   /** While the principal's owner has something open. Returns a function that ends the watch. */
   watch(principal: Principal): () => void

@@ -4,12 +4,15 @@ import type { NoteSigner } from '../../audit/checkpoint.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
-import { LOCAL_TENANT } from '../../contract/principal.ts'
+import { isBuiltInRole, LOCAL_TENANT, type Role, type TenantId } from '../../contract/principal.ts'
 import { canSee } from '../../contract/sharing.ts'
+import type { ReadTx } from '../../contract/tx.ts'
+import type { RoleHolders } from '../../domains/identity/ports.ts'
+import { grantedBy, grantedToGive, holdRole } from '../../domains/identity/roles.ts'
 import type { IdentityService } from '../../domains/identity/service.ts'
 import type { LogIdentity } from '../../domains/log/ports.ts'
 import { createPasswords } from '../../domains/people/password.ts'
-import type { Mailer } from '../../domains/people/ports.ts'
+import type { GrantingRoles, Mailer } from '../../domains/people/ports.ts'
 import { createPeoplePrincipals, type PeoplePrincipals } from '../../domains/people/principals.ts'
 import type { ProviderTokens } from '../../domains/people/provider-tokens.ts'
 import { checkEmail, checkPassword, principalOfUser } from '../../domains/people/rules.ts'
@@ -20,6 +23,7 @@ import type { PeopleGate } from '../../http/people-gate.ts'
 import { randomId } from '../../kernel/random.ts'
 import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
 import { sqlProfileStore } from '../../stores/sql/profile-store.ts'
+import { sqlRoleStore } from '../../stores/sql/role-store.ts'
 import { sqlServiceClientStore } from '../../stores/sql/service-client-store.ts'
 import type { ToolHost } from '../../tools/runtime/tool-host.ts'
 import type { AppDeps } from '../build-app.ts'
@@ -34,6 +38,8 @@ export type OpenedPeople = Readonly<{
   gate: PeopleGate
   accounts(): Promise<Accounts>
   providers: readonly ConfiguredProvider[]
+  /** Who has a role, besides keys. */
+  holdersOf(tx: ReadTx, tenant: TenantId, role: Role, nowMs: number): Promise<RoleHolders>
 }>
 
 type PeopleParts = Readonly<{
@@ -46,10 +52,16 @@ type PeopleParts = Readonly<{
   providerTokens(): Promise<ProviderTokens>
 }>
 
+const roles: GrantingRoles = {
+  grantedBy: (...args) => grantedBy(sqlRoleStore, ...args),
+  grantedToGive: (...args) => grantedToGive(sqlRoleStore, ...args),
+  hold: (...args) => holdRole(sqlRoleStore, ...args),
+}
+
 /**
  * People and their identities. better-auth is loaded with the first page or authorisation; a session or a token does not need it.
  */
-export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
+export async function openPeople(deps: AppDeps, parts: PeopleParts): Promise<OpenedPeople> {
   const { config, clock, random, logger } = deps
   const { database, ownerWatch, host } = parts
   const store = sqlPeopleStore
@@ -57,10 +69,11 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
   const clients = sqlServiceClientStore
   const providers = usableProviders(config)
   const secret = sessionSecret(parts.logIdentity.signer)
-  const principals = createPeoplePrincipals({ store, clients, read: database.read, secret })
+  const principals = createPeoplePrincipals({ store, clients, roles, read: database.read, secret })
   ownerWatch.onSignedOut(() => principals.forget())
   const service = createPeopleService({
     store,
+    roles,
     random,
     passwords,
     providers: providers.map(({ rules }) => rules),
@@ -106,7 +119,7 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
   const gate: PeopleGate = {
     accounts,
     principals,
-    hasPeople: async () => (await store.countUsers(database.read)) > 0,
+    hasPeople: async () => providers.length > 0 || (await store.countUsers(database.read)) > 0,
     async signIn(origin, { email, password }, { address, headers }) {
       const attempt = { email: email.trim().toLowerCase().slice(0, 320), address, nowMs: clock.nowMs() }
       const release = await guard.admit(attempt)
@@ -159,7 +172,8 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
       checkPassword(password)
       const invited = { ...found, id: found.userId ?? found.id, email: checkEmail(found.email), name: '' }
       const args = { token, ...(name === '' ? {} : { name }), password }
-      await callAs(host(), principalOfUser(invited, []), 'invitation_accept', args)
+      const granted = await roles.grantedBy(database.read, found.tenant, found.role)
+      await callAs(host(), principalOfUser(invited, granted, []), 'invitation_accept', args)
       return found.email
     },
     async requireClientCapacity() {
@@ -176,7 +190,29 @@ export function openPeople(deps: AppDeps, parts: PeopleParts): OpenedPeople {
       await database.write(LOCAL_TENANT, (tx) => store.insertResource(tx, { id, identifier, atMs: clock.nowMs() }))
     },
   }
-  return { service, principals, gate, accounts, providers }
+  const holdersOf: OpenedPeople['holdersOf'] = async (tx, tenant, role, nowMs) => ({
+    ...(await store.countOfRole(tx, tenant, role, nowMs)),
+    clients: await clients.countClientsOfRole(tx, tenant, role),
+    providers: providers.filter(({ rules }) => rules.tenant === tenant && rules.role === role).map(({ id }) => id),
+  })
+  await warnOfMissingRoles(deps, database.read, providers)
+  return { service, principals, gate, accounts, providers, holdersOf }
+}
+
+/** A role that the organisation does not have is reported at the start, not at the first sign-in. */
+async function warnOfMissingRoles(
+  { logger }: Pick<AppDeps, 'logger'>,
+  read: ReadTx,
+  providers: readonly ConfiguredProvider[],
+): Promise<void> {
+  for (const { rules } of providers) {
+    const { id, tenant, role, newUsers } = rules
+    if (newUsers !== 'create' || isBuiltInRole(role)) continue
+    if ((await roles.grantedBy(read, tenant, role)).size > 0) continue
+    logger.warn(
+      `oidc_providers ${id}: the organisation '${tenant}' has no role '${role}', so people whom this provider vouches for do not become users. Create it with role_create, or change default_role.`,
+    )
+  }
 }
 
 function mailerOf({ config: { smtp }, logger }: AppDeps): (() => Promise<Mailer>) | undefined {

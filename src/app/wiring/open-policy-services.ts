@@ -43,7 +43,7 @@ export function openPolicyServices(
   const runsCommands = ({ definition }: CatalogTool): boolean =>
     definition.trust?.sends === 'open-network' ||
     allRulesOf(definition).some((rules) => permissionsOf(rules).includes('workspace:exec'))
-  /** Other tools that run commands, of one that does. */
+  /** For a tool that runs commands: the other tools that do. */
   const otherRunnersOf = (tool: CatalogTool) =>
     runsCommands(tool)
       ? views.own.tools

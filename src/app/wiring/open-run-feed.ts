@@ -16,8 +16,8 @@ export const openRunFeed = (
   { trust, clock }: Readonly<{ trust: Trust; clock: Pick<Clock, 'nowMs'> }>,
 ): RunFeed => {
   /**
-   * A run may become untrusted while it is followed. Its viewer is then untrusted before it gets the next event, as if it had read that
-   * with a tool.
+   * A run may become untrusted while it is followed. The viewer then becomes untrusted before it gets the next event, as if it
+   * had read the event with a tool.
    */
   async function* judged<T>(viewer: Principal, events: AsyncIterable<T>, rootOf: (event: T) => Promise<string>) {
     const { tenant } = viewer
@@ -71,7 +71,7 @@ async function* upTo(events: AsyncIterable<RunEvent>, from: number, last: number
   }
 }
 
-/** While the viewer may call: a revoked one sees nothing more. */
+/** The stream ends when the viewer is revoked. */
 function staying(ownerWatch: Pick<OwnerWatch, 'onRevoked' | 'watch'>, principal: Principal, signal: AbortSignal) {
   const revoked = new AbortController()
   const viewer = identityOf(principal)

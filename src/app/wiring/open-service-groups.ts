@@ -113,7 +113,7 @@ export async function openServiceGroups(
     add(group.services)
     return group
   })
-  /** Once it is open: gateways answer at once then. */
+  /** Set once the group is open; from then on gateways answer without waiting. */
   let directory: Pick<GatewayDirectory, 'find'> | undefined
   // A wrong setting is reported at the start.
   const { ca_file, credentials } = deps.config.workspaces

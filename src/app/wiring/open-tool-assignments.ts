@@ -1,10 +1,12 @@
 import { LOCAL_OWNER, userIdOf } from '../../contract/principal.ts'
 import type { Subjects } from '../../contract/upstream-tools.ts'
 import { type AssignmentDeps, createToolAssignments, type ToolAssignments } from '../../domains/gateways/assignments.ts'
+import { grantedBy } from '../../domains/identity/roles.ts'
 import { exchangeProblem } from '../../domains/mcp-servers/exchanged-credentials.ts'
 import { sqlAssignmentStore } from '../../stores/sql/assignment-store.ts'
 import { sqlMcpServerStore } from '../../stores/sql/mcp-server-store.ts'
 import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
+import { sqlRoleStore } from '../../stores/sql/role-store.ts'
 import type { ToolViews } from '../../tools/runtime/tool-views.ts'
 
 type ToolAssignmentParts = Readonly<{
@@ -32,7 +34,9 @@ export const openToolAssignments = ({ views, subjects, noteChange }: ToolAssignm
       if (userId === undefined) return { isMember: true, isAdmin: identity === LOCAL_OWNER, teams: [] }
       const user = await sqlPeopleStore.findUser(read, tenant, userId)
       if (user === undefined) return { isMember: false, isAdmin: false, teams: [] }
-      return { isMember: true, isAdmin: user.role === 'admin', teams: await sqlPeopleStore.teamsOf(read, userId) }
+      const granted = await grantedBy(sqlRoleStore, read, tenant, user.role)
+      const isAdmin = granted.has('mcpServerInstallation:admin')
+      return { isMember: true, isAdmin, teams: await sqlPeopleStore.teamsOf(read, userId) }
     },
     exchangeProblem: (item) => exchangeProblem(item, subjects),
     noteChange,

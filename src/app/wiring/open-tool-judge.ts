@@ -23,7 +23,7 @@ type Parts = Readonly<{
   serverNames: readonly string[]
 }>
 
-/** What a name stands for. If two are possible, the stricter verdict counts. */
+/** The tools that a name may mean. If there are two, the stricter verdict counts. */
 type Meaning = Readonly<{ tools: readonly PolicyTool[]; args: unknown; isHere: boolean; displayed: string }>
 
 /** Judges calls and results that pass through the model proxy, by the one engine. */
@@ -41,7 +41,7 @@ export function openToolJudge({ guardrails, views, database, clock, serverNames 
     return alike(names, name, args) ?? unknown(name, args)
   }
 
-  /** A program may take a name for one of ours that it is only like. It is judged as both, and trusted as neither. */
+  /** A program may take a similar name for one of ours. It is judged as both, and trusted as neither. */
   function alike(names: Names, name: string, args: unknown): Meaning | undefined {
     for (const reading of readingsOf(name.toLowerCase(), serverNames)) {
       const found = foldedNamesOf(names).get(foldedName(reading.name))

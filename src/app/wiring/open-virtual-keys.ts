@@ -9,6 +9,7 @@ import {
   type TenantId,
   userIdOf,
 } from '../../contract/principal.ts'
+import { grantedBy } from '../../domains/identity/roles.ts'
 import type { IdentityService } from '../../domains/identity/service.ts'
 import type { ProviderKeyService } from '../../domains/model-proxies/provider-keys.ts'
 import { createVirtualKeyService, type VirtualKeyService } from '../../domains/model-proxies/virtual-keys.ts'
@@ -16,6 +17,7 @@ import { principalOfUser } from '../../domains/people/rules.ts'
 import type { ProfileService } from '../../domains/profiles/service.ts'
 import { sqlApiKeyStore } from '../../stores/sql/api-key-store.ts'
 import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
+import { sqlRoleStore } from '../../stores/sql/role-store.ts'
 import { sqlVirtualKeyStore } from '../../stores/sql/virtual-key-store.ts'
 import type { AppDeps } from '../build-app.ts'
 import type { OwnerWatch } from './open-owner-watch.ts'
@@ -48,7 +50,9 @@ export function openVirtualKeys(
     const userId = userIdOf(owner)
     if (userId !== undefined) {
       const user = await sqlPeopleStore.findUser(read, tenant, userId)
-      return user && principalOfUser(user, await sqlPeopleStore.teamsOf(read, user.id))
+      if (user === undefined) return undefined
+      const granted = await grantedBy(sqlRoleStore, read, tenant, user.role)
+      return principalOfUser(user, granted, await sqlPeopleStore.teamsOf(read, user.id))
     }
     const keyId = keyIdOf(owner)
     return keyId === undefined ? undefined : (await identity.livePrincipal(tenant, keyId, clock.nowMs()))?.principal

@@ -1,5 +1,14 @@
 import type { OwnerDirectory } from '../../contract/owner-directory.ts'
-import { identityOf, keyIdOf, LOCAL_OWNER, type TenantId, tierAllows, userIdOf } from '../../contract/principal.ts'
+import {
+  identityOf,
+  isBuiltInRole,
+  keyIdOf,
+  LOCAL_OWNER,
+  type Role,
+  type TenantId,
+  tierAllows,
+  userIdOf,
+} from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { ApiKey } from '../../domains/identity/ports.ts'
 import { grantedBy } from '../../domains/identity/roles.ts'
@@ -22,7 +31,8 @@ export function createOwnerDirectory(clock: Pick<Clock, 'nowMs'>): OwnerDirector
     if (userId !== undefined) return (await sqlPeopleStore.findUser(tx as ReadTx, tenant, userId)) === undefined
     const keyId = keyIdOf(owner)
     if (keyId?.startsWith(SERVICE_CLIENT_PREFIX)) {
-      return (await sqlServiceClientStore.findClient(tx as ReadTx, tenant, keyId)) === undefined
+      const client = await sqlServiceClientStore.findClient(tx as ReadTx, tenant, keyId)
+      return client === undefined || (await isDeletedRole(tx, tenant, client.role))
     }
     if (keyId?.startsWith(VIRTUAL_KEY_PREFIX)) {
       const virtual = await sqlVirtualKeyStore.findKey(tx, tenant, keyId)
@@ -31,18 +41,19 @@ export function createOwnerDirectory(clock: Pick<Clock, 'nowMs'>): OwnerDirector
       return scope === 'personal' ? await isRevoked(tx, tenant, author) : scope === 'team' && teams.length === 0
     }
     const key = await findKey(tx, tenant, owner)
-    return key === undefined || keyStatus(key, clock.nowMs()) !== 'live'
+    return key === undefined || keyStatus(key, clock.nowMs()) !== 'live' || (await isDeletedRole(tx, tenant, key.role))
   }
   return {
     isRevoked,
-    /** The rights of a key never change; those of a user do. */
+    /** The rights of a key never change, except that it ends with its role; those of a user do. */
     async present(tx, principal) {
       const owner = identityOf(principal)
       const userId = userIdOf(owner)
       if (userId === undefined) return (await isRevoked(tx, principal.tenant, owner)) ? undefined : principal
       const user = await sqlPeopleStore.findUser(tx, principal.tenant, userId)
       if (user === undefined) return undefined
-      const now = principalOfUser(user, await sqlPeopleStore.teamsOf(tx, user.id))
+      const granted = await grantedBy(sqlRoleStore, tx, user.tenant, user.role)
+      const now = principalOfUser(user, granted, await sqlPeopleStore.teamsOf(tx, user.id))
       const isNarrower = [...principal.permissions].some((permission) => !now.permissions.has(permission))
       return {
         ...principal,
@@ -65,6 +76,10 @@ export function createOwnerDirectory(clock: Pick<Clock, 'nowMs'>): OwnerDirector
     },
   }
 }
+
+/** A key or a client whose role was deleted has no rights and never gets any again. */
+const isDeletedRole = async (tx: ReadTx | WriteTx, tenant: TenantId, role: Role): Promise<boolean> =>
+  !isBuiltInRole(role) && (await grantedBy(sqlRoleStore, tx as ReadTx, tenant, role)).size === 0
 
 async function findKey(tx: ReadTx | WriteTx, tenant: TenantId, owner: string): Promise<ApiKey | undefined> {
   const keyId = keyIdOf(owner)

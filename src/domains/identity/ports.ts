@@ -34,8 +34,8 @@ export type ApiKeyStore = Readonly<{
   findKey(tx: ReadTx, tenant: TenantId, id: string): Promise<ApiKey | undefined>
   /** The key of this name that is neither revoked nor expired at `nowMs`. */
   findLiveKeyByName(tx: ReadTx, tenant: TenantId, name: string, nowMs: number): Promise<ApiKey | undefined>
-  /** Whether a key that is neither revoked nor expired at `nowMs` has the role. */
-  hasLiveKeyOfRole(tx: ReadTx, tenant: TenantId, role: string, nowMs: number): Promise<boolean>
+  /** Keys with the role that are neither revoked nor expired at `nowMs`, by name. */
+  listLiveKeysOfRole(tx: ReadTx, tenant: TenantId, role: string, nowMs: number): Promise<ApiKey[]>
   /** Newest first, revoked and expired ones included. */
   listKeys(tx: ReadTx, tenant: TenantId, limit: number): Promise<ApiKey[]>
   /** Those that are not revoked, oldest first. */
@@ -68,4 +68,19 @@ export type RoleStore = Readonly<{
   findRole(tx: ReadTx, tenant: TenantId, name: string): Promise<CustomRole | undefined>
   /** By name. */
   listRoles(tx: ReadTx, tenant: TenantId): Promise<CustomRole[]>
+  /**
+   * Until the transaction ends, no other one that calls this continues. A transaction that gives a role to a user, a client or a key,
+   * or creates or deletes one, calls it first: an operator gives roles of another tenant inside a transaction of its own.
+   */
+  holdRoles(tx: WriteTx, tenant: TenantId): Promise<void>
+}>
+
+/** Who has a role, besides keys. A role that they have is not deleted. */
+export type RoleHolders = Readonly<{
+  users: number
+  /** Those that can still be accepted. */
+  invitations: number
+  clients: number
+  /** Ids of the identity providers whose new users get the role, by the configuration. */
+  providers: readonly string[]
 }>

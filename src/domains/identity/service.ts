@@ -17,7 +17,7 @@ import { listAtMost } from '../../kernel/list-at-most.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { createKeyAuthenticator } from './key-authenticator.ts'
 import type { ApiKey, ApiKeyStore, RoleStore } from './ports.ts'
-import { grantedBy } from './roles.ts'
+import { grantedBy, grantedToGive, holdRole } from './roles.ts'
 import {
   checkCreatorKey,
   checkExpiry,
@@ -82,6 +82,8 @@ export type IdentityService = Readonly<{
     context: KeyWriting,
     input: Readonly<{ tenant: TenantId; userId: string; remaining?: Principal }>,
   ): Promise<readonly string[]>
+  /** For keys that have no rights any more, within the transaction that removes them: what they have open ends. */
+  noteKeysEnded(tenant: TenantId, keyIds: readonly string[], nowMs: number): void
   /**
    * Rejects with ERR_UNAUTHENTICATED, in the same words whatever is wrong with the token. Answers synchronously if the
    * token was used a moment ago.
@@ -97,7 +99,7 @@ export type IdentityService = Readonly<{
 
 export type IdentityDeps = Readonly<{
   store: ApiKeyStore
-  roles: Pick<RoleStore, 'findRole'>
+  roles: Pick<RoleStore, 'findRole' | 'listRoles' | 'holdRoles'>
   random: Random
   /** Committed state. */
   read: ReadTx
@@ -135,7 +137,8 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
       requirePermission(principal, 'apiKey:create')
       const tenant = keyTenant(principal, input.tenant)
       const name = checkKeyName(input.name)
-      const rights = checkRights(principal, input, await grantedBy(deps.roles, read, tenant, input.role))
+      await holdRole(deps.roles, write, tenant, input.role)
+      const rights = checkRights(principal, input, await grantedToGive(deps.roles, call, tenant, input.role))
       const expiresAtMs = checkExpiry(input, nowMs)
       const { keyId } = principal
       const creator = keyId === undefined ? undefined : await store.findKey(read, principal.tenant, keyId)
@@ -199,6 +202,13 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
         ended.push(key.name)
       }
       return ended
+    },
+
+    noteKeysEnded(tenant, keyIds, nowMs) {
+      for (const keyId of keyIds) {
+        authenticator.forget(keyId, nowMs)
+        deps.noteRevoked(tenant, keyId)
+      }
     },
 
     authenticate(token, nowMs) {

@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
-import type { BuiltInRole, TenantId } from '../../contract/principal.ts'
+import type { Role, TenantId } from '../../contract/principal.ts'
 import { isPlatformOperator } from '../../contract/principal.ts'
 import { randomId } from '../../kernel/random.ts'
 import type { Invitation, User } from './ports.ts'
@@ -14,7 +14,8 @@ export type ProviderRules = Readonly<{
   tenant: TenantId
   /** Whether only invited people are admitted, or everybody whom the provider vouches for. */
   newUsers: 'invited' | 'create'
-  role: BuiltInRole
+  /** Of people who are created. */
+  role: Role
   /** Domains of e-mail addresses; empty for all. */
   emailDomains: readonly string[]
 }>
@@ -38,7 +39,7 @@ type Helpers = Readonly<{
  * 1. A provider is for one organisation: a user of another is refused like a person who is not a user.
  * 2. An open invitation is accepted, with its role and teams. Without one, the settings of the provider decide.
  */
-export function createAdmission({ store, random, providers }: PeopleDeps, helpers: Helpers): AdmissionMethods {
+export function createAdmission({ store, roles, random, providers }: PeopleDeps, helpers: Helpers): AdmissionMethods {
   return {
     async admitUser(call, input) {
       const { principal, read, write, nowMs } = call
@@ -58,12 +59,16 @@ export function createAdmission({ store, random, providers }: PeopleDeps, helper
       if ((await store.listUsers(read, tenant, limits.usersPerTenantMax)).length >= limits.usersPerTenantMax) {
         throw tenantTaken('users', limits.usersPerTenantMax)
       }
+      const requested = invitation ?? { role: provider.role }
+      await roles.hold(write, tenant, requested.role)
+      const granted = await roles.grantedBy(read, tenant, requested.role)
+      if (granted.size === 0) throw invitation === undefined ? noDefaultRole() : roleRemoved()
       const user: User = {
         tenant,
         id: randomId(random, 'user'),
         email,
         name: input.name ?? email.slice(0, email.indexOf('@')),
-        ...checkPersonRights(principal, invitation ?? { role: provider.role }),
+        ...checkPersonRights(principal, requested, granted),
         createdBy: invitation?.createdBy ?? principal.actor,
         createdAtMs: nowMs,
       }
@@ -86,6 +91,16 @@ export const mayVouchFor = (
 ): boolean =>
   (user === undefined || user.tenant === tenant) &&
   (emailDomains.length === 0 || emailDomains.includes(email.slice(email.lastIndexOf('@') + 1)))
+
+const noDefaultRole = (): AppError =>
+  new AppError(
+    'ERR_NOT_FOUND',
+    'The organisation does not have the role that new users of this identity provider get. An administrator can create it with role_create, or change default_role of the provider in the configuration.',
+  )
+
+/** The role of an invitation is not deleted while the invitation is open, so this is for a store that was changed otherwise. */
+export const roleRemoved = (): AppError =>
+  new AppError('ERR_NOT_FOUND', 'The role in this invitation no longer exists. Ask for a new invitation.')
 
 export const notAdmitted = (): AppError =>
   new AppError('ERR_PERMISSION_DENIED', 'This e-mail address may not sign in here. Ask an administrator to invite you.')

@@ -2,13 +2,14 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call, EffectRecord } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import type { TenantId } from '../../contract/principal.ts'
-import type { ReadTx } from '../../contract/tx.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { sha256Bytes } from '../../kernel/hash.ts'
 import { listAtMost } from '../../kernel/list-at-most.ts'
 import { randomId } from '../../kernel/random.ts'
 import type { Invitation } from './ports.ts'
-import { checkPersonRights, peopleTenant } from './rules.ts'
+import type { Rights } from './rights.ts'
+import { peopleTenant } from './rules.ts'
 import type { InTenant, NewPerson, PeopleDeps, PeopleReading, PeopleWriting } from './service.ts'
 import { type InvitationView, invitationView } from './views.ts'
 
@@ -41,6 +42,7 @@ type Links = Readonly<{
 }>
 
 type Helpers = Readonly<{
+  rights: Rights
   requireNewMember(read: ReadTx, tenant: TenantId, email: string): Promise<string>
   teamsToJoin(call: PeopleReading, tenant: TenantId, named: readonly string[]): Promise<string[]>
 }>
@@ -74,13 +76,13 @@ export function createInvitations(deps: PeopleDeps, helpers: Helpers): Invitatio
     return { invitation, link: linkOf(call, token) }
   }
 
-  async function personToInvite(call: PeopleReading, input: NewInvitation) {
+  async function personToInvite(call: PeopleReading, input: NewInvitation, write?: WriteTx) {
     const { principal, read } = call
     const tenant = peopleTenant(principal, input.tenant)
-    const rights = checkPersonRights(principal, input)
+    const { role, tier } = await helpers.rights.toGive(call, tenant, input, write)
     const email = await helpers.requireNewMember(read, tenant, input.email)
     const teams = await helpers.teamsToJoin(call, tenant, input.teams ?? [])
-    return { tenant, email, ...rights, teams, userId: null }
+    return { tenant, email, role, tier, teams, userId: null }
   }
 
   return {
@@ -103,7 +105,8 @@ export function createInvitations(deps: PeopleDeps, helpers: Helpers): Invitatio
 
     async invite(call, input) {
       const { token, outcome } = mailed.get(input) ?? { token: newToken(), outcome: 'off' as const }
-      const { invitation, link } = await newLink(call, await personToInvite(call, input), lifeOf(input), token)
+      const person = await personToInvite(call, input, call.write)
+      const { invitation, link } = await newLink(call, person, lifeOf(input), token)
       call.record(invitationEffect('invitation_created', invitation))
       return { ...invitationView(invitation, call.nowMs), link, mail: outcome }
     },
@@ -124,7 +127,7 @@ export function createInvitations(deps: PeopleDeps, helpers: Helpers): Invitatio
           'invitation: there is no invitation with this id; list them with castellan invite list (invitation_list)'
         throw new AppError('ERR_NOT_FOUND', message, { invitation: input.invitation.slice(0, 128) })
       }
-      checkPersonRights(call.principal, found)
+      await helpers.rights.requireOver(call, found)
       const isCancelled = await store.cancelInvitation(call.write, tenant, found.id, call.nowMs)
       if (isCancelled) call.record(invitationEffect('invitation_cancelled', found))
       return invitationView(isCancelled ? { ...found, cancelledAtMs: call.nowMs } : found, call.nowMs)

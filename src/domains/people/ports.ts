@@ -1,4 +1,6 @@
-import type { BuiltInRole, TenantId, Tier } from '../../contract/principal.ts'
+import type { Call } from '../../contract/call.ts'
+import type { Permission } from '../../contract/permissions.ts'
+import type { Role, TenantId, Tier } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 
 /** A person with an account. The organisation is the tenant; a person belongs to one. */
@@ -7,10 +9,20 @@ export type User = Readonly<{
   id: string
   email: string
   name: string
-  role: BuiltInRole
+  role: Role
   tier: Tier
   createdBy: string
   createdAtMs: number
+}>
+
+/** What the roles of an organisation grant. Nothing else says what a person or a client may do. */
+export type GrantingRoles = Readonly<{
+  /** Empty for a role that does not exist. */
+  grantedBy(tx: ReadTx, tenant: TenantId, role: Role): Promise<ReadonlySet<Permission>>
+  /** The same for a role that a holder is to get: rejects with ERR_INVALID_INPUT if there is none of the name. */
+  grantedToGive(call: Pick<Call, 'principal' | 'read'>, tenant: TenantId, role: Role): Promise<ReadonlySet<Permission>>
+  /** Called before a role is looked up in the transaction that gives it: it is not deleted before that ends. */
+  hold(tx: WriteTx, tenant: TenantId, role: Role): Promise<void>
 }>
 
 /** An open sign-in. `address` is where it began. */
@@ -59,7 +71,7 @@ export type Invitation = Readonly<{
   id: string
   tokenHash: string
   email: string
-  role: BuiltInRole
+  role: Role
   tier: Tier
   teams: readonly string[]
   userId: string | null
@@ -109,6 +121,13 @@ export type PeopleStore = Readonly<{
   findUser(tx: ReadTx, tenant: TenantId, id: string): Promise<User | undefined>
   listUsers(tx: ReadTx, tenant: TenantId, limit: number): Promise<User[]>
   countUsers(tx: ReadTx): Promise<number>
+  /** How many users have the role, and how many people with an open invitation would get it. */
+  countOfRole(
+    tx: ReadTx,
+    tenant: TenantId,
+    role: Role,
+    nowMs: number,
+  ): Promise<Readonly<{ users: number; invitations: number }>>
   /** Addresses are unique over all tenants, in lower case. */
   findUserByEmail(tx: ReadTx, email: string): Promise<User | undefined>
   findUserById(tx: ReadTx, id: string): Promise<User | undefined>
@@ -171,7 +190,7 @@ export type ServiceClient = Readonly<{
   id: string
   name: string
   secretHash: string
-  role: BuiltInRole
+  role: Role
   tier: Tier
   /** Slugs or ids. */
   gateways: readonly string[]
@@ -196,6 +215,7 @@ export type ServiceClientStore = Readonly<{
   findClient(tx: ReadTx, tenant: TenantId, idOrName: string): Promise<ServiceClient | undefined>
   findClientById(tx: ReadTx, id: string): Promise<ServiceClient | undefined>
   listClients(tx: ReadTx, tenant: TenantId, limit: number): Promise<ServiceClient[]>
+  countClientsOfRole(tx: ReadTx, tenant: TenantId, role: Role): Promise<number>
   /** Also removes the client's expired tokens. */
   insertToken(tx: WriteTx, token: NewClientToken): Promise<void>
 }>

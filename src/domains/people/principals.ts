@@ -3,7 +3,7 @@ import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
-import type { AccessToken, PeopleStore, ServiceClientStore } from './ports.ts'
+import type { AccessToken, GrantingRoles, PeopleStore, ServiceClientStore } from './ports.ts'
 import { ACCESS_TOKEN_PREFIX, hashOfToken, principalOfUser, TERMINAL_SCOPE } from './rules.ts'
 import { mayReach, principalOfClient } from './service-clients.ts'
 
@@ -45,9 +45,15 @@ type Known = Readonly<{
 }>
 
 export function createPeoplePrincipals(
-  deps: Readonly<{ store: PeopleStore; clients: ServiceClientStore; read: ReadTx; secret: string }>,
+  deps: Readonly<{
+    store: PeopleStore
+    clients: ServiceClientStore
+    roles: Pick<GrantingRoles, 'grantedBy'>
+    read: ReadTx
+    secret: string
+  }>,
 ): PeoplePrincipals {
-  const { store, read } = deps
+  const { store, roles, read } = deps
   const known = new Map<string, Readonly<{ found: Promise<Known | undefined>; atMs: number }>>()
 
   async function recall(key: string, nowMs: number, find: () => Promise<Known | undefined>): Promise<Known> {
@@ -65,14 +71,16 @@ export function createPeoplePrincipals(
 
   async function principalOf(userId: string | null): Promise<Principal | undefined> {
     const user = userId === null ? undefined : await store.findUserById(read, userId)
-    return user && principalOfUser(user, await store.teamsOf(read, user.id))
+    if (user === undefined) return undefined
+    const granted = await roles.grantedBy(read, user.tenant, user.role)
+    return principalOfUser(user, granted, await store.teamsOf(read, user.id))
   }
 
   /** A token without a user belongs to a program that acts for itself, while its list has the gateway. */
   async function clientOf({ clientId, resources }: AccessToken): Promise<Principal | undefined> {
     const client = await deps.clients.findClientById(read, clientId)
     if (client === undefined || !resources.every((resource) => mayReach(client, resource))) return undefined
-    return principalOfClient(client)
+    return principalOfClient(client, await roles.grantedBy(read, client.tenant, client.role))
   }
 
   async function bySession(token: string): Promise<Known | undefined> {

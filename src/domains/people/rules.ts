@@ -1,11 +1,13 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
-import { isPermitted, permissionsOfRole, rightsOf } from '../../contract/permissions.ts'
+import { isPermitted, isPreference, type Permission, rightsFrom } from '../../contract/permissions.ts'
 import {
   type BuiltInRole,
+  isBuiltInRole,
   isPlatformOperator,
   LOCAL_TENANT,
   type Principal,
+  type Role,
   SYSTEM_TENANT,
   type TenantId,
   type Tier,
@@ -54,34 +56,38 @@ export function peopleTenant(principal: Principal, requested: string | undefined
 /** A person who deploys needs the tier for it, and an administrator the highest. */
 const tierOfRole: Readonly<Record<BuiltInRole, Tier>> = { admin: 'operator', editor: 'system', member: 'user' }
 
-/** Nobody grants more than they have. The default tier is that of the role, as far as the granter has it. */
+/** A custom role says nothing about tiers, so its holders get the lowest one unless another is given. */
+const usualTier = (role: Role): Tier => (isBuiltInRole(role) ? tierOfRole[role] : 'user')
+
+/** Nobody grants more than they have: `granted` is what the role grants. The default tier is that of the role, as far as the granter has it. */
 export function checkPersonRights(
   principal: Principal,
-  { role, tier }: Readonly<{ role: BuiltInRole; tier?: Tier | undefined }>,
-): Readonly<{ role: BuiltInRole; tier: Tier }> {
-  const usual = tierOfRole[role]
-  const granted = tier ?? (tierAllows(principal.tier, usual) ? usual : principal.tier)
-  if (!tierAllows(principal.tier, granted))
+  { role, tier }: Readonly<{ role: Role; tier?: Tier | undefined }>,
+  granted: ReadonlySet<Permission>,
+): Readonly<{ role: Role; tier: Tier }> {
+  const usual = usualTier(role)
+  const allowed = tier ?? (tierAllows(principal.tier, usual) ? usual : principal.tier)
+  if (!tierAllows(principal.tier, allowed))
     throw denied(`tier: you cannot grant a tier above your own, which is ${principal.tier}`)
-  const beyond = [...permissionsOfRole(role)].filter(
-    (permission) => !permission.endsWith(':enable') && !isPermitted(principal, permission),
-  )
+  const beyond = [...granted].filter((permission) => !isPreference(permission) && !isPermitted(principal, permission))
   if (beyond.length > 0)
     throw denied('role: you cannot grant permissions that you do not have', { beyond_yours: beyond })
-  return { role, tier: granted }
+  return { role, tier: allowed }
 }
 
-/** A change that removes rights: what was started with them must end. */
-export const losesRights = (before: User, after: User): boolean =>
-  !tierAllows(after.tier, before.tier) ||
-  [...permissionsOfRole(before.role)].some((permission) => !permissionsOfRole(after.role).has(permission))
+type Had = Readonly<{ tier: Tier; granted: ReadonlySet<Permission> }>
 
-export function principalOfUser(user: User, teams: readonly string[]): Principal {
+/** A change that removes rights: what was started with them must end. */
+export const losesRights = (before: Had, after: Had): boolean =>
+  !tierAllows(after.tier, before.tier) || [...before.granted].some((permission) => !after.granted.has(permission))
+
+/** `granted` is what the role grants now. */
+export function principalOfUser(user: User, granted: ReadonlySet<Permission>, teams: readonly string[]): Principal {
   return Object.freeze({
     tenant: user.tenant,
     kind: 'user',
     actor: user.email,
-    ...rightsOf(user.role),
+    ...rightsFrom(user.role, granted),
     tier: user.tier,
     teams,
     user: user.id,

@@ -2,13 +2,14 @@ import { timingSafeEqual } from 'node:crypto'
 import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
-import { rightsOf } from '../../contract/permissions.ts'
-import type { BuiltInRole, Principal, TenantId, Tier } from '../../contract/principal.ts'
+import { type Permission, rightsFrom } from '../../contract/permissions.ts'
+import type { Principal, Role, TenantId, Tier } from '../../contract/principal.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { listAtMost } from '../../kernel/list-at-most.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import type { ServiceClient, ServiceClientStore } from './ports.ts'
-import { ACCESS_TOKEN_PREFIX, checkPersonRights, hashOfToken, peopleTenant, tenantTaken } from './rules.ts'
+import type { Rights } from './rights.ts'
+import { ACCESS_TOKEN_PREFIX, hashOfToken, peopleTenant, tenantTaken } from './rules.ts'
 import type { PeopleReading, PeopleWriting } from './service.ts'
 
 export const SERVICE_CLIENT_PREFIX = 'client_'
@@ -20,7 +21,7 @@ type ServiceClientView = Readonly<{
   id: string
   name: string
   tenant: TenantId
-  role: BuiltInRole
+  role: Role
   tier: Tier
   gateways: readonly string[]
   created_at: string
@@ -32,8 +33,7 @@ export type ServiceClientMethods = Readonly<{
   /** The secret is shown once. */
   createClient(
     call: PeopleWriting,
-    input: InTenant &
-      Readonly<{ name: string; gateways: readonly string[]; role: BuiltInRole; tier?: Tier | undefined }>,
+    input: InTenant & Readonly<{ name: string; gateways: readonly string[]; role: Role; tier?: Tier | undefined }>,
   ): Promise<ServiceClientView & Readonly<{ client_secret: string }>>
   listClients(
     call: PeopleReading,
@@ -51,16 +51,14 @@ export type ServiceClientDeps = Readonly<{
   noteClientRevoked(tenant: TenantId, clientId: string): void
 }>
 
-export function createServiceClients({
-  clients,
-  random,
-  seesGateway,
-  noteClientRevoked,
-}: ServiceClientDeps): ServiceClientMethods {
+export function createServiceClients(
+  { clients, random, seesGateway, noteClientRevoked }: ServiceClientDeps,
+  rights: Rights,
+): ServiceClientMethods {
   return {
     async createClient(call, input) {
       const tenant = peopleTenant(call.principal, input.tenant)
-      const rights = checkPersonRights(call.principal, input)
+      const { role, tier } = await rights.toGive(call, tenant, input, call.write)
       if ((await clients.findClient(call.read, tenant, input.name)) !== undefined) {
         throw new AppError('ERR_ALREADY_EXISTS', 'name: another client already has this name; choose another', {
           name: input.name,
@@ -80,7 +78,8 @@ export function createServiceClients({
         id: randomId(random, SERVICE_CLIENT_PREFIX.slice(0, -1)),
         name: input.name,
         secretHash: hashOfToken(secret),
-        ...rights,
+        role,
+        tier,
         gateways: [...new Set(input.gateways)],
         createdAtMs: call.nowMs,
         createdBy: call.principal.actor,
@@ -106,7 +105,7 @@ export function createServiceClients({
           'client: there is no client with this id or name; list them with castellan clients list (oauth_client_list)'
         throw new AppError('ERR_NOT_FOUND', message, { client: input.client.slice(0, 128) })
       }
-      checkPersonRights(call.principal, client)
+      await rights.requireOver(call, client)
       await clients.deleteClient(call.write, tenant, client.id)
       call.record({ kind: 'oauth_client_deleted', body: bodyOf(client) })
       noteClientRevoked(tenant, client.id)
@@ -173,13 +172,13 @@ function isSecretOf({ secretHash }: ServiceClient, secret: string): boolean {
   return known.length === presented.length && timingSafeEqual(known, presented)
 }
 
-/** A client acts like a key: with its own rights, and for no user. */
-export const principalOfClient = (client: ServiceClient): Principal =>
+/** A client acts like a key: with its own rights, and for no user. `granted` is what its role grants now. */
+export const principalOfClient = (client: ServiceClient, granted: ReadonlySet<Permission>): Principal =>
   Object.freeze({
     tenant: client.tenant,
     kind: 'key',
     actor: client.name,
-    ...rightsOf(client.role),
+    ...rightsFrom(client.role, granted),
     tier: client.tier,
     teams: [],
     keyId: client.id,

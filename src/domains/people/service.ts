@@ -1,23 +1,16 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call, EffectRecord } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
-import type { BuiltInRole, Principal, TenantId, Tier } from '../../contract/principal.ts'
+import type { Principal, Role, TenantId, Tier } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { listAtMost } from '../../kernel/list-at-most.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
-import { type AdmissionMethods, createAdmission, type ProviderRules } from './admission.ts'
+import { type AdmissionMethods, createAdmission, type ProviderRules, roleRemoved } from './admission.ts'
 import { createInvitations, hashOfLink, type InvitationMethods, invitationEffect } from './invitations.ts'
-import type { Invitation, Mailer, Passwords, PeopleStore, User } from './ports.ts'
-import {
-  checkEmail,
-  checkPersonRights,
-  invitationStatus,
-  losesRights,
-  peopleTenant,
-  principalOfUser,
-  tenantTaken,
-} from './rules.ts'
+import type { GrantingRoles, Invitation, Mailer, Passwords, PeopleStore, User } from './ports.ts'
+import { createRights } from './rights.ts'
+import { checkEmail, invitationStatus, losesRights, peopleTenant, principalOfUser, tenantTaken } from './rules.ts'
 import { createServiceClients, type ServiceClientDeps, type ServiceClientMethods } from './service-clients.ts'
 import { signOut } from './sign-out.ts'
 import { createTeamMethods, type TeamMethods } from './teams.ts'
@@ -40,7 +33,7 @@ export type InTenant = Readonly<{ tenant?: string | undefined }>
 export type NewPerson = InTenant &
   Readonly<{
     email: string
-    role: BuiltInRole
+    role: Role
     tier?: Tier | undefined
     teams?: readonly string[] | undefined
   }>
@@ -69,7 +62,7 @@ export type PeopleService = TeamMethods &
         Readonly<{
           user: string
           name?: string | undefined
-          role?: BuiltInRole | undefined
+          role?: Role | undefined
           tier?: Tier | undefined
           new_link?: boolean | undefined
         }>,
@@ -99,6 +92,7 @@ export type PeopleService = TeamMethods &
 export type PeopleDeps = ServiceClientDeps &
   Readonly<{
     store: PeopleStore
+    roles: GrantingRoles
     random: Random
     passwords: Pick<Passwords, 'hash'>
     /** The origin of links if a call does not come over HTTP. */
@@ -138,6 +132,7 @@ const uselessLink = (): AppError =>
 export function createPeopleService(deps: PeopleDeps): PeopleService {
   const { store, random } = deps
   const teams = createTeamMethods(deps)
+  const rights = createRights(deps.roles)
   const hashes = new WeakMap<object, string>()
 
   async function requireUser(read: ReadTx, tenant: TenantId, named: string): Promise<User> {
@@ -169,7 +164,11 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
     return (await store.findUserByEmail(read, email))?.tenant === tenant ? await requireNewEmail(read, email) : email
   }
 
-  const { newLink, ...invitations } = createInvitations(deps, { requireNewMember, teamsToJoin: teams.idsToJoin })
+  const { newLink, ...invitations } = createInvitations(deps, {
+    requireNewMember,
+    rights,
+    teamsToJoin: teams.idsToJoin,
+  })
 
   async function insertUser(
     call: Pick<Call, 'write' | 'record'>,
@@ -179,6 +178,11 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
     await store.insertUser(call.write, user)
     for (const teamId of teamIds) await store.addMember(call.write, user.tenant, teamId, user.id)
     call.record(userEffect('user_created', user, { teams: [...teamIds] }))
+  }
+
+  async function requireRole({ read, write }: PeopleWriting, tenant: TenantId, role: Role): Promise<void> {
+    await deps.roles.hold(write, tenant, role)
+    if ((await deps.roles.grantedBy(read, tenant, role)).size === 0) throw roleRemoved()
   }
 
   const teamsOf = (read: ReadTx, user: User): Promise<string[]> => store.teamsOf(read, user.id)
@@ -208,12 +212,12 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
   return {
     ...teams,
     ...invitations,
-    ...createServiceClients(deps),
+    ...createServiceClients(deps, rights),
     ...createAdmission(deps, { insertUser, knownTeams, noteAccepted }),
 
     async createUser(call, input) {
       const tenant = peopleTenant(call.principal, input.tenant)
-      const rights = checkPersonRights(call.principal, input)
+      const { role, tier } = await rights.toGive(call, tenant, input, call.write)
       const email = await requireNewEmail(call.read, input.email)
       const teamIds = await teams.idsToJoin(call, tenant, input.teams ?? [])
       if ((await store.listUsers(call.read, tenant, limits.usersPerTenantMax)).length >= limits.usersPerTenantMax) {
@@ -224,12 +228,13 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
         id: randomId(random, 'user'),
         email,
         name: input.name ?? email.slice(0, email.indexOf('@')),
-        ...rights,
+        role,
+        tier,
         createdBy: call.principal.actor,
         createdAtMs: call.nowMs,
       }
       await insertUser(call, user, teamIds)
-      const person = { tenant, email, ...rights, teams: teamIds, userId: user.id }
+      const person = { tenant, email, role, tier, teams: teamIds, userId: user.id }
       const { link, invitation } = await newLink(call, person, limits.invitationMs)
       return { ...userView(user, teamIds), link, link_expires_at: isoTime(invitation.expiresAtMs) }
     },
@@ -250,22 +255,22 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
     async updateUser(call, input) {
       const tenant = peopleTenant(call.principal, input.tenant)
       const before = await requireUser(call.read, tenant, input.user)
-      // A caller that cannot grant the rights of a user cannot remove them either.
-      checkPersonRights(call.principal, before)
+      const had = { tier: before.tier, granted: await rights.requireOver(call, before) }
       const isChanged = input.role !== undefined || input.tier !== undefined
-      const rights = isChanged
-        ? checkPersonRights(call.principal, { role: input.role ?? before.role, tier: input.tier })
-        : { role: before.role, tier: before.tier }
-      const after: User = { ...before, name: input.name ?? before.name, ...rights }
+      const has = isChanged
+        ? await rights.toGive(call, tenant, { role: input.role ?? before.role, tier: input.tier }, call.write)
+        : { ...had, role: before.role }
+      const { role, tier } = has
+      const after: User = { ...before, name: input.name ?? before.name, role, tier }
       await store.updateUser(call.write, after, call.nowMs)
       call.record(userEffect('user_updated', after))
       const teamIds = await teamsOf(call.read, after)
-      const isLess = losesRights(before, after)
+      const isLess = losesRights(had, has)
       if (isLess) await signOut(deps, call.write, tenant, after.id)
-      const ended = isLess ? await endKeys(call, after, principalOfUser(after, teamIds)) : {}
+      const ended = isLess ? await endKeys(call, after, principalOfUser(after, has.granted, teamIds)) : {}
       const view = { ...userView(after, teamIds), ...ended }
       if (input.new_link !== true) return view
-      const person = { tenant, email: after.email, ...rights, teams: [], userId: after.id }
+      const person = { tenant, email: after.email, role, tier, teams: [], userId: after.id }
       const { link, invitation } = await newLink(call, person, limits.invitationMs)
       return { ...view, link, link_expires_at: isoTime(invitation.expiresAtMs) }
     },
@@ -273,7 +278,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
     async deleteUser(call, input) {
       const tenant = peopleTenant(call.principal, input.tenant)
       const user = await requireUser(call.read, tenant, input.user)
-      checkPersonRights(call.principal, user)
+      await rights.requireOver(call, user)
       const view = userView(user, await teamsOf(call.read, user))
       const ended = await endKeys(call, user)
       await store.deleteUser(call.write, tenant, user.id)
@@ -297,7 +302,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
     async revokeSession(call, input) {
       const tenant = peopleTenant(call.principal, input.tenant)
       const user = await requireUser(call.read, tenant, input.user)
-      checkPersonRights(call.principal, user)
+      await rights.requireOver(call, user)
       const revoked =
         (await store.deleteSession(call.write, user.id, input.session)) ||
         (await store.deleteGrant(call.write, user.id, input.session)) ||
@@ -330,6 +335,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       if (!(await store.acceptInvitation(write, invitation.tenant, invitation.id, nowMs))) throw uselessLink()
       const { tenant, email, role, tier } = invitation
       const existing = invitation.userId === null ? undefined : await store.findUser(read, tenant, invitation.userId)
+      if (existing === undefined) await requireRole(call, tenant, role)
       const user: User = existing ?? {
         ...{ tenant, email: await requireNewEmail(read, email), role, tier },
         id: randomId(random, 'user'),

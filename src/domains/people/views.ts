@@ -1,4 +1,4 @@
-import type { BuiltInRole, TenantId, Tier } from '../../contract/principal.ts'
+import type { Role, TenantId, Tier } from '../../contract/principal.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import type {
   Invitation,
@@ -18,7 +18,7 @@ export type UserView = Readonly<{
   email: string
   name: string
   tenant: TenantId
-  role: BuiltInRole
+  role: Role
   tier: Tier
   teams: readonly string[]
   created_at: string
@@ -63,7 +63,7 @@ export type InvitationView = Readonly<{
   id: string
   email: string
   tenant: TenantId
-  role: BuiltInRole
+  role: Role
   tier: Tier
   teams: readonly string[]
   /** `password` is for an existing user, to choose one. */

@@ -11,11 +11,11 @@ import { createTransferUsage, type Lease, type TransferBounds } from './transfer
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants
 
-/** Other tenants' parts, beside what the tenant of this machine keeps in the folder itself. */
+/** The folder of other tenants' files. The files of the tenant `local` are beside it. */
 const TENANTS = '.tenants'
-/** Whose the files are. */
+/** Records of the owners of files. */
 const OWNERS = '.owners'
-/** Files being written. A killed process leaves them to the next. */
+/** Files being written. The next process removes those of a killed one. */
 const PARTIAL = '.partial'
 const OWN_FOLDERS: readonly string[] = [TENANTS, OWNERS, PARTIAL]
 const NAMES_MAX = 64
@@ -188,7 +188,7 @@ type Writing = Readonly<{
   signal: AbortSignal
 }>
 
-/** Files of a live process are being written. */
+/** Skips files that a live process is writing. */
 async function sweep(partial: string): Promise<void> {
   await mkdir(partial, { recursive: true, mode: 0o700 })
   for (const name of await readdir(partial)) {
@@ -226,7 +226,7 @@ function requireNotAborted(signal: AbortSignal): void {
   if (signal.aborted) throw new AppError('ERR_CANCELLED', 'The call was cancelled.', {})
 }
 
-/** False where there was something of that name. */
+/** False if the name existed already. */
 async function isMade(folder: string): Promise<boolean> {
   try {
     await mkdir(folder, { mode: 0o700 })

@@ -7,15 +7,15 @@ import { fault } from '../../kernel/fault.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import { createKeyedMutex } from '../../kernel/keyed-mutex.ts'
 
-/** What may be in the transfer folder. */
+/** The limits of the transfer folder. */
 export type TransferBounds = Readonly<{
-  /** Of the disk, what stays free. */
+  /** Space that stays free on the disk. */
   reserveBytes: number
-  /** How much of what all may have one tenant may take. */
+  /** The share of one tenant in the total. */
   tenantSharePercent: number
-  /** Of the files of one owner together. */
+  /** Total size of one owner's files. */
   ownerBytesMax: number
-  /** Of their names, with those of the folders on the way to each: an empty file takes room of the disk's tables, too. */
+  /** Number of one owner's names, including folders on the way: an empty file takes space in the file system's tables too. */
   ownerNamesMax: number
   tenantNamesMax: number
 }>

@@ -29,7 +29,7 @@ function folderOf(handle: FileHandle): Folder {
   }
 }
 
-/** Opens the root, and makes it if it is not there. */
+/** Opens the root, and creates it if it does not exist. */
 export async function openRoot(path: string): Promise<Folder> {
   if (process.platform !== 'linux') {
     throw new AppError('ERR_STORE_UNAVAILABLE', 'The vault needs Linux: it walks paths by descriptor.', { path })
@@ -38,7 +38,7 @@ export async function openRoot(path: string): Promise<Folder> {
   return folderOf(await open(path, FOLDER_FLAGS))
 }
 
-/** Opens the folder of this name, or answers undefined when there is none; `make` makes it. */
+/** Opens the folder of this name. Undefined if there is none, unless `make` creates it. */
 export async function openChild(parent: Folder, name: string, options: { make: boolean }): Promise<Folder | undefined> {
   try {
     return folderOf(await open(parent.at(name), FOLDER_FLAGS | constants.O_NOFOLLOW))
@@ -61,7 +61,7 @@ export async function openChild(parent: Folder, name: string, options: { make: b
   return await openChild(parent, name, { make: false })
 }
 
-/** Runs `work` with the folder that these names lead to; answers undefined when there is no such folder. */
+/** Runs `work` with the folder at these names. Undefined if there is no such folder. */
 export async function withFolder<T>(
   root: Folder,
   names: readonly string[],
@@ -84,7 +84,7 @@ export async function statOf(folder: Folder, name: string): Promise<BigIntStats 
   return await lstat(folder.at(name), { bigint: true }).catch(unless('ENOENT'))
 }
 
-/** What a regular file is, or undefined when there is none. A link, a folder, a pipe or a device is refused. */
+/** The status of a regular file. Undefined if there is none. A link, a folder, a pipe or a device is refused. */
 export async function statOfFile(folder: Folder, name: string): Promise<BigIntStats | undefined> {
   const found = await statOf(folder, name)
   if (found === undefined || found.isFile()) return found
@@ -101,7 +101,7 @@ async function refuseLink(folder: Folder, name: string): Promise<void> {
 
 export const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException).code
 
-/** For `catch`: these failures are undefined, all others stay failures. */
+/** For `catch`: these failures become undefined, all others are thrown. */
 export const unless =
   (...codes: readonly string[]) =>
   (error: unknown): undefined => {

@@ -14,7 +14,7 @@ const takeLock = statement<{ key: string }>('advisory-lock.take')((db, arg, { di
   ),
 )
 
-/** Held until the transaction ends. SQLite has one writer at a time, so there is nothing to hold back. */
+/** Held until the transaction ends. SQLite has one writer at a time, so there is nothing to lock. */
 export async function lockUntilCommit(tx: WriteTx, key: string): Promise<void> {
   await sessionOf(tx).get(takeLock, { key })
 }

@@ -46,18 +46,18 @@ const findLiveKeyByName = statement<{ tenant: string; name: string; now: number 
         expression.or([expression('expires_at', 'is', null), expression('expires_at', '>', arg('now'))]),
       ),
 )
-const findLiveKeyByRole = statement<{ tenant: string; role: string; now: number }>('api-key-store.findLiveKeyByRole')(
+const listLiveKeysOfRole = statement<{ tenant: string; role: string; now: number }>('api-key-store.listLiveKeysOfRole')(
   (db, arg) =>
     db
       .selectFrom('api_keys')
-      .select('id')
+      .selectAll()
       .where('tenant', '=', arg('tenant'))
       .where('role', '=', arg('role'))
       .where('revoked_at', 'is', null)
       .where((expression) =>
         expression.or([expression('expires_at', 'is', null), expression('expires_at', '>', arg('now'))]),
       )
-      .limit(1),
+      .orderBy('name'),
 )
 const listKeys = statement<{ tenant: string; limit: number }>('api-key-store.listKeys')((db, arg) =>
   db
@@ -110,8 +110,8 @@ export const sqlApiKeyStore: ApiKeyStore = {
   async findLiveKeyByName(tx, tenant, name, nowMs) {
     return fromRow(await sessionOf(tx).get(findLiveKeyByName, { tenant, name, now: nowMs }))
   },
-  async hasLiveKeyOfRole(tx, tenant, role, nowMs) {
-    return (await sessionOf(tx).get(findLiveKeyByRole, { tenant, role, now: nowMs })) !== undefined
+  async listLiveKeysOfRole(tx, tenant, role, nowMs) {
+    return (await sessionOf(tx).all(listLiveKeysOfRole, { tenant, role, now: nowMs })).map((row) => fromRow(row)!)
   },
   async listKeys(tx, tenant, limit) {
     return (await sessionOf(tx).all(listKeys, { tenant, limit })).map((row) => fromRow(row)!)

@@ -68,8 +68,8 @@ export async function commitBatch(deps: BatchDeps, batch: readonly Job[]): Promi
 }
 
 /**
- * Undefined if a transaction failed and could not be rolled back alone; then nothing of the batch remains. Steps return at once
- * or with a promise; only a promise is awaited, which keeps SQLite's path synchronous.
+ * Undefined if a transaction failed and could not be rolled back alone; then nothing of the batch remains. A step returns a
+ * value or a promise, and only a promise is awaited: this keeps SQLite's path synchronous.
  */
 async function tryBatch(deps: BatchDeps, batch: readonly Job[], guarded: boolean): Promise<BatchResult | undefined> {
   const outcomes: Outcome[] = []

@@ -17,9 +17,9 @@ import { commitBatch, type Job, type Outcome, type WriteConnection } from './com
 type GroupCommit = Readonly<{
   write<T>(tenant: string, work: (tx: WriteTx) => Promise<T>): Promise<T>
   writeSoon(tenant: string, work: (tx: WriteTx) => Promise<void>, onTaken?: () => void): void | Promise<void>
-  /** Resolves when everything handed in so far is settled, however much is handed in meanwhile. */
+  /** Resolves when every transaction submitted so far is settled, however many are submitted meanwhile. */
   flush(): Promise<void>
-  /** Refuses what comes from now on and resolves when the rest is settled. */
+  /** Refuses new transactions, and resolves when the others are settled. */
   close(): Promise<void>
   problem(): string | undefined
 }>

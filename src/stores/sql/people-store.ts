@@ -1,5 +1,5 @@
 import type { Selectable } from 'kysely'
-import { type BuiltInRole, type Tier, tenantId, userIdentity } from '../../contract/principal.ts'
+import { type Tier, tenantId, userIdentity } from '../../contract/principal.ts'
 import type { Invitation, PeopleStore, User, UserTeam } from '../../domains/people/ports.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import type { InvitationTable, UserTable, UserTeamTable } from './people-schema.ts'
@@ -70,6 +70,26 @@ const listUsers = statement<Listed>('people-store.listUsers')((db, arg) =>
 )
 const countUsers = statement<object>('people-store.countUsers')((db) =>
   db.selectFrom('users').select((expression) => expression.fn.countAll<number>().as('count')),
+)
+const countUsersOfRole = statement<{ tenant: string; role: string }>('people-store.countUsersOfRole')((db, arg) =>
+  db
+    .selectFrom('users')
+    .select((expression) => expression.fn.countAll<number>().as('count'))
+    .where('tenant', '=', arg('tenant'))
+    .where('role', '=', arg('role')),
+)
+const countInvitationsOfRole = statement<{ tenant: string; role: string; now: number }>(
+  'people-store.countInvitationsOfRole',
+)((db, arg) =>
+  db
+    .selectFrom('invitations')
+    .select((expression) => expression.fn.countAll<number>().as('count'))
+    .where('tenant', '=', arg('tenant'))
+    .where('role', '=', arg('role'))
+    .where('user_id', 'is', null)
+    .where('accepted_at', 'is', null)
+    .where('cancelled_at', 'is', null)
+    .where('expires_at', '>', arg('now')),
 )
 
 const insertTeam = statement<TeamRow>('people-store.insertTeam')((db, _arg, { columns }) =>
@@ -244,6 +264,12 @@ export const sqlPeopleStore: PeopleStore = {
   async countUsers(tx) {
     return (await sessionOf(tx).get(countUsers, {}))?.count ?? 0
   },
+  async countOfRole(tx, tenant, role, now) {
+    const session = sessionOf(tx)
+    const users = await session.get(countUsersOfRole, { tenant, role })
+    const invitations = await session.get(countInvitationsOfRole, { tenant, role, now })
+    return { users: users?.count ?? 0, invitations: invitations?.count ?? 0 }
+  },
 
   async insertTeam(tx, team) {
     await sharedWriterOf(tx).run(insertTeam, {
@@ -330,7 +356,7 @@ function toUser(row: UserRow | undefined): User | undefined {
     id: row.id,
     email: row.email,
     name: row.name,
-    role: row.role as BuiltInRole,
+    role: row.role,
     tier: row.tier as Tier,
     createdBy: row.created_by,
     createdAtMs: Date.parse(row.created_at),
@@ -356,7 +382,7 @@ function toInvitation(row: InvitationRow | undefined): Invitation | undefined {
     id: row.id,
     tokenHash: row.token_hash,
     email: row.email,
-    role: row.role as BuiltInRole,
+    role: row.role,
     tier: row.tier as Tier,
     teams: JSON.parse(row.teams) as string[],
     userId: row.user_id,

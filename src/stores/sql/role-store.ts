@@ -2,6 +2,7 @@ import type { Selectable } from 'kysely'
 import type { Permission } from '../../contract/permissions.ts'
 import { tenantId } from '../../contract/principal.ts'
 import type { CustomRole, RoleStore } from '../../domains/identity/ports.ts'
+import { lockUntilCommit } from './advisory-lock.ts'
 import type { RoleTable } from './governance-schema.ts'
 import { statement } from './statements.ts'
 import { sessionOf, writerOf } from './tx.ts'
@@ -43,6 +44,7 @@ export const sqlRoleStore: RoleStore = {
   async listRoles(tx, tenant) {
     return (await sessionOf(tx).all(listRoles, { tenant })).map(fromRow)
   },
+  holdRoles: (tx, tenant) => lockUntilCommit(tx, `roles of ${tenant}`),
 }
 
 const fromRow = (row: Row): CustomRole => ({

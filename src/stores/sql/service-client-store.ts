@@ -1,5 +1,5 @@
 import type { Selectable } from 'kysely'
-import { type BuiltInRole, type Tier, tenantId } from '../../contract/principal.ts'
+import { type Tier, tenantId } from '../../contract/principal.ts'
 import type { ServiceClient, ServiceClientStore } from '../../domains/people/ports.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import type { ServiceClientTable } from './people-schema.ts'
@@ -44,6 +44,13 @@ const findById = statement<{ id: string }>('service-client-store.findById')((db,
 )
 const list = statement<{ tenant: string; limit: number }>('service-client-store.list')((db, arg) =>
   db.selectFrom('service_clients').selectAll().where('tenant', '=', arg('tenant')).orderBy('name').limit(arg('limit')),
+)
+const countOfRole = statement<{ tenant: string; role: string }>('service-client-store.countOfRole')((db, arg) =>
+  db
+    .selectFrom('service_clients')
+    .select((expression) => expression.fn.countAll<number>().as('count'))
+    .where('tenant', '=', arg('tenant'))
+    .where('role', '=', arg('role')),
 )
 const insertToken = statement<{
   id: string
@@ -103,6 +110,9 @@ export const sqlServiceClientStore: ServiceClientStore = {
   async listClients(tx, tenant, limit) {
     return (await sessionOf(tx).all(list, { tenant, limit })).map((row) => toClient(row)!)
   },
+  async countClientsOfRole(tx, tenant, role) {
+    return (await sessionOf(tx).get(countOfRole, { tenant, role }))?.count ?? 0
+  },
   async insertToken(tx, { id, tokenHash, clientId, resource, atMs, expiresAtMs }) {
     const session = sharedWriterOf(tx)
     await session.run(deleteOldTokens, { client: clientId, now: isoTime(atMs) })
@@ -119,7 +129,7 @@ function toClient(row: Row | undefined): ServiceClient | undefined {
     id: row.id,
     name: row.name,
     secretHash: row.secret_hash,
-    role: row.role as BuiltInRole,
+    role: row.role,
     tier: row.tier as Tier,
     gateways: JSON.parse(row.gateways) as string[],
     createdAtMs: row.created_at,

@@ -63,8 +63,8 @@ export function useWriteAheadLog(connection: SqliteConnection): void {
 }
 
 /**
- * Not inside a transaction. Without it a commit is in the write-ahead log, but perhaps not on disk: the next sync of the log, by a
- * commit or by anyone else, brings it there. A power cut before that loses the commit whole.
+ * Not to be called inside a transaction. Without syncing, a commit is in the write-ahead log, but perhaps not on disk. The next
+ * sync of the log, by a commit or otherwise, writes it there. A power cut before that loses the whole commit.
  */
 export function syncByCommit(connection: SqliteConnection, isSynced: boolean): void {
   connection.execute(`PRAGMA synchronous = ${isSynced ? 'FULL' : 'NORMAL'}`)

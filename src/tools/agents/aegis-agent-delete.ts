@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   arguments: 'aegis',
   otherNames: { agent: 'agent_id' },
   input: z.strictObject({ agent_id: agentParams.agent('Id of the agent, or its name.') }),

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   trust: { carries: { as: 'agent', fields: ['agent_id', 'id'] } },
   arguments: 'aegis',
   otherNames: { agent: 'name', agent_id: 'name' },

@@ -16,7 +16,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   trust: { carries: { as: 'agent', fields: ['agent_id', 'id'] } },
   arguments: 'aegis',
   input: z.strictObject({

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   fails: { kind: 'conflict', field: 'deployed', is: false },
   trust: { sends: true, carries: { as: 'agent', fields: ['agent_id'] } },
   arguments: 'aegis',

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: false,
   rate: 'create',
   skipJudge: false,
-  audit: 'digest',
   trust: { carries: { as: 'agent', fields: ['agent_id', 'id'] } },
   input: z.strictObject({
     name: profileParams.name.describe('Name of the agent, for people.'),

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   needsChange: true,
   trust: { carries: { as: 'agent', fields: ['agent_id', 'id'] } },
   input: z.strictObject({

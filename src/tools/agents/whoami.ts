@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({}),
   output: z.strictObject({
     agentId: z.string().describe('Id of the current agent; else the identity of the caller.'),

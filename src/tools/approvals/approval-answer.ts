@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   input: z.strictObject({
     id: approvalId,
     decision: z.enum(['approve', 'deny']).describe('Whether the call may be made.'),

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({ id: approvalId }),
   output: z.strictObject({ approval: approvalFields }),
   run: (input, { approvals, call }) => approvals.get(call, input),

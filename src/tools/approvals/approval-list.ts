@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({
     limit: params.limit(50, 200),
     kind: z.enum(['tool_call', 'human_state']).optional().describe('Only this kind; both if left out.'),

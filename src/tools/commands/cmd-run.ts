@@ -17,7 +17,6 @@ export default defineTool({
   idempotent: false,
   rate: 'exec',
   skipJudge: false,
-  audit: 'digest',
   long: true,
   arguments: 'aegis',
   governed: {

@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   arguments: 'aegis',
   input: z.strictObject({ execution_id: executionParams.executionId }),
   output: z.strictObject({ execution_id: z.string(), cancelled: z.boolean() }),

@@ -13,7 +13,6 @@ export default defineTool({
   idempotent: false,
   rate: 'exec',
   skipJudge: false,
-  audit: 'digest',
   begins: { field: 'execution_id', waitTool: 'aegis.task.wait' },
   arguments: 'aegis',
   otherNames: { agent: 'agent_id' },

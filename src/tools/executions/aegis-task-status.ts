@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   arguments: 'aegis',
   input: z.strictObject({ execution_id: executionParams.executionId }),
   output: z.strictObject({ ...executionFields.state, agent_id: z.string(), status: executionFields.status }),

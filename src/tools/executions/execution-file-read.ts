@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   governed: { paths: ['path'] },
   input: z.strictObject({
     execution_id: executionParams.executionId,

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({
     execution_id: executionParams.executionId,
     version: z.string().min(1).max(64).optional().describe('Version of the agent to decide by; its own otherwise.'),

@@ -13,7 +13,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   arguments: 'aegis',
   governed: { paths: ['path'] },
   aliasOf: 'fs.create_dir',

@@ -13,7 +13,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   arguments: 'aegis',
   governed: { paths: ['path'] },
   input: z.strictObject({ path: fsParams.path('Folder to make.') }),

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   arguments: 'aegis',
   governed: { paths: ['path'] },
   input: z.strictObject({

@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: false,
   rate: 'create',
   skipJudge: false,
-  audit: 'digest',
   trust: { carries: { as: 'gateway', fields: ['slug'] } },
   input: z.strictObject({
     name: profileParams.name.describe('Name of the gateway, for people.'),

@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   trust: { carries: { as: 'gateway', fields: ['slug'] } },
   needsChange: true,
   input: z.strictObject({

@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   trust: { carries: { as: 'gateway', fields: ['slug'] } },
   input: z.strictObject({
     id: profileParams.idOrName('Id of the gateway.').optional(),

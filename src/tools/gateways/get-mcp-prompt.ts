@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   trust: { source: 'untrusted', sends: true },
   input: z.strictObject({
     name: z.string().min(1).max(256).describe('Name of the prompt, such as server__prompt.'),

@@ -18,7 +18,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   trust: { carries: { as: 'gateway', fields: ['slug'] } },
   input: profileListParams,
   output: z.strictObject({

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   trust: { source: 'untrusted', sends: true },
   input: z.strictObject({ uri: z.string().min(1).max(4_096).describe('URI of the resource.') }),
   output: z.strictObject({ contents: z.array(fields.anyJson) }),

@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   fails: { kind: 'not-found', field: 'removed', is: { empty: true } },
   input: z.strictObject({
     mcpGatewayId: profileParams.idOrName('Id of the gateway, or its name.'),

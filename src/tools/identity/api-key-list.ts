@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({ tenant: tenantOfKeys.optional() }),
   output: z.strictObject({
     keys: z.array(keyView),

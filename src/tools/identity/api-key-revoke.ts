@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   input: z.strictObject({
     key: z.string().min(1).max(64).describe('Id of the key, or the name of a live key.'),
     tenant: tenantOfKeys.optional(),

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   trust: { governs: true },
   input: z.strictObject({
     reason: z.string().min(1).max(1000).describe('Why this is right, for readers of the log.'),

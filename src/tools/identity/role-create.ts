@@ -7,14 +7,13 @@ export default defineTool({
   toolset: 'identity',
   title: 'Create a role',
   description:
-    'Create a role in your organisation with exactly the permissions that you list. You must have all of them yourself. Use it with api_key_create. The roles admin, editor and member are always there; role_list shows what they grant.',
+    'Create a role in your organisation with exactly the permissions that you list. You must have all of them yourself. Give it to people with user_create, user_update or invitation_create, to programs with oauth_client_create or api_key_create. The roles admin, editor and member are always there; role_list shows what they grant.',
   permission: 'ac:create',
   tier: 'user',
   effect: 'create',
   idempotent: false,
   rate: 'create',
   skipJudge: false,
-  audit: 'digest',
   trust: { governs: true },
   input: z.strictObject({
     name: z.string().min(1).max(63).describe('Lower-case letters, digits, "_" or "-", beginning with a letter.'),

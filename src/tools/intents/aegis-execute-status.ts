@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   arguments: 'aegis',
   input: z.strictObject({
     pipeline_execution_id: z.string().min(1).max(64).describe('Id that aegis.execute.intent answered.'),

@@ -35,7 +35,6 @@ export const intentRules = {
   idempotent: false,
   rate: 'exec',
   skipJudge: false,
-  audit: 'digest',
   begins: { field: 'pipeline_execution_id', waitTool: 'aegis.execute.wait' },
   arguments: 'aegis',
 } as const

@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({
     id: profileParams.idOrName('Id of the agent, or its name. The agent that calls, if left out.').optional(),
   }),

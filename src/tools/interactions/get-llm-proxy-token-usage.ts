@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({
     id: profileParams
       .idOrName("Id of the proxy, or its name. The agent that calls, or the proxy 'default', if left out.")

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   trust: { source: 'untrusted' },
   input: z.strictObject({ id: z.string().min(1).max(64).describe('Id of the interaction.') }),
   output: z.strictObject({ interaction: interactionFields.details }),

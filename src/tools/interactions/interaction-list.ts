@@ -19,7 +19,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({
     agent: profileParams.idOrName('Only those of this agent: its id or name.').optional(),
     proxy: profileParams.idOrName('Only those through this model proxy: its id or name.').optional(),

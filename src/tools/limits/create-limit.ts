@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   trust: { governs: true },
   input: z.strictObject({
     entity_type: limitParams.entityType.describe('What the limit binds. agent is also for gateways and proxies.'),

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   trust: { governs: true },
   input: z.strictObject({ id: limitParams.id }),
   output: z.strictObject({ success: z.boolean(), id: z.string() }),

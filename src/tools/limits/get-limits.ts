@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({
     entity_type: limitParams.entityType.optional().describe('Only limits of this type of entity.'),
     entity_id: limitParams.entityId

@@ -13,7 +13,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({
     old_size: z.int().min(0).optional().describe('Log size to start from.'),
     old_checkpoint: z.string().max(4096).optional().describe('A checkpoint kept from earlier, instead of old_size.'),

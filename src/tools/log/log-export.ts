@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   trust: { source: 'record' },
   input: z.strictObject({
     from: z.int().min(0).default(0).describe('First entry of the page.'),

@@ -13,7 +13,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({
     seq: z.int().min(0).describe('Position of the entry, from 0.'),
     size: z.int().min(1).optional().describe('Log size to prove against; the present one when left out.'),

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   trust: { governs: true },
   onHaltedLog: 'answer',
   input: z.strictObject({

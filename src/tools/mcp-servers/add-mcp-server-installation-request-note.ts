@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   trust: { carries: { as: 'request', fields: ['id'] } },
   input: z.strictObject({
     id: requestId,

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: false,
   rate: 'create',
   skipJudge: false,
-  audit: 'digest',
   trust: { sends: true },
   input: z.strictObject({
     serverId: z

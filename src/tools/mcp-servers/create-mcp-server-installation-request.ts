@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: false,
   rate: 'create',
   skipJudge: false,
-  audit: 'digest',
   trust: { carries: { as: 'request', fields: ['id'] } },
   harmless: true,
   input: z.strictObject({

@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: false,
   rate: 'create',
   skipJudge: false,
-  audit: 'digest',
   trust: { carries: { as: 'server', fields: ['id', 'catalogId'] } },
   input: z.strictObject({
     name: z.string().trim().min(1).max(200).describe('Display name for the MCP server.'),

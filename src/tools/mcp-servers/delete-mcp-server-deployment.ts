@@ -13,7 +13,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   whenDiskFull: true,
   input: z.strictObject({
     serverId: z

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   whenDiskFull: true,
   input: z.strictObject({ id: serverId }),
   output: z.strictObject({ id: z.string(), name: z.string(), deleted: z.boolean(), deployments: z.int() }),

@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   needsChange: true,
   trust: { sends: true, carries: { as: 'server', fields: ['id', 'catalogId'] } },
   input: z.strictObject({ id: serverId, ...configFields }),

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   needsChange: true,
   trust: { carries: { as: 'server', fields: ['id', 'catalogId'] } },
   input: z.strictObject({

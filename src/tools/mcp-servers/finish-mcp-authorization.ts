@@ -13,7 +13,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   input: z.strictObject({
     state: z.string().min(20).max(100).describe('The state of the answer.'),
     code: z.string().min(1).max(8_192).optional().describe('The authorization code, if it was allowed.'),

@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   trust: { source: 'untrusted' },
   input: z.strictObject({
     serverId: z

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({ mcpServerId: serverId }),
   output: z.strictObject({
     tools: z.array(

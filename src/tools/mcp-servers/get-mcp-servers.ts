@@ -17,7 +17,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   trust: { carries: { as: 'server', fields: ['id', 'catalogId'] } },
   input: z.strictObject({}),
   output: z.strictObject({

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'create',
   skipJudge: false,
-  audit: 'digest',
   fails: { kind: 'unavailable', field: 'status', is: 'error' },
   trust: { sends: true, carries: { as: 'server', fields: ['id', 'catalogId'] } },
   long: true,

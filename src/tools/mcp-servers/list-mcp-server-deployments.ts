@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({}),
   output: z.strictObject({ deployments: z.array(z.strictObject(deploymentFields)) }),
   run: (_input, { mcpServers, call }) => mcpServers.listDeployments(call),

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   trust: { carries: { as: 'request', fields: ['id'] } },
   input: z.strictObject({}),
   output: z.strictObject({ requests: z.array(requestView) }),

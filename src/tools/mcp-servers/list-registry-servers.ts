@@ -21,7 +21,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({
     name: z.string().min(1).max(300).optional().describe('Only the server of this name.'),
     version: z.string().min(1).max(255).optional().describe('Only of this version, or "latest".'),

@@ -13,7 +13,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   trust: { carries: { as: 'server', fields: ['id', 'catalogId'] } },
   input: z.strictObject({
     query: z

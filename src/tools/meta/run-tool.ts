@@ -16,7 +16,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   input: z.strictObject({
     tool_name: z.string().min(1).max(512).describe('Name of the tool, as search_tools gives it.'),
     tool_args: z.record(z.string().max(256), anyJson).optional().describe("The tool's arguments, as one object."),

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   namesTools: true,
   input: z.strictObject({
     query: z

@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: false,
   rate: 'create',
   skipJudge: false,
-  audit: 'digest',
   trust: { governs: true },
   input: z.strictObject({
     name: profileParams.name.describe('Name of the proxy, for people.'),

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   input: z.strictObject({ id: profileParams.idOrName('Id of the proxy, or its name.') }),
   output: z.strictObject({ id: z.string(), deleted: z.boolean() }),
   run: (input, { modelProxies, call }) => modelProxies.remove(call, input),

@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({
     id: profileParams.idOrName('Id of the proxy.').optional(),
     name: profileParams.idOrName('Exact name of the proxy, if you do not have the id.').optional(),

@@ -17,7 +17,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: profileListParams,
   output: z.strictObject({
     total: fields.total,

@@ -20,7 +20,6 @@ export default defineTool({
   idempotent: false,
   rate: 'create',
   skipJudge: false,
-  audit: 'digest',
   trust: { governs: true },
   input: z.strictObject({
     name: z.string().min(1).max(64).describe('What uses the key, such as "ci-summaries".'),

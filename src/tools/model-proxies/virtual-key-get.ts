@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({ key: virtualKeyFields.key }),
   output: virtualKeyFields.view,
   run: (input, { virtualKeys, call }) => virtualKeys.get(call, input),

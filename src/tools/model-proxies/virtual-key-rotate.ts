@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: false,
   rate: 'create',
   skipJudge: false,
-  audit: 'digest',
   trust: { governs: true },
   input: z.strictObject({ key: virtualKeyFields.key }),
   output: virtualKeyFields.view.extend({ secret: virtualKeyFields.secret }),

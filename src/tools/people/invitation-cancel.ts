@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   input: z.strictObject({
     invitation: z.string().min(1).max(128).describe('Id of the invitation.'),
     tenant: tenantOfPeople,

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({ tenant: tenantOfPeople }),
   output: z.strictObject({ invitations: z.array(invitationView), truncated }),
   run: (input, { people, call }) => people.listInvitations(call, input),

@@ -14,12 +14,13 @@ export default defineTool({
   idempotent: false,
   rate: 'create',
   skipJudge: false,
-  audit: 'digest',
   trust: { governs: true },
   input: z.strictObject({
     name: z.string().min(1).max(64).describe('Name of the program; its calls are recorded under it.'),
     gateways: gatewaysOfClient,
-    role: roleOfPerson.default('member'),
+    role: roleOfPerson
+      .default('member')
+      .describe('What the client may do: admin, editor, member, or a custom role of the organisation (role_list).'),
     tier: tierOfPerson,
     tenant: tenantOfPeople,
   }),

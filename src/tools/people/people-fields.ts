@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { limits } from '../../contract/limits.ts'
-import { roles, tiers } from '../../contract/principal.ts'
+import { tiers } from '../../contract/principal.ts'
 import { fields } from '../params.ts'
 
 export const tenantOfPeople = z
@@ -15,11 +15,18 @@ export const email = z.string().min(3).max(320).describe('E-mail address, by whi
 export const user = z.string().min(1).max(320).describe('Id or e-mail address of the user.')
 export const team = z.string().min(1).max(128).describe('Id or name of the team of people.')
 export const teamName = z.string().min(1).max(128)
-export const roleOfPerson = z.enum(roles).describe('What the person may do: admin, editor or member.')
+export const roleOfPerson = z
+  .string()
+  .min(1)
+  .max(63)
+  .describe('What the person may do: admin, editor, member, or a custom role of the organisation (role_list).')
+const roleView = z.string().describe('admin, editor, member, or a custom role.')
 export const tierOfPerson = z
   .enum(tiers)
   .optional()
-  .describe('Highest tier of tools that the person may use; the usual one of the role when left out.')
+  .describe(
+    'Highest tier of tools that the person may use. When left out: operator for admin, system for editor, user for member and custom roles, and never above your own.',
+  )
 export const teamsOfPerson = z
   .array(team)
   .max(100)
@@ -32,7 +39,7 @@ export const userView = z.strictObject({
   email: z.string(),
   name: z.string(),
   tenant: z.string(),
-  role: z.enum(roles),
+  role: roleView,
   tier: z.enum(tiers),
   teams: z.array(z.string()).describe('Ids of the teams of people.'),
   created_at: fields.time,
@@ -65,7 +72,7 @@ export const clientView = z.strictObject({
   id: z.string().describe('The client_id.'),
   name: z.string(),
   tenant: z.string(),
-  role: z.enum(roles),
+  role: roleView,
   tier: z.enum(tiers),
   gateways: z.array(z.string()),
   created_at: fields.time,
@@ -76,7 +83,7 @@ export const invitationView = z.strictObject({
   id: z.string(),
   email: z.string(),
   tenant: z.string(),
-  role: z.enum(roles),
+  role: roleView,
   tier: z.enum(tiers),
   teams: z.array(z.string()),
   purpose: z.enum(['join', 'password']).describe('`password`: for a user who is there, to choose a password.'),

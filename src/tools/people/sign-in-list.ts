@@ -17,7 +17,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({ tenant: tenantOfPeople }),
   output: z.strictObject({
     attempts: z.array(

@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   trust: { governs: true },
   input: z.strictObject({
     provider: z.string().min(1).max(64).describe('Id of the provider in the configuration of the server.'),

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   input: z.strictObject({ user, tenant: tenantOfPeople }),
   output: userView.extend({ revoked_keys: revokedKeys }),
   run: (input, { people, call }) => people.deleteUser(call, input),

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({ tenant: tenantOfPeople }),
   output: z.strictObject({
     users: z.array(userView.extend({ team_names: z.array(z.string()).describe('Their names, in the same order.') })),

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   input: z.strictObject({
     user,
     session: z.string().min(1).max(128).describe('Id of the session or the passkey.'),

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: false,
   rate: 'create',
   skipJudge: false,
-  audit: 'digest',
   trust: { governs: true },
   input: z.strictObject({
     name: teamName.describe('Name of the team, unique in the organisation.'),

@@ -13,7 +13,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({ tenant: tenantOfPeople }),
   output: z.strictObject({ teams: z.array(teamView), truncated }),
   run: (input, { people, call }) => people.listTeams(call, input),

@@ -16,7 +16,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   needsChange: true,
   trust: { governs: true },
   input: z.strictObject({

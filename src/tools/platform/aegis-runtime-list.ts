@@ -13,7 +13,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   arguments: 'aegis',
   input: z.strictObject({ language: z.string().max(64).optional().describe('Only this language, such as python.') }),
   output: z.strictObject({

@@ -13,7 +13,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   arguments: 'aegis',
   input: z.strictObject({ key: z.enum(['agent/manifest/v1', 'workflow/manifest/v1']).describe('Which schema.') }),
   output: z.looseObject({}),

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   fails: { kind: 'input', field: 'valid', is: false },
   arguments: 'aegis',
   input: z.strictObject({

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   arguments: 'aegis',
   input: z.strictObject(toolFilters),
   output: z.strictObject({ tool: z.literal('aegis.tools.list'), tools: z.array(toolRow), total: z.int() }),

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   input: z.strictObject({ context: contextParam }),
   output: z.strictObject({ context: z.string(), cleared: z.boolean() }),
   run: (input, { trust, call }) => trust.clear(call, input),

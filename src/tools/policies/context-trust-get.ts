@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({ context: contextParam.optional(), limit: params.limit(50, 500) }),
   output: z.strictObject({
     ...contextFields,

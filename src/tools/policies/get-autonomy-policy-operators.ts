@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({}),
   output: z.strictObject({ operators: z.array(z.strictObject({ value: z.enum(operators), label: z.string() })) }),
   run: (_input, { policies }) => policies.operators(),

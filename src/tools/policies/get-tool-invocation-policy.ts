@@ -13,7 +13,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({ id: policyParams.id }),
   output: z.strictObject({ policy: invocationPolicy }),
   run: (input, { policies, call }) => policies.invocation.get(call, input),

@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({
     tool: policyParams.toolId,
     arguments: z.record(z.string().max(256), anyJson).default({}).describe('Arguments of the call.'),

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   needsChange: true,
   trust: { governs: true },
   input: z.strictObject({

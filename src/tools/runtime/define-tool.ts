@@ -99,8 +99,8 @@ export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z
     actions?: Readonly<Record<string, Partial<CallRules> & ActionRules>>
     /** Whether the inner-loop judge is skipped by default. */
     skipJudge: boolean
-    /** What the log stores of arguments and answer beside their digests. */
-    audit: 'digest' | 'content'
+    /** `content` stores arguments and answer in the log, where nothing can be erased. If absent, the log has only their digests. */
+    audit?: 'content'
     /** How arguments are checked; `strict` if absent. */
     arguments?: ArgumentRule
     /** Alternative names of fields; a field may be given once, under any of its names. */

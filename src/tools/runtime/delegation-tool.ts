@@ -38,7 +38,6 @@ function toolOf({ id, toolName, displayName, description }: OfferedAgent, run: L
     idempotent: false,
     rate: 'exec',
     skipJudge: false,
-    audit: 'digest',
     raw: true,
     long: true,
   }

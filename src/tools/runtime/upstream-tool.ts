@@ -79,7 +79,6 @@ const declarationOf = (tool: UpstreamTool, name: string): ToolDeclaration => ({
   idempotent: tool.annotations?.['idempotentHint'] === true,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   arguments: 'schema',
   raw: true,
   ...(tool.takesTasks && { long: true }),

@@ -38,7 +38,6 @@ function toolOf(isRead: boolean, run: () => Promise<{ content: object[] }>): Cat
     idempotent: false,
     rate: 'exec',
     skipJudge: false,
-    audit: 'digest',
     raw: true,
     trust: { sends: true, ...(isRead && { source: 'untrusted' }) },
   }

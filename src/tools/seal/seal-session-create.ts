@@ -17,7 +17,6 @@ export default defineTool({
   idempotent: false,
   rate: 'create',
   skipJudge: false,
-  audit: 'digest',
   input: z.strictObject({
     public_key: z
       .string()

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   input: z.strictObject({ session_id: z.string().min(1).max(128).describe('From seal_session_list.') }),
   output: sealSessionView,
   run: ({ session_id }, { seal, call }) => seal.revokeSession(call, session_id),

@@ -13,7 +13,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   input: z.strictObject({
     id: z.string().min(1).max(128).describe('Id of the secret, or the reference to it.'),
   }),

@@ -16,7 +16,6 @@ export default defineTool({
   harmless: true,
   rate: 'create',
   skipJudge: false,
-  audit: 'digest',
   input: z.strictObject({
     purpose: z
       .string()

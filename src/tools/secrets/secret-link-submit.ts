@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   input: z.strictObject({
     token: z.string().min(20).max(100).describe('The last part of the address of the link.'),
     values: z

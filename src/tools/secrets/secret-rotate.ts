@@ -13,7 +13,6 @@ export default defineTool({
   idempotent: false,
   rate: 'create',
   skipJudge: false,
-  audit: 'digest',
   long: true,
   input: z.strictObject({}),
   output: z.strictObject({

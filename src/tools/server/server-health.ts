@@ -13,7 +13,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   minimal: true,
   onHaltedLog: 'answer',
   input: z.strictObject({}),

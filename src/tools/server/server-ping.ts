@@ -13,7 +13,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   minimal: true,
   input: z.strictObject({}),
   output: z.strictObject({ ok: z.literal(true), timestamp: fields.time }),

@@ -12,7 +12,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({
     search: z.string().max(200).optional().describe('Text that the name or the description contains.'),
     capability: z.string().max(200).optional().describe('A capability that the skill declares.'),

@@ -13,7 +13,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({ limit: params.limit(50, 500), offset: params.offset }),
   output: z.strictObject({
     projects: z.array(

@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({
     task_id: params.taskId,
     include_thought_trail: z.boolean().default(false).describe('Also give the ids of its thoughts, oldest first.'),

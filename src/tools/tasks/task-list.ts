@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({
     project: z.string().max(256).optional().describe('Only tasks of this project.'),
     status: z.array(params.status).max(20).optional().describe('Only tasks in one of these states.'),

@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   needsChange: true,
   input: z.strictObject({
     task_id: params.taskId,

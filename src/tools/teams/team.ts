@@ -24,7 +24,6 @@ export default defineTool({
     adopt: { alsoNeeds: ['workspace:update'], effect: 'update' },
   },
   skipJudge: false,
-  audit: 'digest',
   governed: { opaque: 'commands' },
   input: teamInput,
   output: teamOutput,

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   input: z.strictObject({
     task_id: params.taskId.describe('Task to audit.'),
     auditor_id: z.string().min(1).max(256).describe('Who conducts the audit.'),

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   fails: { kind: 'conflict', field: 'chain_valid', is: false },
   onHaltedLog: 'answer',
   input: z.strictObject({

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   input: z.strictObject({
     session_id: params.sessionId,
     task_id: params.taskId.optional().describe('Include only the records of this task.'),

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({ session_id: params.sessionId }),
   output: z.strictObject({
     session_id: z.string(),

@@ -23,7 +23,6 @@ export default defineTool({
     delete: { whenDiskFull: true },
   },
   skipJudge: false,
-  audit: 'digest',
   input: vaultInput,
   output: vaultOutput,
   run: (input, { vault, call }) => vault.act(call, input),

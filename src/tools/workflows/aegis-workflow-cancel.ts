@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   fails: { kind: 'conflict', field: 'cancelled', is: false },
   arguments: 'aegis',
   input: z.strictObject({ execution_id: workflowParams.execution }),

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   arguments: 'aegis',
   input: z.strictObject({ name: workflowParams.name }),
   output: z.strictObject({ workflow_id: z.string(), deleted: z.boolean() }),

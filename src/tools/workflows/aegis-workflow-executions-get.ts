@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   arguments: 'aegis',
   input: z.strictObject({ execution_id: workflowParams.execution, tenant_id: workflowParams.tenant }),
   output: z.strictObject({

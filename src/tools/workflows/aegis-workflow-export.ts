@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   trust: { carries: { as: 'workflow', fields: ['workflow_id', 'id'] } },
   arguments: 'aegis',
   input: z.strictObject({ name: workflowParams.name, version: workflowParams.version }),

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: false,
   rate: 'exec',
   skipJudge: false,
-  audit: 'digest',
   begins: { field: 'execution_id', waitTool: 'aegis.workflow.wait' },
   arguments: 'aegis',
   input: z.strictObject({

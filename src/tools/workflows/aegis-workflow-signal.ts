@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   fails: { kind: 'conflict', field: 'signalled', is: false },
   arguments: 'aegis',
   input: z.strictObject({

@@ -16,7 +16,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   trust: { carries: { as: 'workflow', fields: ['workflow_id', 'id'] } },
   input: z.strictObject({ name: workflowParams.name }),
   output: z.strictObject({

@@ -22,7 +22,6 @@ export default defineTool({
     remove: { whenDiskFull: true },
   },
   skipJudge: false,
-  audit: 'digest',
   governed: {
     command: 'command',
     env: 'env',

@@ -16,7 +16,6 @@ export default defineTool({
   idempotent: false,
   rate: 'exec',
   skipJudge: false,
-  audit: 'digest',
   long: true,
   governed: {
     command: 'commands',

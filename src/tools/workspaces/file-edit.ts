@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   governed: { paths: ['path'] },
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId,

@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   governed: { paths: ['guest_path'] },
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId,

@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   long: true,
   governed: { opaque: 'commands', paths: ['path'], sources: ['url'] },
   input: z.strictObject({

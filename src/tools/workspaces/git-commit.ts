@@ -16,7 +16,6 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   paths: ['path'],
   input: z.strictObject({
     workspace_id: gitParams.workspaceId,

@@ -16,7 +16,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   long: true,
   paths: ['path'],
   input: z.strictObject({

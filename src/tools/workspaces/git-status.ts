@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   paths: ['path'],
   input: z.strictObject({ workspace_id: gitParams.workspaceId, path: gitParams.defaultPath }),
   output: z.strictObject({

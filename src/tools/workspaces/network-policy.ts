@@ -15,7 +15,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId,
     allow_internet: z

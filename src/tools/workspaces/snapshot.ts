@@ -16,7 +16,6 @@ export default defineTool({
   rate: 'default',
   actions: { list: { permission: 'workspace:read', effect: 'read' }, delete: { whenDiskFull: true } },
   skipJudge: false,
-  audit: 'digest',
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId,
     action: z.enum(['create', 'restore', 'list', 'delete']),

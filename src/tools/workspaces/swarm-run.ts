@@ -18,7 +18,6 @@ export default defineTool({
   idempotent: false,
   rate: 'create',
   skipJudge: false,
-  audit: 'digest',
   long: true,
   governed: { opaque: 'commands' },
   input: z.strictObject({

@@ -22,7 +22,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId
       .optional()

@@ -18,7 +18,6 @@ export default defineTool({
   idempotent: false,
   rate: 'create',
   skipJudge: false,
-  audit: 'digest',
   input: z.strictObject({
     name: workspaceParams.name
       .optional()

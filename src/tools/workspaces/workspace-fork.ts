@@ -17,7 +17,6 @@ export default defineTool({
   idempotent: false,
   rate: 'create',
   skipJudge: false,
-  audit: 'digest',
   long: true,
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId,

@@ -16,7 +16,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId,
   }),

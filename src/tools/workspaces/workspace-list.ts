@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({
     state_filter: z
       .enum(['creating', 'running', 'stopped', 'suspended', 'restoring', 'destroying', 'archived'])

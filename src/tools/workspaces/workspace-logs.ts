@@ -14,7 +14,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  audit: 'digest',
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId,
     log_type: z

@@ -19,7 +19,6 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
-  audit: 'digest',
   fails: { kind: 'conflict', field: 'success', is: false },
   long: true,
   paths: ['path'],

@@ -16,7 +16,6 @@ export default defineTool({
   idempotent: true,
   rate: 'create',
   skipJudge: false,
-  audit: 'digest',
   trust: { sends: 'open-network' },
   long: true,
   governed: { opaque: 'commands' },
