@@ -1,6 +1,7 @@
 import { AppError } from '../contract/app-error.ts'
 import type { TenantId } from '../contract/principal.ts'
 import type { ReadTx } from '../contract/tx.ts'
+import { counted } from '../kernel/counted.ts'
 import { createKeyedMutex } from '../kernel/keyed-mutex.ts'
 import type { Logger } from '../kernel/logger.ts'
 import { checkpointOrigin, type NoteSigner, openCheckpoint, signCheckpoint } from './checkpoint.ts'
@@ -194,7 +195,7 @@ const invalid = (tenant: TenantId, problem: string): AppError =>
 const notExtended = (tenant: TenantId, before: Statement, now: Pick<Statement, 'size'>): AppError =>
   invalid(
     tenant,
-    `The log of tenant '${tenant}' has ${now.size} entries and does not extend its last checkpoint, which covers ${before.size}. Entries were removed or rewritten, or an older database was restored.`,
+    `The log of tenant '${tenant}' has ${counted(now.size, 'entry', 'entries')} and does not extend its last checkpoint, which covers ${before.size}. Entries were removed or rewritten, or an older database was restored.`,
   )
 
 const unreadable = (tenant: TenantId): AppError =>
@@ -203,5 +204,5 @@ const unreadable = (tenant: TenantId): AppError =>
 const checkpointMissing = (tenant: TenantId, size: number): AppError =>
   invalid(
     tenant,
-    `The checkpoint of tenant '${tenant}' is missing. The store records that one was written when the log had ${size} entries.`,
+    `The checkpoint of tenant '${tenant}' is missing. The store records that one was written when the log had ${counted(size, 'entry', 'entries')}.`,
   )

@@ -1,3 +1,4 @@
+import { counted } from '../kernel/counted.ts'
 import { type Checkpoint, originTenant } from './checkpoint.ts'
 import type { DocumentReader } from './document-reader.ts'
 import { createRecordVerifier, type RecordVerifier } from './record-verifier.ts'
@@ -107,7 +108,7 @@ function openKnownCheckpoint(options: VerifyOptions, checkpoint: Checkpoint): Ch
     fail('known-checkpoint', message, { field: 'origin', expected: known.origin, actual: checkpoint.origin })
   }
   if (known.size > checkpoint.size) {
-    const message = `The known checkpoint covers ${known.size} entries, but the export has ${checkpoint.size}. The end of the log was cut off.`
+    const message = `The known checkpoint covers ${counted(known.size, 'entry', 'entries')}, but the export has ${checkpoint.size}. The end of the log was cut off.`
     fail('known-checkpoint', message, { field: 'size', expected: known.size, actual: checkpoint.size })
   }
   return known
@@ -127,11 +128,12 @@ async function readRecords({ reader, records, checkpoint, known, options }: Reco
   let head: TreeHead = emptyHead
   checkKnown(known, head)
 
+  const covered = `The checkpoint covers ${counted(size, 'entry', 'entries')}`
   const take = (prefixed: Buffer): void => {
     const seq = head.size
     const line = seq + 2
     if (seq === size) {
-      fail('extra-record', `The checkpoint covers ${size} entries, but line ${line} contains one more.`, { line, seq })
+      fail('extra-record', `${covered}, but line ${line} contains one more.`, { line, seq })
     }
     records.check(prefixed, seq, line)
     head = appendLeaf(head, hashLeafInput(prefixed)).head
@@ -145,7 +147,7 @@ async function readRecords({ reader, records, checkpoint, known, options }: Reco
   const last = scanner.rest()
   if (last !== undefined) takeUnended(last, take, head.size)
   if (head.size < size) {
-    fail('truncated', `The checkpoint covers ${size} entries, but the file ends after ${head.size}.`, {
+    fail('truncated', `${covered}, but the file ends after ${head.size}.`, {
       line: head.size + 2,
       seq: head.size,
       expected: size,
@@ -173,7 +175,7 @@ function checkKnown(known: Checkpoint | undefined, head: TreeHead): void {
   if (root.equals(known.root)) return
   fail(
     'known-checkpoint',
-    `The first ${known.size} entries do not match the known checkpoint. History was rewritten.`,
+    `The log does not match the known checkpoint of its first ${counted(known.size, 'entry', 'entries')}. History was rewritten.`,
     {
       field: 'root',
       expected: known.root.toString('hex'),
@@ -185,6 +187,6 @@ function checkKnown(known: Checkpoint | undefined, head: TreeHead): void {
 function warningsOf(records: RecordVerifier): VerifyWarning[] {
   const { count, firstSeq } = records.timeReversals()
   if (firstSeq === undefined) return []
-  const message = `By their times, ${count} entries ended before an earlier entry began; the first of them is entry ${firstSeq}. The clock was set back, or the times are false.`
+  const message = `By their times, ${counted(count, 'entry', 'entries')} ended before an earlier entry began, first entry ${firstSeq}. The clock was set back, or the times are false.`
   return [{ rule: 'time-backwards', message, count, seq: firstSeq }]
 }

@@ -1,3 +1,4 @@
+import { counted } from '../kernel/counted.ts'
 import { type Checkpoint, originTenant } from './checkpoint.ts'
 import { verifyConsistency, verifyInclusion } from './proof.ts'
 import { createRecordVerifier } from './record-verifier.ts'
@@ -71,7 +72,7 @@ export function verifyConsistencyDocument(document: Members, options: VerifyOpti
     })
   }
   if (oldCheckpoint.size > newCheckpoint.size) {
-    const message = `The newer checkpoint covers ${newCheckpoint.size} entries, fewer than the older one. The end of the log was cut off.`
+    const message = `The newer checkpoint covers ${counted(newCheckpoint.size, 'entry', 'entries')}, fewer than the older one. The end of the log was cut off.`
     fail('checkpoint-size', message, { field: 'new', expected: oldCheckpoint.size, actual: newCheckpoint.size })
   }
   const claim = {

@@ -9,6 +9,7 @@ type Announcement = Readonly<{
   otherOrigins: readonly string[]
   state: string
   requireKeys: boolean
+  hasPeople: boolean
   stdioCommand: string
 }>
 
@@ -21,12 +22,11 @@ export function announcementText(facts: Announcement): string {
     `${facts.title} ${facts.version} (${facts.mode})`,
     `  MCP      ${url}`,
     ...(also.length === 0 ? [] : [`  also at  ${also.join(', ')}`]),
+    ...(facts.hasPeople ? [`  people   ${facts.origin}/sign-in, then ${facts.origin}/account`] : []),
     `  health   ${facts.origin}/health`,
     `  state    ${facts.state}`,
     '',
-    facts.requireKeys
-      ? `Connect a client; ${KEY_VARIABLE} holds its API key (castellan keys create):`
-      : 'Connect a client:',
+    connectText(facts),
     `  Claude Code   claude mcp add --transport http castellan ${url}${facts.requireKeys ? ` --header "Authorization: Bearer $${KEY_VARIABLE}"` : ''}`,
     `  Cursor        .cursor/mcp.json   ${cursorConfig(url, facts.requireKeys)}`,
     `  VS Code       .vscode/mcp.json   ${codeConfig(url, facts.requireKeys)}`,
@@ -36,6 +36,12 @@ export function announcementText(facts: Announcement): string {
     'End with Ctrl-C.',
     '',
   ].join('\n')
+}
+
+function connectText({ requireKeys, hasPeople }: Announcement): string {
+  if (!requireKeys) return 'Connect a client:'
+  const signIn = hasPeople ? '; a client that supports OAuth needs none, and signs in in the browser' : ''
+  return `Connect a client; ${KEY_VARIABLE} holds its API key (castellan keys create)${signIn}:`
 }
 
 function cursorConfig(url: string, requireKeys: boolean): string {

@@ -22,8 +22,13 @@ export type AssignmentFailure = Readonly<{
   message: string
 }>
 
-/** The outcome of one assignment: it is new or has other credentials, it existed already, or it is impossible. */
-export type AssignmentOutcome = Readonly<{ status: 'succeeded' | 'duplicate' }> | AssignmentFailure
+/**
+ * The outcome of one assignment: it is new or has other credentials, it existed already, or it is impossible. `toolName` is the
+ * name of a tool of another server.
+ */
+export type AssignmentOutcome =
+  | Readonly<{ status: 'succeeded' | 'duplicate'; toolName?: string | undefined }>
+  | AssignmentFailure
 
 export const notAssigned = (code: AssignmentFailure['code'], type: string, message: string): AssignmentFailure => ({
   status: 'failed',
@@ -41,13 +46,22 @@ export function bulkAnswer<Field extends string>(
   outcomes: readonly Readonly<{ targetId: string; toolId: string; outcome: AssignmentOutcome }>[],
 ) {
   type Row = Readonly<Record<Field, string>> &
-    Readonly<{ toolId: string; error?: string; errorCode?: AssignmentFailure['code']; errorType?: string }>
+    Readonly<{
+      toolId: string
+      toolName?: string
+      error?: string
+      errorCode?: AssignmentFailure['code']
+      errorType?: string
+    }>
   const rows = (status: AssignmentOutcome['status']): Row[] =>
     outcomes
       .filter(({ outcome }) => outcome.status === status)
       .map(({ targetId, toolId, outcome }) => {
         const row = { [field]: targetId, toolId }
-        if (outcome.status !== 'failed') return row as Row
+        if (outcome.status !== 'failed') {
+          const { toolName = toolId } = outcome
+          return (toolName === toolId ? row : { ...row, toolName }) as Row
+        }
         return { ...row, error: outcome.message, errorCode: outcome.code, errorType: outcome.type } as Row
       })
   return { succeeded: rows('succeeded'), failed: rows('failed'), duplicates: rows('duplicate') }

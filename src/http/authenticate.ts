@@ -114,13 +114,15 @@ export function createAuthenticate(deps: AuthenticationDeps): Authenticate {
     return { address, isLoopback: isLoopbackAddress(address), resource, isTerminal }
   }
 
-  /** If there are people, a client is told how to get a token (RFC 9728). */
-  async function challenged(req: RequestHead, error: unknown): Promise<never> {
+  /** If there are people, a client is told how to get a token (RFC 9728); `more` is for the person who reads the message. */
+  async function challenged(req: RequestHead, error: unknown, more?: (origin: string) => string): Promise<never> {
     if (!(error instanceof AppError) || error.code !== 'ERR_UNAUTHENTICATED') throw error
     const people = await deps.people().catch(() => undefined)
     if (people === undefined || !(await people.hasPeople())) throw error
-    const resource_metadata = resourceMetadataUrl(deps.clients.originOf(req), req.url ?? '')
-    throw new AppError(error.code, error.message, { ...error.details, resource_metadata })
+    const origin = deps.clients.originOf(req)
+    const resource_metadata = resourceMetadataUrl(origin, req.url ?? '')
+    const message = more === undefined ? error.message : `${error.message} ${more(origin)}`
+    throw new AppError(error.code, message, { ...error.details, resource_metadata })
   }
 
   return (req, key) => {
@@ -138,7 +140,7 @@ export function createAuthenticate(deps: AuthenticationDeps): Authenticate {
     if (deps.requireKeys || relayRequiresKeys(req.socket) || !isLocal(req)) {
       const message =
         'An API key is required: send it as "Authorization: Bearer cst_…". Create one with: castellan keys create.'
-      return challenged(req, badCredential(message))
+      return challenged(req, badCredential(message), signInText)
     }
     return localOwner
   }
@@ -163,5 +165,8 @@ function tokenOf(authorization: string | undefined, apiKey: string | string[] | 
   }
   return apiKey
 }
+
+const signInText = (origin: string): string =>
+  `Or sign in: an MCP client that supports OAuth opens the browser for it, castellan login does so for the command line, and people sign in at ${origin}/sign-in.`
 
 const badCredential = (message: string): AppError => new AppError('ERR_UNAUTHENTICATED', message)

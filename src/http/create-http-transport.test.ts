@@ -236,6 +236,28 @@ describe('routes', () => {
     },
   )
 
+  it('shows a refusal to a browser as a page, and to a program as JSON', async () => {
+    const browser = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' }
+    for (const [at, path, status] of [
+      [served, '/nowhere', 404],
+      [served, '/v1/tools/task_list', 405],
+      [served, '/mcp/none', 404],
+      [keyed, '/v1/tools', 401],
+    ] as const) {
+      const page = await send(at, path, { headers: browser })
+      expect([path, page.status, page.headers.get('content-type')]).toEqual([path, status, 'text/html; charset=utf-8'])
+      expect(page.text).toMatch(/<h1>.+<\/h1>/)
+      expect(page.headers.get('content-security-policy')).toContain("default-src 'none'")
+      for (const accept of ['*/*', 'application/json', 'application/json, text/html']) {
+        const json = await send(at, path, { headers: { accept } })
+        expect([path, accept, json.status, typeof json.body.error?.code]).toEqual([path, accept, status, 'string'])
+      }
+    }
+    expect((await send(served, '/nowhere', { method: 'POST', headers: browser })).body.error?.code).toBe(
+      'ERR_ROUTE_NOT_FOUND',
+    )
+  })
+
   it('does not follow an absolute address', async () => {
     expect((await sendRaw(served, ['GET http://evil.example/health HTTP/1.1', 'Host: localhost'])).status).toBe(404)
   })

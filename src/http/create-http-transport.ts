@@ -22,6 +22,7 @@ import { createRequestCheck } from './host-check.ts'
 import { createOauthRoutes } from './oauth-routes.ts'
 import { type AuthorizationGate, createAuthorizationPages, createAuthorizeForm } from './pages/authorization-page.ts'
 import { createPeoplePages } from './pages/people-pages.ts'
+import { sendRefusal } from './pages/refusal-page.ts'
 import { createSecretLinkRoutes, type SecretLinkGate } from './pages/secret-link-page.ts'
 import { isLoopbackHost, markRelayed, type RelayedPeer, relayExposure, relayRequiresKeys } from './peer-address.ts'
 import type { PeopleGate } from './people-gate.ts'
@@ -37,7 +38,7 @@ import { createSealRoutes, type SealGate } from './seal-routes.ts'
 import { sendError } from './send.ts'
 import { createServeCall, type ServeCall, shuttingDown } from './serve-call.ts'
 import { startListening } from './start-listening.ts'
-import { type HttpError, toHttpError } from './to-http-error.ts'
+import type { HttpError } from './to-http-error.ts'
 import { createToolRoutes } from './tool-routes.ts'
 
 /**
@@ -81,6 +82,8 @@ export type HttpTransportDeps = Readonly<{
 /** Addresses of model providers, served by a separate transport with its own bounds. */
 export type ModelAddresses = Readonly<{
   isAddress(url: string): boolean
+  /** The first parts of their addresses: those that come with the program, and all. */
+  providers: Readonly<{ public: readonly string[]; all: readonly string[] }>
   open(parts: ModelAddressParts): Promise<ModelHandler>
 }>
 export type ModelHandler = Readonly<{
@@ -156,7 +159,10 @@ export function createHttpTransport(input: HttpTransportDeps): HttpTransport {
   const serveCall = createServeCall(deps)
   const tools = createToolRoutes({ ...deps, serveCall })
   const patterns = createPatternRoutes({ ...deps, serveCall, authenticate, clients })
-  const routes = createRoutes({ ...deps, tools, patterns, authenticate, viewOfUrl, clients })
+  const routes = createRoutes({
+    ...{ ...deps, tools, patterns, authenticate, viewOfUrl, clients },
+    providers: deps.models?.providers,
+  })
   const plainView = viewOfUrl('/mcp')
   const ownerOfPlainUrl = { principal: localOwner, ...plainView }
   const isKnownElsewhere = deps.publicUrl !== undefined
@@ -320,7 +326,7 @@ export function createHttpTransport(input: HttpTransportDeps): HttpTransport {
 
   function refuse(req: IncomingMessage, res: ServerResponse, error: unknown): void {
     if (connections.isClosing()) res.shouldKeepAlive = false
-    sendError(req, res, toHttpError(error, deps))
+    sendRefusal(req, res, error, deps)
   }
 
   function close(graceMs: number): Promise<void> {

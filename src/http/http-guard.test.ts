@@ -10,6 +10,7 @@ import {
   sendRaw,
 } from '../../test/support/http-transport-peer.ts'
 import { limits } from '../contract/limits.ts'
+import { localOwner } from '../contract/principal.ts'
 import { publicPaths } from './route-table.ts'
 
 let peer: HttpTransportApp
@@ -256,6 +257,26 @@ describe('who asks', () => {
       expect(lines(demanding.text)).toHaveLength(2)
       for (const line of lines(demanding.text)) expect(line).toContain('Authorization: Bearer cst_')
       for (const line of lines(open.text)) expect(line).not.toContain('Authorization')
+    }
+  })
+
+  it('is told how to sign in, once there are people', async () => {
+    const own = await openHttpTransportApp()
+    try {
+      const at = await own.serve({ requireKeys: true })
+      const refused = async () => (await send(at, '/mcp/work', { method: 'POST' })).body.error!.message
+      const shown = async () =>
+        `${(await send(at, '/')).text}${(await send(at, '/', { headers: { accept: 'text/html' } })).text}`
+      expect(await refused()).not.toContain('sign')
+      expect(await shown()).not.toMatch(/sign-in|account/)
+      const caller = { principal: localOwner, transport: 'cli', exposure: 'full', safeNames: false } as const
+      const created = await own.app.host.call(caller, 'user_create', { email: 'ada@example.com' })
+      expect(created.isError).not.toBe(true)
+      expect(await refused()).toMatch(/API key.*keys create.*OAuth.*castellan login.*\/sign-in/)
+      expect(await refused()).toContain(`${at.url}/sign-in`)
+      expect(await shown()).toMatch(/GET {2}\/sign-in .*GET {2}\/account .*href="\/sign-in".*href="\/account"/s)
+    } finally {
+      await own.close()
     }
   })
 

@@ -7,12 +7,12 @@ import type { Authenticate } from './authenticate.ts'
 import { answerOptions } from './cors.ts'
 import { sendJson, sendText } from './exchange/send-text.ts'
 import { parseAuthority } from './host-check.ts'
+import { isForBrowser, sendRefusal } from './pages/refusal-page.ts'
 import { relayExposure, relayRequiresKeys } from './peer-address.ts'
+import type { PeopleGate } from './people-gate.ts'
 import type { RequestClients } from './request-client.ts'
 import type { ViewOfUrl } from './request-view.ts'
 import { createRouteTable, type Exchange, type FoundRoute, type PatternRoute, type Route } from './route-table.ts'
-import { sendError } from './send.ts'
-import { toHttpError } from './to-http-error.ts'
 import type { ToolRoutes } from './tool-routes.ts'
 import { WELCOME_POLICY, welcomeHtml, welcomeText } from './welcome-page.ts'
 
@@ -28,6 +28,9 @@ type RoutesDeps = Readonly<{
   authenticate: Authenticate
   viewOfUrl: ViewOfUrl
   clients: RequestClients
+  people(): Promise<PeopleGate | undefined>
+  /** Names of providers below `/v1/`: those that come with the program, and all. */
+  providers: Readonly<{ public: readonly string[]; all: readonly string[] }> | undefined
   requireKeys: boolean
   version: string
   logger: Logger
@@ -44,6 +47,7 @@ export function createRoutes(deps: RoutesDeps): Readonly<{
 }> {
   const { tools } = deps
   const table = createRouteTable(deps.patterns)
+  const ownWords = new Set(['tools', ...deps.patterns.flatMap(({ path }) => /^\/v1\/([^/]+)/.exec(path)?.[1] ?? [])])
   let openApi: string | undefined
 
   const asCaller = async ({ req, res, url }: Exchange) => ({
@@ -79,14 +83,29 @@ export function createRoutes(deps: RoutesDeps): Readonly<{
     serve: async (exchange) => tools.call(await asCaller(exchange), exchange.path.slice(TOOL_PREFIX.length)),
   }
 
-  function routeOf(path: string): FoundRoute {
+  function routeOf(path: string): FoundRoute | undefined {
     const route = exact.get(path)
     if (route !== undefined) return { ...route, params: noParams }
     const isCall = path.length > TOOL_PREFIX.length && path.startsWith(TOOL_PREFIX)
     if (isCall && !path.includes('/', TOOL_PREFIX.length)) return { ...callTool, params: noParams }
-    const found = table.find(path)
-    if (found !== undefined) return found
-    throw new AppError('ERR_ROUTE_NOT_FOUND', 'There is nothing at this address. GET / lists the addresses.')
+    return table.find(path)
+  }
+
+  /** The names of configured providers are told only to callers who are known. */
+  async function nothingBelow(req: IncomingMessage, { public: usual, all }: NonNullable<RoutesDeps['providers']>) {
+    const isKnown = await (async () => deps.authenticate(req))().then(
+      () => true,
+      () => false,
+    )
+    const providers = [...(isKnown ? all : usual)].sort()
+    const others = isKnown ? '' : ' or a name in models.providers'
+    throw nothingHere(` Models of providers are at /v1/PROVIDER/…: ${providers.join(', ')}${others}.`, { providers })
+  }
+
+  /** Such an address is probably meant for a model. */
+  const isLikeProvider = (path: string): boolean => {
+    const word = /^\/v1\/([^/]+)\/./.exec(path)?.[1]
+    return word !== undefined && !ownWords.has(word)
   }
 
   return {
@@ -94,6 +113,11 @@ export function createRoutes(deps: RoutesDeps): Readonly<{
       const query = url.indexOf('?')
       const path = query === -1 ? url : url.slice(0, query)
       const route = routeOf(path)
+      if (route === undefined) {
+        if (deps.providers === undefined || !isLikeProvider(path)) throw nothingHere()
+        nothingBelow(req, deps.providers).catch((error: unknown) => sendRefusal(req, res, error, deps))
+        return
+      }
       const { method = 'GET' } = req
       if (!route.methods.includes(method)) {
         const allow = route.methods.join(', ')
@@ -105,10 +129,13 @@ export function createRoutes(deps: RoutesDeps): Readonly<{
         return
       }
       const pending = route.serve({ req, res, path, url, params: route.params })
-      pending?.catch((error: unknown) => sendError(req, res, toHttpError(error, deps)))
+      pending?.catch((error: unknown) => sendRefusal(req, res, error, deps))
     },
   }
 }
+
+const nothingHere = (more = '', details: Readonly<Record<string, unknown>> = {}): AppError =>
+  new AppError('ERR_ROUTE_NOT_FOUND', `There is nothing at this address. GET / lists the addresses.${more}`, details)
 
 /** 503 only if no call that needs the state can succeed: a degraded server must not be taken out of service. */
 async function health(res: ServerResponse, deps: RoutesDeps): Promise<void> {
@@ -135,11 +162,16 @@ async function readHealth({ health, logger }: RoutesDeps) {
   return { ...facts, isUsable: facts.db.open || facts.mode === 'MINIMAL' }
 }
 
-function welcome({ req, res }: Exchange, { version, requireKeys, clients }: RoutesDeps): void {
+async function welcome({ req, res }: Exchange, { version, requireKeys, clients, people }: RoutesDeps): Promise<void> {
   const isNamed = parseAuthority(req.headers.host ?? '') !== undefined
   const origin = isNamed ? clients.originOf(req).toLowerCase() : ''
-  const facts = { origin, version, needsKey: requireKeys || relayRequiresKeys(req.socket) }
-  if (req.headers.accept?.includes('text/html') === true) {
+  // A store that does not open is told elsewhere.
+  const hasPeople =
+    (await people()
+      .then((gate) => gate?.hasPeople())
+      .catch(() => false)) ?? false
+  const facts = { origin, version, needsKey: requireKeys || relayRequiresKeys(req.socket), hasPeople }
+  if (isForBrowser(req)) {
     const headers = { 'content-security-policy': WELCOME_POLICY, vary: 'Accept, Origin' }
     sendText(res, 200, 'text/html; charset=utf-8', welcomeHtml(facts), headers)
   } else sendText(res, 200, 'text/plain; charset=utf-8', welcomeText(facts), { vary: 'Accept, Origin' })

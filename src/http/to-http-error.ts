@@ -10,7 +10,9 @@ export type HttpError = Readonly<{ status: number; headers: Readonly<Record<stri
 
 const RETRY_AFTER_SECONDS_DEFAULT = 5
 
-export function toHttpError(error: unknown, deps: Readonly<{ logger: Logger; random: Random }>): HttpError {
+export type HttpErrorDeps = Readonly<{ logger: Logger; random: Random }>
+
+export function toHttpError(error: unknown, deps: HttpErrorDeps): HttpError {
   if (error instanceof AppError) return failureToHttp(error)
   const reference = randomId(deps.random, 'ref')
   deps.logger.error('HTTP request failed with an internal error', {

@@ -1,9 +1,12 @@
-type WelcomeFacts = Readonly<{ origin: string; version: string; needsKey: boolean }>
+type WelcomeFacts = Readonly<{ origin: string; version: string; needsKey: boolean; hasPeople: boolean }>
 
+const PEOPLE_ADDRESSES = `  GET  /sign-in            for people: sign in in a browser; MCP clients that support OAuth open it themselves
+  GET  /account            for people: your account, its passkeys, and signing out
+`
 const KEY_HEADER = 'Authorization: Bearer cst_…'
 
 /** The page for a browser or curl. `origin` is safe to print: it was parsed. */
-export function welcomeText({ origin, version, needsKey }: WelcomeFacts): string {
+export function welcomeText({ origin, version, needsKey, hasPeople }: WelcomeFacts): string {
   const forClient = needsKey ? ` --header "${KEY_HEADER}"` : ''
   const forCurl = needsKey ? ` -H '${KEY_HEADER}'` : ''
   return `Castellan ${version}: one server for people who run AI agents.
@@ -24,7 +27,7 @@ Addresses:
   POST /v1/agents/{id}/execute, GET /v1/executions/{id}/events, and more of agents, executions and workflows
   POST /v1/seal/attest     begin a session for signed calls; POST /v1/seal/invoke makes them
   GET  /openapi.json       all of this as OpenAPI 3.1
-
+${hasPeople ? PEOPLE_ADDRESSES : ''}
 ${
   needsKey
     ? `This port requires an API key: send it with every request to /mcp and /v1 as
@@ -42,9 +45,9 @@ export function welcomeHtml(facts: WelcomeFacts): string {
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Castellan</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<style>body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:3rem auto;padding:0 1rem;color-scheme:light dark}pre{white-space:pre-wrap}</style>
+<style>body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:3rem auto;padding:0 1rem;color-scheme:light dark}pre{white-space:pre-wrap;overflow-wrap:anywhere}</style>
 </head><body><h1>Castellan</h1><pre>${escapeHtml(welcomeText(facts))}</pre>
-<p><a href="/openapi.json">OpenAPI document</a> · <a href="/health">Health</a></p></body></html>
+<p>${facts.hasPeople ? '<a href="/sign-in">Sign in</a> · <a href="/account">Your account</a> · ' : ''}<a href="/openapi.json">OpenAPI document</a> · <a href="/health">Health</a></p></body></html>
 `
 }
 

@@ -12,6 +12,8 @@ describe('nearestName', () => {
     ['prioirty', 'priority'],
     ['fs_read', 'fs.read'],
     ['the_title_text', 'title'],
+    ['ript', undefined],
+    ['ask', 'task_id'],
     ['zzzzzz', undefined],
     ['id', undefined],
     ['ttl', undefined],
@@ -41,6 +43,19 @@ describe('nearestNames', () => {
     expect(nearestNames('create_task', names, 3)[0]).toBe('task_create')
     expect(nearestNames('merkel_root', names, 3)[0]).toBe('merkle_root')
     expect(nearestNames('qqqq', names, 3)).toEqual([])
+  })
+
+  it.each([
+    ['nope', []],
+    ['note', ['add_mcp_server_installation_request_note']],
+    ['wrkspace', ['workspace_fork']],
+    ['workspace', ['workspace_fork']],
+    ['list_workspaces', ['workspace_fork']],
+    ['gatewya', ['create_mcp_gateway']],
+    ['serve', ['add_mcp_server_installation_request_note']],
+  ])('suggests for %s %j, and nothing that has one like word among many', (input, expected) => {
+    const names = ['add_mcp_server_installation_request_note', 'create_mcp_gateway', 'workspace_fork']
+    expect(nearestNames(input, names, 3)).toEqual(expected)
   })
 })
 

@@ -6,6 +6,8 @@ const inputLengthMax = 128
 const distanceMax = 2
 const distanceLengthMin = 4
 const substringLengthMin = 3
+/** Of the share of words; below it, one common or similar word among many says nothing. */
+const sharedMin = 0.5
 
 /** One spelling for all case and separator variants: `taskCreate`, `task_create` and `TASK.CREATE` are equal. */
 export const squashName = (name: string): string =>
@@ -54,15 +56,17 @@ export function editDistance(left: string, right: string, max: number): number {
 
 /**
  * The most likely candidate: equal except for case and separators, else one that contains the name or is contained in it, else
- * one within two edits, or within one if the name has three characters.
+ * one within two edits, or within one if the name has three characters. What is contained begins or ends with a word of the longer
+ * name, or is at least half of it: inside words, short texts occur by chance.
  */
 export function nearestName(input: string, candidates: Iterable<string>): string | undefined {
-  const query = squashName(input.slice(0, inputLengthMax))
+  const cut = input.slice(0, inputLengthMax)
+  const query = squashName(cut)
   if (query === '') return undefined
   let best: string | undefined
   let bestCost = Number.POSITIVE_INFINITY
   for (const candidate of candidates) {
-    const cost = nearness(query, squashName(candidate))
+    const cost = nearness(query, cut, candidate)
     if (cost < bestCost || (cost === bestCost && best !== undefined && candidate < best)) {
       best = candidate
       bestCost = cost
@@ -71,16 +75,31 @@ export function nearestName(input: string, candidates: Iterable<string>): string
   return Number.isFinite(bestCost) ? best : undefined
 }
 
-/** Equal 0; substring 1 plus the remaining letters; edits above every substring. */
-function nearness(query: string, have: string): number {
+/** Equal 0; substring 1 plus the remaining letters; edits above every substring. `query` is the squashed `input`. */
+function nearness(query: string, input: string, candidate: string): number {
+  const have = squashName(candidate)
   if (have === query) return 0
-  const shorter = Math.min(query.length, have.length)
-  const contained = shorter >= substringLengthMin && (have.includes(query) || query.includes(have))
-  if (contained) return 1 + Math.abs(have.length - query.length)
+  const isContained = query.length < have.length ? isPart(query, have, candidate) : isPart(have, query, input)
+  if (isContained) return 1 + Math.abs(have.length - query.length)
   if (query.length < substringLengthMin) return Number.POSITIVE_INFINITY
   const max = query.length < distanceLengthMin ? 1 : distanceMax
   const distance = editDistance(query, have, max)
   return distance <= max ? 1_000_000 + distance : Number.POSITIVE_INFINITY
+}
+
+/** `whole` is the squashed `name`. */
+function isPart(part: string, whole: string, name: string): boolean {
+  if (part.length < substringLengthMin) return false
+  let at = whole.indexOf(part)
+  if (at === -1 || part.length * 2 >= whole.length) return at !== -1
+  const bounds = new Set([0])
+  let length = 0
+  for (const word of nameWords(name)) {
+    length += word.length
+    bounds.add(length)
+  }
+  for (; at !== -1; at = whole.indexOf(part, at + 1)) if (bounds.has(at) || bounds.has(at + part.length)) return true
+  return false
 }
 
 /**
@@ -94,10 +113,10 @@ export function nearestNames(input: string, candidates: Iterable<string>, count:
   const queryWords = [...new Set(nameWords(cut))].slice(0, 16)
   const ranked: { candidate: string; score: number }[] = []
   for (const candidate of new Set(candidates)) {
-    const cost = nearness(query, squashName(candidate))
+    const cost = nearness(query, cut, candidate)
     const score =
       sharedWords(queryWords, nameWords(candidate)) + (Number.isFinite(cost) ? 1 / (1 + (cost % 1_000_000)) : 0)
-    if (score > 0) ranked.push({ candidate, score })
+    if (Number.isFinite(cost) || score >= sharedMin) ranked.push({ candidate, score })
   }
   ranked.sort((a, b) => b.score - a.score || (a.candidate < b.candidate ? -1 : 1))
   return ranked.slice(0, count).map((entry) => entry.candidate)

@@ -1,5 +1,6 @@
 import { limits } from '../contract/limits.ts'
 import type { InteractionExporter, StoredInteraction } from '../domains/interactions/ports.ts'
+import { counted } from '../kernel/counted.ts'
 import type { Logger } from '../kernel/logger.ts'
 import { withTimeout } from '../kernel/with-timeout.ts'
 import { spanOf } from './gen-ai-span.ts'
@@ -126,7 +127,7 @@ export function createOtlpExporter(settings: OtlpSettings): InteractionExporter 
     },
     problem: () =>
       failure &&
-      `interactions.otlp: requests to models are not exported: ${failure}. ${lostCount} spans were lost since the start. Check the endpoint and the collector.`,
+      `interactions.otlp: requests to models are not exported: ${failure}. ${counted(lostCount, 'span was', 'spans were')} lost since the start. Check the endpoint and the collector.`,
     async close() {
       isClosing = true
       wake?.()

@@ -3,6 +3,7 @@ import { limits } from '../contract/limits.ts'
 import { exposures, profileKinds } from '../contract/profile-kinds.ts'
 import { sharingScopes } from '../contract/sharing.ts'
 import { params } from './params.ts'
+import type { StatedFailure } from './runtime/stated-failure.ts'
 
 const id = (description: string) => z.string().min(1).max(128).describe(description)
 const label = z.strictObject({
@@ -26,6 +27,7 @@ const toolAssignment = z.strictObject(assignmentFields)
 
 const described = {
   toolId: z.string(),
+  toolName: z.string().optional().describe('Its name, if toolId is not one.'),
   error: z.string().optional(),
   errorCode: z.enum(['not_found', 'validation_error']).optional(),
   errorType: z.string().optional(),
@@ -37,6 +39,14 @@ export const bulkParams = <Target extends z.ZodRawShape>(target: Target) =>
     .array(z.strictObject({ ...assignmentFields, ...target }))
     .min(1)
     .max(limits.toolAssignmentsPerCallMax)
+
+/** A script can tell names that do not exist from assignments that break a rule. */
+export const bulkFailure = {
+  kind: 'conflict',
+  field: 'failed',
+  is: { empty: false },
+  byErrorCode: { not_found: 'not-found', validation_error: 'input' },
+} as const satisfies StatedFailure
 
 export function bulkOutput<Target extends z.ZodRawShape>(target: Target) {
   const rows = z.array(z.strictObject({ ...target, ...described }))

@@ -24,7 +24,8 @@ describe('schemas', () => {
 
   it('validate as documented', async () => {
     const validate = (manifest_yaml: string) => app.ask('aegis.schema.validate', { kind: 'agent', manifest_yaml })
-    expect(await validate(minimal)).toEqual({ valid: true, errors: null, warnings: [] })
+    const noModel = expect.stringMatching(/^No language model is configured/)
+    expect(await validate(minimal)).toEqual({ valid: true, errors: null, warnings: [noModel] })
     expect(await validate(minimal.replace('image: a/b', 'language: python'))).toEqual({
       valid: false,
       errors: [expect.stringMatching(/^spec\.runtime\.version is required/)],

@@ -1,6 +1,9 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import { openTestApp, type TestApp } from '../support/app.ts'
+import { newDataDir } from '../support/real-server.ts'
 
 let app: TestApp
 beforeEach(async () => {
@@ -230,6 +233,35 @@ describe('deploying', () => {
     expect(await told('memory: 500Gi')).toContain('spec.security.resources.memory: must be at most 8192 MiB')
     expect(await told('cpu: 64000')).toContain('workspaces.max_vcpus')
     expect(await told('disk: 100Gi')).not.toContain('at most')
+  })
+
+  it('says that no model has its alias, and which there are', async () => {
+    const told = async (at: TestApp, tool: string, args: object) =>
+      JSON.stringify((await at.call(tool, args)).content ?? [])
+    const yaml = (model: string) => manifest('a', '1.0.0').replace('"3.11" }', `"3.11", model: ${model} }`)
+    const none = await told(app, 'aegis.agent.create', { manifest_yaml: manifest('a', '1.0.0') })
+    expect(none).toMatch(/No language model is configured.*models\.providers.*Executions of the agent fail until then/)
+    expect(await told(app, 'create_agent', { name: 'B' })).toContain('No language model is configured')
+
+    const dataDir = newDataDir()
+    const models = [
+      { alias: 'default', model: 'm' },
+      { alias: 'smart', model: 'n' },
+    ]
+    const providers = [{ name: 'own', type: 'openai-compatible', endpoint: 'http://127.0.0.1:9/v1', models }]
+    writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers } }))
+    await using other = await openTestApp({ dataDir })
+    const unknown =
+      /spec\.runtime\.model: no provider has a model with the alias 'gpt5'\. Use one of default, smart, or add/
+    for (const tool of ['aegis.agent.create', 'aegis.agent.update']) {
+      expect(await told(other, tool, { manifest_yaml: yaml('gpt5'), force: true })).toMatch(unknown)
+      expect(await told(other, tool, { manifest_yaml: yaml('smart'), force: true })).not.toContain('model')
+    }
+    expect(await told(other, 'create_agent', { name: 'B' })).not.toContain('alias')
+    const validate = (model: string) =>
+      other.ask('aegis.schema.validate', { kind: 'agent', manifest_yaml: yaml(model) })
+    expect(await validate('gpt5')).toEqual({ valid: true, errors: null, warnings: [expect.stringMatching(unknown)] })
+    expect(await validate('smart')).toEqual({ valid: true, errors: null, warnings: [] })
   })
 
   it('is in the log with the whole manifest', async () => {

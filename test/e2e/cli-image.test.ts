@@ -132,7 +132,7 @@ describe.each(everybody)('for %s', (who) => {
     const first = await connect(user)
     expect(await first.call('workspace_create', { base_image: 'absent' })).toMatchObject({
       kind: 'failed',
-      code: 'ERR_INVALID_INPUT',
+      code: 'ERR_NOT_FOUND',
       message: expect.stringMatching(/use one of host, used.*castellan image list/),
     })
     const made = await answerOf(first.call('workspace_create', { base_image: 'used', name: 'one' }))

@@ -119,10 +119,28 @@ describe('every page', () => {
     await expectReadable(await page.goto(at('/sign-in/provider/none')), 404)
   })
 
+  it('of the server itself is readable, and so is an address where nothing is', async () => {
+    const response = await page.goto(at('/'))
+    expect([response!.status(), await page.evaluate(findProblems)]).toEqual([200, []])
+    complaints.splice(0)
+    for (const [path, status] of [
+      [`/${'nowhere'.repeat(20)}`, 404],
+      ['/v1/banana/chat/completions', 404],
+      ['/v1/tools/task_list', 405],
+      ['/mcp/none', 404],
+    ] as const) {
+      await expectReadable(await page.goto(at(path)), status)
+    }
+    await page.getByRole('link', { name: 'The addresses of this server' }).click()
+    await page.waitForURL(at('/'))
+  })
+
   it('for an invitation is readable, before and after', async () => {
     const email = `${'w'.repeat(64)}@${'long.'.repeat(30)}example.com`
     const { link } = await castellanJson(server, ['invite', 'create', email])
     await expectReadable(await page.goto(at(ownPath(link))))
+    // A password manager stores the new password for this name.
+    expect(await page.locator('input[autocomplete=username]').inputValue()).toBe(email)
     await page.getByLabel('Your name').fill('W'.repeat(128))
     await page.locator('[name=password]').fill(PASSWORD)
     await page.locator('[name=again]').fill(PASSWORD)

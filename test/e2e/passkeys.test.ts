@@ -125,6 +125,37 @@ it('is removed by an administrator, and is worth nothing then', { timeout: 120_0
   expect(await problem()).toContain('unknown or could not be verified')
 })
 
+it('is not offered at an IP address, where no browser allows one, and the page says where it is', async () => {
+  await page.goto(new URL('/sign-in', server.url).href)
+  expect(await passkeyButton().count()).toBe(0)
+  expect(await page.getByRole('link', { name: /localhost/ }).getAttribute('href')).toBe(at('/sign-in'))
+  await page.getByLabel('E-mail address').fill(email)
+  await page.getByLabel('Password').fill(PASSWORD)
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click()
+  await page.waitForURL(new URL('/account', server.url).href)
+  expect(await page.getByRole('button', { name: 'Add a passkey' }).count()).toBe(0)
+  expect(await page.getByRole('link', { name: /localhost/ }).getAttribute('href')).toBe(at('/account'))
+})
+
+it('that is refused by the browser is told in our words', { timeout: 120_000 }, async () => {
+  await page.goto(at('/sign-in'))
+  for (const [name, words] of [
+    ['NotAllowedError', /^No passkey was used: /],
+    ['SecurityError', /^The browser allows no passkeys at this address/],
+    ['UnknownError', /^The browser could not use a passkey \(UnknownError\)/],
+  ] as const) {
+    const refusal = `new DOMException('See: https://www.w3.org/TR/webauthn-2/', '${name}')`
+    await page.evaluate(`navigator.credentials.get = () => Promise.reject(${refusal})`)
+    await passkeyButton().click()
+    await expect.poll(problem).toMatch(words)
+    expect(await problem()).not.toContain('w3.org')
+  }
+  await page.route('**/passkey/sign-in/options', (route) => route.abort())
+  await passkeyButton().click()
+  await expect.poll(problem).toMatch(/^The server cannot be reached/)
+  await page.unroute('**/passkey/sign-in/options')
+})
+
 it('cannot be added or used without the page: no session, no challenge, no foreign origin', async () => {
   const post = (path: string, body: object, headers: Record<string, string> = {}) =>
     fetch(new URL(path, server.url), {

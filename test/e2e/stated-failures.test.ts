@@ -1,3 +1,5 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { CastellanClient } from '../support/castellan-client.ts'
 import { startClientHere } from '../support/castellan-here.ts'
@@ -17,6 +19,11 @@ const withArgs = (tool: string, args: object) => call(tool, '--args', JSON.strin
 
 let client: CastellanClient
 beforeAll(async () => {
+  // Without a model, a new agent has a warning.
+  const models = [{ alias: 'default', model: 'm' }]
+  const providers = [{ name: 'own', type: 'openai-compatible', endpoint: 'http://127.0.0.1:9/v1', models }]
+  mkdirSync(dataDir, { recursive: true })
+  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers } }))
   client = await startClientHere({ dataDir })
   for (const [tool, args] of [
     ['aegis.agent.create', { manifest_yaml: agent }],
@@ -37,6 +44,32 @@ test.each<[string, object, number, object, boolean]>([
   [
     'bulk_assign_tools_to_mcp_gateways',
     { assignments: [{ mcpGatewayId: 'night', toolId: 'no_such_tool' }] },
+    3,
+    { succeeded: [] },
+    true,
+  ],
+  [
+    'bulk_assign_tools_to_mcp_gateways',
+    { assignments: [{ mcpGatewayId: 'none', toolId: 'task_list' }] },
+    3,
+    { succeeded: [] },
+    true,
+  ],
+  [
+    'bulk_assign_tools_to_mcp_gateways',
+    { assignments: [{ mcpGatewayId: 'night', toolId: 'task_get', mcpServerId: 'x' }] },
+    2,
+    { succeeded: [] },
+    true,
+  ],
+  [
+    'bulk_assign_tools_to_agents',
+    {
+      assignments: [
+        { agentId: 'answerer', toolId: 'no_such_tool' },
+        { agentId: 'answerer', toolId: 'task_get', mcpServerId: 'x' },
+      ],
+    },
     5,
     { succeeded: [] },
     true,

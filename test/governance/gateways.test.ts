@@ -114,7 +114,7 @@ describe('tools of a gateway', () => {
     const own = { mcpGatewayId: 'bulk', toolId: 'task_list' }
     expect(await assign([pinned, own, { ...own, toolId: 'archestra__task_get', resolveAtCallTime: true }])).toEqual({
       succeeded: [
-        { mcpGatewayId: id, toolId: echo.toolId },
+        { mcpGatewayId: id, toolId: echo.toolId, toolName: 'up__echo' },
         { mcpGatewayId: 'bulk', toolId: 'task_list' },
         { mcpGatewayId: 'bulk', toolId: 'archestra__task_get' },
       ],
@@ -126,6 +126,7 @@ describe('tools of a gateway', () => {
     expect(succeeded.map(({ toolId }) => toolId).sort()).toEqual(
       ['up__fail', 'up__hang', 'up__steps', 'up__sum'].map((name) => toolIds[name]!).sort(),
     )
+    for (const { toolId, toolName } of succeeded) expect(toolIds[String(toolName)]).toBe(toolId)
     await app.ask('unassign_tools_from_mcp_gateway', {
       mcpGatewayId: id,
       toolIds: ['up__fail', 'up__hang', 'up__steps', 'up__sum'],

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { AppError } from '../../src/contract/app-error.ts'
 import type { Database } from '../../src/contract/database.ts'
 import { limits } from '../../src/contract/limits.ts'
 import { LOCAL_TENANT } from '../../src/contract/principal.ts'
@@ -55,6 +56,24 @@ describe.each(dialects)('guesses in %s', (dialect) => {
     )
     const kept = (await Promise.allSettled(spread)).filter(({ status }) => status === 'fulfilled')
     expect(kept.length).toBeLessThanOrEqual(limits.signInsAtOnceMax)
+  })
+
+  test('are told how long to wait', async () => {
+    const guard = createSignInGuard({ store, database })
+    const messages: string[] = []
+    for (let count = 0; count < limits.signInFreeFailures + 8; count++) {
+      const nowMs = NOW_MS + count
+      await fail(guard, attempt(nowMs)).catch(async (error: AppError) => {
+        messages.push(`${error.message} ${error.details['retry_after_ms']}`)
+        await guard.note(attempt(nowMs), 'refused')
+      })
+    }
+    expect(messages.length).toBeGreaterThan(4)
+    for (const message of messages) {
+      const [, count, unit, ms] = /Try again in (\d+) (second|minute)s?\. (\d+)$/.exec(message) ?? expect.fail(message)
+      const unitMs = unit === 'second' ? 1_000 : 60_000
+      expect([message, Number(count)]).toEqual([message, Math.ceil(Number(ms) / unitMs)])
+    }
   })
 
   test('from one network of IPv6 count together, and from another do not', async () => {

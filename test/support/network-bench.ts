@@ -11,7 +11,7 @@ export type Workspace = Readonly<{ id: string; ip: string; inside: LineChild }>
 export type Dialled = Readonly<{ socket?: number; refused?: string }>
 
 /** For a bench on which one of them never comes. Without a bound, it is the one of the program. */
-export type HubBounds = Readonly<{ hostNetworkWaitMs?: number; uplinkStartMs?: number }>
+export type HubBounds = Readonly<{ hostNetworkWaitMs?: number; uplinkStartMs?: number; searchPath?: string }>
 
 export type NetworkBench = Readonly<{
   hub: LineChild

@@ -28,7 +28,7 @@ const hub = createNetworkHub({
   run: runCommand,
   logger: silentLogger,
   sockets,
-  searchPath: SYSTEM_PATH,
+  searchPath: bounds.searchPath ?? SYSTEM_PATH,
   socketDirectory: directory,
   logDirectory: directory,
 })

@@ -77,19 +77,25 @@ async function callTool(context: CommandContext, interrupted: Promise<never>, si
   if (isWaiting && beginsOf(name) === undefined) throw beginsNothing(name)
   const read = (fieldsOf: () => Promise<FieldSchemas>) => Promise.race([readArguments(context, fieldsOf), interrupted])
   const early = known && (await read(async () => known))
-  const { answer, isError } = await withClient(context, async (client, state) => {
-    const args = early ?? (await read(() => listedFields(client, name)))
-    const first = await client.callTool(name, args, signal)
-    const started = runStartedBy(name, first.answer)
-    if (started === undefined || !isWaiting) {
-      tell(context, first.warnings)
-      // The process that owns the state runs its runs, and this process ends now.
-      if (started !== undefined && state.ownsState()) context.terminal.error(goesOnLater(started))
-      return first
-    }
-    tell(context, [...first.warnings, `Started ${started.id}.`])
-    return { answer: await waitFor(context, { client, state }, started, signal), isError: false }
-  })
+  // Its answer says which logs were halted, and why.
+  const problems = name === 'log_recover' ? 'in-answer' : 'print'
+  const { answer, isError } = await withClient(
+    context,
+    async (client, state) => {
+      const args = early ?? (await read(() => listedFields(client, name)))
+      const first = await client.callTool(name, args, signal)
+      const started = runStartedBy(name, first.answer)
+      if (started === undefined || !isWaiting) {
+        tell(context, first.warnings)
+        // The process that owns the state runs its runs, and this process ends now.
+        if (started !== undefined && state.ownsState()) context.terminal.error(goesOnLater(started))
+        return first
+      }
+      tell(context, [...first.warnings, `Started ${started.id}.`])
+      return { answer: await waitFor(context, { client, state }, started, signal), isError: false }
+    },
+    problems,
+  )
   printAnswer(context, answer)
   if (context.parsed.isSet('exit-code')) return exitCodeIn(answer)
   if (isWaiting) return answer['status'] === 'completed' ? 0 : 1

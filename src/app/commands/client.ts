@@ -1,4 +1,5 @@
 import { type ClientLines, connectMcpClient, type McpClient } from '../../cli/mcp-client.ts'
+import { silentLogger } from '../../kernel/logger.ts'
 import type { LineTransport } from '../../mcp/line-transport.ts'
 import { connectToOwner, ownerLines } from '../ownership/connect-owner.ts'
 import { plainSettings } from '../plain-settings.ts'
@@ -13,6 +14,9 @@ export type ClientState = Readonly<{
   /** Whether this process opened the state itself: runs continue only while it lives. */
   ownsState(): boolean
 }>
+
+/** Problems of the state are printed, unless the answer is about them. */
+type Problems = 'print' | 'in-answer'
 
 const CONNECT_TIMEOUT_MS = 5_000
 const hello = { transport: 'cli', tools: 'full' } as const
@@ -33,6 +37,7 @@ export async function connectCommandClient(
 export async function withClient<T>(
   context: CommandContext,
   work: (client: McpClient, state: ClientState) => Promise<T>,
+  problems: Problems = 'print',
 ): Promise<T> {
   const remote = remoteChoice(context)
   if (remote !== undefined) {
@@ -44,9 +49,9 @@ export async function withClient<T>(
   const state: ClientState = {
     async connect() {
       if (opened === undefined) {
-        const client = await connectToRunning(context)
+        const client = await connectToRunning(context, problems)
         if (client !== undefined) return client
-        opened = await openCommandState(context, 'error')
+        opened = await openCommandState(context, problems === 'print' ? 'error' : 'none')
       }
       return await connectCommandClient(context, opened)
     },
@@ -64,23 +69,24 @@ export async function withClient<T>(
   }
 }
 
-async function connectToRunning(context: CommandContext): Promise<McpClient | undefined> {
+async function connectToRunning(context: CommandContext, problems: Problems): Promise<McpClient | undefined> {
   const settings = plainSettings({
     env: context.env,
     flags: flagSettings(context),
     configFile: context.parsed.text('config'),
     workingDirectory: context.workingDirectory,
   })
-  return settings && (await connectToOwnerOf(context, settings))
+  return settings && (await connectToOwnerOf(context, settings, problems))
 }
 
 /** A client of the process that owns the state; undefined where none answers. */
 export async function connectToOwnerOf(
   context: CommandContext,
   settings: Parameters<typeof connectToOwner>[0],
+  problems: Problems = 'print',
 ): Promise<McpClient | undefined> {
   const connected = await connectToOwner(settings, hello, CONNECT_TIMEOUT_MS)
-  const logger = createStderrLogger('error', context.terminal)
+  const logger = problems === 'print' ? createStderrLogger('error', context.terminal) : silentLogger
   for (const problem of connected?.problems ?? []) logger.error(problem)
   return connected && clientOver(context, ownerLines(connected))
 }

@@ -3,7 +3,7 @@ import type { Readable, Writable } from 'node:stream'
 import { type CommandSpec, flagsOfAll, type ParsedCommand } from '../../cli/command.ts'
 import { harmlessJson, type Terminal } from '../../cli/terminal.ts'
 import { systemClock } from '../../kernel/clock.ts'
-import type { Logger } from '../../kernel/logger.ts'
+import { type Logger, silentLogger } from '../../kernel/logger.ts'
 import { isZaruMode } from '../../tools/runtime/zaru-modes.ts'
 import type { LoadedConfig } from '../config.ts'
 import type { Environment } from '../config-paths.ts'
@@ -89,11 +89,17 @@ export type OpenedState = Readonly<{
 }>
 
 /** Joins the state that the flags name. The caller leaves it with `state.attachment.close()`. */
-export async function openCommandState(context: CommandContext, leastLogLevel?: LogLevel): Promise<OpenedState> {
+export async function openCommandState(
+  context: CommandContext,
+  leastLogLevel?: LogLevel | 'none',
+): Promise<OpenedState> {
   const loaded = await loadCommandConfig(context)
   const { requireKnownTools } = await import('../require-known-tools.ts')
   await requireKnownTools(loaded)
-  const logger = createStderrLogger(leastLogLevel ?? loaded.config.log_level, context.terminal)
+  const logger =
+    leastLogLevel === 'none'
+      ? silentLogger
+      : createStderrLogger(leastLogLevel ?? loaded.config.log_level, context.terminal)
   for (const warning of loaded.warnings) logger.warn(warning)
   const failed = Promise.withResolvers<never>()
   failed.promise.catch(() => {})

@@ -1,6 +1,7 @@
 import type { McpClient } from '../../cli/mcp-client.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { remoteLimits } from '../../contract/remote-limits.ts'
+import { counted } from '../../kernel/counted.ts'
 import { readText } from '../remote/http-client.ts'
 import { openRemoteServer, type RemoteChoice } from '../remote/remote-server.ts'
 import { withClient } from './client.ts'
@@ -45,7 +46,7 @@ function parsed(text: string): Record<string, unknown> {
 
 /** A gateway need not have whoami. */
 const toolsOf = async (client: McpClient): Promise<Finding> =>
-  ok('gateway', `${(await client.listTools()).length} tools are offered`)
+  ok('gateway', counted((await client.listTools()).length, 'tool is offered', 'tools are offered'))
 
 async function callerOf(client: McpClient): Promise<Finding> {
   const { agentName, organization, role, tier } = (await client.callTool('whoami', {})).answer

@@ -164,7 +164,7 @@ async function workspaces(context: CommandContext, config: Config): Promise<Find
     return [
       ok('workspaces', `${backend.name}, as ${privilege === 'root' ? 'root' : 'an ordinary user'}`),
       ...Object.entries(capabilities).map(([name, { enforced, reason }]) =>
-        partOf((enforced ? ok : note)(name.replaceAll('_', ' '), enforced ? reason : `no: ${reason}`)),
+        partOf((enforced ? ok : note)(capabilityText(name), enforced ? reason : `no: ${reason}`)),
       ),
       ...(capabilities.internet.enforced ? [] : tunnelDevice()),
       ...morePackages(absent),
@@ -174,6 +174,10 @@ async function workspaces(context: CommandContext, config: Config): Promise<Find
     await backend.close()
   }
 }
+
+/** The capability `network_policy` is only a part of what the tool of that name sets. */
+const capabilityText = (name: string): string =>
+  name === 'network_policy' ? 'network between workspaces' : name.replaceAll('_', ' ')
 
 /** One command that installs every package that would enforce more. */
 function morePackages(absent: readonly (typeof optionalPrograms)[number][]): Finding[] {
@@ -290,7 +294,8 @@ async function store(context: CommandContext, config: Config): Promise<Finding> 
   try {
     const { checkState } = await import('../check-state.ts')
     const report = await checkState(config, {
-      onProgress: ({ tenant, entries }) => context.terminal.progress(`${tenant}: ${entries} entries`),
+      onProgress: ({ tenant, entries }) =>
+        context.terminal.progress(`${tenant}: ${counted(entries, 'entry', 'entries')}`),
     })
     context.terminal.progressDone()
     const entries = report.tenants.reduce((sum, tenant) => sum + tenant.entries, 0)

@@ -47,7 +47,7 @@ async function run(context: CommandContext): Promise<number> {
     }
     const listener = await createListener(opened, requireKeys)
     const port = await listen(listener, config)
-    announce(context, opened, port, requireKeys)
+    await announce(context, opened, port, requireKeys)
     const signal = await Promise.race([context.ended, failed])
     logger.info('ending', { signal })
     listener.close()
@@ -143,7 +143,13 @@ function requireSecurePasswords({ host, tls_cert, trusted_proxies, allow_plain_h
   )
 }
 
-function announce(context: CommandContext, { state, loaded }: OpenedState, port: number, requireKeys: boolean): void {
+async function announce(
+  context: CommandContext,
+  opened: OpenedState,
+  port: number,
+  requireKeys: boolean,
+): Promise<void> {
+  const { state, loaded } = opened
   const { config } = loaded
   const isEverywhere = WILDCARDS.includes(config.host)
   const scheme = config.tls_cert === undefined ? 'http' : 'https'
@@ -166,9 +172,27 @@ function announce(context: CommandContext, { state, loaded }: OpenedState, port:
       otherOrigins,
       state: config.database_url === undefined ? config.data_dir : 'PostgreSQL',
       requireKeys,
+      hasPeople: await hasPeople(context, opened),
       stdioCommand: stdioCommand(context, loaded),
     }),
   )
+}
+
+/** Whether anybody could sign in. The process that owns the state knows. */
+async function hasPeople(context: CommandContext, opened: OpenedState): Promise<boolean> {
+  const { state, loaded } = opened
+  const local = state.local()
+  if (local !== undefined) return (await (await local.app.ready).people?.hasPeople()) ?? false
+  if (loaded.config.oidc_providers.length > 0) return true
+  const client = await connectCommandClient(context, opened)
+  try {
+    return ((await client.callTool('user_list', {})).answer['users'] as unknown[]).length > 0
+  } catch {
+    // It serves all the same; each call will say what is wrong.
+    return false
+  } finally {
+    client.close()
+  }
 }
 
 const WILDCARDS: readonly string[] = ['0.0.0.0', '::', '[::]']

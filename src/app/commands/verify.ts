@@ -185,7 +185,8 @@ async function verifyState(context: CommandContext): Promise<number> {
   const { config } = await loadCommandConfig(context)
   const { adviceFor, checkState } = await import('../check-state.ts')
   const report = await checkState(config, {
-    onProgress: ({ tenant, entries }) => context.terminal.progress(`${tenant}: ${entries} entries`),
+    onProgress: ({ tenant, entries }) =>
+      context.terminal.progress(`${tenant}: ${counted(entries, 'entry', 'entries')}`),
   })
   context.terminal.progressDone()
   if (context.json) printJson(context, report)

@@ -63,6 +63,7 @@ export function openAgentServices(deps: AppDeps, parts: AgentServicesParts): Age
     schedules: schedules.registries.agent,
     imageFolder,
     policies,
+    models,
     tools: invoker,
     ...{ userTeams: sqlPeopleStore, trust },
     ...{ views, noteToolChange: parts.noteToolChange, people: parts.people },

@@ -9,6 +9,8 @@ const publicEndpoints = {
   anthropic: 'https://api.anthropic.com/v1',
   gemini: 'https://generativelanguage.googleapis.com/v1beta',
 } as const
+/** Names below `/v1/` that every installation has. */
+export const publicProviderNames: readonly string[] = [...Object.keys(publicEndpoints), MODEL_ROUTER]
 /** First path segments that mean something else. */
 export const reservedProviderNames: ReadonlySet<string> = new Set([
   'agents',

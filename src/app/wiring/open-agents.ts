@@ -12,6 +12,7 @@ import type { ActivityLog, AgentTemplate, ScheduleSetter, ToolAssigner } from '.
 import { type AgentSearch, createAgentSearch } from '../../domains/agents/search.ts'
 import { type AgentService, createAgentService } from '../../domains/agents/service.ts'
 import { createTemplates } from '../../domains/agents/templates.ts'
+import { type Models, problemOfModel } from '../../domains/executions/model.ts'
 import { skipOf } from '../../domains/executions/skip-judge.ts'
 import type { AssignmentDeps } from '../../domains/gateways/assignments.ts'
 import { sourceFinder } from '../../domains/people/provider-tokens.ts'
@@ -47,6 +48,7 @@ type AgentParts = Readonly<{
   /** Where the workspaces of this state have their images. */
   imageFolder: string
   policies: OpenedPolicies
+  models: Pick<Models, 'requireAlias'>
   tools: ToolInvoker
   userTeams: UserTeams
   trust: Pick<Trust, 'hasReadUntrusted'>
@@ -76,6 +78,7 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
       nearest: (name) => names.nearest(name, 1)[0],
     }
   }
+  const modelProblem = (alias: string): string | undefined => problemOfModel(parts.models, alias)
   const registry = createAgentService({
     store: sqlAgentStore,
     profiles: sqlProfileStore,
@@ -90,6 +93,7 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
     schedules: parts.schedules,
     runtimeProblem: runtimes.problem,
     sizeProblem: sizeProblemFor(config.workspaces),
+    modelProblem,
     hasSecurityContext: (name) => parts.policies.contexts.find(name) !== undefined,
   })
   const platform = createPlatformService({
@@ -104,7 +108,11 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
           if (!checked.ok) return checked
           const { manifest, warnings } = checked
           const problems = [scheduleProblemOf(manifest), toolProblemOf(manifest, toolsFor(principal))?.message]
-          return { errors: problems.filter((problem) => problem !== undefined), warnings }
+          const unknownModel = modelProblem(manifest.runtime.model) ?? []
+          return {
+            errors: problems.filter((problem) => problem !== undefined),
+            warnings: warnings.concat(unknownModel),
+          }
         }
         return { jsonSchema: agentManifestJsonSchema, check }
       },

@@ -4,7 +4,7 @@ import type { VirtualKeyHolder } from '../../domains/model-proxies/virtual-keys.
 import type { ModelAddresses } from '../../http/create-http-transport.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
-import { isProxyAddress } from '../../model-proxy/find-route.ts'
+import { isProxyAddress, MODEL_ROUTER } from '../../model-proxy/find-route.ts'
 import type { AuthMethod, Caller, FinishedRequest } from '../../model-proxy/ports.ts'
 import { minuteOfDayIn } from '../../model-proxy/rules/model-rules.ts'
 import { sqlLogStore } from '../../stores/sql/log-store.ts'
@@ -14,7 +14,7 @@ import type { App } from '../build-app.ts'
 import type { Config } from '../config.ts'
 import { configuredModelRules } from './configured-model-rules.ts'
 import { createModelRequestRecords } from './model-request-records.ts'
-import { reservedProviderNames, upstreamsOf } from './model-upstreams.ts'
+import { publicProviderNames, reservedProviderNames, upstreamsOf } from './model-upstreams.ts'
 import { providersOf } from './open-models.ts'
 import { openToolJudge } from './open-tool-judge.ts'
 import { savedBy, toInteraction } from './to-interaction.ts'
@@ -41,6 +41,7 @@ export function openModelProxy({
   let close = async (): Promise<void> => {}
   return {
     isAddress: (url) => isProxyAddress(url, upstreams),
+    providers: { public: publicProviderNames, all: [...upstreams.keys(), MODEL_ROUTER] },
     close: () => close(),
     async open({ authenticate, claim, addressOf, isOurs, sendError }) {
       const [{ createModelProxy }, { createKeyGuard }, { createJudging }, { createPrices }, answered, ready] =

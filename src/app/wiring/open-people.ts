@@ -119,7 +119,7 @@ export async function openPeople(deps: AppDeps, parts: PeopleParts): Promise<Ope
   const gate: PeopleGate = {
     accounts,
     principals,
-    hasPeople: async () => (await store.countUsers(database.read)) > 0,
+    hasPeople: async () => providers.length > 0 || (await store.countUsers(database.read)) > 0,
     async signIn(origin, { email, password }, { address, headers }) {
       const attempt = { email: email.trim().toLowerCase().slice(0, 320), address, nowMs: clock.nowMs() }
       const release = await guard.admit(attempt)

@@ -18,7 +18,7 @@ import type { ProfileFields, ProfileService } from '../profiles/service.ts'
 import type { AgentAccess, FoundAgent } from './agent-access.ts'
 import type { Deployment } from './deployment.ts'
 import type { AgentStore, AgentVersion, ToolAssigner } from './ports.ts'
-import { agentNotFound, forPlatformOperators } from './records.ts'
+import { agentNotFound, forPlatformOperators, type RecordDeps, warnOfModel } from './records.ts'
 import { changedManifest, firstManifest } from './written-manifest.ts'
 
 type AgentFields = ProfileFields &
@@ -39,6 +39,7 @@ type AgentProfileDeps = Readonly<{
   tools: ToolAssigner
   access: AgentAccess
   deployment: Deployment
+  modelProblem: RecordDeps['modelProblem']
   versionOf(read: Call['read'], agent: FoundAgent['agent'], requested: undefined): Promise<AgentVersion>
 }>
 
@@ -131,6 +132,7 @@ export function createAgentProfiles(deps: AgentProfileDeps) {
     const profile = await sharing.prepare(call, 'agent', input)
     const yaml = firstManifest(profile.slug, profile, names)
     const manifest = await deployment.checked(call, yaml)
+    warnOfModel(deps, call, manifest.runtime.model)
     await deployment.insert(call, profile, { tenant: profile.tenant, manifest, yaml, versions: [] })
     await addSubAgents(call, profile, input.subAgentIds)
     await assignAll(call, profile, others)

@@ -101,6 +101,12 @@ const refused: readonly [string, string, RegExp][] = [
     withSpec('subcommand_allowlist: {git: [status]}'),
     /^spec\.subcommand_allowlist has no effect here, .* set subcommand_allowlist in spec\.builtin_dispatchers\[\]\.capabilities\[\]/,
   ],
+  ['another kind', withSpec().replace('kind: Agent', 'kind: Agnet'), /^kind must be Agent$/],
+  [
+    'a misspelt field that must be there',
+    withSpec().replace(/^spec:/m, 'spce:'),
+    /^spec is required; 'spce' is not a field: did you mean spec\?$/,
+  ],
   [
     'commands of no tool',
     withSpec('builtin_dispatchers: [{name: cmd, capabilities: [{name: cmd, subcommand_allowlist: [ls]}]}]'),

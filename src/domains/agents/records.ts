@@ -21,6 +21,8 @@ export type RecordDeps = Readonly<{
   runtimeProblem(runtime: AgentManifest['runtime']): Promise<string | undefined>
   /** Why no workspace here may have these resources; undefined if one may. */
   sizeProblem(resources: AgentManifest['resources']): string | undefined
+  /** Why no configured model has this alias; undefined if one has. */
+  modelProblem(alias: string): string | undefined
   /** Loads the tools of the principal. */
   refreshTools(principal: Principal): Promise<void>
   findStored(tx: ReadTx, viewer: AgentViewer, idOrName: string): Promise<Agent | undefined>
@@ -63,6 +65,11 @@ export const forPlatformOperators = (field: 'scope' | 'agent_id'): AppError =>
     { field },
   )
 
+export function warnOfModel({ modelProblem }: Pick<RecordDeps, 'modelProblem'>, call: Call, alias: string): void {
+  const problem = modelProblem(alias)
+  if (problem !== undefined) call.warn(`${problem} Executions of the agent fail until then.`)
+}
+
 /** The record of an agent apart from its manifest, and who sees it. */
 export function createAgentRecords(deps: RecordDeps) {
   const { store, profiles, activity, templates, schedules, findStored, versionOf } = deps
@@ -77,6 +84,7 @@ export function createAgentRecords(deps: RecordDeps) {
     for (const problem of [await deps.runtimeProblem(runtime), deps.sizeProblem(resources)]) {
       if (problem !== undefined) call.warn(`${problem} An execution that needs a workspace fails until then.`)
     }
+    warnOfModel(deps, call, runtime.model)
   }
 
   async function readManifest(text: string) {

@@ -55,6 +55,7 @@ type RegistryDeps = Readonly<{
   schedules: ScheduleSetter
   runtimeProblem: RecordDeps['runtimeProblem']
   sizeProblem: RecordDeps['sizeProblem']
+  modelProblem: RecordDeps['modelProblem']
 }>
 
 export type AgentService = ReturnType<typeof createAgentService>

@@ -80,12 +80,16 @@ export type Models = Readonly<{
 export const failuresOf = (error: AppError): readonly ModelFailure[] =>
   (error.details['failures'] as readonly ModelFailure[] | undefined) ?? []
 
-export function hasModel(models: Pick<Models, 'requireAlias'>, alias: string): boolean {
+export const hasModel = (models: Pick<Models, 'requireAlias'>, alias: string): boolean =>
+  problemOfModel(models, alias) === undefined
+
+/** Why the alias has no model, and what to configure; undefined if it has one. */
+export function problemOfModel(models: Pick<Models, 'requireAlias'>, alias: string): string | undefined {
   try {
     models.requireAlias(alias)
-    return true
+    return undefined
   } catch (error) {
-    if (error instanceof AppError) return false
+    if (error instanceof AppError) return error.message
     throw error
   }
 }

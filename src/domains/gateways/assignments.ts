@@ -39,7 +39,8 @@ type OwnTools = Readonly<{
 type Target = Pick<Profile, 'tenant' | 'id' | 'sharing'>
 type Reading = Pick<Call, 'principal' | 'read'>
 type Writing = Pick<Call, 'principal' | 'read' | 'write' | 'record' | 'nowMs'>
-type Credentials = Pick<StoredAssignment, 'toolId' | 'mode' | 'deploymentId'>
+type Credentials = Pick<StoredAssignment, 'toolId' | 'mode' | 'deploymentId'> &
+  Readonly<{ toolName?: string | undefined }>
 
 export type ToolAssignments = ReturnType<typeof createToolAssignments>
 
@@ -141,7 +142,7 @@ export function createToolAssignments(deps: AssignmentDeps) {
     if (problem !== undefined) {
       return invalidAssignment('exchange_unavailable', `credentialResolutionMode: enterprise_managed: ${problem}`)
     }
-    return { toolId: tool.id, mode, deploymentId: null }
+    return { toolId: tool.id, toolName: tool.name, mode, deploymentId: null }
   }
 
   async function pinned(
@@ -166,7 +167,7 @@ export function createToolAssignments(deps: AssignmentDeps) {
       )
     }
     const problem = await problemOfDeployment(reading, target, found.sharing)
-    if (problem === undefined) return { toolId: tool.id, mode: 'static', deploymentId }
+    if (problem === undefined) return { toolId: tool.id, toolName: tool.name, mode: 'static', deploymentId }
     return invalidAssignment(
       'scope_mismatch',
       `mcpServerId: this deployment cannot serve a target with the scope ${target.sharing.scope}: ${problem}. Use a deployment with a wider scope, or set resolveAtCallTime`,
@@ -179,11 +180,12 @@ export function createToolAssignments(deps: AssignmentDeps) {
     input: ToolAssignment,
     before: Map<string, StoredAssignment>,
   ): Promise<AssignmentOutcome> {
-    const credentials = await credentialsFor(call, target, input)
-    if ('status' in credentials) return credentials
+    const found = await credentialsFor(call, target, input)
+    if ('status' in found) return found
+    const { toolName, ...credentials } = found
     const known = before.get(credentials.toolId)
     if (known?.mode === credentials.mode && known.deploymentId === credentials.deploymentId)
-      return { status: 'duplicate' }
+      return { status: 'duplicate', toolName }
     if (known === undefined && before.size >= limits.toolAssignmentsMax) {
       return invalidAssignment('too_many', `A target has at most ${limits.toolAssignmentsMax} tools`)
     }
@@ -200,7 +202,7 @@ export function createToolAssignments(deps: AssignmentDeps) {
     const { toolId: tool_id, mode, deploymentId: mcp_server_id } = credentials
     const body = { profile_id: target.id, tool_id, mode, mcp_server_id, by: call.principal.actor }
     call.record({ kind: 'tool_assigned', body })
-    return { status: 'succeeded' }
+    return { status: 'succeeded', toolName }
   }
 
   const assignmentsOf = async (read: ReadTx, { tenant, id }: Pick<Target, 'tenant' | 'id'>) =>

@@ -1,6 +1,7 @@
 import type { z } from 'zod'
 import type { AppError } from '../../contract/app-error.ts'
 import { nearestName } from '../../kernel/nearest-name.ts'
+import { quoted } from './findings.ts'
 import { isFields, manifestInvalid, pathText, type ReadYaml, readYaml, type YamlFields } from './read-yaml.ts'
 
 export type ParsedManifest<Manifest> = Readonly<{ manifest: Manifest; warnings: readonly string[] }>
@@ -39,6 +40,7 @@ export function fitShape<Schema extends z.ZodType>(
   { warnings, securityPathOf }: Readonly<{ warnings: string[]; securityPathOf: SecurityPathOf }>,
 ): { value: z.output<Schema> } | { errors: readonly string[] } {
   const misplaced: string[] = []
+  const misspelt = new Map<string, string>()
   for (;;) {
     const result = schema.safeParse(fields)
     if (result.success) return misplaced.length > 0 ? { errors: misplaced } : { value: result.data }
@@ -57,13 +59,14 @@ export function fitShape<Schema extends z.ZodType>(
           continue
         }
         const near = warnings.length < HINTS_MAX ? nearestName(key, knownKeys(schema, path)) : undefined
+        if (near !== undefined) misspelt.set(pathText([...path, near]), key)
         warnings.push(
           `${pathText([...path, key])}: not a known field; it has no effect${near ? `. Did you mean ${near}?` : ''}`,
         )
       }
     }
     if (unknown.length > 0) continue
-    const issues = result.error.issues.slice(0, 50).map((issue) => issueText(issue, fields))
+    const issues = result.error.issues.slice(0, 50).map((issue) => issueText(issue, fields, misspelt))
     return { errors: [...new Set([...misplaced, ...issues])] }
   }
 }
@@ -90,14 +93,21 @@ const unwrapped = (schema: unknown): Wrapped | undefined => {
 const shapeOf = (schema: unknown) => unwrapped(schema)?.def?.shape
 const elementOf = (schema: unknown) => unwrapped(schema)?.def?.element
 
-function issueText(issue: z.core.$ZodIssue, fields: YamlFields): string {
+/** Unknown fields that were ignored, by the path of the known one that each is like. */
+export type Misspelt = ReadonlyMap<string, string>
+
+function issueText(issue: z.core.$ZodIssue, fields: YamlFields, misspelt: Misspelt): string {
   const field = issue.path.length === 0 ? 'the manifest' : pathText(issue.path)
-  return `${field} ${problemOf(issue, at(fields, issue.path))}`
+  const value = at(fields, issue.path)
+  return `${field} ${problemOf(issue, value, misspelt.get(field))}`
 }
 
-/** The rule that a value breaks, in the words of the schema. */
-export function problemOf(issue: z.core.$ZodIssue, value: unknown): string {
+/** The rule that a value breaks, in the words of the schema. `misspelt` is an unknown field with a similar name. */
+export function problemOf(issue: z.core.$ZodIssue, value: unknown, misspelt?: string): string {
   if (issue.code === 'custom' || issue.code === 'invalid_key') return ruleOf(issue)
+  if (value === undefined && misspelt !== undefined) {
+    return `is required; ${quoted(misspelt)} is not a field: did you mean ${String(issue.path.at(-1))}?`
+  }
   if (value === undefined) {
     const choices = choicesOf(issue)
     if (choices.length > 1) return `is required; use one of ${choices.join(', ')}`
@@ -108,7 +118,9 @@ export function problemOf(issue: z.core.$ZodIssue, value: unknown): string {
   if (issue.code === 'too_big' && issue.origin === 'string') {
     return `must not be longer than ${issue.maximum} characters`
   }
-  const near = typeof value === 'string' ? nearestName(value, choicesOf(issue)) : undefined
+  const choices = choicesOf(issue)
+  // The rule itself names a single choice.
+  const near = typeof value === 'string' && choices.length > 1 ? nearestName(value, choices) : undefined
   return `${ruleOf(issue)}${near === undefined ? '' : `; did you mean ${near}?`}`
 }
 

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { nearestName } from '../../kernel/nearest-name.ts'
 import type { Findings } from './findings.ts'
-import type { SecurityPathOf } from './fit-shape.ts'
+import type { Misspelt, SecurityPathOf } from './fit-shape.ts'
 import { isFields, pathText, type YamlFields } from './read-yaml.ts'
 
 /** For a value at its path; `key` is a field below it. */
@@ -29,20 +29,26 @@ export const loosely = <Schema extends z.ZodType>(schema: Schema, looseness: Loo
   return schema
 }
 
-type Walk = Readonly<{ findings: Findings; securityPathOf: SecurityPathOf; refused: Set<string> }>
+type Walk = Readonly<{
+  findings: Findings
+  securityPathOf: SecurityPathOf
+  refused: Set<string>
+  misspelt: Map<string, string>
+}>
 
 /**
  * Converts a manifest from an older or looser spelling to the one that its schema describes; each change is a warning. Unknown
  * fields are dropped with a warning, or refused if they are misplaced security fields. `refused` are the paths that already have
- * an error.
+ * an error, `misspelt` the dropped fields by the path of the known one that each is like.
  */
 export function presentSpelling(
   schema: z.ZodType,
   fields: YamlFields,
-  means: Omit<Walk, 'refused'>,
-): Readonly<{ fields: unknown; refused: ReadonlySet<string> }> {
+  means: Omit<Walk, 'refused' | 'misspelt'>,
+): Readonly<{ fields: unknown; refused: ReadonlySet<string>; misspelt: Misspelt }> {
   const refused = new Set<string>()
-  return { fields: present(schema, fields, [], { ...means, refused }), refused }
+  const misspelt = new Map<string, string>()
+  return { fields: present(schema, fields, [], { ...means, refused, misspelt }), refused, misspelt }
 }
 
 export const fieldText = (path: readonly PropertyKey[]): string =>
@@ -120,7 +126,7 @@ function takeKnown(
   renamed: Readonly<Record<string, string>>,
   input: YamlFields,
   path: readonly PropertyKey[],
-  { findings, securityPathOf, refused }: Walk,
+  { findings, securityPathOf, refused, misspelt }: Walk,
 ): ReadonlyMap<string, unknown> {
   const supplied = Object.entries(input).filter(([, value]) => value !== null && value !== undefined)
   const taken = new Map(supplied.filter(([key]) => known.includes(key)))
@@ -140,6 +146,7 @@ function takeKnown(
       )
     } else {
       const near = nearestName(key, known)
+      if (near !== undefined) misspelt.set(fieldText([...path, near]), key)
       findings.warn(at, `is not a field here and is ignored${near ? `; did you mean ${near}?` : ''}`)
     }
   }

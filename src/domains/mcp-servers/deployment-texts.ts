@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
+import { counted } from '../../kernel/counted.ts'
 import { parseReference } from '../secrets/rules.ts'
 import { invalid } from './config-rules.ts'
 import type { CatalogItem, Deployment } from './ports.ts'
@@ -51,7 +52,7 @@ export const recordOf = (item: CatalogItem, { id, sharing, status }: Deployment)
 export function messageOf(item: CatalogItem, { status, error }: Deployment, hasLink: boolean, tools: number): string {
   if (hasLink) return `${item.name} needs values that only a person may enter. Give the link to a person.`
   if (status === 'success')
-    return `${item.name} is deployed and has ${tools} tools, whose names begin with ${item.slug}__.`
+    return `${item.name} is deployed and has ${counted(tools, 'tool, whose name begins', 'tools, whose names begin')} with ${item.slug}__.`
   return `${item.name} is deployed, but cannot be used yet: ${error ?? 'it is being connected'}`
 }
 

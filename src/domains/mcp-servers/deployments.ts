@@ -117,7 +117,11 @@ export function createDeployments(deps: DeploymentDeps) {
     { scope = 'personal', teamId }: DeployInput,
   ): Promise<Sharing> {
     const team = teamId === undefined ? undefined : await deps.teams.find(tx, principal.tenant, teamId)
-    if (teamId !== undefined && team === undefined) throw invalid('teamId', 'there is no such team')
+    if (teamId !== undefined && team === undefined) {
+      throw new AppError('ERR_NOT_FOUND', 'teamId: there is no such team; user_team_list lists them', {
+        field: 'teamId',
+      })
+    }
     const teams = team === undefined ? [] : [team.id]
     if (scope === 'team' && team === undefined) throw invalid('teamId', 'the scope team needs the id of a team')
     requireShareable(principal, 'mcpServerInstallation', scope, teams)

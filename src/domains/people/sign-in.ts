@@ -3,6 +3,7 @@ import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
 import { LOCAL_TENANT } from '../../contract/principal.ts'
 import { networkOf } from '../../kernel/address-network.ts'
+import { counted } from '../../kernel/counted.ts'
 import type { PeopleStore, SignInOutcome } from './ports.ts'
 import { failuresOf, signInWaitMs } from './rules.ts'
 
@@ -98,9 +99,8 @@ export function createSignInGuard(
         const retryMs = Math.max(emailMs, addressMs)
         if (retryMs === 0) return release
         await noteSlowed(attempt, addressMs > 0 ? `address ${networkOf(attempt.address)}` : `email ${attempt.email}`)
-        throw new AppError('ERR_RATE_LIMITED', 'Too many attempts to sign in have failed. Wait, then try again.', {
-          retry_after_ms: retryMs,
-        })
+        const message = `Too many attempts to sign in have failed. Try again in ${waitText(retryMs)}.`
+        throw new AppError('ERR_RATE_LIMITED', message, { retry_after_ms: retryMs })
       } catch (error) {
         release()
         throw error
@@ -108,3 +108,6 @@ export function createSignInGuard(
     },
   }
 }
+
+const waitText = (ms: number): string =>
+  ms > 90_000 ? counted(Math.ceil(ms / 60_000), 'minute') : counted(Math.ceil(ms / 1_000), 'second')

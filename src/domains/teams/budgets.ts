@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
+import { counted } from '../../kernel/counted.ts'
 import type { TeamSettings } from './core.ts'
 import { withSubTeams } from './core.ts'
 import type { Team } from './ports.ts'
@@ -37,7 +38,7 @@ export function requireBudget(
   if (depth > settings.nestingDepthMax) {
     throw exceeded(
       'max_nesting_depth',
-      `parent_team: sub-teams may be ${settings.nestingDepthMax} levels deep; create it below a team further up`,
+      `parent_team: sub-teams may be ${counted(settings.nestingDepthMax, 'level')} deep; create it below a team further up`,
       { used: depth - 1, wanted: 1, limit: settings.nestingDepthMax },
     )
   }

@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
+import { counted } from '../../kernel/counted.ts'
 import { type Context, renderTemplate } from '../templating/templates.ts'
 import { createMeter } from '../templating/work-meter.ts'
 import { hasFailed, isEndOfSuccess, judgeCondition, type StateResult, scoreOf } from './conditions.ts'
@@ -200,7 +201,7 @@ function enter(
   const count = (from.visits.get(target) ?? 0) + 1
   const { maxVisits } = manifest.states.get(target)!
   if (count > maxVisits) {
-    const message = `The state ${target} was entered ${maxVisits} times, which is its max_state_visits.`
+    const message = `The state ${target} was entered ${counted(maxVisits, 'time')}, which is its max_state_visits.`
     return failed(blackboard, {
       message,
       violation: 'WorkflowStateVisitLimitExceeded',

@@ -90,6 +90,10 @@ describe('a workflow manifest', () => {
   it('refuses what is no workflow, and says all that is wrong at once', () => {
     expect(errorsOf('a: [1')[0]).toContain('not valid YAML')
     expect(errorsOf('apiVersion: v2\nkind: Agent\nspec: {}').length).toBeGreaterThan(3)
+    expect(errorsOf(releaseNotes.replace(/^spec:/m, 'spce:'))).toEqual([
+      "spec: is required; 'spce' is not a field: did you mean spec?",
+    ])
+    expect(errorsOf(releaseNotes.replace('kind: Workflow', 'kind: Worfklow'))[0]).not.toContain('did you mean')
     expect(errorsOf(releaseNotes.replace('initial_state: SEED', 'initial_state: SEEDS'))[0]).toContain(
       'did you mean SEED?',
     )

@@ -79,12 +79,15 @@ function readManifest(findings: FindingList, text: string): WorkflowManifest | u
     return undefined
   }
   for (const field of read.unquoted) findings.warn(field, 'is a string; put it in quotes')
-  const { fields, refused } = presentSpelling(workflowManifestSchema, read.fields, { findings, securityPathOf })
+  const { fields, refused, misspelt } = presentSpelling(workflowManifestSchema, read.fields, {
+    findings,
+    securityPathOf,
+  })
   const shaped = workflowManifestSchema.safeParse(fields)
   if (!shaped.success) {
     for (const issue of shaped.error.issues) {
       const field = fieldText(issue.path)
-      if (!refused.has(field)) findings.error(field, problemOf(issue, at(fields, issue.path)))
+      if (!refused.has(field)) findings.error(field, problemOf(issue, at(fields, issue.path), misspelt.get(field)))
     }
     checkWrittenTargets(findings, fields)
     return undefined

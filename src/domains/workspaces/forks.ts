@@ -136,7 +136,8 @@ function namingOf({ new_name, name_prefix }: ForkInput, count: number): Pick<For
 function noneMade(outcomes: readonly Outcome[]): AppError {
   const failures = failuresOf(outcomes)
   const { code, error } = failures[0]!
-  return new AppError(code, `None of the ${outcomes.length} forks could be created. ${error}`, { failures })
+  const none = outcomes.length === 1 ? 'The fork could not' : `None of the ${outcomes.length} forks could`
+  return new AppError(code, `${none} be created. ${error}`, { failures })
 }
 
 const failuresOf = (outcomes: readonly Outcome[]) =>

@@ -1,7 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { ImageInfo, WorkspaceBackend } from './backend.ts'
 import type { Workspace } from './ports.ts'
-import { invalid } from './rules.ts'
 
 /** The image's defaults for commands. */
 export type ImageDefaults = Readonly<{ env: Readonly<Record<string, string>>; workdir: string | undefined }>
@@ -59,6 +58,6 @@ export function createRequireImage(backend: Pick<WorkspaceBackend, 'images'>) {
     isHostKnown = known.includes(HOST_IMAGE)
     if (known.includes(image)) return
     const advice = `use one of ${known.join(', ')}, or have the operator build it; see castellan image list`
-    throw invalid('base_image', `there is no such image; ${advice}`)
+    throw new AppError('ERR_NOT_FOUND', `base_image: there is no such image; ${advice}`, { field: 'base_image' })
   }
 }

@@ -1,7 +1,9 @@
+import { isIP } from 'node:net'
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import { createAddressLimit } from '../address-limit.ts'
 import { sendJson } from '../exchange/send-text.ts'
+import { isLoopbackHost } from '../peer-address.ts'
 import type { PeopleGate } from '../people-gate.ts'
 import { readJsonBody } from '../read-json-body.ts'
 import type { Exchange, PatternRoute } from '../route-table.ts'
@@ -67,16 +69,37 @@ async function bodyOf({ req }: Exchange) {
 
 const alert = html`<p class="problem" role="alert" hidden></p>`
 
-export const passkeySignIn = (query: string): Html =>
+/** A passkey is for a host name: browsers refuse to make or use one at an IP address. */
+export const allowsPasskeys = (origin: string): boolean => isIP(bareHost(origin)) === 0
+
+const bareHost = (origin: string): string => (URL.parse(origin)?.hostname ?? '').replace(/^\[(.*)\]$/, '$1')
+
+function hintAt(origin: string, path: string): Html {
+  if (!isLoopbackHost(bareHost(origin))) {
+    return html`<p class="hint">Passkeys work only at a host name, not at an IP address.</p>`
+  }
+  const url = new URL(path, origin)
+  url.hostname = 'localhost'
+  return html`<p class="hint">Passkeys do not work at an IP address. To use them, open <a href="${url.href}">${url.href}</a>.</p>`
+}
+
+export const passkeySignIn = (origin: string, query: string): Html =>
+  allowsPasskeys(origin) ? signInForm(query) : hintAt(origin, `/sign-in${query === '' ? '' : `?${query}`}`)
+
+const signInForm = (query: string): Html =>
   html`<form method="post" action="/passkey/sign-in" data-passkey="sign-in" hidden>
 <input type="hidden" name="query" value="${query}"><button class="plain">Sign in with a passkey</button>${alert}</form>`
 
-export const passkeyList = (passkeys: readonly Readonly<{ id: string; name: string; createdAt: string }>[]): Html =>
+type ListedPasskeys = readonly Readonly<{ id: string; name: string; createdAt: string }>[]
+
+export const passkeyList = (origin: string, passkeys: ListedPasskeys): Html =>
   html`<h2>Passkeys</h2>${passkeys.map(
     ({ id, name, createdAt }) =>
       html`<form method="post" action="/account/passkeys"><input type="hidden" name="id" value="${id}">
 <p class="field">${name}<span class="hint">added ${createdAt.slice(0, 10)}</span></p><button class="plain">Remove ${name}</button></form>`,
-  )}<form method="post" action="/passkey/register" data-passkey="register" hidden>
+  )}${allowsPasskeys(origin) ? registerForm : hintAt(origin, '/account')}`
+
+const registerForm = html`<form method="post" action="/passkey/register" data-passkey="register" hidden>
 <label>Name of a new passkey<input name="name" required maxlength="${limits.personNameCharsMax}" placeholder="My laptop"></label>
 <button>Add a passkey</button>${alert}</form>
 <noscript><p class="hint">Passkeys need JavaScript.</p></noscript>`

@@ -15,7 +15,7 @@ import { webHeaders } from '../web-exchange.ts'
 import { asPage, withoutChallenge } from './as-page.ts'
 import { type Html, html } from './html.ts'
 import { noticePage, type Page, sendPage } from './page.ts'
-import { createPasskeyRoutes, passkeyList, passkeySignIn } from './passkey-routes.ts'
+import { allowsPasskeys, createPasskeyRoutes, passkeyList, passkeySignIn } from './passkey-routes.ts'
 import { readForm } from './read-form.ts'
 
 /**
@@ -49,7 +49,7 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
 
   async function showSignIn(exchange: Exchange): Promise<void> {
     const { providers } = await gate()
-    sendPage(exchange.res, 200, signInPage(queryOf(exchange), providers))
+    sendPage(exchange.res, 200, signInPage(clients.originOf(exchange.req), queryOf(exchange), providers))
   }
 
   async function startProvider(exchange: Exchange): Promise<void> {
@@ -75,7 +75,7 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
     } catch (error) {
       if (!(error instanceof AppError)) throw error
       const { status, headers: answered } = toHttpError(error, deps)
-      const page = signInPage('', people.providers, { email: '', problem: error.message })
+      const page = signInPage(origin, '', people.providers, { email: '', problem: error.message })
       sendPage(res, status, page, withoutChallenge(answered))
     }
   }
@@ -86,8 +86,9 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
     const query = form.get('query') ?? ''
     const input = { email: form.get('email') ?? '', password: form.get('password') ?? '' }
     const people = await gate()
+    const origin = clients.originOf(req)
     try {
-      const cookies = await people.signIn(clients.originOf(req), input, fromOf(exchange))
+      const cookies = await people.signIn(origin, input, fromOf(exchange))
       res.setHeader('set-cookie', [...cookies])
       redirect(exchange, afterSignIn(query))
     } catch (error) {
@@ -96,7 +97,7 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
       sendPage(
         res,
         status,
-        signInPage(query, people.providers, { email: input.email, problem: error.message }),
+        signInPage(origin, query, people.providers, { email: input.email, problem: error.message }),
         withoutChallenge(headers),
       )
     }
@@ -106,9 +107,10 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
     const principal = await signedIn(exchange)
     if (principal === undefined) redirect(exchange, '/sign-in')
     else {
+      const origin = clients.originOf(exchange.req)
       const { passkeys } = await (await gate()).accounts()
-      const known = await passkeys.list(clients.originOf(exchange.req), fromOf(exchange).headers)
-      sendPage(exchange.res, 200, accountPage(principal, known))
+      const known = await passkeys.list(origin, fromOf(exchange).headers)
+      sendPage(exchange.res, 200, accountPage(origin, principal, known))
     }
   }
 
@@ -252,28 +254,33 @@ const problemPart = (problem: string | undefined): Html =>
   problem === undefined ? html`` : html`<p class="problem" role="alert">${problem}</p>`
 
 const signInPage = (
+  origin: string,
   query: string,
   providers: PeopleGate['providers'],
   tried?: Readonly<{ email: string; problem: string }>,
 ): Page => ({
   title: 'Sign in',
-  hasPasskeys: true,
+  hasPasskeys: allowsPasskeys(origin),
   formTargets: formTargets(query),
   body: html`${problemPart(tried?.problem)}<form method="post" action="/sign-in">
 <input type="hidden" name="query" value="${query}">
 <label>E-mail address<input name="email" type="email" autocomplete="username" required maxlength="320" value="${tried?.email ?? ''}"></label>
 <label>Password<input name="password" type="password" autocomplete="current-password" required maxlength="${limits.passwordCharsMax}"></label>
-<button>Sign in</button></form>${passkeySignIn(query)}${providers.map(
+<button>Sign in</button></form>${passkeySignIn(origin, query)}${providers.map(
     ({ id, name }) =>
       html`<a class="button plain" href="/sign-in/provider/${id}${query === '' ? '' : `?${query}`}">Sign in with ${name}</a>`,
   )}`,
 })
 
-const accountPage = ({ actor, tenant, role }: Principal, passkeys: Parameters<typeof passkeyList>[0]): Page => ({
+const accountPage = (
+  origin: string,
+  { actor, tenant, role }: Principal,
+  passkeys: Parameters<typeof passkeyList>[1],
+): Page => ({
   title: 'Your account',
-  hasPasskeys: true,
+  hasPasskeys: allowsPasskeys(origin),
   body: html`<p>You are signed in as <strong>${actor}</strong>, ${role} of ${tenant}.</p>
-${passkeyList(passkeys)}
+${passkeyList(origin, passkeys)}
 <form method="post" action="/sign-out"><button class="plain">Sign out</button></form>`,
 })
 
@@ -282,11 +289,16 @@ const expiredLink = noticePage(
   'It was used, was cancelled or has expired. Ask the sender for a new one.',
 )
 
+/** A password manager stores a new password for this name. The person cannot change it, and the server ignores it. */
+const usernameField = (email: string): Html =>
+  html`<label>E-mail address<input type="email" autocomplete="username" readonly value="${email}"></label>
+`
+
 const invitationPage = ({ email, isNew }: Readonly<{ email: string; isNew: boolean }>, problem?: string): Page => ({
   title: isNew ? 'Join Castellan' : 'Choose a password',
   body: html`<p>This is for <strong>${email}</strong>. The link works once.</p>${problemPart(problem)}<form method="post">
 ${isNew ? html`<label>Your name<input name="name" autocomplete="name" maxlength="${limits.personNameCharsMax}"></label>` : html``}
-<label>Password<span class="hint">At least ${limits.passwordCharsMin} characters.</span>
+${usernameField(email)}<label>Password<span class="hint">At least ${limits.passwordCharsMin} characters.</span>
 <input name="password" type="password" autocomplete="new-password" required minlength="${limits.passwordCharsMin}" maxlength="${limits.passwordCharsMax}"></label>
 <label>The same password again<input name="again" type="password" autocomplete="new-password" required maxlength="${limits.passwordCharsMax}"></label>
 <button>${isNew ? 'Join' : 'Save'}</button></form>`,

@@ -4,6 +4,7 @@ import { Readable } from 'node:stream'
 import { AppError } from '../../contract/app-error.ts'
 import type { ImageInfo } from '../../domains/workspaces/backend.ts'
 import type { Clock } from '../../kernel/clock.ts'
+import { counted } from '../../kernel/counted.ts'
 import type { Random } from '../../kernel/random.ts'
 import { applyLayer, applyStream, type LayerDeps } from './apply-layer.ts'
 import { openArchiveFile } from './archive-file.ts'
@@ -177,7 +178,7 @@ function notesOf(buildEnvironment: BuildEnvironment, counts: LayerDeps['counts']
   if (counts.devices > 0) notes.push(`${counts.devices} device files were left out; a workspace has its own.`)
   if (counts.foreignIds > 0 && buildEnvironment.idCount > 1) {
     notes.push(
-      `${counts.foreignIds} files have owners beyond id ${buildEnvironment.idCount - 1}; they now belong to the user nobody.`,
+      `${counted(counts.foreignIds, 'file has an owner', 'files have owners')} beyond id ${buildEnvironment.idCount - 1}; the owner is now the user nobody.`,
     )
   }
   if (counts.foreignIds > 0 && buildEnvironment.idCount === 1) {

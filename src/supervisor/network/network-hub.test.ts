@@ -52,6 +52,24 @@ describe.each(privileges)('the network hub as %s', (privilege) => {
     await expect(bench.hub.ask('reserveHostPort', null)).rejects.toMatchObject({ code: 'ERR_CAPABILITY_MISSING' })
   })
 
+  it('without its programs says what is missing for what, and promises no internet', async () => {
+    const bare = await openNetworkBench(privilege, {
+      ...{ hostNetworkWaitMs: 100, uplinkStartMs: 100 },
+      searchPath: '/nonexistent',
+    })
+    try {
+      const { network_policy, internet } = await bare.hub.ask<NetworkCapabilities>('probe')
+      for (const capability of [network_policy, internet]) {
+        const reason = expect.stringMatching(
+          /^'ip' is missing, which networks between workspaces and allow_internet need/,
+        )
+        expect(capability).toEqual({ enforced: false, reason })
+      }
+    } finally {
+      await bare.close()
+    }
+  })
+
   it('gives a workspace that may do nothing no link at all', async () => {
     const one = await start()
     expect(Object.keys(await one.inside.ask<object>('interfaces')).filter((name) => name !== 'lo')).toEqual([])

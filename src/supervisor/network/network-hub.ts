@@ -101,7 +101,10 @@ export function createNetworkHub(deps: NetworkHubDeps): NetworkHub {
 
   function opened(): Programs {
     if (programs !== undefined) return programs
-    throw new AppError('ERR_CAPABILITY_MISSING', `Workspaces have no network here: ${problem}`)
+    throw new AppError(
+      'ERR_CAPABILITY_MISSING',
+      `Workspaces can have neither a network between them nor allow_internet here: ${problem}`,
+    )
   }
 
   /** Loads the rules for these members in one transaction. */
@@ -167,7 +170,7 @@ export function createNetworkHub(deps: NetworkHubDeps): NetworkHub {
           programs = found
         } catch (error) {
           problem = error instanceof Error ? error.message : String(error)
-          logger.warn('Workspaces have no network', { problem })
+          logger.warn('no networks between workspaces, and no allow_internet', { problem })
         }
       }),
     attach: (workspace, spec) =>
@@ -201,10 +204,11 @@ export function createNetworkHub(deps: NetworkHubDeps): NetworkHub {
     probe: () =>
       inOrder(async () => {
         await uplinkStarted()
+        // Without links a workspace is not connected to slirp4netns either.
+        const closed = programs === undefined ? { enforced: false, reason: problem } : undefined
         return {
-          network_policy:
-            programs === undefined ? { enforced: false, reason: problem } : await probePolicy(run, programs),
-          internet: await probeInternet(uplink),
+          network_policy: closed ?? (await probePolicy(run, programs!)),
+          internet: closed ?? (await probeInternet(uplink)),
           allowed_domains: await probeDomains(sockets),
           port_forward: await probeForwards(hostPorts, new Set(portsOf(members.values())), PROBED_PORTS),
         }

@@ -15,7 +15,7 @@ export function locatePrograms(searchPath: string): Programs {
     if (folder !== undefined) return `${folder}/${name}`
     throw new AppError(
       'ERR_INIT_FAILED',
-      `Workspaces have no network: '${name}' is missing. Install ${packages[name]}.`,
+      `'${name}' is missing, which networks between workspaces and allow_internet need. Install ${packages[name]}.`,
     )
   }
   return { ip: locate('ip'), nft: locate('nft'), nsenter: locate('nsenter') }

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { bulkOutput, bulkParams, profileParams } from '../profile-params.ts'
+import { bulkFailure, bulkOutput, bulkParams, profileParams } from '../profile-params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 
 export default defineTool({
@@ -14,7 +14,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
-  fails: { kind: 'conflict', field: 'failed', is: { empty: false } },
+  fails: bulkFailure,
   trust: { governs: true },
   input: z.strictObject({
     assignments: bulkParams({ agentId: profileParams.idOrName('Id or name of the agent.') }).describe(

@@ -1,6 +1,7 @@
 import type { z } from 'zod'
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
+import { counted } from '../../kernel/counted.ts'
 import { nearestName } from '../../kernel/nearest-name.ts'
 import type { CatalogTool } from './catalog.ts'
 import type { ArgumentRule } from './define-tool.ts'
@@ -160,11 +161,13 @@ function adviceOn(tool: CatalogTool, key: string): string {
 
 function invalidInput(tool: CatalogTool, issues: readonly z.core.$ZodIssue[], args: unknown): AppError {
   const problems = issues.slice(0, 20).map((issue) => describeIssue(tool, issue, args))
-  const first = problems[0]!
-  const more = issues.length > 1 ? ` (and ${issues.length - 1} more)` : ''
+  const [first, ...others] = problems
+  const named = others.slice(0, NAMED_MAX).map(({ field, constraint }) => ` '${field}' ${constraint}.`)
+  const unnamed = issues.length - 1 - named.length
+  const more = unnamed === 0 ? '' : ` (and ${unnamed} more)`
   return new AppError(
     'ERR_INVALID_INPUT',
-    `Invalid arguments for '${tool.name}': '${first.field}' ${first.constraint}.${more}`,
+    `Invalid arguments for '${tool.name}': '${first!.field}' ${first!.constraint}.${named.join('')}${more}`,
     {
       ...first,
       ...(problems.length > 1 ? { issues: problems } : {}),
@@ -188,9 +191,9 @@ function describeIssue(
         ...nearestOf(valueAt(args, issue.path), issue.values.map(String)),
       }
     case 'too_small':
-      return { field, constraint: `must be at least ${issue.minimum} ${unitOf(issue.origin)}`.trimEnd() }
+      return { field, constraint: `must be at least ${amount(issue.minimum, issue.origin)}` }
     case 'too_big':
-      return { field, constraint: `must be at most ${issue.maximum} ${unitOf(issue.origin)}`.trimEnd() }
+      return { field, constraint: `must be at most ${amount(issue.maximum, issue.origin)}` }
     case 'unrecognized_keys':
       return { field, constraint: `has unknown fields: ${issue.keys.slice(0, 5).map(displayed).join(', ')}` }
     default:
@@ -218,5 +221,9 @@ const nearestOf = (input: unknown, values: readonly string[]): { nearest?: strin
 export const displayed = (text: string): string =>
   (text.length > DISPLAYED_CHARACTERS_MAX ? `${text.slice(0, DISPLAYED_CHARACTERS_MAX - 3)}…` : text).toWellFormed()
 const DISPLAYED_CHARACTERS_MAX = 64
-const unitOf = (origin: string): string => (origin === 'string' ? 'characters' : origin === 'array' ? 'items' : '')
+/** Further problems in the message; `issues` in the details has up to twenty. */
+const NAMED_MAX = 3
+const units: Readonly<Record<string, string>> = { string: 'character', array: 'item' }
+const amount = (limit: number | bigint, origin: string): string =>
+  units[origin] === undefined ? String(limit) : counted(Number(limit), units[origin])
 const article = (type: string): string => (/^[aeiou]/.test(type) ? `an ${type}` : `a ${type}`)
