@@ -49,14 +49,14 @@ async function create(context: CommandContext): Promise<number> {
 }
 
 /** More are counted: the reference and --json have them all. */
-const SHOWN_MAX = 8
+const LISTED_MAX = 8
 
 async function list(context: CommandContext): Promise<number> {
   const answer = await ask(context, 'role_list')
   if (context.json) return printRows(context, answer, 'roles', [])
   const roles = (answer['roles'] as Record<string, unknown>[]).map((role) => {
     const permissions = role['permissions'] as readonly string[]
-    return { ...role, permissions: permissions.length > SHOWN_MAX ? `${permissions.length} permissions` : permissions }
+    return { ...role, permissions: permissions.length > LISTED_MAX ? `${permissions.length} permissions` : permissions }
   })
   return printRows(context, { roles }, 'roles', ['name', 'permissions', 'description', 'created_by'])
 }
