@@ -2,17 +2,12 @@ import type { Selectable } from 'kysely'
 import { type TenantId, tenantId } from '../../contract/principal.ts'
 import type { Scope } from '../../contract/sharing.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
-import type {
-  CatalogItem,
-  Deployment,
-  DeploymentStatus,
-  McpServerStore,
-  ServerType,
-} from '../../domains/mcp-servers/ports.ts'
+import type { CatalogItem, Deployment, McpServerStore, ServerType } from '../../domains/mcp-servers/ports.ts'
 import type { ServerConfig } from '../../domains/mcp-servers/rules.ts'
 import { nameKey } from '../../kernel/name-key.ts'
 import type { McpCatalogItemTable, McpDeploymentTable } from './governance-schema.ts'
 import { mcpTools } from './mcp-tool-rows.ts'
+import { json, rowMap } from './row-map.ts'
 import { sharedTeams } from './sharing.ts'
 import { statement } from './statements.ts'
 import { sessionOf, writerOf } from './tx.ts'
@@ -199,30 +194,24 @@ function holderOf({ sharing }: Deployment): string {
   return sharing.scope === 'team' ? (sharing.teams[0] ?? '') : ''
 }
 
+const deployments = rowMap<Omit<DeploymentRow, 'scope' | 'author' | 'holder'>, Omit<Deployment, 'sharing'>>()({
+  tenant: 'tenant',
+  id: 'id',
+  catalogId: 'catalog_id',
+  status: 'status',
+  error: 'error',
+  values: json('field_values'),
+  grant: 'oauth_grant',
+  createdAtMs: 'created_at',
+  updatedAtMs: 'updated_at',
+})
 const toDeploymentRow = (tenant: string, deployment: Deployment): DeploymentRow => ({
-  tenant,
-  id: deployment.id,
-  catalog_id: deployment.catalogId,
+  ...deployments.toRow(tenant, deployment),
   scope: deployment.sharing.scope,
   author: deployment.sharing.author,
   holder: holderOf(deployment),
-  status: deployment.status,
-  error: deployment.error,
-  field_values: JSON.stringify(deployment.values),
-  oauth_grant: deployment.grant,
-  created_at: deployment.createdAtMs,
-  updated_at: deployment.updatedAtMs,
 })
-
 const fromDeploymentRow = (row: DeploymentRow, teams: readonly string[]): Deployment => ({
-  tenant: tenantId(row.tenant),
-  id: row.id,
-  catalogId: row.catalog_id,
+  ...deployments.fromRow(row),
   sharing: { scope: row.scope as Scope, author: row.author, teams },
-  status: row.status as DeploymentStatus,
-  error: row.error,
-  values: JSON.parse(row.field_values) as Deployment['values'],
-  grant: row.oauth_grant,
-  createdAtMs: row.created_at,
-  updatedAtMs: row.updated_at,
 })
