@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely'
-import { type TenantId, tenantId } from '../../contract/principal.ts'
+import { tenantId } from '../../contract/principal.ts'
 import type { Scope } from '../../contract/sharing.ts'
-import type { ReadTx, WriteTx } from '../../contract/tx.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import type { CatalogItem, Deployment, McpServerStore, ServerType } from '../../domains/mcp-servers/ports.ts'
 import type { ServerConfig } from '../../domains/mcp-servers/rules.ts'
 import { nameKey } from '../../kernel/name-key.ts'
@@ -93,7 +93,7 @@ export const sqlMcpServerStore: McpServerStore = {
   },
   async listItems(tx, tenant) {
     const rows = await sessionOf(tx).all(listItems, { tenant })
-    const teams = await teamsOf(tx, tenant, 'mcp_catalog_item', rows)
+    const teams = await sharedTeams.ofRows(tx as ReadTx, tenant, 'mcp_catalog_item', rows)
     return rows.map((row) => fromItemRow(row, teams.get(row.id) ?? []))
   },
   async insertDeployment(tx, tenant, deployment) {
@@ -117,7 +117,7 @@ export const sqlMcpServerStore: McpServerStore = {
     const rows = await (catalogId === undefined
       ? session.all(listDeployments, { tenant })
       : session.all(listDeploymentsOf, { tenant, catalog_id: catalogId }))
-    const teams = await teamsOf(tx, tenant, 'mcp_deployment', rows)
+    const teams = await sharedTeams.ofRows(tx as ReadTx, tenant, 'mcp_deployment', rows)
     return rows.map((row) => fromDeploymentRow(row, teams.get(row.id) ?? []))
   },
   putTool: mcpTools.put,
@@ -129,19 +129,6 @@ export const sqlMcpServerStore: McpServerStore = {
   raiseVersion: mcpTools.raiseVersion,
   versions: mcpTools.versions,
 }
-
-const teamsOf = (
-  tx: ReadTx | WriteTx,
-  tenant: TenantId,
-  kind: 'mcp_catalog_item' | 'mcp_deployment',
-  rows: readonly Readonly<{ id: string; scope: string }>[],
-): Promise<ReadonlyMap<string, readonly string[]>> =>
-  sharedTeams.ofMany(
-    tx as ReadTx,
-    tenant,
-    kind,
-    rows.filter(({ scope }) => scope === 'team').map(({ id }) => id),
-  )
 
 type About = Omit<
   CatalogItem,

@@ -227,10 +227,9 @@ const toRow = (tenant: string, profile: Profile): ProfileRow => ({
 })
 
 async function fromRows(tx: ReadTx, tenant: TenantId, rows: readonly ProfileRow[]): Promise<Profile[]> {
-  const ids = rows.filter(({ scope }) => scope === 'team').map(({ id }) => id)
-  const teams = ids.length === 0 ? undefined : await sharedTeams.ofMany(tx, tenant, 'profile', ids)
+  const teams = await sharedTeams.ofRows(tx, tenant, 'profile', rows)
   return rows.map((row) => ({
     ...profiles.fromRow(row),
-    sharing: { scope: row.scope as Scope, author: row.author, teams: teams?.get(row.id) ?? [] },
+    sharing: { scope: row.scope as Scope, author: row.author, teams: teams.get(row.id) ?? [] },
   }))
 }

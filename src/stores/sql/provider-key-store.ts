@@ -190,7 +190,6 @@ export const endingProviderKeys = {
 } as const
 
 async function withTeams(tx: ReadTx, tenant: TenantId, rows: readonly Row[]): Promise<ProviderKey[]> {
-  const shared = rows.filter(({ scope }) => scope === 'team').map(({ id }) => id)
-  const teams = shared.length === 0 ? undefined : await sharedTeams.ofMany(tx, tenant, KIND, shared)
-  return rows.map((row) => fromRow(row, teams?.get(row.id) ?? []))
+  const teams = await sharedTeams.ofRows(tx, tenant, KIND, rows)
+  return rows.map((row) => fromRow(row, teams.get(row.id) ?? []))
 }
