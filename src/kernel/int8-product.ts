@@ -109,7 +109,7 @@ const takeRows = (rows: RowNumbers): number[] => [
   ...advance(ROW, constant(rows.length)),
 ]
 
-const body: number[] = [
+const functionBody = (): number[] => [
   ...[3, 10, I32, 11, V128, 2, I32],
   ...[...get(DEPTH), ...constant(2), ...multiply, ...set(ROW_BYTES)],
   ...[...get(ROWS), ...inFours, ...set(ROWS_IN_FOURS)],
@@ -134,14 +134,15 @@ function leb(value: number): number[] {
 }
 const section = (id: number, content: number[]): number[] => [id, ...leb(content.length), ...content]
 
-const module = Uint8Array.from([
-  ...[0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
-  ...section(1, [1, 0x60, 6, I32, I32, I32, I32, I32, I32, 0]),
-  ...section(2, [1, 1, 0x6d, 1, 0x6d, 2, 0, 1]),
-  ...section(3, [1, 0]),
-  ...section(7, [1, 1, 0x66, 0, 0]),
-  ...section(10, [1, ...leb(body.length), ...body]),
-])
+const moduleBytes = (body: readonly number[]): Uint8Array =>
+  Uint8Array.from([
+    ...[0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
+    ...section(1, [1, 0x60, 6, I32, I32, I32, I32, I32, I32, 0]),
+    ...section(2, [1, 1, 0x6d, 1, 0x6d, 2, 0, 1]),
+    ...section(3, [1, 0]),
+    ...section(7, [1, 1, 0x66, 0, 0]),
+    ...section(10, [1, ...leb(body.length), ...body]),
+  ])
 
 /** Node has it, the types that we compile with do not. */
 declare const WebAssembly: Readonly<{
@@ -155,6 +156,8 @@ const PAGE_BYTES = 65_536
 /** The product over a memory of at least so many bytes, all zero. */
 export function createInt8Product(bytes: number): Readonly<{ buffer: ArrayBuffer; multiply: Int8Product }> {
   const memory = new WebAssembly.Memory({ initial: Math.ceil(bytes / PAGE_BYTES) })
-  const { exports } = new WebAssembly.Instance(new WebAssembly.Module(module), { m: { m: memory } })
+  const { exports } = new WebAssembly.Instance(new WebAssembly.Module(moduleBytes(functionBody())), {
+    m: { m: memory },
+  })
   return { buffer: memory.buffer, multiply: exports['f'] as Int8Product }
 }

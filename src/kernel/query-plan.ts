@@ -42,36 +42,52 @@ const compoundWordsMax = 3
 const compoundLengthMin = 4
 const correctionsMax = 8
 
-export function createQueryLanguage(stem: (word: string) => string): QueryLanguage {
-  const groups = new Map<string, Set<string>>()
+type Vocabulary = Readonly<{
+  /** By stem. */
+  synonyms: ReadonlyMap<string, ReadonlySet<string>>
+  /** The English meanings of words of other languages. */
+  meanings: ReadonlyMap<string, ReadonlySet<string>>
+  /** Words of languages without spaces, the longest first. */
+  spaceless: readonly string[]
+}>
+
+function readVocabulary(stem: (word: string) => string): Vocabulary {
+  const synonyms = new Map<string, Set<string>>()
   for (const line of synonymGroups) {
     const members = line.split(' ')
     for (const member of members) {
-      const others = groups.get(stem(member)) ?? new Set<string>()
+      const others = synonyms.get(stem(member)) ?? new Set<string>()
       for (const other of members) if (other !== member) others.add(other)
-      groups.set(stem(member), others)
+      synonyms.set(stem(member), others)
     }
   }
-  const english = new Map<string, Set<string>>()
+  const meanings = new Map<string, Set<string>>()
   for (const [meaning, words] of Object.entries(translations)) {
     for (const word of words.split(' ')) {
       const key = foldWord(word)
-      english.set(key, (english.get(key) ?? new Set<string>()).add(meaning))
+      meanings.set(key, (meanings.get(key) ?? new Set<string>()).add(meaning))
     }
   }
-  const spacelessKeys = [...english.keys()]
+  const spaceless = [...meanings.keys()]
     .filter((key) => splitPieces(key)[0]?.kind === 'pairs')
     .sort((a, b) => b.length - a.length)
+  return { synonyms, meanings, spaceless }
+}
+
+/** The vocabulary is read with the first query: most starts of the program search nothing. */
+export function createQueryLanguage(stem: (word: string) => string): QueryLanguage {
+  let read: Vocabulary | undefined
+  const vocabulary = (): Vocabulary => (read ??= readVocabulary(stem))
   const empty: ReadonlyMap<string, number> = new Map()
 
   const related = (word: string): ReadonlyMap<string, number> => {
-    const meanings = english.get(word)
-    const synonyms = groups.get(stem(word))
+    const meanings = vocabulary().meanings.get(word)
+    const synonyms = vocabulary().synonyms.get(stem(word))
     if (meanings === undefined && synonyms === undefined) return empty
     const found = new Map<string, number>()
     for (const synonym of synonyms ?? []) found.set(synonym, synonymWeight)
     for (const meaning of meanings ?? []) {
-      for (const synonym of groups.get(stem(meaning)) ?? []) {
+      for (const synonym of vocabulary().synonyms.get(stem(meaning)) ?? []) {
         if (!found.has(synonym)) found.set(synonym, translationWeight * synonymWeight)
       }
       found.set(meaning, translationWeight)
@@ -82,7 +98,7 @@ export function createQueryLanguage(stem: (word: string) => string): QueryLangua
   const wordsWithin = (stretch: string): readonly string[] => {
     const found: string[] = []
     for (let index = 0; index < stretch.length; ) {
-      const key = spacelessKeys.find((candidate) => stretch.startsWith(candidate, index))
+      const key = vocabulary().spaceless.find((candidate) => stretch.startsWith(candidate, index))
       if (key !== undefined) found.push(key)
       index += key?.length ?? 1
     }

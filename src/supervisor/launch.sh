@@ -199,7 +199,7 @@ prepare='
     fi 2>/dev/null
     # A copy, because another start may replace it, and Node tries for ever to use a folder that was removed under a mount.
     mkdir -m 755 /mnt/compiled
-    { [ -O "$COMPILED/done" ] && cp -r "$COMPILED/." /mnt/compiled; } 2>/dev/null || rm -rf /mnt/compiled
+    { [ -O "$COMPILED/done" ] && cp -r "$COMPILED/." /mnt/compiled && chmod -R a+rX /mnt/compiled; } 2>/dev/null || rm -rf /mnt/compiled
   fi
   mkdir -m 755 /mnt/folders
   [ ! "$FOLDERS" ] || perl "$PROGRAM/src/supervisor/folders.pl" /mnt/folders "${IS_ROOT:+$UID_BASE}"

@@ -152,7 +152,7 @@ describe('a start', () => {
     }
   })
 
-  test('runs code that the process that started it has compiled, once, and that it cannot change', async () => {
+  test('runs code that the process that started it has compiled, once, and that it can read but not change', async () => {
     const cache = join(directory, 'cache')
     const options = { state, storeGb: 0, ...storeBounds, version: 'test' }
     const start = `
@@ -172,7 +172,7 @@ describe('a start', () => {
     const paths = readdirSync(seen, { recursive: true }).map((path) => join(seen, String(path)))
     expect(paths.length).toBeGreaterThan(50)
     for (const { uid, mode } of [seen, ...paths].map((path) => statSync(path)))
-      expect([uid, mode & 0o022]).toEqual([process.getuid!(), 0])
+      expect([uid, mode & 0o026]).toEqual([process.getuid!(), 0o004])
     const done = () => statSync(join(cache, compiled!, 'done')).ino
     const before = done()
     await endSupervisorIn(state)
