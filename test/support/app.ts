@@ -39,6 +39,8 @@ export type TestApp = AsyncDisposable &
     log(tenant?: string): Promise<LogRecord[]>
     /** The last of them. */
     lastCall(tenant?: string): Promise<LogRecord | undefined>
+    /** A second connection to a store of SQLite. Opened once: to read the schema anew takes longer than most calls. */
+    reader(): DatabaseSync
     /** A connection of an untrusted party to the same file; `work` may read and write what it likes. */
     behindItsBack<T>(work: (db: DatabaseSync) => T): T
     /** Closes the program and opens it again on the same directory. */
@@ -162,16 +164,18 @@ function makeTestApp(parts: Parts, options: TestAppOptions): TestApp {
       db.close()
     }
   }
-  let reader: DatabaseSync | undefined
-  /** Opened once: to read the schema anew takes longer than most calls. */
+  let opened: DatabaseSync | undefined
+  const reader = (): DatabaseSync => {
+    opened ??= new DatabaseSync(join(dataDir, 'castellan.db'), { readOnly: true, timeout: 5_000 })
+    return opened
+  }
   const reading = async <T>(work: (db: DatabaseSync) => T): Promise<T> => {
     await (await app.ready).database!.flush()
-    reader ??= new DatabaseSync(join(dataDir, 'castellan.db'), { readOnly: true })
-    return work(reader)
+    return work(reader())
   }
   const close = async (): Promise<void> => {
-    reader?.close()
-    reader = undefined
+    opened?.close()
+    opened = undefined
     await app.close()
   }
   return {
@@ -179,6 +183,7 @@ function makeTestApp(parts: Parts, options: TestAppOptions): TestApp {
     call,
     ask,
     behindItsBack,
+    reader,
     async refusal(name, args, caller) {
       const answer = await call(name, args, caller)
       if (!answer.isError) throw new Error(`${name} succeeded: ${answer.json.slice(0, 500)}`)
