@@ -78,6 +78,7 @@ export const errorCodes = {
   ERR_TOOL_FAILED: entry('conflict', 409, 'after-fix', 'Read what the tool answered, correct the call and try again.'),
   ERR_NOT_TEXT: entry('input', 400, 'after-fix', 'Use file_transfer for content that is not UTF-8 text.'),
   ERR_IMAGE_IN_USE: entry('conflict', 409, 'after-fix', 'Destroy the workspaces that use it, then call again.'),
+  ERR_LAST_ADMIN: entry('conflict', 409, 'after-fix', 'Make another user an administrator first.'),
   ERR_ROLE_IN_USE: entry('conflict', 409, 'after-fix', 'Give those who have it another role, then call again.'),
   ERR_SECRET_IN_USE: entry('conflict', 409, 'after-fix', 'Remove or change what refers to it, then call again.'),
   ERR_JOB_RUNNING: entry('conflict', 409, 'after-fix', 'Kill the job or wait until it ends, then call again.'),

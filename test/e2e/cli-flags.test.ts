@@ -25,7 +25,7 @@ const withActions = specs.flatMap(({ name, actions, flags }) =>
 test('every command with actions states them in its table', () => {
   const names = specs.flatMap(({ name, actions }) => (actions === undefined ? [] : [name]))
   expect(names.sort()).toEqual(
-    ['approvals', 'clients', 'config', 'image', 'invite', 'keys', 'secrets', 'teams', 'users'].sort(),
+    ['approvals', 'clients', 'config', 'image', 'invite', 'keys', 'roles', 'secrets', 'teams', 'users'].sort(),
   )
 })
 

@@ -1,5 +1,6 @@
 import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, inject, it, test } from 'vitest'
+import { runCastellanHere } from '../support/castellan-here.ts'
 import { mcpHeaders } from '../support/http-transport-peer.ts'
 import { castellanJson, newPerson, PASSWORD, postForm, type Row, signIn } from '../support/people.ts'
 import { createDatabase } from '../support/postgres.ts'
@@ -132,6 +133,31 @@ describe('on one server', () => {
     ]) {
       await expect(cli(...args)).rejects.toThrow(/--role: use one of .*role_list.*did you mean 'auditor'\?/)
     }
+  })
+
+  it('roles are made, shown and deleted on the command line', async () => {
+    const made = await cli(
+      'roles',
+      'create',
+      'typist',
+      '--permissions',
+      'task:*, agent:read',
+      '--description',
+      'Types.',
+    )
+    expect(made).toMatchObject({ permissions: ['agent:read', 'task:create', 'task:read', 'task:update'] })
+    const run = (...args: string[]) =>
+      runCastellanHere([...args, '--data-dir', server.dataDir], { home: server.dataDir })
+    const { stdout } = await run('roles', 'list')
+    expect(stdout).toMatch(/^admin +\d+ permissions/m)
+    expect(stdout).toMatch(/^typist +agent:read, task:create, task:read, task:update +Types\./m)
+    const bare = await run('roles', 'create', 'empty')
+    expect([bare.code, bare.stderr]).toEqual([2, expect.stringContaining('--permissions is missing')])
+    const wrong = await run('roles', 'create', 'empty', '--permissions', 'task:reed')
+    expect(wrong.stderr).toMatch(/--permissions: .*did you mean task:read\?/)
+    await cli('keys', 'create', 'typing', '--role', 'typist')
+    const deleted = await run('roles', 'delete', 'typist')
+    expect(deleted).toMatchObject({ code: 0, stdout: 'Deleted typist.\n', stderr: expect.stringContaining("'typing'") })
   })
 
   it('a role that people have is not deleted, and a key ends with its role', async () => {

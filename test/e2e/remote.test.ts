@@ -86,6 +86,7 @@ describe('a command with CASTELLAN_URL', () => {
     ['teams', ['teams', 'create', 'design'], { name: 'design' }],
     ['invite', ['invite', 'create', 'bob@example.com'], { email: 'bob@example.com' }],
     ['clients', ['clients', 'list'], { clients: [] }],
+    ['roles', ['roles', 'create', 'reader', '--permissions', 'task:read'], { name: 'reader', built_in: false }],
     ['secrets', ['secrets', 'list'], { secrets: [] }],
     ['doctor', ['doctor'], { healthy: true }],
   ])('%s', async (_name, args, expected) => expect(await answerOf(args)).toMatchObject(expected))

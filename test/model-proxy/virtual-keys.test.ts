@@ -175,6 +175,24 @@ describe('what is under way with a virtual key', () => {
     expect(await ended).toBeInstanceOf(Error)
   })
 
+  it('ends at once with the last team whose key it is, and not with another', async () => {
+    for (const name of ['owls', 'larks']) await tool('user_team_create', { name })
+    const { secret, id } = await newKey({ teams: ['owls', 'larks'] })
+    const { ended, upstreamEnded } = await streaming(secret)
+    let isOver = false
+    void ended.then(() => {
+      isOver = true
+    })
+    await tool('user_team_delete', { team: 'larks' })
+    await expect.poll(() => tool('virtual_key_get', { key: id })).toMatchObject({ teams: [{ name: 'owls' }] })
+    expect(isOver).toBe(false)
+    await tool('user_team_delete', { team: 'owls' })
+    expect(await ended).toBeInstanceOf(Error)
+    await upstreamEnded
+    await expect(ask(secret)).rejects.toMatchObject({ status: 401 })
+    expect(await tool('virtual_key_get', { key: id })).toMatchObject({ status: 'ownerless' })
+  })
+
   it('ends with the user whose key it is, who is gone', async () => {
     const bob = await signIn(server, await newPerson(server, 'bob@example.com'))
     const { secret, id } = await newKey({}, { cookie: bob })

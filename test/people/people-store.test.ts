@@ -104,6 +104,18 @@ describe.each(dialects)('people in %s', (dialect) => {
     expect(both).toEqual([true, false])
   })
 
+  test('who can sign in has a password, in one organisation', async () => {
+    const others = [
+      { ...ada, id: 'user_bob', email: 'bob@example.com' },
+      { ...ada, id: 'user_eve', email: 'eve@example.com', tenant: OTHER },
+    ]
+    for (const user of others) await write((tx) => store.insertUser(tx, user))
+    for (const userId of [ada.id, 'user_eve'])
+      await write((tx) => store.setPassword(tx, { id: `acc_${userId}`, userId, hash: 'h', atMs: NOW_MS }))
+    expect(await store.listUsersWithSignIn(database.read, LOCAL_TENANT)).toEqual([ada.id])
+    expect(await store.listUsersWithSignIn(database.read, OTHER)).toEqual(['user_eve'])
+  })
+
   /** The accounts of better-auth over the same store, with a password for Ada. */
   async function openAccounts() {
     const passwords = createPasswords(systemRandom, CHEAP_PASSWORDS)

@@ -4,13 +4,17 @@ import type { CommandContext } from './context.ts'
 
 export const yesFlag = { type: 'boolean', description: 'Do not ask at a terminal.' } as const
 
+/** Whether a person at a terminal is asked before something that cannot be undone. */
+export const isConfirming = ({ parsed, stdin }: Pick<CommandContext, 'parsed' | 'stdin'>): boolean =>
+  !parsed.isSet('yes') && (stdin as Readonly<{ isTTY?: boolean }>).isTTY === true
+
 /**
  * Asks a person at a terminal before something that cannot be undone, and throws unless the person agrees. A script, and a
  * command with --yes, is not asked.
  */
 export async function requireAgreement(context: CommandContext, question: string): Promise<void> {
-  const { parsed, stdin, terminal } = context
-  if (parsed.isSet('yes') || (stdin as Readonly<{ isTTY?: boolean }>).isTTY !== true) return
+  const { stdin, terminal } = context
+  if (!isConfirming(context)) return
   terminal.error(`${question} [y/N] `)
   // Without a line the input has ended, or the person pressed Ctrl-C.
   const answer = await Promise.race([firstLine(stdin), context.ended.then(() => '')])

@@ -16,6 +16,7 @@ export const commands: Readonly<Record<string, Readonly<{ summary: string; load(
     keys: { summary: 'Manage API keys.', load: () => import('./keys.ts') },
     users: { summary: 'Manage the people who can sign in.', load: () => import('./users.ts') },
     teams: { summary: 'Manage teams of people.', load: () => import('./teams.ts') },
+    roles: { summary: 'Manage custom roles.', load: () => import('./roles.ts') },
     invite: { summary: 'Invite people with a one-time link.', load: () => import('./invite.ts') },
     clients: {
       summary: 'Manage OAuth clients of programs that act for themselves.',

@@ -12,7 +12,7 @@ import {
   tenantFlag,
   tenantOf,
 } from './action-command.ts'
-import { requireAgreement, yesFlag } from './confirm.ts'
+import { isConfirming, requireAgreement, yesFlag } from './confirm.ts'
 import type { CommandContext } from './context.ts'
 import { remoteChoice } from './remote-choice.ts'
 
@@ -45,6 +45,7 @@ export const command = actionCommand({
       flags: {
         ...userFlags,
         'new-link': { type: 'boolean', description: 'Print a new link where the user chooses a password.' },
+        yes: yesFlag,
       },
       changes: ['admin', 'role', 'tier', 'name', 'new-link'],
       run: update,
@@ -109,11 +110,25 @@ async function list(context: CommandContext): Promise<number> {
   return printRows(context, context.json ? answer : named, 'users', ['email', 'name', 'role', 'tier', 'teams', 'id'])
 }
 
+/** Said before the only administrator who can sign in is removed or gets another role; empty for another user. */
+async function lastAdminNotice(context: CommandContext, named: string): Promise<string> {
+  if (!isConfirming(context)) return ''
+  const { users } = await ask(context, 'user_list', tenantOf(context)).catch(() => ({ users: [] }))
+  const admins = (users as Record<string, unknown>[]).filter((user) => user['role'] === 'admin' && user['can_sign_in'])
+  const isMeant = ({ id, email }: Record<string, unknown>): boolean => id === named || email === named.toLowerCase()
+  return admins.length === 1 && isMeant(admins[0]!)
+    ? ' Nobody else can sign in as an administrator of the organisation.'
+    : ''
+}
+
 async function update(context: CommandContext): Promise<number> {
   const { parsed } = context
+  const [user, role] = [argumentOf(context), roleOf(context)]
+  const notice = role === undefined || role === 'admin' ? '' : await lastAdminNotice(context, user)
+  if (notice !== '') await requireAgreement(context, `Make ${user} ${role}?${notice}`)
   const answer = await ask(context, 'user_update', {
-    user: argumentOf(context),
-    role: roleOf(context),
+    user,
+    role,
     tier: parsed.text('tier'),
     name: parsed.text('name'),
     new_link: parsed.isSet('new-link') || undefined,
@@ -126,7 +141,11 @@ async function update(context: CommandContext): Promise<number> {
 
 async function remove(context: CommandContext): Promise<number> {
   const user = argumentOf(context)
-  await requireAgreement(context, `Remove ${user}? Their sessions, keys and runs end, and their workspaces stop.`)
+  const notice = await lastAdminNotice(context, user)
+  await requireAgreement(
+    context,
+    `Remove ${user}? Their sessions, keys and runs end, and their workspaces stop.${notice}`,
+  )
   const answer = await ask(context, 'user_delete', { user, ...tenantOf(context) })
   return printOutcome(context, answer, `Removed ${answer['email']}.`)
 }

@@ -38,7 +38,7 @@ export type OwnerWatch = Readonly<{
   ownerRevoked(tenant: TenantId, owner: string): void
   /** Called within a transaction: once that is committed, a user is removed, or has lost a right, a team or a session. */
   userChanged(tenant: TenantId, userId: string): void
-  /** Called within a transaction: once that is committed, the team is removed, and nobody has rights through it. */
+  /** Called within a transaction: once that is committed, the team is removed, nobody has rights through it, and its keys end. */
   teamRemoved(tenant: TenantId, teamId: string): void
   /** Returns an unsubscribe function. A listener may be called for the same owner again. */
   onRevoked(listener: Listener): () => void
@@ -141,6 +141,9 @@ export function openOwnerWatch(
       const notify = async (): Promise<void> => {
         await database.flush()
         for (const listener of signOutListeners) listener(tenant, teamId)
+        for (const { tenant: of, owner } of [...watched.values()]) {
+          if (of === tenant && (await owners.isRevoked(database.read, tenant, owner))) tell(tenant, owner)
+        }
       }
       notify().catch((error) => logger.warn('removal of a team could not be announced', { cause: String(error) }))
     },

@@ -56,7 +56,7 @@ export async function grantedToGive(
   const hint = near === undefined ? '' : `; did you mean ${quoted(near)}?`
   throw new AppError(
     'ERR_INVALID_INPUT',
-    `role: use one of ${roles.join(', ')}, or a custom role of the tenant (role_list shows them, role_create makes one)${hint}`,
+    `role: use one of ${roles.join(', ')}, or a custom role of the tenant; castellan roles list (role_list) shows them${hint}`,
     { field: 'role', role: role.slice(0, 64) },
   )
 }
@@ -214,7 +214,7 @@ const hasOldKeys = (): AppError =>
   )
 
 const noSuchRole = (name: string): AppError =>
-  new AppError('ERR_NOT_FOUND', `name: your tenant has no custom role ${quoted(name)}; list the roles with role_list`, {
+  new AppError('ERR_NOT_FOUND', `name: your tenant has no custom role ${quoted(name)}; castellan roles list (role_list) shows them`, {
     field: 'name',
   })
 

@@ -1,18 +1,18 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call, EffectRecord } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
-import type { Permission } from '../../contract/permissions.ts'
 import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
-import { canModify, canSee, type Scope, type Sharing, viewerOf } from '../../contract/sharing.ts'
+import { type Scope, type Sharing, viewerOf } from '../../contract/sharing.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import type { UserTeams } from '../../contract/user-teams.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { listAtMost } from '../../kernel/list-at-most.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { checkKeyName, quoted } from '../identity/rules.ts'
-import { nearestFirst, shareScope } from '../profiles/rules.ts'
+import { shareScope } from '../profiles/rules.ts'
 import { parseReference } from '../secrets/rules.ts'
 import type { SecretService } from '../secrets/service.ts'
+import { createKeyFinder } from './key-finder.ts'
 import { sharingOf } from './key-sharing.ts'
 import type { ProviderKey, ProviderKeyStore } from './ports.ts'
 import { canUse } from './rules.ts'
@@ -50,25 +50,11 @@ export type ProviderKeyService = ReturnType<typeof createProviderKeyService>
 export function createProviderKeyService(deps: ProviderKeyDeps) {
   const { store, secrets, random } = deps
 
-  async function find({ read, principal }: Reading, idOrName: string): Promise<ProviderKey> {
-    const sees = ({ sharing }: ProviderKey): boolean => canSee(principal, 'llmProviderApiKey', sharing)
-    const byId = await store.findKey(read, principal.tenant, idOrName)
-    if (byId !== undefined && sees(byId)) return byId
-    const [found] = nearestFirst((await store.findNamed(read, principal.tenant, idOrName)).filter(sees))
-    if (found === undefined) throw noSuchKey(deps, 'key', idOrName)
-    return found
-  }
-
-  async function findModifiable(call: Reading, idOrName: string): Promise<ProviderKey> {
-    const key = await find(call, idOrName)
-    if (canModify(call.principal, 'llmProviderApiKey', key.sharing)) return key
-    const permission: Permission = key.sharing.scope === 'org' ? 'llmProviderApiKey:admin' : 'llmProviderApiKey:update'
-    throw new AppError(
-      'ERR_PERMISSION_DENIED',
-      `key: this key has the scope ${key.sharing.scope}; changing it needs the permission '${permission}'`,
-      { field: 'key', permission },
-    )
-  }
+  const { find, findModifiable } = createKeyFinder({
+    resource: 'llmProviderApiKey',
+    store,
+    noSuchKey: (supplied) => noSuchKey(deps, 'key', supplied),
+  })
 
   /** What a personal key is, only its owner decides: another value would have the owner's requests paid by another account. */
   async function findChangeable(call: Reading, idOrName: string): Promise<ProviderKey> {

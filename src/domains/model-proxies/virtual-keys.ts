@@ -3,7 +3,7 @@ import type { Call, EffectRecord } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { isPermitted, type Permission } from '../../contract/permissions.ts'
 import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
-import { canModify, canSee, type Scope, type Sharing, viewerOf } from '../../contract/sharing.ts'
+import { type Scope, type Sharing, viewerOf } from '../../contract/sharing.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import type { UserTeams } from '../../contract/user-teams.ts'
 import { isoTime } from '../../kernel/clock.ts'
@@ -12,8 +12,9 @@ import { type Random, randomId } from '../../kernel/random.ts'
 import { createKeyAuthenticator } from '../identity/key-authenticator.ts'
 import { checkCreatorKey, checkExpiry, checkKeyName, keyStatus, quoted } from '../identity/rules.ts'
 import { hashToken, newPrefix, newToken, tokenPrefix } from '../identity/token.ts'
-import { nearestFirst, shareScope } from '../profiles/rules.ts'
+import { shareScope } from '../profiles/rules.ts'
 import type { ProfileService } from '../profiles/service.ts'
+import { createKeyFinder } from './key-finder.ts'
 import { sharingOf } from './key-sharing.ts'
 import type { KeyGrants, VirtualKey, VirtualKeyStore } from './ports.ts'
 import type { ProviderKeyService } from './provider-keys.ts'
@@ -70,25 +71,7 @@ export function createVirtualKeyService(deps: VirtualKeyDeps) {
     noteUse: ({ tenant, id }, atMs) => deps.noteUse(tenant, id, atMs),
   })
 
-  async function find({ read, principal }: Pick<Call, 'read' | 'principal'>, idOrName: string): Promise<VirtualKey> {
-    const sees = ({ sharing }: VirtualKey): boolean => canSee(principal, 'llmVirtualKey', sharing)
-    const byId = await store.findKey(read, principal.tenant, idOrName)
-    if (byId !== undefined && sees(byId)) return byId
-    const [found] = nearestFirst((await store.findNamed(read, principal.tenant, idOrName)).filter(sees))
-    if (found === undefined) throw noSuchKey(idOrName)
-    return found
-  }
-
-  async function findModifiable(call: Pick<Call, 'read' | 'principal'>, idOrName: string): Promise<VirtualKey> {
-    const key = await find(call, idOrName)
-    if (canModify(call.principal, 'llmVirtualKey', key.sharing)) return key
-    const permission: Permission = key.sharing.scope === 'org' ? 'llmVirtualKey:admin' : 'llmVirtualKey:update'
-    throw new AppError(
-      'ERR_PERMISSION_DENIED',
-      `key: this key has the scope ${key.sharing.scope}; changing it needs the permission '${permission}'`,
-      { field: 'key', permission },
-    )
-  }
+  const { find, findModifiable } = createKeyFinder({ resource: 'llmVirtualKey', store, noSuchKey })
 
   async function viewOf({ read, nowMs }: Pick<Call, 'read' | 'nowMs'>, key: VirtualKey) {
     const { sharing, grants } = key

@@ -131,6 +131,8 @@ export type PeopleStore = Readonly<{
   /** Addresses are unique over all tenants, in lower case. */
   findUserByEmail(tx: ReadTx, email: string): Promise<User | undefined>
   findUserById(tx: ReadTx, id: string): Promise<User | undefined>
+  /** Ids of the users who have a password or have come with an identity provider. */
+  listUsersWithSignIn(tx: ReadTx, tenant: TenantId): Promise<string[]>
   setPassword(tx: WriteTx, account: Readonly<{ id: string; userId: string; hash: string; atMs: number }>): Promise<void>
 
   listSessions(tx: ReadTx, userId: string, nowMs: number): Promise<UserSession[]>

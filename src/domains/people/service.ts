@@ -6,6 +6,7 @@ import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { listAtMost } from '../../kernel/list-at-most.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
+import { createAdmins } from './admins.ts'
 import { type AdmissionMethods, createAdmission, type ProviderRules, roleRemoved } from './admission.ts'
 import { createInvitations, hashOfLink, type InvitationMethods, invitationEffect } from './invitations.ts'
 import type { GrantingRoles, Invitation, Mailer, Passwords, PeopleStore, User } from './ports.ts'
@@ -133,6 +134,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
   const { store, random } = deps
   const teams = createTeamMethods(deps)
   const rights = createRights(deps.roles)
+  const admins = createAdmins(store)
   const hashes = new WeakMap<object, string>()
 
   async function requireUser(read: ReadTx, tenant: TenantId, named: string): Promise<User> {
@@ -245,9 +247,11 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       const members = await store.listMembers(read, tenant)
       const known = await store.listTeams(read, tenant, limits.userTeamsPerTenantMax)
       const names = new Map(known.map(({ id, name }) => [id, name]))
+      const withSignIn = new Set(await store.listUsersWithSignIn(read, tenant))
       const users = rows.map((user) => {
         const ids = members.filter(({ userId }) => userId === user.id).map(({ teamId }) => teamId)
-        return { ...userView(user, ids), team_names: ids.map((id) => names.get(id) ?? id) }
+        const team_names = ids.map((id) => names.get(id) ?? id)
+        return { ...userView(user, ids), team_names, can_sign_in: withSignIn.has(user.id) }
       })
       return { users, truncated }
     },
@@ -261,6 +265,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
         ? await rights.toGive(call, tenant, { role: input.role ?? before.role, tier: input.tier }, call.write)
         : { ...had, role: before.role }
       const { role, tier } = has
+      if (role !== before.role) await admins.noteLeaving(call, before)
       const after: User = { ...before, name: input.name ?? before.name, role, tier }
       await store.updateUser(call.write, after, call.nowMs)
       call.record(userEffect('user_updated', after))
@@ -279,6 +284,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       const tenant = peopleTenant(call.principal, input.tenant)
       const user = await requireUser(call.read, tenant, input.user)
       await rights.requireOver(call, user)
+      await admins.noteLeaving(call, user)
       const view = userView(user, await teamsOf(call.read, user))
       const ended = await endKeys(call, user)
       await store.deleteUser(call.write, tenant, user.id)

@@ -25,7 +25,7 @@ export type UserView = Readonly<{
   created_by: string
 }>
 
-export type ListedUserView = UserView & Readonly<{ team_names: readonly string[] }>
+export type ListedUserView = UserView & Readonly<{ team_names: readonly string[]; can_sign_in: boolean }>
 
 export const userView = (user: User, teams: readonly string[]): UserView => ({
   id: user.id,

@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely'
-import { tenantId } from '../../contract/principal.ts'
-import type { Agent, AgentStatus, AgentStore, AgentVersion } from '../../domains/agents/ports.ts'
+import type { Agent, AgentStore, AgentVersion } from '../../domains/agents/ports.ts'
 import { lockUntilCommit } from './advisory-lock.ts'
+import { json, rowMap } from './row-map.ts'
 import type { AgentEventTable, AgentTable, AgentVersionTable } from './schema.ts'
 import { isVisible, type ViewerArgs, viewerArgs } from './sharing.ts'
 import { rawStatement, statement } from './statements.ts'
@@ -10,6 +10,26 @@ import { ownWriterOf, sessionOf } from './tx.ts'
 type AgentRow = Selectable<AgentTable>
 type VersionRow = Selectable<AgentVersionTable>
 type RowId = { tenant: string; id: string }
+
+const agents = rowMap<AgentRow, Agent>()({
+  tenant: 'tenant',
+  id: 'id',
+  name: 'name',
+  status: 'status',
+  latestVersion: 'latest_version',
+  description: 'description',
+  labels: json('labels'),
+  createdAtMs: 'created_at',
+  createdBy: 'created_by',
+  updatedAtMs: 'updated_at',
+})
+const versions = rowMap<VersionRow, AgentVersion>()({
+  agentId: 'agent_id',
+  version: 'version',
+  manifestYaml: 'manifest_yaml',
+  createdAtMs: 'created_at',
+  createdBy: 'created_by',
+})
 
 const savedColumns = ['status', 'latest_version', 'description', 'labels', 'updated_at'] as const
 const insertAgent = statement<AgentRow>('agent-store.insertAgent')((db, _arg, { columns }) =>
@@ -102,10 +122,10 @@ export const sqlAgentStore: AgentStore = {
     await lockUntilCommit(tx, 'agents of everybody')
   },
   async insertAgent(tx, tenant, agent) {
-    await ownWriterOf(tx, tenant).run(insertAgent, toAgentRow(tenant, agent))
+    await ownWriterOf(tx, tenant).run(insertAgent, agents.toRow(tenant, agent))
   },
   async saveAgent(tx, tenant, agent) {
-    await ownWriterOf(tx, tenant).run(saveAgent, toAgentRow(tenant, agent))
+    await ownWriterOf(tx, tenant).run(saveAgent, agents.toRow(tenant, agent))
   },
   async deleteAgent(tx, tenant, id) {
     const session = ownWriterOf(tx, tenant)
@@ -114,22 +134,22 @@ export const sqlAgentStore: AgentStore = {
     return (await session.run(deleteAgent, { tenant, id })) > 0
   },
   async findAgent(tx, tenant, id) {
-    return fromAgentRow(await sessionOf(tx).get(findAgent, { tenant, id }))
+    return agents.found(await sessionOf(tx).get(findAgent, { tenant, id }))
   },
   async findAgentsByName(tx, tenant, name) {
-    return (await sessionOf(tx).all(findAgentsByName, { tenant, name })).map((row) => fromAgentRow(row)!)
+    return (await sessionOf(tx).all(findAgentsByName, { tenant, name })).map(agents.fromRow)
   },
   async listAgents(tx, tenant, viewer) {
-    return (await sessionOf(tx).all(listAgents, { tenant, ...viewerArgs(viewer) })).map((row) => fromAgentRow(row)!)
+    return (await sessionOf(tx).all(listAgents, { tenant, ...viewerArgs(viewer) })).map(agents.fromRow)
   },
   async countAgents(tx, tenant) {
     return (await sessionOf(tx).get(countAgents, { tenant }))?.count ?? 0
   },
   async putVersion(tx, tenant, version) {
-    await ownWriterOf(tx, tenant).run(putVersion, toVersionRow(tenant, version))
+    await ownWriterOf(tx, tenant).run(putVersion, versions.toRow(tenant, version))
   },
   async findVersion(tx, tenant, id, version) {
-    return fromVersionRow(await sessionOf(tx).get(findVersion, { tenant, id, version }))
+    return versions.found(await sessionOf(tx).get(findVersion, { tenant, id, version }))
   },
   async versionsOf(tx, tenant, id) {
     return (await sessionOf(tx).all(versionsOf, { tenant, id })).map(({ version }) => version)
@@ -142,53 +162,4 @@ export const sqlAgentStore: AgentStore = {
     ownWriterOf(tx, from)
     await ownWriterOf(tx, to).run(moveEvents, { tenant: from, to_tenant: to, id })
   },
-}
-
-const toAgentRow = (tenant: string, agent: Agent): AgentRow => ({
-  tenant,
-  id: agent.id,
-  name: agent.name,
-  status: agent.status,
-  latest_version: agent.latestVersion,
-  description: agent.description,
-  labels: JSON.stringify(agent.labels),
-  created_at: agent.createdAtMs,
-  created_by: agent.createdBy,
-  updated_at: agent.updatedAtMs,
-})
-
-function fromAgentRow(row: AgentRow | undefined): Agent | undefined {
-  if (row === undefined) return undefined
-  return {
-    tenant: tenantId(row.tenant),
-    id: row.id,
-    name: row.name,
-    status: row.status as AgentStatus,
-    latestVersion: row.latest_version,
-    description: row.description,
-    labels: JSON.parse(row.labels) as Agent['labels'],
-    createdAtMs: row.created_at,
-    createdBy: row.created_by,
-    updatedAtMs: row.updated_at,
-  }
-}
-
-const toVersionRow = (tenant: string, version: AgentVersion): VersionRow => ({
-  tenant,
-  agent_id: version.agentId,
-  version: version.version,
-  manifest_yaml: version.manifestYaml,
-  created_at: version.createdAtMs,
-  created_by: version.createdBy,
-})
-
-function fromVersionRow(row: VersionRow | undefined): AgentVersion | undefined {
-  if (row === undefined) return undefined
-  return {
-    agentId: row.agent_id,
-    version: row.version,
-    manifestYaml: row.manifest_yaml,
-    createdAtMs: row.created_at,
-    createdBy: row.created_by,
-  }
 }

@@ -1,7 +1,6 @@
 import type { Selectable } from 'kysely'
-import type { Permission } from '../../contract/permissions.ts'
-import { type Role, type Tier, tenantId } from '../../contract/principal.ts'
 import type { ApiKey, ApiKeyStore } from '../../domains/identity/ports.ts'
+import { jsonOrNull, rowMap } from './row-map.ts'
 import type { ApiKeyTable } from './schema.ts'
 import { statement } from './statements.ts'
 import { sessionOf, writerOf } from './tx.ts'
@@ -9,27 +8,25 @@ import { sessionOf, writerOf } from './tx.ts'
 type KeyRow = Selectable<ApiKeyTable>
 type KeyId = { tenant: string; id: string }
 
+const keys = rowMap<KeyRow, ApiKey>()({
+  tenant: 'tenant',
+  id: 'id',
+  prefix: 'prefix',
+  hash: 'hash',
+  name: 'name',
+  role: 'role',
+  tier: 'tier',
+  scopes: jsonOrNull('scopes'),
+  createdAtMs: 'created_at',
+  createdBy: 'created_by',
+  expiresAtMs: 'expires_at',
+  lastUsedAtMs: 'last_used_at',
+  revokedAtMs: 'revoked_at',
+  userId: 'user_id',
+})
+
 const insertKey = statement<KeyRow>('api-key-store.insertKey')((db, _arg, { columns }) =>
-  db
-    .insertInto('api_keys')
-    .values(
-      columns([
-        'tenant',
-        'id',
-        'prefix',
-        'hash',
-        'name',
-        'role',
-        'tier',
-        'scopes',
-        'created_at',
-        'created_by',
-        'expires_at',
-        'last_used_at',
-        'revoked_at',
-        'user_id',
-      ]),
-    ),
+  db.insertInto('api_keys').values(columns(keys.columns)),
 )
 const findKey = statement<KeyId>('api-key-store.findKey')((db, arg) =>
   db.selectFrom('api_keys').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
@@ -102,22 +99,22 @@ const findKeyByPrefix = statement<{ prefix: string }>('api-key-store.findKeyByPr
 
 export const sqlApiKeyStore: ApiKeyStore = {
   async insertKey(tx, tenant, key) {
-    await sessionOf(tx).run(insertKey, toRow(tenant, key))
+    await sessionOf(tx).run(insertKey, keys.toRow(tenant, key))
   },
   async findKey(tx, tenant, id) {
-    return fromRow(await sessionOf(tx).get(findKey, { tenant, id }))
+    return keys.found(await sessionOf(tx).get(findKey, { tenant, id }))
   },
   async findLiveKeyByName(tx, tenant, name, nowMs) {
-    return fromRow(await sessionOf(tx).get(findLiveKeyByName, { tenant, name, now: nowMs }))
+    return keys.found(await sessionOf(tx).get(findLiveKeyByName, { tenant, name, now: nowMs }))
   },
   async listLiveKeysOfRole(tx, tenant, role, nowMs) {
-    return (await sessionOf(tx).all(listLiveKeysOfRole, { tenant, role, now: nowMs })).map((row) => fromRow(row)!)
+    return (await sessionOf(tx).all(listLiveKeysOfRole, { tenant, role, now: nowMs })).map(keys.fromRow)
   },
   async listKeys(tx, tenant, limit) {
-    return (await sessionOf(tx).all(listKeys, { tenant, limit })).map((row) => fromRow(row)!)
+    return (await sessionOf(tx).all(listKeys, { tenant, limit })).map(keys.fromRow)
   },
   async listKeysOfUser(tx, tenant, user) {
-    return (await sessionOf(tx).all(listKeysOfUser, { tenant, user })).map((row) => fromRow(row)!)
+    return (await sessionOf(tx).all(listKeysOfUser, { tenant, user })).map(keys.fromRow)
   },
   async revokeKey(tx, tenant, id, atMs) {
     return (await sessionOf(tx).run(revokeKey, { tenant, id, at: atMs })) > 0
@@ -126,45 +123,6 @@ export const sqlApiKeyStore: ApiKeyStore = {
     await writerOf(tx, tenant).run(touchKey, { tenant, id, at: atMs })
   },
   async findKeyByPrefix(tx, prefix) {
-    return fromRow(await sessionOf(tx).get(findKeyByPrefix, { prefix }))
+    return keys.found(await sessionOf(tx).get(findKeyByPrefix, { prefix }))
   },
-}
-
-function toRow(tenant: string, key: ApiKey): KeyRow {
-  return {
-    tenant,
-    id: key.id,
-    prefix: key.prefix,
-    hash: key.hash,
-    name: key.name,
-    role: key.role,
-    tier: key.tier,
-    scopes: key.scopes === null ? null : JSON.stringify(key.scopes),
-    created_at: key.createdAtMs,
-    created_by: key.createdBy,
-    expires_at: key.expiresAtMs,
-    last_used_at: key.lastUsedAtMs,
-    revoked_at: key.revokedAtMs,
-    user_id: key.userId,
-  }
-}
-
-function fromRow(row: KeyRow | undefined): ApiKey | undefined {
-  if (row === undefined) return undefined
-  return {
-    tenant: tenantId(row.tenant),
-    id: row.id,
-    prefix: row.prefix,
-    hash: row.hash,
-    name: row.name,
-    role: row.role as Role,
-    tier: row.tier as Tier,
-    scopes: row.scopes === null ? null : (JSON.parse(row.scopes) as Permission[]),
-    createdAtMs: row.created_at,
-    createdBy: row.created_by,
-    expiresAtMs: row.expires_at,
-    lastUsedAtMs: row.last_used_at,
-    revokedAtMs: row.revoked_at,
-    userId: row.user_id,
-  }
 }

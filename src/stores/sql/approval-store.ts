@@ -1,9 +1,7 @@
 import type { Selectable } from 'kysely'
-import { type TenantId, tenantId } from '../../contract/principal.ts'
-import type { ContextKey } from '../../contract/trust.ts'
-import type { ApprovalStatus, ApprovalStore, StoredApproval } from '../../domains/approvals/ports.ts'
-import type { Json } from '../../kernel/canonical-json.ts'
+import type { ApprovalStore, StoredApproval } from '../../domains/approvals/ports.ts'
 import type { ApprovalTable } from './governance-schema.ts'
+import { flag, json, rowMap } from './row-map.ts'
 import { statement } from './statements.ts'
 import { sessionOf, writerOf } from './tx.ts'
 
@@ -12,32 +10,35 @@ type OfTenant = { tenant: string }
 type RowId = OfTenant & { id: string }
 type AtTime = { now: number }
 
+const approvals = rowMap<Row, StoredApproval>()({
+  tenant: 'tenant',
+  id: 'id',
+  toolId: 'tool_id',
+  tool: 'tool',
+  arguments: json('arguments'),
+  isMasked: flag('is_masked'),
+  argumentsDigest: 'arguments_digest',
+  reason: 'reason',
+  policy: 'policy',
+  requester: 'requester',
+  requestedBy: 'requested_by',
+  context: 'context',
+  startedFrom: 'started_from',
+  callId: 'call_id',
+  runId: 'run_id',
+  waitKey: 'wait_key',
+  createdAtMs: 'created_at',
+  status: 'status',
+  expiresAtMs: 'expires_at',
+  answeredAtMs: 'answered_at',
+  answeredBy: 'answered_by',
+  note: 'note',
+  usedAtMs: 'used_at',
+})
+
 const movedColumns = ['status', 'expires_at', 'answered_at', 'answered_by', 'note', 'used_at'] as const
 const insertApproval = statement<Row>('approval-store.insertApproval')((db, _arg, { columns }) =>
-  db
-    .insertInto('approvals')
-    .values(
-      columns([
-        'tenant',
-        'id',
-        'tool_id',
-        'tool',
-        'arguments',
-        'is_masked',
-        'arguments_digest',
-        'reason',
-        'policy',
-        'requester',
-        'requested_by',
-        'context',
-        'started_from',
-        'call_id',
-        'run_id',
-        'wait_key',
-        'created_at',
-        ...movedColumns,
-      ]),
-    ),
+  db.insertInto('approvals').values(columns(approvals.columns)),
 )
 type Answered = Pick<
   Row,
@@ -131,21 +132,19 @@ const deleteOver = statement<OfTenant & { before: number }>('approval-store.dele
 
 export const sqlApprovalStore: ApprovalStore = {
   async insertApproval(tx, tenant, approval) {
-    await writerOf(tx, tenant).run(insertApproval, toRow(tenant, approval))
+    await writerOf(tx, tenant).run(insertApproval, approvals.toRow(tenant, approval))
   },
   async moveApproval(tx, tenant, approval, from) {
-    const { id, status, expires_at, answered_at, answered_by, note, used_at } = toRow(tenant, approval)
+    const { id, status, expires_at, answered_at, answered_by, note, used_at } = approvals.toRow(tenant, approval)
     const row = { tenant, id, status, expires_at, answered_at, answered_by, note, used_at, from }
     return (await writerOf(tx, tenant).run(moveApproval, row)) > 0
   },
   async findApproval(tx, tenant, id) {
-    const row = await sessionOf(tx).get(findApproval, { tenant, id })
-    return row && fromRow(row)
+    return approvals.found(await sessionOf(tx).get(findApproval, { tenant, id }))
   },
   async findForCall(tx, tenant, { requester, context, toolId, argumentsDigest }, nowMs) {
     const key = { tenant, requester, context, tool_id: toolId, arguments_digest: argumentsDigest, now: nowMs }
-    const row = await sessionOf(tx).get(findForCall, key)
-    return row && fromRow(row)
+    return approvals.found(await sessionOf(tx).get(findForCall, key))
   },
   async listApprovals(tx, tenant, { requester, pendingAtMs: now, limit }) {
     const session = sessionOf(tx)
@@ -157,7 +156,7 @@ export const sqlApprovalStore: ApprovalStore = {
         : now === undefined
           ? await session.all(listOf, { tenant, requester, limit })
           : await session.all(listPendingOf, { tenant, requester, now, limit })
-    return rows.map(fromRow)
+    return rows.map(approvals.fromRow)
   },
   async countPending(tx, tenant, requester, nowMs) {
     const row = await sessionOf(tx).get(countPending, { tenant, requester, now: nowMs })
@@ -167,55 +166,3 @@ export const sqlApprovalStore: ApprovalStore = {
     await writerOf(tx, tenant).run(deleteOver, { tenant, before: beforeMs })
   },
 }
-
-const toRow = (tenant: TenantId, approval: StoredApproval): Row => ({
-  tenant,
-  id: approval.id,
-  tool_id: approval.toolId,
-  tool: approval.tool,
-  arguments: JSON.stringify(approval.arguments),
-  is_masked: approval.isMasked ? 1 : 0,
-  arguments_digest: approval.argumentsDigest,
-  reason: approval.reason,
-  policy: approval.policy,
-  requester: approval.requester,
-  requested_by: approval.requestedBy,
-  context: approval.context,
-  started_from: approval.startedFrom,
-  call_id: approval.callId,
-  run_id: approval.runId,
-  wait_key: approval.waitKey,
-  status: approval.status,
-  created_at: approval.createdAtMs,
-  expires_at: approval.expiresAtMs,
-  answered_at: approval.answeredAtMs,
-  answered_by: approval.answeredBy,
-  note: approval.note,
-  used_at: approval.usedAtMs,
-})
-
-const fromRow = (row: Row): StoredApproval => ({
-  tenant: tenantId(row.tenant),
-  id: row.id,
-  toolId: row.tool_id,
-  tool: row.tool,
-  arguments: JSON.parse(row.arguments) as Json,
-  isMasked: row.is_masked === 1,
-  argumentsDigest: row.arguments_digest,
-  reason: row.reason,
-  policy: row.policy,
-  requester: row.requester,
-  requestedBy: row.requested_by,
-  context: row.context as ContextKey,
-  startedFrom: row.started_from as ContextKey | null,
-  callId: row.call_id,
-  runId: row.run_id,
-  waitKey: row.wait_key,
-  status: row.status as ApprovalStatus,
-  createdAtMs: row.created_at,
-  expiresAtMs: row.expires_at,
-  answeredAtMs: row.answered_at,
-  answeredBy: row.answered_by,
-  note: row.note,
-  usedAtMs: row.used_at,
-})

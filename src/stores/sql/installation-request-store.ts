@@ -1,17 +1,27 @@
 import type { Selectable } from 'kysely'
-import { tenantId } from '../../contract/principal.ts'
-import type { InstallationRequest, InstallationRequestStore, RequestStatus } from '../../domains/mcp-servers/ports.ts'
+import type { InstallationRequest, InstallationRequestStore } from '../../domains/mcp-servers/ports.ts'
 import type { McpInstallationRequestTable } from './governance-schema.ts'
+import { json, rowMap } from './row-map.ts'
 import { statement } from './statements.ts'
 import { sessionOf, writerOf } from './tx.ts'
 
 type RequestRow = Selectable<McpInstallationRequestTable>
 type RowId = { tenant: string; id: string }
 
+const requests = rowMap<RequestRow, InstallationRequest>()({
+  tenant: 'tenant',
+  id: 'id',
+  author: 'author',
+  server: json('wanted'),
+  status: 'status',
+  notes: json('notes'),
+  decidedBy: 'decided_by',
+  decidedAtMs: 'decided_at',
+  createdAtMs: 'created_at',
+})
+
 const insertRequest = statement<RequestRow>('installation-request-store.insertRequest')((db, _arg, { columns }) =>
-  db
-    .insertInto('mcp_installation_requests')
-    .values(columns(['tenant', 'id', 'author', 'wanted', 'status', 'notes', 'decided_by', 'decided_at', 'created_at'])),
+  db.insertInto('mcp_installation_requests').values(columns(requests.columns)),
 )
 const saveRequest = statement<RequestRow>('installation-request-store.saveRequest')((db, arg) =>
   db
@@ -58,47 +68,22 @@ const countRequests = statement<{ tenant: string }>('installation-request-store.
 
 export const sqlInstallationRequestStore: InstallationRequestStore = {
   async insertRequest(tx, tenant, request) {
-    await writerOf(tx, tenant).run(insertRequest, toRow(tenant, request))
+    await writerOf(tx, tenant).run(insertRequest, requests.toRow(tenant, request))
   },
   async saveRequest(tx, tenant, request) {
-    await writerOf(tx, tenant).run(saveRequest, toRow(tenant, request))
+    await writerOf(tx, tenant).run(saveRequest, requests.toRow(tenant, request))
   },
   async findRequest(tx, tenant, id) {
-    const row = await sessionOf(tx).get(findRequest, { tenant, id })
-    return row && fromRow(row)
+    return requests.found(await sessionOf(tx).get(findRequest, { tenant, id }))
   },
   async listRequests(tx, tenant, author, limit) {
     const session = sessionOf(tx)
     const rows = await (author === undefined
       ? session.all(listRequests, { tenant, limit })
       : session.all(listRequestsOf, { tenant, author, limit }))
-    return rows.map(fromRow)
+    return rows.map(requests.fromRow)
   },
   async countRequests(tx, tenant) {
     return (await sessionOf(tx).get(countRequests, { tenant }))?.count ?? 0
   },
 }
-
-const toRow = (tenant: string, request: InstallationRequest): RequestRow => ({
-  tenant,
-  id: request.id,
-  author: request.author,
-  wanted: JSON.stringify(request.server),
-  status: request.status,
-  notes: JSON.stringify(request.notes),
-  decided_by: request.decidedBy,
-  decided_at: request.decidedAtMs,
-  created_at: request.createdAtMs,
-})
-
-const fromRow = (row: RequestRow): InstallationRequest => ({
-  tenant: tenantId(row.tenant),
-  id: row.id,
-  author: row.author,
-  server: JSON.parse(row.wanted) as InstallationRequest['server'],
-  status: row.status as RequestStatus,
-  notes: JSON.parse(row.notes) as InstallationRequest['notes'],
-  decidedBy: row.decided_by,
-  decidedAtMs: row.decided_at,
-  createdAtMs: row.created_at,
-})

@@ -1,8 +1,7 @@
 import type { Selectable } from 'kysely'
-import type { CleanupInterval, EntityType, LimitType } from '../../contract/limit-kinds.ts'
-import { tenantId } from '../../contract/principal.ts'
 import type { Limit, LimitStore, LimitUse } from '../../domains/limits/ports.ts'
 import type { UsageLimitTable } from './governance-schema.ts'
+import { jsonOrNull, rowMap } from './row-map.ts'
 import { statement } from './statements.ts'
 import { sessionOf, writerOf } from './tx.ts'
 
@@ -10,28 +9,26 @@ type Row = Selectable<UsageLimitTable>
 type RowId = { tenant: string; id: string }
 type Use = RowId & { period_start: number; used: number }
 
+const limits = rowMap<Row, Limit & LimitUse>()({
+  tenant: 'tenant',
+  id: 'id',
+  entityType: 'entity_type',
+  entityId: 'entity_id',
+  limitType: 'limit_type',
+  value: 'limit_value',
+  models: jsonOrNull('models'),
+  interval: 'cleanup_interval',
+  server: jsonOrNull('server'),
+  tool: jsonOrNull('tool'),
+  anchorMs: 'anchor',
+  periodStartMs: 'period_start',
+  used: 'used',
+  createdAtMs: 'created_at',
+  createdBy: 'created_by',
+})
+
 const insertLimit = statement<Row>('limit-store.insertLimit')((db, _arg, { columns }) =>
-  db
-    .insertInto('usage_limits')
-    .values(
-      columns([
-        'tenant',
-        'id',
-        'entity_type',
-        'entity_id',
-        'limit_type',
-        'limit_value',
-        'models',
-        'cleanup_interval',
-        'server',
-        'tool',
-        'anchor',
-        'period_start',
-        'used',
-        'created_at',
-        'created_by',
-      ]),
-    ),
+  db.insertInto('usage_limits').values(columns(limits.columns)),
 )
 const saveLimit = statement<RowId & { limit_value: number; cleanup_interval: string; anchor: number }>(
   'limit-store.saveLimit',
@@ -69,7 +66,7 @@ const addUse = statement<Use>('limit-store.addUse')((db, arg) =>
 
 export const sqlLimitStore: LimitStore = {
   async insertLimit(tx, tenant, limit) {
-    await writerOf(tx, tenant).run(insertLimit, toRow(tenant, limit))
+    await writerOf(tx, tenant).run(insertLimit, limits.toRow(tenant, { ...limit, periodStartMs: NO_PERIOD, used: 0 }))
   },
   async saveLimit(tx, tenant, limit, isNewInterval) {
     const writer = writerOf(tx, tenant)
@@ -81,11 +78,10 @@ export const sqlLimitStore: LimitStore = {
     await writerOf(tx, tenant).run(deleteLimit, { tenant, id })
   },
   async findLimit(tx, tenant, id) {
-    const row = await sessionOf(tx).get(findLimit, { tenant, id })
-    return row && fromRow(row)
+    return limits.found(await sessionOf(tx).get(findLimit, { tenant, id }))
   },
   async listLimits(tx, tenant) {
-    return (await sessionOf(tx).all(listLimits, { tenant })).map(fromRow)
+    return (await sessionOf(tx).all(listLimits, { tenant })).map(limits.fromRow)
   },
   async saveUse(tx, tenant, id, { periodStartMs, used }) {
     await writerOf(tx, tenant).run(saveUse, { tenant, id, period_start: periodStartMs, used })
@@ -97,39 +93,3 @@ export const sqlLimitStore: LimitStore = {
 
 /** Nothing is used yet. */
 const NO_PERIOD = 0
-
-const toRow = (tenant: string, limit: Limit): Row => ({
-  tenant,
-  id: limit.id,
-  entity_type: limit.entityType,
-  entity_id: limit.entityId,
-  limit_type: limit.limitType,
-  limit_value: limit.value,
-  models: limit.models === null ? null : JSON.stringify(limit.models),
-  cleanup_interval: limit.interval,
-  server: limit.server === null ? null : JSON.stringify(limit.server),
-  tool: limit.tool === null ? null : JSON.stringify(limit.tool),
-  anchor: limit.anchorMs,
-  period_start: NO_PERIOD,
-  used: 0,
-  created_at: limit.createdAtMs,
-  created_by: limit.createdBy,
-})
-
-const fromRow = (row: Row): Limit & LimitUse => ({
-  tenant: tenantId(row.tenant),
-  id: row.id,
-  entityType: row.entity_type as EntityType,
-  entityId: row.entity_id,
-  limitType: row.limit_type as LimitType,
-  value: row.limit_value,
-  models: row.models === null ? null : (JSON.parse(row.models) as string[]),
-  interval: row.cleanup_interval as CleanupInterval,
-  server: row.server === null ? null : (JSON.parse(row.server) as Limit['server']),
-  tool: row.tool === null ? null : (JSON.parse(row.tool) as Limit['tool']),
-  anchorMs: row.anchor,
-  periodStartMs: row.period_start,
-  used: row.used,
-  createdAtMs: row.created_at,
-  createdBy: row.created_by,
-})

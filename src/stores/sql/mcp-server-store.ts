@@ -1,18 +1,13 @@
 import type { Selectable } from 'kysely'
-import { type TenantId, tenantId } from '../../contract/principal.ts'
+import { tenantId } from '../../contract/principal.ts'
 import type { Scope } from '../../contract/sharing.ts'
-import type { ReadTx, WriteTx } from '../../contract/tx.ts'
-import type {
-  CatalogItem,
-  Deployment,
-  DeploymentStatus,
-  McpServerStore,
-  ServerType,
-} from '../../domains/mcp-servers/ports.ts'
+import type { ReadTx } from '../../contract/tx.ts'
+import type { CatalogItem, Deployment, McpServerStore, ServerType } from '../../domains/mcp-servers/ports.ts'
 import type { ServerConfig } from '../../domains/mcp-servers/rules.ts'
 import { nameKey } from '../../kernel/name-key.ts'
 import type { McpCatalogItemTable, McpDeploymentTable } from './governance-schema.ts'
 import { mcpTools } from './mcp-tool-rows.ts'
+import { json, rowMap } from './row-map.ts'
 import { sharedTeams } from './sharing.ts'
 import { statement } from './statements.ts'
 import { sessionOf, writerOf } from './tx.ts'
@@ -98,7 +93,7 @@ export const sqlMcpServerStore: McpServerStore = {
   },
   async listItems(tx, tenant) {
     const rows = await sessionOf(tx).all(listItems, { tenant })
-    const teams = await teamsOf(tx, tenant, 'mcp_catalog_item', rows)
+    const teams = await sharedTeams.ofRows(tx as ReadTx, tenant, 'mcp_catalog_item', rows)
     return rows.map((row) => fromItemRow(row, teams.get(row.id) ?? []))
   },
   async insertDeployment(tx, tenant, deployment) {
@@ -122,7 +117,7 @@ export const sqlMcpServerStore: McpServerStore = {
     const rows = await (catalogId === undefined
       ? session.all(listDeployments, { tenant })
       : session.all(listDeploymentsOf, { tenant, catalog_id: catalogId }))
-    const teams = await teamsOf(tx, tenant, 'mcp_deployment', rows)
+    const teams = await sharedTeams.ofRows(tx as ReadTx, tenant, 'mcp_deployment', rows)
     return rows.map((row) => fromDeploymentRow(row, teams.get(row.id) ?? []))
   },
   putTool: mcpTools.put,
@@ -134,19 +129,6 @@ export const sqlMcpServerStore: McpServerStore = {
   raiseVersion: mcpTools.raiseVersion,
   versions: mcpTools.versions,
 }
-
-const teamsOf = (
-  tx: ReadTx | WriteTx,
-  tenant: TenantId,
-  kind: 'mcp_catalog_item' | 'mcp_deployment',
-  rows: readonly Readonly<{ id: string; scope: string }>[],
-): Promise<ReadonlyMap<string, readonly string[]>> =>
-  sharedTeams.ofMany(
-    tx as ReadTx,
-    tenant,
-    kind,
-    rows.filter(({ scope }) => scope === 'team').map(({ id }) => id),
-  )
 
 type About = Omit<
   CatalogItem,
@@ -199,30 +181,24 @@ function holderOf({ sharing }: Deployment): string {
   return sharing.scope === 'team' ? (sharing.teams[0] ?? '') : ''
 }
 
+const deployments = rowMap<Omit<DeploymentRow, 'scope' | 'author' | 'holder'>, Omit<Deployment, 'sharing'>>()({
+  tenant: 'tenant',
+  id: 'id',
+  catalogId: 'catalog_id',
+  status: 'status',
+  error: 'error',
+  values: json('field_values'),
+  grant: 'oauth_grant',
+  createdAtMs: 'created_at',
+  updatedAtMs: 'updated_at',
+})
 const toDeploymentRow = (tenant: string, deployment: Deployment): DeploymentRow => ({
-  tenant,
-  id: deployment.id,
-  catalog_id: deployment.catalogId,
+  ...deployments.toRow(tenant, deployment),
   scope: deployment.sharing.scope,
   author: deployment.sharing.author,
   holder: holderOf(deployment),
-  status: deployment.status,
-  error: deployment.error,
-  field_values: JSON.stringify(deployment.values),
-  oauth_grant: deployment.grant,
-  created_at: deployment.createdAtMs,
-  updated_at: deployment.updatedAtMs,
 })
-
 const fromDeploymentRow = (row: DeploymentRow, teams: readonly string[]): Deployment => ({
-  tenant: tenantId(row.tenant),
-  id: row.id,
-  catalogId: row.catalog_id,
+  ...deployments.fromRow(row),
   sharing: { scope: row.scope as Scope, author: row.author, teams },
-  status: row.status as DeploymentStatus,
-  error: row.error,
-  values: JSON.parse(row.field_values) as Deployment['values'],
-  grant: row.oauth_grant,
-  createdAtMs: row.created_at,
-  updatedAtMs: row.updated_at,
 })

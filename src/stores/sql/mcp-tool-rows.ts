@@ -3,10 +3,31 @@ import { type TenantId, tenantId } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { NamedTool, StoredTool } from '../../domains/mcp-servers/ports.ts'
 import type { McpToolTable } from './governance-schema.ts'
+import { json, jsonOrNull, rowMap } from './row-map.ts'
 import { statement } from './statements.ts'
 import { sessionOf, writerOf } from './tx.ts'
 
 type ToolRow = Selectable<McpToolTable>
+
+const none: readonly string[] = []
+const namesIn = (aliases: string): readonly string[] => (aliases === '[]' ? none : (JSON.parse(aliases) as string[]))
+
+const tools = rowMap<ToolRow, StoredTool>()({
+  tenant: 'tenant',
+  id: 'id',
+  catalogId: 'catalog_id',
+  upstreamName: 'upstream_name',
+  name: 'name',
+  aliases: { ...json('aliases'), read: namesIn },
+  title: 'title',
+  description: 'description',
+  inputSchema: json('input_schema'),
+  outputSchema: jsonOrNull('output_schema'),
+  annotations: jsonOrNull('annotations'),
+  taskSupport: 'task_support',
+  listVersion: 'list_version',
+  removedAtMs: 'removed_at',
+})
 
 const listedColumns = [
   'name',
@@ -23,7 +44,7 @@ const listedColumns = [
 const putTool = statement<ToolRow>('mcp-tool-rows.putTool')((db, _arg, { columns }) =>
   db
     .insertInto('mcp_tools')
-    .values(columns(['tenant', 'id', 'catalog_id', 'upstream_name', ...listedColumns]))
+    .values(columns(tools.columns))
     .onConflict((conflict) => conflict.columns(['tenant', 'id']).doUpdateSet(columns(listedColumns))),
 )
 const findTool = statement<{ tenant: string; id: string }>('mcp-tool-rows.findTool')((db, arg) =>
@@ -108,18 +129,17 @@ const listVersions = statement<Record<never, never>>('mcp-tool-rows.listVersions
 /** The stored tools of MCP servers, and version numbers that show when they changed. */
 export const mcpTools = {
   async put(tx: WriteTx, tenant: TenantId, tool: StoredTool): Promise<void> {
-    await writerOf(tx, tenant).run(putTool, toRow(tenant, tool))
+    await writerOf(tx, tenant).run(putTool, tools.toRow(tenant, tool))
   },
   async find(tx: ReadTx | WriteTx, tenant: TenantId, id: string): Promise<StoredTool | undefined> {
-    const row = await sessionOf(tx).get(findTool, { tenant, id })
-    return row && fromRow(row)
+    return tools.found(await sessionOf(tx).get(findTool, { tenant, id }))
   },
   async list(tx: ReadTx | WriteTx, tenant: TenantId, catalogId?: string): Promise<StoredTool[]> {
     const session = sessionOf(tx)
     const rows = await (catalogId === undefined
       ? session.all(listTools, { tenant })
       : session.all(listToolsOf, { tenant, catalog_id: catalogId }))
-    return rows.map(fromRow)
+    return rows.map(tools.fromRow)
   },
   async listNames(tx: ReadTx | WriteTx, tenant: TenantId, slug?: string): Promise<NamedTool[]> {
     const session = sessionOf(tx)
@@ -156,40 +176,3 @@ export const mcpTools = {
     return new Map(rows.map(({ tenant, version }) => [tenantId(tenant), version]))
   },
 }
-
-const toRow = (tenant: string, tool: StoredTool): ToolRow => ({
-  tenant,
-  id: tool.id,
-  catalog_id: tool.catalogId,
-  upstream_name: tool.upstreamName,
-  name: tool.name,
-  aliases: JSON.stringify(tool.aliases),
-  title: tool.title,
-  description: tool.description,
-  input_schema: JSON.stringify(tool.inputSchema),
-  output_schema: tool.outputSchema && JSON.stringify(tool.outputSchema),
-  annotations: tool.annotations && JSON.stringify(tool.annotations),
-  task_support: tool.taskSupport,
-  list_version: tool.listVersion,
-  removed_at: tool.removedAtMs,
-})
-
-const none: readonly string[] = []
-const namesIn = (aliases: string): readonly string[] => (aliases === '[]' ? none : (JSON.parse(aliases) as string[]))
-
-const fromRow = (row: ToolRow): StoredTool => ({
-  tenant: tenantId(row.tenant),
-  id: row.id,
-  catalogId: row.catalog_id,
-  upstreamName: row.upstream_name,
-  name: row.name,
-  aliases: namesIn(row.aliases),
-  title: row.title,
-  description: row.description,
-  inputSchema: JSON.parse(row.input_schema) as StoredTool['inputSchema'],
-  outputSchema: row.output_schema === null ? null : (JSON.parse(row.output_schema) as StoredTool['inputSchema']),
-  annotations: row.annotations === null ? null : (JSON.parse(row.annotations) as StoredTool['inputSchema']),
-  taskSupport: row.task_support as StoredTool['taskSupport'],
-  listVersion: row.list_version,
-  removedAtMs: row.removed_at,
-})

@@ -1,13 +1,26 @@
 import type { Selectable } from 'kysely'
-import type { RuleEntity } from '../../contract/optimization-rules.ts'
-import { tenantId } from '../../contract/principal.ts'
 import type { OptimizationRule, OptimizationRuleStore } from '../../domains/model-proxies/ports.ts'
 import type { OptimizationRuleTable } from './governance-schema.ts'
+import { flag, json, rowMap } from './row-map.ts'
 import { statement } from './statements.ts'
 import { sessionOf, writerOf } from './tx.ts'
 
 type Row = Selectable<OptimizationRuleTable>
 type RowId = { tenant: string; id: string }
+
+const rules = rowMap<Row, OptimizationRule>()({
+  tenant: 'tenant',
+  id: 'id',
+  name: 'name',
+  entityType: 'entity_type',
+  entityId: 'entity_id',
+  provider: 'provider',
+  conditions: json('conditions'),
+  targetModel: 'target_model',
+  isEnabled: flag('is_enabled'),
+  createdAtMs: 'created_at',
+  createdBy: 'created_by',
+})
 
 const savedColumns = ['name', 'conditions', 'target_model', 'is_enabled'] as const
 const insertRule = statement<Row>('optimization-rule-store.insertRule')((db, _arg, { columns }) =>
@@ -39,44 +52,16 @@ const listRules = statement<{ tenant: string }>('optimization-rule-store.listRul
 
 export const sqlOptimizationRuleStore: OptimizationRuleStore = {
   async insertRule(tx, tenant, rule) {
-    await writerOf(tx, tenant).run(insertRule, toRow(tenant, rule))
+    await writerOf(tx, tenant).run(insertRule, rules.toRow(tenant, rule))
   },
   async saveRule(tx, tenant, rule) {
-    const { id, name, conditions, target_model, is_enabled } = toRow(tenant, rule)
+    const { id, name, conditions, target_model, is_enabled } = rules.toRow(tenant, rule)
     await writerOf(tx, tenant).run(saveRule, { tenant, id, name, conditions, target_model, is_enabled })
   },
   async deleteRule(tx, tenant, id) {
     return (await writerOf(tx, tenant).run(deleteRule, { tenant, id })) > 0
   },
   async listRules(tx, tenant) {
-    return (await sessionOf(tx).all(listRules, { tenant })).map(fromRow)
+    return (await sessionOf(tx).all(listRules, { tenant })).map(rules.fromRow)
   },
 }
-
-const toRow = (tenant: string, rule: OptimizationRule): Row => ({
-  tenant,
-  id: rule.id,
-  name: rule.name,
-  entity_type: rule.entityType,
-  entity_id: rule.entityId,
-  provider: rule.provider,
-  conditions: JSON.stringify(rule.conditions),
-  target_model: rule.targetModel,
-  is_enabled: Number(rule.isEnabled),
-  created_at: rule.createdAtMs,
-  created_by: rule.createdBy,
-})
-
-const fromRow = (row: Row): OptimizationRule => ({
-  tenant: tenantId(row.tenant),
-  id: row.id,
-  name: row.name,
-  entityType: row.entity_type as RuleEntity,
-  entityId: row.entity_id,
-  provider: row.provider,
-  conditions: JSON.parse(row.conditions) as OptimizationRule['conditions'],
-  targetModel: row.target_model,
-  isEnabled: row.is_enabled === 1,
-  createdAtMs: row.created_at,
-  createdBy: row.created_by,
-})

@@ -1,7 +1,8 @@
 import type { Selectable } from 'kysely'
-import { type TenantId, tenantId } from '../../contract/principal.ts'
-import type { PolicyKind, PolicyStore, StoredPolicy } from '../../domains/policies/ports.ts'
+import { tenantId } from '../../contract/principal.ts'
+import type { PolicyStore, StoredPolicy } from '../../domains/policies/ports.ts'
 import type { ToolPolicyTable } from './governance-schema.ts'
+import { json, rowMap } from './row-map.ts'
 import { statement } from './statements.ts'
 import { sessionOf, writerOf } from './tx.ts'
 
@@ -9,24 +10,25 @@ type PolicyRow = Selectable<ToolPolicyTable>
 type OfTenant = { tenant: string }
 type RowId = OfTenant & { id: string }
 
+const policies = rowMap<Omit<PolicyRow, 'is_default'>, StoredPolicy>()({
+  tenant: 'tenant',
+  id: 'id',
+  kind: 'kind',
+  toolId: 'tool_id',
+  conditions: json('conditions'),
+  action: 'action',
+  note: 'note',
+  position: 'position',
+  createdAtMs: 'created_at',
+  updatedAtMs: 'updated_at',
+})
+const toRow = (tenant: string, policy: StoredPolicy): PolicyRow => ({
+  ...policies.toRow(tenant, policy),
+  is_default: policy.conditions.length === 0 ? 1 : 0,
+})
+
 const insertPolicy = statement<PolicyRow>('policy-store.insertPolicy')((db, _arg, { columns }) =>
-  db
-    .insertInto('tool_policies')
-    .values(
-      columns([
-        'tenant',
-        'id',
-        'kind',
-        'tool_id',
-        'conditions',
-        'is_default',
-        'action',
-        'note',
-        'position',
-        'created_at',
-        'updated_at',
-      ]),
-    ),
+  db.insertInto('tool_policies').values(columns([...policies.columns, 'is_default'])),
 )
 const savePolicy = statement<Omit<PolicyRow, 'kind' | 'position' | 'created_at'>>('policy-store.savePolicy')(
   (db, arg, { columns }) =>
@@ -77,11 +79,10 @@ export const sqlPolicyStore: PolicyStore = {
     return (await writerOf(tx, tenant).run(deletePolicy, { tenant, id })) > 0
   },
   async findPolicy(tx, tenant, id) {
-    const row = await sessionOf(tx).get(findPolicy, { tenant, id })
-    return row && fromRow(row)
+    return policies.found(await sessionOf(tx).get(findPolicy, { tenant, id }))
   },
   async listPolicies(tx, tenant) {
-    return (await sessionOf(tx).all(listPolicies, { tenant })).map(fromRow)
+    return (await sessionOf(tx).all(listPolicies, { tenant })).map(policies.fromRow)
   },
   async extent(tx, tenant) {
     const row = (await sessionOf(tx).get(extent, { tenant }))!
@@ -95,30 +96,3 @@ export const sqlPolicyStore: PolicyStore = {
     return new Map(rows.map(({ tenant, version }) => [tenantId(tenant), Number(version)]))
   },
 }
-
-const toRow = (tenant: TenantId, policy: StoredPolicy): PolicyRow => ({
-  tenant,
-  id: policy.id,
-  kind: policy.kind,
-  tool_id: policy.toolId,
-  conditions: JSON.stringify(policy.conditions),
-  is_default: policy.conditions.length === 0 ? 1 : 0,
-  action: policy.action,
-  note: policy.note,
-  position: policy.position,
-  created_at: policy.createdAtMs,
-  updated_at: policy.updatedAtMs,
-})
-
-const fromRow = (row: PolicyRow): StoredPolicy => ({
-  tenant: tenantId(row.tenant),
-  id: row.id,
-  kind: row.kind as PolicyKind,
-  toolId: row.tool_id,
-  conditions: JSON.parse(row.conditions) as StoredPolicy['conditions'],
-  action: row.action as StoredPolicy['action'],
-  note: row.note,
-  position: row.position,
-  createdAtMs: row.created_at,
-  updatedAtMs: row.updated_at,
-})

@@ -1,18 +1,11 @@
 import type { Selectable } from 'kysely'
-import { SYSTEM_TENANT, type TenantId, tenantId } from '../../contract/principal.ts'
+import { SYSTEM_TENANT, type TenantId } from '../../contract/principal.ts'
 import type { Scope } from '../../contract/sharing.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
-import type {
-  Exposure,
-  Label,
-  Profile,
-  ProfileFilter,
-  ProfileKind,
-  ProfileStore,
-  SuggestedPrompt,
-} from '../../domains/profiles/ports.ts'
+import type { Profile, ProfileFilter, ProfileStore } from '../../domains/profiles/ports.ts'
 import { nameKey } from '../../kernel/name-key.ts'
 import type { ProfileTable } from './governance-schema.ts'
+import { flag, json, rowMap } from './row-map.ts'
 import { isVisible, sharedTeams, type ViewerArgs, viewerArgs } from './sharing.ts'
 import { type Builder, statement, statementFamily } from './statements.ts'
 import { ownWriterOf, sessionOf } from './tx.ts'
@@ -208,46 +201,35 @@ async function saveTeams(tx: WriteTx, tenant: TenantId, { id, sharing }: Profile
   if (tenant !== SYSTEM_TENANT) await sharedTeams.replace(tx, tenant, 'profile', id, sharing.teams)
 }
 
+type OfSharing = 'scope' | 'author'
+const profiles = rowMap<Omit<ProfileRow, 'name_key' | OfSharing>, Omit<Profile, 'sharing'>>()({
+  tenant: 'tenant',
+  id: 'id',
+  kind: 'kind',
+  name: 'name',
+  slug: 'slug',
+  description: 'description',
+  icon: 'icon',
+  labels: json('labels'),
+  systemPrompt: 'system_prompt',
+  suggestedPrompts: json('suggested_prompts'),
+  exposure: 'exposure',
+  contextUntrusted: flag('context_untrusted'),
+  isDefault: flag('is_default'),
+  createdAtMs: 'created_at',
+  updatedAtMs: 'updated_at',
+})
 const toRow = (tenant: string, profile: Profile): ProfileRow => ({
-  tenant,
-  id: profile.id,
-  kind: profile.kind,
-  name: profile.name,
+  ...profiles.toRow(tenant, profile),
   name_key: nameKey(profile.name),
-  slug: profile.slug,
-  description: profile.description,
   scope: profile.sharing.scope,
   author: profile.sharing.author,
-  icon: profile.icon,
-  labels: JSON.stringify(profile.labels),
-  system_prompt: profile.systemPrompt,
-  suggested_prompts: JSON.stringify(profile.suggestedPrompts),
-  exposure: profile.exposure,
-  context_untrusted: profile.contextUntrusted ? 1 : 0,
-  is_default: profile.isDefault ? 1 : 0,
-  created_at: profile.createdAtMs,
-  updated_at: profile.updatedAtMs,
 })
 
 async function fromRows(tx: ReadTx, tenant: TenantId, rows: readonly ProfileRow[]): Promise<Profile[]> {
-  const ids = rows.filter(({ scope }) => scope === 'team').map(({ id }) => id)
-  const teams = ids.length === 0 ? undefined : await sharedTeams.ofMany(tx, tenant, 'profile', ids)
+  const teams = await sharedTeams.ofRows(tx, tenant, 'profile', rows)
   return rows.map((row) => ({
-    tenant: tenantId(row.tenant),
-    id: row.id,
-    kind: row.kind as ProfileKind,
-    name: row.name,
-    slug: row.slug,
-    description: row.description,
-    sharing: { scope: row.scope as Scope, author: row.author, teams: teams?.get(row.id) ?? [] },
-    icon: row.icon,
-    labels: JSON.parse(row.labels) as Label[],
-    systemPrompt: row.system_prompt,
-    suggestedPrompts: JSON.parse(row.suggested_prompts) as SuggestedPrompt[],
-    exposure: row.exposure as Exposure,
-    contextUntrusted: row.context_untrusted === 1,
-    isDefault: row.is_default === 1,
-    createdAtMs: row.created_at,
-    updatedAtMs: row.updated_at,
+    ...profiles.fromRow(row),
+    sharing: { scope: row.scope as Scope, author: row.author, teams: teams.get(row.id) ?? [] },
   }))
 }

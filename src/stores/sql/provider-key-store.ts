@@ -1,9 +1,10 @@
 import type { Selectable } from 'kysely'
-import { type TenantId, tenantId } from '../../contract/principal.ts'
+import type { TenantId } from '../../contract/principal.ts'
 import type { Scope } from '../../contract/sharing.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { ProviderKey, ProviderKeyStore } from '../../domains/model-proxies/ports.ts'
 import type { ProviderKeyTable } from './governance-schema.ts'
+import { flag, rowMap } from './row-map.ts'
 import { isVisible, sharedTeams, type ViewerArgs, viewerArgs } from './sharing.ts'
 import { rawStatement, statement } from './statements.ts'
 import { sessionOf, sharedWriterOf, writerOf } from './tx.ts'
@@ -12,11 +13,26 @@ type Row = Selectable<ProviderKeyTable>
 const KIND = 'provider_key'
 type RowId = { tenant: string; id: string }
 
+const keys = rowMap<Omit<Row, 'scope' | 'author'>, Omit<ProviderKey, 'sharing'>>()({
+  tenant: 'tenant',
+  id: 'id',
+  name: 'name',
+  provider: 'provider',
+  isPrimary: flag('is_primary'),
+  secret: 'secret',
+  ownsSecret: flag('owns_secret'),
+  createdAtMs: 'created_at',
+  createdBy: 'created_by',
+  rotatedAtMs: 'rotated_at',
+})
+const fromRow = (row: Row, teams: readonly string[]): ProviderKey => ({
+  ...keys.fromRow(row),
+  sharing: { scope: row.scope as Scope, author: row.author, teams },
+})
+
 const savedColumns = ['name', 'is_primary', 'secret', 'owns_secret', 'rotated_at'] as const
 const insertKey = statement<Row>('provider-key-store.insertKey')((db, _arg, { columns }) =>
-  db
-    .insertInto('provider_keys')
-    .values(columns(['tenant', 'id', 'provider', 'scope', 'author', 'created_at', 'created_by', ...savedColumns])),
+  db.insertInto('provider_keys').values(columns([...keys.columns, 'scope', 'author'])),
 )
 type Changed = Pick<Row, 'tenant' | 'id' | 'name' | 'is_primary' | 'secret' | 'owns_secret' | 'rotated_at'>
 const saveKey = statement<Changed>('provider-key-store.saveKey')((db, arg, { columns }) =>
@@ -122,11 +138,12 @@ const deleteOfNobody = statement<{ tenant: string }>('provider-key-store.deleteO
 
 export const sqlProviderKeyStore: ProviderKeyStore = {
   async insertKey(tx, tenant, key) {
-    await writerOf(tx, tenant).run(insertKey, toRow(tenant, key))
+    const { scope, author } = key.sharing
+    await writerOf(tx, tenant).run(insertKey, { ...keys.toRow(tenant, key), scope, author })
     await sharedTeams.replace(tx, tenant, KIND, key.id, key.sharing.teams)
   },
   async saveKey(tx, tenant, key) {
-    const { id, name, is_primary, secret, owns_secret, rotated_at } = toRow(tenant, key)
+    const { id, name, is_primary, secret, owns_secret, rotated_at } = keys.toRow(tenant, key)
     await writerOf(tx, tenant).run(saveKey, { tenant, id, name, is_primary, secret, owns_secret, rotated_at })
   },
   async deleteKey(tx, tenant, id) {
@@ -173,36 +190,6 @@ export const endingProviderKeys = {
 } as const
 
 async function withTeams(tx: ReadTx, tenant: TenantId, rows: readonly Row[]): Promise<ProviderKey[]> {
-  const shared = rows.filter(({ scope }) => scope === 'team').map(({ id }) => id)
-  const teams = shared.length === 0 ? undefined : await sharedTeams.ofMany(tx, tenant, KIND, shared)
-  return rows.map((row) => fromRow(row, teams?.get(row.id) ?? []))
+  const teams = await sharedTeams.ofRows(tx, tenant, KIND, rows)
+  return rows.map((row) => fromRow(row, teams.get(row.id) ?? []))
 }
-
-const toRow = (tenant: string, key: ProviderKey): Row => ({
-  tenant,
-  id: key.id,
-  name: key.name,
-  provider: key.provider,
-  scope: key.sharing.scope,
-  author: key.sharing.author,
-  is_primary: Number(key.isPrimary),
-  secret: key.secret,
-  owns_secret: Number(key.ownsSecret),
-  created_at: key.createdAtMs,
-  created_by: key.createdBy,
-  rotated_at: key.rotatedAtMs,
-})
-
-const fromRow = (row: Row, teams: readonly string[]): ProviderKey => ({
-  tenant: tenantId(row.tenant),
-  id: row.id,
-  name: row.name,
-  provider: row.provider,
-  sharing: { scope: row.scope as Scope, author: row.author, teams },
-  isPrimary: row.is_primary === 1,
-  secret: row.secret,
-  ownsSecret: row.owns_secret === 1,
-  createdAtMs: row.created_at,
-  createdBy: row.created_by,
-  rotatedAtMs: row.rotated_at,
-})

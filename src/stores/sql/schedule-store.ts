@@ -1,14 +1,29 @@
 import type { Selectable } from 'kysely'
-import { SYSTEM_TENANT, tenantId } from '../../contract/principal.ts'
+import { SYSTEM_TENANT } from '../../contract/principal.ts'
 import { readPrincipal, writePrincipal } from '../../contract/stored-principal.ts'
 import type { Schedule, ScheduleStore } from '../../domains/schedules/ports.ts'
 import { lockUntilCommit } from './advisory-lock.ts'
+import { json, rowMap } from './row-map.ts'
 import type { ScheduleTable } from './schema.ts'
 import { statement } from './statements.ts'
 import { ownWriterOf, sessionOf } from './tx.ts'
 
 type Row = Selectable<ScheduleTable>
 type RowId = { tenant: string; subject_id: string }
+
+const schedules = rowMap<Row, Schedule>()({
+  tenant: 'tenant',
+  kind: 'kind',
+  subjectId: 'subject_id',
+  timing: json('timing'),
+  principal: { column: 'principal', write: writePrincipal, read: readPrincipal },
+  owner: 'owner',
+  dueAtMs: 'due_at',
+  nextAtMs: 'next_at',
+  lastRunId: 'last_run_id',
+  missed: 'missed',
+  skipped: 'skipped',
+})
 
 const plannedColumns = [
   'timing',
@@ -56,47 +71,18 @@ export const sqlScheduleStore: ScheduleStore = {
     if (tenant === SYSTEM_TENANT) await lockUntilCommit(tx, 'agents of everybody')
   },
   async put(tx, schedule) {
-    await ownWriterOf(tx, schedule.tenant).run(put, toRow(schedule))
+    await ownWriterOf(tx, schedule.tenant).run(put, schedules.toRow(schedule.tenant, schedule))
   },
   async remove(tx, tenant, subjectId) {
     return (await ownWriterOf(tx, tenant).run(remove, { tenant, subject_id: subjectId })) > 0
   },
   async find(tx, tenant, subjectId) {
-    const row = await sessionOf(tx).get(find, { tenant, subject_id: subjectId })
-    return row === undefined ? undefined : fromRow(row)
+    return schedules.found(await sessionOf(tx).get(find, { tenant, subject_id: subjectId }))
   },
   async due(tx, untilMs) {
-    return (await sessionOf(tx).all(due, { until: untilMs })).map(fromRow)
+    return (await sessionOf(tx).all(due, { until: untilMs })).map(schedules.fromRow)
   },
   async firstAfter(tx, afterMs) {
     return (await sessionOf(tx).get(firstAfter, { after: afterMs }))?.next_at
   },
 }
-
-const toRow = (schedule: Schedule): Row => ({
-  tenant: schedule.tenant,
-  kind: schedule.kind,
-  subject_id: schedule.subjectId,
-  timing: JSON.stringify(schedule.timing),
-  principal: writePrincipal(schedule.principal),
-  owner: schedule.owner,
-  due_at: schedule.dueAtMs,
-  next_at: schedule.nextAtMs,
-  last_run_id: schedule.lastRunId,
-  missed: schedule.missed,
-  skipped: schedule.skipped,
-})
-
-const fromRow = (row: Row): Schedule => ({
-  tenant: tenantId(row.tenant),
-  kind: row.kind as Schedule['kind'],
-  subjectId: row.subject_id,
-  timing: JSON.parse(row.timing) as Schedule['timing'],
-  principal: readPrincipal(row.principal),
-  owner: row.owner,
-  dueAtMs: row.due_at,
-  nextAtMs: row.next_at,
-  lastRunId: row.last_run_id,
-  missed: row.missed,
-  skipped: row.skipped,
-})

@@ -1,6 +1,6 @@
 import type { Selectable } from 'kysely'
-import { tenantId } from '../../contract/principal.ts'
 import type { SealSession, SealStore } from '../../domains/seal/ports.ts'
+import { rowMap } from './row-map.ts'
 import type { SealMessageTable, SealSessionTable } from './schema.ts'
 import { statement } from './statements.ts'
 import { sessionOf, writerOf } from './tx.ts'
@@ -9,27 +9,25 @@ type SessionRow = Selectable<SealSessionTable>
 type MessageRow = Selectable<SealMessageTable>
 type SessionId = { tenant: string; id: string }
 
+const sessions = rowMap<SessionRow, SealSession>()({
+  tenant: 'tenant',
+  id: 'id',
+  identity: 'identity',
+  tokenHash: 'token_hash',
+  publicKey: 'public_key',
+  context: 'context',
+  agentId: 'agent_id',
+  executionId: 'execution_id',
+  workloadId: 'workload_id',
+  taskSummary: 'task_summary',
+  createdAtMs: 'created_at',
+  createdBy: 'created_by',
+  expiresAtMs: 'expires_at',
+  revokedAtMs: 'revoked_at',
+})
+
 const insertSession = statement<SessionRow>('seal-store.insertSession')((db, _arg, { columns }) =>
-  db
-    .insertInto('seal_sessions')
-    .values(
-      columns([
-        'tenant',
-        'id',
-        'identity',
-        'token_hash',
-        'public_key',
-        'context',
-        'agent_id',
-        'execution_id',
-        'workload_id',
-        'task_summary',
-        'created_at',
-        'created_by',
-        'expires_at',
-        'revoked_at',
-      ]),
-    ),
+  db.insertInto('seal_sessions').values(columns(sessions.columns)),
 )
 const findSession = statement<SessionId>('seal-store.findSession')((db, arg) =>
   db.selectFrom('seal_sessions').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
@@ -95,11 +93,10 @@ const deleteSessions = statement<{ tenant: string; before: number }>('seal-store
 
 export const sqlSealStore: SealStore = {
   async insertSession(tx, tenant, session) {
-    await writerOf(tx, tenant).run(insertSession, toRow(tenant, session))
+    await writerOf(tx, tenant).run(insertSession, sessions.toRow(tenant, session))
   },
   async findSession(tx, tenant, id) {
-    const row = await sessionOf(tx).get(findSession, { tenant, id })
-    return row === undefined ? undefined : fromRow(row)
+    return sessions.found(await sessionOf(tx).get(findSession, { tenant, id }))
   },
   async listSessions(tx, tenant, { identity, limit }) {
     const session = sessionOf(tx)
@@ -107,10 +104,10 @@ export const sqlSealStore: SealStore = {
       identity === undefined
         ? await session.all(listSessions, { tenant, limit })
         : await session.all(listSessionsOf, { tenant, identity, limit })
-    return rows.map(fromRow)
+    return rows.map(sessions.fromRow)
   },
   async liveSessions(tx, tenant, identity, nowMs) {
-    return (await sessionOf(tx).all(liveSessions, { tenant, identity, now: nowMs })).map(fromRow)
+    return (await sessionOf(tx).all(liveSessions, { tenant, identity, now: nowMs })).map(sessions.fromRow)
   },
   async revokeSession(tx, tenant, id, atMs) {
     return (await writerOf(tx, tenant).run(revokeSession, { tenant, id, at: atMs })) > 0
@@ -128,39 +125,3 @@ export const sqlSealStore: SealStore = {
     await writer.run(deleteSessions, { tenant, before: before.sessionsExpiredMs })
   },
 }
-
-function toRow(tenant: string, session: SealSession): SessionRow {
-  return {
-    tenant,
-    id: session.id,
-    identity: session.identity,
-    token_hash: session.tokenHash,
-    public_key: session.publicKey,
-    context: session.context,
-    agent_id: session.agentId,
-    execution_id: session.executionId,
-    workload_id: session.workloadId,
-    task_summary: session.taskSummary,
-    created_at: session.createdAtMs,
-    created_by: session.createdBy,
-    expires_at: session.expiresAtMs,
-    revoked_at: session.revokedAtMs,
-  }
-}
-
-const fromRow = (row: SessionRow): SealSession => ({
-  tenant: tenantId(row.tenant),
-  id: row.id,
-  identity: row.identity,
-  tokenHash: row.token_hash,
-  publicKey: row.public_key,
-  context: row.context,
-  agentId: row.agent_id,
-  executionId: row.execution_id,
-  workloadId: row.workload_id,
-  taskSummary: row.task_summary,
-  createdAtMs: row.created_at,
-  createdBy: row.created_by,
-  expiresAtMs: row.expires_at,
-  revokedAtMs: row.revoked_at,
-})

@@ -1,15 +1,30 @@
 import type { Selectable } from 'kysely'
 import { tenantId } from '../../contract/principal.ts'
 import { readPrincipal, writePrincipal } from '../../contract/stored-principal.ts'
-import type { LinkField, SecretLink, SecretStore, StoredSecret } from '../../domains/secrets/ports.ts'
+import type { SecretLink, SecretStore, StoredSecret } from '../../domains/secrets/ports.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import type { SecretLinkTable, SecretTable } from './governance-schema.ts'
+import { json, rowMap } from './row-map.ts'
 import { statement } from './statements.ts'
 import { sessionOf, writerOf } from './tx.ts'
 
 type SecretRow = Selectable<SecretTable>
 type LinkRow = Selectable<SecretLinkTable>
 type RowId = { tenant: string; id: string }
+
+const links = rowMap<LinkRow, SecretLink>()({
+  tenant: 'tenant',
+  id: 'id',
+  tokenHash: 'token_hash',
+  principal: { column: 'principal', write: writePrincipal, read: readPrincipal },
+  kind: 'kind',
+  subject: 'subject',
+  title: 'title',
+  fields: json('fields'),
+  createdAtMs: 'created_at',
+  expiresAtMs: 'expires_at',
+  usedAtMs: 'used_at',
+})
 
 const savedColumns = ['owner', 'purpose', 'key_id', 'sealed', 'updated_at'] as const
 const putSecret = statement<SecretRow>('secret-store.putSecret')((db, _arg, { columns }) =>
@@ -72,23 +87,7 @@ const listOfOtherKeys = statement<OtherKeys>('secret-store.listOfOtherKeys')((db
     .limit(arg('limit')),
 )
 const insertLink = statement<LinkRow>('secret-store.insertLink')((db, _arg, { columns }) =>
-  db
-    .insertInto('secret_links')
-    .values(
-      columns([
-        'tenant',
-        'id',
-        'token_hash',
-        'principal',
-        'kind',
-        'subject',
-        'title',
-        'fields',
-        'created_at',
-        'expires_at',
-        'used_at',
-      ]),
-    ),
+  db.insertInto('secret_links').values(columns(links.columns)),
 )
 const useLink = statement<RowId & { at: number }>('secret-store.useLink')((db, arg) =>
   db
@@ -132,7 +131,7 @@ export const sqlSecretStore: SecretStore = {
     return rows.map(fromSecretRow)
   },
   async insertLink(tx, tenant, link) {
-    await writerOf(tx, tenant).run(insertLink, toLinkRow(tenant, link))
+    await writerOf(tx, tenant).run(insertLink, links.toRow(tenant, link))
   },
   async useLink(tx, tenant, id, at) {
     return (await writerOf(tx, tenant).run(useLink, { tenant, id, at })) > 0
@@ -141,8 +140,7 @@ export const sqlSecretStore: SecretStore = {
     await writerOf(tx, tenant).run(deleteLinksBefore, { tenant, before })
   },
   async findLinkByToken(tx, tokenHash) {
-    const row = await sessionOf(tx).get(findLinkByToken, { token_hash: tokenHash })
-    return row && fromLinkRow(row)
+    return links.found(await sessionOf(tx).get(findLinkByToken, { token_hash: tokenHash }))
   },
 }
 
@@ -168,32 +166,4 @@ const fromSecretRow = (row: SecretRow): StoredSecret => ({
   ...(row.session_id !== null && { sessionId: row.session_id }),
   createdAtMs: row.created_at,
   updatedAtMs: row.updated_at,
-})
-
-const toLinkRow = (tenant: string, link: SecretLink): LinkRow => ({
-  tenant,
-  id: link.id,
-  token_hash: link.tokenHash,
-  principal: writePrincipal(link.principal),
-  kind: link.kind,
-  subject: link.subject,
-  title: link.title,
-  fields: JSON.stringify(link.fields),
-  created_at: link.createdAtMs,
-  expires_at: link.expiresAtMs,
-  used_at: link.usedAtMs,
-})
-
-const fromLinkRow = (row: LinkRow): SecretLink => ({
-  tenant: tenantId(row.tenant),
-  id: row.id,
-  tokenHash: row.token_hash,
-  principal: readPrincipal(row.principal),
-  kind: row.kind,
-  subject: row.subject,
-  title: row.title,
-  fields: JSON.parse(row.fields) as LinkField[],
-  createdAtMs: row.created_at,
-  expiresAtMs: row.expires_at,
-  usedAtMs: row.used_at,
 })

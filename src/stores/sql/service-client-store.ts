@@ -1,18 +1,28 @@
 import type { Selectable } from 'kysely'
-import { type Tier, tenantId } from '../../contract/principal.ts'
 import type { ServiceClient, ServiceClientStore } from '../../domains/people/ports.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import type { ServiceClientTable } from './people-schema.ts'
+import { json, rowMap } from './row-map.ts'
 import { statement } from './statements.ts'
 import { sessionOf, sharedWriterOf } from './tx.ts'
 
 type Row = Selectable<ServiceClientTable>
 type Of = { tenant: string; id: string }
 
+const clients = rowMap<Row, ServiceClient>()({
+  tenant: 'tenant',
+  id: 'id',
+  name: 'name',
+  secretHash: 'secret_hash',
+  role: 'role',
+  tier: 'tier',
+  gateways: json('gateways'),
+  createdAtMs: 'created_at',
+  createdBy: 'created_by',
+})
+
 const insertClient = statement<Row>('service-client-store.insertClient')((db, _arg, { columns }) =>
-  db
-    .insertInto('service_clients')
-    .values(columns(['tenant', 'id', 'name', 'secret_hash', 'role', 'tier', 'gateways', 'created_at', 'created_by'])),
+  db.insertInto('service_clients').values(columns(clients.columns)),
 )
 /** It has no redirect and no secret there, so that the library cannot use it. */
 const insertOauthClient = statement<{ id: string; name: string; at: string }>('service-client-store.insertOauthClient')(
@@ -85,30 +95,20 @@ export const sqlServiceClientStore: ServiceClientStore = {
       name: client.name,
       at: isoTime(client.createdAtMs),
     })
-    await session.run(insertClient, {
-      tenant: client.tenant,
-      id: client.id,
-      name: client.name,
-      secret_hash: client.secretHash,
-      role: client.role,
-      tier: client.tier,
-      gateways: JSON.stringify(client.gateways),
-      created_at: client.createdAtMs,
-      created_by: client.createdBy,
-    })
+    await session.run(insertClient, clients.toRow(client.tenant, client))
   },
   async deleteClient(tx, tenant, id) {
     const session = sharedWriterOf(tx)
     if ((await session.run(deleteClient, { tenant, id })) > 0) await session.run(deleteOauthClient, { id })
   },
   async findClient(tx, tenant, named) {
-    return toClient(await sessionOf(tx).get(findNamed, { tenant, named }))
+    return clients.found(await sessionOf(tx).get(findNamed, { tenant, named }))
   },
   async findClientById(tx, id) {
-    return toClient(await sessionOf(tx).get(findById, { id }))
+    return clients.found(await sessionOf(tx).get(findById, { id }))
   },
   async listClients(tx, tenant, limit) {
-    return (await sessionOf(tx).all(list, { tenant, limit })).map((row) => toClient(row)!)
+    return (await sessionOf(tx).all(list, { tenant, limit })).map(clients.fromRow)
   },
   async countClientsOfRole(tx, tenant, role) {
     return (await sessionOf(tx).get(countOfRole, { tenant, role }))?.count ?? 0
@@ -120,19 +120,4 @@ export const sqlServiceClientStore: ServiceClientStore = {
     const times = { expires: isoTime(expiresAtMs), at: isoTime(atMs) }
     await session.run(insertToken, { id, token: tokenHash, client: clientId, resources, ...times })
   },
-}
-
-function toClient(row: Row | undefined): ServiceClient | undefined {
-  if (row === undefined) return undefined
-  return {
-    tenant: tenantId(row.tenant),
-    id: row.id,
-    name: row.name,
-    secretHash: row.secret_hash,
-    role: row.role,
-    tier: row.tier as Tier,
-    gateways: JSON.parse(row.gateways) as string[],
-    createdAtMs: row.created_at,
-    createdBy: row.created_by,
-  }
 }

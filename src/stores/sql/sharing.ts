@@ -93,16 +93,18 @@ export const sharedTeams = {
   async of(tx: ReadTx, tenant: TenantId, kind: SharedKind, id: string): Promise<string[]> {
     return (await sessionOf(tx).all(teamsOf, { tenant, kind, resource_id: id })).map(({ team_id }) => team_id)
   },
-  /** By id; items without teams are omitted. */
-  async ofMany(
+  /** By id. Only rows of the scope `team` have teams; the others are omitted. */
+  async ofRows(
     tx: ReadTx,
     tenant: TenantId,
     kind: SharedKind,
-    ids: readonly string[],
+    rows: readonly Readonly<{ id: string; scope: string }>[],
   ): Promise<ReadonlyMap<string, readonly string[]>> {
-    const rows = await sessionOf(tx).all(teamsOfMany, { tenant, kind, ids: JSON.stringify(ids) })
+    const ids = rows.filter(({ scope }) => scope === 'team').map(({ id }) => id)
+    if (ids.length === 0) return new Map()
+    const shared = await sessionOf(tx).all(teamsOfMany, { tenant, kind, ids: JSON.stringify(ids) })
     return new Map(
-      [...Map.groupBy(rows, ({ resource_id }) => resource_id)].map(([id, found]) => [
+      [...Map.groupBy(shared, ({ resource_id }) => resource_id)].map(([id, found]) => [
         id,
         found.map(({ team_id }) => team_id),
       ]),

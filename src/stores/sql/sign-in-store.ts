@@ -12,6 +12,7 @@ import { sessionOf, sharedWriterOf } from './tx.ts'
 type Access = Pick<
   PeopleStore,
   | 'setPassword'
+  | 'listUsersWithSignIn'
   | 'listSessions'
   | 'listGrants'
   | 'deleteSession'
@@ -52,6 +53,15 @@ const insertPassword = statement<OfUser & { id: string; hash: string; at: string
       createdAt: arg('at'),
       updatedAt: arg('at'),
     }),
+)
+/** A password and each identity provider is an account. Only a user with an account can have a passkey. */
+const listUsersWithSignIn = statement<{ tenant: string }>('sign-in-store.listUsersWithSignIn')((db, arg) =>
+  db
+    .selectFrom('users')
+    .innerJoin('user_accounts', 'user_accounts.userId', 'users.id')
+    .select('users.id')
+    .distinct()
+    .where('users.tenant', '=', arg('tenant')),
 )
 const listSessions = statement<OfUser & { now: string; limit: number }>('sign-in-store.listSessions')((db, arg) =>
   db
@@ -237,6 +247,9 @@ export const sqlSignInStore: Access = {
     for (const { ofClient } of deleteGrant) await session.run(ofClient, { user: userId, client: found.clientId })
     await session.run(deleteCodes, codesOf(userId, found.clientId))
     return true
+  },
+  async listUsersWithSignIn(tx, tenant) {
+    return (await sessionOf(tx).all(listUsersWithSignIn, { tenant })).map(({ id }) => id)
   },
   async listPasskeys(tx, userId) {
     const rows = await sessionOf(tx).all(listPasskeys, { user: userId })

@@ -1,6 +1,6 @@
 import type { Selectable } from 'kysely'
-import { tenantId } from '../../contract/principal.ts'
-import type { Team, TeamMember, TeamState, TeamStore } from '../../domains/teams/ports.ts'
+import type { Team, TeamMember, TeamStore } from '../../domains/teams/ports.ts'
+import { json, rowMap } from './row-map.ts'
 import type { TeamMemberTable, TeamTable } from './schema.ts'
 import { statement } from './statements.ts'
 import { sqlTeamInboxes, sqlTeamTasks } from './team-inboxes.ts'
@@ -10,30 +10,33 @@ type TeamRow = Selectable<TeamTable>
 type MemberRow = Selectable<TeamMemberTable>
 type InTeam = { tenant: string; team: string }
 
+const teams = rowMap<TeamRow, Team>()({
+  tenant: 'tenant',
+  name: 'name',
+  owner: 'owner',
+  state: 'state',
+  maxVms: 'max_vms',
+  parent: 'parent',
+  depth: 'depth',
+  node: 'node',
+  operation: 'operation',
+  lastSeq: 'last_seq',
+  createdAtMs: 'created_at',
+  createdBy: 'created_by',
+})
+const members = rowMap<Omit<MemberRow, 'team' | 'position'>, TeamMember>()({
+  name: 'name',
+  role: 'role',
+  skills: json('skills'),
+  description: 'description',
+  workspaceId: 'workspace_id',
+})
+
 const insertTeam = statement<TeamRow>('team-store.insertTeam')((db, _arg, { columns }) =>
-  db
-    .insertInto('teams')
-    .values(
-      columns([
-        'tenant',
-        'name',
-        'owner',
-        'state',
-        'max_vms',
-        'parent',
-        'depth',
-        'node',
-        'operation',
-        'last_seq',
-        'created_at',
-        'created_by',
-      ]),
-    ),
+  db.insertInto('teams').values(columns(teams.columns)),
 )
 const insertMember = statement<MemberRow>('team-store.insertMember')((db, _arg, { columns }) =>
-  db
-    .insertInto('team_members')
-    .values(columns(['tenant', 'team', 'name', 'position', 'role', 'skills', 'description', 'workspace_id'])),
+  db.insertInto('team_members').values(columns([...members.columns, 'team', 'position'])),
 )
 const saveTeam = statement<TeamRow>('team-store.saveTeam')((db, arg) =>
   db
@@ -106,15 +109,15 @@ const unsettledOnNode = statement<{ node: string }>('team-store.unsettledOnNode'
 export const sqlTeamStore: TeamStore = {
   ...sqlTeamInboxes,
   ...sqlTeamTasks,
-  async insertTeam(tx, tenant, team, members) {
+  async insertTeam(tx, tenant, team, listed) {
     const writer = writerOf(tx, tenant)
-    await writer.run(insertTeam, toTeamRow(tenant, team))
-    for (const [position, member] of members.entries()) {
-      await writer.run(insertMember, toMemberRow(tenant, team.name, position, member))
+    await writer.run(insertTeam, teams.toRow(tenant, team))
+    for (const [position, member] of listed.entries()) {
+      await writer.run(insertMember, { ...members.toRow(tenant, member), team: team.name, position })
     }
   },
   async saveTeam(tx, tenant, team) {
-    await writerOf(tx, tenant).run(saveTeam, toTeamRow(tenant, team))
+    await writerOf(tx, tenant).run(saveTeam, teams.toRow(tenant, team))
   },
   async setWorkspace(tx, tenant, { team, member, workspaceId }) {
     return (await writerOf(tx, tenant).run(setWorkspace, { tenant, team, member, workspace_id: workspaceId })) > 0
@@ -126,14 +129,13 @@ export const sqlTeamStore: TeamStore = {
     }
   },
   async findTeam(tx, tenant, team) {
-    const row = await sessionOf(tx).get(findTeam, { tenant, team })
-    return row === undefined ? undefined : fromTeamRow(row)
+    return teams.found(await sessionOf(tx).get(findTeam, { tenant, team }))
   },
   async listTeams(tx, tenant) {
-    return (await sessionOf(tx).all(listTeams, { tenant })).map(fromTeamRow)
+    return (await sessionOf(tx).all(listTeams, { tenant })).map(teams.fromRow)
   },
   async listMembers(tx, tenant, team) {
-    return (await sessionOf(tx).all(listMembers, { tenant, team })).map(fromMemberRow)
+    return (await sessionOf(tx).all(listMembers, { tenant, team })).map(members.fromRow)
   },
   async memberCounts(tx, tenant) {
     return new Map((await sessionOf(tx).all(memberCounts, { tenant })).map(({ team, count }) => [team, count]))
@@ -142,55 +144,6 @@ export const sqlTeamStore: TeamStore = {
     return (await sessionOf(tx).get(countMembersOnNode, { node }))?.count ?? 0
   },
   async unsettledOnNode(tx, node) {
-    return (await sessionOf(tx).all(unsettledOnNode, { node })).map(fromTeamRow)
+    return (await sessionOf(tx).all(unsettledOnNode, { node })).map(teams.fromRow)
   },
 }
-
-const toTeamRow = (tenant: string, team: Team): TeamRow => ({
-  tenant,
-  name: team.name,
-  owner: team.owner,
-  state: team.state,
-  max_vms: team.maxVms,
-  parent: team.parent,
-  depth: team.depth,
-  node: team.node,
-  operation: team.operation,
-  last_seq: team.lastSeq,
-  created_at: team.createdAtMs,
-  created_by: team.createdBy,
-})
-
-const fromTeamRow = (row: TeamRow): Team => ({
-  tenant: tenantId(row.tenant),
-  name: row.name,
-  owner: row.owner,
-  state: row.state as TeamState,
-  maxVms: row.max_vms,
-  parent: row.parent,
-  depth: row.depth,
-  node: row.node,
-  operation: row.operation,
-  lastSeq: row.last_seq,
-  createdAtMs: row.created_at,
-  createdBy: row.created_by,
-})
-
-const toMemberRow = (tenant: string, team: string, position: number, member: TeamMember): MemberRow => ({
-  tenant,
-  team,
-  name: member.name,
-  position,
-  role: member.role,
-  skills: JSON.stringify(member.skills),
-  description: member.description,
-  workspace_id: member.workspaceId,
-})
-
-const fromMemberRow = (row: MemberRow): TeamMember => ({
-  name: row.name,
-  role: row.role,
-  skills: JSON.parse(row.skills) as string[],
-  description: row.description,
-  workspaceId: row.workspace_id,
-})

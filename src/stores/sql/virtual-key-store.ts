@@ -4,6 +4,7 @@ import type { Scope } from '../../contract/sharing.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import type { KeyGrants, VirtualKey, VirtualKeyStore } from '../../domains/model-proxies/ports.ts'
 import type { VirtualKeyTable } from './governance-schema.ts'
+import { json, rowMap } from './row-map.ts'
 import { isVisible, sharedTeams, type ViewerArgs, viewerArgs } from './sharing.ts'
 import { statement } from './statements.ts'
 import { sessionOf, writerOf } from './tx.ts'
@@ -12,27 +13,31 @@ type Row = Selectable<VirtualKeyTable>
 const KIND = 'virtual_key'
 type RowId = { tenant: string; id: string }
 
+const keys = rowMap<Omit<Row, 'scope' | 'author'>, Omit<VirtualKey, 'sharing'>>()({
+  tenant: 'tenant',
+  id: 'id',
+  prefix: 'prefix',
+  hash: 'hash',
+  name: 'name',
+  // Keys of earlier versions name no provider keys.
+  grants: {
+    ...json('grants'),
+    read: (stored: string) => ({ providerKeys: null, ...(JSON.parse(stored) as Omit<KeyGrants, 'providerKeys'>) }),
+  },
+  createdAtMs: 'created_at',
+  createdBy: 'created_by',
+  rotatedAtMs: 'rotated_at',
+  expiresAtMs: 'expires_at',
+  lastUsedAtMs: 'last_used_at',
+  revokedAtMs: 'revoked_at',
+})
+const fromRow = (row: Row, teams: readonly string[]): VirtualKey => ({
+  ...keys.fromRow(row),
+  sharing: { scope: row.scope as Scope, author: row.author, teams },
+})
+
 const insertKey = statement<Row>('virtual-key-store.insertKey')((db, _arg, { columns }) =>
-  db
-    .insertInto('virtual_keys')
-    .values(
-      columns([
-        'tenant',
-        'id',
-        'prefix',
-        'hash',
-        'name',
-        'scope',
-        'author',
-        'grants',
-        'created_at',
-        'created_by',
-        'rotated_at',
-        'expires_at',
-        'last_used_at',
-        'revoked_at',
-      ]),
-    ),
+  db.insertInto('virtual_keys').values(columns([...keys.columns, 'scope', 'author'])),
 )
 const replaceSecret = statement<RowId & { prefix: string; hash: string; at: number }>(
   'virtual-key-store.replaceSecret',
@@ -100,7 +105,8 @@ const findByPrefix = statement<{ prefix: string }>('virtual-key-store.findByPref
 
 export const sqlVirtualKeyStore: VirtualKeyStore = {
   async insertKey(tx, tenant, key) {
-    await writerOf(tx, tenant).run(insertKey, toRow(tenant, key))
+    const { scope, author } = key.sharing
+    await writerOf(tx, tenant).run(insertKey, { ...keys.toRow(tenant, key), scope, author })
     await sharedTeams.replace(tx, tenant, KIND, key.id, key.sharing.teams)
   },
   async replaceSecret(tx, tenant, id, { prefix, hash, atMs }) {
@@ -136,41 +142,6 @@ async function withTeams(tx: ReadTx, row: Row | undefined): Promise<VirtualKey |
 }
 
 async function allWithTeams(tx: ReadTx, tenant: TenantId, rows: readonly Row[]): Promise<VirtualKey[]> {
-  const shared = rows.filter(({ scope }) => scope === 'team').map(({ id }) => id)
-  const teams = shared.length === 0 ? undefined : await sharedTeams.ofMany(tx, tenant, KIND, shared)
-  return rows.map((row) => fromRow(row, teams?.get(row.id) ?? []))
+  const teams = await sharedTeams.ofRows(tx, tenant, KIND, rows)
+  return rows.map((row) => fromRow(row, teams.get(row.id) ?? []))
 }
-
-const toRow = (tenant: string, key: VirtualKey): Row => ({
-  tenant,
-  id: key.id,
-  prefix: key.prefix,
-  hash: key.hash,
-  name: key.name,
-  scope: key.sharing.scope,
-  author: key.sharing.author,
-  grants: JSON.stringify(key.grants),
-  created_at: key.createdAtMs,
-  created_by: key.createdBy,
-  rotated_at: key.rotatedAtMs,
-  expires_at: key.expiresAtMs,
-  last_used_at: key.lastUsedAtMs,
-  revoked_at: key.revokedAtMs,
-})
-
-const fromRow = (row: Row, teams: readonly string[]): VirtualKey => ({
-  tenant: tenantId(row.tenant),
-  id: row.id,
-  prefix: row.prefix,
-  hash: row.hash,
-  name: row.name,
-  sharing: { scope: row.scope as Scope, author: row.author, teams },
-  // Keys of earlier versions name no provider keys.
-  grants: { providerKeys: null, ...(JSON.parse(row.grants) as Partial<KeyGrants>) } as KeyGrants,
-  createdAtMs: row.created_at,
-  createdBy: row.created_by,
-  rotatedAtMs: row.rotated_at,
-  expiresAtMs: row.expires_at,
-  lastUsedAtMs: row.last_used_at,
-  revokedAtMs: row.revoked_at,
-})

@@ -1,11 +1,27 @@
 import type { Selectable } from 'kysely'
-import { tenantId } from '../../contract/principal.ts'
-import type { WorkflowScope, WorkflowStore, WorkflowVersion } from '../../domains/workflows/ports.ts'
+import type { WorkflowStore, WorkflowVersion } from '../../domains/workflows/ports.ts'
+import { json, rowMap } from './row-map.ts'
 import type { WorkflowTable } from './schema.ts'
 import { statement } from './statements.ts'
 import { sessionOf, writerOf } from './tx.ts'
 
 type Row = Selectable<WorkflowTable>
+
+const versions = rowMap<Row, WorkflowVersion>()({
+  tenant: 'tenant',
+  id: 'id',
+  version: 'version',
+  scope: 'scope',
+  owner: 'owner',
+  name: 'name',
+  description: 'description',
+  labels: json('labels'),
+  initialState: 'initial_state',
+  manifestText: 'manifest',
+  createdAtMs: 'created_at',
+  createdBy: 'created_by',
+  changedAtMs: 'changed_at',
+})
 
 const replacedColumns = ['description', 'labels', 'initial_state', 'manifest', 'changed_at'] as const
 const insertVersion = statement<Row>('workflow-store.insertVersion')((db, _arg, { columns }) =>
@@ -90,28 +106,28 @@ const deleteWorkflow = statement<{ tenant: string; id: string }>('workflow-store
 
 export const sqlWorkflowStore: WorkflowStore = {
   async insertVersion(tx, tenant, version) {
-    await writerOf(tx, tenant).run(insertVersion, toRow(tenant, version))
+    await writerOf(tx, tenant).run(insertVersion, versions.toRow(tenant, version))
   },
   async replaceVersion(tx, tenant, version) {
-    await writerOf(tx, tenant).run(replaceVersion, toRow(tenant, version))
+    await writerOf(tx, tenant).run(replaceVersion, versions.toRow(tenant, version))
   },
   async versionsNamed(tx, tenant, name) {
-    return (await sessionOf(tx).all(versionsNamed, { tenant, name })).map(fromRow)
+    return (await sessionOf(tx).all(versionsNamed, { tenant, name })).map(versions.fromRow)
   },
   async versionsOf(tx, tenant, id) {
-    return (await sessionOf(tx).all(versionsOf, { tenant, id })).map(fromRow)
+    return (await sessionOf(tx).all(versionsOf, { tenant, id })).map(versions.fromRow)
   },
   async globalVersionsNamed(tx, name) {
-    return (await sessionOf(tx).all(globalVersionsNamed, { name })).map(fromRow)
+    return (await sessionOf(tx).all(globalVersionsNamed, { name })).map(versions.fromRow)
   },
   async globalVersionsOf(tx, id) {
-    return (await sessionOf(tx).all(globalVersionsOf, { id })).map(fromRow)
+    return (await sessionOf(tx).all(globalVersionsOf, { id })).map(versions.fromRow)
   },
   async listVersions(tx, tenant) {
-    return (await sessionOf(tx).all(listVersions, { tenant })).map(fromRow)
+    return (await sessionOf(tx).all(listVersions, { tenant })).map(versions.fromRow)
   },
   async listGlobalVersions(tx) {
-    return (await sessionOf(tx).all(listGlobalVersions, {})).map(fromRow)
+    return (await sessionOf(tx).all(listGlobalVersions, {})).map(versions.fromRow)
   },
   async setScope(tx, tenant, id, { scope, owner, atMs }) {
     await writerOf(tx, tenant).run(setScope, { tenant, id, scope, owner, changed_at: atMs })
@@ -120,35 +136,3 @@ export const sqlWorkflowStore: WorkflowStore = {
     await writerOf(tx, tenant).run(deleteWorkflow, { tenant, id })
   },
 }
-
-const toRow = (tenant: string, version: WorkflowVersion): Row => ({
-  tenant,
-  id: version.id,
-  version: version.version,
-  scope: version.scope,
-  owner: version.owner,
-  name: version.name,
-  description: version.description,
-  labels: JSON.stringify(version.labels),
-  initial_state: version.initialState,
-  manifest: version.manifestText,
-  created_at: version.createdAtMs,
-  created_by: version.createdBy,
-  changed_at: version.changedAtMs,
-})
-
-const fromRow = (row: Row): WorkflowVersion => ({
-  tenant: tenantId(row.tenant),
-  id: row.id,
-  scope: row.scope as WorkflowScope,
-  owner: row.owner,
-  name: row.name,
-  version: row.version,
-  description: row.description,
-  labels: JSON.parse(row.labels) as WorkflowVersion['labels'],
-  initialState: row.initial_state,
-  manifestText: row.manifest,
-  createdAtMs: row.created_at,
-  createdBy: row.created_by,
-  changedAtMs: row.changed_at,
-})

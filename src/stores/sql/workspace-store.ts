@@ -1,8 +1,8 @@
 import type { Selectable } from 'kysely'
 import { tenantId } from '../../contract/principal.ts'
 import type { Snapshot, Workspace, WorkspaceStore } from '../../domains/workspaces/ports.ts'
-import type { SnapshotState, WorkspaceState } from '../../domains/workspaces/rules.ts'
 import { lockUntilCommit } from './advisory-lock.ts'
+import { flag, json, jsonOrNull, rowMap } from './row-map.ts'
 import type { WorkspaceSnapshotTable, WorkspaceTable } from './schema.ts'
 import { statement } from './statements.ts'
 import { sessionOf, writerOf } from './tx.ts'
@@ -11,6 +11,48 @@ type WorkspaceRow = Selectable<WorkspaceTable>
 type SnapshotRow = Selectable<WorkspaceSnapshotTable>
 type RowId = { tenant: string; id: string }
 type OnNode = { node: string }
+
+const workspaces = rowMap<WorkspaceRow, Workspace>()({
+  tenant: 'tenant',
+  id: 'id',
+  name: 'name',
+  owner: 'owner',
+  state: 'state',
+  desiredState: 'wanted',
+  image: 'image',
+  vcpus: 'vcpus',
+  memoryMb: 'memory_mb',
+  diskGb: 'disk_gb',
+  ip: 'ip',
+  network: json('network'),
+  forwards: json('forwards'),
+  env: json('env'),
+  layers: json('layers'),
+  mounts: json('mounts'),
+  forkedFrom: jsonOrNull('forked_from'),
+  currentSnapshotId: 'current_snapshot_id',
+  node: 'node',
+  operation: 'operation',
+  team: 'team',
+  boundTo: 'bound_to',
+  createdAtMs: 'created_at',
+  createdBy: 'created_by',
+})
+const snapshots = rowMap<SnapshotRow, Snapshot>()({
+  tenant: 'tenant',
+  id: 'id',
+  workspaceId: 'workspace_id',
+  sequence: 'sequence',
+  name: 'name',
+  layerId: 'layer_id',
+  layers: json('layers'),
+  parentId: 'parent_id',
+  bytes: 'bytes',
+  hasMemory: flag('has_memory'),
+  state: 'state',
+  createdAtMs: 'created_at',
+  createdBy: 'created_by',
+})
 
 const savedColumns = [
   'name',
@@ -31,11 +73,7 @@ const savedColumns = [
   'bound_to',
 ] as const
 const insertWorkspace = statement<WorkspaceRow>('workspace-store.insertWorkspace')((db, _arg, { columns }) =>
-  db
-    .insertInto('workspaces')
-    .values(
-      columns(['tenant', 'id', 'image', 'mounts', 'forked_from', 'node', 'created_at', 'created_by', ...savedColumns]),
-    ),
+  db.insertInto('workspaces').values(columns(workspaces.columns)),
 )
 const saveWorkspace = statement<WorkspaceRow>('workspace-store.saveWorkspace')((db, arg, { columns }) =>
   db
@@ -68,25 +106,7 @@ const resourcesOf = statement<{ tenant: string; owner: string }>('workspace-stor
     .where('owner', '=', arg('owner')),
 )
 const insertSnapshot = statement<SnapshotRow>('workspace-store.insertSnapshot')((db, _arg, { columns }) =>
-  db
-    .insertInto('workspace_snapshots')
-    .values(
-      columns([
-        'tenant',
-        'id',
-        'workspace_id',
-        'sequence',
-        'name',
-        'layer_id',
-        'layers',
-        'parent_id',
-        'bytes',
-        'has_memory',
-        'state',
-        'created_at',
-        'created_by',
-      ]),
-    ),
+  db.insertInto('workspace_snapshots').values(columns(snapshots.columns)),
 )
 const saveSnapshot = statement<SnapshotRow>('workspace-store.saveSnapshot')((db, arg) =>
   db
@@ -156,10 +176,10 @@ const snapshotLayersOnNode = statement<OnNode>('workspace-store.snapshotLayersOn
 
 export const sqlWorkspaceStore: WorkspaceStore = {
   async insertWorkspace(tx, tenant, workspace) {
-    await writerOf(tx, tenant).run(insertWorkspace, toWorkspaceRow(tenant, workspace))
+    await writerOf(tx, tenant).run(insertWorkspace, workspaces.toRow(tenant, workspace))
   },
   async saveWorkspace(tx, tenant, workspace) {
-    await writerOf(tx, tenant).run(saveWorkspace, toWorkspaceRow(tenant, workspace))
+    await writerOf(tx, tenant).run(saveWorkspace, workspaces.toRow(tenant, workspace))
   },
   async deleteWorkspace(tx, tenant, id) {
     const writer = writerOf(tx, tenant)
@@ -167,13 +187,13 @@ export const sqlWorkspaceStore: WorkspaceStore = {
     return (await writer.run(deleteWorkspace, { tenant, id })) > 0
   },
   async findWorkspace(tx, tenant, id) {
-    return fromWorkspaceRow(await sessionOf(tx).get(findWorkspace, { tenant, id }))
+    return workspaces.found(await sessionOf(tx).get(findWorkspace, { tenant, id }))
   },
   async findWorkspaceByName(tx, tenant, name) {
-    return fromWorkspaceRow(await sessionOf(tx).get(findWorkspaceByName, { tenant, name }))
+    return workspaces.found(await sessionOf(tx).get(findWorkspaceByName, { tenant, name }))
   },
   async listWorkspaces(tx, tenant) {
-    return (await sessionOf(tx).all(listWorkspaces, { tenant })).map((row) => fromWorkspaceRow(row)!)
+    return (await sessionOf(tx).all(listWorkspaces, { tenant })).map(workspaces.fromRow)
   },
   async usageOf(tx, tenant, owner) {
     const rows = await sessionOf(tx).all(resourcesOf, { tenant, owner })
@@ -185,19 +205,19 @@ export const sqlWorkspaceStore: WorkspaceStore = {
     }
   },
   async insertSnapshot(tx, tenant, snapshot) {
-    await writerOf(tx, tenant).run(insertSnapshot, toSnapshotRow(tenant, snapshot))
+    await writerOf(tx, tenant).run(insertSnapshot, snapshots.toRow(tenant, snapshot))
   },
   async saveSnapshot(tx, tenant, snapshot) {
-    await writerOf(tx, tenant).run(saveSnapshot, toSnapshotRow(tenant, snapshot))
+    await writerOf(tx, tenant).run(saveSnapshot, snapshots.toRow(tenant, snapshot))
   },
   async deleteSnapshot(tx, tenant, id) {
     return (await writerOf(tx, tenant).run(deleteSnapshot, { tenant, id })) > 0
   },
   async findSnapshot(tx, tenant, workspace, name) {
-    return fromSnapshotRow(await sessionOf(tx).get(findSnapshot, { tenant, workspace, name }))
+    return snapshots.found(await sessionOf(tx).get(findSnapshot, { tenant, workspace, name }))
   },
   async listSnapshots(tx, tenant, workspace) {
-    return (await sessionOf(tx).all(listSnapshots, { tenant, workspace })).map((row) => fromSnapshotRow(row)!)
+    return (await sessionOf(tx).all(listSnapshots, { tenant, workspace })).map(snapshots.fromRow)
   },
   async layersInUse(tx, tenant) {
     const session = sessionOf(tx)
@@ -223,7 +243,7 @@ export const sqlWorkspaceStore: WorkspaceStore = {
     return rows.map(({ tenant, owner }) => ({ tenant: tenantId(tenant), owner }))
   },
   async workspacesOnNode(tx, node) {
-    return (await sessionOf(tx).all(workspacesOnNode, { node })).map((row) => fromWorkspaceRow(row)!)
+    return (await sessionOf(tx).all(workspacesOnNode, { node })).map(workspaces.fromRow)
   },
   async layersOnNode(tx, node) {
     const session = sessionOf(tx)
@@ -236,98 +256,3 @@ export const sqlWorkspaceStore: WorkspaceStore = {
 
 const layerSet = (rows: readonly { layers: string }[]): ReadonlySet<string> =>
   new Set(rows.flatMap(({ layers }) => JSON.parse(layers) as string[]))
-
-function toWorkspaceRow(tenant: string, workspace: Workspace): WorkspaceRow {
-  const { forkedFrom } = workspace
-  return {
-    tenant,
-    id: workspace.id,
-    name: workspace.name,
-    owner: workspace.owner,
-    state: workspace.state,
-    wanted: workspace.desiredState,
-    image: workspace.image,
-    vcpus: workspace.vcpus,
-    memory_mb: workspace.memoryMb,
-    disk_gb: workspace.diskGb,
-    ip: workspace.ip,
-    network: JSON.stringify(workspace.network),
-    forwards: JSON.stringify(workspace.forwards),
-    env: JSON.stringify(workspace.env),
-    layers: JSON.stringify(workspace.layers),
-    mounts: JSON.stringify(workspace.mounts),
-    forked_from: forkedFrom === null ? null : JSON.stringify(forkedFrom),
-    current_snapshot_id: workspace.currentSnapshotId,
-    node: workspace.node,
-    operation: workspace.operation,
-    team: workspace.team,
-    bound_to: workspace.boundTo,
-    created_at: workspace.createdAtMs,
-    created_by: workspace.createdBy,
-  }
-}
-
-function fromWorkspaceRow(row: WorkspaceRow | undefined): Workspace | undefined {
-  if (row === undefined) return undefined
-  return {
-    tenant: tenantId(row.tenant),
-    id: row.id,
-    name: row.name,
-    owner: row.owner,
-    state: row.state as WorkspaceState,
-    desiredState: row.wanted as Workspace['desiredState'],
-    image: row.image,
-    vcpus: row.vcpus,
-    memoryMb: row.memory_mb,
-    diskGb: row.disk_gb,
-    ip: row.ip,
-    network: JSON.parse(row.network) as Workspace['network'],
-    forwards: JSON.parse(row.forwards) as Workspace['forwards'],
-    env: JSON.parse(row.env) as Workspace['env'],
-    layers: JSON.parse(row.layers) as string[],
-    mounts: JSON.parse(row.mounts) as Workspace['mounts'],
-    forkedFrom: row.forked_from === null ? null : (JSON.parse(row.forked_from) as Workspace['forkedFrom']),
-    currentSnapshotId: row.current_snapshot_id,
-    node: row.node,
-    operation: row.operation,
-    team: row.team,
-    boundTo: row.bound_to,
-    createdAtMs: row.created_at,
-    createdBy: row.created_by,
-  }
-}
-
-const toSnapshotRow = (tenant: string, snapshot: Snapshot): SnapshotRow => ({
-  tenant,
-  id: snapshot.id,
-  workspace_id: snapshot.workspaceId,
-  sequence: snapshot.sequence,
-  name: snapshot.name,
-  layer_id: snapshot.layerId,
-  layers: JSON.stringify(snapshot.layers),
-  parent_id: snapshot.parentId,
-  bytes: snapshot.bytes,
-  has_memory: snapshot.hasMemory ? 1 : 0,
-  state: snapshot.state,
-  created_at: snapshot.createdAtMs,
-  created_by: snapshot.createdBy,
-})
-
-function fromSnapshotRow(row: SnapshotRow | undefined): Snapshot | undefined {
-  if (row === undefined) return undefined
-  return {
-    tenant: tenantId(row.tenant),
-    id: row.id,
-    workspaceId: row.workspace_id,
-    sequence: row.sequence,
-    name: row.name,
-    layerId: row.layer_id,
-    layers: JSON.parse(row.layers) as string[],
-    parentId: row.parent_id,
-    bytes: row.bytes,
-    hasMemory: row.has_memory === 1,
-    state: row.state as SnapshotState,
-    createdAtMs: row.created_at,
-    createdBy: row.created_by,
-  }
-}

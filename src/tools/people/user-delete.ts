@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'people',
   title: 'Remove a user',
   description:
-    'Remove a user for good. Their sessions, tokens, API keys and calls end at once, their runs fail and their workspaces stop; what they made stays.',
+    'Remove a user for good. Their sessions, tokens, API keys and calls end at once, their runs fail and their workspaces stop; what they made stays. The last administrator who can sign in cannot remove themselves.',
   permission: 'member:delete',
   tier: 'user',
   effect: 'delete',

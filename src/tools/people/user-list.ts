@@ -16,7 +16,14 @@ export default defineTool({
   skipJudge: true,
   input: z.strictObject({ tenant: tenantOfPeople }),
   output: z.strictObject({
-    users: z.array(userView.extend({ team_names: z.array(z.string()).describe('Their names, in the same order.') })),
+    users: z.array(
+      userView.extend({
+        team_names: z.array(z.string()).describe('Their names, in the same order.'),
+        can_sign_in: z
+          .boolean()
+          .describe('Whether the person has chosen a password or has come with an identity provider.'),
+      }),
+    ),
     truncated,
   }),
   run: (input, { people, call }) => people.listUsers(call, input),

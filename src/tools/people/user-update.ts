@@ -9,7 +9,7 @@ export default defineTool({
   toolset: 'people',
   title: 'Change a user',
   description:
-    'Change the name, role or tier of a user, or make a new link where they choose a password. If the user loses a right, their open sessions end, API keys of theirs that could do more are revoked, and their runs continue with the remaining rights.',
+    'Change the name, role or tier of a user, or make a new link where they choose a password. If the user loses a right, their open sessions end, API keys of theirs that could do more are revoked, and their runs continue with the remaining rights. The last administrator who can sign in cannot give up that role themselves.',
   permission: 'member:update',
   tier: 'user',
   effect: 'update',
