@@ -49,6 +49,7 @@ import type { Services } from '../tools/runtime/services.ts'
 import type { ToolHost } from '../tools/runtime/tool-host.ts'
 import { createToolViews, type ToolViews } from '../tools/runtime/tool-views.ts'
 import type { Config } from './config.ts'
+import type { LinkAddress } from './link-origin.ts'
 import { unsetVariables } from './unset-variables.ts'
 import { chooseStages } from './wiring/choose-stages.ts'
 import { describeServer } from './wiring/describe-server.ts'
@@ -129,6 +130,8 @@ export type AppDeps = Readonly<{
   ownerPid(): number
   /** The configuration file that was read, if any. */
   configPath?: string
+  /** Where links lead for a call that came over no HTTP; undefined for a port of this process. */
+  linksAt?: () => LinkAddress | undefined
   /** Not configurable: the program always hashes passwords at full cost. */
   passwordCost?: PasswordCost
 }>

@@ -7,7 +7,7 @@ import type { Random } from '../kernel/random.ts'
 import { createMcpTransport, type McpTransport } from '../mcp/create-mcp-transport.ts'
 import { exposureOfUrl } from '../mcp/exposure.ts'
 import type { McpExtension } from '../mcp/mcp-extension.ts'
-import { type App, buildApp } from './build-app.ts'
+import { type App, type AppDeps, buildApp } from './build-app.ts'
 import { type Config, demandsKeys, exposureOfConfig } from './config.ts'
 import type { Environment } from './config-paths.ts'
 import { type Attachment, attach } from './ownership/attach.ts'
@@ -27,6 +27,7 @@ export type StateDeps = Readonly<{
   env: Environment
   /** The configuration file that was read, if any. */
   configPath?: string
+  linksAt?: AppDeps['linksAt']
   /** Called if the state that this process owns cannot be opened; the process is useless then. */
   onOpenFailed(error: unknown): void
 }>
@@ -80,7 +81,7 @@ function buildOwner(
   ownerPid: () => number,
   fixtures: McpExtension | undefined,
 ): { core: LocalCore; owner: Owner } {
-  const { config, logger, random, version, configPath } = deps
+  const { config, logger, random, version, configPath, linksAt } = deps
   const app = buildApp({
     config,
     version,
@@ -89,6 +90,7 @@ function buildOwner(
     logger,
     ownerPid,
     ...(configPath && { configPath }),
+    ...(linksAt && { linksAt }),
   })
   app.ready.catch(deps.onOpenFailed)
   const { clock } = app

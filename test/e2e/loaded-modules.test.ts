@@ -89,7 +89,8 @@ test('a call of a server that runs here loads what its socket takes', async () =
 
 test('a start loads what the store has work for', async () => {
   const schedule = '  task: { instruction: "Tick." }\n  schedule: { type: interval, seconds: 86400 }\n'
-  await loadedBy('aegis.agent.create', `manifest_yaml=${agentYaml('ticker', schedule)}`)
+  const create = ['call', 'aegis.agent.create', `manifest_yaml=${agentYaml('ticker', schedule)}`]
+  expect((await runCastellan([...create, '--data-dir', join(home, 'data')], { home })).code).toBe(0)
   const pinged = await loadedBy('server_ping')
   for (const part of [...WORKSPACES, ...AGENTS]) expect(pinged).toContain(part)
 })

@@ -96,6 +96,39 @@ describe('the page of a link', () => {
   })
 })
 
+describe('a link that the command line asks for', () => {
+  const createIn = async (dataDir: string) => {
+    const args = ['call', 'secret_link_create', `purpose=${PURPOSE}`, '--json', '--data-dir', dataDir]
+    const run = await runCastellanHere(args, { home: dataDir })
+    return { link: JSON.parse(run.stdout) as Link, stderr: run.stderr }
+  }
+  const enter = (url: string) => {
+    const headers = { 'content-type': 'application/x-www-form-urlencoded' }
+    return fetch(url, { method: 'POST', headers, body: `value=${VALUE}` })
+  }
+
+  it('leads to the running server', async () => {
+    server = await startServerHere()
+    const { link, stderr } = await createIn(server.dataDir)
+    expect([new URL(link.url).origin, stderr]).toEqual([new URL(server.url).origin, ''])
+    expect((await enter(link.url)).status).toBe(200)
+    await server.stop()
+  })
+
+  it('leads to the server that runs next, and says so', async () => {
+    const dataDir = newDataDir()
+    const { link, stderr } = await createIn(dataDir)
+    expect(stderr).toContain('The link works only while castellan serve runs at http://127.0.0.1:7433;')
+    expect(new URL(link.url).origin).toBe('http://127.0.0.1:7433')
+    server = await startServerHere({ dataDir })
+    const there = new URL(new URL(link.url).pathname, server.url).href
+    expect((await enter(there)).status).toBe(200)
+    expect(await isEntered(link)).toBe(true)
+    await server.stop()
+    rmSync(dataDir, { recursive: true, force: true })
+  })
+})
+
 describe('a server without a port', () => {
   let client: CastellanClient
   let dataDir = ''
@@ -122,6 +155,6 @@ describe('a server without a port', () => {
     const run = await runCastellanHere(['secrets', 'list', '--data-dir', dataDir, '--json'], { home: dataDir })
     expect(JSON.parse(run.stdout)).toMatchObject({ secrets: [{ purpose: PURPOSE, entered: true }] })
     const rotated = await runCastellanHere(['secrets', 'rotate', '--data-dir', dataDir], { home: dataDir })
-    expect([rotated.code, rotated.stdout]).toEqual([0, expect.stringMatching(/^1 secrets are encrypted with the key /)])
+    expect([rotated.code, rotated.stdout]).toEqual([0, expect.stringMatching(/^1 secret is encrypted with the key /)])
   })
 })

@@ -226,6 +226,16 @@ describe('arguments', () => {
     expect(messageOf('thing_read', args)).toMatch(message)
   })
 
+  it('have one fault of each field in the message', () => {
+    const many = { thing_id: 7, kind: 'yelow', count: 10 }
+    expect(messageOf('thing_read', many).match(/'\w+' must/g)).toEqual([
+      "'thing_id' must",
+      "'kind' must",
+      "'count' must",
+    ])
+    expect(messageOf('thing_read', { thing_id: 'a', count: -1.5 }).match(/'count'/g)).toHaveLength(1)
+  })
+
   it('name every fault in the details, and the nearest word', () => {
     try {
       check('thing_read', { thing_id: 7, kind: 'yelow' })

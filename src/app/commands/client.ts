@@ -51,7 +51,7 @@ export async function withClient<T>(
       if (opened === undefined) {
         const client = await connectToRunning(context, problems)
         if (client !== undefined) return client
-        opened = await openCommandState(context, problems === 'print' ? 'error' : 'none')
+        opened = await openCommandState(context, problems === 'print' ? 'error' : 'none', 'one-call')
       }
       return await connectCommandClient(context, opened)
     },

@@ -86,12 +86,15 @@ export type OpenedState = Readonly<{
   state: State
   /** Rejects if the state that this process owns cannot be opened; race it against whatever is awaited. */
   failed: Promise<never>
+  /** To be set once this process serves HTTP: links then lead there. */
+  listening: { origin?: string }
 }>
 
 /** Joins the state that the flags name. The caller leaves it with `state.attachment.close()`. */
 export async function openCommandState(
   context: CommandContext,
   leastLogLevel?: LogLevel | 'none',
+  lifetime: 'long' | 'one-call' = 'long',
 ): Promise<OpenedState> {
   const loaded = await loadCommandConfig(context)
   const { requireKnownTools } = await import('../require-known-tools.ts')
@@ -105,6 +108,8 @@ export async function openCommandState(
   failed.promise.catch(() => {})
   const { systemRandom } = await import('../../kernel/random.ts')
   const { openState } = await import('../state.ts')
+  const { addressOfLater } = await import('../link-origin.ts')
+  const listening: OpenedState['listening'] = {}
   const state = await openState({
     config: loaded.config,
     isModeChosen: (loaded.sources.get('mode') ?? 'default') !== 'default',
@@ -114,9 +119,13 @@ export async function openCommandState(
     logger,
     env: context.env,
     onOpenFailed: failed.reject,
+    linksAt() {
+      if (listening.origin !== undefined) return { origin: listening.origin }
+      return lifetime === 'one-call' ? addressOfLater(loaded.config) : undefined
+    },
     ...(loaded.file === undefined ? {} : { configPath: loaded.file }),
   })
-  return { loaded, logger, state, failed: failed.promise }
+  return { loaded, logger, state, failed: failed.promise, listening }
 }
 
 export function printJson(context: CommandContext, value: unknown): void {

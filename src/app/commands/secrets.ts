@@ -1,4 +1,5 @@
 import { clientFlags } from '../../cli/command.ts'
+import { counted } from '../../kernel/counted.ts'
 import { actionCommand, argumentOf, ask, printOutcome, printRows } from './action-command.ts'
 import type { CommandContext } from './context.ts'
 
@@ -26,6 +27,10 @@ async function remove(context: CommandContext): Promise<number> {
 
 async function rotate(context: CommandContext): Promise<number> {
   const answer = await ask(context, 'secret_rotate')
-  printOutcome(context, answer, `${answer['rotated']} secrets are encrypted with the key ${answer['key']}.`)
+  printOutcome(
+    context,
+    answer,
+    `${counted(Number(answer['rotated']), 'secret is', 'secrets are')} encrypted with the key ${answer['key']}.`,
+  )
   return answer['unreadable'] === 0 ? 0 : 1
 }

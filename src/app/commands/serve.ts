@@ -5,6 +5,7 @@ import { commonFlags, zaruModeFlag } from '../../cli/command.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { isLoopbackHost } from '../../http/peer-address.ts'
 import { type Config, demandsKeys, exposureOfConfig, type LoadedConfig } from '../config.ts'
+import { linkOrigin } from '../link-origin.ts'
 import { createHttpRelay } from '../ownership/http-relay.ts'
 import { connectCommandClient } from './client.ts'
 import { type Command, type CommandContext, type OpenedState, openCommandState, pathOf } from './context.ts'
@@ -47,6 +48,7 @@ async function run(context: CommandContext): Promise<number> {
     }
     const listener = await createListener(opened, requireKeys)
     const port = await listen(listener, config)
+    opened.listening.origin = linkOrigin({ ...config, port })
     await announce(context, opened, port, requireKeys)
     const signal = await Promise.race([context.ended, failed])
     logger.info('ending', { signal })

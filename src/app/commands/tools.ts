@@ -51,22 +51,26 @@ async function run(context: CommandContext): Promise<number> {
     )
     return 0
   }
-  context.terminal.out(
-    wrappedTable(
-      [
-        ['TOOL', 'TOOLSET', 'EFFECT', 'WHAT IT DOES'],
-        ...tools.map((tool) => [
-          tool.name,
-          tool.definition.toolset,
-          tool.definition.effect,
-          tool.definition.description.split(/(?<=\.) /)[0]!,
-        ]),
-      ],
-      context.terminal.width,
-    ),
-  )
+  context.terminal.out(toolTable(tools, context.terminal.width))
   return 0
 }
+
+/** A narrow terminal has no place for the toolset and the effect. */
+export function toolTable(
+  tools: readonly Pick<PreparedTool, 'name' | 'definition'>[],
+  width: number | undefined,
+): string {
+  const isNarrow = width !== undefined && width < NARROW_COLUMNS
+  const rows = tools.map(({ name, definition: { toolset, effect, description } }) => {
+    const what = description.split(/(?<=\.) /)[0]!
+    return isNarrow ? [name, what] : [name, toolset, effect, what]
+  })
+  return wrappedTable(
+    [isNarrow ? ['TOOL', 'WHAT IT DOES'] : ['TOOL', 'TOOLSET', 'EFFECT', 'WHAT IT DOES'], ...rows],
+    width,
+  )
+}
+const NARROW_COLUMNS = 110
 
 async function showOffered(context: CommandContext): Promise<number> {
   const { withClient } = await import('./client.ts')

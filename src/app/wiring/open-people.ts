@@ -27,7 +27,7 @@ import { sqlRoleStore } from '../../stores/sql/role-store.ts'
 import { sqlServiceClientStore } from '../../stores/sql/service-client-store.ts'
 import type { ToolHost } from '../../tools/runtime/tool-host.ts'
 import type { AppDeps } from '../build-app.ts'
-import type { Config } from '../config.ts'
+import { linkOrigin } from '../link-origin.ts'
 import { once } from './once.ts'
 import type { OwnerWatch } from './open-owner-watch.ts'
 import { type ConfiguredProvider, callAs, createProviderSignIn, usableProviders } from './provider-sign-in.ts'
@@ -222,16 +222,6 @@ function mailerOf({ config: { smtp }, logger }: AppDeps): (() => Promise<Mailer>
     const { createMailer } = await import('../../mail/create-mailer.ts')
     return createMailer({ host, port, user, password: password?.reveal(), from: from!, tls }, logger)
   })
-}
-
-/** The origin of links for a call that does not come over HTTP. */
-export const linkOrigin = (config: Config): string =>
-  config.public_url === undefined ? listeningOrigin(config) : new URL(config.public_url).origin
-
-/** Where a server with this configuration listens; used for links while the public address is unknown. */
-function listeningOrigin({ host, port, tls_cert }: Config): string {
-  const name = ['0.0.0.0', '::', '[::]'].includes(host) ? 'localhost' : host
-  return `${tls_cert === undefined ? 'http' : 'https'}://${name.includes(':') ? `[${name}]` : name}:${port}`
 }
 
 const SECRET_TEXT = 'castellan: the secret that signs the sessions of people\n'

@@ -36,7 +36,7 @@ export type SecretParts = Readonly<{
 
 /** The secrets of this state, with their key beside it unless the operator configures one. */
 export function openSecrets(
-  { config, clock, random, logger }: AppDeps,
+  { config, clock, random, logger, linksAt }: AppDeps,
   { database, directory, owners, transports, authorizations }: SecretParts,
 ): OpenedSecrets {
   const path = join(directory, 'secret-key.json')
@@ -68,7 +68,8 @@ export function openSecrets(
     secrets: service,
     random,
     read: database.read,
-    origin: listener.origin,
+    origin: async () => linksAt?.()?.origin ?? (await listener.origin()),
+    warning: () => linksAt?.()?.warning,
     isRevoked: owners.isRevoked,
   })
   return { service, links, close: listener.close }

@@ -25,7 +25,7 @@ type AuthorizationDeps = Readonly<{
   noteChange(tx: WriteTx, tenant: TenantId): Promise<void>
 }>
 
-type RequestCall = Pick<Call, 'principal' | 'nowMs' | 'read' | 'origin' | 'transact' | 'record' | 'signal'>
+type RequestCall = Pick<Call, 'principal' | 'nowMs' | 'read' | 'origin' | 'transact' | 'record' | 'signal' | 'warn'>
 
 const LINK_KIND = 'mcp_authorization'
 const AUTHORIZE_PATH = '/mcp-authorize/'

@@ -63,7 +63,8 @@ export function createTeamMethods(deps: PeopleDeps): TeamMethods & TeamHelpers {
       const user =
         (await store.findUser(read, tenant, entry)) ?? (await store.findUserByEmail(read, entry.toLowerCase()))
       if (user?.tenant !== tenant) {
-        const message = 'members: there is no user with this id or e-mail address; user_list shows them'
+        const message =
+          'members: there is no user with this id or e-mail address; list them with castellan users list (user_list)'
         throw new AppError('ERR_NOT_FOUND', message, { user: entry.slice(0, 128) })
       }
       ids.push(user.id)

@@ -12,7 +12,7 @@ import type { SecretService } from './service.ts'
 
 type LinkCall = Pick<Call, 'principal' | 'nowMs' | 'read' | 'write' | 'record'>
 
-type CreatingCall = Pick<Call, 'principal' | 'nowMs' | 'origin' | 'transact' | 'record' | 'writesTo'>
+type CreatingCall = Pick<Call, 'principal' | 'nowMs' | 'origin' | 'transact' | 'record' | 'writesTo' | 'warn'>
 type LinkView = Readonly<{ url: string; expires_at: string }>
 
 /** Processes the values of a link of its kind. Returns the message for the person who entered them. */
@@ -24,8 +24,10 @@ type LinkDeps = Readonly<{
   random: Random
   /** Committed state. */
   read: ReadTx
-  /** An origin at which this process answers, for callers that did not use one. */
+  /** Where the pages of links are, for callers that did not use an origin. */
   origin(): Promise<string>
+  /** What such a caller must know of that origin. */
+  warning(): string | undefined
   isRevoked(tx: ReadTx, tenant: TenantId, owner: string): Promise<boolean>
 }>
 
@@ -51,10 +53,13 @@ export function createSecretLinks(deps: LinkDeps) {
   /** `origin` comes from `originFor`, which is called before the transaction begins. */
   async function create(
     write: WriteTx,
-    { principal, nowMs }: Pick<Call, 'principal' | 'nowMs'>,
+    call: Pick<Call, 'principal' | 'nowMs' | 'origin' | 'warn'>,
     origin: string,
     { at, ...request }: LinkRequest,
   ): Promise<LinkView> {
+    const { principal, nowMs } = call
+    const warning = call.origin === undefined ? deps.warning() : undefined
+    if (warning !== undefined) call.warn(warning)
     const { path, token } = at ?? { path: '/secrets/', token: newToken() }
     const expiresAtMs = nowMs + limits.secretLinkMs
     await store.deleteLinksBefore(write, principal.tenant, nowMs - limits.secretLinkRetentionMs)

@@ -6,6 +6,7 @@ import { administers } from '../../contract/permissions.ts'
 import { identityOf, isPlatformOperator, type Principal, type TenantId } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
+import { counted } from '../../kernel/counted.ts'
 import { listAtMost } from '../../kernel/list-at-most.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { open, seal } from './cipher.ts'
@@ -220,7 +221,10 @@ export function createSecretService(deps: SecretDeps) {
         const last = await database.write(tenant, (tx) => rotateBatch(deps, tx, tenant, keys, after, counts))
         if (last === undefined) break
         after = last
-        call.progress({ progress: counts.rotated, message: `${counts.rotated} secrets are encrypted with the new key` })
+        call.progress({
+          progress: counts.rotated,
+          message: `${counted(counts.rotated, 'secret is', 'secrets are')} encrypted with the new key`,
+        })
       }
     }
     if (call.signal.aborted) throw new AppError('ERR_CANCELLED', 'The rotation was stopped. Rotate again to finish it.')

@@ -161,9 +161,11 @@ function adviceOn(tool: CatalogTool, key: string): string {
 
 function invalidInput(tool: CatalogTool, issues: readonly z.core.$ZodIssue[], args: unknown): AppError {
   const problems = issues.slice(0, 20).map((issue) => describeIssue(tool, issue, args))
-  const [first, ...others] = problems
+  const [first, ...others] = problems.filter(
+    ({ field }, index) => problems.findIndex((other) => other.field === field) === index,
+  )
   const named = others.slice(0, NAMED_MAX).map(({ field, constraint }) => ` '${field}' ${constraint}.`)
-  const unnamed = issues.length - 1 - named.length
+  const unnamed = others.length - named.length
   const more = unnamed === 0 ? '' : ` (and ${unnamed} more)`
   return new AppError(
     'ERR_INVALID_INPUT',
