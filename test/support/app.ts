@@ -39,6 +39,8 @@ export type TestApp = AsyncDisposable &
     log(tenant?: string): Promise<LogRecord[]>
     /** The last of them. */
     lastCall(tenant?: string): Promise<LogRecord | undefined>
+    /** A second connection to a store of SQLite. Opened once: to read the schema anew takes longer than most calls. */
+    reader(): DatabaseSync
     /** A connection of an untrusted party to the same file; `work` may read and write what it likes. */
     behindItsBack<T>(work: (db: DatabaseSync) => T): T
     /** Closes the program and opens it again on the same directory. */
@@ -162,11 +164,26 @@ function makeTestApp(parts: Parts, options: TestAppOptions): TestApp {
       db.close()
     }
   }
+  let opened: DatabaseSync | undefined
+  const reader = (): DatabaseSync => {
+    opened ??= new DatabaseSync(join(dataDir, 'castellan.db'), { readOnly: true, timeout: 5_000 })
+    return opened
+  }
+  const reading = async <T>(work: (db: DatabaseSync) => T): Promise<T> => {
+    await (await app.ready).database!.flush()
+    return work(reader())
+  }
+  const close = async (): Promise<void> => {
+    opened?.close()
+    opened = undefined
+    await app.close()
+  }
   return {
     ...parts,
     call,
     ask,
     behindItsBack,
+    reader,
     async refusal(name, args, caller) {
       const answer = await call(name, args, caller)
       if (!answer.isError) throw new Error(`${name} succeeded: ${answer.json.slice(0, 500)}`)
@@ -180,21 +197,15 @@ function makeTestApp(parts: Parts, options: TestAppOptions): TestApp {
       const { identity } = await app.ready
       return callerOf(await identity!.authenticate(secret, parts.clock.nowMs()), { transport: 'http' })
     },
-    async log(tenant = LOCAL_TENANT) {
-      await (await app.ready).database!.flush()
-      return behindItsBack((db) => readLog(db, tenant))
-    },
-    async lastCall(tenant = LOCAL_TENANT) {
-      await (await app.ready).database!.flush()
-      return behindItsBack((db) => readLastCall(db, tenant))
-    },
+    log: (tenant = LOCAL_TENANT) => reading((db) => readLog(db, tenant)),
+    lastCall: (tenant = LOCAL_TENANT) => reading((db) => readLastCall(db, tenant)),
     async restart() {
-      await app.close()
+      await close()
       return await openTestApp({ ...options, dataDir })
     },
-    stop: () => app.close(),
+    stop: close,
     async [Symbol.asyncDispose]() {
-      await app.close()
+      await close()
       await endSupervisor(dataDir)
       rmSync(dataDir, { recursive: true, force: true })
     },
@@ -203,12 +214,12 @@ function makeTestApp(parts: Parts, options: TestAppOptions): TestApp {
 
 const readLog = (db: DatabaseSync, tenant: string): LogRecord[] =>
   db
-    .prepare('SELECT record FROM log_entries WHERE tenant = ? ORDER BY seq')
+    .prepare('SELECT record FROM log_entries WHERE tenant = ? ORDER BY row_id')
     .all(tenant)
     .flatMap((row) => callsIn(String(row['record'])))
 
 function readLastCall(db: DatabaseSync, tenant: string): LogRecord | undefined {
-  const newestFirst = db.prepare('SELECT record FROM log_entries WHERE tenant = ? ORDER BY seq DESC')
+  const newestFirst = db.prepare('SELECT record FROM log_entries WHERE tenant = ? ORDER BY row_id DESC')
   for (const row of newestFirst.iterate(tenant)) {
     const last = callsIn(String(row['record'])).at(-1)
     if (last !== undefined) return last

@@ -1,5 +1,4 @@
-import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
+import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { checkState } from '../../src/app/check-state.ts'
 import { callsIn, type LogRecord, type TestApp } from './app.ts'
 import { withClient } from './postgres.ts'
@@ -29,15 +28,32 @@ const ofTheLog: ReadonlySet<string> = new Set([
 ])
 
 /** The state of a SQLite file, while another process uses it. */
-export function readSqliteState(path: string): Promise<StoredState> {
+export async function readSqliteState(path: string): Promise<StoredState> {
   const database = new DatabaseSync(path, { readOnly: true, timeout: 5_000 })
   try {
-    database.exec('BEGIN')
-    const names = `SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite_%'`
-    return readState(async (sql) => database.prepare(sql).all(), names).finally(() => database.close())
-  } catch (error) {
+    return await readThrough(database)
+  } finally {
     database.close()
-    throw error
+  }
+}
+
+/** Kept with their connection: a state is read by a hundred of them, again and again. */
+const statementsOf = new WeakMap<DatabaseSync, Map<string, StatementSync>>()
+
+async function readThrough(database: DatabaseSync): Promise<StoredState> {
+  const statements = statementsOf.get(database) ?? new Map<string, StatementSync>()
+  statementsOf.set(database, statements)
+  const query = async (sql: string): Promise<Row[]> => {
+    const statement = statements.get(sql) ?? database.prepare(sql)
+    statements.set(sql, statement)
+    return statement.all()
+  }
+  const names = `SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite_%'`
+  database.exec('BEGIN')
+  try {
+    return await readState(query, names)
+  } finally {
+    database.exec('COMMIT')
   }
 }
 
@@ -48,9 +64,9 @@ export const readPostgresState = (url: string): Promise<StoredState> =>
     return await readState(async (sql) => (await client.query(sql)).rows as Row[], names)
   })
 
-export function readStateOf({ config, dataDir }: TestApp): Promise<StoredState> {
+export function readStateOf({ config, reader }: TestApp): Promise<StoredState> {
   const url = config.database_url?.reveal()
-  return url === undefined ? readSqliteState(join(dataDir, 'castellan.db')) : readPostgresState(url)
+  return url === undefined ? readThrough(reader()) : readPostgresState(url)
 }
 
 async function readState(query: Query, tableNames: string): Promise<StoredState> {
