@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import { ownerCaller, type TestApp } from '../support/app.ts'
 import { ended, register, start, untilEvent, workflowYaml } from '../support/workflows.ts'
 import { openWorkspaceApp } from '../support/workspaces.ts'
@@ -88,6 +89,33 @@ C: { kind: System, command: update_blackboard, transitions: [] }`
       })
       expect(await app.refusal(tool, args, other)).toMatchObject({ code: 'ERR_NOT_FOUND' })
     }
+  })
+
+  it('are listed with their answers on request, to those who see the run', async () => {
+    const states = `A: { kind: Human, prompt: "Which colour?", transitions: [{ condition: always, target: B }] }
+B: { kind: Human, prompt: "Sure?", timeout: 1s, default_response: no, transitions: [{ condition: always, target: C }] }
+C: { kind: Human, prompt: "Go?", transitions: [] }`
+    await register(app, workflowYaml('asks-thrice', states))
+    const id = await start(app, 'asks-thrice')
+    await untilEvent(app, id, 'wait_began')
+    await app.ask('aegis.workflow.signal', { execution_id: id, response: 'blue' })
+    const rows = async (args: object, caller?: ToolCaller) =>
+      (await app.ask<{ approvals: Record<string, unknown>[] }>('approval_list', args, caller)).approvals
+        .filter((row) => row['id'] === id)
+        .map(({ state, status, prompt, note, answered_by }) => [state, status, prompt, note, answered_by])
+    const waiting = ['C', 'pending', 'Go?', null, null]
+    await expect.poll(() => rows({}), { timeout: 20_000 }).toEqual([waiting])
+    const over = [
+      ['B', 'expired', 'Sure?', 'no', null],
+      ['A', 'answered', 'Which colour?', 'blue', 'owner'],
+    ]
+    expect(await rows({ answered: true })).toEqual([waiting, ...over])
+    expect(await rows({ answered: true, kind: 'tool_call' })).toEqual([])
+    const other = await app.keyCaller({ name: 'onlooker', role: 'member' })
+    expect(await rows({ answered: true }, other)).toEqual([])
+    await app.ask('approval_answer', { id, decision: 'deny', note: 'too late' })
+    await ended(app, id)
+    expect(await rows({ answered: true })).toEqual([['C', 'answered', 'Go?', 'rejected', 'owner'], ...over])
   })
 
   it('are not answered by the key whose run asks, nor through a program that has read untrusted data', async () => {

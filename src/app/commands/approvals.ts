@@ -15,7 +15,7 @@ export const command = actionCommand({
       flags: {
         all: {
           type: 'boolean',
-          description: 'Include answered calls; the log of a run has the answers to its Human states.',
+          description: 'Include what was answered, or not answered in time; Human states of the newest runs.',
         },
       },
       run: list,
@@ -56,12 +56,9 @@ async function list(context: CommandContext): Promise<number> {
   )
   const table = [['ID', 'STATUS', 'WHAT', 'DETAIL', 'ASKED BY', 'EXPIRES'], ...rows]
   context.terminal.out(fittedTable(table, { width: context.terminal.width, yields: 3 }))
-  if (context.parsed.isSet('all')) context.terminal.error(ANSWERED_STATES)
   return 0
 }
 
-const ANSWERED_STATES =
-  'Human states that were answered are not in this list: castellan call aegis.workflow.logs execution_id=ID shows the answers of a run.\n'
 const DETAIL_CHARACTERS_MAX = 60
 
 const toolCall = ({ tool, arguments: args, requested_by }: Approval): unknown[] => [
@@ -70,9 +67,9 @@ const toolCall = ({ tool, arguments: args, requested_by }: Approval): unknown[] 
   requested_by,
 ]
 
-const humanState = ({ workflow_name, state, prompt }: Approval): unknown[] => [
+const humanState = ({ workflow_name, state, prompt, note }: Approval): unknown[] => [
   `${workflow_name}/${state}`,
-  shortened(String(prompt ?? '-')),
+  shortened(`${prompt ?? '-'}${note === null ? '' : ` → ${note}`}`),
   `workflow ${workflow_name}`,
 ]
 

@@ -14,7 +14,7 @@ export const openApprovals = (
 ) =>
   createApprovalService({
     ...{ store: sqlApprovalStore, trust, engine },
-    humanStates: { list: workflows.approvals.list, answer: workflows.executions.signal },
+    humanStates: { ...workflows.approvals, answer: workflows.executions.signal },
     usableMs: config.approvals.use_minutes * MINUTE_MS,
     fourEyes: config.approvals.four_eyes,
   })

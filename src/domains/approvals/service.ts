@@ -34,6 +34,15 @@ type HumanQuestion = Readonly<{
   expires_at: string | null
 }>
 
+/** `note` is the answer. */
+type AnsweredQuestion = HumanQuestion &
+  Readonly<{
+    status: 'answered' | 'expired'
+    answered_by: string | null
+    answered_at: string | null
+    note: string | null
+  }>
+
 type ApprovalDeps = Readonly<{
   store: ApprovalStore
   trust: Pick<Trust, 'contextOf' | 'credentialOf' | 'hasReadUntrusted'>
@@ -46,6 +55,8 @@ type ApprovalDeps = Readonly<{
     ): Promise<{
       approvals: readonly HumanQuestion[]
     }>
+    /** Those that were answered, or whose time is over. */
+    listAnswered(call: Reading, input: Readonly<{ limit: number }>): Promise<{ approvals: readonly AnsweredQuestion[] }>
     answer(call: Call, input: Readonly<{ execution_id: string; response: string }>): Promise<{ signalled: boolean }>
   }>
   /** How long a call can be made after its approval. */
@@ -129,7 +140,11 @@ export function createApprovalService(deps: ApprovalDeps) {
       if (input.execution_id === undefined || one.runId === input.execution_id) views.push(await view(call, one))
     }
     const selected = views.filter(({ status }) => input.answered === true || status === 'pending')
-    const all = [...humans.map(humanView), ...selected]
+    const { approvals: over } =
+      input.answered === true && input.kind !== 'tool_call' && input.execution_id === undefined
+        ? await humanStates.listAnswered(call, { limit: input.limit })
+        : { approvals: [] }
+    const all = [...humans.map(humanView), ...over.map(humanView), ...selected]
     return { approvals: all.toSorted(newestFirst).slice(0, input.limit) }
   }
 
@@ -265,7 +280,7 @@ const blankCall = {
   note: null,
 } as const
 
-const humanView = (question: HumanQuestion) => ({
+const humanView = (question: HumanQuestion | AnsweredQuestion) => ({
   ...blankCall,
   kind: 'human_state' as const,
   status: 'pending' as const,

@@ -6,7 +6,7 @@ import { administers } from '../../contract/permissions.ts'
 import { identityOf } from '../../contract/principal.ts'
 import type { Engine, Run, RunFilter } from '../../engine/ports.ts'
 import { quoted } from '../manifests/findings.ts'
-import { questionOf } from './questions.ts'
+import { answeredQuestions, questionOf } from './questions.ts'
 
 type Reading = Pick<Call, 'principal' | 'read' | 'readsFrom'>
 /** The questions of runs that wait for a person. An approval has the id of its run, because a run asks one question at a time. */
@@ -28,6 +28,24 @@ export function createApprovals({ engine }: Readonly<{ engine: Engine }>) {
   })
 
   return {
+    /** Of the newest runs, the newest run first. */
+    async listAnswered(call: Reading, { limit }: Readonly<{ limit: number }>) {
+      const { status: _, ...filter } = filterFor(call)
+      const runs = await engine.list(call.read, call.principal.tenant, {
+        ...filter,
+        limit: limits.answeredRunsLookedAtMax,
+      })
+      const approvals = []
+      for (const run of runs) {
+        if (approvals.length >= limit) break
+        const answered = await answeredQuestions(engine, call.read, run)
+        if (answered.length > 0) call.readsFrom?.(`execution:${run.rootId}`)
+        const of = { id: run.id, workflow_id: run.subjectId, workflow_name: run.subjectName }
+        approvals.push(...answered.map((question) => ({ ...of, ...question })))
+      }
+      return { approvals: approvals.slice(0, limit) }
+    },
+
     /** Newest first. With `execution_id`, only that run's; throws unless it waits. */
     async list(call: Reading, input: Readonly<{ limit: number; execution_id?: string | undefined }>) {
       const { principal, read } = call

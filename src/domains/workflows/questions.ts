@@ -1,8 +1,11 @@
 import { APPROVAL_WAIT } from '../../contract/approvals.ts'
+import { limits } from '../../contract/limits.ts'
 import type { ReadTx } from '../../contract/tx.ts'
-import { type Engine, isEnded, type Run } from '../../engine/ports.ts'
+import { type Engine, isEnded, type Run, type SignalActor } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
+import { readSignal } from './run-human.ts'
 
 type WaitPayload = Readonly<{
   step?: string
@@ -37,6 +40,37 @@ export async function questionOf(engine: Reading, read: ReadTx, run: Run) {
     requested_at: isoTime(began?.atMs ?? run.changedAtMs),
     expires_at: untilMs === null ? null : isoTime(untilMs),
   }
+}
+
+/** The questions of a run that have an answer, or whose time is over, newest first. Only the end of a long journal is read. */
+export async function answeredQuestions(engine: Reading, read: ReadTx, run: Run) {
+  const limit = limits.answeredEventsLookedAtMax
+  const { events } = await engine.events(read, run, { limit, offset: Math.max(0, run.lastSequence - limit) })
+  const found = events.flatMap((began) => {
+    const { step, details } = (began.payload ?? {}) as WaitPayload
+    if (began.type !== 'wait_began' || step === undefined || details?.prompt === undefined) return []
+    const end = events.find(({ key, sequence }) => key === step && sequence > began.sequence)
+    const isAnswer = end?.type === 'signal_received'
+    // A wait that ended early for its workspace goes on as another.
+    if (end === undefined || !(isAnswer || step.endsWith('/answer'))) return []
+    const { payload = null, actor } = (end.payload ?? {}) as Readonly<{ payload?: Json; actor?: SignalActor }>
+    const answer = isAnswer ? readSignal(payload, actor) : { response: details.default_response ?? null }
+    return {
+      execution_id: run.id,
+      state: details.state ?? began.state,
+      prompt: details.prompt,
+      default_response: details.default_response ?? null,
+      accepted_answers: details.accepted_answers ?? null,
+      requested_at: isoTime(began.atMs),
+      expires_at: details.until_ms === undefined ? null : isoTime(details.until_ms),
+      status: isAnswer ? ('answered' as const) : ('expired' as const),
+      answered_by: typeof answer['by'] === 'string' ? answer['by'] : null,
+      answered_at: isAnswer ? isoTime(end.atMs) : null,
+      note:
+        typeof answer['response'] === 'string' ? answer['response'].slice(0, PROMPT_CHARS_MAX).toWellFormed() : null,
+    }
+  })
+  return found.reverse()
 }
 
 /** The question that a run waits for, its own or that of a child workflow, and how to answer it; null if there is none. */

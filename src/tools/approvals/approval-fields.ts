@@ -7,8 +7,10 @@ export const approvalFields = z.strictObject({
   id: z.string().describe('Of the approval; for a Human state that of its run, which asks one thing at a time.'),
   kind: z.enum(['tool_call', 'human_state']).describe('A call that a policy holds up, or a Human state of a workflow.'),
   status: z
-    .enum(['pending', 'approved', 'denied', 'used', 'expired', 'withdrawn'])
-    .describe('used: the call was made. withdrawn: the run that asked waits no more.'),
+    .enum(['pending', 'approved', 'denied', 'used', 'expired', 'withdrawn', 'answered'])
+    .describe(
+      'used: the call was made. withdrawn: the run that asked waits no more. answered: note has the answer to a Human state.',
+    ),
   execution_id: z.string().nullable().describe('The run that waits; null if none does.'),
   workflow_id: z.string().nullable(),
   workflow_name: z.string().nullable(),

@@ -18,7 +18,10 @@ export default defineTool({
   input: z.strictObject({
     limit: params.limit(50, 200),
     kind: z.enum(['tool_call', 'human_state']).optional().describe('Only this kind; both if left out.'),
-    answered: z.boolean().default(false).describe('Also calls that were answered, or that nobody answered in time.'),
+    answered: z
+      .boolean()
+      .default(false)
+      .describe('Also what was answered, or what nobody answered in time; Human states of the newest runs.'),
     execution_id: z.string().min(1).max(64).optional().describe('Only what this run waits for.'),
   }),
   output: z.strictObject({ approvals: z.array(approvalFields) }),
