@@ -103,9 +103,8 @@ export const limits = {
   waitSecondsDefault: 300,
   /** Running workflows that are searched for those that wait for a person. */
   approvalsLookedAtMax: 5_000,
-  /** The newest workflow runs that are searched for answered questions, and events of each from its end. */
-  answeredRunsLookedAtMax: 100,
-  answeredEventsLookedAtMax: 100,
+  /** The newest workflow runs, and the last events of each, that are searched for answered questions. */
+  answeredLookedAtMax: 100,
   /** How often an open event stream sends a keep-alive, and how long a reader may read nothing. */
   eventStreamKeepAliveMs: 15_000,
   eventStreamStallMs: 60_000,

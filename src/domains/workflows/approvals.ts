@@ -33,7 +33,7 @@ export function createApprovals({ engine }: Readonly<{ engine: Engine }>) {
       const { status: _, ...filter } = filterFor(call)
       const runs = await engine.list(call.read, call.principal.tenant, {
         ...filter,
-        limit: limits.answeredRunsLookedAtMax,
+        limit: limits.answeredLookedAtMax,
       })
       const approvals = []
       for (const run of runs) {

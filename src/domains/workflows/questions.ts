@@ -44,7 +44,7 @@ export async function questionOf(engine: Reading, read: ReadTx, run: Run) {
 
 /** The questions of a run that have an answer, or whose time is over, newest first. Only the end of a long journal is read. */
 export async function answeredQuestions(engine: Reading, read: ReadTx, run: Run) {
-  const limit = limits.answeredEventsLookedAtMax
+  const limit = limits.answeredLookedAtMax
   const { events } = await engine.events(read, run, { limit, offset: Math.max(0, run.lastSequence - limit) })
   const found = events.flatMap((began) => {
     const { step, details } = (began.payload ?? {}) as WaitPayload
