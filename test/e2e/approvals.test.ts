@@ -68,4 +68,11 @@ it('is the command line', async () => {
   expect(await create('by-terminal')).toHaveProperty('task_id')
   expect((await create('not-by-terminal')).error).toMatchObject({ code: 'ERR_POLICY_DENIED' })
   expect((await create('not-by-terminal')).error?.message).toContain('not today')
+  const all = await run('list', '--all')
+  expect(all.stdout).toMatch(new RegExp(`^${denied} +denied `, 'm'))
+  expect(all.stderr).toContain('castellan call aegis.workflow.logs execution_id=ID')
+  expect(await run('approve', denied)).toMatchObject({
+    code: 5,
+    stderr: expect.stringContaining('castellan approvals show'),
+  })
 })

@@ -78,13 +78,16 @@ C: { kind: System, command: update_blackboard, transitions: [] }`
     await app.ask('approval_answer', { id, decision: 'approve' })
     await ended(app, id)
     const other = await app.keyCaller({ name: 'passer-by', role: 'member' })
-    expect(await app.refusal('approval_answer', { id, decision: 'deny' })).toMatchObject({
-      code: 'ERR_APPROVAL_ANSWERED',
-      message: expect.stringContaining('no longer waits'),
-    })
-    expect(await app.refusal('approval_answer', { id, decision: 'deny' }, other)).toMatchObject({
-      code: 'ERR_NOT_FOUND',
-    })
+    for (const [tool, args] of [
+      ['approval_answer', { id, decision: 'deny' }],
+      ['approval_get', { id }],
+    ] as const) {
+      expect(await app.refusal(tool, args)).toMatchObject({
+        code: 'ERR_APPROVAL_ANSWERED',
+        message: expect.stringMatching(/no longer waits.*castellan call aegis\.workflow\.logs/),
+      })
+      expect(await app.refusal(tool, args, other)).toMatchObject({ code: 'ERR_NOT_FOUND' })
+    }
   })
 
   it('are not answered by the key whose run asks, nor through a program that has read untrusted data', async () => {

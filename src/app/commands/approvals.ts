@@ -56,9 +56,12 @@ async function list(context: CommandContext): Promise<number> {
   )
   const table = [['ID', 'STATUS', 'WHAT', 'DETAIL', 'ASKED BY', 'EXPIRES'], ...rows]
   context.terminal.out(fittedTable(table, { width: context.terminal.width, yields: 3 }))
+  if (context.parsed.isSet('all')) context.terminal.error(ANSWERED_STATES)
   return 0
 }
 
+const ANSWERED_STATES =
+  'Human states that were answered are not in this list: castellan call aegis.workflow.logs execution_id=ID shows the answers of a run.\n'
 const DETAIL_CHARACTERS_MAX = 60
 
 const toolCall = ({ tool, arguments: args, requested_by }: Approval): unknown[] => [

@@ -54,20 +54,26 @@ export function statusAt({ status, expiresAtMs }: StoredApproval, nowMs: number)
 }
 
 export const approvalNotFound = (): AppError =>
-  new AppError('ERR_NOT_FOUND', 'id: there is no such approval; approval_list shows those that wait for a person.', {
-    field: 'id',
-  })
+  new AppError(
+    'ERR_NOT_FOUND',
+    'id: there is no such approval; list those that wait for a person with castellan approvals list (approval_list).',
+    { field: 'id' },
+  )
 
 export const notPending = (status: string): AppError =>
-  new AppError('ERR_APPROVAL_ANSWERED', `id: the approval is already ${status}; see who answered with approval_get.`, {
-    field: 'id',
-    status,
-  })
+  new AppError(
+    'ERR_APPROVAL_ANSWERED',
+    `id: the approval is already ${status}; see who answered with castellan approvals show (approval_get).`,
+    {
+      field: 'id',
+      status,
+    },
+  )
 
 export const noLongerAwaited = (): AppError =>
   new AppError(
     'ERR_APPROVAL_ANSWERED',
-    'id: this run no longer waits for an answer: it is already answered, or its time is over; aegis.workflow.logs shows what came of it.',
+    'id: this run no longer waits for an answer: it is already answered, or its time is over; see what came of it with castellan call aegis.workflow.logs execution_id=ID.',
     { field: 'id', status: 'answered' },
   )
 

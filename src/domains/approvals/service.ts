@@ -136,7 +136,7 @@ export function createApprovalService(deps: ApprovalDeps) {
   async function get(call: Reading, { id }: Readonly<{ id: string }>) {
     const found = await find(call, id)
     if (found !== undefined) return { approval: await view(call, found) }
-    return { approval: humanView(await humanQuestion(call, id)) }
+    return { approval: humanView(await openQuestion(call, id)) }
   }
 
   async function humanQuestion(call: Reading, id: string): Promise<HumanQuestion> {
@@ -207,7 +207,7 @@ export function createApprovalService(deps: ApprovalDeps) {
   }
 
   /** A visible run that waits no longer is a conflict, like a call that is answered. */
-  async function openQuestion(call: Call, id: string): Promise<HumanQuestion> {
+  async function openQuestion(call: Reading, id: string): Promise<HumanQuestion> {
     try {
       return await humanQuestion(call, id)
     } catch (error) {

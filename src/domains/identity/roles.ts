@@ -214,9 +214,13 @@ const hasOldKeys = (): AppError =>
   )
 
 const noSuchRole = (name: string): AppError =>
-  new AppError('ERR_NOT_FOUND', `name: your tenant has no custom role ${quoted(name)}; castellan roles list (role_list) shows them`, {
-    field: 'name',
-  })
+  new AppError(
+    'ERR_NOT_FOUND',
+    `name: your tenant has no custom role ${quoted(name)}; castellan roles list (role_list) shows them`,
+    {
+      field: 'name',
+    },
+  )
 
 const viewOf = (role: CustomRole): RoleView => ({
   name: role.name,
