@@ -149,6 +149,10 @@ describe('JSON', () => {
         ['teams', 'create', 'design', '--data-dir', dataDir],
         ['teams', 'list', '--data-dir', dataDir],
       ],
+      roles: [
+        ['roles', 'create', 'reader', '--permissions', 'task:read', '--data-dir', dataDir],
+        ['roles', 'list', '--data-dir', dataDir],
+      ],
       invite: [['invite', 'list', '--data-dir', dataDir]],
       config: [
         ['config', 'show'],

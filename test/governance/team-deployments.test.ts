@@ -80,7 +80,7 @@ it('is one for each person, each team and the organisation, and made by who may'
   expect(await servedAs(mia)).toBe('owls 2')
   expect((await deploy('larks', { scope: 'team', teamId: larks }, ulf)).id).not.toBe(first.id)
   expect(await refusedDeploy({ scope: 'team', teamId: larks }, uma)).toBe('ERR_PERMISSION_DENIED')
-  expect(await refusedDeploy({ scope: 'team', teamId: 'Crows' }, chief)).toBe('ERR_INVALID_INPUT')
+  expect(await refusedDeploy({ scope: 'team', teamId: 'Crows' }, chief)).toBe('ERR_NOT_FOUND')
   expect(await refusedDeploy({ scope: 'personal', teamId: owls }, person('una', 'editor', [owls]))).toBe(
     'ERR_INVALID_INPUT',
   )

@@ -1,9 +1,13 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { loadAllTools } from '../../src/tools/index.ts'
 import { createCatalog } from '../../src/tools/runtime/catalog.ts'
 import { defineTool } from '../../src/tools/runtime/define-tool.ts'
-import { answerFault } from '../support/answer-check.ts'
+import { ANSWERS_FILE_VARIABLE, answerFault, toldFault, watchedEnvironment } from '../support/answer-check.ts'
 
 const allTools = await loadAllTools()
 
@@ -57,6 +61,29 @@ describe('a listed output schema', () => {
     const answer = { json: '{"warnings":[1]}', output: { warnings: [1] }, isError: false }
     expect(answerFault({ tool, answer })).toBeUndefined()
     expect(answerFault({ tool, answer: { ...answer, warnings: ['Beware.'] } })).toContain('/warnings/1 must be integer')
+  })
+
+  it('is held against the answers of programs that tests start', () => {
+    const file = join(mkdtempSync(join(tmpdir(), 'castellan-told-')), 'answers')
+    writeFileSync(file, '')
+    const schema = { type: 'object', properties: { done: { type: 'boolean' } }, required: ['done'] }
+    const program = `
+      const { channel } = require('node:diagnostics_channel')
+      const tool = { name: 'sample', definition: {}, listed: { outputSchema: ${JSON.stringify(schema)} } }
+      for (const json of ['{"done":true}', '{}', '{"done":1}']) {
+        channel('castellan:tool-answer').publish({ tool, answer: { json, isError: false } })
+      }
+      channel('castellan:tool-answer').publish({ tool: undefined, answer: { json: '{}', isError: true } })`
+    execFileSync(process.execPath, ['-e', program], {
+      env: { ...process.env, ...watchedEnvironment(), [ANSWERS_FILE_VARIABLE]: file },
+    })
+    const told = readFileSync(file, 'utf8').trimEnd().split('\n').map(toldFault)
+    rmSync(dirname(file), { recursive: true })
+    expect(told).toEqual([
+      undefined,
+      "sample: / must have required property 'done': {}",
+      'sample: /done must be boolean: {"done":1}',
+    ])
   })
 
   it('refuses an answer without what is required', () => {

@@ -76,11 +76,9 @@ async function plantOwn(): Promise<Record<string, unknown>> {
 
 /** The rows of those who have what is hidden, and those below them. */
 const rowsOfOwners = (): readonly string[] =>
-  app.behindItsBack((db) =>
-    rowsOfTenant(db, 'local', /^(?!log_)/)
-      .split('\n')
-      .filter((row) => [...hidden.owners, hidden.canary].some((text) => row.includes(text))),
-  )
+  rowsOfTenant(app.reader(), 'local', /^(?!log_)/)
+    .split('\n')
+    .filter((row) => [...hidden.owners, hidden.canary].some((text) => row.includes(text)))
 
 const catalog = createCatalog(await loadAllTools())
 const schemaOf = (tool: CatalogTool): Schema => tool.listed.inputSchema as Schema

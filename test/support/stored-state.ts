@@ -37,17 +37,18 @@ export async function readSqliteState(path: string): Promise<StoredState> {
   }
 }
 
-/** Kept with their connection: a state is read by a hundred of them, again and again. */
 const statementsOf = new WeakMap<DatabaseSync, Map<string, StatementSync>>()
 
-async function readThrough(database: DatabaseSync): Promise<StoredState> {
+/** Kept with its connection: a state is read by a hundred statements, again and again. */
+export function statementIn(database: DatabaseSync, sql: string): StatementSync {
   const statements = statementsOf.get(database) ?? new Map<string, StatementSync>()
-  statementsOf.set(database, statements)
-  const query = async (sql: string): Promise<Row[]> => {
-    const statement = statements.get(sql) ?? database.prepare(sql)
-    statements.set(sql, statement)
-    return statement.all()
-  }
+  const statement = statements.get(sql) ?? database.prepare(sql)
+  statementsOf.set(database, statements.set(sql, statement))
+  return statement
+}
+
+async function readThrough(database: DatabaseSync): Promise<StoredState> {
+  const query = async (sql: string): Promise<Row[]> => statementIn(database, sql).all()
   const names = `SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite_%'`
   database.exec('BEGIN')
   try {

@@ -12,6 +12,7 @@ import { validateArguments } from '../../src/tools/runtime/validate-arguments.ts
 import { callerOf, movableClock, openTestApp, type TestApp } from './app.ts'
 import { propertiesOf, type Schema, validArguments } from './arguments.ts'
 import type { Canaries } from './canaries.ts'
+import { statementIn } from './stored-state.ts'
 
 /**
  * Whether a tool keeps tenants apart, found out by trying. Two copies of one installation are called in step, with the
@@ -123,8 +124,9 @@ function noteWritesTo(db: DatabaseSync, tenant: string): void {
 
 /** Whether the rows of A are as they were. What was written as it was before is no change. */
 export function isUnaltered({ present, rowsOfA }: Copies, tenant: string, which: 'if written' | 'always'): boolean {
+  const noted = statementIn(present.reader(), `SELECT 1 FROM ${NOTED} LIMIT 1`)
+  if (which === 'if written' && noted.get() === undefined) return true
   return present.behindItsBack((db) => {
-    if (which === 'if written' && db.prepare(`SELECT 1 FROM ${NOTED} LIMIT 1`).get() === undefined) return true
     db.exec(`DELETE FROM ${NOTED}`)
     return rowsOfTenant(db, tenant) === rowsOfA
   })
@@ -159,7 +161,7 @@ function removeTenant(db: DatabaseSync, tenant: string): void {
 export function rowsOfTenant(db: DatabaseSync, tenant: string, named = /./): string {
   const tables = tenantTables(db).filter((name) => named.test(name))
   const dump = tables.flatMap((name) => {
-    const rows = db.prepare(`SELECT * FROM "${name}" WHERE tenant = ?`).all(tenant)
+    const rows = statementIn(db, `SELECT * FROM "${name}" WHERE tenant = ?`).all(tenant)
     return [
       `${name}\n${rows
         .map((row) => JSON.stringify(Object.values(row).map(textOf)))
