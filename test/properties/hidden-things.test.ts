@@ -114,8 +114,11 @@ const filledIn = (tool: CatalogTool) => (key: string) =>
   key === 'id' ? (own['id'] as Record<string, unknown>)[tool.name] : own[key]
 const plainArguments = (tool: CatalogTool) => requiredArguments(schemaOf(tool), filledIn(tool))
 
-/** A value of the same form that names nothing. */
-const noneLike = (value: string): string => value.slice(0, -1) + (value.endsWith('7') ? '6' : '7')
+/** A value of the same form that names nothing. Its last character is of the same kind: suggestions go by the words in a name. */
+const noneLike = (value: string): string => {
+  const [one, other] = /\d$/.test(value) ? ['7', '6'] : /[A-Z]$/.test(value) ? ['A', 'B'] : ['a', 'b']
+  return value.slice(0, -1) + (value.endsWith(one) ? other : one)
+}
 
 /** All of an answer but what the caller sent, and what no two calls share. */
 const masked = ({ json, content }: ToolAnswer, value: string): string =>
