@@ -111,6 +111,11 @@ C: { kind: Human, prompt: "Go?", transitions: [] }`
     ]
     expect(await rows({ answered: true })).toEqual([waiting, ...over])
     expect(await rows({ answered: true, kind: 'tool_call' })).toEqual([])
+    expect(await rows({ answered: true, execution_id: id })).toEqual([waiting, ...over])
+    expect(await rows({ execution_id: id.toUpperCase() })).toEqual([waiting])
+    for (const args of [{ execution_id: 'none' }, { execution_id: 'none', answered: true }]) {
+      expect(await app.refusal('approval_list', args)).toMatchObject({ code: 'ERR_EXECUTION_NOT_FOUND' })
+    }
     const other = await app.keyCaller({ name: 'onlooker', role: 'member' })
     expect(await rows({ answered: true }, other)).toEqual([])
     await app.ask('approval_answer', { id, decision: 'deny', note: 'too late' })
@@ -174,6 +179,7 @@ C: { kind: System, command: update_blackboard, transitions: [] }`,
         (await app.ask<{ approvals: { id: string }[] }>('approval_list', { execution_id, kind: 'tool_call' }, cli))
           .approvals
       await expect.poll(asked).toMatchObject([{ tool: 'exec', status: 'pending' }])
+      expect(await app.ask('approval_list', { execution_id }, cli)).toEqual({ approvals: await asked() })
       const [{ id }] = (await asked()) as [{ id: string }]
       app = await app.restart()
       await app.ask('approval_answer', { id, decision, note: 'said by a person' }, cli)

@@ -70,6 +70,13 @@ export const notPending = (status: string): AppError =>
     },
   )
 
+export const notWaiting = (): AppError =>
+  new AppError(
+    'ERR_EXECUTION_NOT_FOUND',
+    'execution_id: no execution with this id waits for an answer; list those that do with castellan approvals list (approval_list).',
+    { field: 'execution_id' },
+  )
+
 export const noLongerAwaited = (): AppError =>
   new AppError(
     'ERR_APPROVAL_ANSWERED',

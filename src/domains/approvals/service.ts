@@ -1,5 +1,5 @@
-import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
 import { administers, isPermitted } from '../../contract/permissions.ts'
 import { isAtConsole, isPerson } from '../../contract/person.ts'
 import { identityOf } from '../../contract/principal.ts'
@@ -15,6 +15,7 @@ import {
   noLongerAwaited,
   notForYou,
   notPending,
+  notWaiting,
   statusAt,
 } from './rules.ts'
 
@@ -56,7 +57,10 @@ type ApprovalDeps = Readonly<{
       approvals: readonly HumanQuestion[]
     }>
     /** Those that were answered, or whose time is over. */
-    listAnswered(call: Reading, input: Readonly<{ limit: number }>): Promise<{ approvals: readonly AnsweredQuestion[] }>
+    listAnswered(
+      call: Reading,
+      input: Readonly<{ limit: number; execution_id?: string | undefined }>,
+    ): Promise<{ approvals: readonly AnsweredQuestion[] }>
     answer(call: Call, input: Readonly<{ execution_id: string; response: string }>): Promise<{ signalled: boolean }>
   }>
   /** How long a call can be made after its approval. */
@@ -122,30 +126,26 @@ export function createApprovalService(deps: ApprovalDeps) {
     }>,
   ) {
     const { principal, read, nowMs } = call
-    if (input.execution_id !== undefined && input.kind !== 'tool_call') {
-      const { approvals } = await humanStates.list(call, { limit: 1, execution_id: input.execution_id })
-      return { approvals: approvals.map(humanView) }
-    }
-    const humans = input.kind === 'tool_call' ? [] : (await humanStates.list(call, { limit: input.limit })).approvals
-    const seesCalls = input.kind !== 'human_state' && isPermitted(principal, 'approval:read')
+    const { limit, execution_id, kind, answered = false } = input
+    const ofRun = { limit, execution_id }
+    const humans = kind === 'tool_call' ? [] : (await humanStates.list(call, ofRun)).approvals
+    const over = answered && kind !== 'tool_call' ? (await humanStates.listAnswered(call, ofRun)).approvals : []
+    const seesCalls = kind !== 'human_state' && isPermitted(principal, 'approval:read')
     const calls = seesCalls
       ? await store.listApprovals(read, principal.tenant, {
-          limit: input.limit,
+          limit: execution_id === undefined ? limit : limits.approvalsLookedAtMax,
           ...(!administers(principal, 'approval') && { requester: identityOf(principal) }),
-          ...(input.answered !== true && { pendingAtMs: nowMs }),
+          ...(!answered && { pendingAtMs: nowMs }),
         })
       : []
     const views = []
     for (const one of calls) {
-      if (input.execution_id === undefined || one.runId === input.execution_id) views.push(await view(call, one))
+      if (execution_id === undefined || one.runId === execution_id.toLowerCase()) views.push(await view(call, one))
     }
-    const selected = views.filter(({ status }) => input.answered === true || status === 'pending')
-    const { approvals: over } =
-      input.answered === true && input.kind !== 'tool_call' && input.execution_id === undefined
-        ? await humanStates.listAnswered(call, { limit: input.limit })
-        : { approvals: [] }
+    const selected = views.filter(({ status }) => answered || status === 'pending')
     const all = [...humans.map(humanView), ...over.map(humanView), ...selected]
-    return { approvals: all.toSorted(newestFirst).slice(0, input.limit) }
+    if (all.length === 0 && execution_id !== undefined && kind !== 'tool_call') throw notWaiting()
+    return { approvals: all.toSorted(newestFirst).slice(0, limit) }
   }
 
   async function get(call: Reading, { id }: Readonly<{ id: string }>) {
@@ -155,13 +155,10 @@ export function createApprovalService(deps: ApprovalDeps) {
   }
 
   async function humanQuestion(call: Reading, id: string): Promise<HumanQuestion> {
-    try {
-      if (!isPermitted(call.principal, 'execution:read')) throw approvalNotFound()
-      return (await humanStates.list(call, { limit: 1, execution_id: id })).approvals[0]!
-    } catch (error) {
-      if (error instanceof AppError && error.code === 'ERR_EXECUTION_NOT_FOUND') throw approvalNotFound()
-      throw error
-    }
+    if (!isPermitted(call.principal, 'execution:read')) throw approvalNotFound()
+    const [question] = (await humanStates.list(call, { limit: 1, execution_id: id })).approvals
+    if (question === undefined) throw approvalNotFound()
+    return question
   }
 
   /**
