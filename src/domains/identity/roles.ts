@@ -180,9 +180,9 @@ function inUse({ users, invitations, clients, providers }: RoleHolders, purpose:
     ...counted(providers.length, 'identity provider'),
   ].join(', ')
   const steps = [
-    ...(users > 0 ? ['give the users another role with user_update (user_list shows them)'] : []),
-    ...(invitations > 0 ? ['cancel the invitations with invitation_cancel (invitation_list)'] : []),
-    ...(clients > 0 ? ['delete the clients with oauth_client_delete (oauth_client_list)'] : []),
+    ...(users > 0 ? ['give the users another role with castellan users update (user_update)'] : []),
+    ...(invitations > 0 ? ['cancel the invitations with castellan invite cancel (invitation_cancel)'] : []),
+    ...(clients > 0 ? ['delete the clients with castellan clients delete (oauth_client_delete)'] : []),
     ...(providers.length > 0 ? ['change default_role of the provider in the configuration (oidc_providers)'] : []),
   ].join(', ')
   const fact =
@@ -203,7 +203,7 @@ const NAMED_KEYS_MAX = 20
 const keysEnded = (names: readonly string[]): string => {
   const more = names.length > NAMED_KEYS_MAX ? ` and ${names.length - NAMED_KEYS_MAX} more` : ''
   const first = names.slice(0, NAMED_KEYS_MAX).map(quoted).join(', ')
-  return `API keys with this role have no rights any more: ${first}${more}. Revoke them with api_key_revoke.`
+  return `API keys with this role have no rights any more: ${first}${more}. Revoke them with castellan keys revoke (api_key_revoke).`
 }
 
 const hasOldKeys = (): AppError =>
