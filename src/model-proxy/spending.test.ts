@@ -97,11 +97,11 @@ describe('tokens with a price of their own', () => {
   const generated = (more: object) => ({
     usageMetadata: { promptTokenCount: 1_000, candidatesTokenCount: 1_000, totalTokenCount: 2_000, ...more },
   })
-  const generation = { contents: [], generationConfig: { maxOutputTokens: 1_000 } }
+  const asking = { contents: [], generationConfig: { maxOutputTokens: 1_000 } }
 
   it('of audio and images, at Gemini', () => {
     const audio = { promptTokensDetails: [modal('TEXT', 600), modal('AUDIO', 300), modal('AUDIO', 100)] }
-    const flash = (more: object) => spentBy(gemini, 'generate', 'gemini-2.5-flash', generation, {}, generated(more))
+    const flash = (more: object) => spentBy(gemini, 'generate', 'gemini-2.5-flash', asking, {}, generated(more))
     expect(flash(audio).settled).toBe(600 * 0.3 + 400 * 1 + 1_000 * 2.5)
     // Of what the cache had, only a part can have been audio.
     const cached = { ...audio, cachedContentTokenCount: 700 }
@@ -109,7 +109,7 @@ describe('tokens with a price of their own', () => {
     const said = { ...cached, cacheTokensDetails: [modal('TEXT', 400), modal('AUDIO', 300)] }
     expect(flash(said).settled).toBe(200 * 0.3 + 100 * 1 + 400 * 0.03 + 300 * 0.1 + 1_000 * 2.5)
     const drawn = { candidatesTokensDetails: [modal('IMAGE', 990)] }
-    const image = spentBy(gemini, 'generate', 'gemini-2.5-flash-image', generation, {}, generated(drawn))
+    const image = spentBy(gemini, 'generate', 'gemini-2.5-flash-image', asking, {}, generated(drawn))
     expect(image.settled).toBe(1_000 * 0.3 + 10 * 2.5 + 990 * 30)
     expect(image.reserved).toBeGreaterThanOrEqual(1_000 * 30)
   })
