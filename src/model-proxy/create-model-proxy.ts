@@ -321,9 +321,9 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     }
     if (format === undefined) return begin(undefined)
     const signal = clientSignal(res)
-    const { body: parsed } = routed.request
+    const { body: parsed, bytes: { length: bytes = 0 } = {} } = routed.request
     const { operation } = endpoint
-    const judging = deps.judging.begin({ caller, proxy, operation, headers: req.headers, body: parsed, signal })
+    const judging = deps.judging.begin({ caller, proxy, operation, headers: req.headers, body: parsed, bytes, signal })
     return whenKnown(judging, (judged) => {
       const request =
         judged?.isChanged === true

@@ -105,8 +105,9 @@ function look(value: unknown, name: string, found: Found, takesImagesOnly: boole
     count(media, found, takesImagesOnly)
     return
   }
-  for (const [member, inner] of Object.entries(fields)) {
+  for (const member in fields) {
     if (freeMembers.has(member)) continue
+    const inner = fields[member]
     if (typeof inner === 'string') {
       if (inner !== '' && REFERENCE.test(member) && !inner.startsWith('data:')) found.isUnseen = true
     } else look(inner, member, found, takesImagesOnly, depth + 1)
