@@ -16,6 +16,9 @@ export const remoteLimits = {
   remoteListenPauseMsMax: 30_000,
   /** How long a person may take to sign in. */
   signInMs: 5 * 60_000,
+  /** Signing in by a code: the longest wait and the longest pause between two requests that a server can ask for. */
+  deviceSignInMsMax: 30 * 60_000,
+  devicePauseMsMax: 60_000,
   /** How long before its expiry a token is renewed. */
   tokenRenewMs: 30_000,
   /** How long a command waits for another one that renews the same sign-in. */
