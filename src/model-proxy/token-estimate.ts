@@ -22,7 +22,7 @@ type Unsaid = Readonly<{
   /** We disconnected before the answer was complete, and the provider may have written what we did not see. */
   hasLeft: boolean
   /** The most that the request can be billed for; undefined if it was not computed. */
-  most: (() => Pick<Tokens, 'input' | 'output'>) | undefined
+  most: (() => Tokens) | undefined
   mayReason: boolean
 }>
 
@@ -32,11 +32,15 @@ type Unsaid = Readonly<{
  */
 export function estimatedTokens(known: Unsaid): Tokens {
   const { said, tap } = known
-  const input = said?.input ?? known.most?.().input ?? 0
-  if (tap?.saidOutput !== undefined) return { ...NO_TOKENS, ...said, input, output: tap.saidOutput }
+  const most = said?.input === undefined ? (known.most?.() ?? NO_TOKENS) : undefined
+  const read = { ...NO_TOKENS, ...most, ...said, input: said?.input ?? most!.input }
+  if (tap?.saidOutput !== undefined) return { ...read, output: tap.saidOutput }
   const passed = Math.max(tap?.passedTokens ?? tokensIn(known.answerBytes), said?.output ?? 0)
   const isUnseen = known.isUnfinished === true || (known.hasLeft && (tap === undefined || known.mayReason))
-  return { ...NO_TOKENS, ...said, input, output: isUnseen ? Math.max(passed, known.most?.().output ?? 0) : passed }
+  if (!isUnseen) return { ...read, output: passed }
+  const { output, kinds = {} } = known.most?.() ?? NO_TOKENS
+  const written = Object.fromEntries(Object.entries(kinds).filter(([kind]) => kind.startsWith('output')))
+  return { ...read, output: Math.max(passed, output), kinds: { ...read.kinds, ...written } }
 }
 
 /** Models of OpenAI and Google that do not reason. Anthropic's reason only on request. */
