@@ -7,6 +7,7 @@ import {
   type Transport,
 } from '@modelcontextprotocol/client'
 import type { Progress } from '../contract/call.ts'
+import type { StdioTransport } from './stdio-transport.ts'
 
 type PlainCallOptions = Readonly<{
   signal: AbortSignal
@@ -92,8 +93,8 @@ const LAST_ID = 2_000_000_000
  * what a quick server needs for its answer; here a call is one message, one timer and one table entry. It behaves as the client
  * does: the same errors, the same time limit, which progress extends, and the same cancellation.
  */
-export function withPlainCalls<Inner extends Transport>(
-  inner: Inner,
+export function withPlainCalls(
+  inner: Transport & Partial<Pick<StdioTransport, 'post'>>,
 ): Readonly<{ transport: Transport; call: PlainCall }> {
   const pending = new PendingCalls()
   let nextId = FIRST_ID
@@ -147,7 +148,7 @@ export function withPlainCalls<Inner extends Transport>(
       if (signal.aborted) throw new SdkError(SdkErrorCode.RequestTimeout, String(signal.reason))
       const id = pending.freeId(nextId)
       nextId = id >= LAST_ID ? FIRST_ID : id + 1
-      let timer = setTimeout(onTimeout, timeoutMs)
+      let timer: NodeJS.Timeout | undefined
       const settle = (): void => {
         pending.delete(id)
         clearTimeout(timer)
@@ -167,8 +168,8 @@ export function withPlainCalls<Inner extends Transport>(
       function onAbort(): void {
         cancel(new SdkError(SdkErrorCode.RequestTimeout, String(signal.reason)), String(signal.reason))
       }
-      signal.addEventListener('abort', onAbort)
-      pending.set(id, {
+      const isAlone = pending.isEmpty
+      const one: Pending = {
         answer(message) {
           settle()
           const error = message['error'] as Readonly<{ code: number; message: string; data?: unknown }> | undefined
@@ -184,7 +185,8 @@ export function withPlainCalls<Inner extends Transport>(
           timer = setTimeout(onTimeout, timeoutMs)
           onProgress?.(update)
         },
-      })
+      }
+      pending.set(id, one)
       const meta = onProgress === undefined ? {} : { _meta: { progressToken: id } }
       const request: JSONRPCMessage = {
         jsonrpc: '2.0',
@@ -192,10 +194,17 @@ export function withPlainCalls<Inner extends Transport>(
         method: 'tools/call',
         params: { name, arguments: args, ...meta },
       }
-      inner.send(request).catch((error: unknown) => {
-        settle()
-        reject(error)
-      })
+      // A server without other calls waits for this one, so it is sent before everything else that there is to do.
+      try {
+        const sending = inner.post === undefined ? inner.send(request) : inner.post(request, isAlone)
+        sending?.catch(one.fail)
+      } catch (error) {
+        one.fail(error as Error)
+      }
+      // It may have been answered at once.
+      if (pending.get(id) !== one) return
+      timer ??= setTimeout(onTimeout, timeoutMs)
+      signal.addEventListener('abort', onAbort)
     })
 
   return { transport, call }

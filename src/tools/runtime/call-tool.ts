@@ -1,4 +1,4 @@
-import { type CallEntry, type CallOutcome, digest, toLogEntry } from '../../audit/call-entry.ts'
+import { type CallEntry, type CallOutcome, digestLater, toLogEntry } from '../../audit/call-entry.ts'
 import type { LogStore } from '../../audit/ports.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { EffectRecord } from '../../contract/call.ts'
@@ -302,7 +302,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
   function okEntry(invocation: Invocation, tool: CatalogTool, handled: Handled): CallEntry {
     return {
       ...baseEntry(invocation, tool.name),
-      outputDigest: digest(handled.json),
+      output: digestLater(handled.json),
       ...(handled.raw?.isError === true ? ({ outcome: 'failed', code: TOOL_FAILED } as const) : { outcome: 'ok' }),
       effects: handled.effects,
       ...(tool.definition.audit === 'content'
