@@ -161,20 +161,20 @@ describe('a plain call of a tool', () => {
     await expect(begin()).rejects.toThrow('the server has ended')
   })
 
-  it('is urgent for a server that has no other call', async () => {
+  it('is urgent for a server that gets one call at a time', async () => {
     const urgent: boolean[] = []
     const post = (message: JSONRPCMessage, isUrgent: boolean): undefined => {
       sent.push(message as unknown as Sent)
       urgent.push(isUrgent)
     }
     call = withPlainCalls(Object.assign(server, { post })).call
-    const calls = [begin(), begin()]
-    for (const { id } of sent) say({ id, result: text('x') })
-    await Promise.all(calls)
-    const last = begin()
-    say({ id: sent[2]!.id, result: text('x') })
-    await last
-    expect(urgent).toEqual([true, false, true])
+    const answered = async (count: number): Promise<void> => {
+      const calls = Array.from({ length: count }, () => begin())
+      for (const { id } of sent.slice(-count)) say({ id, result: text('x') })
+      await Promise.all(calls)
+    }
+    for (const count of [1, 1, 3, 1, 1, 1]) await answered(count)
+    expect(urgent).toEqual([true, true, true, false, false, false, false, true])
   })
 
   it('is forgotten when it cannot be posted, and when it is answered while it is posted', async () => {

@@ -37,9 +37,17 @@ type Entry = Readonly<{ id: number; one: Pending }>
 class PendingCalls {
   #entries: (Entry | undefined)[] = new Array<Entry | undefined>(64).fill(undefined)
   #count = 0
+  /** The most calls at a time since there was none, and before that. */
+  #most = 0
+  #mostBefore = 0
 
   get isEmpty(): boolean {
     return this.#count === 0
+  }
+
+  /** Whether a call that begins now has the server to itself: there is none, and the one before had none beside it. */
+  get isQuiet(): boolean {
+    return this.#count === 0 && this.#most <= 1 && this.#mostBefore <= 1
   }
 
   get(id: number): Pending | undefined {
@@ -60,7 +68,12 @@ class PendingCalls {
 
   set(id: number, one: Pending): void {
     this.#entries[id % this.#entries.length] = { id, one }
+    if (this.#count === 0) {
+      this.#mostBefore = this.#most
+      this.#most = 0
+    }
     this.#count++
+    this.#most = Math.max(this.#most, this.#count)
   }
 
   delete(id: number): void {
@@ -168,7 +181,7 @@ export function withPlainCalls(
       function onAbort(): void {
         cancel(new SdkError(SdkErrorCode.RequestTimeout, String(signal.reason)), String(signal.reason))
       }
-      const isAlone = pending.isEmpty
+      const isAlone = pending.isQuiet
       const one: Pending = {
         answer(message) {
           settle()
@@ -194,7 +207,8 @@ export function withPlainCalls(
         method: 'tools/call',
         params: { name, arguments: args, ...meta },
       }
-      // A server without other calls waits for this one, so it is sent before everything else that there is to do.
+      // A server that gets one call at a time waits for this one, so it is sent before everything else that there is to do. Calls that
+      // come together go into one write.
       try {
         const sending = inner.post === undefined ? inner.send(request) : inner.post(request, isAlone)
         sending?.catch(one.fail)
