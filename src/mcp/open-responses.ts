@@ -27,7 +27,7 @@ export type OpenResponses = Readonly<{
   close(): void
 }>
 
-/** Not every change of access causes an event: an agent can be removed, or another process can make the change. */
+/** A change of access is announced. This is for one that was not, such as one whose announcement failed. */
 const REVIEW_MS = 30_000
 
 export function createOpenResponses({ presence, gateways, sessions, logger }: Deps): OpenResponses {
