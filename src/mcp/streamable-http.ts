@@ -9,7 +9,7 @@ import {
 } from '@modelcontextprotocol/server'
 import { limits } from '../contract/limits.ts'
 import type { McpSessionMemory } from '../contract/mcp-sessions.ts'
-import { SYSTEM_TENANT, type TenantId } from '../contract/principal.ts'
+import type { TenantId } from '../contract/principal.ts'
 import { readBody } from '../http/exchange/read-body.ts'
 import { type Reply, replyOver } from '../http/exchange/reply.ts'
 import type { RequestHead } from '../http/exchange/request-head.ts'
@@ -160,8 +160,7 @@ export class StreamableHttp {
 
   /** Something may have changed for callers of the tenant. */
   async toolsChanged(tenant: TenantId): Promise<void> {
-    // Agents of the platform are open to every tenant.
-    await this.#responses.reviewGateways(tenant === SYSTEM_TENANT ? undefined : tenant)
+    await this.#responses.reviewGateways(tenant)
     const sessions = [...this.#sessions.all()].filter(({ caller }) => caller.principal.tenant === tenant)
     const content = await this.#deps.content?.()
     for (const { server, connection, caller } of sessions) {
