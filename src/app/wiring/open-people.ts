@@ -10,6 +10,7 @@ import type { ReadTx } from '../../contract/tx.ts'
 import type { RoleHolders } from '../../domains/identity/ports.ts'
 import { grantedBy, grantedToGive, holdRole } from '../../domains/identity/roles.ts'
 import type { IdentityService } from '../../domains/identity/service.ts'
+import { userBehind } from '../../domains/identity/user-behind.ts'
 import type { LogIdentity } from '../../domains/log/ports.ts'
 import { createDeviceAuthorizations } from '../../domains/people/device-authorizations.ts'
 import { createPasswords } from '../../domains/people/password.ts'
@@ -22,6 +23,7 @@ import { createClientTokens } from '../../domains/people/service-clients.ts'
 import { createSignInGuard } from '../../domains/people/sign-in.ts'
 import type { PeopleGate } from '../../http/people-gate.ts'
 import { randomId } from '../../kernel/random.ts'
+import { sqlApiKeyStore } from '../../stores/sql/api-key-store.ts'
 import { sqlDeviceStore } from '../../stores/sql/device-store.ts'
 import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
 import { sqlProfileStore } from '../../stores/sql/profile-store.ts'
@@ -83,6 +85,7 @@ export async function openPeople(deps: AppDeps, parts: PeopleParts): Promise<Ope
     noteRevoked: ownerWatch.userChanged,
     noteTeamRemoved: ownerWatch.teamRemoved,
     endKeys: parts.identity.endKeysOfUser,
+    userBehind: (...args) => userBehind(sqlApiKeyStore, ...args),
     mailer: mailerOf(deps),
     clients,
     async seesGateway({ read, principal }, tenant, reference) {

@@ -180,6 +180,8 @@ export type PeopleStore = Readonly<{
   findOpenInvitation(tx: ReadTx, tenant: TenantId, email: string, nowMs: number): Promise<Invitation | undefined>
   /** All that can still be used with this address, whether the user exists or not. */
   listOpenInvitations(tx: ReadTx, tenant: TenantId, email: string, nowMs: number): Promise<Invitation[]>
+  /** Those that a caller of this name created. */
+  listOpenInvitationsBy(tx: ReadTx, tenant: TenantId, createdBy: string, nowMs: number): Promise<Invitation[]>
   listInvitations(tx: ReadTx, tenant: TenantId, limit: number): Promise<Invitation[]>
   /** Both return whether this call did it: an invitation ends once. */
   acceptInvitation(tx: WriteTx, tenant: TenantId, id: string, atMs: number): Promise<boolean>

@@ -81,6 +81,11 @@ type Had = Readonly<{ tier: Tier; granted: ReadonlySet<Permission> }>
 export const losesRights = (before: Had, after: Had): boolean =>
   !tierAllows(after.tier, before.tier) || [...before.granted].some((permission) => !after.granted.has(permission))
 
+/** A change that adds rights: who could act for the user before might not have them. */
+export const gainsRights = (before: Had, after: Had): boolean =>
+  !tierAllows(before.tier, after.tier) ||
+  [...after.granted].some((permission) => !isPreference(permission) && !before.granted.has(permission))
+
 /** `granted` is what the role grants now. */
 export function principalOfUser(user: User, granted: ReadonlySet<Permission>, teams: readonly string[]): Principal {
   return Object.freeze({
