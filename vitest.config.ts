@@ -18,6 +18,16 @@ const manyStarts = ['src/domains/git/{merge*,service}.test.ts', 'src/tools/works
 /** What one server takes of the machine, over time: one file at a time, after everything else. */
 const alone = ['test/faults/{kill-under-load,mcp-server-lives,workspace-leaks}.test.ts']
 
+/**
+ * Files of one of these share their workers, one after another. Each gets new ones: a worker keeps all that its files loaded, and one
+ * that has grown to 1 GB takes a tenth more processor time for each program that it starts.
+ */
+const shared = {
+  'end to end': ['test/e2e/**/*.test.ts'],
+  'many parts': ['test/!(e2e)/**/*.test.ts'],
+  units: ['src/**/*.test.ts'],
+}
+
 /** One more than the cores of the machine that is measured. Five are no faster: the programs that tests start need the cores too. */
 const workers = 3
 /** Without the flag the young generation of a worker takes 100 MB more, and every program that a test starts waits for the copy. */
@@ -37,35 +47,24 @@ export default defineConfig({
     // A bound for what never comes; a busy machine must not reach it.
     expect: { poll: { timeout: 180_000 } },
     projects: [
-      {
-        extends: true,
+      ...Object.entries(shared).map(([name, include]) => ({
+        extends: true as const,
         test: {
           ...common,
           ...native,
-          name: 'shared',
-          include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
+          name,
+          include,
           exclude: [...ownProcess, ...manyStarts, ...alone],
           // To load the program anew for each file takes as long as the tests do.
           isolate: false,
           maxWorkers: workers,
-          sequence: { groupOrder: 0 },
         },
-      },
+      })),
       {
         extends: true,
-        test: { ...common, name: 'isolated', include: ownProcess, maxWorkers: workers, sequence: { groupOrder: 0 } },
+        test: { ...common, ...native, name: 'many starts', include: manyStarts, maxWorkers: workers },
       },
-      {
-        extends: true,
-        test: {
-          ...common,
-          ...native,
-          name: 'many starts',
-          include: manyStarts,
-          maxWorkers: workers,
-          sequence: { groupOrder: 0 },
-        },
-      },
+      { extends: true, test: { ...common, name: 'isolated', include: ownProcess, maxWorkers: workers } },
       {
         extends: true,
         test: {

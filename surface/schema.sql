@@ -521,6 +521,16 @@ ALTER TABLE mcp_sessions ADD COLUMN ended_at INTEGER;
 CREATE INDEX mcp_sessions_by_end ON mcp_sessions (tenant, ended_at) WHERE ended_at IS NOT NULL;
 ALTER TABLE users ADD COLUMN sign_outs INTEGER NOT NULL DEFAULT 0;
 
+-- 45 terminals that wait for a person
+CREATE TABLE device_authorizations (
+  id TEXT PRIMARY KEY, code_hash TEXT NOT NULL UNIQUE, user_code TEXT NOT NULL UNIQUE,
+  client_id TEXT NOT NULL REFERENCES oauth_clients ("clientId") ON DELETE CASCADE, scopes TEXT NOT NULL,
+  resources TEXT NOT NULL, address TEXT NOT NULL, network TEXT NOT NULL, created_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL, status TEXT NOT NULL, user_id TEXT REFERENCES users (id) ON DELETE CASCADE,
+  interval_ms INTEGER NOT NULL, polled_at INTEGER);
+CREATE INDEX device_authorizations_by_network ON device_authorizations (network);
+CREATE INDEX device_authorizations_by_end ON device_authorizations (expires_at);
+
 -- postgres
 
 -- 1 log
@@ -998,3 +1008,13 @@ CREATE INDEX mcp_sessions_by_choice ON mcp_sessions (tenant, chosen_at) WHERE ch
 ALTER TABLE mcp_sessions ADD COLUMN ended_at BIGINT;
 CREATE INDEX mcp_sessions_by_end ON mcp_sessions (tenant, ended_at) WHERE ended_at IS NOT NULL;
 ALTER TABLE users ADD COLUMN sign_outs BIGINT NOT NULL DEFAULT 0;
+
+-- 45 terminals that wait for a person
+CREATE TABLE device_authorizations (
+  id TEXT PRIMARY KEY, code_hash TEXT NOT NULL UNIQUE, user_code TEXT NOT NULL UNIQUE,
+  client_id TEXT NOT NULL REFERENCES oauth_clients ("clientId") ON DELETE CASCADE, scopes TEXT NOT NULL,
+  resources TEXT NOT NULL, address TEXT NOT NULL, network TEXT NOT NULL, created_at BIGINT NOT NULL,
+  expires_at BIGINT NOT NULL, status TEXT NOT NULL, user_id TEXT REFERENCES users (id) ON DELETE CASCADE,
+  interval_ms BIGINT NOT NULL, polled_at BIGINT);
+CREATE INDEX device_authorizations_by_network ON device_authorizations (network);
+CREATE INDEX device_authorizations_by_end ON device_authorizations (expires_at);

@@ -7,6 +7,7 @@ import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import { type Random, randomId } from '../kernel/random.ts'
 import { createClientDiscovery, type JudgedFetch } from './client-metadata.ts'
+import { type DeviceGrants, deviceGrant, deviceRequests } from './device-grant.ts'
 import { passkeyPlugin } from './passkeys.ts'
 
 export type AuthDeps = Readonly<{
@@ -19,6 +20,7 @@ export type AuthDeps = Readonly<{
   /** Fetches a client's document (`client-metadata.ts`). */
   fetchDocument: JudgedFetch
   clock: Pick<Clock, 'nowMs'>
+  devices: DeviceGrants
 }>
 
 /** The header with a client's address; one that a client sends is dropped before. */
@@ -33,7 +35,7 @@ const SCOPES = ['offline_access', TERMINAL_SCOPE] as const
  * once.
  */
 export function createAuth(
-  { db, secret, passwords, random, logger, fetchDocument, clock }: AuthDeps,
+  { db, secret, passwords, random, logger, fetchDocument, clock, devices }: AuthDeps,
   origin: string,
   more: readonly BetterAuthPlugin[] = [],
 ) {
@@ -93,7 +95,12 @@ export function createAuth(
       ipAddress: { ipAddressHeaders: [CLIENT_ADDRESS_HEADER] },
       database: { generateId: ({ model }) => randomId(random, model.toLowerCase().slice(0, 16)) },
     },
-    plugins: [authorisationServer({ fetchDocument, clock }), passkeyPlugin(), ...more],
+    plugins: [
+      authorisationServer({ fetchDocument, clock, devices }),
+      deviceRequests(devices, CLIENT_ADDRESS_HEADER),
+      passkeyPlugin(),
+      ...more,
+    ],
   })
 }
 
@@ -105,7 +112,7 @@ const withoutTokens = async <T extends object>(account: T) => ({
 const seconds = (ms: number): number => ms / 1000
 
 /** OAuth 2.1 for people's clients. The library's types and ours differ in absent fields. */
-function authorisationServer(web: Pick<AuthDeps, 'fetchDocument' | 'clock'>): BetterAuthPlugin {
+function authorisationServer(deps: Pick<AuthDeps, 'fetchDocument' | 'clock' | 'devices'>): BetterAuthPlugin {
   const provider: Readonly<{ options?: unknown }> = oauthProvider({
     loginPage: '/sign-in',
     consentPage: '/consent',
@@ -120,7 +127,10 @@ function authorisationServer(web: Pick<AuthDeps, 'fetchDocument' | 'clock'>): Be
     refreshTokenExpiresIn: seconds(limits.refreshTokenMs),
     codeExpiresIn: seconds(limits.authorizationCodeMs),
     grantTypes: ['authorization_code', 'refresh_token'],
-    extensions: [{ clientDiscovery: createClientDiscovery(web, () => provider.options as OAuthOptions<Scope[]>) }],
+    extensions: [
+      { clientDiscovery: createClientDiscovery(deps, () => provider.options as OAuthOptions<Scope[]>) },
+      deviceGrant(deps.devices),
+    ],
     schema: {
       oauthClient: { modelName: 'oauth_clients' },
       oauthResource: { modelName: 'oauth_resources' },

@@ -35,6 +35,15 @@ export const peopleLimits = {
   accessTokenMs: 3_600_000,
   refreshTokenMs: 30 * 24 * 3_600_000,
   authorizationCodeMs: 60_000,
+  /**
+   * Terminals that wait for a person to allow them: for how long, how often they may ask, how much longer after asking too soon,
+   * and how many wait, over all and from one network address.
+   */
+  deviceCodeMs: 10 * 60_000,
+  devicePollMs: 5_000,
+  devicePollAddedMs: 5_000,
+  deviceAuthorizationsMax: 5_000,
+  deviceAuthorizationsPerAddressMax: 50,
   /** Documents of clients: their size, how many are fetched at once, for how long, and how long they are cached. */
   clientDocumentBytesMax: 64 * 1024,
   clientDocumentsAtOnce: 8,

@@ -2,6 +2,8 @@
 export const remoteLimits = {
   /** How long a connection may take, TLS included. */
   remoteConnectMs: 15_000,
+  /** How long it may take to find out whether a port speaks TLS. */
+  remoteTlsProbeMs: 3_000,
   /** Time limit for a request that needs no work: metadata, tokens, the end of a session. */
   remoteReplyMs: 30_000,
   /** How long the process waits for the end of a session before it exits. */
@@ -16,6 +18,9 @@ export const remoteLimits = {
   remoteListenPauseMsMax: 30_000,
   /** How long a person may take to sign in. */
   signInMs: 5 * 60_000,
+  /** Signing in by a code: the longest wait and the longest pause between two requests that a server can ask for. */
+  deviceSignInMsMax: 30 * 60_000,
+  devicePauseMsMax: 60_000,
   /** How long before its expiry a token is renewed. */
   tokenRenewMs: 30_000,
   /** How long a command waits for another one that renews the same sign-in. */

@@ -147,6 +147,32 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
     }
   }
 
+  /** A terminal asks for its codes (RFC 8628). */
+  async function deviceAuthorization(exchange: Exchange): Promise<void> {
+    const { req, res, url } = exchange
+    const people = await gate()
+    const origin = clients.originOf(req)
+    const address = clients.addressOf(req)
+    admit(address)
+    const form = new URLSearchParams((await readBytes(req, limits.oauthBodyBytesMax)).toString('utf8'))
+    const resources = form.getAll('resource')
+    const resource = resources.length === 0 ? [`${origin}/mcp`] : resources.slice(0, RESOURCES_MAX)
+    if (resources.length > RESOURCES_MAX || !resource.every((named) => isOwnResource(origin, named))) {
+      const error_description = `resource: name up to ${RESOURCES_MAX} addresses of this server, such as ${origin}/mcp.`
+      sendJson(res, 400, JSON.stringify({ error: 'invalid_target', error_description }))
+      return
+    }
+    const fields: Record<string, unknown> = { resource, scope: (form.get('scope') ?? '').trim() || DEFAULT_SCOPE }
+    for (const name of ['client_id', 'client_secret']) if (form.has(name)) fields[name] = form.get(name)
+    if (form.get('client_id')?.startsWith('https:')) await people.requireClientCapacity()
+    for (const named of resource) await people.ensureResource(named)
+    const headers = webHeaders(req, address)
+    headers.delete('cookie')
+    headers.set('content-type', 'application/json')
+    const init = { method: 'POST', headers, body: JSON.stringify(fields) }
+    await answer(people, origin, new Request(`${origin}${url}`, init), res)
+  }
+
   async function authorize(exchange: Exchange): Promise<void> {
     const people = await gate()
     const origin = clients.originOf(exchange.req)
@@ -194,6 +220,7 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
     { method: 'GET', path: `${AUTH_PATH}/oauth2/authorize`, serve: authorize },
     { method: 'POST', path: `${AUTH_PATH}/oauth2/register`, serve: register },
     { method: 'POST', path: `${AUTH_PATH}/oauth2/token`, serve: token },
+    { method: 'POST', path: `${AUTH_PATH}/oauth2/device_authorization`, serve: deviceAuthorization },
     ...ENDPOINTS.flatMap((name): PatternRoute[] => [
       { method: 'POST', path: `${AUTH_PATH}/oauth2/${name}`, serve: (exchange) => forward(exchange) },
     ]),

@@ -86,6 +86,22 @@ export type PeopleGate = Readonly<{
     | Readonly<{ access_token: string; expires_in: number; resource: string }>
     | Readonly<{ error: string; description: string }>
   >
+  /** Terminals that wait for a person. Both throw ERR_NOT_FOUND for a code that is not valid, and ERR_RATE_LIMITED after too many. */
+  devices: Readonly<{
+    find(
+      userCode: string,
+      who: Readonly<{ principal: Principal; address: string }>,
+    ): Promise<
+      Readonly<{
+        userCode: string
+        clientId: string
+        address: string
+        scopes: readonly string[]
+        resources: readonly string[]
+      }>
+    >
+    answer(userCode: string, accept: boolean, who: Readonly<{ principal: Principal; address: string }>): Promise<void>
+  }>
   findInvitation(token: string): Promise<Readonly<{ email: string; isNew: boolean }> | undefined>
   /** Returns the e-mail address of the person, who can sign in now. */
   acceptInvitation(token: string, input: Readonly<{ name: string; password: string }>): Promise<string>

@@ -6,6 +6,7 @@ import { endOfJsonString } from '../kernel/json-bounds.ts'
  * both spellings.
  */
 const members = [
+  'audio',
   'background',
   'cachedContent',
   'cached_content',
@@ -23,6 +24,7 @@ const members = [
   'mcp_servers',
   'messages',
   'metadata',
+  'modalities',
   'model',
   'models',
   'n',

@@ -24,7 +24,7 @@ import type { JudgedRequest } from './judging/ports.ts'
 import type { KeyGuard } from './key-guard.ts'
 import { modelList } from './model-list.ts'
 import type { Caller, ModelProxyDeps, PresentedKeys, ProxyFacts, UsedKey } from './ports.ts'
-import { presentedKeys } from './presented-keys.ts'
+import { keyNeeded, presentedKeys } from './presented-keys.ts'
 import type { Endpoint } from './protocols/protocol.ts'
 import { createProviderCredentials, type ProviderCredentialDeps } from './provider-credentials.ts'
 import { bodyTooLarge, notForwarded, shuttingDown, tooManyRequests } from './proxy-errors.ts'
@@ -140,7 +140,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
   }
 
   async function wrongKey(req: RequestHead, { ours }: PresentedKeys, error: unknown): Promise<never> {
-    throw ours === null ? error : await deps.keyGuard.refusalOf(deps.addressOf(req), error)
+    throw ours === null ? keyNeeded(error) : await deps.keyGuard.refusalOf(deps.addressOf(req), error)
   }
 
   function admit(
@@ -321,9 +321,9 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     }
     if (format === undefined) return begin(undefined)
     const signal = clientSignal(res)
-    const { body: parsed } = routed.request
+    const { body: parsed, bytes: { length: bytes = 0 } = {} } = routed.request
     const { operation } = endpoint
-    const judging = deps.judging.begin({ caller, proxy, operation, headers: req.headers, body: parsed, signal })
+    const judging = deps.judging.begin({ caller, proxy, operation, headers: req.headers, body: parsed, bytes, signal })
     return whenKnown(judging, (judged) => {
       const request =
         judged?.isChanged === true

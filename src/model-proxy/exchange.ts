@@ -9,14 +9,14 @@ import { headerList, headerText } from './header-text.ts'
 import { whenKnown } from './judging/events.ts'
 import type { AnswerJudge } from './judging/ports.ts'
 import { KeyMask, withoutKey } from './key-mask.ts'
-import type { FinishedRequest, Tokens } from './ports.ts'
+import type { FinishedRequest } from './ports.ts'
 import type { AnswerFormat, PartialTokens } from './protocols/protocol.ts'
 import { isTimeout, notAnswered, notReadable, redirected } from './proxy-errors.ts'
 import type { PreparedRequest } from './request-body.ts'
 import { requestFacts } from './request-facts.ts'
 import { RetainedAnswer } from './retained-answer.ts'
 import { StreamTap } from './stream-tap.ts'
-import { completeTokens, estimatedTokens } from './token-estimate.ts'
+import { billOf, completeTokens, isRefusal, redirects } from './token-estimate.ts'
 import type { UpstreamController, UpstreamHandler } from './upstream/ports.ts'
 
 /**
@@ -324,13 +324,7 @@ export class Exchange implements UpstreamHandler {
     res.off('close', this.#onClosed)
     this.#writer?.stopWaiting()
     const read = answer === undefined ? undefined : this.#read(answer)
-    const said = read?.tokens ?? this.#tap?.tokens
-    // A stream's numbers before its end are incomplete.
-    const isUnsaid = said?.output === undefined || said.input === undefined || status === 'cut_off'
-    // Nobody knows what the provider does with a request that was sent. Only one that it refused is free.
-    const mayBeBilled = this.#controller !== undefined && !isRefusal(this.#status)
-    const isEstimated = mayBeBilled && isUnsaid && this.#format !== undefined
-    const tokens = isEstimated ? this.#estimate(said, status, read?.isUnfinished === true) : completeTokens(said)
+    const { tokens, isEstimated } = this.#bill(status, read)
     const { replaced } = this.#input
     const usedModel = read?.model ?? this.#tap?.model ?? (replaced === undefined ? null : request.model)
     this.#parts.finished({
@@ -350,7 +344,7 @@ export class Exchange implements UpstreamHandler {
     })
   }
 
-  #read(answer: Buffer) {
+  #read(answer: Buffer): ReadAnswer | undefined {
     try {
       const json: unknown = JSON.parse(answer.toString('utf8'))
       const format = this.#format!
@@ -361,25 +355,28 @@ export class Exchange implements UpstreamHandler {
     }
   }
 
-  #estimate(said: PartialTokens | undefined, status: FinishedRequest['status'], isUnfinished: boolean): Tokens {
+  #bill(status: FinishedRequest['status'], read: ReadAnswer | undefined) {
     const { request, spending } = this.#input
-    return estimatedTokens({
+    const said = read?.tokens ?? this.#tap?.tokens
+    if (this.#format === undefined) return { tokens: completeTokens(said), isEstimated: false }
+    return billOf({
       ...{ said, tap: this.#tap, most: spending?.most, mayReason: spending?.mayReason ?? false },
+      wasSent: this.#controller !== undefined,
+      httpStatus: this.#status,
+      ending: status === 'ok' ? 'complete' : status === 'failed' || this.#isBroken ? 'broken' : 'left',
       answerBytes: this.#answerBytes,
-      hasLeft: status !== 'ok' && !this.#isBroken,
-      isUnfinished: isUnfinished || isInBackground(request),
+      isUnfinished: read?.isUnfinished === true || isInBackground(request),
     })
   }
 }
+
+type ReadAnswer = Readonly<{ tokens: PartialTokens | undefined; model: string | undefined; isUnfinished: boolean }>
 
 const REMOVED_TOOLS = 'x-castellan-removed-tools'
 const USED_MODEL = 'x-castellan-model'
 const MODEL_RULE = 'x-castellan-model-rule'
 /** Statuses of a provider that is too busy, or fails, so that another model may be tried. */
 const fallsBack: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 529])
-/** A client that followed a redirect would bypass this server and send its key along. */
-const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
-const isRefusal = (status: number): boolean => status >= 400 || redirects.has(status)
 const answeredElsewhere = new Error('falling back to another model')
 const WHOLE_ID = /^\s*\{\s*"id"\s*:\s*"([^"]{1,256})"/
 const STREAMED_ID = /"response"\s*:\s*\{\s*"id"\s*:\s*"([^"]{1,256})"/

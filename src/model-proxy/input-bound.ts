@@ -8,6 +8,8 @@ export type InputBound = Readonly<{
   tokens: number
   /** Of its images, which are in `tokens` too. */
   imageTokens: number
+  /** Of its audio, likewise. */
+  audioTokens: number
   /** The provider adds input that is not in the request, or its size cannot be told from the request. */
   isUnseen: boolean
 }>
@@ -34,7 +36,7 @@ export function inputBound(
   const textTokens = Math.ceil(Math.max(0, tenthsIn(bytes) - found.mediaTenths) / 10)
   const imageTokens = found.images * imageTokensMax(isPublic, protocol.name, model)
   const tokens = Math.max(textTokens, found.numbers) + imageTokens + found.audioTokens
-  return { tokens, imageTokens, isUnseen: found.isUnseen }
+  return { tokens, imageTokens, audioTokens: found.audioTokens, isUnseen: found.isUnseen }
 }
 
 /** What the parts of a request contain. `mediaTenths` is what their base64 would count for as text. */
@@ -105,8 +107,9 @@ function look(value: unknown, name: string, found: Found, takesImagesOnly: boole
     count(media, found, takesImagesOnly)
     return
   }
-  for (const [member, inner] of Object.entries(fields)) {
+  for (const member in fields) {
     if (freeMembers.has(member)) continue
+    const inner = fields[member]
     if (typeof inner === 'string') {
       if (inner !== '' && REFERENCE.test(member) && !inner.startsWith('data:')) found.isUnseen = true
     } else look(inner, member, found, takesImagesOnly, depth + 1)

@@ -5,11 +5,11 @@ import type { AnswerFormat, PartialTokens } from './protocols/protocol.ts'
 import { RetainedAnswer } from './retained-answer.ts'
 import type { Spending } from './spending.ts'
 import { StreamTap } from './stream-tap.ts'
-import { completeTokens, estimatedTokens } from './token-estimate.ts'
+import { billOf } from './token-estimate.ts'
 
 /** What is known now of one request's traffic. */
 export type Measured = Readonly<{
-  /** Undefined if nothing came, or the provider refused. */
+  /** Undefined if nothing was sent, or the provider refused. */
   tokens: Tokens | undefined
   isEstimated: boolean
   usedModel: string | null
@@ -25,8 +25,7 @@ type MeasuredFetch = Readonly<{
   /** Whether a part of an answer has arrived. */
   hasStarted(): boolean
   /**
-   * The bill of an incomplete answer is estimated. `broken`: the provider ended it. `left`: we did, and the provider may have
-   * written more than passed.
+   * By the same rule as for requests through the proxy. `broken`: the provider, or the network, ended it. `left`: we did.
    */
   measured(ending: 'complete' | 'broken' | 'left', spending: Spending): Measured
 }>
@@ -42,6 +41,7 @@ export function createMeasuredFetch(
   let tap: StreamTap | undefined
   let whole: Buffer[] | undefined
   let httpStatus = 0
+  let wasSent = false
   let answerBytes = 0
   let firstByteMs: number | null = null
 
@@ -70,7 +70,11 @@ export function createMeasuredFetch(
   return {
     async fetch(input, init) {
       if (typeof init?.body === 'string') requestBody = Buffer.from(init.body)
-      const response = await globalThis.fetch(input, init)
+      wasSent = true
+      const response = await globalThis.fetch(input, init).catch((error: unknown) => {
+        wasSent = !isUnsent(error)
+        throw error
+      })
       httpStatus = response.status
       const { body, headers, status, statusText } = response
       if (!response.ok || body === null) return response
@@ -89,14 +93,9 @@ export function createMeasuredFetch(
     hasStarted: () => answerBytes > 0,
     measured(ending, { most, mayReason }) {
       const { tokens, model } = said()
-      const isUnanswered = httpStatus === 0 && (ending !== 'left' || requestBody === undefined)
-      const isRefused = httpStatus >= 400 || isUnanswered
-      const isSaid = tokens?.output !== undefined && tokens.input !== undefined
-      const isEstimated = !isRefused && (ending !== 'complete' || !isSaid)
-      const unsaid = { said: tokens, tap, answerBytes, hasLeft: ending === 'left', most, mayReason }
+      const counted = { wasSent, httpStatus, ending, said: tokens, tap, answerBytes, most, mayReason }
       return {
-        tokens: isRefused ? undefined : isEstimated ? estimatedTokens(unsaid) : completeTokens(tokens),
-        isEstimated,
+        ...billOf(counted),
         usedModel: model ?? null,
         httpStatus,
         firstByteMs,
@@ -106,4 +105,17 @@ export function createMeasuredFetch(
       }
     },
   }
+}
+
+const NOT_VERIFIED = /CERT|^UNABLE_TO_VERIFY/
+
+/** Whether no connection was made, or not with the right server. Of any other error, nobody knows what the provider got before it. */
+function isUnsent(error: unknown): boolean {
+  const { cause } = error instanceof Error ? error : {}
+  const causes: readonly unknown[] = cause instanceof AggregateError ? cause.errors : [cause]
+  return causes.every((one) => {
+    const { syscall, code = '' } = (one ?? {}) as { syscall?: string; code?: string }
+    if (syscall === 'connect' || syscall === 'getaddrinfo') return true
+    return code === 'UND_ERR_CONNECT_TIMEOUT' || NOT_VERIFIED.test(code)
+  })
 }

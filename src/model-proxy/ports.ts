@@ -71,7 +71,21 @@ export type UsedKey = Readonly<{ value: string | null; scope: ProviderKeyScope |
 /** The proxy of a request. */
 export type ProxyFacts = Readonly<{ id: string; name: string; isUntrusted: boolean }>
 
-export type Tokens = ModelTokens
+/** Tokens that may have a price of their own. Those of the input include cached ones. */
+export type TokenKind =
+  | 'inputAudio'
+  | 'inputImage'
+  | 'inputVideo'
+  | 'cachedAudio'
+  | 'cachedImage'
+  | 'cacheWriteHour'
+  | 'outputAudio'
+  | 'outputImage'
+  | 'outputVideo'
+
+/** `kinds`: parts of the totals, for the cost alone. They are not stored. */
+export type Tokens = ModelTokens & Readonly<{ kinds?: TokenKinds }>
+export type TokenKinds = Readonly<Partial<Record<TokenKind, number>>>
 
 /** One completed request to a model. */
 export type FinishedRequest = Readonly<{

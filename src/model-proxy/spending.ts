@@ -4,7 +4,7 @@ import type { AnsweringModels } from './answering-models.ts'
 import { requireCountable } from './countable-request.ts'
 import { billsImagesApart, type InputBound, inputBound } from './input-bound.ts'
 import type { Caller, PricedProvider, ProxyFacts, Tokens } from './ports.ts'
-import type { Prices } from './prices.ts'
+import type { MostTokens, Prices } from './prices.ts'
 import { fieldsOf, type Operation } from './protocols/protocol.ts'
 import type { PreparedRequest } from './request-body.ts'
 import { mayReason, NO_TOKENS } from './token-estimate.ts'
@@ -19,7 +19,7 @@ export type SpendingDeps = Readonly<{
 /** The money of one request: reserved before it is sent, and settled by its cost. */
 export type Spending = Readonly<{
   /** The most that the request can be billed for. */
-  most(): Pick<Tokens, 'input' | 'output'>
+  most(): Tokens
   /** The provider may bill more output than it shows. */
   mayReason: boolean
   /** Returns the cost in millionths of a dollar; null if unknown. Settles once. */
@@ -50,10 +50,37 @@ export function reserveFor(
     output: outputTokensMax(operation, body) ?? deps.defaultOutputTokens,
     requireCountable: () => requireCountable(operation, body),
     contextLeast: LONG_CONTEXT.test(String(headers['anthropic-beta'] ?? '')) ? LONG_CONTEXT_TOKENS : 0,
+    kinds: () => ({ storesInput: storesInput(upstream, bytes), writesMedia: writesMedia(operation, body) }),
     body,
   }
   return reserve(deps, upstream, use, signal)
 }
+
+/** Anthropic stores what a request marks; others store as they like. A name can be written with an escape. */
+function storesInput({ protocol }: PricedProvider, bytes: Buffer | undefined): MostTokens['storesInput'] {
+  if (protocol.name !== 'anthropic') return 'minutes'
+  const isEscaped = bytes?.includes('\\u00') === true
+  if (!isEscaped && bytes?.includes('cache_control') !== true) return 'no'
+  return isEscaped || bytes?.includes('1h') === true ? 'hour' : 'minutes'
+}
+
+const textAlone = (upstream: PricedProvider): Pick<MostTokens, 'storesInput' | 'writesMedia'> => ({
+  storesInput: storesInput(upstream, undefined),
+  writesMedia: false,
+})
+
+/** Models of OpenAI write text unless asked for something else; some of Gemini's write images unless asked for text. */
+function writesMedia(operation: Operation, body: PreparedRequest['body']): boolean {
+  if (operation !== 'generate') return isSaid(body?.['audio']) || asksForMedia(body?.['modalities'])
+  const configs = ['generationConfig', 'generation_config'].map((name) => fieldsOf(body?.[name]))
+  const said = configs.flatMap((config) => [config?.['responseModalities'], config?.['response_modalities']])
+  return !said.some(isSaid) || said.some(asksForMedia)
+}
+
+const isSaid = (value: unknown): boolean => value !== undefined && value !== null
+const asksForMedia = (modalities: unknown): boolean =>
+  isSaid(modalities) &&
+  !(Array.isArray(modalities) && modalities.every((one) => typeof one === 'string' && one.toLowerCase() === 'text'))
 
 /** Requests a larger context than the register has for the model. */
 const LONG_CONTEXT = /\bcontext-1m/
@@ -70,6 +97,8 @@ type ModelUse = Readonly<{
   requireCountable?(): void
   /** The context is at least so large, whatever is known of the model. */
   contextLeast?: number
+  /** What may have another price than text. Called only if it matters; absent for text alone. */
+  kinds?(): Pick<MostTokens, 'storesInput' | 'writesMedia'>
   body?: PreparedRequest['body']
 }>
 
@@ -85,7 +114,7 @@ export const reserveTokens = async (...args: Parameters<typeof reserve>): Promis
 function reserve(
   { limits, prices, answering }: Pick<SpendingDeps, 'limits' | 'prices' | 'answering'>,
   upstream: PricedProvider,
-  { subject, model, input, output, requireCountable: check, contextLeast = 0, body }: ModelUse,
+  { subject, model, input, output, requireCountable: check, contextLeast = 0, kinds, body }: ModelUse,
   signal: () => AbortSignal,
 ): Spending | Promise<Spending> {
   const models = answering.modelsFor(upstream, model)
@@ -95,11 +124,18 @@ function reserve(
     const context = prices.contextOf(upstream, name)
     return mostInput(bound, context === undefined ? undefined : Math.max(context, contextLeast), name)
   }
+  const mostOf = (name: string): Readonly<{ tokens: Tokens | undefined; isKnown: boolean }> => {
+    const { tokens, isKnown } = inputOf(name)
+    const { audioTokens: audio, imageTokens: images, isUnseen } = bound!
+    const { storesInput: storing, writesMedia: media } = kinds?.() ?? textAlone(upstream)
+    const most = { input: tokens, output, audio, images, isUnseen, storesInput: storing, writesMedia: media }
+    return { tokens: prices.dearestOf(upstream, name, most), isKnown }
+  }
   const amount = (): number => {
     check?.()
     const costs = models.flatMap((name) => {
-      const { tokens, isKnown } = inputOf(name)
-      const cost = prices.costOf(upstream, name, { ...NO_TOKENS, input: tokens, output })
+      const { tokens, isKnown } = mostOf(name)
+      const cost = tokens && prices.costOf(upstream, name, tokens)
       if (cost !== undefined && cost > 0 && !isKnown) throw unknownContext(upstream.name)
       return cost ?? []
     })
@@ -108,7 +144,7 @@ function reserve(
   }
   const { isPublic, protocol } = upstream
   const spending = (reservation: CostReservation): Spending => ({
-    most: () => ({ input: inputOf(model).tokens, output }),
+    most: () => mostOf(model).tokens ?? { ...NO_TOKENS, input: inputOf(model).tokens, output },
     mayReason: mayReason({ protocol: protocol.name, isPublic, model }, body),
     settle(usedModel, tokens) {
       if (usedModel !== null) answering.note(upstream, model, usedModel)

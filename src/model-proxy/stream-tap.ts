@@ -138,7 +138,10 @@ export class StreamTap {
   #read(event: Buffer): unknown {
     const answer = eventData(event.toString('utf8'))
     const tokens = this.#format.readUsage(answer)
-    if (tokens !== undefined) this.#tokens = { ...this.#tokens, ...tokens }
+    if (tokens !== undefined) {
+      const kinds = { ...this.#tokens?.kinds, ...tokens.kinds }
+      this.#tokens = { ...this.#tokens, ...tokens, ...(Object.keys(kinds).length > 0 && { kinds }) }
+    }
     this.#model ??= this.#format.readModel(answer)
     return answer
   }

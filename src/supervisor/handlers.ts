@@ -15,7 +15,8 @@ type HandlerDeps = Readonly<{
   clock: Clock
   facts(): SupervisorFacts
   /** One entry for each connected server. */
-  clients: Set<object>
+  clients: Set<Readonly<{ bootId: string }>>
+  isIdleBut(bootId: string): boolean
   shutdown(): void
 }>
 
@@ -31,6 +32,7 @@ export function createHandlers({
   clock,
   facts,
   clients,
+  isIdleBut,
   shutdown,
 }: HandlerDeps): Handlers {
   const done = async (work: Promise<unknown>): Promise<Record<string, never>> => {
@@ -112,6 +114,11 @@ export function createHandlers({
     shutdown() {
       setImmediate(shutdown)
       return {}
+    },
+    shutdownIfIdle({ bootId }) {
+      const ending = isIdleBut(bootId)
+      if (ending) setImmediate(shutdown)
+      return { ending }
     },
   }
 }

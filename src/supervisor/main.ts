@@ -53,6 +53,7 @@ const PID_POLL_MS = 2
 const STDERR = 2
 
 const logger = createSupervisorLog(STDERR)
+const end = (): void => process.exit(0)
 
 async function main(): Promise<void> {
   // Root file systems need their exact modes. Private files are created with a mode of their own.
@@ -101,8 +102,7 @@ async function main(): Promise<void> {
     random: systemRandom,
     logger,
   })
-  const clients = new Set<object>()
-  const end = (): void => process.exit(0)
+  const clients = new Set<Readonly<{ bootId: string }>>()
   const handlers = createHandlers({
     registry,
     images,
@@ -110,6 +110,7 @@ async function main(): Promise<void> {
     egress,
     clock: systemClock,
     clients,
+    isIdleBut: (bootId) => registry.runningCount() === 0 && [...clients].every((client) => client.bootId === bootId),
     facts: () => ({
       protocol: PROTOCOL_VERSION,
       version: process.env['CASTELLAN_VERSION'] ?? '',
@@ -130,7 +131,7 @@ async function main(): Promise<void> {
   await once(server, 'listening')
   chmodSync(socketPath, 0o600)
   const stateFolder = watchStateFolder(ROOT, process.env['STATE'] ?? ROOT)
-  exitWhenIdle({ isNeeded: () => clients.size > 0 || registry.runningCount() > 0, isLost: stateFolder.isLost, end })
+  exitWhenIdle({ isNeeded: () => clients.size > 0 || registry.runningCount() > 0, isLost: stateFolder.isLost })
 }
 
 /** The networks between workspaces, to the host and to the internet. */
@@ -177,7 +178,7 @@ async function openWorkspaceParts(launcher: Launcher, seccompFilter: string) {
 }
 
 /** If the state directory was removed, no server can reach the workspaces any more, so the supervisor exits at once. */
-function exitWhenIdle({ isNeeded, isLost, end }: Record<'isNeeded' | 'isLost', () => boolean> & { end(): void }): void {
+function exitWhenIdle({ isNeeded, isLost }: Record<'isNeeded' | 'isLost', () => boolean>): void {
   let neededMs = systemClock.monotonicMs()
   setInterval(() => {
     if (isLost()) {
@@ -188,7 +189,7 @@ function exitWhenIdle({ isNeeded, isLost, end }: Record<'isNeeded' | 'isLost', (
   }, IDLE_CHECK_MS)
 }
 
-process.on('SIGTERM', () => process.exit(0))
+process.on('SIGTERM', end)
 // An exit would kill every workspace, while an error here concerns one request at most.
 for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
   process.on(event, (error: unknown) => {

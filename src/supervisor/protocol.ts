@@ -153,6 +153,8 @@ export type Operations = {
   fileRename: { params: Bounded & Readonly<{ from: string; to: string }>; result: Record<string, never> }
   /** Exits the supervisor, which kills every process in every workspace. Every version must understand it. */
   shutdown: { params: Record<string, never>; result: Record<string, never> }
+  /** The same, unless a workspace runs or a server other than the one with this `bootId` is connected. */
+  shutdownIfIdle: { params: Readonly<{ bootId: string }>; result: Readonly<{ ending: boolean }> }
 }
 export type OperationName = keyof Operations
 /** `takes` holds the parameters. Supervisors of other versions must understand the first request, so the name stays. */

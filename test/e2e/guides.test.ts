@@ -14,18 +14,20 @@ import { startScriptedModel } from '../support/scripted-model.ts'
 /** The blocks of the guides are carried out as they are written. Some guides have a test of their own. */
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 
-const followed = ['backup', 'limits', 'policies', 'several-clients', 'verify-the-log', 'workspaces']
+const followed = ['backup', 'first-steps', 'limits', 'policies', 'several-clients', 'verify-the-log', 'workspaces']
 const configured = ['configuration', 'durability', 'executions', 'model-proxy', 'workspaces']
 
 /** The kinds of blocks that are carried out, in this file or in the one beside it that is named after the guide. */
 const carriedOut: Readonly<Record<string, string>> = {
   'add-a-tool': 'sh ts',
   agents: 'console sh yaml',
+  'api-keys': 'sh',
   backup: 'sh',
-  clients: 'json toml yaml',
+  clients: 'js json sh toml yaml',
   configuration: 'console yaml',
   durability: 'yaml',
   executions: 'sh yaml',
+  'first-steps': 'sh',
   gateways: 'sh',
   limits: 'console sh',
   'model-proxy': 'sh yaml',
@@ -58,12 +60,6 @@ test.each(followed)('%s: every command does what it says', { timeout: 300_000 },
   // Each command is then a process of its own, and adds the entries that the guide counts.
   const stage = await setReaderStage({ serve: name !== 'verify-the-log' && name !== 'backup' })
   for (const block of guide(name)) if (!block.isLong || isLongRun) await stage.follow(block)
-})
-
-test('README: the first five minutes', async () => {
-  const [, section] = /^## The first five minutes\n([\s\S]*?)^## /m.exec(read('README.md'))!
-  const stage = await setReaderStage()
-  for (const block of blocksOf(section!)) await stage.follow(block)
 })
 
 describe.each(configured)('%s: its settings', (name) => {
@@ -181,12 +177,12 @@ test('add-a-tool: its tool is made and answers', { timeout: 300_000 }, async () 
   expect(output).toMatch(/surface\/tools\/project_get\.json[\s\S]*"task_count": 0[\s\S]*"created_by": "owner"\n\}\n$/)
 })
 
-test('README: programs with the SDK and without it', async () => {
+test('clients: programs with the SDK and without it', async () => {
   const stage = await setReaderStage()
   symlinkSync(resolve('node_modules/@modelcontextprotocol'), join(stage.home, 'node_modules/@modelcontextprotocol'))
   const here = (body: string): string =>
     body.replaceAll('/path/to/castellan', resolve('.')).replaceAll('http://127.0.0.1:7433', new URL(stage.url).origin)
-  const tried = blocksOf(read('README.md')).filter(({ language, body }) => language === 'js' || body.startsWith('curl'))
+  const tried = guide('clients').filter(({ language }) => language === 'js' || language === 'sh')
   const outputs: string[] = []
   for (const { language, body } of tried) {
     writeFileSync(join(stage.home, 'program.mjs'), here(body))
@@ -201,10 +197,11 @@ test('README: programs with the SDK and without it', async () => {
   ])
 })
 
-test('clients and README: every file can be read, and leads to the server', async () => {
+test('clients, API keys and README: every file can be read, and leads to the server', async () => {
   const stage = await setReaderStage()
   const ofReadme = blocksOf(read('README.md')).filter(({ language }) => language === 'json')
-  const [codex, ...others] = [...guide('clients'), ...ofReadme]
+  const ofGuide = guide('clients').filter(({ language }) => language !== 'js' && language !== 'sh')
+  const [codex, ...others] = [...ofGuide, ...ofReadme]
   const withApproval = others.findIndex(({ language }) => language === 'toml')
   // The second file for Codex goes on from the first.
   const files = others.with(withApproval, { ...codex!, body: `${codex!.body}${others[withApproval]!.body}` })
@@ -219,9 +216,10 @@ test('clients and README: every file can be read, and leads to the server', asyn
     if (server!.transport === 'http') await leadsToTools(stage.home, { url: server!.url })
     else await leadsToTools(stage.home, { command: [server!.command, ...server!.args] })
   }
-  const [created] = /bin\/(castellan keys create .*)/.exec(read('README.md'))!.slice(1)
+  const pages = `${read('README.md')}${read('docs/guides/api-keys.md')}`
+  const [created] = /^(castellan keys create .*)$/m.exec(pages)!.slice(1)
   const key = (await stage.run(`${created} 2> /dev/null`)).output.match(/^cst_\S+$/m)![0]
-  for (const [line] of read('README.md').matchAll(/^claude mcp add .*$/gm)) {
+  for (const [line] of pages.matchAll(/^claude mcp add .*$/gm)) {
     expect(await stage.run(`CASTELLAN_API_KEY=${key}\n${here(line)}`), line).toMatchObject({ code: 0 })
     await leadsToTools(stage.home, stage.claudeServer())
   }

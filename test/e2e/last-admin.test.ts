@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startProgramHere } from '../support/castellan-here.ts'
-import { castellanJson, newPerson, signIn } from '../support/people.ts'
+import { castellanJson, newPerson, PASSWORD, signIn } from '../support/people.ts'
 import { newDataDir } from '../support/real-server.ts'
 import { homeEnvironment } from '../support/run-castellan.ts'
 import { type ServerHere, startServerHere } from '../support/server-here.ts'
@@ -71,4 +71,32 @@ it('cannot go by their own call, and can by one of the owner, who is warned', as
   const { code, stderr } = await atTerminal(['users', 'update', 'ada@example.com', '--role', 'member'], 'y\n')
   expect([code, stderr]).toEqual([0, expect.stringContaining('castellan users create EMAIL --admin')])
   expect(await roleOfAda()).toBe('member')
+})
+
+it('cannot go by a key of their own, nor take a tier from themselves that nobody could give back', async () => {
+  const call = async (tool: string, args: object, headers: Record<string, string>) => {
+    const response = await fetch(new URL(`/v1/tools/${tool}`, server.url), {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify(args),
+    })
+    return (await response.json()) as { secret?: string; error?: { code: string } }
+  }
+  const { email } = await newPerson(server, 'sole@example.com', ['--admin', '--tenant', 'sole'])
+  const own = { cookie: await signIn(server, { email, password: PASSWORD }) }
+  const { secret } = await call('api_key_create', { name: 'own', role: 'admin', tier: 'operator' }, own)
+  const key = { authorization: `Bearer ${secret}` }
+  for (const [tool, args, headers] of [
+    ['user_update', { user: email, tier: 'user' }, own],
+    ['user_update', { user: email, role: 'member' }, key],
+    ['user_delete', { user: email }, key],
+  ] as const) {
+    expect([tool, args, await call(tool, args, headers)]).toMatchObject([
+      tool,
+      args,
+      { error: { code: 'ERR_LAST_ADMIN' } },
+    ])
+  }
+  await newPerson(server, 'second@example.com', ['--admin', '--tenant', 'sole'])
+  expect(await call('user_update', { user: email, tier: 'user' }, own)).toMatchObject({ tier: 'user' })
 })

@@ -8,7 +8,7 @@ import { installFaultPlan } from '../../src/kernel/fault.ts'
 import { openExchangeStage } from '../support/exchange-stage.ts'
 import { sweepFaults } from '../support/fault-sweep.ts'
 import { isLongRun } from '../support/long-run.ts'
-import { castellanJson } from '../support/people.ts'
+import { castellanJson, newPerson, postForm, signIn } from '../support/people.ts'
 import { newDataDir } from '../support/real-server.ts'
 import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
@@ -68,6 +68,93 @@ describe('tokens of an identity provider', () => {
     await stage.restart()
     stage.clock.advance(3_600_000)
     expect((await stage.echo(ann)).json).toContain('"x"')
+  })
+})
+
+describe('a terminal that waits for a person', () => {
+  const GRANT = 'urn:ietf:params:oauth:grant-type:device_code'
+  let server: ServerHere
+  beforeAll(async () => {
+    const dataDir = newDataDir()
+    await castellanJson({ dataDir }, ['users', 'create', 'first@example.com', '--admin'])
+    server = await startServerHere({ dataDir, env: { CASTELLAN_TRUSTED_PROXIES: '127.0.0.1' } })
+  })
+  afterAll(async () => {
+    await server.stop()
+    rmSync(server.dataDir, { recursive: true, force: true })
+  })
+  let address = 0
+  const post = async (path: string, body: string | URLSearchParams): Promise<Record<string, string>> => {
+    const type = typeof body === 'string' ? { 'content-type': 'application/json' } : {}
+    // Each comes from another address, so that none waits for the others.
+    const from = `203.0.${(++address >> 8) & 255}.${address & 255}`
+    const headers = { 'x-forwarded-for': from, ...type }
+    const response = await fetch(new URL(`/auth/oauth2/${path}`, server.url), { method: 'POST', headers, body })
+    return (await response.json().catch(() => ({}))) as Record<string, string>
+  }
+  const form = (fields: Record<string, string>) => new URLSearchParams(fields)
+  const redeem = (code: string, client_id: string) =>
+    post('token', form({ grant_type: GRANT, device_code: code, client_id }))
+
+  it('is answered once and gets one token at most, and a success that was reported is stored', async () => {
+    const person = await newPerson(server, 'ann@example.com')
+    const cookie = await signIn(server, person)
+    const json = { token_endpoint_auth_method: 'none', grant_types: [GRANT, 'refresh_token'], response_types: [] }
+    const { client_id } = await post('register', JSON.stringify(json))
+    const client = client_id!
+    const inStore = (sql: string, ...values: string[]): unknown[] => {
+      const db = new DatabaseSync(join(server.dataDir, 'castellan.db'))
+      try {
+        return db.prepare(sql).all(...values)
+      } finally {
+        db.close()
+      }
+    }
+    const start = () => post('device_authorization', form({ client_id: client }))
+    const answer = (code: string, decision: string) =>
+      postForm(new URL('/device', server.url), { code, decision }, { cookie })
+    for (const kind of kinds) {
+      await sweepFaults({
+        kind,
+        prepare: async () => start,
+        async check(_, where, started) {
+          const code = started?.['user_code']?.replace('-', '')
+          if (code === undefined) return
+          expect(inStore('SELECT 1 FROM device_authorizations WHERE user_code = ?', code), where).toHaveLength(1)
+        },
+      })
+      await sweepFaults({
+        kind,
+        async prepare() {
+          const { user_code, device_code } = await start()
+          return async () => ({ device_code, user_code, status: (await answer(user_code!, 'allow')).status })
+        },
+        async check(_, where, answered) {
+          if (answered === undefined) return
+          const { device_code, user_code, status } = answered
+          const consents = inStore('SELECT 1 FROM oauth_consents')
+          if (status !== 200) await answer(user_code!, 'allow')
+          expect(consents.length, where).toBeLessThanOrEqual(1)
+          expect(await redeem(device_code!, client), where).toHaveProperty('access_token')
+          expect(inStore('SELECT 1 FROM oauth_consents'), where).toHaveLength(1)
+        },
+      })
+      await sweepFaults({
+        kind,
+        async prepare() {
+          const { user_code, device_code } = await start()
+          await answer(user_code!, 'allow')
+          return async () => ({ device_code, answer: await redeem(device_code!, client) })
+        },
+        async check(_, where, redeemed) {
+          const { device_code, answer: first } = redeemed!
+          const second = await redeem(device_code!, client)
+          const tokens = [first, second].filter(({ access_token }) => access_token !== undefined)
+          expect(tokens.length, where).toBeLessThanOrEqual(1)
+          if (first['access_token'] !== undefined) expect(second['error'], where).toBe('invalid_grant')
+        },
+      })
+    }
   })
 })
 

@@ -4,6 +4,12 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import OpenAI from 'openai'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { createModelAccounting } from '../../src/app/wiring/model-accounting.ts'
+import { localOwner } from '../../src/contract/principal.ts'
+import { systemClock } from '../../src/kernel/clock.ts'
+import { callProvider } from '../../src/models/call-provider.ts'
+import { createModels } from '../../src/models/create-models.ts'
+import { noOptimization, noStoredKeys } from '../support/model-accounting.ts'
 import { newDataDir } from '../support/real-server.ts'
 import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
@@ -11,6 +17,7 @@ import { type ServerHere, startServerHere } from '../support/server-here.ts'
 let upstream: Server
 let server: ServerHere
 let origin: string
+let closedPort: number
 let answer: RequestListener
 let client: OpenAI
 
@@ -34,7 +41,7 @@ beforeAll(async () => {
   // Nobody listens there once it is closed.
   const nobody = createServer()
   await new Promise<void>((resolve) => nobody.listen(0, '127.0.0.1', resolve))
-  const { port: closedPort } = nobody.address() as AddressInfo
+  closedPort = (nobody.address() as AddressInfo).port
   await new Promise((resolve) => nobody.close(resolve))
   const price = { input_cost_per_million: 1, output_cost_per_million: 10 }
   const provider = (name: string, at: number) => ({
@@ -100,6 +107,39 @@ it('the name of a removed tool may have any character, and the answer is paid', 
   expect(cost).toBe(0.002)
 })
 
+/** What a request of an agent costs that fails, in dollars. */
+async function costOfAgent(isStreamed: boolean, to?: number): Promise<number> {
+  let cost = 0
+  const settle = (microdollars: number): void => {
+    cost += microdollars / 1_000_000
+  }
+  const accounting = createModelAccounting({
+    limits: { reserveCost: () => ({ settle }), countCall() {} },
+    interactions: { add() {}, keepsBodies: false, space: () => undefined },
+    clock: systemClock,
+    defaultOutputTokens: 4_096,
+  })
+  const { port } = upstream.address() as AddressInfo
+  const settings = { maxOutputTokens: 1_000, temperature: null, inputCost: 1, outputCost: 10 }
+  const endpoint = `http://127.0.0.1:${to ?? port}/v1`
+  const provider = { name: 'p', type: 'openai-compatible', endpoint, apiKey: 'k', isStreamed } as const
+  const models = createModels({
+    settings: {
+      ...{ providers: [{ ...provider, models: [{ ...settings, alias: 'a', model: 'm' }] }] },
+      ...{ defaultProvider: null, fallbackProvider: null, retriesMax: 0, retryDelayMs: 1, overallTimeoutMs: 60_000 },
+    },
+    ...{ ask: callProvider, accounting: async () => accounting, storedKeys: noStoredKeys },
+    ...{ optimization: noOptimization, routing: async () => [], clock: systemClock },
+  })
+  const request = {
+    ...({ alias: 'a', principal: localOwner, purpose: 'agent', system: null, tools: [], temperature: null } as const),
+    ...{ messages: [{ role: 'user', text: 'Hi' }] as const, maxOutputTokens: null, timeoutMs: 1_000 },
+    signal: new AbortController().signal,
+  }
+  await expect(models.generate(request)).rejects.toMatchObject({ code: expect.stringMatching(/^ERR_MODEL_/) })
+  return cost
+}
+
 it.each<[string, RequestListener, object, number]>([
   ['no answer in time', () => {}, {}, 504],
   ['a stream that does not begin in time', () => {}, { stream: true }, 504],
@@ -117,11 +157,18 @@ it.each<[string, RequestListener, object, number]>([
     503,
   ],
   ['a connection that breaks', (_, res) => void res.socket!.destroy(), {}, 503],
-])('%s costs what was reserved', async (_, how, more, status) => {
+])('%s costs what was reserved, of a program and of an agent', async (_, how, more, status) => {
   answer = how
   const cost = await costOf(() => expect(ask(more)).rejects.toMatchObject({ status }))
-  expect(cost).toBeGreaterThan(RESERVED)
-  expect(cost).toBeLessThan(RESERVED * 1.1)
+  for (const one of [cost, await costOfAgent('stream' in more)]) {
+    expect(one).toBeGreaterThan(RESERVED)
+    expect(one).toBeLessThan(RESERVED * 1.1)
+  }
+})
+
+it('a connection that breaks before a stream begins costs an agent what was reserved too', async () => {
+  answer = (_, res) => void res.socket!.destroy()
+  expect(await costOfAgent(true)).toBeGreaterThan(RESERVED)
 })
 
 it('a stream that stalls costs at least what came', async () => {
@@ -160,4 +207,6 @@ it.each<[string, RequestListener, string, number]>([
     else expect(failure).toMatchObject({ status })
   })
   expect(cost).toBe(0)
+  const isRedirect = status === 503 && path === 'default'
+  if (!isRedirect) expect(await costOfAgent(false, path === 'absent' ? closedPort : undefined)).toBe(0)
 })

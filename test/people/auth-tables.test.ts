@@ -21,6 +21,7 @@ describe('the tables of accounts', () => {
         logger: silentLogger,
         fetchDocument: fetch,
         clock: systemClock,
+        devices: {} as never,
       },
       'https://castellan.example',
     )

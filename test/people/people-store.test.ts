@@ -131,6 +131,7 @@ describe.each(dialects)('people in %s', (dialect) => {
       random: systemRandom,
       logger: silentLogger,
       providers: [],
+      devices: {} as never,
     })
     return { accounts, secret }
   }

@@ -11,6 +11,7 @@ export const furtherStores: Readonly<Record<string, string>> = {
   'provider-key': 'model-proxies',
   role: 'identity',
   'service-client': 'people',
+  device: 'people',
   'sign-in': 'people',
   'virtual-key': 'model-proxies',
 }

@@ -62,7 +62,10 @@ const longest: readonly string[] = [
   'test/e2e/pages.test.ts',
 ]
 
-/** Those named first, then as Vitest has it: by what they took the last time, or by size. */
+/**
+ * By project, as the configuration has them: a worker is used again only while the next file is one of its own project. In each, those
+ * named first, then as Vitest has it: by what they took the last time, or by size.
+ */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const { root } = this.ctx.config
@@ -70,7 +73,7 @@ export class LongestFirst extends BaseSequencer {
     if (gone.length > 0) throw new Error(`test/support/longest-first.ts names files that are not there: ${gone.join()}`)
     const rankOf = ({ moduleId, project }: TestSpecification): number => {
       const rank = longest.indexOf(relative(root, moduleId))
-      return project.config.sequence.groupOrder * 1_000 + (rank < 0 ? longest.length : rank)
+      return this.ctx.projects.indexOf(project) * 1_000 + (rank < 0 ? longest.length : rank)
     }
     return (await super.sort(files)).sort((a, b) => rankOf(a) - rankOf(b))
   }

@@ -11,10 +11,10 @@ import { differingSections } from '../config-view.ts'
 import { readOwnerRecord } from '../ownership/owner-files.ts'
 import type { RemoteChoice } from '../remote/remote-server.ts'
 import { redactUrl } from '../secret.ts'
-import { stateDirectory } from '../state-directory.ts'
+import { stateDirectory, workspacesDirectory } from '../state-directory.ts'
 import { inThisTerminal, unsetVariables } from '../unset-variables.ts'
 import { shortageOf } from '../wiring/disk-shortage.ts'
-import { createBackend, neededPrograms, optionalPrograms } from '../wiring/open-backend.ts'
+import { createBackend, endIdleSupervisor, neededPrograms, optionalPrograms } from '../wiring/open-backend.ts'
 import { requireModels } from '../wiring/open-models.ts'
 import { type Command, type CommandContext, loadCommandConfig } from './context.ts'
 import { bad, type Finding, note, ok, partOf, printFindings } from './findings.ts'
@@ -52,21 +52,23 @@ async function checkHere(context: CommandContext): Promise<Finding[]> {
   const { outdated, problems } = await askOwner(context, config)
   // Only the running server knows its own variables.
   const unset = unsetVariables(config, context.env).filter(({ problem }) => problems?.includes(problem) ?? true)
+  const state = await store(context, config)
+  const workspaces = await checkWorkspaces(context, config)
   return [
     ok('node', process.version),
     ok('configuration', loaded.file ?? 'defaults, no file'),
     ...loaded.warnings.map((warning) => note('configuration', warning)),
     ...(outdated.length === 0 ? [] : [note('configuration', `${OTHER_SETTINGS}: ${outdated.join(', ')}. Restart it`)]),
     dataDirectory(config),
-    owner(config),
+    owner(config, workspaces.supervisorPid),
     await port(config),
-    await store(context, config),
+    state,
     outdated.includes('models') ? note('models', `${OTHER_SETTINGS}; restart it`) : models(config, unset),
     governance(config),
     ...unset.map((variable) =>
       note(variable.field.split('.')[0]!, problems === undefined ? inThisTerminal(variable) : variable.problem),
     ),
-    ...(await workspaces(context, config)),
+    ...workspaces.findings,
   ]
 }
 
@@ -142,8 +144,17 @@ function models(config: Config, variables: ReturnType<typeof unsetVariables>): F
   return ok('models', displayed.join('; '))
 }
 
+type WorkspacesView = Readonly<{ findings: Finding[]; supervisorPid?: number | undefined }>
+
+/** Ends an idle supervisor, also one that was there before: people copy the state once no process is said to use it. */
+async function checkWorkspaces(context: CommandContext, config: Config): Promise<WorkspacesView> {
+  const bootId = `doctor-${process.pid}`
+  const findings = await workspaces(context, config, bootId)
+  return { findings, supervisorPid: await endIdleSupervisor(workspacesDirectory(stateDirectory(config)), bootId) }
+}
+
 /** What the workspace back end enforces; a missing limit is a note, not a fault. */
-async function workspaces(context: CommandContext, config: Config): Promise<Finding[]> {
+async function workspaces(context: CommandContext, config: Config, bootId: string): Promise<Finding[]> {
   const missing = neededPrograms.filter(({ program }) => !isInstalled(program))
   if (missing.length > 0) {
     const packages = [...new Set(missing.map(({ package: name }) => name))].join(' ')
@@ -155,7 +166,7 @@ async function workspaces(context: CommandContext, config: Config): Promise<Find
     config,
     directory: stateDirectory(config),
     version: context.version,
-    bootId: `doctor-${process.pid}`,
+    bootId,
     logger: silentLogger,
   })
   try {
@@ -216,9 +227,13 @@ function isWritable(path: string): boolean {
   }
 }
 
-function owner(config: Config): Finding {
+function owner(config: Config, supervisorPid: number | undefined): Finding {
   if (config.database_url !== undefined) return ok('owner', 'none: every process works with PostgreSQL by itself')
   const record = readOwnerRecord(config.data_dir)
+  if (record === undefined && supervisorPid !== undefined) {
+    const next = 'castellan call workspace_list shows them, and workspace_stop stops one'
+    return ok('owner', `no server, but workspaces run in process ${supervisorPid}; ${next}`)
+  }
   if (record === undefined) return ok('owner', 'no process uses the state now')
   return isAlive(record.pid)
     ? ok('owner', `process ${record.pid}, castellan ${record.version}`)

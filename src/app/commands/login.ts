@@ -9,6 +9,7 @@ import { withLoginLock } from '../remote/renew-login.ts'
 import { revokeLogin } from '../remote/revoke-login.ts'
 import { parseAddress } from '../remote/server-address.ts'
 import { signIn } from '../remote/sign-in.ts'
+import { signInByCode } from '../remote/sign-in-by-code.ts'
 import { withClient } from './client.ts'
 import { type Command, type CommandContext, printJson } from './context.ts'
 import { remoteChoice } from './remote-choice.ts'
@@ -19,14 +20,19 @@ const spec = {
   name: 'login',
   summary: 'Sign in to a server elsewhere.',
   description:
-    'Sign in to the server that --url or CASTELLAN_URL names. A browser opens the page of the server, where you sign in and allow this program to act for you. The sign-in is stored in a file that only you can read. Commands with --url or CASTELLAN_URL use it, unless there is an API key. castellan logout ends it.',
+    'Sign in to the server that --url or CASTELLAN_URL names. A browser opens the page of the server, where you sign in and allow this program to act for you. On a machine without a browser, as over SSH, use --device: it prints a code to type on that page with a browser elsewhere. The sign-in is stored in a file that only you can read. Commands with --url or CASTELLAN_URL use it, unless there is an API key. castellan logout ends it.',
   flags: {
     'no-browser': { type: 'boolean', description: 'Only print the address; open it yourself, on this machine.' },
+    device: {
+      type: 'boolean',
+      description: 'Print an address and a code, to be opened and typed in a browser on any machine.',
+    },
     ...flags,
     ...outputFlags,
   },
   examples: [
     'castellan login --url https://castellan.example',
+    'castellan login --url https://castellan.example --device',
     'castellan call whoami --url https://castellan.example',
   ],
 } as const
@@ -42,9 +48,17 @@ async function run(context: CommandContext): Promise<number> {
   void context.ended.then(() => cancel.abort())
   const show = (url: string): void => {
     const isOpened = !context.parsed.isSet('no-browser') && openBrowser(url, env)
-    terminal.error(`${isOpened ? 'If no browser opens, open' : 'Open'} this address to sign in:\n${url}\n`)
+    const elsewhere = isOpened ? '' : 'It must be a browser on this machine. With one elsewhere, use --device.\n'
+    terminal.error(`${isOpened ? 'If no browser opens, open' : 'Open'} this address to sign in:\n${url}\n${elsewhere}`)
   }
-  const signedIn = await signIn({ http, address, show, signal: cancel.signal })
+  const showCode = ({ url, code }: Readonly<{ url: string; code: string }>): void =>
+    terminal.error(
+      `Open this address in a browser, on any machine:\n${url}\nSign in there, and type this code:\n${code}\n`,
+    )
+  const { signal } = cancel
+  const signedIn = context.parsed.isSet('device')
+    ? await signInByCode({ http, address, show: showCode, signal })
+    : await signIn({ http, address, show, signal })
   const login: Login = { ...signedIn, ...(choice.ca === undefined ? {} : { ca: choice.ca }) }
   const { resource } = address
   const former = await withLoginLock(env, resource, async () => {

@@ -10,7 +10,11 @@ export type AuthorizationServer = Readonly<{
   tokenEndpoint: string
   registrationEndpoint: string
   revocationEndpoint: string
+  /** Undefined at a server that does not sign in terminals by a code. */
+  deviceEndpoint: string | undefined
 }>
+
+const DEVICE_ENDPOINT = 'device_authorization_endpoint'
 
 /** Reads the metadata of RFC 9728 and RFC 8414. None of it may lead to another host than the named one. */
 export async function discover(http: HttpClient, { origin, resource }: ServerAddress): Promise<AuthorizationServer> {
@@ -41,6 +45,7 @@ export async function discover(http: HttpClient, { origin, resource }: ServerAdd
     tokenEndpoint: endpointOf('token_endpoint'),
     registrationEndpoint: endpointOf('registration_endpoint'),
     revocationEndpoint: endpointOf('revocation_endpoint'),
+    deviceEndpoint: metadata.body[DEVICE_ENDPOINT] === undefined ? undefined : endpointOf(DEVICE_ENDPOINT),
   }
 }
 

@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import { remoteLimits } from '../../contract/remote-limits.ts'
 import { type HttpClient, readText } from './http-client.ts'
 
-type Tokens = Readonly<{ accessToken: string; refreshToken: string; lifetimeMs: number }>
+export type Tokens = Readonly<{ accessToken: string; refreshToken: string; lifetimeMs: number }>
 
 type JsonReply = Readonly<{ status: number; body: Record<string, unknown> }>
 
@@ -42,8 +42,12 @@ export async function requestTokens(
   tokenEndpoint: string,
   form: Record<string, string>,
 ): Promise<Tokens | undefined> {
-  const { status, body } = await askJson(http, tokenEndpoint, { form })
-  if (status === 400 || status === 401) return undefined
+  const reply = await askJson(http, tokenEndpoint, { form })
+  return reply.status === 400 || reply.status === 401 ? undefined : tokensIn(reply, tokenEndpoint)
+}
+
+/** Throws if the reply has no tokens. */
+export function tokensIn({ status, body }: JsonReply, tokenEndpoint: string): Tokens {
   const { access_token, refresh_token, expires_in } = body
   if (status !== 200 || typeof access_token !== 'string' || typeof refresh_token !== 'string') {
     const origin = new URL(tokenEndpoint).origin

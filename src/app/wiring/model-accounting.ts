@@ -89,8 +89,8 @@ export function createModelAccounting({
       return {
         fetch: measuring.fetch,
         end(ending, errorClass) {
-          const hasBroken = ending === 'failed' && errorClass === 'network' && measuring.hasStarted()
-          const outcome = hasBroken ? 'cut_off' : ending
+          const hasBroken = ending === 'failed' && errorClass === 'network'
+          const outcome = hasBroken && measuring.hasStarted() ? 'cut_off' : ending
           const measured = measuring.measured(
             hasBroken ? 'broken' : ending === 'cut_off' ? 'left' : 'complete',
             spending,

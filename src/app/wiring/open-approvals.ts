@@ -1,7 +1,9 @@
 import { createApprovalService } from '../../domains/approvals/service.ts'
+import { userBehind } from '../../domains/identity/user-behind.ts'
 import type { TrustKeeper } from '../../domains/trust/service.ts'
 import type { WorkflowService } from '../../domains/workflows/service.ts'
 import type { Engine } from '../../engine/ports.ts'
+import { sqlApiKeyStore } from '../../stores/sql/api-key-store.ts'
 import { sqlApprovalStore } from '../../stores/sql/approval-store.ts'
 import type { AppDeps } from '../build-app.ts'
 
@@ -17,4 +19,5 @@ export const openApprovals = (
     humanStates: { ...workflows.approvals, answer: workflows.executions.signal },
     usableMs: config.approvals.use_minutes * MINUTE_MS,
     fourEyes: config.approvals.four_eyes,
+    userBehind: (...args) => userBehind(sqlApiKeyStore, ...args),
   })

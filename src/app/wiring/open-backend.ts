@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { createNamespacesBackend } from '../../backends/namespaces/index.ts'
 import type { SupervisorOptions } from '../../backends/namespaces/start-supervisor.ts'
 
+export { endIdleSupervisor } from '../../backends/namespaces/end-idle-supervisor.ts'
 export { neededPrograms, optionalPrograms } from '../../backends/namespaces/start-supervisor.ts'
 
 import { AppError } from '../../contract/app-error.ts'

@@ -10,7 +10,9 @@ import type { ReadTx } from '../../contract/tx.ts'
 import type { RoleHolders } from '../../domains/identity/ports.ts'
 import { grantedBy, grantedToGive, holdRole } from '../../domains/identity/roles.ts'
 import type { IdentityService } from '../../domains/identity/service.ts'
+import { userBehind } from '../../domains/identity/user-behind.ts'
 import type { LogIdentity } from '../../domains/log/ports.ts'
+import { createDeviceAuthorizations } from '../../domains/people/device-authorizations.ts'
 import { createPasswords } from '../../domains/people/password.ts'
 import type { GrantingRoles, Mailer } from '../../domains/people/ports.ts'
 import { createPeoplePrincipals, type PeoplePrincipals } from '../../domains/people/principals.ts'
@@ -21,13 +23,15 @@ import { createClientTokens } from '../../domains/people/service-clients.ts'
 import { createSignInGuard } from '../../domains/people/sign-in.ts'
 import type { PeopleGate } from '../../http/people-gate.ts'
 import { randomId } from '../../kernel/random.ts'
+import { sqlApiKeyStore } from '../../stores/sql/api-key-store.ts'
+import { sqlDeviceStore } from '../../stores/sql/device-store.ts'
 import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
 import { sqlProfileStore } from '../../stores/sql/profile-store.ts'
 import { sqlRoleStore } from '../../stores/sql/role-store.ts'
 import { sqlServiceClientStore } from '../../stores/sql/service-client-store.ts'
 import type { ToolHost } from '../../tools/runtime/tool-host.ts'
 import type { AppDeps } from '../build-app.ts'
-import { linkOrigin } from '../link-origin.ts'
+import { addressOfLater } from '../link-origin.ts'
 import { once } from './once.ts'
 import type { OwnerWatch } from './open-owner-watch.ts'
 import { type ConfiguredProvider, callAs, createProviderSignIn, usableProviders } from './provider-sign-in.ts'
@@ -77,10 +81,11 @@ export async function openPeople(deps: AppDeps, parts: PeopleParts): Promise<Ope
     random,
     passwords,
     providers: providers.map(({ rules }) => rules),
-    linkOrigin: linkOrigin(config),
+    linkAddress: () => deps.linksAt?.() ?? addressOfLater(config),
     noteRevoked: ownerWatch.userChanged,
     noteTeamRemoved: ownerWatch.teamRemoved,
     endKeys: parts.identity.endKeysOfUser,
+    userBehind: (...args) => userBehind(sqlApiKeyStore, ...args),
     mailer: mailerOf(deps),
     clients,
     async seesGateway({ read, principal }, tenant, reference) {
@@ -94,6 +99,7 @@ export async function openPeople(deps: AppDeps, parts: PeopleParts): Promise<Ope
     noteClientRevoked: ownerWatch.keyRevoked,
   })
   const guard = createSignInGuard({ store, database })
+  const devices = createDeviceAuthorizations({ store: sqlDeviceStore, people: store, database, guard, random, clock })
   const accounts = once(async (): Promise<Accounts> => {
     const [{ createAccounts }, { createLibraryDatabase }, { createCheckedFetch }] = await Promise.all([
       import('../../accounts/create-accounts.ts'),
@@ -103,7 +109,17 @@ export async function openPeople(deps: AppDeps, parts: PeopleParts): Promise<Ope
     const allowedNetworks = config.web.allow_private_addresses
     const web = createCheckedFetch({ allowedNetworks, messageBytesMax: limits.clientDocumentBytesMax })
     const db = createLibraryDatabase(database)
-    return createAccounts({ db, fetchDocument: web.fetch, clock, secret, passwords, random, logger, providers })
+    return createAccounts({
+      db,
+      fetchDocument: web.fetch,
+      clock,
+      secret,
+      passwords,
+      random,
+      logger,
+      providers,
+      devices,
+    })
   })
 
   const finishProviderSignIn = createProviderSignIn({
@@ -157,6 +173,7 @@ export async function openPeople(deps: AppDeps, parts: PeopleParts): Promise<Ope
     },
     providers,
     finishProviderSignIn,
+    devices,
     issueClientToken: createClientTokens({ clients, database, random }),
     async findInvitation(token) {
       const found = await openInvitation(store, database.read, token, clock.nowMs())

@@ -8,6 +8,7 @@ import type { AgentSearch } from '../../domains/agents/search.ts'
 import { childOf, withToolCallJudge } from '../../domains/executions/judges.ts'
 import type { AgentDirectory, ExecutionInput } from '../../domains/executions/ports.ts'
 import { needsWorkspace } from '../../domains/executions/workspace.ts'
+import { userBehind } from '../../domains/identity/user-behind.ts'
 import { createRegistry, type RegistryDeps } from '../../domains/workflows/registry.ts'
 import type { RunDeps } from '../../domains/workflows/run-ports.ts'
 import { createWorkflowService, type WorkflowService } from '../../domains/workflows/service.ts'
@@ -15,6 +16,7 @@ import type { WorkspaceBackend } from '../../domains/workspaces/backend.ts'
 import type { Engine, Finalizer, Program } from '../../engine/ports.ts'
 import { redacting } from '../../engine/redacting.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
+import { sqlApiKeyStore } from '../../stores/sql/api-key-store.ts'
 import { sqlWorkflowStore } from '../../stores/sql/workflow-store.ts'
 import type { AppDeps } from '../build-app.ts'
 import { redactedValuesOf } from '../redacted-values.ts'
@@ -86,6 +88,7 @@ export function openWorkflows({ config, clock, random }: AppDeps, parts: Parts):
     judgesAlways: config.workflows.judge_agents,
     trust: parts.trust,
     fourEyes: config.approvals.four_eyes,
+    userBehind: (...args) => userBehind(sqlApiKeyStore, ...args),
   })
 }
 

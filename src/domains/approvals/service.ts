@@ -2,8 +2,9 @@ import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { administers, isPermitted } from '../../contract/permissions.ts'
 import { isAtConsole, isPerson } from '../../contract/person.ts'
-import { identityOf } from '../../contract/principal.ts'
+import { identityOf, type TenantId, userIdOf } from '../../contract/principal.ts'
 import type { Trust } from '../../contract/trust.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import type { Engine } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { isoTime } from '../../kernel/clock.ts'
@@ -67,6 +68,8 @@ type ApprovalDeps = Readonly<{
   usableMs: number
   /** Whether nobody answers what was asked for themselves. */
   fourEyes: boolean
+  /** The user of an identity: that user, or the one who created the key. */
+  userBehind(read: ReadTx, tenant: TenantId, identity: string): Promise<string | undefined>
 }>
 
 export type ApprovalService = ReturnType<typeof createApprovalService>
@@ -231,9 +234,18 @@ export function createApprovalService(deps: ApprovalDeps) {
     }
   }
 
+  /** A request of a key that the person created is their own. */
+  async function isOwnRequest({ principal, read }: Call, { requester }: StoredApproval): Promise<boolean> {
+    const own = identityOf(principal)
+    const user = userIdOf(own)
+    return (
+      requester === own || (user !== undefined && (await deps.userBehind(read, principal.tenant, requester)) === user)
+    )
+  }
+
   async function requirePerson(call: Call, approval: StoredApproval): Promise<void> {
     if (!isPerson(call)) throw notForYou()
-    if (deps.fourEyes && approval.requester === identityOf(call.principal)) throw forAnother()
+    if (deps.fourEyes && (await isOwnRequest(call, approval))) throw forAnother()
     if (isAtConsole(call)) return
     // A program that acts for the requester cannot be told apart from the one that made the request.
     const { principal } = call

@@ -214,9 +214,14 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
     const show = (value: number): number => displayedAmount(limit, value)
     const unit = limit.limitType === 'token_cost' ? ' US dollars' : ' calls'
     const resetsAt = isoTime(status.resetsAtMs)
+    const left = show(status.remaining)
+    const name = `The ${limit.limitType} limit of the ${limit.entityType}`
+    const isUsedUp = left <= 0 || limit.limitType !== 'token_cost'
     return new AppError(
       'ERR_LIMIT_EXCEEDED',
-      `The ${limit.limitType} limit of the ${limit.entityType} is reached: of ${limit.value}${unit}, ${show(status.remaining)} are left, and this needs ${show(amount)}. It resets at ${resetsAt}.`,
+      isUsedUp
+        ? `${name} is reached: of ${limit.value}${unit}, ${left} are left, and this needs ${show(amount)}. It resets at ${resetsAt}.`
+        : `${name} does not cover this request: of ${limit.value}${unit}, ${left} are left, and with its input and its max_tokens the request may cost ${show(amount)}. Set a smaller max_tokens (for an agent, max_output_tokens of its model), have the limit raised with update_limit, or wait until it resets at ${resetsAt}.`,
       {
         limit_id: limit.id,
         limit_type: limit.limitType,

@@ -82,8 +82,15 @@ export type Invitation = Readonly<{
   cancelledAtMs: number | null
 }>
 
-/** Besides attempts, changes of passkeys. */
-export type SignInOutcome = 'signed_in' | 'refused' | 'slowed' | 'passkey_added' | 'passkey_removed'
+/** Besides attempts, changes of passkeys, and what a person did with the code of a terminal. */
+export type SignInOutcome =
+  | 'signed_in'
+  | 'refused'
+  | 'slowed'
+  | 'passkey_added'
+  | 'passkey_removed'
+  | 'device_allowed'
+  | 'code_refused'
 
 export type UserPasskey = Readonly<{ id: string; name: string; createdAtMs: number }>
 export type SignInAttempt = Readonly<{
@@ -173,16 +180,20 @@ export type PeopleStore = Readonly<{
   findOpenInvitation(tx: ReadTx, tenant: TenantId, email: string, nowMs: number): Promise<Invitation | undefined>
   /** All that can still be used with this address, whether the user exists or not. */
   listOpenInvitations(tx: ReadTx, tenant: TenantId, email: string, nowMs: number): Promise<Invitation[]>
+  /** Those that a caller of this name created. */
+  listOpenInvitationsBy(tx: ReadTx, tenant: TenantId, createdBy: string, nowMs: number): Promise<Invitation[]>
   listInvitations(tx: ReadTx, tenant: TenantId, limit: number): Promise<Invitation[]>
   /** Both return whether this call did it: an invitation ends once. */
   acceptInvitation(tx: WriteTx, tenant: TenantId, id: string, atMs: number): Promise<boolean>
   cancelInvitation(tx: WriteTx, tenant: TenantId, id: string, atMs: number): Promise<boolean>
 
   insertAttempt(tx: WriteTx, attempt: SignInAttempt): Promise<void>
-  /** Newest first, without rejected ones. */
+  /** Successes and failures, newest first. */
   attemptsOf(tx: ReadTx, email: string, sinceMs: number): Promise<SignInAttempt[]>
+  /** Wrong codes of terminals, newest first. */
+  codeFailuresOf(tx: ReadTx, email: string, sinceMs: number): Promise<SignInAttempt[]>
   /** From the address, and in IPv6 from its network of 64 bits. */
-  countRefusedFrom(tx: ReadTx, address: string, sinceMs: number): Promise<number>
+  countRefusedFrom(tx: ReadTx, address: string, sinceMs: number, outcome?: 'refused' | 'code_refused'): Promise<number>
   listAttempts(tx: ReadTx, tenant: TenantId, limit: number): Promise<SignInAttempt[]>
 }>
 
@@ -220,6 +231,57 @@ export type ServiceClientStore = Readonly<{
   countClientsOfRole(tx: ReadTx, tenant: TenantId, role: Role): Promise<number>
   /** Also removes the client's expired tokens. */
   insertToken(tx: WriteTx, token: NewClientToken): Promise<void>
+}>
+
+/** A terminal that waits for a person to allow it (RFC 8628). Its own code is stored as a hash. */
+export type DeviceAuthorization = Readonly<{
+  id: string
+  codeHash: string
+  /** What the person types. */
+  userCode: string
+  clientId: string
+  scopes: readonly string[]
+  resources: readonly string[]
+  /** Where the terminal is. */
+  address: string
+  createdAtMs: number
+  expiresAtMs: number
+  status: 'pending' | 'allowed' | 'denied'
+  /** Who answered. */
+  userId: string | null
+  /** How long the terminal waits between two requests, and when it asked last. */
+  intervalMs: number
+  polledAtMs: number | null
+}>
+
+/** Their tenant is known only once a person has answered. */
+export type DeviceStore = Readonly<{
+  insertDevice(tx: WriteTx, device: DeviceAuthorization): Promise<void>
+  deleteExpiredDevices(tx: WriteTx, beforeMs: number): Promise<void>
+  /** How many there are, over all and from the network of the address. */
+  countDevices(tx: ReadTx, address: string): Promise<Readonly<{ all: number; here: number }>>
+  findDeviceByHash(tx: ReadTx, codeHash: string): Promise<DeviceAuthorization | undefined>
+  findDeviceByUserCode(tx: ReadTx, userCode: string): Promise<DeviceAuthorization | undefined>
+  notePoll(tx: WriteTx, id: string, poll: Readonly<{ polledAtMs: number; intervalMs: number }>): Promise<void>
+  /** Both return whether this call did it: a request is answered once, and its token is fetched once. */
+  answerDevice(
+    tx: WriteTx,
+    id: string,
+    answer: Readonly<{ status: 'allowed' | 'denied'; userId: string; nowMs: number }>,
+  ): Promise<boolean>
+  takeAllowed(tx: WriteTx, id: string): Promise<boolean>
+  /** The person's consent to the client, with which its tokens are listed and end. Does nothing if there is one. */
+  insertConsent(
+    tx: WriteTx,
+    consent: Readonly<{
+      id: string
+      userId: string
+      clientId: string
+      scopes: readonly string[]
+      resources: readonly string[]
+      atMs: number
+    }>,
+  ): Promise<void>
 }>
 
 /** Passes a mail to a mail server; returns whether that accepted it. */

@@ -81,6 +81,11 @@ type Had = Readonly<{ tier: Tier; granted: ReadonlySet<Permission> }>
 export const losesRights = (before: Had, after: Had): boolean =>
   !tierAllows(after.tier, before.tier) || [...before.granted].some((permission) => !after.granted.has(permission))
 
+/** A change that adds rights: who could act for the user before might not have them. */
+export const gainsRights = (before: Had, after: Had): boolean =>
+  !tierAllows(before.tier, after.tier) ||
+  [...after.granted].some((permission) => !isPreference(permission) && !before.granted.has(permission))
+
 /** `granted` is what the role grants now. */
 export function principalOfUser(user: User, granted: ReadonlySet<Permission>, teams: readonly string[]): Principal {
   return Object.freeze({
@@ -113,8 +118,11 @@ export function failuresOf(attempts: readonly SignInAttempt[]): readonly SignInA
  * The wait before the next attempt at an address, from its latest attempts, newest first. The first few failures cost nothing;
  * each further one doubles the wait. A success resets it.
  */
-export function signInWaitMs(attempts: readonly SignInAttempt[], nowMs: number): number {
-  const failures = failuresOf(attempts)
+export const signInWaitMs = (attempts: readonly SignInAttempt[], nowMs: number): number =>
+  waitAfterMs(failuresOf(attempts), nowMs)
+
+/** The wait after these failures, newest first. */
+export function waitAfterMs(failures: readonly SignInAttempt[], nowMs: number): number {
   const beyond = failures.length - limits.signInFreeFailures
   if (beyond < 0) return 0
   const spanMs = Math.min(limits.signInWaitMs * 2 ** beyond, limits.signInWaitMsMax)

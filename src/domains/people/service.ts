@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call, EffectRecord } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
-import type { Principal, Role, TenantId, Tier } from '../../contract/principal.ts'
+import { type Principal, type Role, type TenantId, type Tier, tierAllows } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { listAtMost } from '../../kernel/list-at-most.ts'
@@ -9,9 +9,18 @@ import { type Random, randomId } from '../../kernel/random.ts'
 import { createAdmins } from './admins.ts'
 import { type AdmissionMethods, createAdmission, type ProviderRules, roleRemoved } from './admission.ts'
 import { createInvitations, hashOfLink, type InvitationMethods, invitationEffect } from './invitations.ts'
+import { createOpenLinks, requireTeamsOf } from './open-links.ts'
 import type { GrantingRoles, Invitation, Mailer, Passwords, PeopleStore, User } from './ports.ts'
 import { createRights } from './rights.ts'
-import { checkEmail, invitationStatus, losesRights, peopleTenant, principalOfUser, tenantTaken } from './rules.ts'
+import {
+  checkEmail,
+  gainsRights,
+  invitationStatus,
+  losesRights,
+  peopleTenant,
+  principalOfUser,
+  tenantTaken,
+} from './rules.ts'
 import { createServiceClients, type ServiceClientDeps, type ServiceClientMethods } from './service-clients.ts'
 import { signOut } from './sign-out.ts'
 import { createTeamMethods, type TeamMethods } from './teams.ts'
@@ -96,8 +105,8 @@ export type PeopleDeps = ServiceClientDeps &
     roles: GrantingRoles
     random: Random
     passwords: Pick<Passwords, 'hash'>
-    /** The origin of links if a call does not come over HTTP. */
-    linkOrigin: string
+    /** Where links lead if a call does not come over HTTP; the warning is for the caller. */
+    linkAddress(): Readonly<{ origin: string; warning?: string }>
     /** Undefined where no mail server is configured. */
     mailer: (() => Promise<Mailer>) | undefined
     providers: readonly ProviderRules[]
@@ -105,6 +114,8 @@ export type PeopleDeps = ServiceClientDeps &
     noteRevoked(tenant: TenantId, userId: string): void
     /** The same for a team: its keys end with it. */
     noteTeamRemoved(tenant: TenantId, teamId: string): void
+    /** The user of an identity: that user, or the one who created the key. */
+    userBehind(read: ReadTx, tenant: TenantId, identity: string): Promise<string | undefined>
     /** Revokes the keys that a user created: all of them, or those that could do more than the user may. Returns their names. */
     endKeys(
       call: PeopleWriting,
@@ -134,7 +145,8 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
   const { store, random } = deps
   const teams = createTeamMethods(deps)
   const rights = createRights(deps.roles)
-  const admins = createAdmins(store)
+  const admins = createAdmins(store, deps.userBehind)
+  const links = createOpenLinks(store, rights)
   const hashes = new WeakMap<object, string>()
 
   async function requireUser(read: ReadTx, tenant: TenantId, named: string): Promise<User> {
@@ -199,10 +211,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
   async function noteAccepted(call: PeopleWriting, invitation: Invitation, userId: string): Promise<void> {
     const { tenant, email } = invitation
     call.record(invitationEffect('invitation_accepted', invitation, { user_id: userId }))
-    for (const other of await store.listOpenInvitations(call.read, tenant, email, call.nowMs)) {
-      if (!(await store.cancelInvitation(call.write, tenant, other.id, call.nowMs))) continue
-      call.record(invitationEffect('invitation_cancelled', other))
-    }
+    await links.cancel(call, await store.listOpenInvitations(call.read, tenant, email, call.nowMs))
   }
 
   /** The user's keys that end when the user has only these rights, or none. */
@@ -266,15 +275,20 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
         : { ...had, role: before.role }
       const { role, tier } = has
       if (role !== before.role) await admins.noteLeaving(call, before)
+      else if (!tierAllows(tier, before.tier)) await admins.requireTier(call, before)
       const after: User = { ...before, name: input.name ?? before.name, role, tier }
       await store.updateUser(call.write, after, call.nowMs)
       call.record(userEffect('user_updated', after))
       const teamIds = await teamsOf(call.read, after)
+      const remaining = principalOfUser(after, has.granted, teamIds)
       const isLess = losesRights(had, has)
       if (isLess) await signOut(deps, call.write, tenant, after.id)
-      const ended = isLess ? await endKeys(call, after, principalOfUser(after, has.granted, teamIds)) : {}
+      const ended = isLess ? await endKeys(call, after, remaining) : {}
+      if (isLess) await links.endOf(call, after, ended.revoked_keys, remaining)
+      if (gainsRights(had, has)) await links.endFor(call, after)
       const view = { ...userView(after, teamIds), ...ended }
       if (input.new_link !== true) return view
+      requireTeamsOf(call, teamIds)
       const person = { tenant, email: after.email, role, tier, teams: [], userId: after.id }
       const { link, invitation } = await newLink(call, person, limits.invitationMs)
       return { ...view, link, link_expires_at: isoTime(invitation.expiresAtMs) }
@@ -287,6 +301,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       await admins.noteLeaving(call, user)
       const view = userView(user, await teamsOf(call.read, user))
       const ended = await endKeys(call, user)
+      await links.endOf(call, user, ended.revoked_keys)
       await store.deleteUser(call.write, tenant, user.id)
       call.record(userEffect('user_deleted', user))
       deps.noteRevoked(tenant, user.id)

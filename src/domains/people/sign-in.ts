@@ -109,5 +109,5 @@ export function createSignInGuard(
   }
 }
 
-const waitText = (ms: number): string =>
+export const waitText = (ms: number): string =>
   ms > 90_000 ? counted(Math.ceil(ms / 60_000), 'minute') : counted(Math.ceil(ms / 1_000), 'second')

@@ -5,8 +5,9 @@ import { limits } from '../../contract/limits.ts'
 import { requireOwnTenant } from '../../contract/own-tenant.ts'
 import { administers } from '../../contract/permissions.ts'
 import { isAtConsole } from '../../contract/person.ts'
-import { identityOf } from '../../contract/principal.ts'
+import { identityOf, type TenantId } from '../../contract/principal.ts'
 import type { Trust } from '../../contract/trust.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import { type Engine, isEnded, type Run, type RunEvent, type StartingCall } from '../../engine/ports.ts'
 import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
 import type { Clock } from '../../kernel/clock.ts'
@@ -29,13 +30,15 @@ export type ExecutionDeps = Readonly<{
   trust: Pick<Trust, 'hasReadUntrusted'>
   /** Whether a person may not answer for a run of their own. */
   fourEyes: boolean
+  /** The user of an identity: that user, or the one who created the key. */
+  userBehind(read: ReadTx, tenant: TenantId, identity: string): Promise<string | undefined>
 }>
 type Reference = Readonly<{ execution_id: string; tenant_id?: string | undefined }>
 
 const EXIT_KEY = /^\d+\/exit$/
 
 /** Runs of workflows, visible to their owner and to the admins of the tenant. */
-export function createExecutions({ engine, registry, clock, trust, fourEyes }: ExecutionDeps) {
+export function createExecutions({ engine, registry, clock, trust, fourEyes, userBehind }: ExecutionDeps) {
   async function find(call: Call, { execution_id: id, tenant_id: tenant }: Reference): Promise<Run> {
     const { principal } = call
     requireOwnTenant(principal, tenant)
@@ -247,12 +250,21 @@ export function createExecutions({ engine, registry, clock, trust, fourEyes }: E
     const { principal } = call
     const isOwn = run.owner === identityOf(principal)
     if (isOwn && principal.kind === 'key') throw notForYou('a key may not answer for a run of its own')
-    if (isOwn && fourEyes)
+    if (fourEyes && (isOwn || (await isOfSameUser(call, run))))
       throw notForYou(
         'the run is yours, and approvals.four_eyes requires another person with the permission execution:admin',
       )
     if (!isAtConsole(call) && (await trust.hasReadUntrusted(principal)))
       throw notForYou('what calls here has read untrusted data')
+  }
+
+  /** Whether one user is behind the run and the caller, with keys or without. */
+  async function isOfSameUser({ principal, read }: Call, { owner }: Run): Promise<boolean> {
+    const [caller, startedBy] = [
+      await userBehind(read, principal.tenant, identityOf(principal)),
+      await userBehind(read, principal.tenant, owner),
+    ]
+    return caller !== undefined && caller === startedBy
   }
 
   async function understood(call: Call, run: Run, payload: JsonObject): Promise<JsonObject> {

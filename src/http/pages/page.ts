@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { sha256Bytes } from '../../kernel/hash.ts'
 import { sendText } from '../exchange/send-text.ts'
+import type { Exchange } from '../route-table.ts'
 import type { Html } from './html.ts'
 import { html } from './html.ts'
 import { PASSKEY_SCRIPT } from './passkey-script.ts'
@@ -74,3 +75,11 @@ export function sendPage(
 
 /** A message without any action. */
 export const noticePage = (title: string, message: string): Page => ({ title, body: html`<p>${message}</p>` })
+
+export const problemPart = (problem: string | undefined): Html =>
+  problem === undefined ? html`` : html`<p class="problem" role="alert">${problem}</p>`
+
+export const redirect = ({ res }: Pick<Exchange, 'res'>, location: string): void => {
+  if (res.destroyed || res.headersSent) return
+  res.writeHead(303, { location, 'cache-control': 'no-store', 'content-length': 0 }).end()
+}

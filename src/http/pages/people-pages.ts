@@ -12,9 +12,11 @@ import type { Exchange, PatternRoute } from '../route-table.ts'
 import { signedInBy } from '../signed-in.ts'
 import { toHttpError } from '../to-http-error.ts'
 import { webHeaders } from '../web-exchange.ts'
+import { reachOf, terminalText, visible } from './access-texts.ts'
 import { asPage, withoutChallenge } from './as-page.ts'
+import { createDeviceRoutes, DEVICE_PAGE } from './device-page.ts'
 import { type Html, html } from './html.ts'
-import { noticePage, type Page, sendPage } from './page.ts'
+import { noticePage, type Page, problemPart, redirect, sendPage } from './page.ts'
 import { allowsPasskeys, createPasskeyRoutes, passkeyList, passkeySignIn } from './passkey-routes.ts'
 import { readForm } from './read-form.ts'
 
@@ -213,17 +215,13 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
     ...createPasskeyRoutes(deps, gate, afterSignIn),
     ...page('/invitation/{token}', showInvitation, acceptInvitation),
     ...page('/consent', showConsent, consent),
+    ...createDeviceRoutes(deps, gate),
   ]
 }
 
 const queryOf = ({ url }: Exchange): string => {
   const start = url.indexOf('?')
   return start === -1 ? '' : url.slice(start + 1)
-}
-
-const redirect = ({ res }: Exchange, location: string): void => {
-  if (res.destroyed || res.headersSent) return
-  res.writeHead(303, { location, 'cache-control': 'no-store', 'content-length': 0 }).end()
 }
 
 /** Otherwise a browser would ask for a name and a password in its own dialogue. */
@@ -234,9 +232,10 @@ const AUTHORIZATION_PARAMETERS = [
   ...['resource', 'nonce'],
 ]
 
-/** Back to the authorisation that sent the person here, or to the account page. Never to another server. */
+/** Back to the authorisation or the page that sent the person here, or to the account page. Never to another server. */
 function afterSignIn(query: string): string {
   const params = new URLSearchParams(query)
+  if (params.get('next') === DEVICE_PAGE) return `/${DEVICE_PAGE}`
   if (!params.has('client_id')) return '/account'
   const passedOn = new URLSearchParams()
   for (const [name, value] of params) if (AUTHORIZATION_PARAMETERS.includes(name)) passedOn.append(name, value)
@@ -249,9 +248,6 @@ function formTargets(query: string): string[] {
   if (uri === null) return []
   return [/^https?:$/.test(uri.protocol) ? uri.origin : uri.protocol]
 }
-
-const problemPart = (problem: string | undefined): Html =>
-  problem === undefined ? html`` : html`<p class="problem" role="alert">${problem}</p>`
 
 const signInPage = (
   origin: string,
@@ -284,10 +280,10 @@ ${passkeyList(origin, passkeys)}
 <form method="post" action="/sign-out"><button class="plain">Sign out</button></form>`,
 })
 
-const expiredLink = noticePage(
-  'This link does not work',
-  'It was used, was cancelled or has expired. Ask the sender for a new one.',
-)
+const expiredLink: Page = {
+  title: 'This link does not work',
+  body: html`<p>It was used, was cancelled or has expired. If you have chosen a password, <a href="/sign-in">sign in</a>. Otherwise ask the sender for a new link.</p>`,
+}
 
 /** A password manager stores a new password for this name. The person cannot change it, and the server ignores it. */
 const usernameField = (email: string): Html =>
@@ -311,29 +307,15 @@ type ConsentRequest = Readonly<{
   redirectUri: string
 }>
 
-/** A name as it is read: characters that are not seen could reverse it or hide a part. */
-const visible = (name: string): string => name.replaceAll(/[\p{Cf}\p{Cc}]/gu, '').slice(0, 128)
-
 /** A token is good at the addresses that the client asks for (RFC 8707), and nowhere else. */
-function reachOf(query: string): string {
-  const paths = new URLSearchParams(query).getAll('resource').map((resource) => URL.parse(resource)?.pathname ?? '')
-  if (paths.length === 0 || !paths.every((path) => path.startsWith('/mcp/'))) {
-    return 'It would be able to do everything that you can do.'
-  }
-  return `It would be able to use the tools at ${paths.join(', ').slice(0, 256)}, and no others.`
-}
-
-/** A command line may do what other programs may not, so that page says so. */
-const terminalText = (query: string): string =>
-  (new URLSearchParams(query).get('scope') ?? '').split(' ').includes('terminal')
-    ? ' With these it could also answer approvals and change rules as you. Allow this only to castellan login, on a machine of yours.'
-    : ''
+const resourcesIn = (query: string): readonly string[] => new URLSearchParams(query).getAll('resource')
+const scopesIn = (query: string): readonly string[] => (new URLSearchParams(query).get('scope') ?? '').split(' ')
 
 const consentPage = ({ client, principal, query, redirectUri }: ConsentRequest): Page => ({
   title: 'Allow access?',
   formTargets: formTargets(query),
   body: html`<p>A program that calls itself <strong>${visible(client.name)}</strong> asks to use Castellan as
-<strong>${principal.actor}</strong>. ${reachOf(query)}${terminalText(query)}</p>
+<strong>${principal.actor}</strong>. ${reachOf(resourcesIn(query))}${terminalText(scopesIn(query))}</p>
 <p class="hint">${client.publisher === undefined ? '' : `It is described by ${client.publisher.slice(0, 128)}. `}It is reached at ${(URL.parse(redirectUri)?.host || redirectUri).slice(0, 128)}. Allow it only if you started this yourself.</p>
 <form method="post" action="/consent"><input type="hidden" name="query" value="${query}">
 <button name="decision" value="allow">Allow</button>

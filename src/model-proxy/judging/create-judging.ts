@@ -5,6 +5,7 @@ import type { Principal } from '../../contract/principal.ts'
 import type { InvocationVerdict } from '../../contract/tool-policies.ts'
 import type { ContextKey } from '../../contract/trust.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
+import { nextTurn } from '../../kernel/time-slicer.ts'
 import type { Caller, ProxyFacts } from '../ports.ts'
 import { type Operation, textOf } from '../protocols/protocol.ts'
 import { chatFormat } from './chat-format.ts'
@@ -42,6 +43,8 @@ type JudgingInput = Readonly<{
   headers: IncomingHttpHeaders
   /** The body for the provider. Results that may not be shown are replaced in it. */
   body: Fields | undefined
+  /** The size of the request. */
+  bytes: number
   /** Aborted when the client disconnects. */
   signal(): AbortSignal
 }>
@@ -69,9 +72,23 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
   const chains = createResponseChains()
 
   function begin(input: JudgingInput): JudgedRequest | undefined | Promise<JudgedRequest | undefined> {
-    const { caller, proxy, operation, headers, body } = input
+    const { operation, body, bytes } = input
     const format = formats[operation]
     if (format === undefined || body === undefined) return undefined
+    const part = { ...input, body, format }
+    return bytes < LARGE_BYTES ? beginNow(part) : beginInTurns(part)
+  }
+
+  /** Reading a large request, judging it and computing its cost take a turn each. Others are served in between. */
+  async function beginInTurns(part: ReadRequest): Promise<JudgedRequest | undefined> {
+    await nextTurn()
+    const request = await beginNow(part)
+    await nextTurn()
+    return request
+  }
+
+  function beginNow(input: ReadRequest): JudgedRequest | undefined | Promise<JudgedRequest | undefined> {
+    const { caller, proxy, operation, headers, body, format } = input
     const hasPolicies = tools.hasPolicies(caller.principal.tenant)
     const mayRefuse = hasPolicies || tools.isRestrictive
     // While nothing could be refused, answers are not judged, and nobody notes what passes.
@@ -96,7 +113,7 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
         return true
       })
     })
-    const part = { ...input, body, format, results, hasPolicies, mayRefuse, contexts, referred, isStored, isUnseen }
+    const part = { ...input, results, hasPolicies, mayRefuse, contexts, referred, isStored, isUnseen }
     return whenKnown(known, (isUntrusted) => {
       // Nothing can be refused, and nothing more can become untrusted.
       return !mayRefuse && isUntrusted ? undefined : judged(part, isUntrusted)
@@ -232,13 +249,14 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
   return { begin }
 }
 
+const LARGE_BYTES = 256 * 1024
 const NO_TOOLS: readonly string[] = []
 const NO_PARTS: readonly string[] = []
 
-type Part = JudgingInput &
+type ReadRequest = JudgingInput & Readonly<{ body: Fields; format: JudgedFormat }>
+
+type Part = ReadRequest &
   Readonly<{
-    body: Fields
-    format: JudgedFormat
     results: readonly HistoryResult[]
     hasPolicies: boolean
     mayRefuse: boolean

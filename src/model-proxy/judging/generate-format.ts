@@ -63,7 +63,7 @@ function callOf(value: unknown): ModelCall | undefined {
 function results(body: Fields): readonly HistoryResult[] {
   const found: HistoryResult[] = []
   const contents = listOf(body['contents'])
-  let calls: readonly ModelCall[] | undefined
+  let calls: KnownCalls | undefined
   for (const content of contents) {
     for (const part of partsOf(content)) {
       const answered = fieldsOf(part['functionResponse'] ?? part['function_response']) as MutableFields | undefined
@@ -79,7 +79,7 @@ function results(body: Fields): readonly HistoryResult[] {
         })
       }
       if (answered === undefined) continue
-      calls ??= contents.flatMap(partsOf).flatMap((one) => callOf(one['functionCall'] ?? one['function_call']) ?? [])
+      calls ??= callsIn(contents)
       found.push({
         call: callFor(answered, calls),
         value: insideOf(answered['response']),
@@ -93,13 +93,26 @@ function results(body: Fields): readonly HistoryResult[] {
   return found
 }
 
+/** The last call of each id, and of each name. */
+type KnownCalls = Readonly<{ byId: ReadonlyMap<string, ModelCall>; byName: ReadonlyMap<string, ModelCall> }>
+
+function callsIn(contents: readonly Fields[]): KnownCalls {
+  const byId = new Map<string, ModelCall>()
+  const byName = new Map<string, ModelCall>()
+  for (const part of contents.flatMap(partsOf)) {
+    const call = callOf(part['functionCall'] ?? part['function_call'])
+    if (call === undefined) continue
+    byName.set(call.name, call)
+    if (call.id !== undefined) byId.set(call.id, call)
+  }
+  return { byId, byName }
+}
+
 /** Calls of Gemini need no id; a result is then matched with the last call of the same name. */
-function callFor(answered: Fields, calls: readonly ModelCall[]): ModelCall | undefined {
+function callFor(answered: Fields, { byId, byName }: KnownCalls): ModelCall | undefined {
   const id = textOf(answered['id'])
   const name = textOf(answered['name'])
-  const known =
-    (id === undefined ? undefined : calls.findLast((call) => call.id === id)) ??
-    calls.findLast((call) => call.name === name)
+  const known = (id === undefined ? undefined : byId.get(id)) ?? (name === undefined ? undefined : byName.get(name))
   return known ?? (name === undefined ? undefined : { name, args: {} })
 }
 

@@ -29,7 +29,8 @@ function look(value: unknown, found: string[], isAnswer: boolean, depth: number)
     return
   }
   addOf(fields, found, isAnswer)
-  for (const [name, inner] of Object.entries(fields)) {
+  for (const name in fields) {
+    const inner = fields[name]
     if (typeof inner !== 'object' || (depth > 1 && freeMembers.has(name))) continue
     look(inner, found, isAnswer, depth + 1)
   }

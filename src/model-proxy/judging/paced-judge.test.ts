@@ -1,8 +1,12 @@
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { limits } from '../../contract/limits.ts'
+import { localOwner } from '../../contract/principal.ts'
+import { systemRandom } from '../../kernel/random.ts'
 import { chatFormat } from './chat-format.ts'
+import { createJudging } from './create-judging.ts'
 import { createAnswerJudge } from './events.ts'
 import { createPace, pacedJudge } from './paced-judge.ts'
+import type { Fields, ToolJudge } from './ports.ts'
 
 const call = (index: number) => ({
   index,
@@ -59,4 +63,40 @@ it('others are served while a long list is walked through', async () => {
     for (let step = 0; step < 400; step++) await pace()
   }
   expect(await turnsDuring(walk)).toBeGreaterThanOrEqual(19)
+})
+
+describe('a request', () => {
+  const tools: ToolJudge = {
+    hasPolicies: () => true,
+    isRestrictive: false,
+    call: () => ({
+      action: 'allow',
+      specificity: 'built-in',
+      reason: '',
+      becauseUntrusted: false,
+      trace: [],
+      tool: 'x',
+    }),
+    result: () => ({ action: 'trusted', reason: '', trace: [], tool: 'x' }),
+    isUntrusted: () => false,
+    taint: async () => {},
+    sanitise: async () => '',
+  }
+  const begin = (body: Fields) =>
+    createJudging({ tools, random: systemRandom }).begin({
+      caller: { principal: localOwner, method: 'api_key' },
+      ...{ proxy: undefined, operation: 'chat', headers: {}, body, signal: () => AbortSignal.timeout(60_000) },
+      bytes: JSON.stringify(body).length,
+    })
+  const asking = (chars: number): Fields => ({ messages: [{ role: 'user', content: 'x'.repeat(chars) }] })
+
+  it('that is small is judged at once', () => {
+    expect(begin(asking(1_000))).not.toBeInstanceOf(Promise)
+  })
+
+  it('that is large leaves a turn to others before it is judged, and one after that', async () => {
+    const body = asking(1_000_000)
+    const turns = await turnsDuring(async () => expect(await begin(body)).toBeDefined())
+    expect(turns).toBeGreaterThanOrEqual(2)
+  })
 })

@@ -1,4 +1,13 @@
-import { type AnswerFormat, type Endpoint, fieldsOf, ownError, type Protocol, readCount, textOf } from './protocol.ts'
+import {
+  type AnswerFormat,
+  type Endpoint,
+  fieldsOf,
+  kindsOf,
+  ownError,
+  type Protocol,
+  readCount,
+  textOf,
+} from './protocol.ts'
 
 const endpoints: ReadonlyMap<string, Endpoint> = new Map([
   ['POST v1/messages', { operation: 'messages', method: 'POST', path: 'messages' }],
@@ -22,7 +31,8 @@ const messages: AnswerFormat = {
     const fresh = readCount(usage['input_tokens'])
     const isRead = fresh !== undefined && cacheRead !== undefined && cacheWrite !== undefined
     const input = isRead ? fresh + cacheRead + cacheWrite : undefined
-    return { input, cacheRead: cacheRead ?? 0, cacheWrite: cacheWrite ?? 0, ...output }
+    const { ephemeral_1h_input_tokens: cacheWriteHour } = fieldsOf(usage['cache_creation']) ?? {}
+    return { input, cacheRead: cacheRead ?? 0, cacheWrite: cacheWrite ?? 0, ...output, ...kindsOf({ cacheWriteHour }) }
   },
   readModel: (answer) => textOf(fieldsOf(fieldsOf(answer)?.['message'])?.['model'] ?? fieldsOf(answer)?.['model']),
 }

@@ -3,6 +3,7 @@ import {
   countOf,
   type Fields,
   fieldsOf,
+  kindsOf,
   type Operation,
   type Protocol,
   readCount,
@@ -31,9 +32,31 @@ const generate: AnswerFormat = {
     const prompt = readCount(usage['promptTokenCount'])
     const input = prompt === undefined ? undefined : prompt + countOf(usage['toolUsePromptTokenCount'])
     const cacheRead = countOf(usage['cachedContentTokenCount'])
-    return { input, output: outputOf(usage, input, reasoning), cacheRead, reasoning }
+    return { input, output: outputOf(usage, input, reasoning), cacheRead, reasoning, ...mediaOf(usage) }
   },
   readModel: (answer) => textOf(fieldsOf(lastOf(answer))?.['modelVersion']),
+}
+
+/** Counts by modality, of which there may be several of one. */
+function mediaOf(usage: Fields) {
+  const counted = (modality: string, ...members: readonly string[]): unknown => {
+    const counts = members
+      .flatMap((name) => usage[name])
+      .filter((one) => fieldsOf(one)?.['modality'] === modality)
+      .map((one) => fieldsOf(one)!['tokenCount'] ?? 0)
+    const known = counts.map(readCount)
+    return known.includes(undefined) ? counts : known.reduce<number>((sum, one) => sum + one!, 0)
+  }
+  return kindsOf({
+    inputAudio: counted('AUDIO', 'promptTokensDetails', 'toolUsePromptTokensDetails'),
+    inputImage: counted('IMAGE', 'promptTokensDetails', 'toolUsePromptTokensDetails'),
+    inputVideo: counted('VIDEO', 'promptTokensDetails', 'toolUsePromptTokensDetails'),
+    cachedAudio: counted('AUDIO', 'cacheTokensDetails'),
+    cachedImage: counted('IMAGE', 'cacheTokensDetails'),
+    outputAudio: counted('AUDIO', 'candidatesTokensDetails'),
+    outputImage: counted('IMAGE', 'candidatesTokensDetails'),
+    outputVideo: counted('VIDEO', 'candidatesTokensDetails'),
+  })
 }
 
 /** A count of 0 may be left out; then the total says whether it is. */

@@ -3,6 +3,7 @@ import {
   countOf,
   type Endpoint,
   fieldsOf,
+  kindsOf,
   type Operation,
   ownError,
   type PartialTokens,
@@ -28,6 +29,7 @@ function usageOf(value: unknown): PartialTokens | undefined {
   const usage = fieldsOf(value)
   if (usage === undefined) return undefined
   const input = fieldsOf(usage['prompt_tokens_details'] ?? usage['input_tokens_details'])
+  const cached = fieldsOf(input?.['cached_tokens_details'])
   const output = fieldsOf(usage['completion_tokens_details'] ?? usage['output_tokens_details'])
   return {
     input: readCount(usage['prompt_tokens'] ?? usage['input_tokens']),
@@ -35,6 +37,14 @@ function usageOf(value: unknown): PartialTokens | undefined {
     cacheRead: countOf(input?.['cached_tokens']),
     cacheWrite: countOf(input?.['cache_write_tokens']),
     reasoning: countOf(output?.['reasoning_tokens']),
+    ...kindsOf({
+      inputAudio: input?.['audio_tokens'],
+      inputImage: input?.['image_tokens'],
+      cachedAudio: cached?.['audio_tokens'],
+      cachedImage: cached?.['image_tokens'],
+      outputAudio: output?.['audio_tokens'],
+      outputImage: output?.['image_tokens'],
+    }),
   }
 }
 

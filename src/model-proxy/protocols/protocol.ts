@@ -1,4 +1,4 @@
-import type { Tokens } from '../ports.ts'
+import type { TokenKind, TokenKinds, Tokens } from '../ports.ts'
 
 /** The operation of a request. Everything else under a provider's address is refused. */
 export type Operation = 'chat' | 'responses' | 'messages' | 'generate' | 'embeddings' | 'count_tokens' | 'models'
@@ -66,5 +66,13 @@ export const countOf = (value: unknown): number => readCount(value) ?? 0
 /** A provider's count; undefined for anything else. What is not known must not count as nothing. */
 export const readCount = (value: unknown): number | undefined =>
   typeof value === 'number' && value >= 0 && value <= Number.MAX_SAFE_INTEGER ? Math.round(value) : undefined
+
+/** Counts of tokens that may have a price of their own. One that is reported and cannot be read is taken for all there are. */
+export function kindsOf(said: Readonly<Partial<Record<TokenKind, unknown>>>): Readonly<{ kinds?: TokenKinds }> {
+  const counted = Object.entries(said)
+    .filter(([, value]) => value !== undefined && value !== null && value !== 0)
+    .map(([kind, value]) => [kind, readCount(value) ?? Number.MAX_SAFE_INTEGER])
+  return counted.length === 0 ? {} : { kinds: Object.fromEntries(counted) as TokenKinds }
+}
 
 export const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined)

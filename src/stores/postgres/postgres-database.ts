@@ -185,6 +185,7 @@ async function wasCommitted(pool: Pool, transaction: string, cause: unknown): Pr
   throw outcomeUnknown(cause)
 }
 
+/** Returns the version reached. All that is missing is one transaction: an upgrade that fails leaves the database as it was. */
 async function migratePostgres(pool: Pool, target: number): Promise<number> {
   const client = await pool.connect()
   try {
@@ -194,11 +195,13 @@ async function migratePostgres(pool: Pool, target: number): Promise<number> {
     let version: number = found.rows[0]?.version ?? 0
     if (found.rows.length === 0) await client.query('INSERT INTO schema_version VALUES (0)')
     requireKnownVersion(version)
-    for (; version < target; version++) {
+    if (version < target) {
       await client.query('BEGIN')
-      for (const sql of migrationSql(migrations[version]!, 'postgres')) await client.query(sql)
-      fault('store.migrate')
-      await client.query('UPDATE schema_version SET version = $1', [version + 1])
+      for (; version < target; version++) {
+        for (const sql of migrationSql(migrations[version]!, 'postgres')) await client.query(sql)
+        fault('store.migrate')
+      }
+      await client.query('UPDATE schema_version SET version = $1', [version])
       await client.query('COMMIT')
     }
     await client.query('SELECT pg_advisory_unlock($1)', [MIGRATION_LOCK])

@@ -294,4 +294,17 @@ export const governanceMigrations: readonly Migration[] = [
       'ALTER TABLE users ADD COLUMN sign_outs $integer NOT NULL DEFAULT 0',
     ],
   },
+  {
+    name: 'terminals that wait for a person',
+    statements: [
+      `CREATE TABLE device_authorizations (
+        id TEXT PRIMARY KEY, code_hash TEXT NOT NULL UNIQUE, user_code TEXT NOT NULL UNIQUE,
+        client_id TEXT NOT NULL REFERENCES oauth_clients ("clientId") ON DELETE CASCADE, scopes TEXT NOT NULL,
+        resources TEXT NOT NULL, address TEXT NOT NULL, network TEXT NOT NULL, created_at $integer NOT NULL,
+        expires_at $integer NOT NULL, status TEXT NOT NULL, user_id TEXT REFERENCES users (id) ON DELETE CASCADE,
+        interval_ms $integer NOT NULL, polled_at $integer)`,
+      'CREATE INDEX device_authorizations_by_network ON device_authorizations (network)',
+      'CREATE INDEX device_authorizations_by_end ON device_authorizations (expires_at)',
+    ],
+  },
 ]

@@ -17,6 +17,7 @@ export type PeopleSchema = {
   oauth_refresh_tokens: OauthTokenTable
   oauth_consents: OauthConsentTable
   service_clients: ServiceClientTable
+  device_authorizations: DeviceAuthorizationTable
 }
 
 export type UserTable = {
@@ -122,7 +123,15 @@ type OauthTokenTable = {
   revoked: string | null
   scopes: string
 }
-type OauthConsentTable = { id: string; clientId: string; userId: string | null; createdAt: string }
+type OauthConsentTable = {
+  id: string
+  clientId: string
+  userId: string | null
+  resources: string | null
+  scopes: string
+  createdAt: string
+  updatedAt: string
+}
 export type ServiceClientTable = {
   tenant: string
   id: string
@@ -133,4 +142,21 @@ export type ServiceClientTable = {
   gateways: string
   created_at: number
   created_by: string
+}
+
+export type DeviceAuthorizationTable = {
+  id: string
+  code_hash: string
+  user_code: string
+  client_id: string
+  scopes: string
+  resources: string
+  address: string
+  network: string
+  created_at: number
+  expires_at: number
+  status: string
+  user_id: string | null
+  interval_ms: number
+  polled_at: number | null
 }

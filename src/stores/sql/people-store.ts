@@ -191,20 +191,21 @@ const findOpenInvitation = statement<{ tenant: string; email: string; now: numbe
       .orderBy('id')
       .limit(1),
 )
-const listOpenInvitations = statement<{ tenant: string; email: string; now: number }>(
-  'people-store.listOpenInvitations',
-)((db, arg) =>
-  db
-    .selectFrom('invitations')
-    .selectAll()
-    .where('tenant', '=', arg('tenant'))
-    .where('email', '=', arg('email'))
-    .where('accepted_at', 'is', null)
-    .where('cancelled_at', 'is', null)
-    .where('expires_at', '>', arg('now'))
-    .orderBy('created_at')
-    .orderBy('id'),
-)
+const openInvitationsBy = (column: 'email' | 'created_by') =>
+  statement<{ tenant: string; value: string; now: number }>(`people-store.openInvitations.${column}`)((db, arg) =>
+    db
+      .selectFrom('invitations')
+      .selectAll()
+      .where('tenant', '=', arg('tenant'))
+      .where(column, '=', arg('value'))
+      .where('accepted_at', 'is', null)
+      .where('cancelled_at', 'is', null)
+      .where('expires_at', '>', arg('now'))
+      .orderBy('created_at')
+      .orderBy('id'),
+  )
+const openInvitationsFor = openInvitationsBy('email')
+const openInvitationsOf = openInvitationsBy('created_by')
 const endInvitation = (column: 'accepted_at' | 'cancelled_at') =>
   statement<Of & { at: number }>(`people-store.endInvitation.${column}`)((db, arg) =>
     db
@@ -336,7 +337,10 @@ export const sqlPeopleStore: PeopleStore = {
     return toInvitation(await sessionOf(tx).get(findOpenInvitation, { tenant, email, now }))
   },
   async listOpenInvitations(tx, tenant, email, now) {
-    return (await sessionOf(tx).all(listOpenInvitations, { tenant, email, now })).map((row) => toInvitation(row)!)
+    return (await sessionOf(tx).all(openInvitationsFor, { tenant, value: email, now })).map((row) => toInvitation(row)!)
+  },
+  async listOpenInvitationsBy(tx, tenant, by, now) {
+    return (await sessionOf(tx).all(openInvitationsOf, { tenant, value: by, now })).map((row) => toInvitation(row)!)
   },
   async listInvitations(tx, tenant, limit) {
     return (await sessionOf(tx).all(listInvitations, { tenant, limit })).map((row) => toInvitation(row)!)

@@ -28,6 +28,7 @@ type Access = Pick<
   | 'insertResource'
   | 'insertAttempt'
   | 'attemptsOf'
+  | 'codeFailuresOf'
   | 'countRefusedFrom'
   | 'listAttempts'
 >
@@ -119,6 +120,13 @@ const deleteGrant = (['oauth_access_tokens', 'oauth_refresh_tokens', 'oauth_cons
 const deleteCodes = statement<OfUser & { client: string }>('sign-in-store.deleteCodes')((db, arg) =>
   db.deleteFrom('user_verifications').where('value', 'like', arg('user')).where('value', 'like', arg('client')),
 )
+/** Terminals that were allowed and have not fetched their token yet. */
+const deleteDevices = statement<OfUser>('sign-in-store.deleteDevices')((db, arg) =>
+  db.deleteFrom('device_authorizations').where('user_id', '=', arg('user')),
+)
+const deleteDevicesOf = statement<OfUser & { client: string }>('sign-in-store.deleteDevicesOf')((db, arg) =>
+  db.deleteFrom('device_authorizations').where('user_id', '=', arg('user')).where('client_id', '=', arg('client')),
+)
 const findAccessToken = statement<{ hash: string }>('sign-in-store.findAccessToken')((db, arg) =>
   db
     .selectFrom('oauth_access_tokens')
@@ -193,18 +201,32 @@ const attemptsOf = statement<{ email: string; since: number; limit: number }>('s
     .select(['at', 'email', 'address', 'outcome', 'tenant', 'user_id'])
     .where('email', '=', arg('email'))
     .where('at', '>', arg('since'))
-    .where('outcome', '<>', 'slowed')
+    .where('outcome', 'in', ['signed_in', 'refused'])
     .orderBy('at', 'desc')
     .orderBy('row_id', 'desc')
     .limit(arg('limit')),
 )
-const countRefusedFrom = statement<{ network: string; since: number }>('sign-in-store.countRefusedFrom')((db, arg) =>
+const codeFailuresOf = statement<{ email: string; since: number; limit: number }>('sign-in-store.codeFailuresOf')(
+  (db, arg) =>
+    db
+      .selectFrom('sign_in_attempts')
+      .select(['at', 'email', 'address', 'outcome', 'tenant', 'user_id'])
+      .where('email', '=', arg('email'))
+      .where('at', '>', arg('since'))
+      .where('outcome', '=', 'code_refused')
+      .orderBy('at', 'desc')
+      .orderBy('row_id', 'desc')
+      .limit(arg('limit')),
+)
+const countRefusedFrom = statement<{ network: string; since: number; outcome: string }>(
+  'sign-in-store.countRefusedFrom',
+)((db, arg) =>
   db
     .selectFrom('sign_in_attempts')
     .select((expression) => expression.fn.countAll<number>().as('count'))
     .where('network', '=', arg('network'))
     .where('at', '>', arg('since'))
-    .where('outcome', '=', 'refused'),
+    .where('outcome', '=', arg('outcome')),
 )
 const listAttempts = statement<{ tenant: string; limit: number }>('sign-in-store.listAttempts')((db, arg) =>
   db
@@ -246,6 +268,7 @@ export const sqlSignInStore: Access = {
     if (found === undefined) return false
     for (const { ofClient } of deleteGrant) await session.run(ofClient, { user: userId, client: found.clientId })
     await session.run(deleteCodes, codesOf(userId, found.clientId))
+    await session.run(deleteDevicesOf, { user: userId, client: found.clientId })
     return true
   },
   async listUsersWithSignIn(tx, tenant) {
@@ -268,6 +291,7 @@ export const sqlSignInStore: Access = {
     await session.run(deletePasskeys, { user: userId })
     for (const { ofUser } of deleteGrant) await session.run(ofUser, { user: userId })
     await session.run(deleteCodes, codesOf(userId))
+    await session.run(deleteDevices, { user: userId })
   },
   async findSessionByToken(tx, token) {
     return toSession(await sessionOf(tx).get(findSessionByToken, { token }))
@@ -312,8 +336,13 @@ export const sqlSignInStore: Access = {
     const rows = await sessionOf(tx).all(attemptsOf, { email, since: sinceMs, limit: ATTEMPTS_LOOKED_AT })
     return rows.map(toAttempt)
   },
-  async countRefusedFrom(tx, address, sinceMs) {
-    return (await sessionOf(tx).get(countRefusedFrom, { network: networkOf(address), since: sinceMs }))?.count ?? 0
+  async codeFailuresOf(tx, email, sinceMs) {
+    const rows = await sessionOf(tx).all(codeFailuresOf, { email, since: sinceMs, limit: ATTEMPTS_LOOKED_AT })
+    return rows.map(toAttempt)
+  },
+  async countRefusedFrom(tx, address, sinceMs, outcome = 'refused') {
+    const counted = { network: networkOf(address), since: sinceMs, outcome }
+    return (await sessionOf(tx).get(countRefusedFrom, counted))?.count ?? 0
   },
   async listAttempts(tx, tenant, limit) {
     return (await sessionOf(tx).all(listAttempts, { tenant, limit })).map(toAttempt)

@@ -142,24 +142,26 @@ function writeConnection(
   }
 }
 
-/** Returns the version reached. The version is read again under the lock: another process may have been first. */
+/**
+ * Returns the version reached. All that is missing is one transaction: a new store waits for the disk once, and an upgrade that fails
+ * leaves the store as it was. The version is read again under the lock: another process may have been first.
+ */
 function migrateSqlite(connection: SqliteConnection, target: number): number {
-  for (;;) {
-    if (readVersion(connection) >= target) return readVersion(connection)
-    connection.execute('BEGIN EXCLUSIVE')
-    try {
-      const version = readVersion(connection)
-      if (version < target) {
-        for (const sql of migrationSql(migrations[version]!, 'sqlite')) connection.execute(sql)
-        fault('store.migrate')
-        connection.execute(`PRAGMA user_version = ${version + 1}`)
-      }
-      connection.execute('COMMIT')
-    } catch (error) {
-      if (connection.database.isTransaction) connection.execute('ROLLBACK')
-      throw error
+  if (readVersion(connection) >= target) return readVersion(connection)
+  connection.execute('BEGIN EXCLUSIVE')
+  try {
+    const version = readVersion(connection)
+    for (const migration of migrations.slice(version, target)) {
+      for (const sql of migrationSql(migration, 'sqlite')) connection.execute(sql)
+      fault('store.migrate')
     }
+    if (version < target) connection.execute(`PRAGMA user_version = ${target}`)
+    connection.execute('COMMIT')
+  } catch (error) {
+    if (connection.database.isTransaction) connection.execute('ROLLBACK')
+    throw error
   }
+  return readVersion(connection)
 }
 
 function readVersion(connection: SqliteConnection): number {

@@ -242,7 +242,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
    * Records the failure and answers it. If the store does not accept the record, one more attempt records the store's failure.
    */
   async function answerFailure(invocation: Invocation, error: unknown, isSecond = false): Promise<ToolAnswer> {
-    const failure = asCallerSpells(invocation, toFailure(invocation, error))
+    const failure = asCallerSpells(invocation, toFailure(invocation, await asHeard(invocation, error)))
     if (database === undefined) return toFailureAnswer(invocation, failure)
     const { tenant } = invocation.caller.principal
     try {
@@ -266,8 +266,13 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     }
   }
 
-  function toFailure(invocation: Invocation, supplied: unknown): ToolFailure {
+  async function asHeard(invocation: Invocation, supplied: unknown): Promise<unknown> {
     const error = whyCancelled(invocation, supplied)
+    const isQuoting = error instanceof AppError && error.quotes.length > 0 && invocation.tool !== undefined
+    return isQuoting ? await deps.stages.guard.hearFailure(invocation, error) : error
+  }
+
+  function toFailure(invocation: Invocation, error: unknown): ToolFailure {
     if (error instanceof AppError) {
       if (error.code === 'ERR_STORE_UNAVAILABLE') {
         deps.logger.error('store failed during a call', { call_id: invocation.callId, cause: String(error.cause) })
