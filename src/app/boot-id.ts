@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, readlinkSync } from 'node:fs'
+import type { ProcessNames } from '../contract/task-directory.ts'
 import type { Random } from '../kernel/random.ts'
 
 /**
@@ -19,6 +20,26 @@ function startOf(pid: number): string | undefined {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     return fields[0] === 'Z' ? undefined : fields[19]
+  } catch {
+    return undefined
+  }
+}
+
+/** Names that also say in which process namespace of which kernel they are valid. The end of a process elsewhere cannot be seen. */
+export function processNames(random: Random): ProcessNames {
+  const space = pidSpace()
+  return {
+    own: `${newBootId(random)}@${space ?? ''}`,
+    hasEnded(name) {
+      const [bootId, ofSpace] = name.split('@')
+      return space !== undefined && ofSpace === space && !isBootAlive(bootId!)
+    },
+  }
+}
+
+function pidSpace(): string | undefined {
+  try {
+    return `${readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()} ${readlinkSync('/proc/self/ns/pid')}`
   } catch {
     return undefined
   }

@@ -13,7 +13,7 @@ function listeningOrigin({ host, port, tls_cert }: Config): string {
 /** Where one-time links of calls lead that did not come over HTTP; `warning` is for the caller. */
 export type LinkAddress = Readonly<{ origin: string; warning?: string }>
 
-/** For a process that ends after its call: the link is in the store, and a server shows its page. */
+/** While no server runs in this process: the link is in the store, and a server shows its page. */
 export function addressOfLater(config: Config): LinkAddress {
   const origin = linkOrigin(config)
   return {

@@ -7,6 +7,7 @@ import type { Random } from '../kernel/random.ts'
 import { createMcpTransport, type McpTransport } from '../mcp/create-mcp-transport.ts'
 import { exposureOfUrl } from '../mcp/exposure.ts'
 import type { McpExtension } from '../mcp/mcp-extension.ts'
+import { processNames } from './boot-id.ts'
 import { type App, type AppDeps, buildApp } from './build-app.ts'
 import { type Config, demandsKeys, exposureOfConfig } from './config.ts'
 import type { Environment } from './config-paths.ts'
@@ -105,6 +106,7 @@ function buildOwner(
     ...(config.database_url !== undefined && {
       forwardedAnswers: async () => (await app.ready).forwardedAnswers,
       taskDirectory: async () => (await app.ready).taskDirectory,
+      processes: processNames(random),
     }),
     clock,
     random,

@@ -14,7 +14,6 @@ describe('an answer as a table', () => {
         'T-0001   Write  a, b    {"deep":1}',
         'T-0002   Read           {"deep":2}',
         'total: 2',
-        'next_cursor: ',
         '',
       ].join('\n'),
     )
@@ -37,6 +36,19 @@ describe('an answer as a table', () => {
     expect(answerTable({ limits: [{ entityType: 'team', models: [], parts: {}, note: null }] }, 80)).toBe(
       'ENTITY_TYPE\nteam\n',
     )
+  })
+
+  it('shows a name in either spelling before what it measures', () => {
+    expect(answerTable({ limits: [{ entityType: 'team', used: 1, limitValue: 5, entityName: 'design' }] }, 80)).toBe(
+      'ENTITY_TYPE  ENTITY_NAME  USED  LIMIT_VALUE\nteam         design       1     5\n',
+    )
+  })
+
+  it('has totals below it', () => {
+    expect(answerTable({ runs: [{ name: 'a' }], totals: { runs: 1, cost_usd: 0.5, saved: null } }, 80)).toBe(
+      'NAME\na\ntotals: runs 1, cost_usd 0.5\n',
+    )
+    expect(answerTable({ runs: [{ name: 'a' }], owner: { name: 'b' } }, 80)).toBeUndefined()
   })
 
   it('of nothing says so', () => {
@@ -79,7 +91,6 @@ describe('an answer as a table', () => {
         'AT                    OUTCOME   MODEL    TOKENS           COST_USD  ACTOR',
         '2030-01-02T03:04:05Z  answered  large-2  1200 in, 34 out  0.0125    owner',
         'Not shown: provider, duration_ms, id. Use --json for everything.',
-        'next_cursor: ',
         '',
       ].join('\n'),
     )

@@ -10,12 +10,14 @@ const CELL_CHARACTERS_MAX = 48
  */
 export function answerTable(answer: Row, width: number): string | undefined {
   const lists = Object.entries(answer).filter((pair): pair is [string, Row[]] => isRows(pair[1]))
-  const others = Object.entries(answer).filter(([, value]) => !isRows(value))
+  const others = Object.entries(answer)
+    .filter(([, value]) => !isRows(value))
+    .map(([key, value]): [string, unknown] => [key, key === 'totals' && isRecord(value) ? sums(value) : value])
   const [list] = lists
   if (list === undefined || lists.length > 1 || others.some(([, value]) => !isPlain(value))) return undefined
   const [name, rows] = list
   if (Object.keys(answer)[0] !== name && !others.every(([key]) => AROUND.test(words(key).join('_')))) return undefined
-  const rest = others.map(([key, value]) => `${key}: ${cell(value)}\n`).join('')
+  const rest = others.map(([key, value]) => (value === null ? '' : `${key}: ${oneLine(value)}\n`)).join('')
   if (rows.length === 0) return `No ${words(name).join(' ').toLowerCase()}.\n${rest}`
   const columns = columnsOf(rows)
   const cells = rows.map((row) => columns.map((column) => cell(row[column])))
@@ -30,6 +32,12 @@ const AROUND =
 const isRows = (value: unknown): value is Row[] => Array.isArray(value) && value.every(isRecord)
 
 const isRecord = (item: unknown): item is Row => typeof item === 'object' && item !== null && !Array.isArray(item)
+
+const sums = (totals: Row): string =>
+  Object.entries(totals)
+    .filter(([, value]) => value !== null)
+    .map(([name, value]) => `${name} ${oneLine(value)}`)
+    .join(', ')
 
 const isPlain = (value: unknown): boolean => typeof value !== 'object' || value === null
 
@@ -55,7 +63,7 @@ function columnsOf(rows: readonly Row[]): string[] {
   const first = filled.find((name) => !isLongId(name))
   const rankOf = (name: string): number => {
     if (name === first) return 0
-    if (TELLING.test(name)) return 1
+    if (TELLING.test(words(name).join('_').toLowerCase())) return 1
     if (MEASURE.test(name)) return 2
     if (IDENTIFIER.test(name)) return 5
     return rows.every((row) => isPlain(row[name]) || isWords(row[name])) ? 3 : 4
@@ -68,13 +76,13 @@ const isWords = (value: unknown): value is string[] =>
 
 const TIME = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z$/
 
-/** One line, without terminal control characters. Times are to the second. What has parts is JSON. */
-function cell(value: unknown): string {
-  const line = textOf(value)
+const cell = (value: unknown): string => cut(oneLine(value), CELL_CHARACTERS_MAX)
+
+/** Without terminal control characters. Times are to the second. What has parts is JSON. */
+const oneLine = (value: unknown): string =>
+  textOf(value)
     .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
     .trim()
-  return cut(line, CELL_CHARACTERS_MAX)
-}
 
 function textOf(value: unknown): string {
   if (value === null || value === undefined) return ''

@@ -10,11 +10,19 @@ export class AppError extends Error {
   override name = 'AppError'
   readonly code: ErrorCode
   readonly details: ErrorDetails
+  /** The names of the details that another system wrote: a caller that reads them is no more trusted than after a result. */
+  readonly quotes: readonly string[]
 
-  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}, options?: { cause?: unknown }) {
+  constructor(
+    code: ErrorCode,
+    message: string,
+    details: ErrorDetails = {},
+    options?: { cause?: unknown; quotes?: readonly string[] },
+  ) {
     super(message, options)
     this.code = code
     this.details = details
+    this.quotes = options?.quotes ?? []
   }
 
   get entry(): ErrorEntry {

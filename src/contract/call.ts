@@ -38,7 +38,7 @@ export type Call = Readonly<{
   nowMs: number
   signal: AbortSignal
   progress(update: Progress): void
-  /** The calling program, if it can be asked questions during the call. */
+  /** The calling program, if other servers can ask it questions during the call. What they tell it is judged like a result. */
   client?: CallingClient
   /** Environment variables for commands of the caller, in addition to those of the workspace; absent unless an agent calls. */
   environment?: () => Readonly<Record<string, string>>
@@ -63,6 +63,11 @@ export type Call = Readonly<{
   fillsWorkspace?(workspaceId: string): Promise<void>
   /** What the answer has was written in that context: who reads it is no more trusted than that. */
   readsFrom?(context: ContextKey): void
+  /**
+   * Call this before a text of another server reaches the caller while the call goes on. It is judged like a result of the tool.
+   * Resolves to whether the caller may see it, once it is recorded that the caller did.
+   */
+  hears?(text: string): Promise<boolean>
   /** What it writes there is no more trusted than who writes it. */
   writesTo?(context: ContextKey): void
   /** A durable transaction of an `external` tool: resolves once committed. */

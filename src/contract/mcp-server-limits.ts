@@ -38,7 +38,7 @@ export const mcpServerLimits = {
   mcpLogLineCharsMax: 4_000,
   mcpLogLinesMax: 2_000,
   /** How often changes of tools by another process are checked. */
-  mcpVersionPollMs: 2_000,
+  mcpVersionPollMs: 1_000,
   /** A server's open questions on one connection, rounds of questions in one call, and how long a client has to answer. */
   mcpQuestionsOpenMax: 8,
   mcpRoundsMax: 32,

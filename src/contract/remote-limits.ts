@@ -2,6 +2,8 @@
 export const remoteLimits = {
   /** How long a connection may take, TLS included. */
   remoteConnectMs: 15_000,
+  /** How long it may take to find out whether a port speaks TLS. */
+  remoteTlsProbeMs: 3_000,
   /** Time limit for a request that needs no work: metadata, tokens, the end of a session. */
   remoteReplyMs: 30_000,
   /** How long the process waits for the end of a session before it exits. */

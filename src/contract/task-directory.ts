@@ -9,9 +9,21 @@ export type TaskDirectory = Readonly<{
   put(tenant: TenantId, task: ListedTask, atMs: number): Promise<void>
   /** Notes that the process is there, with all its tasks. */
   noteProcess(tenant: TenantId, process: string, atMs: number): Promise<void>
-  /** Whether it is at a process that was there since then. */
-  has(tenant: TenantId, id: string, sinceMs: number): Promise<boolean>
+  /** The process that has it, if that was there since then. */
+  processOf(tenant: TenantId, id: string, sinceMs: number): Promise<string | undefined>
   /** Those of an identity at other processes that were there since then. */
-  listElsewhere(tenant: TenantId, identity: string, process: string, sinceMs: number): Promise<readonly string[]>
+  listElsewhere(
+    tenant: TenantId,
+    identity: string,
+    process: string,
+    sinceMs: number,
+  ): Promise<readonly Pick<ListedTask, 'process' | 'view'>[]>
   remove(tenant: TenantId, id: string): Promise<void>
+}>
+
+/** The names under which the processes on a store list what they have. */
+export type ProcessNames = Readonly<{
+  own: string
+  /** Whether the process has certainly ended; false if that cannot be known from here. */
+  hasEnded(name: string): boolean
 }>

@@ -13,8 +13,8 @@ export type ContentRequest = Readonly<{
   method: string
   /** Whether the answer has what the server wrote. */
   isRead: boolean
-  /** Sends it, once it is allowed. */
-  send(): Promise<ForeignObject>
+  /** Sends it, once it is allowed. What the server says to the client because of it passes `hears` (`Call.hears`). */
+  send(hears: (text: string) => Promise<boolean>): Promise<ForeignObject>
 }>
 
 const contentKinds = ['resources', 'resourceTemplates', 'prompts'] as const

@@ -3,14 +3,14 @@ import type { ForwardedAnswers } from '../contract/forwarded-answers.ts'
 import { newLineSession } from '../contract/line-session.ts'
 import type { McpSessionMemory } from '../contract/mcp-sessions.ts'
 import type { TenantId } from '../contract/principal.ts'
-import type { TaskDirectory } from '../contract/task-directory.ts'
+import type { ProcessNames, TaskDirectory } from '../contract/task-directory.ts'
 import type { UpstreamContent } from '../contract/upstream-content.ts'
 import type { Reply } from '../http/exchange/reply.ts'
 import type { RequestHead } from '../http/exchange/request-head.ts'
 import { createBackground } from '../kernel/background.ts'
 import { type Clock, systemClock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
-import { type Random, systemRandom } from '../kernel/random.ts'
+import { type Random, randomId, systemRandom } from '../kernel/random.ts'
 import { createInFlightCalls, type InFlightCalls } from '../tools/runtime/in-flight-calls.ts'
 import { everPresent, type Presence } from '../tools/runtime/presence.ts'
 import type { ToolHost } from '../tools/runtime/tool-host.ts'
@@ -52,6 +52,8 @@ export type McpTransportDeps = Readonly<{
   forwardedAnswers?: () => Promise<ForwardedAnswers | undefined>
   /** With `forwardedAnswers`: the tasks of all processes. */
   taskDirectory?: () => Promise<TaskDirectory | undefined>
+  /** Without it, no process is known to have ended. */
+  processes?: ProcessNames
   /** The conformance fixtures; never set in production. */
   fixtures?: McpExtension
   clock?: Clock
@@ -89,7 +91,8 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
   const random = deps.random ?? systemRandom
   const passing =
     deps.forwardedAnswers && createAnswerForwarding({ answers: deps.forwardedAnswers, clock, random, logger })
-  const listed = deps.taskDirectory && createListedTasks({ directory: deps.taskDirectory, clock, random, logger })
+  const processes = deps.processes ?? { own: randomId(random, 'process'), hasEnded: () => false }
+  const listed = deps.taskDirectory && createListedTasks({ directory: deps.taskDirectory, clock, processes, logger })
   const others = passing && listed && { passing, listed }
   const noteCreated = others && shareTask(others, () => tasks)
   const tasks: TaskStore = createTaskStore({ clock, random, noteCreated, noteChanged: listed?.change })
@@ -115,7 +118,7 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
     changed,
     wire: createWire(identity),
     isModernEnvelope: createEnvelopeCheck(),
-    tasks: createSharedTasks(tasks, others),
+    tasks: createSharedTasks(tasks, others, host.readsFrom),
     waiting,
     durationOf: (caller, tool, args) => host.durationOf?.(caller, tool, args) ?? 'short',
     mayAsk: ({ tenant }, tool) => mayReachServer(tool) || host.mayAskPerson?.(tenant) === true,

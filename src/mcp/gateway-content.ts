@@ -11,6 +11,7 @@ import {
 import { AppError } from '../contract/app-error.ts'
 import { clientCapabilitiesOf } from '../contract/calling-client.ts'
 import type { ContentKind, ContentRequest, UpstreamContent } from '../contract/upstream-content.ts'
+import { heardClient } from '../tools/runtime/heard-client.ts'
 import type { ToolAnswer } from '../tools/runtime/tool-host.ts'
 import { sessionClient } from './calling-client.ts'
 import type { ProtocolConnection } from './protocol-server.ts'
@@ -122,17 +123,18 @@ function installSubscriptions(
 ): void {
   const { session, subscriptions } = connection
   if (session === undefined || subscriptions === undefined) return
-  connection.subscribe = async (uri) => {
+  // A session that another process began has no call that could record what its client hears, so it hears only of changes.
+  connection.subscribe = async (uri, hears = async () => false) => {
     const { principal } = connection.caller()
     const capabilities = clientCapabilitiesOf(server.getClientCapabilities()) ?? {}
     const { client } = sessionClient(server, connection, session, principal, capabilities, undefined)
     const content = await open()
     if (content === undefined) throw new AppError('ERR_NOT_FOUND', 'uri: there is no such resource')
-    await subscriptions.begin(content, principal, uri, client)
+    await subscriptions.begin(content, principal, uri, heardClient(client, hears))
   }
   server.setRequestHandler('resources/subscribe', async ({ params: { uri } }, context) => {
-    const send = async () => {
-      await choose(connection, () => connection.subscribe!(uri))
+    const send: ContentRequest['send'] = async (hears) => {
+      await choose(connection, () => connection.subscribe!(uri, hears))
       return {}
     }
     const answer = await call('read_mcp_resource', { uri }, context, {

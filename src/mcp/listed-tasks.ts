@@ -1,17 +1,16 @@
 import { limits } from '../contract/limits.ts'
 import type { Principal, TenantId } from '../contract/principal.ts'
-import type { TaskDirectory } from '../contract/task-directory.ts'
+import type { ProcessNames, TaskDirectory } from '../contract/task-directory.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { sha256Hex } from '../kernel/hash.ts'
 import type { Logger } from '../kernel/logger.ts'
-import { type Random, randomId } from '../kernel/random.ts'
 import { identityOf } from './session-identity.ts'
 
 type Row = Readonly<Record<string, unknown>>
 
 /**
  * Lists the tasks of this process for the other processes on the store, and finds theirs. A process renews its entry every few
- * seconds; without a renewal, its tasks count as lost.
+ * seconds. Without a renewal its tasks count as lost, and at once if the process is known to have ended.
  */
 export type ListedTasks = Readonly<{
   /** Lists the task until the signal is aborted. */
@@ -48,7 +47,7 @@ type Own = {
 type Deps = Readonly<{
   directory(): Promise<TaskDirectory | undefined>
   clock: Clock
-  random: Random
+  processes: ProcessNames
   logger: Logger
 }>
 
@@ -58,8 +57,8 @@ const idOfState = (state: string): string => `state ${sha256Hex(state)}`
 /** The identity of no caller. */
 const NOBODY = ''
 
-export function createListedTasks({ directory, clock, random, logger }: Deps): ListedTasks {
-  const process = randomId(random, 'process')
+export function createListedTasks({ directory, clock, processes, logger }: Deps): ListedTasks {
+  const process = processes.own
   const own = new Map<string, Own>()
   let noting: NodeJS.Timeout | undefined
 
@@ -115,8 +114,10 @@ export function createListedTasks({ directory, clock, random, logger }: Deps): L
   async function whenListed(id: string): Promise<void> {
     await own.get(id)?.writing
   }
-  const isListed: ListedTasks['isListed'] = async ({ tenant }, id) =>
-    (await (await directory())?.has(tenant, id, sinceMs())) === true
+  const isListed: ListedTasks['isListed'] = async ({ tenant }, id) => {
+    const holder = await (await directory())?.processOf(tenant, id, sinceMs())
+    return holder !== undefined && !processes.hasEnded(holder)
+  }
 
   return {
     add: (principal, view, removed) => add(principal.tenant, identityOf(principal), view, removed),
@@ -140,8 +141,8 @@ export function createListedTasks({ directory, clock, random, logger }: Deps): L
     isListed,
     async elsewhere(principal) {
       const store = await directory()
-      const views = await store?.listElsewhere(principal.tenant, identityOf(principal), process, sinceMs())
-      return (views ?? []).map((view) => JSON.parse(view) as Row)
+      const rows = await store?.listElsewhere(principal.tenant, identityOf(principal), process, sinceMs())
+      return (rows ?? []).flatMap((row) => (processes.hasEnded(row.process) ? [] : [JSON.parse(row.view) as Row]))
     },
     async close() {
       noteNothing()

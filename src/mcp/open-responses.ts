@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import type { GatewayDirectory } from '../contract/gateway-directory.ts'
-import type { Principal, TenantId } from '../contract/principal.ts'
+import { type Principal, SYSTEM_TENANT, type TenantId } from '../contract/principal.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Presence } from '../tools/runtime/presence.ts'
 import type { HttpSessions } from './http-sessions.ts'
@@ -21,13 +21,13 @@ export type OpenResponses = Readonly<{
   watch(res: ServerResponse, principal: Principal): void
   /**
    * Ends open responses at a gateway or an agent that was removed, or that the caller may no longer use; for one tenant or for
-   * all.
+   * all. What the platform has is open to all.
    */
   reviewGateways(tenant?: TenantId): Promise<void>
   close(): void
 }>
 
-/** Not every change of access causes an event: an agent can be removed, or another process can make the change. */
+/** A change of access is announced. This is for one that was not, such as one whose announcement failed. */
 const REVIEW_MS = 30_000
 
 export function createOpenResponses({ presence, gateways, sessions, logger }: Deps): OpenResponses {
@@ -37,7 +37,8 @@ export function createOpenResponses({ presence, gateways, sessions, logger }: De
   })
   async function reviewGateways(tenant?: TenantId): Promise<void> {
     const isMeant = (principal: Principal): boolean =>
-      principal.gateway !== undefined && (tenant === undefined || principal.tenant === tenant)
+      principal.gateway !== undefined &&
+      (tenant === undefined || tenant === SYSTEM_TENANT || principal.tenant === tenant)
     const ofSessions = [...sessions.all()].filter(({ latest }) => isMeant(latest))
     const responses = [...open].filter(([, principal]) => isMeant(principal))
     const directory = ofSessions.length + responses.length === 0 ? undefined : await gateways?.()

@@ -86,7 +86,7 @@ export type ProtocolConnection = {
   /** The resources that the client of a session subscribed to. */
   readonly subscriptions?: Subscriptions
   /** Subscribes to a resource outside a request of the client. Set where there are subscriptions. */
-  subscribe?: (uri: string) => Promise<void>
+  subscribe?: (uri: string, hears?: (text: string) => Promise<boolean>) => Promise<void>
   /** Makes a change of the two above, and stores it with the session. */
   readonly choose?: (change: () => void | Promise<void>) => Promise<void>
   /** The list that the client last received, or was told to fetch. */

@@ -268,9 +268,12 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
           if (options.signal.aborted) throw new AppError('ERR_CANCELLED', 'The request was cancelled.')
           if (!ProtocolError.isInstance(error)) throw error
           if (notThere.has(error.code)) return undefined
-          throw new AppError('ERR_UPSTREAM_UNAVAILABLE', 'The MCP server answered with an error.', {
-            server_said: error.message.slice(0, limits.mcpErrorCharsMax),
-          })
+          throw new AppError(
+            'ERR_UPSTREAM_UNAVAILABLE',
+            'The MCP server answered with an error.',
+            { server_said: error.message.slice(0, limits.mcpErrorCharsMax) },
+            { quotes: ['server_said'] },
+          )
         }
       }),
 

@@ -201,6 +201,15 @@ const backingOff = (problem: string | undefined, waitMs: number): AppError =>
 /** The server's answer to a request stays unchanged; a broken connection is reported as such. */
 const asTold = (error: unknown): unknown => (ProtocolError.isInstance(error) ? error : unavailable(error))
 
+const QUOTING = { quotes: ['server_said'] } as const
+
+/** Whether the text of an error is of this machine: without a connection, the other side has said nothing. */
+function isOwnText(error: unknown): boolean {
+  const isClosed = SdkError.isInstance(error) && error.code === SdkErrorCode.ConnectionClosed
+  const { code } = ((error as Error | undefined)?.cause ?? error ?? {}) as { code?: unknown }
+  return isClosed || (typeof code === 'string' && /^(?:E[A-Z]{3,}|UND_ERR_[A-Z_]+)$/.test(code))
+}
+
 /** The other side's text goes into the details, marked as such. */
 function unavailable(error: unknown): AppError {
   if (error instanceof AppError) return error
@@ -210,15 +219,15 @@ function unavailable(error: unknown): AppError {
       'ERR_UPSTREAM_UNAUTHORIZED',
       `The MCP server rejected the credentials (HTTP ${error.status}). Enter new ones with deploy_mcp_server, or have a person sign in with authorize_mcp_server.`,
       { http_status: error.status, server_said: said },
+      QUOTING,
     )
   }
   if (error instanceof UnauthorizedError) {
     return new AppError(
       'ERR_UPSTREAM_UNAUTHORIZED',
       'The MCP server requires authentication. Have a person sign in with authorize_mcp_server, or deploy it with credentials.',
-      {
-        server_said: said,
-      },
+      { server_said: said },
+      QUOTING,
     )
   }
   if (SdkError.isInstance(error) && error.code === SdkErrorCode.RequestTimeout) {
@@ -233,6 +242,6 @@ function unavailable(error: unknown): AppError {
     'ERR_UPSTREAM_UNAVAILABLE',
     'The MCP server cannot be reached, or closed the connection. See get_mcp_server_logs.',
     { server_said: said },
-    { cause: error },
+    { cause: error, ...(!isOwnText(error) && QUOTING) },
   )
 }

@@ -263,14 +263,14 @@ async function named<T>(work: () => Promise<T>): Promise<T> {
         'ERR_UPSTREAM_UNAUTHORIZED',
         'The authorization server of the MCP server rejected the request.',
         { oauth_error: String(error.code), server_said: said },
-        { cause: error },
+        { cause: error, quotes: ['oauth_error', 'server_said'] },
       )
     }
     throw new AppError(
       'ERR_UPSTREAM_UNAVAILABLE',
       'The authorization server of the MCP server cannot be reached, or does not follow OAuth 2.1.',
       { server_said: said },
-      { cause: error },
+      { cause: error, quotes: ['server_said'] },
     )
   }
 }

@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { commands } from '../../src/app/commands/index.ts'
 import { openCliHome } from '../support/cli-home.ts'
+import { startServerHere } from '../support/server-here.ts'
 
 /** A flag is accepted only where it takes effect: by the parser, the help and the completion alike. */
-const { plain, onState } = openCliHome()
+const { plain, onState, dataDir } = openCliHome()
 
 const specs = await Promise.all(Object.values(commands).map(async ({ load }) => (await load()).command.spec))
 const withActions = specs.flatMap(({ name, actions, flags }) =>
@@ -132,9 +133,20 @@ test('a host that is no address is refused before keys are asked for', async () 
   ])
 })
 
-test('a link that no server made says where its address is from', async () => {
-  const { stderr } = await onState(['users', 'create', 'carl@example.com'])
-  expect(stderr).toContain('Its address is the configured one')
+test('a link that no server made says where one must run; one of a running server leads there', async () => {
+  const { stdout, stderr } = await onState(['users', 'create', 'carl@example.com'])
+  expect(stdout).toMatch(/^http:\/\/127\.0\.0\.1:7433\/invitation\//)
+  expect(stderr).toContain('The link works only while castellan serve runs at http://127.0.0.1:7433')
+  const server = await startServerHere({ dataDir })
+  try {
+    const made = await onState(['users', 'create', 'dora@example.com'])
+    expect(made.stdout.startsWith(`${new URL(server.url).origin}/invitation/`)).toBe(true)
+    expect(made.stderr).toBe('dora@example.com opens the link to choose a password. It works once.\n')
+    const again = await onState(['users', 'update', 'dora@example.com', '--new-link'])
+    expect(again.stdout).toContain(`${new URL(server.url).origin}/invitation/`)
+  } finally {
+    await server.stop()
+  }
 })
 
 test('an organisation without users is said to have none', async () => {

@@ -135,7 +135,7 @@ test('remote: every command does what it says', async () => {
     args: ['--tls-cert', pair.cert, '--tls-key', pair.key],
   })
   const origin = new URL(stage.url).origin
-  const [link, secret] = [/http\S+/.exec(stage.prepared[0]!)![0], stage.prepared[1]!.trim()]
+  const [link, secret] = [/http\S+\/invitation\/\S+/.exec(stage.prepared[0]!)![0], stage.prepared[1]!.trim()]
   await choosePassword(`${origin}${new URL(link).pathname}`)
   // A reader's own server has a certificate that everybody trusts, but for the block that names an authority.
   stage.env['CASTELLAN_CA'] = pair.cert
@@ -185,7 +185,7 @@ test('team: from zero to a budget, every command does what it says', { timeout: 
     prepare: first!.slice(0, -1),
   })
   const openLink = (text: string): Promise<void> =>
-    choosePassword(`${origin}${new URL(/https?:\S+/.exec(text)![0]).pathname}`)
+    choosePassword(`${origin}${new URL(/https?:\S+\/invitation\/\S+/.exec(text)![0]).pathname}`)
   await openLink(stage.prepared[0]!)
   stage.env['CASTELLAN_CA'] = pair.cert
   const said: string[] = []
@@ -220,20 +220,30 @@ async function signInFrom(stage: Stage, command: string): Promise<void> {
   const child = spawn('sh', ['-ec', command], { cwd: stage.home, env: stage.env, stdio: ['ignore', 'pipe', 'pipe'] })
   const ended = once(child, 'close')
   let printed = ''
-  const address = await new Promise<string>((resolve) => {
+  // With --device a code follows.
+  const isByCode = command.includes('--device')
+  const pattern = isByCode ? /^(http\S+)\n.*\n([A-Z-]{9})\n/m : /^(http\S+)\n/m
+  const [, address, code] = await new Promise<RegExpExecArray>((resolve) => {
     child.stderr.setEncoding('utf8').on('data', (piece: string) => {
       printed += piece
-      const found = /^(http\S+)\n/m.exec(printed)?.[1]
-      if (found !== undefined) resolve(found)
+      const found = pattern.exec(printed)
+      if (found !== null) resolve(found)
     })
   })
   const page = await browser.context.newPage()
-  await page.goto(address)
-  await page.getByLabel('E-mail address').fill('ada@example.com')
-  await page.getByLabel('Password').fill(PASSWORD)
-  await page.getByRole('button', { name: 'Sign in', exact: true }).click()
+  await page.goto(address!)
+  if ((await page.title()).startsWith('Sign in ·')) {
+    await page.getByLabel('E-mail address').fill('ada@example.com')
+    await page.getByLabel('Password').fill(PASSWORD)
+    await page.getByRole('button', { name: 'Sign in', exact: true }).click()
+  }
+  if (code !== undefined) {
+    await page.getByLabel('Code').fill(code)
+    await page.getByRole('button', { name: 'Continue' }).click()
+  }
   await page.getByRole('button', { name: 'Allow', exact: true }).click()
-  await page.waitForURL(/\/callback/)
+  if (isByCode) await page.getByRole('heading', { name: 'Signed in' }).waitFor()
+  else await page.waitForURL(/\/callback/)
   await page.close()
   expect((await ended)[0]).toBe(0)
 }

@@ -76,6 +76,10 @@ const ends = {
     call(server, 'user_team_update', { team: 'owls', remove: ['ann@example.com'] }),
   'has the gateway no more': (server: ServerHere) =>
     call(server, 'edit_mcp_gateway', { id: 'Nest', scope: 'team', teams: ['larks'] }),
+  'has the agent no more': async (server: ServerHere) => {
+    const { id } = await call(server, 'get_agent', { name: 'Nest' })
+    await call(server, 'edit_agent', { id, scope: 'team', teams: ['larks'] })
+  },
 } as const
 
 const cases = [
@@ -84,13 +88,17 @@ const cases = [
   ['has the gateway no more', 'one process'],
   ['is deleted', 'another process'],
   ['loses a member', 'another process'],
+  ['has the gateway no more', 'another process'],
+  ['has the agent no more', 'one process'],
+  ['has the agent no more', 'another process'],
 ] as const
 
 for (const [change, processes] of cases) {
   test(`when a team ${change}, what a member has open at its gateway in ${processes} ends, and nothing else`, async (context) => {
     const { here, there } = await start(context, processes)
     for (const name of ['owls', 'larks']) await call(here, 'user_team_create', { name })
-    await call(here, 'create_mcp_gateway', { name: 'Nest', scope: 'team', teams: ['owls', 'larks'] })
+    const make = change === 'has the agent no more' ? 'create_agent' : 'create_mcp_gateway'
+    await call(here, make, { name: 'Nest', scope: 'team', teams: ['owls', 'larks'] })
     const ann = await newMember(here, there, 'ann@example.com', 'owls')
     const bob = await newMember(here, there, 'bob@example.com', 'larks')
     const url = new URL('/mcp/nest', there.url)

@@ -117,6 +117,14 @@ describe.each(cases)('%s', (_what, meddle, code, words) => {
   })
 })
 
+it('a directory that the kernel does not let anybody make is told', async () => {
+  const finished = await run('/proc/castellan/state', 'call', 'task_list')
+  expect([finished.code, finished.stderr]).toEqual([
+    6,
+    expect.stringMatching(/^error: The data directory \/proc\/castellan\/state .*--data-dir/),
+  ])
+})
+
 /** Root may write everything, so it lets another user try. */
 const user = process.getuid!() === 0 ? { uid: 12_345, gid: 12_345 } : { uid: process.getuid!(), gid: process.getgid!() }
 

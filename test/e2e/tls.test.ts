@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import type { TLSSocket } from 'node:tls'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { runCastellanHere } from '../support/castellan-here.ts'
 import { runCastellan } from '../support/run-castellan.ts'
 import { runNode } from '../support/run-node.ts'
 import { type ServerHere, startServerHere } from '../support/server-here.ts'
@@ -53,6 +54,18 @@ function get(url: string, ca: string): Promise<Seen> {
 }
 
 describe('serve with a certificate', () => {
+  test('a command that names it with http:// is told so, and that nothing was done', async () => {
+    const { url } = await serve(tlsFlags(pair))
+    const { origin } = new URL(url)
+    const plain = origin.replace('https:', 'http:')
+    const refused = await runCastellanHere(['call', 'server_ping', '--url', plain], { home })
+    expect(refused.code).not.toBe(0)
+    expect(refused.stderr).toContain(
+      `${plain} speaks TLS. Nothing was sent that it could read. Write ${origin} instead.`,
+    )
+    expect(refused.stderr).not.toContain('may or may not')
+  })
+
   test('an MCP client of the SDK calls a tool over https', async () => {
     const { url } = await serve(tlsFlags(pair))
     expect(url).toMatch(/^https:\/\/127\.0\.0\.1:\d+\/mcp$/)

@@ -5,7 +5,7 @@ import { limits } from '../../src/contract/limits.ts'
 import { LOCAL_TENANT, localOwner, type Principal, tenantId } from '../../src/contract/principal.ts'
 import { installFaultPlan } from '../../src/kernel/fault.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
-import { systemRandom } from '../../src/kernel/random.ts'
+import { randomId, systemRandom } from '../../src/kernel/random.ts'
 import { createAnswerForwarding } from '../../src/mcp/forward-answers.ts'
 import { createListedTasks } from '../../src/mcp/listed-tasks.ts'
 import { createSharedTasks, shareTask } from '../../src/mcp/shared-tasks.ts'
@@ -143,7 +143,8 @@ describe.each(dialects)('tasks of two processes over %s', (dialect) => {
   afterAll(() => database.close())
   afterEach(() => installFaultPlan(undefined))
 
-  function openProcess() {
+  const killed = new Set<string>()
+  function openProcess(name = randomId(systemRandom, 'process')) {
     const base = { clock: own, random: systemRandom, logger: silentLogger }
     const answers = sqlForwardedAnswers(database)
     let puts = 0
@@ -155,7 +156,11 @@ describe.each(dialects)('tasks of two processes over %s', (dialect) => {
       },
     }
     const passing = createAnswerForwarding({ ...base, answers: async () => counting })
-    const listed = createListedTasks({ ...base, directory: async () => sqlTaskDirectory(database) })
+    const listed = createListedTasks({
+      ...base,
+      directory: async () => sqlTaskDirectory(database),
+      processes: { own: name, hasEnded: (other) => killed.has(other) },
+    })
     const others = { passing, listed }
     const store: TaskStore = createTaskStore({
       ...base,
@@ -195,6 +200,20 @@ describe.each(dialects)('tasks of two processes over %s', (dialect) => {
     expect(await three.tasks.get(ada, first, never)).toBeUndefined()
     await one.close()
     await three.close()
+  })
+
+  it('of a process that is known to have ended are lost at once, and nobody is asked', async () => {
+    const [one, two] = [openProcess('one'), openProcess('two')]
+    const id = (await one.tasks.create(ada, forever))!['taskId'] as string
+    expect(idsOf(await two.tasks.list(ada))).toEqual([id])
+    killed.add('one')
+    expect(await two.tasks.get(ada, id, never)).toBeUndefined()
+    expect(await two.tasks.list(ada)).toEqual([])
+    expect(two.puts()).toBe(0)
+    killed.clear()
+    expect(await two.tasks.get(ada, id, never)).toMatchObject({ taskId: id })
+    await one.close()
+    await two.close()
   })
 
   it('that nobody has are refused without asking anybody', async () => {

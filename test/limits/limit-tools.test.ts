@@ -27,7 +27,7 @@ describe('limits of an organisation', () => {
   it('are created, listed, changed and deleted', async () => {
     const made = await create({ model: ['gpt-5'] })
     expect(made).toEqual({
-      ...{ id: expect.stringMatching(/^limit_/), entityType: 'organization', entityId: 'local' },
+      ...{ id: expect.stringMatching(/^limit_/), entityType: 'organization', entityId: 'local', entityName: 'local' },
       ...{ limitType: 'token_cost', limitValue: 5, cleanupInterval: 'calendar_month', model: ['gpt-5'] },
       ...{ mcpServerName: null, toolName: null, used: 0, remaining: 5, resetsAt: '2026-05-01T00:00:00.000Z' },
     })

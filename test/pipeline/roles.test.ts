@@ -47,6 +47,50 @@ describe('a role of a tenant', () => {
     expect((await app.refusal('role_delete', { name: 'lonely' })).code).toBe('ERR_NOT_FOUND')
   })
 
+  it('is managed by the operator of the installation too, and by nobody else', async () => {
+    const permissions = ['task:read']
+    await app.ask('role_create', { name: 'given', permissions, tenant: 'acme' })
+    const taken = await app.refusal('role_create', { name: 'given', permissions }, chief)
+    expect(taken.code).toBe('ERR_ALREADY_EXISTS')
+    const names = async (input: object, caller?: ToolCaller) =>
+      (await app.ask<{ roles: { name: string }[] }>('role_list', input, caller)).roles.map(({ name }) => name)
+    expect(await names({}, chief)).toContain('given')
+    expect(await names({ tenant: 'acme' })).toContain('given')
+    expect(await names({})).not.toContain('given')
+    const person = { email: 'given@example.com', role: 'given', tenant: 'acme' }
+    expect(await app.ask('user_create', person)).toMatchObject({ role: 'given', tenant: 'acme' })
+    expect((await app.refusal('role_delete', { name: 'given', tenant: 'acme' })).code).toBe('ERR_ROLE_IN_USE')
+    await app.ask('user_delete', { user: person.email, tenant: 'acme' })
+    await app.ask('role_delete', { name: 'given', tenant: 'acme' })
+    expect(await names({}, chief)).not.toContain('given')
+    for (const [tool, input] of [
+      ['role_create', { name: 'foreign', permissions }],
+      ['role_list', {}],
+      ['role_delete', { name: 'reader' }],
+    ] as const) {
+      const refused = await app.refusal(tool, { ...input, tenant: 'other' }, chief)
+      expect(refused, tool).toMatchObject({ code: 'ERR_PERMISSION_DENIED' })
+      expect(refused.message).toBe(
+        "tenant: only an operator of the tenant 'local' may manage the roles of another tenant",
+      )
+    }
+  })
+
+  it('that was deleted is what the list says of its keys', async () => {
+    await make('brief', ['task:read'])
+    await app.ask('api_key_create', { name: 'of-brief', role: 'brief' }, chief)
+    await app.ask('api_key_create', { name: 'of-member', role: 'member' }, chief)
+    const statuses = async () => {
+      const { keys } = await app.ask<{ keys: { name: string; status: string }[] }>('api_key_list', {}, chief)
+      return Object.fromEntries(keys.map(({ name, status }) => [name, status]))
+    }
+    expect(await statuses()).toMatchObject({ 'of-brief': 'live', 'of-member': 'live' })
+    await app.ask('role_delete', { name: 'brief' }, chief)
+    expect(await statuses()).toMatchObject({ 'of-brief': 'role_deleted', 'of-member': 'live' })
+    await app.ask('api_key_revoke', { key: 'of-brief' }, chief)
+    expect(await statuses()).toMatchObject({ 'of-brief': 'revoked' })
+  })
+
   it('never exceeds its author, nor does a key that it makes', async () => {
     const scoped = await app.keyCaller({
       tenant: 'acme',

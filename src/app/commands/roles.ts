@@ -1,6 +1,15 @@
 import { clientFlags } from '../../cli/command.ts'
 import { AppError } from '../../contract/app-error.ts'
-import { actionCommand, argumentOf, ask, listed, printOutcome, printRows } from './action-command.ts'
+import {
+  actionCommand,
+  argumentOf,
+  ask,
+  listed,
+  printOutcome,
+  printRows,
+  tenantFlag,
+  tenantOf,
+} from './action-command.ts'
 import { requireAgreement, yesFlag } from './confirm.ts'
 import type { CommandContext } from './context.ts'
 
@@ -9,7 +18,7 @@ export const command = actionCommand({
   summary: 'Manage custom roles.',
   description:
     'Manage custom roles: named sets of permissions for people, OAuth clients and API keys (--role of users, invite, clients and keys). The roles admin, editor and member are always there.',
-  flags: clientFlags,
+  flags: { tenant: tenantFlag('Organisation of the role'), ...clientFlags },
   actions: {
     create: {
       arguments: 'NAME',
@@ -43,7 +52,12 @@ async function create(context: CommandContext): Promise<number> {
       '--permissions is missing. Name what the role grants, such as task:read or task:*. To see all permissions: castellan roles list --json'
     throw new AppError('ERR_INVALID_INPUT', message, { field: 'permissions' })
   }
-  const fields = { name: argumentOf(context), description: parsed.text('description'), permissions }
+  const fields = {
+    name: argumentOf(context),
+    description: parsed.text('description'),
+    permissions,
+    ...tenantOf(context),
+  }
   const answer = await ask(context, 'role_create', fields)
   return printOutcome(context, answer, `Created ${answer['name']}: ${(answer['permissions'] as string[]).join(', ')}.`)
 }
@@ -52,7 +66,7 @@ async function create(context: CommandContext): Promise<number> {
 const LISTED_MAX = 8
 
 async function list(context: CommandContext): Promise<number> {
-  const answer = await ask(context, 'role_list')
+  const answer = await ask(context, 'role_list', tenantOf(context))
   if (context.json) return printRows(context, answer, 'roles', [])
   const roles = (answer['roles'] as Record<string, unknown>[]).map((role) => {
     const permissions = role['permissions'] as readonly string[]
@@ -65,6 +79,6 @@ async function remove(context: CommandContext): Promise<number> {
   const name = argumentOf(context)
   const question = `Delete the role ${name}? API keys with it lose all rights, and their sessions and runs end.`
   await requireAgreement(context, question)
-  const answer = await ask(context, 'role_delete', { name })
+  const answer = await ask(context, 'role_delete', { name, ...tenantOf(context) })
   return printOutcome(context, answer, `Deleted ${answer['name']}.`)
 }

@@ -14,7 +14,6 @@ import {
 } from './action-command.ts'
 import { isConfirming, requireAgreement, yesFlag } from './confirm.ts'
 import type { CommandContext } from './context.ts'
-import { remoteChoice } from './remote-choice.ts'
 
 const userFlags = {
   admin: { type: 'boolean', description: 'An administrator; the same as --role admin.' },
@@ -86,15 +85,7 @@ async function create(context: CommandContext): Promise<number> {
     ...tenantOf(context),
   }
   const answer = await ask(context, 'user_create', fields, { team: '--teams' })
-  const configured =
-    remoteChoice(context) === undefined
-      ? ' Its address is the configured one: if the server listens on another port or with TLS, change the link accordingly.'
-      : ''
-  return printLink(
-    context,
-    answer,
-    `${answer['email']} opens the link to choose a password. It works once, and only while castellan serve runs.${configured}`,
-  )
+  return printLink(context, answer, `${answer['email']} opens the link to choose a password. It works once.`)
 }
 
 async function list(context: CommandContext): Promise<number> {

@@ -1,6 +1,6 @@
-import { chmodSync, lstatSync, mkdirSync, realpathSync } from 'node:fs'
+import { chmodSync, existsSync, lstatSync, mkdirSync, realpathSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { AppError } from '../../contract/app-error.ts'
 import { inWords } from '../../contract/system-fault.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
@@ -16,7 +16,7 @@ export function prepareDataDir(dataDir: string): string {
 
 function privateDirectory(path: string, what: string): string {
   try {
-    mkdirSync(path, { recursive: true, mode: 0o700 })
+    makeDirectories(path)
     const real = realpathSync(path)
     const status = lstatSync(real)
     const user = process.geteuid?.() ?? status.uid
@@ -28,6 +28,18 @@ function privateDirectory(path: string, what: string): string {
     if (error instanceof AppError) throw error
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw refused(path, what, 'is not a directory')
     throw inWords(error, `The ${what} ${path}`)
+  }
+}
+
+/** Node's own `recursive` never ends where a folder that exists cannot have another, as in /proc. */
+function makeDirectories(path: string): void {
+  if (existsSync(path)) return
+  makeDirectories(dirname(path))
+  try {
+    mkdirSync(path, { mode: 0o700 })
+  } catch (error) {
+    // Another process may have been quicker. A broken link is refused.
+    if (!existsSync(path)) throw error
   }
 }
 

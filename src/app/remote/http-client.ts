@@ -54,7 +54,12 @@ export function createHttpClient({ ca }: HttpTrust): HttpClient {
       })
       clientRequest.once('finish', () => onSent?.())
       clientRequest.once('close', () => clearTimeout(timer))
-      clientRequest.on('error', (error) => reject(signal?.aborted ? error : toAppError(error, origin, isConnected)))
+      clientRequest.on('error', (error) => {
+        const isPlain = isConnected && !isSecure && signal?.aborted !== true
+        void (isPlain ? speaksTls(url) : Promise.resolve(false)).then((isTls) =>
+          reject(isTls ? plainAtTls(origin, error) : signal?.aborted ? error : toAppError(error, origin, isConnected)),
+        )
+      })
       clientRequest.end(body)
     })
 }
@@ -70,15 +75,34 @@ const timedOut = (): Error => Object.assign(new Error('the connection took too l
 function toAppError(cause: Error, origin: string, isConnected: boolean): AppError {
   const { code } = cause as NodeJS.ErrnoException
   if (isConnected) {
-    const message = `The connection to ${origin} was lost while the request was in progress. The request may or may not have taken effect. Check, then call again.${origin.startsWith('http:') ? PERHAPS_TLS : ''}`
+    const message = `The connection to ${origin} was lost while the request was in progress. The request may or may not have taken effect. Check, then call again.`
     return new AppError('ERR_OWNER_LOST', message, { origin }, { cause })
   }
   const [problem, next] = reasons[code ?? ''] ?? [code?.includes('CERT') ? CERTIFICATE : cause.message, CHECK]
   return new AppError('ERR_WEB_FAILED', `${origin} cannot be reached: ${problem}. ${next}`, { origin, code }, { cause })
 }
 
-/** A server that speaks TLS closes a plain connection without a word. */
-const PERHAPS_TLS = ' If the server speaks TLS, write https:// in its address.'
+/** A port that speaks TLS reads no plain request, so nothing was done. */
+const plainAtTls = (origin: string, cause: Error): AppError =>
+  new AppError(
+    'ERR_WEB_FAILED',
+    `${origin} speaks TLS. Nothing was sent that it could read. Write ${origin.replace('http:', 'https:')} instead.`,
+    { origin },
+    { cause },
+  )
+
+/** Such a port closes a plain connection without a word; only a handshake shows what it speaks. Nothing else is sent. */
+async function speaksTls(url: string): Promise<boolean> {
+  const { hostname, port } = new URL(url)
+  const host = hostname.replace(/^\[(.*)\]$/, '$1')
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  const options = { host, port: Number(port || 80), rejectUnauthorized: false, timeout: remoteLimits.remoteTlsProbeMs }
+  const socket = process.getBuiltinModule('node:tls').connect(options, () => resolve(true))
+  socket.on('error', () => resolve(false))
+  socket.on('close', () => resolve(false))
+  socket.on('timeout', () => resolve(false))
+  return await promise.finally(() => socket.destroy())
+}
 
 const CHECK = 'Check the address, and that a server runs there.'
 const CERTIFICATE = 'its certificate is not valid'

@@ -45,6 +45,7 @@ export type AgentServicesParts = Readonly<{
   embedder: Embedder | undefined
   toolSearch: ToolSearches
   noteToolChange: AssignmentDeps['noteChange']
+  noteAccessChange: AssignmentDeps['noteChange']
   people: Pick<OpenedPeople, 'providers'>
   guardrails: Pick<Guardrails, 'trust' | 'approvals'>
 }>
@@ -66,7 +67,7 @@ export function openAgentServices(deps: AppDeps, parts: AgentServicesParts): Age
     models,
     tools: invoker,
     ...{ userTeams: sqlPeopleStore, trust },
-    ...{ views, noteToolChange: parts.noteToolChange, people: parts.people },
+    ...{ views, noteToolChange: parts.noteToolChange, noteAccessChange: parts.noteAccessChange, people: parts.people },
     activity: activityOf(engine, sqlActivityStore),
     health: async () => {
       const { version, status } = await parts.server.health({ nowMs: deps.clock.nowMs() })

@@ -54,6 +54,7 @@ type AgentParts = Readonly<{
   trust: Pick<Trust, 'hasReadUntrusted'>
   views: ToolViews
   noteToolChange: AssignmentDeps['noteChange']
+  noteAccessChange: AssignmentDeps['noteChange']
   people: Pick<OpenedPeople, 'providers'>
   activity: ActivityLog
   schedules: ScheduleSetter
@@ -94,6 +95,7 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
     runtimeProblem: runtimes.problem,
     sizeProblem: sizeProblemFor(config.workspaces),
     modelProblem,
+    noteAccessChange: parts.noteAccessChange,
     hasSecurityContext: (name) => parts.policies.contexts.find(name) !== undefined,
   })
   const platform = createPlatformService({

@@ -17,7 +17,7 @@ export type LimitParts = Readonly<{
   accounting: UsageAccounting
   sharing: ProfileService
   views: Pick<ToolViews, 'own'>
-  virtualKeys: Pick<VirtualKeyService, 'idOf'>
+  virtualKeys: Pick<VirtualKeyService, 'seen'>
 }>
 
 /** The limits themselves, for their administrators. */
@@ -27,8 +27,11 @@ export const openLimits = ({ random }: AppDeps, { accounting, ...parts }: LimitP
 const limitedKinds = ['agent', 'mcp_gateway', 'llm_proxy', 'profile'] as const
 
 /** Ids of what the caller sees, by id or name. */
-export const entityFinder = (parts: Omit<LimitParts, 'accounting'>): LimitedThings['entity'] =>
-  limitedThings(parts).entity
+export function entityFinder(parts: Omit<LimitParts, 'accounting'>) {
+  const { entity } = limitedThings(parts)
+  return async (...sought: Parameters<LimitedThings['entity']>): Promise<string | undefined> =>
+    (await entity(...sought))?.id
+}
 
 function limitedThings({ sharing, views, virtualKeys }: Omit<LimitParts, 'accounting'>): LimitedThings {
   return {
@@ -36,23 +39,23 @@ function limitedThings({ sharing, views, virtualKeys }: Omit<LimitParts, 'accoun
       const { tenant } = principal
       switch (type) {
         case 'organization':
-          return reference === tenant ? tenant : undefined
+          return reference === tenant ? { id: tenant, name: tenant } : undefined
         case 'team':
-          return (await sqlPeopleStore.findTeam(read, tenant, reference))?.id
+          return await sqlPeopleStore.findTeam(read, tenant, reference)
         case 'user': {
           const user =
             (await sqlPeopleStore.findUser(read, tenant, reference)) ??
             (await sqlPeopleStore.findUserByEmail(read, reference.toLowerCase()))
-          return user?.tenant === tenant ? user.id : undefined
+          return user?.tenant === tenant ? { id: user.id, name: user.email } : undefined
         }
         case 'agent':
           for (const kind of limitedKinds) {
             const found = await sharing.find(read, principal, kind, reference)
-            if (found !== undefined) return found.id
+            if (found !== undefined) return found
           }
           return undefined
         case 'virtual_key':
-          return await virtualKeys.idOf(read, principal, reference)
+          return await virtualKeys.seen(read, principal, reference)
       }
     },
     async server(read, principal, name) {

@@ -31,7 +31,7 @@ import { sqlRoleStore } from '../../stores/sql/role-store.ts'
 import { sqlServiceClientStore } from '../../stores/sql/service-client-store.ts'
 import type { ToolHost } from '../../tools/runtime/tool-host.ts'
 import type { AppDeps } from '../build-app.ts'
-import { linkOrigin } from '../link-origin.ts'
+import { addressOfLater } from '../link-origin.ts'
 import { once } from './once.ts'
 import type { OwnerWatch } from './open-owner-watch.ts'
 import { type ConfiguredProvider, callAs, createProviderSignIn, usableProviders } from './provider-sign-in.ts'
@@ -81,7 +81,7 @@ export async function openPeople(deps: AppDeps, parts: PeopleParts): Promise<Ope
     random,
     passwords,
     providers: providers.map(({ rules }) => rules),
-    linkOrigin: linkOrigin(config),
+    linkAddress: () => deps.linksAt?.() ?? addressOfLater(config),
     noteRevoked: ownerWatch.userChanged,
     noteTeamRemoved: ownerWatch.teamRemoved,
     endKeys: parts.identity.endKeysOfUser,

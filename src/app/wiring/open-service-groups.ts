@@ -62,7 +62,7 @@ type ServiceGroups = Readonly<{
 
 type Parts = WorkspaceServicesParts &
   Omit<GovernanceServicesParts, 'workspaces' | 'manifestTools' | 'subAgents'> &
-  Omit<AgentServicesParts, 'workspaceServices' | 'embedder' | 'noteToolChange'> &
+  Omit<AgentServicesParts, 'workspaceServices' | 'embedder' | 'noteToolChange' | 'noteAccessChange'> &
   Readonly<{ embedder: SharedEmbedder }>
 
 /** `add` receives the services of each group as it opens. */
@@ -85,10 +85,13 @@ export async function openServiceGroups(
       embedder: parts.embedder.get(),
       // An upstream tool can be assigned only if the group of those servers is open already.
       noteToolChange: async (...args) => (await governance()).noteToolChange(...args),
+      // While that group is not open, nobody is at the address of an agent. A transaction must not open it.
+      noteAccessChange: async (...args) => await opened?.noteToolChange(...args),
     })
     add(group.services)
     return group
   })
+  let opened: GovernanceServices | undefined
   const governance = once(async (): Promise<GovernanceServices> => {
     const { openGovernanceServices } = await import('./governance-services.ts')
     const group = await openGovernanceServices(deps, {
@@ -111,6 +114,7 @@ export async function openServiceGroups(
       },
     })
     add(group.services)
+    opened = group
     return group
   })
   /** Set once the group is open; from then on gateways answer without waiting. */

@@ -40,6 +40,7 @@ type AgentProfileDeps = Readonly<{
   access: AgentAccess
   deployment: Deployment
   modelProblem: RecordDeps['modelProblem']
+  noteAccessChange: RecordDeps['noteAccessChange']
   versionOf(read: Call['read'], agent: FoundAgent['agent'], requested: undefined): Promise<AgentVersion>
 }>
 
@@ -151,6 +152,7 @@ export function createAgentProfiles(deps: AgentProfileDeps) {
     await addSubAgents(call, profile, input.subAgentIds)
     await assignAll(call, profile, others)
     if (profile.sharing !== found.profile.sharing) await deps.tools.requireAligned(call, profile)
+    await deps.noteAccessChange(call.write, profile.tenant)
     return await viewOf(call, await require(call, agent.id))
   }
 

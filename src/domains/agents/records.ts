@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { isPlatformOperator, type Principal, SYSTEM_TENANT, type TenantId } from '../../contract/principal.ts'
-import type { ReadTx } from '../../contract/tx.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { newestFirst } from '../manifests/versions.ts'
 import type { ProfileStore } from '../profiles/ports.ts'
@@ -25,6 +25,8 @@ export type RecordDeps = Readonly<{
   modelProblem(alias: string): string | undefined
   /** Loads the tools of the principal. */
   refreshTools(principal: Principal): Promise<void>
+  /** Within the transaction that changes who sees an agent of the tenant: what others have open at its address may end. */
+  noteAccessChange(tx: WriteTx, tenant: TenantId): Promise<void>
   findStored(tx: ReadTx, viewer: AgentViewer, idOrName: string): Promise<Agent | undefined>
   versionOf(tx: ReadTx, agent: Agent, requested: string | undefined): Promise<AgentVersion>
 }>
@@ -200,6 +202,8 @@ export function createAgentRecords(deps: RecordDeps) {
     }
     if ((await store.countAgents(call.write, tenant)) >= limits.agentsMax) throw tooManyAgents()
     await move(call, before, tenant)
+    await deps.noteAccessChange(call.write, call.principal.tenant)
+    await deps.noteAccessChange(call.write, SYSTEM_TENANT)
     const by = call.principal.actor
     const { agent_id: agentId, ...payload } = answer
     const event = { agentId, type: 'agent_scope_changed', payload: { ...payload, by }, atMs: call.nowMs }

@@ -56,6 +56,7 @@ type RegistryDeps = Readonly<{
   runtimeProblem: RecordDeps['runtimeProblem']
   sizeProblem: RecordDeps['sizeProblem']
   modelProblem: RecordDeps['modelProblem']
+  noteAccessChange: RecordDeps['noteAccessChange']
 }>
 
 export type AgentService = ReturnType<typeof createAgentService>
@@ -171,6 +172,7 @@ export function createAgentService(deps: RegistryDeps) {
       await deps.profiles.deleteProfile(call.write, agent.tenant, agent.id)
       await store.deleteAgent(call.write, agent.tenant, agent.id)
       await deps.schedules.remove(call, agent)
+      await deps.noteAccessChange(call.write, agent.tenant)
       call.record({
         kind: 'agent_deleted',
         body: { agent_id: agent.id, name: agent.name, scope: scopeOf(agent), deleted_by: call.principal.actor },

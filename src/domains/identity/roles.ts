@@ -7,9 +7,11 @@ import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { nearestName } from '../../kernel/nearest-name.ts'
 import type { ApiKeyStore, CustomRole, RoleHolders, RoleStore } from './ports.ts'
-import { excessOf, permissionsNamed, quoted } from './rules.ts'
+import { excessOf, keyTenant, permissionsNamed, quoted } from './rules.ts'
 
 const NAME = /^[a-z][a-z0-9_-]{0,62}$/
+
+type InTenant = Readonly<{ tenant?: string | undefined }>
 
 type RoleView = Readonly<{
   name: string
@@ -80,10 +82,10 @@ export function createRoleService({ store, keys, holdersOf, noteKeysEnded }: Rol
      */
     async createRole(
       call: Call,
-      input: Readonly<{ name: string; description?: string | undefined; permissions: readonly string[] }>,
+      input: InTenant & Readonly<{ name: string; description?: string | undefined; permissions: readonly string[] }>,
     ): Promise<RoleView> {
       const { principal, nowMs } = call
-      const { tenant } = principal
+      const tenant = keyTenant(principal, input.tenant, 'roles')
       const name = checkName(input.name)
       const named = input.permissions.flatMap((written) => permissionsNamed(written, 'permissions'))
       const permissions = [...new Set(named)].sort()
@@ -105,13 +107,13 @@ export function createRoleService({ store, keys, holdersOf, noteKeysEnded }: Rol
       await store.insertRole(call.write, tenant, role)
       call.record({
         kind: 'role_created',
-        body: { name, description, permissions: [...permissions], created_by: principal.actor },
+        body: { tenant, name, description, permissions: [...permissions], created_by: principal.actor },
       })
       return viewOf(role)
     },
 
-    async listRoles(call: Pick<Call, 'read' | 'principal'>): Promise<{ roles: RoleView[] }> {
-      const own = await store.listRoles(call.read, call.principal.tenant)
+    async listRoles(call: Pick<Call, 'read' | 'principal'>, input: InTenant): Promise<{ roles: RoleView[] }> {
+      const own = await store.listRoles(call.read, keyTenant(call.principal, input.tenant, 'roles'))
       return { roles: [...builtIn, ...own.map(viewOf)] }
     },
 
@@ -119,9 +121,12 @@ export function createRoleService({ store, keys, holdersOf, noteKeysEnded }: Rol
      * A role that a user, an open invitation, a client or the configuration has is not deleted. Keys with the role keep its name and
      * end like revoked ones; while one of them is valid, no new role gets that name.
      */
-    async deleteRole(call: Call, input: Readonly<{ name: string }>): Promise<{ name: string; deleted: boolean }> {
+    async deleteRole(
+      call: Call,
+      input: InTenant & Readonly<{ name: string }>,
+    ): Promise<{ name: string; deleted: boolean }> {
       const { principal, nowMs } = call
-      const { tenant } = principal
+      const tenant = keyTenant(principal, input.tenant, 'roles')
       await store.holdRoles(call.write, tenant)
       const role = await store.findRole(call.read, tenant, input.name)
       if (role === undefined) throw noSuchRole(input.name)
@@ -130,7 +135,7 @@ export function createRoleService({ store, keys, holdersOf, noteKeysEnded }: Rol
       const { users, invitations, clients, providers } = holders
       if (users + invitations + clients + providers.length > 0) throw inUse(holders, 'delete')
       await store.deleteRole(call.write, tenant, role.name)
-      call.record({ kind: 'role_deleted', body: { name: role.name, deleted_by: principal.actor } })
+      call.record({ kind: 'role_deleted', body: { tenant, name: role.name, deleted_by: principal.actor } })
       const ended = await keys.listLiveKeysOfRole(call.read, tenant, role.name, nowMs)
       noteKeysEnded(
         tenant,
@@ -216,7 +221,7 @@ const hasOldKeys = (): AppError =>
 const noSuchRole = (name: string): AppError =>
   new AppError(
     'ERR_NOT_FOUND',
-    `name: your tenant has no custom role ${quoted(name)}; castellan roles list (role_list) shows them`,
+    `name: the tenant has no custom role ${quoted(name)}; castellan roles list (role_list) shows them`,
     {
       field: 'name',
     },

@@ -58,15 +58,19 @@ export function checkKeyName(name: string): string {
   return name
 }
 
-/** The tenant whose keys are managed: the principal's own, or any for the operator of this installation. */
-export function keyTenant(principal: Principal, requested: string | undefined): TenantId {
+/** The tenant whose keys or roles are managed: the principal's own, or any for the operator of this installation. */
+export function keyTenant(
+  principal: Principal,
+  requested: string | undefined,
+  managed: 'keys' | 'roles' = 'keys',
+): TenantId {
   if (requested === undefined || requested === principal.tenant) return principal.tenant
   if (!TENANT.test(requested)) {
     throw invalid('tenant', 'use 1 to 64 lower-case letters, digits, ".", "_" or "-", beginning with a letter or digit')
   }
-  if (requested === SYSTEM_TENANT) throw denied('tenant: this one holds what all tenants share, and has no keys')
+  if (requested === SYSTEM_TENANT) throw denied(`tenant: this one holds what all tenants share, and has no ${managed}`)
   if (!isPlatformOperator(principal)) {
-    throw denied(`tenant: only an operator of the tenant '${LOCAL_TENANT}' may manage the keys of another tenant`)
+    throw denied(`tenant: only an operator of the tenant '${LOCAL_TENANT}' may manage the ${managed} of another tenant`)
   }
   return tenantId(requested)
 }
@@ -123,7 +127,8 @@ export function permissionsNamed(written: string, field: string): readonly Permi
     ? permissions.filter((permission) => permission.startsWith(written.slice(0, -1)))
     : permissions.filter((permission) => permission === written)
   if (named.length > 0) return named
-  const near = nearestName(written, permissions)
+  const areas = new Set(permissions.map((permission) => `${permission.split(':')[0]}:*`))
+  const near = nearestName(written, written.endsWith(':*') ? areas : permissions)
   const next = near === undefined ? 'role_list shows all of them' : `did you mean ${near}?`
   throw invalid(field, `${quoted(written)} is not a permission; ${next}`, { scope: written })
 }

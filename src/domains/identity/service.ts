@@ -3,6 +3,7 @@ import type { Call, EffectRecord } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { type Permission, rightsFrom } from '../../contract/permissions.ts'
 import {
+  roles as builtInRoles,
   identityOf,
   type Principal,
   type Role,
@@ -56,7 +57,8 @@ export type KeyView = Readonly<{
   role: Role
   tier: Tier
   scopes: readonly Permission[] | null
-  status: KeyStatus
+  /** A key whose role was deleted has no rights. */
+  status: KeyStatus | 'role_deleted'
   created_at: string
   created_by: string
   expires_at: string | null
@@ -174,7 +176,8 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
       requirePermission(principal, 'apiKey:read')
       const tenant = keyTenant(principal, input.tenant)
       const { rows, truncated } = await listAtMost(limits.apiKeyListMax, (most) => store.listKeys(read, tenant, most))
-      return { keys: rows.map((key) => viewOf(key, nowMs)), truncated }
+      const names = new Set([...builtInRoles, ...(await deps.roles.listRoles(read, tenant)).map(({ name }) => name)])
+      return { keys: rows.map((key) => withRole(viewOf(key, nowMs), names)), truncated }
     },
 
     async revokeKey(call, input) {
@@ -296,6 +299,9 @@ const revocationOf = (key: ApiKey, { actor }: Principal): EffectRecord => ({
 })
 
 const time = (ms: number | null): string | null => (ms === null ? null : isoTime(ms))
+
+const withRole = (view: KeyView, known: ReadonlySet<string>): KeyView =>
+  view.status === 'live' && !known.has(view.role) ? { ...view, status: 'role_deleted' } : view
 
 function viewOf(key: ApiKey, nowMs: number): KeyView {
   return {

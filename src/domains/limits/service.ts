@@ -11,9 +11,11 @@ import type { Limit, LimitStatus, LimitStore, LimitUse } from './ports.ts'
 import { capacityOf, displayedAmount } from './rules.ts'
 import type { UsageAccounting } from './usage-limits.ts'
 
+export type LimitedEntity = Readonly<{ id: string; name: string }>
+
 /** By id or name; undefined if there is none, or the caller may not see it. */
 export type LimitedThings = Readonly<{
-  entity(read: ReadTx, principal: Principal, type: EntityType, reference: string): Promise<string | undefined>
+  entity(read: ReadTx, principal: Principal, type: EntityType, reference: string): Promise<LimitedEntity | undefined>
   server(read: ReadTx, principal: Principal, name: string): Promise<Readonly<{ id: string; name: string }> | undefined>
   /** A tool of the server. */
   tool(
@@ -50,13 +52,13 @@ export function createLimitService({ store, accounting, things, random }: LimitD
     const { principal, nowMs } = call
     const { tenant } = principal
     requireFields(input)
-    const entityId = await things.entity(call.read, principal, input.entity_type, input.entity_id)
-    if (entityId === undefined) throw noEntity(input.entity_type)
+    const entity = await things.entity(call.read, principal, input.entity_type, input.entity_id)
+    if (entity === undefined) throw noEntity(input.entity_type)
     const limit: Limit = {
       tenant,
       id: randomId(random, 'limit'),
       entityType: input.entity_type,
-      entityId,
+      entityId: entity.id,
       limitType: input.limit_type,
       value: requireValue(input.limit_type, input.limit_value),
       models: modelsOf(input.model),
@@ -77,7 +79,7 @@ export function createLimitService({ store, accounting, things, random }: LimitD
     await store.insertLimit(call.write, tenant, limit)
     accounting.noteChange(tenant)
     call.record({ kind: 'limit_created', body: { ...viewOf(limit), by: principal.actor } })
-    return { limit: { ...viewOf(limit), ...useOf(limit, accounting.statusOf({ ...limit, ...unused }, nowMs)) } }
+    return { limit: displayed(limit, entity, accounting.statusOf({ ...limit, ...unused }, nowMs)) }
   }
 
   async function countedBy(call: Call, input: NewLimit): Promise<Pick<Limit, 'server' | 'tool'>> {
@@ -99,17 +101,13 @@ export function createLimitService({ store, accounting, things, random }: LimitD
     throw new AppError('ERR_NOT_FOUND', 'id: there is no such limit; get_limits lists them', { field: 'id' })
   }
 
+  const entityOf = ({ read, principal }: Pick<Call, 'read' | 'principal'>, { entityType, entityId }: Limit) =>
+    things.entity(read, principal, entityType, entityId)
+
   /** A limit of something that was deleted binds nobody. It stays, with what was used, until a person deletes it. */
-  async function warnOfDeleted(
-    call: Pick<Call, 'read' | 'principal' | 'warn'>,
-    found: readonly Limit[],
-  ): Promise<void> {
-    let count = 0
-    for (const { id, entityType, entityId } of found) {
-      if (count >= limits.staleReferencesMax) return
-      if ((await things.entity(call.read, call.principal, entityType, entityId)) !== undefined) continue
+  function warnOfDeleted(call: Pick<Call, 'warn'>, found: readonly Limit[]): void {
+    for (const { id, entityType } of found.slice(0, limits.staleReferencesMax)) {
       call.warn(`You see no ${entityType} that the limit ${id} is for; it may have been deleted.`)
-      count++
     }
   }
 
@@ -124,14 +122,19 @@ export function createLimitService({ store, accounting, things, random }: LimitD
       const all = await store.listLimits(call.read, principal.tenant)
       const ids = new Set<string | undefined>([input.entity_id])
       if (input.entity_id !== undefined && input.entity_type !== undefined) {
-        ids.add(await things.entity(call.read, principal, input.entity_type, input.entity_id))
+        ids.add((await things.entity(call.read, principal, input.entity_type, input.entity_id))?.id)
       }
       const found = all
         .filter(({ entityType }) => input.entity_type === undefined || entityType === input.entity_type)
         .filter(({ entityId }) => input.entity_id === undefined || ids.has(entityId))
-      await warnOfDeleted(call, found)
+      const entities = new Map<Limit, LimitedEntity | undefined>()
+      for (const limit of found) entities.set(limit, await entityOf(call, limit))
+      warnOfDeleted(
+        call,
+        found.filter((limit) => entities.get(limit) === undefined),
+      )
       return {
-        limits: found.map((limit) => ({ ...viewOf(limit), ...useOf(limit, accounting.statusOf(limit, nowMs)) })),
+        limits: found.map((limit) => displayed(limit, entities.get(limit), accounting.statusOf(limit, nowMs))),
       }
     },
 
@@ -153,7 +156,7 @@ export function createLimitService({ store, accounting, things, random }: LimitD
       await store.saveLimit(call.write, principal.tenant, after, isNewInterval)
       accounting.noteChange(principal.tenant)
       call.record({ kind: 'limit_updated', body: { ...viewOf(after), by: principal.actor } })
-      return { limit: { ...viewOf(after), ...useOf(after, accounting.statusOf(after, nowMs)) } }
+      return { limit: displayed(after, await entityOf(call, after), accounting.statusOf(after, nowMs)) }
     },
 
     async remove(call: Call, { id }: Readonly<{ id: string }>) {
@@ -240,7 +243,9 @@ const viewOf = (limit: Limit) => ({
   toolName: limit.tool?.name ?? null,
 })
 
-const useOf = (limit: Limit, { used, resetsAtMs }: LimitStatus) => ({
+const displayed = (limit: Limit, entity: LimitedEntity | undefined, { used, resetsAtMs }: LimitStatus) => ({
+  ...viewOf(limit),
+  entityName: entity?.name ?? null,
   used: displayedAmount(limit, used),
   remaining: displayedAmount(limit, Math.max(0, capacityOf(limit) - used)),
   resetsAt: isoTime(resetsAtMs),

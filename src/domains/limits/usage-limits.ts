@@ -228,14 +228,21 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
   function exceeded(account: Account, { least, most }: CostRange): AppError {
     const { limit } = account
     const amount = account.available() < least ? least : most
-    const advice = most > least ? ' Set max_tokens, or the like, so that less is reserved.' : ''
+    const isOpen = most > least
+    const unbounded = amount === least ? 'an answer of limits.default_output_tokens' : 'the longest answer of its model'
+    const answer = isOpen ? unbounded : 'its max_tokens'
     const status = account.status()
     const show = (value: number): number => displayedAmount(limit, value)
     const unit = limit.limitType === 'token_cost' ? ' US dollars' : ' calls'
     const resetsAt = isoTime(status.resetsAtMs)
+    const left = show(status.remaining)
+    const name = `The ${limit.limitType} limit of the ${limit.entityType}`
+    const isUsedUp = left <= 0 || limit.limitType !== 'token_cost'
     return new AppError(
       'ERR_LIMIT_EXCEEDED',
-      `The ${limit.limitType} limit of the ${limit.entityType} is reached: of ${limit.value}${unit}, ${show(status.remaining)} are left, and this needs ${show(amount)}. It resets at ${resetsAt}.${advice}`,
+      isUsedUp
+        ? `${name} is reached: of ${limit.value}${unit}, ${left} are left, and this needs ${show(amount)}. It resets at ${resetsAt}.${isOpen ? ' Set max_tokens, so that less is reserved.' : ''}`
+        : `${name} does not cover this request: of ${limit.value}${unit}, ${left} are left, and with its input and ${answer} the request may cost ${show(amount)}. Set ${isOpen ? 'max_tokens' : 'a smaller max_tokens'} (for an agent, max_output_tokens of its model), have the limit raised with update_limit, or wait until it resets at ${resetsAt}.`,
       {
         limit_id: limit.id,
         limit_type: limit.limitType,

@@ -141,10 +141,12 @@ function refusalOf(id: string, error: unknown): AppError {
   if (error.code === UNAUTHORIZED && typeof said === 'string' && /^[a-z_]{1,64}$/.test(said)) return ended(id, said)
   return error.code === UNAUTHORIZED
     ? error
-    : new AppError(UNAUTHORIZED, `The authorization could not be renewed: ${error.message}`, {
-        ...error.details,
-        deployment_id: id,
-      })
+    : new AppError(
+        UNAUTHORIZED,
+        `The authorization could not be renewed: ${error.message}`,
+        { ...error.details, deployment_id: id },
+        { quotes: error.quotes },
+      )
 }
 
 const ended = (id: string, why: string): AppError =>

@@ -224,13 +224,12 @@ export function createVirtualKeyService(deps: VirtualKeyDeps) {
       return holder ?? Promise.reject(unknownKey())
     },
 
-    /** The id of one that the caller sees. */
-    async idOf(read: ReadTx, principal: Principal, idOrName: string): Promise<string | undefined> {
-      const found = await find({ read, principal }, idOrName).catch((error: unknown) => {
+    /** Undefined if the caller sees none of that id or name. */
+    async seen(read: ReadTx, principal: Principal, idOrName: string) {
+      return await find({ read, principal }, idOrName).catch((error: unknown) => {
         if (error instanceof AppError && error.code === 'ERR_NOT_FOUND') return undefined
         throw error
       })
-      return found?.id
     },
 
     /** Clears the cache: an owner was revoked, or has lost a right. */

@@ -54,7 +54,7 @@ export function createInvitations(deps: PeopleDeps, helpers: Helpers): Invitatio
   const mailed = new WeakMap<object, Readonly<{ token: string; outcome: MailOutcome }>>()
   const newToken = (): string => random.bytes(32).toString('base64url')
   const linkOf = (call: Pick<Call, 'origin'>, token: string): string =>
-    `${call.origin ?? deps.linkOrigin}/invitation/${token}`
+    `${call.origin ?? deps.linkAddress().origin}/invitation/${token}`
 
   async function newLink(
     call: PeopleWriting,
@@ -73,6 +73,8 @@ export function createInvitations(deps: PeopleDeps, helpers: Helpers): Invitatio
       cancelledAtMs: null,
     }
     await store.insertInvitation(call.write, invitation)
+    const { warning } = deps.linkAddress()
+    if (call.origin === undefined && warning !== undefined) call.warn(warning)
     return { invitation, link: linkOf(call, token) }
   }
 

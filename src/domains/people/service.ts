@@ -105,8 +105,8 @@ export type PeopleDeps = ServiceClientDeps &
     roles: GrantingRoles
     random: Random
     passwords: Pick<Passwords, 'hash'>
-    /** The origin of links if a call does not come over HTTP. */
-    linkOrigin: string
+    /** Where links lead if a call does not come over HTTP; the warning is for the caller. */
+    linkAddress(): Readonly<{ origin: string; warning?: string }>
     /** Undefined where no mail server is configured. */
     mailer: (() => Promise<Mailer>) | undefined
     providers: readonly ProviderRules[]

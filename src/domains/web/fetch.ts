@@ -51,24 +51,19 @@ export function createFetch({ client, pages, bytesMax, userAgent, requireHost }:
       const isRedirect = [301, 302, 303, 307, 308].includes(status) && location !== undefined
       if (!isRedirect || !input.follow_redirects) return { url, response }
       if (hops >= limits.webRedirectsMax) {
-        throw webFailed(`The address leads through more than ${limits.webRedirectsMax} redirects`, {
-          url: displayed(url),
-        })
+        const message = `The address leads through more than ${limits.webRedirectsMax} redirects`
+        throw webFailed(message, { url: displayed(url) }, quotedOf(input, url))
       }
       url = requireUrl(URL.parse(location, url.href)?.href ?? '', 'The page redirects to an address that')
     }
   }
 
-  async function present(
-    call: Call,
-    url: URL,
-    response: WebResponse,
-    { to_markdown }: FetchInput,
-    signal: AbortSignal,
-  ) {
+  async function present(call: Call, url: URL, response: WebResponse, input: FetchInput, signal: AbortSignal) {
+    const { to_markdown } = input
     const { status, body } = response
     if (status >= 400) {
-      throw webFailed(`The server answered with the status ${status}`, { http_status: status, url: displayed(url) })
+      const details = { http_status: status, url: displayed(url) }
+      throw webFailed(`The server answered with the status ${status}`, details, quotedOf(input, url))
     }
     const type = parseMediaType(response.contentType)
     const text = decodeBody(body, type)
@@ -76,10 +71,8 @@ export function createFetch({ client, pages, bytesMax, userAgent, requireHost }:
       throw new AppError(
         'ERR_NOT_TEXT',
         'The content at this address is not text. Fetch it with cmd.run, if you may use that.',
-        {
-          content_type: type?.name ?? null,
-          url: displayed(url),
-        },
+        { content_type: type?.name ?? null, url: displayed(url) },
+        { quotes: ['content_type', ...quotedOf(input, url)] },
       )
     }
     const isConverted = to_markdown && isHtml(type)
@@ -115,5 +108,12 @@ function requireUrl(text: string, what = "'url'"): URL {
 /** A part of an address that others may have written, for details. */
 const displayed = (url: URL): string => url.href.slice(0, 500)
 
-export const webFailed = (message: string, details: Readonly<Record<string, unknown>>): AppError =>
-  new AppError('ERR_WEB_FAILED', `${message}.`, details)
+/** An address to which a server redirected is in the words of that server. */
+const quotedOf = ({ url }: FetchInput, found: URL): readonly string[] =>
+  found.href === requireUrl(url).href ? [] : ['url']
+
+export const webFailed = (
+  message: string,
+  details: Readonly<Record<string, unknown>>,
+  quotes: readonly string[] = [],
+): AppError => new AppError('ERR_WEB_FAILED', `${message}.`, details, { quotes })

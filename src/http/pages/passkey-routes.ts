@@ -80,7 +80,9 @@ function hintAt(origin: string, path: string): Html {
   }
   const url = new URL(path, origin)
   url.hostname = 'localhost'
-  return html`<p class="hint">Passkeys do not work at an IP address. To use them, open <a href="${url.href}">${url.href}</a>.</p>`
+  // The query of a sign-in for a program is long, and says nothing to a person.
+  const address = `${url.origin}${url.pathname}`
+  return html`<p class="hint">Passkeys do not work at an IP address. To use them, open <a href="${url.href}">${address}</a>.</p>`
 }
 
 export const passkeySignIn = (origin: string, query: string): Html =>

@@ -5,7 +5,7 @@ import type { NamedTool, StoredTool } from '../../domains/mcp-servers/ports.ts'
 import type { McpToolTable } from './governance-schema.ts'
 import { json, jsonOrNull, rowMap } from './row-map.ts'
 import { statement } from './statements.ts'
-import { sessionOf, writerOf } from './tx.ts'
+import { ownWriterOf, sessionOf, writerOf } from './tx.ts'
 
 type ToolRow = Selectable<McpToolTable>
 
@@ -168,7 +168,7 @@ export const mcpTools = {
     await session.run(deleteToolsOf, { tenant, catalog_id: catalogId })
   },
   async raiseVersion(tx: WriteTx, tenant: TenantId): Promise<number> {
-    await writerOf(tx, tenant).run(raiseVersion, { tenant })
+    await ownWriterOf(tx, tenant).run(raiseVersion, { tenant })
     return (await sessionOf(tx).get(findVersion, { tenant }))!.version
   },
   async versions(tx: ReadTx): Promise<ReadonlyMap<TenantId, number>> {

@@ -5,7 +5,7 @@ import type { CustomRole, RoleStore } from '../../domains/identity/ports.ts'
 import { lockUntilCommit } from './advisory-lock.ts'
 import type { RoleTable } from './governance-schema.ts'
 import { statement } from './statements.ts'
-import { sessionOf, writerOf } from './tx.ts'
+import { sessionOf, sharedWriterOf } from './tx.ts'
 
 type Row = Selectable<RoleTable>
 type Named = { tenant: string; name: string }
@@ -23,9 +23,10 @@ const listRoles = statement<{ tenant: string }>('role-store.listRoles')((db, arg
   db.selectFrom('roles').selectAll().where('tenant', '=', arg('tenant')).orderBy('name'),
 )
 
+/** An operator writes for other tenants too, so `holdRoles` is the lock, and not the transaction. */
 export const sqlRoleStore: RoleStore = {
   async insertRole(tx, tenant, role) {
-    await writerOf(tx, tenant).run(insertRole, {
+    await sharedWriterOf(tx).run(insertRole, {
       tenant,
       name: role.name,
       description: role.description,
@@ -35,7 +36,7 @@ export const sqlRoleStore: RoleStore = {
     })
   },
   async deleteRole(tx, tenant, name) {
-    return (await writerOf(tx, tenant).run(deleteRole, { tenant, name })) > 0
+    return (await sharedWriterOf(tx).run(deleteRole, { tenant, name })) > 0
   },
   async findRole(tx, tenant, name) {
     const row = await sessionOf(tx).get(findRole, { tenant, name })

@@ -30,7 +30,7 @@ const noteProcess = statement<{ tenant: string; process: string; at: number }>('
 const get = statement<{ tenant: string; id: string; since: number }>('task-directory-store.get')((db, arg) =>
   db
     .selectFrom('mcp_tasks')
-    .select('id')
+    .select('process')
     .where('tenant', '=', arg('tenant'))
     .where('id', '=', arg('id'))
     .where('seen_at', '>=', arg('since')),
@@ -40,7 +40,7 @@ const listElsewhere = statement<{ tenant: string; identity: string; process: str
 )((db, arg) =>
   db
     .selectFrom('mcp_tasks')
-    .select('view')
+    .select(['process', 'view'])
     .where('tenant', '=', arg('tenant'))
     .where('identity', '=', arg('identity'))
     .where('process', '!=', arg('process'))
@@ -62,13 +62,11 @@ export const sqlTaskDirectory = (database: Pick<Database, 'read' | 'write'>): Ta
     database.write(tenant, async (tx) => {
       await writerOf(tx, tenant).run(noteProcess, { tenant, process, at: atMs })
     }),
-  async has(tenant, id, since) {
-    return (await sessionOf(database.read).get(get, { tenant, id, since })) !== undefined
+  async processOf(tenant, id, since) {
+    return (await sessionOf(database.read).get(get, { tenant, id, since }))?.process
   },
-  async listElsewhere(tenant, identity, process, since) {
-    const rows = await sessionOf(database.read).all(listElsewhere, { tenant, identity, process, since })
-    return rows.map(({ view }) => view)
-  },
+  listElsewhere: async (tenant, identity, process, since) =>
+    await sessionOf(database.read).all(listElsewhere, { tenant, identity, process, since }),
   remove: (tenant, id) =>
     database.write(tenant, async (tx) => {
       await writerOf(tx, tenant).run(remove, { tenant, id })

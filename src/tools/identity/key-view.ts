@@ -10,7 +10,9 @@ export const keyView = z.strictObject({
   role: z.string().describe('admin, editor, member, or a role of the tenant.'),
   tier: z.enum(tiers),
   scopes: z.array(z.string()).nullable().describe('Permissions; null: all that the role has.'),
-  status: z.enum(['live', 'expired', 'revoked']),
+  status: z
+    .enum(['live', 'expired', 'revoked', 'role_deleted'])
+    .describe('role_deleted: its role was deleted, so it has no rights.'),
   created_at: fields.time,
   created_by: z.string(),
   expires_at: fields.time.nullable(),

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { defineTool } from '../runtime/define-tool.ts'
-import { roleView } from './role-view.ts'
+import { roleView, tenantOfRoles } from './role-view.ts'
 
 export default defineTool({
   name: 'role_create',
@@ -23,6 +23,7 @@ export default defineTool({
       .min(1)
       .max(500)
       .describe('Such as "agent:read", or "agent:*" for all on one resource.'),
+    tenant: tenantOfRoles,
   }),
   output: roleView,
   run: (input, { roles, call }) => roles.createRole(call, input),

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { defineTool } from '../runtime/define-tool.ts'
+import { tenantOfRoles } from './role-view.ts'
 
 export default defineTool({
   name: 'role_delete',
@@ -13,7 +14,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: false,
-  input: z.strictObject({ name: z.string().min(1).max(63).describe('Name of the role.') }),
+  input: z.strictObject({ name: z.string().min(1).max(63).describe('Name of the role.'), tenant: tenantOfRoles }),
   output: z.strictObject({ name: z.string(), deleted: z.boolean() }),
   run: (input, { roles, call }) => roles.deleteRole(call, input),
 })

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { defineTool } from '../runtime/define-tool.ts'
-import { roleView } from './role-view.ts'
+import { roleView, tenantOfRoles } from './role-view.ts'
 
 export default defineTool({
   name: 'role_list',
@@ -14,7 +14,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  input: z.strictObject({}),
+  input: z.strictObject({ tenant: tenantOfRoles }),
   output: z.strictObject({ roles: z.array(roleView) }),
-  run: (_input, { roles, call }) => roles.listRoles(call),
+  run: (input, { roles, call }) => roles.listRoles(call, input),
 })

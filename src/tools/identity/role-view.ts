@@ -9,3 +9,10 @@ export const roleView = z.strictObject({
   created_at: fields.time.nullable(),
   created_by: z.string().nullable(),
 })
+
+export const tenantOfRoles = z
+  .string()
+  .min(1)
+  .max(64)
+  .optional()
+  .describe("Tenant whose roles are meant; your own when left out. Another's is for operators of the tenant local.")

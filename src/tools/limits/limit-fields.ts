@@ -22,6 +22,10 @@ const limit = z.strictObject({
   model: z.array(z.string()).nullable().describe('The models that count; null for all of them.'),
   mcpServerName: z.string().nullable(),
   toolName: z.string().nullable(),
+  entityName: z
+    .string()
+    .nullable()
+    .describe('Name of the entity, or the e-mail address of a user; null if you see no such entity.'),
   used: z.number().describe('Used in this period, with what calls in progress have reserved.'),
   remaining: z.number().describe('Left in this period.'),
   resetsAt: fields.time.describe('When the next period begins.'),

@@ -6,7 +6,10 @@ import type { LoadedTool } from './define-tool.ts'
 export function contentTool(tool: CatalogTool, { isRead, send }: ContentRequest): CatalogTool {
   const { outputSchema: _, ...listed } = tool.listed
   const { definition } = tool
-  const sending = ({ name, input }: LoadedTool): LoadedTool => ({ name, input, run: send })
+  const sending = ({ name, input }: LoadedTool): LoadedTool => ({
+    ...{ name, input },
+    run: (_, { call }) => send((text) => call.hears!(text)),
+  })
   return {
     ...tool,
     ...{ listed, listedSafe: listed },

@@ -168,7 +168,43 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
     if (verdict.action === 'deny') throw denied(invocation, tool, verdict)
   }
 
+  /**
+   * A text of others that reaches the caller besides the result of a call. Resolves to whether the caller may see it; if it makes the
+   * context untrusted, that is noted before.
+   */
+  async function hear(
+    invocation: Invocation,
+    text: string,
+    note: (taint: Taint) => void | Promise<void>,
+  ): Promise<boolean> {
+    if (toolPolicies === undefined) return true
+    const { principal } = invocation.caller
+    const { builtIn, ...known } = policyToolOf(invocation.tool!)
+    const tool = { ...known, builtIn: { ...builtIn, source: builtIn?.source ?? ('record' as const) } }
+    const said: RawAnswer = { content: [{ type: 'text', text }] }
+    const verdict = await toolPolicies.judgeResult(subjectOf(invocation, false), tool, said)
+    if (verdict.action === 'trusted') return true
+    if (verdict.action !== 'untrusted') return false
+    const context = trust!.contextOf(principal)
+    if (await trust!.isTainted(principal.tenant, context)) return true
+    const cause = { kind: 'tool_result', tool: tool.name, callId: invocation.callId } as const
+    await note({ context, cause, credential: trust!.credentialOf(principal) })
+    return true
+  }
+
   return {
+    hear,
+
+    /** The error as the caller may see it: a failure that quotes others is judged like a result. */
+    async hearFailure(invocation: Invocation, error: AppError): Promise<AppError> {
+      const { code, message, details, quotes, cause } = error
+      const text = quotes.map((name) => String(details[name])).join('\n')
+      const mayShow = await hear(invocation, text, (taint) => void invocation.taints.push(taint)).catch(() => false)
+      if (mayShow) return error
+      const displayed = Object.fromEntries(Object.entries(details).filter(([name]) => !quotes.includes(name)))
+      return new AppError(code, message, displayed, { cause })
+    },
+
     async taint(...args: Parameters<Trust['taint']>): Promise<void> {
       await trust?.taint(...args)
     },

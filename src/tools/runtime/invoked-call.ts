@@ -5,6 +5,7 @@ import type { Database } from '../../contract/database.ts'
 import type { ContextKey, Taint } from '../../contract/trust.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { Guard } from './guard.ts'
+import { heardClient } from './heard-client.ts'
 import type { Invocation } from './stages.ts'
 
 /** The call as services see it. A class, because one is created for every call and its methods are shared. */
@@ -38,7 +39,8 @@ export class InvokedCall implements Call {
     this.isOfPlatform = invocation.caller.transport === 'engine'
     if (invocation.caller.origin !== undefined) this.origin = invocation.caller.origin
     if (invocation.options.environment !== undefined) this.environment = invocation.options.environment
-    if (invocation.options.client !== undefined) this.client = invocation.options.client
+    if (invocation.options.client !== undefined)
+      this.client = heardClient(invocation.options.client, (text) => this.hears(text))
     this.nowMs = invocation.nowMs
     this.signal = invocation.signal
     this.read = read
@@ -88,6 +90,10 @@ export class InvokedCall implements Call {
 
   readsFrom(context: ContextKey): void {
     this.#invocation.readFrom.add(context)
+  }
+
+  hears(text: string): Promise<boolean> {
+    return this.#guard.hear(this.#invocation, text, (taint) => this.#note(taint))
   }
 
   writesTo(context: ContextKey): void {

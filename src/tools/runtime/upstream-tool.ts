@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { Call } from '../../contract/call.ts'
+import type { Call, Progress } from '../../contract/call.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { UpstreamCredential, UpstreamTarget, UpstreamTool, UpstreamTools } from '../../contract/upstream-tools.ts'
 import type { SchemaCheck } from '../../domains/manifests/json-schema.ts'
@@ -34,12 +34,16 @@ export function upstreamCatalogTool(
     ...{ tenant: principal.tenant, toolId: tool.id, principal, credential },
     ...(origin !== undefined && { origin }),
   })
-  const run: LoadedTool['run'] = (input, { call, principal }) =>
-    upstreams.call(targetOf(call, principal), input as JsonObject, {
+  const run: LoadedTool['run'] = async (input, { call, principal }) => {
+    const progress = heardProgress(call)
+    const answer = await upstreams.call(targetOf(call, principal), input as JsonObject, {
       signal: call.signal,
-      onProgress: (update) => call.progress(update),
+      onProgress: progress.pass,
       client: call.client,
     })
+    await progress.passed()
+    return answer
+  }
   /** Weak, so that a compiled schema is released when the cache drops it. */
   const loaded = new WeakMap<SchemaCheck, LoadedTool>()
   function loadedWith(check: SchemaCheck = acceptsAll): LoadedTool {
@@ -65,6 +69,27 @@ export function upstreamCatalogTool(
       const check = checks(tool.inputSchema)
       return check instanceof Promise ? check.then(loadedWith) : loadedWith(check)
     },
+  }
+}
+
+/** The progress of a call in order; the words of the server only once the caller may see them. */
+function heardProgress(call: Pick<Call, 'progress' | 'hears'>) {
+  let last: Promise<void> | undefined
+  async function passWords({ message, ...counts }: Progress & Readonly<{ message: string }>): Promise<void> {
+    const mayShow = (await call.hears?.(message).catch(() => false)) ?? true
+    call.progress(mayShow ? { ...counts, message } : counts)
+  }
+  return {
+    pass(update: Progress): void {
+      const { message } = update
+      if (message === undefined && last === undefined) {
+        call.progress(update)
+        return
+      }
+      const next = async () => (message === undefined ? call.progress(update) : await passWords({ ...update, message }))
+      last = (last ?? Promise.resolve()).then(next)
+    },
+    passed: async (): Promise<void> => await last,
   }
 }
 
@@ -116,11 +141,15 @@ function listedOf(tool: UpstreamTool, name: string): ListedTool {
 
 const acceptsAll: SchemaCheck = () => []
 
-const argumentsOf = (check: SchemaCheck): z.ZodType => {
-  const anyObject = z.custom<JsonObject>(isObject)
-  return anyObject.superRefine((value, context) => {
+/** Only arguments that are refused need a list of issues. */
+function argumentsOf(check: SchemaCheck): LoadedTool['input'] {
+  const explaining = z.custom<JsonObject>(isObject).superRefine((value, context) => {
     for (const problem of check(value)) context.addIssue({ code: 'custom', ...placedProblem(problem) })
   })
+  return {
+    safeParse: (value) =>
+      isObject(value) && check(value).length === 0 ? { success: true, data: value } : explaining.safeParse(value),
+  }
 }
 
 /** The message of a check begins with the JSON pointer of the value. */

@@ -1,0 +1,35 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { CallingClient, ClientQuestions } from '../../contract/calling-client.ts'
+
+/** The calling program, to which nothing of a server passes that was not heard before. */
+export const heardClient = (client: CallingClient, hears: (text: string) => Promise<boolean>): CallingClient => ({
+  ...client,
+  async ask(questions, signal) {
+    const text = textOf(questions)
+    if (text !== undefined && !(await hears(text))) throw notDisplayed()
+    return await client.ask(questions, signal)
+  },
+  tell(notification) {
+    // The client named the resource itself.
+    if (notification.method === 'notifications/resources/updated') {
+      client.tell(notification)
+      return
+    }
+    // Nobody waits for it. What cannot be recorded is not shown.
+    hears(JSON.stringify(notification.params)).then(
+      (mayShow) => {
+        if (mayShow) client.tell(notification)
+      },
+      () => {},
+    )
+  },
+})
+
+/** The question for the roots of a client has no words of the server. */
+function textOf(questions: ClientQuestions): string | undefined {
+  const worded = Object.values(questions).filter(({ method }) => method !== 'roots/list')
+  return worded.length === 0 ? undefined : JSON.stringify(worded.map(({ params }) => params))
+}
+
+const notDisplayed = (): AppError =>
+  new AppError('ERR_POLICY_DENIED', 'A policy blocks what this server says, so its question was not shown.')

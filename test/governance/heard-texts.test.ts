@@ -1,0 +1,120 @@
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { CallingClient } from '../../src/contract/calling-client.ts'
+import { localOwner } from '../../src/contract/principal.ts'
+import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
+import { callerOf, openTestApp, type TestApp } from '../support/app.ts'
+import { OBEY, startTalkingUpstream } from '../support/talking-upstream.ts'
+
+/** What a server says besides a result makes untrusted who hears it, before it is heard. */
+let app: TestApp
+let upstream: Awaited<ReturnType<typeof startTalkingUpstream>>
+let sessions = 0
+const connection = (): ToolCaller => callerOf({ ...localOwner, mcpSessionId: `heard${++sessions}` })
+const isUntrusted = async (caller: ToolCaller): Promise<unknown> =>
+  (await app.ask('context_trust_get', {}, caller))['untrusted']
+const cli = callerOf(localOwner, { transport: 'cli' })
+
+beforeAll(async () => {
+  upstream = await startTalkingUpstream()
+  const dataDir = mkdtempSync(join(tmpdir(), 'castellan-heard-'))
+  const web = { allow_private_addresses: ['127.0.0.1'] }
+  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ web, governance: 'restrictive' }))
+  app = await openTestApp({ dataDir })
+  const item = await app.ask<{ id: string }>('create_mcp_server', { name: 'Up', serverUrl: upstream.url, scope: 'org' })
+  await app.ask('deploy_mcp_server', { catalogId: item.id, scope: 'org' })
+})
+afterAll(async () => {
+  await app[Symbol.asyncDispose]()
+  await upstream[Symbol.asyncDispose]()
+})
+
+/** Calls a tool that never answers, and ends the call when something of the server was heard: what, and who heard it. */
+async function heardFrom(tool: string) {
+  const caller = connection()
+  const ending = new AbortController()
+  const heard = Promise.withResolvers<string>()
+  const client: CallingClient = {
+    ...{ id: `c${sessions}`, owner: 'test', isSession: true, logLevel: 'debug' },
+    capabilities: { elicitation: { form: {} }, sampling: {} },
+    ask: (questions) => {
+      heard.resolve(JSON.stringify(questions))
+      return new Promise(() => {})
+    },
+    tell: ({ params }) => heard.resolve(JSON.stringify(params)),
+  }
+  const progress = ({ message = 'nothing' }) => heard.resolve(message)
+  const options = { signal: ending.signal, progress, ...(tool !== 'progress' && { client }) }
+  const call = app.call(`up__${tool}`, {}, caller, options)
+  const text = await Promise.race([heard.promise, call.then(({ json }) => `answered ${json}`)])
+  const during = await isUntrusted(caller)
+  ending.abort()
+  await call
+  return { text, during, after: await isUntrusted(caller) }
+}
+
+describe('a server that speaks before it answers', () => {
+  it.each(['progress', 'log', 'elicit', 'sample'])('makes untrusted who hears it: %s', async (tool) => {
+    const { text, during, after } = await heardFrom(tool)
+    expect(text).toContain(OBEY)
+    expect([during, after]).toEqual([true, true])
+  })
+
+  it('is heard by a trusted context if a policy trusts its results', async () => {
+    const { tools } = await app.ask<{ tools: { id: string; name: string }[] }>('get_mcp_server_tools', {
+      mcpServerId: (await app.ask<{ items: { id: string }[] }>('get_mcp_servers', {})).items[0]!.id,
+    })
+    const toolId = tools.find(({ name }) => name.endsWith('progress'))!.id
+    const decide = async (action: string) =>
+      (await app.ask<{ policy: { id: string } }>('create_trusted_data_policy', { toolId, conditions: [], action }, cli))
+        .policy.id
+    const trusting = await decide('mark_as_trusted')
+    expect(await heardFrom('progress')).toMatchObject({ text: OBEY, during: false, after: false })
+    await app.ask('delete_trusted_data_policy', { id: trusting }, cli)
+    const blocking = await decide('block_always')
+    expect(await heardFrom('progress')).toMatchObject({ text: 'nothing', during: false })
+    await app.ask('delete_trusted_data_policy', { id: blocking }, cli)
+  })
+})
+
+describe('a failure that quotes others', () => {
+  it('of a server makes untrusted who reads it', async () => {
+    const caller = connection()
+    const { failure } = await app.call('up__refuse', {}, caller)
+    expect(failure?.details['server_said']).toContain(OBEY)
+    expect(await isUntrusted(caller)).toBe(true)
+  })
+
+  it('of a server that was never reached changes nothing', async () => {
+    const caller = connection()
+    const args = { name: 'Gone', serverUrl: 'http://127.0.0.1:9/mcp', scope: 'org' }
+    const { id: catalogId } = await app.ask<{ id: string }>('create_mcp_server', args, caller)
+    await app.call('deploy_mcp_server', { catalogId, scope: 'org' }, caller)
+    expect(await isUntrusted(caller)).toBe(false)
+  })
+
+  it('of a page that redirects does, and that of the address itself does not', async () => {
+    const site = createServer((req, res) => {
+      if (req.url === '/go') res.writeHead(302, { location: '/obey-me-now' }).end()
+      else res.writeHead(404).end()
+    })
+    await new Promise<void>((resolve) => site.listen(0, '127.0.0.1', resolve))
+    const at = `http://127.0.0.1:${(site.address() as AddressInfo).port}`
+    const seen = []
+    for (const path of ['/plain', '/go']) {
+      const caller = connection()
+      const { failure } = await app.call('web.fetch', { url: `${at}${path}` }, caller)
+      seen.push([failure?.details['url'], await isUntrusted(caller)])
+    }
+    site.closeAllConnections()
+    await new Promise((resolve) => site.close(resolve))
+    expect(seen).toEqual([
+      [`${at}/plain`, false],
+      [`${at}/obey-me-now`, true],
+    ])
+  })
+})
