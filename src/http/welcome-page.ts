@@ -25,6 +25,8 @@ Addresses:
   GET  /v1/tools           the tools you may use
   POST /v1/tools/{name}    call one; the body is its arguments
   POST /v1/agents/{id}/execute, GET /v1/executions/{id}/events, and more of agents, executions and workflows
+  /mcp/{gateway}           the tools of one gateway, for MCP clients
+  /v1/{provider}           models of a provider, for its SDK; {provider} is openai, anthropic, gemini or a name of the configuration
   POST /v1/seal/attest     begin a session for signed calls; POST /v1/seal/invoke makes them
   GET  /openapi.json       all of this as OpenAPI 3.1
 ${hasPeople ? PEOPLE_ADDRESSES : ''}

@@ -24,7 +24,7 @@ import type { JudgedRequest } from './judging/ports.ts'
 import type { KeyGuard } from './key-guard.ts'
 import { modelList } from './model-list.ts'
 import type { Caller, ModelProxyDeps, PresentedKeys, ProxyFacts, UsedKey } from './ports.ts'
-import { presentedKeys } from './presented-keys.ts'
+import { keyNeeded, presentedKeys } from './presented-keys.ts'
 import type { Endpoint } from './protocols/protocol.ts'
 import { createProviderCredentials, type ProviderCredentialDeps } from './provider-credentials.ts'
 import { bodyTooLarge, notForwarded, shuttingDown, tooManyRequests } from './proxy-errors.ts'
@@ -140,7 +140,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
   }
 
   async function wrongKey(req: RequestHead, { ours }: PresentedKeys, error: unknown): Promise<never> {
-    throw ours === null ? error : await deps.keyGuard.refusalOf(deps.addressOf(req), error)
+    throw ours === null ? keyNeeded(error) : await deps.keyGuard.refusalOf(deps.addressOf(req), error)
   }
 
   function admit(

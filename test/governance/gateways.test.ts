@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { localOwner } from '../../src/contract/principal.ts'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
-import { openTestApp, type TestApp } from '../support/app.ts'
+import { callerOf, openTestApp, type TestApp } from '../support/app.ts'
 import { type McpUpstream, startMcpUpstream } from '../support/mcp-upstream.ts'
 
 type Row = Record<string, unknown>
@@ -107,6 +108,15 @@ describe('a gateway', () => {
 })
 
 describe('tools of a gateway', () => {
+  it('that are assigned together are listed by name', async () => {
+    const { id } = await create({ name: 'Sorted' })
+    await assign([{ mcpGatewayId: id, toolId: 'up__*', resolveAtCallTime: true }])
+    const byName = ['up__echo', 'up__fail', 'up__hang', 'up__steps', 'up__sum']
+    expect(await toolsOf(id)).toEqual(byName)
+    const listed = (await app.app.host.list(callerOf({ ...localOwner, gateway: id }))).map(({ name }) => name)
+    expect(listed.filter((name) => name.startsWith('up__'))).toEqual(byName)
+  })
+
   it('are assigned, found to be there already, changed, refused by rule and taken away', async () => {
     const { id } = await create({ name: 'Bulk' })
     const echo = { mcpGatewayId: id, toolId: toolIds['up__echo']! }

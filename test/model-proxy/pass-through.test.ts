@@ -310,7 +310,9 @@ describe('keys', () => {
     }
     expect((await post(`${CHAT}?key=one&%6bey=two`, BODY)).status).toBe(401)
     expect((await post(CHAT, BODY, { authorization: 'Bearer one', 'x-api-key': 'two' })).status).toBe(401)
-    expect((await post(CHAT, BODY, { 'x-forwarded-for': '203.0.113.9' })).status).toBe(401)
+    const keyless = await post(CHAT, BODY, { 'x-forwarded-for': '203.0.113.9' })
+    expect(keyless.status).toBe(401)
+    expect(await keyless.text()).toMatch(/in place of the provider's key.*castellan keys create.*virtual_key_create/)
     expect(seen).toHaveLength(1)
   })
 

@@ -5,6 +5,7 @@ import { withClient } from './client.ts'
 import { type Command, type CommandContext, printJson } from './context.ts'
 
 type Answer = Record<string, unknown>
+const TIME = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z$/
 
 /** The rights of a person or a program that a command makes. */
 export const rightsFlags = {
@@ -90,14 +91,23 @@ export function printRows(context: CommandContext, answer: Answer, list: string,
     return 0
   }
   const rows = (answer[list] as Answer[]).map((row) => columns.map((column) => cellOf(row[column])))
+  if (isNothing(context, rows)) {
+    context.terminal.out(`No ${list}.\n`)
+    return 0
+  }
   const table = [columns.map((column) => column.toUpperCase()), ...rows]
   context.terminal.out(fittedTable(table, { width: context.terminal.width, names: columns }))
   return 0
 }
 
-function cellOf(value: unknown): string {
+/** A person is told that there is nothing; a program gets the headings alone. */
+export const isNothing = ({ terminal }: CommandContext, rows: readonly unknown[]): boolean =>
+  rows.length === 0 && terminal.width !== undefined
+
+/** Times are to the second. */
+export function cellOf(value: unknown): string {
   if (value === null || value === undefined || value === '') return '-'
-  if (!Array.isArray(value)) return String(value)
+  if (!Array.isArray(value)) return String(value).replace(TIME, '$1Z')
   return (
     value.map((entry) => (typeof entry === 'object' ? String((entry as Answer)['email']) : String(entry))).join(', ') ||
     '-'

@@ -1,6 +1,6 @@
 import { clientFlags } from '../../cli/command.ts'
 import { fittedTable } from '../../cli/fitted-table.ts'
-import { actionCommand, argumentOf, ask, printOutcome } from './action-command.ts'
+import { actionCommand, argumentOf, ask, cellOf, isNothing, printOutcome } from './action-command.ts'
 import { type CommandContext, printJson } from './context.ts'
 
 const note = { type: 'string', value: 'TEXT', description: 'Reason; shown to the requester and recorded.' } as const
@@ -51,9 +51,13 @@ async function list(context: CommandContext): Promise<number> {
   }
   const rows = (answered['approvals'] as Approval[]).map((one) =>
     [one['id'], one['status'], ...(one['tool'] === null ? humanState(one) : toolCall(one)), one['expires_at']].map(
-      (cell) => String(cell ?? '-'),
+      cellOf,
     ),
   )
+  if (isNothing(context, rows)) {
+    context.terminal.out(context.parsed.isSet('all') ? 'No approvals.\n' : 'Nothing waits for an approval.\n')
+    return 0
+  }
   const table = [['ID', 'STATUS', 'WHAT', 'DETAIL', 'ASKED BY', 'EXPIRES'], ...rows]
   context.terminal.out(fittedTable(table, { width: context.terminal.width, yields: 3 }))
   return 0

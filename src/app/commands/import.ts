@@ -52,12 +52,29 @@ async function run(context: CommandContext): Promise<number> {
   if (plans.length === 0) return showOnly(context, result)
   const outcomes = await withClient(context, async (client) => {
     const done: Outcome[] = []
-    for (const plan of plans) done.push(await takeOver(context, client, plan))
+    for (const plan of plans) {
+      const text = `starting ${plan.create.name}, ${done.length + 1} of ${plans.length}`
+      done.push(await withProgress(context, text, () => takeOver(context, client, plan)))
+    }
     return done
   })
   if (context.json) printJson(context, { servers: outcomes, problems: result.problems })
   else print(context, outcomes, result)
   return outcomes.every(({ outcome }) => outcome !== 'failed' && outcome !== 'error') ? 0 : 1
+}
+
+const TELL_MS = 500
+
+/** The first start of a server downloads its package, which may take a minute. */
+async function withProgress<T>({ terminal }: CommandContext, text: string, work: () => Promise<T>): Promise<T> {
+  terminal.progress(text)
+  const timer = setInterval(() => terminal.progress(text), TELL_MS)
+  try {
+    return await work()
+  } finally {
+    clearInterval(timer)
+    terminal.progressDone()
+  }
 }
 
 function requireScope(scope: string | undefined): void {

@@ -258,7 +258,7 @@ export function createToolAssignments(deps: AssignmentDeps) {
     }
   }
 
-  /** In the order of assignment; tools that are no longer offered are omitted. */
+  /** By name; tools that are no longer offered are omitted. */
   async function assignedTo({ principal, read }: Reading, target: Pick<Target, 'tenant' | 'id'>) {
     const tools: AssignedTool[] = []
     for (const { toolId } of await store.listAssignments(read, target.tenant, target.id)) {
@@ -268,7 +268,7 @@ export function createToolAssignments(deps: AssignmentDeps) {
       if (tool === undefined || tool.removedAtMs !== null) continue
       tools.push({ id: tool.id, name: tool.name, description: tool.description, catalogId: tool.catalogId })
     }
-    return tools
+    return tools.sort((one, other) => (one.name < other.name ? -1 : 1))
   }
 
   /** For a target whose sharing changes: its pinned deployments must fit the new sharing too. */

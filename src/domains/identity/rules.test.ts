@@ -7,6 +7,7 @@ describe('scopes that cannot be', () => {
 
   it('are named, with the permission that was meant or where to find it', () => {
     expect(refusalOf('task:reed')).toThrow("'task:reed' is not a permission; did you mean task:read?")
+    expect(refusalOf('tsk:*')).toThrow("'tsk:*' is not a permission; did you mean task:*?")
     expect(refusalOf('foo')).toThrow("'foo' is not a permission; role_list shows all of them")
   })
 

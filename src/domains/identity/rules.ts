@@ -127,7 +127,8 @@ export function permissionsNamed(written: string, field: string): readonly Permi
     ? permissions.filter((permission) => permission.startsWith(written.slice(0, -1)))
     : permissions.filter((permission) => permission === written)
   if (named.length > 0) return named
-  const near = nearestName(written, permissions)
+  const areas = new Set(permissions.map((permission) => `${permission.split(':')[0]}:*`))
+  const near = nearestName(written, written.endsWith(':*') ? areas : permissions)
   const next = near === undefined ? 'role_list shows all of them' : `did you mean ${near}?`
   throw invalid(field, `${quoted(written)} is not a permission; ${next}`, { scope: written })
 }

@@ -280,10 +280,10 @@ ${passkeyList(origin, passkeys)}
 <form method="post" action="/sign-out"><button class="plain">Sign out</button></form>`,
 })
 
-const expiredLink = noticePage(
-  'This link does not work',
-  'It was used, was cancelled or has expired. Ask the sender for a new one.',
-)
+const expiredLink: Page = {
+  title: 'This link does not work',
+  body: html`<p>It was used, was cancelled or has expired. If you have chosen a password, <a href="/sign-in">sign in</a>. Otherwise ask the sender for a new link.</p>`,
+}
 
 /** A password manager stores a new password for this name. The person cannot change it, and the server ignores it. */
 const usernameField = (email: string): Html =>

@@ -163,11 +163,13 @@ export function createToolViews({ catalog, clock }: Readonly<{ catalog: Catalog;
     const key = JSON.stringify([gatewayId, offered, offered.names.some(isUpstreamName) ? [...items].sort() : 0])
     const before = snapshot.views.get(key)
     if (before !== undefined) return before
-    const assigned = offered.assigned.flatMap(({ toolId, credential }) => {
-      const tool = snapshot.byId.get(toolId)
-      if (tool === undefined || credential.mode === 'dynamic') return tool ?? []
-      return upstreamCatalogTool({ upstreams: source, checks }, tool.upstream!, tool.name, credential)
-    })
+    const assigned = offered.assigned
+      .flatMap(({ toolId, credential }) => {
+        const tool = snapshot.byId.get(toolId)
+        if (tool === undefined || credential.mode === 'dynamic') return tool ?? []
+        return upstreamCatalogTool({ upstreams: source, checks }, tool.upstream!, tool.name, credential)
+      })
+      .sort((one, other) => (one.name < other.name ? -1 : 1))
     const taken = new Set(assigned.map(({ name }) => name))
     const reachable = [...catalog.tools, ...snapshot.tools.filter(({ upstream }) => items.has(upstream!.catalogId))]
     const isNamed = namedBy(offered.names)
