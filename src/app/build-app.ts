@@ -54,6 +54,7 @@ import { unsetVariables } from './unset-variables.ts'
 import { chooseStages } from './wiring/choose-stages.ts'
 import { describeServer } from './wiring/describe-server.ts'
 import type { ModelAccess } from './wiring/governance-services.ts'
+import { inheritTrust } from './wiring/inherit-trust.ts'
 import { openDatabase } from './wiring/open-database.ts'
 import { openEmbedder } from './wiring/open-embedder.ts'
 import { type ModelChoices, openModelUsage } from './wiring/open-model-usage.ts'
@@ -170,6 +171,12 @@ export function buildApp(deps: AppDeps): App {
     clock,
     callTool: opened.then((core) => core.callTool),
     mayAskPerson: (tenant) => core?.guardrails?.engine.mayRequireApproval(tenant) === true,
+    async readsFrom(reader, writer) {
+      const { guardrails, database } = await opened
+      if (guardrails === undefined || database === undefined) return
+      const { trust } = guardrails
+      await inheritTrust({ trust, database, clock }, reader, () => trust.contextOf(writer))
+    },
   })
   let closing: Promise<void> | undefined
   return {

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { limits } from '../contract/limits.ts'
 import { localOwner, tenantId } from '../contract/principal.ts'
 import { canonicalJson, type Json } from '../kernel/canonical-json.ts'
-import { type CallEntry, toLogEntry, toReadEntries } from './call-entry.ts'
+import { type CallEntry, digest, digestLater, toLogEntry, toReadEntries } from './call-entry.ts'
 
 const text = fc.string({ unit: 'grapheme' })
 const optional = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: undefined })
@@ -19,7 +19,7 @@ const entries: fc.Arbitrary<CallEntry> = fc
     transport: text,
     tool: text,
     via: optional(text),
-    outputDigest: optional(fc.constant('sha256:00')),
+    output: optional(fc.oneof(fc.constant({ digest: 'sha256:00' }), fc.record({ text }))),
     outcome: fc.constantFrom('ok', 'refused', 'failed', 'cancelled'),
     code: optional(text),
     durationMs: fc.double({ min: 0, max: 1e7, noNaN: true }),
@@ -38,6 +38,9 @@ const entries: fc.Arbitrary<CallEntry> = fc
     return { ...rest, principal, inputDigest: 'sha256:ff' } as unknown as CallEntry
   })
 
+const writtenDigest = ({ output }: CallEntry): string | undefined =>
+  output === undefined || 'digest' in output ? output?.digest : digest(output.text)
+
 it('writes the canonical form of what it says, whatever is in it', () => {
   fc.assert(
     fc.property(entries, (entry) => {
@@ -51,6 +54,7 @@ it('writes the canonical form of what it says, whatever is in it', () => {
       }
       expect(parsed['decisions'] ?? []).toEqual(entry.decisions)
       expect(parsed['principal']).toMatchObject({ actor: entry.principal.actor, role: 'admin', tier: 'operator' })
+      expect(parsed['output']).toBe(writtenDigest(entry))
       expect(parsed['duration_ms']).toBeCloseTo(entry.durationMs, 2)
     }),
   )
@@ -106,4 +110,10 @@ it('makes no entry longer than its bound, but for a call that is longer alone', 
     }),
     { numRuns: 30 },
   )
+})
+
+it('keeps a short answer until its record is written, and only the digest of a long one', () => {
+  expect(digestLater('short')).toEqual({ text: 'short' })
+  const long = 'x'.repeat(100_000)
+  expect(digestLater(long)).toEqual({ digest: digest(long) })
 })

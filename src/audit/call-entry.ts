@@ -18,7 +18,8 @@ export type CallEntry = Readonly<{
   /** The tool through which it was called, if not by its own name. */
   via?: string
   inputDigest: string
-  outputDigest?: string
+  /** The answer: its digest, or its text if that is short and need not be digested before the call is answered. */
+  output?: OutputDigest
   outcome: CallOutcome
   code?: string
   durationMs: number
@@ -27,6 +28,14 @@ export type CallEntry = Readonly<{
   /** Beside their digests: the arguments and the answer of a tool whose definition asks for them, or the facts of a request to a model. */
   content?: Readonly<{ input: unknown; output: unknown }>
 }>
+
+export type OutputDigest = Readonly<{ digest: string } | { text: string }>
+
+/** Longer answers are digested at once, because records that wait to be written would keep them in memory. */
+const DIGESTED_LATER_CHARS_MAX = 1_024
+
+export const digestLater = (text: string): OutputDigest =>
+  text.length > DIGESTED_LATER_CHARS_MAX ? { digest: digest(text) } : { text }
 
 export const digest = (text: string): string => `sha256:${sha256Hex(text)}`
 
@@ -75,7 +84,7 @@ function readsEntry(calls: readonly CallEntry[], from: number, to: number, text:
  * outcomes and digests need no escaping. Members that are the same for all calls of a list are written once, in the list.
  */
 function memberText(call: CallEntry, isListed: boolean): string {
-  const { code, content, decisions, effects, outputDigest, via } = call
+  const { code, content, decisions, effects, output, via } = call
   let text = `{"at":"${isoTime(call.atMs)}","call_id":${canonicalString(call.callId)}`
   if (code !== undefined) text += `,"code":${canonicalString(code)}`
   if (content !== undefined) text += `,"content":${canonicalJson(content)}`
@@ -83,7 +92,7 @@ function memberText(call: CallEntry, isListed: boolean): string {
   text += `,"door":${canonicalString(call.transport)},"duration_ms":${Math.round(call.durationMs * 1000) / 1000}`
   if (effects.length > 0) text += `,"effects":[${effects.map(effectText).join()}]`
   text += `,"input":"${call.inputDigest}"${isListed ? '' : ',"kind":"call"'},"outcome":"${call.outcome}"`
-  if (outputDigest !== undefined) text += `,"output":"${outputDigest}"`
+  if (output !== undefined) text += `,"output":"${'digest' in output ? output.digest : digest(output.text)}"`
   text += `,"principal":${principalText(call.principal)}`
   if (!isListed) text += `,"tenant":${canonicalString(call.principal.tenant)}`
   text += `,"tool":${canonicalString(call.tool)}${isListed ? '' : ',"v":1'}`

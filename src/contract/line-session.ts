@@ -15,10 +15,12 @@ export const stampOf = (ms: number): string => String(Math.max(0, Math.floor(ms)
 /** The beginning of the name, without what only its client knows; empty for one without a time. */
 export const stampIn = (session: string): string => STAMP.exec(session)?.[1] ?? ''
 
+const LINE_PREFIX = 'session:line-'
 const LINE_CONTEXT = /^session:line-(\d{13})-/
 
 /** Whether so much time has passed since the session started that nothing is remembered of it: it counts as untrusted. */
 export function isForgottenSession(context: string, nowMs: number): boolean {
+  if (!context.startsWith(LINE_PREFIX)) return false
   const stamp = LINE_CONTEXT.exec(context)?.[1]
   return stamp !== undefined && stamp < stampOf(nowMs - limits.lineSessionMs)
 }

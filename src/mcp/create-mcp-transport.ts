@@ -118,7 +118,7 @@ export function createMcpTransport(deps: McpTransportDeps): McpTransport {
     changed,
     wire: createWire(identity),
     isModernEnvelope: createEnvelopeCheck(),
-    tasks: createSharedTasks(tasks, others),
+    tasks: createSharedTasks(tasks, others, host.readsFrom),
     waiting,
     durationOf: (caller, tool, args) => host.durationOf?.(caller, tool, args) ?? 'short',
     mayAsk: ({ tenant }, tool) => mayReachServer(tool) || host.mayAskPerson?.(tenant) === true,

@@ -29,6 +29,8 @@ export type SharedTasks = Readonly<{
 type TaskRequest = Readonly<
   { identity: string; id: string } & ({ do: 'get' | 'cancel' } | { do: 'answer'; responses: Row })
 >
+/** The session of the call, in what the processes tell each other of a task. */
+const SESSION = 'castellan/session'
 /** In JSON, what undefined is in the store. */
 const NONE = 'null'
 const keyOf = (id: string): string => `task ${id}`
@@ -53,14 +55,32 @@ function answerHere(store: TaskStore, request: TaskRequest): Row | boolean | und
   const { identity, id } = request
   if (request.do === 'answer') return store.answer(identity, id, request.responses)
   const found = store.get(identity, id)
-  if (request.do === 'get' || found === undefined) return found
+  if (found === undefined) return undefined
+  const session = store.sessionOf(identity, id)
+  if (request.do === 'get') return { ...found, [SESSION]: session }
   store.cancel(identity, id)
-  return { hadEnded: hasEnded(found['status']), task: store.get(identity, id) }
+  return { hadEnded: hasEnded(found['status']), task: { ...store.get(identity, id), [SESSION]: session } }
 }
 
 const hasEnded = (status: unknown): boolean => ['completed', 'failed', 'cancelled'].includes(String(status))
 
-export function createSharedTasks(store: TaskStore, others: OtherTasks | undefined): SharedTasks {
+/**
+ * A caller can read a task over each of its connections. One that did not make the call is then no more trusted than the one that
+ * did: `readsFrom` records it before the task is shown.
+ */
+export function createSharedTasks(
+  store: TaskStore,
+  others: OtherTasks | undefined,
+  readsFrom: (reader: Principal, writer: Principal) => Promise<void> = async () => {},
+): SharedTasks {
+  async function read(reader: Principal, { [SESSION]: session, ...task }: Row): Promise<Row> {
+    if (session !== reader.mcpSessionId) {
+      const { mcpSessionId: _, ...caller } = reader
+      await readsFrom(reader, { ...caller, ...(typeof session === 'string' && { mcpSessionId: session }) })
+    }
+    return task
+  }
+
   async function answer(principal: Principal, request: TaskRequest, signal: AbortSignal): Promise<unknown> {
     if (store.has(request.id)) return answerHere(store, request)
     if (others === undefined || !(await others.listed.isListed(principal, request.id))) return undefined
@@ -76,10 +96,13 @@ export function createSharedTasks(store: TaskStore, others: OtherTasks | undefin
     async list(principal) {
       const here = store.list(identityOf(principal))
       const elsewhere = (await others?.listed.elsewhere(principal)) ?? []
-      return [...here, ...elsewhere].sort((a, b) => (String(a['createdAt']) < String(b['createdAt']) ? 1 : -1))
+      // What a server said of a task is read with the task.
+      const all = [...here, ...elsewhere].map(({ statusMessage: _, ...task }) => task)
+      return all.sort((a, b) => (String(a['createdAt']) < String(b['createdAt']) ? 1 : -1))
     },
     async get(principal, id, signal) {
-      return (await answer(principal, { do: 'get', identity: identityOf(principal), id }, signal)) as Row | undefined
+      const found = await answer(principal, { do: 'get', identity: identityOf(principal), id }, signal)
+      return found === undefined ? undefined : await read(principal, found as Row)
     },
     async changed(principal, id, seen, signal) {
       if (!store.has(id)) {
@@ -98,7 +121,8 @@ export function createSharedTasks(store: TaskStore, others: OtherTasks | undefin
     },
     async cancel(principal, id, signal) {
       const request: TaskRequest = { do: 'cancel', identity: identityOf(principal), id }
-      return (await answer(principal, request, signal)) as CancelledTask | undefined
+      const found = (await answer(principal, request, signal)) as CancelledTask | undefined
+      return found && { ...found, task: await read(principal, found.task) }
     },
   }
 }

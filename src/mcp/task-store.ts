@@ -59,6 +59,8 @@ export type TaskStore = Readonly<{
   /** Whether this process has the task, for any caller. */
   has(id: string): boolean
   get(identity: string, id: string): Readonly<Record<string, unknown>> | undefined
+  /** The session in which the call was made, if there is one. */
+  sessionOf(identity: string, id: string): string | undefined
   /** The tasks of the caller, newest first. */
   list(identity: string): readonly Readonly<Record<string, unknown>>[]
   /** Resolves when the task changes; rejects when the signal is aborted. */
@@ -172,6 +174,7 @@ export function createTaskStore({ clock, random, noteCreated, noteChanged }: Tas
       const task = find(identity, id)
       return task === undefined ? undefined : { ...viewOf(task), ...outcomeOf(task) }
     },
+    sessionOf: (identity, id) => find(identity, id)?.principal.mcpSessionId,
     list(identity) {
       forgetOld()
       const own = [...tasks.values()].filter((task) => task.identity === identity)

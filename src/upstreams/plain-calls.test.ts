@@ -160,4 +160,37 @@ describe('a plain call of a tool', () => {
     server.send = () => Promise.reject(new Error('the server has ended'))
     await expect(begin()).rejects.toThrow('the server has ended')
   })
+
+  it('is urgent for a server that gets one call at a time', async () => {
+    const urgent: boolean[] = []
+    const post = (message: JSONRPCMessage, isUrgent: boolean): undefined => {
+      sent.push(message as unknown as Sent)
+      urgent.push(isUrgent)
+    }
+    call = withPlainCalls(Object.assign(server, { post })).call
+    const answered = async (count: number): Promise<void> => {
+      const calls = Array.from({ length: count }, () => begin())
+      for (const { id } of sent.slice(-count)) say({ id, result: text('x') })
+      await Promise.all(calls)
+    }
+    for (const count of [1, 1, 3, 1, 1, 1]) await answered(count)
+    expect(urgent).toEqual([true, true, true, false, false, false, false, true])
+  })
+
+  it('is forgotten when it cannot be posted, and when it is answered while it is posted', async () => {
+    vi.useFakeTimers()
+    try {
+      const post = (message: JSONRPCMessage): undefined => {
+        sent.push(message as unknown as Sent)
+        if (sent.length === 1) throw new Error('the server has ended')
+        say({ id: sent.at(-1)!.id, result: text('at once') })
+      }
+      call = withPlainCalls(Object.assign(server, { post })).call
+      await expect(begin()).rejects.toThrow('the server has ended')
+      expect(await begin()).toEqual(text('at once'))
+      expect(vi.getTimerCount()).toBe(0)
+    } finally {
+      vi.useRealTimers()
+    }
+  })
 })

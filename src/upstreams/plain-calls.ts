@@ -7,6 +7,7 @@ import {
   type Transport,
 } from '@modelcontextprotocol/client'
 import type { Progress } from '../contract/call.ts'
+import type { StdioTransport } from './stdio-transport.ts'
 
 type PlainCallOptions = Readonly<{
   signal: AbortSignal
@@ -36,9 +37,17 @@ type Entry = Readonly<{ id: number; one: Pending }>
 class PendingCalls {
   #entries: (Entry | undefined)[] = new Array<Entry | undefined>(64).fill(undefined)
   #count = 0
+  /** The most calls at a time since there was none, and before that. */
+  #most = 0
+  #mostBefore = 0
 
   get isEmpty(): boolean {
     return this.#count === 0
+  }
+
+  /** Whether a call that begins now has the server to itself: there is none, and the one before had none beside it. */
+  get isQuiet(): boolean {
+    return this.#count === 0 && this.#most <= 1 && this.#mostBefore <= 1
   }
 
   get(id: number): Pending | undefined {
@@ -59,7 +68,12 @@ class PendingCalls {
 
   set(id: number, one: Pending): void {
     this.#entries[id % this.#entries.length] = { id, one }
+    if (this.#count === 0) {
+      this.#mostBefore = this.#most
+      this.#most = 0
+    }
     this.#count++
+    this.#most = Math.max(this.#most, this.#count)
   }
 
   delete(id: number): void {
@@ -92,8 +106,8 @@ const LAST_ID = 2_000_000_000
  * what a quick server needs for its answer; here a call is one message, one timer and one table entry. It behaves as the client
  * does: the same errors, the same time limit, which progress extends, and the same cancellation.
  */
-export function withPlainCalls<Inner extends Transport>(
-  inner: Inner,
+export function withPlainCalls(
+  inner: Transport & Partial<Pick<StdioTransport, 'post'>>,
 ): Readonly<{ transport: Transport; call: PlainCall }> {
   const pending = new PendingCalls()
   let nextId = FIRST_ID
@@ -147,7 +161,7 @@ export function withPlainCalls<Inner extends Transport>(
       if (signal.aborted) throw new SdkError(SdkErrorCode.RequestTimeout, String(signal.reason))
       const id = pending.freeId(nextId)
       nextId = id >= LAST_ID ? FIRST_ID : id + 1
-      let timer = setTimeout(onTimeout, timeoutMs)
+      let timer: NodeJS.Timeout | undefined
       const settle = (): void => {
         pending.delete(id)
         clearTimeout(timer)
@@ -167,8 +181,8 @@ export function withPlainCalls<Inner extends Transport>(
       function onAbort(): void {
         cancel(new SdkError(SdkErrorCode.RequestTimeout, String(signal.reason)), String(signal.reason))
       }
-      signal.addEventListener('abort', onAbort)
-      pending.set(id, {
+      const isAlone = pending.isQuiet
+      const one: Pending = {
         answer(message) {
           settle()
           const error = message['error'] as Readonly<{ code: number; message: string; data?: unknown }> | undefined
@@ -184,7 +198,8 @@ export function withPlainCalls<Inner extends Transport>(
           timer = setTimeout(onTimeout, timeoutMs)
           onProgress?.(update)
         },
-      })
+      }
+      pending.set(id, one)
       const meta = onProgress === undefined ? {} : { _meta: { progressToken: id } }
       const request: JSONRPCMessage = {
         jsonrpc: '2.0',
@@ -192,10 +207,18 @@ export function withPlainCalls<Inner extends Transport>(
         method: 'tools/call',
         params: { name, arguments: args, ...meta },
       }
-      inner.send(request).catch((error: unknown) => {
-        settle()
-        reject(error)
-      })
+      // A server that gets one call at a time waits for this one, so it is sent before everything else that there is to do. Calls that
+      // come together go into one write.
+      try {
+        const sending = inner.post === undefined ? inner.send(request) : inner.post(request, isAlone)
+        sending?.catch(one.fail)
+      } catch (error) {
+        one.fail(error as Error)
+      }
+      // It may have been answered at once.
+      if (pending.get(id) !== one) return
+      timer ??= setTimeout(onTimeout, timeoutMs)
+      signal.addEventListener('abort', onAbort)
     })
 
   return { transport, call }

@@ -11,8 +11,15 @@ type StdioTransportDeps = Readonly<{
   onLine(line: string): void
 }>
 
+export type StdioTransport = Transport &
+  Readonly<{
+    ended: Promise<void>
+    /** As `send`; returns a promise only while the reader is slow. `isUrgent` for a message that a waiting server should have at once. */
+    post(message: JSONRPCMessage, isUrgent: boolean): Promise<void> | undefined
+  }>
+
 /** MCP over the standard streams of a command. Closing it ends the command. */
-export function createStdioTransport(deps: StdioTransportDeps): Transport & Readonly<{ ended: Promise<void> }> {
+export function createStdioTransport(deps: StdioTransportDeps): StdioTransport {
   const end = new AbortController()
   const finished = Promise.withResolvers<void>()
   const input = gatherLines()
@@ -37,7 +44,7 @@ export function createStdioTransport(deps: StdioTransportDeps): Transport & Read
     end.abort()
   }
 
-  const transport: Transport & Readonly<{ ended: Promise<void> }> = {
+  const transport: StdioTransport = {
     ended: finished.promise,
     async start() {
       deps
@@ -68,9 +75,10 @@ export function createStdioTransport(deps: StdioTransportDeps): Transport & Read
         })
     },
     async send(message) {
-      const waiting = input.add(JSON.stringify(message))
+      const waiting = input.add(JSON.stringify(message), false)
       if (waiting !== undefined) await waiting
     },
+    post: (message, isUrgent) => input.add(JSON.stringify(message), isUrgent),
     /** After the end of its input, a server has a moment to exit by itself. */
     async close() {
       input.finish()
@@ -81,7 +89,9 @@ export function createStdioTransport(deps: StdioTransportDeps): Transport & Read
   return transport
 }
 
-/** Buffers lines for a stream that may not be open yet. Lines of one turn of the event loop go into one write. */
+/**
+ * Buffers lines for a stream that may not be open yet. Lines of one turn of the event loop go into one write, unless one is urgent.
+ */
 function gatherLines() {
   let stream: Writable | undefined
   let text = ''
@@ -89,7 +99,6 @@ function gatherLines() {
   let isFinished = false
 
   function flush(): void {
-    isScheduled = false
     if (stream === undefined || stream.destroyed || stream.writableEnded) return
     if (text !== '') stream.write(text)
     text = ''
@@ -101,12 +110,16 @@ function gatherLines() {
       flush()
     },
     /** Returns a promise while the reader is slow. */
-    add(line: string): Promise<void> | undefined {
+    add(line: string, isUrgent: boolean): Promise<void> | undefined {
       if (isFinished || stream?.destroyed === true) throw new Error('the server has ended')
       text += `${line}\n`
-      if (!isScheduled) {
+      if (isUrgent) flush()
+      else if (!isScheduled) {
         isScheduled = true
-        setImmediate(flush)
+        setImmediate(() => {
+          isScheduled = false
+          flush()
+        })
       }
       if (stream?.writableNeedDrain !== true) return undefined
       return new Promise((resolve) => {

@@ -51,7 +51,10 @@ beforeAll(async () => {
   await add('everything', { command: 'node', arguments: [entry, 'stdio'], mounts })
   gateway = await ask<{ id: string; path: string }>('create_mcp_gateway', { name: 'Kitchen' })
   const names = ['bake', 'choose', 'brood', 'echo'].map((name) => `modern__${name}`)
-  const assignments = [...names, RESEARCH, 'task_list'].map((toolId) => ({ mcpGatewayId: gateway.id, toolId }))
+  const assignments = [...names, RESEARCH, 'task_list', 'context_trust_get'].map((toolId) => ({
+    mcpGatewayId: gateway.id,
+    toolId,
+  }))
   const resolving = assignments.map((one) => ({
     ...one,
     ...(one.toolId.includes('__') && { resolveAtCallTime: true }),
@@ -193,6 +196,32 @@ describe('a client of 2025-11-25 that knows tasks', () => {
     await expect(tasks.getTaskResult(taskId, CallToolResultSchema)).rejects.toThrow('cancelled')
     await expect(tasks.cancelTask(taskId)).rejects.toThrow('has ended')
     await client.close()
+  })
+})
+
+describe('a task that is read over another connection of its caller', () => {
+  it('makes that connection as untrusted as the one that made the call', async () => {
+    const trustOf = async (client: OlderClient) => {
+      const { structuredContent } = await client.callTool({ name: 'context_trust_get', arguments: {} })
+      return (structuredContent as { untrusted: boolean }).untrusted
+    }
+    const [caller, reader, canceller, lister] = await Promise.all(['a', 'b', 'c', 'd'].map(() => olderClient()))
+    const stream = caller!.experimental.tasks.callToolStream(
+      { name: 'modern__bake', arguments: {} },
+      CallToolResultSchema,
+    )
+    let taskId = ''
+    for await (const message of stream) if (message.type === 'taskCreated') taskId = message.task.taskId
+    expect(await trustOf(caller!)).toBe(true)
+    const { tasks } = await lister!.experimental.tasks.listTasks()
+    const listed = tasks.find((task) => task.taskId === taskId)
+    expect([listed?.status, listed?.statusMessage, await trustOf(lister!)]).toEqual(['completed', undefined, false])
+    expect(await trustOf(reader!)).toBe(false)
+    expect(textOf(await reader!.experimental.tasks.getTaskResult(taskId, CallToolResultSchema))).toBe('bake done')
+    expect(await trustOf(reader!)).toBe(true)
+    await expect(canceller!.experimental.tasks.cancelTask(taskId)).rejects.toThrow('has ended')
+    expect(await trustOf(canceller!)).toBe(true)
+    for (const client of [caller, reader, canceller, lister]) await client!.close()
   })
 })
 

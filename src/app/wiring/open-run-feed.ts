@@ -1,11 +1,12 @@
 import type { Database } from '../../contract/database.ts'
 import { identityOf, type Principal } from '../../contract/principal.ts'
-import type { ContextKey, Trust } from '../../contract/trust.ts'
+import type { Trust } from '../../contract/trust.ts'
 import { ownerSeenBy, toLogRow } from '../../domains/executions/service.ts'
 import type { Engine, RunEvent } from '../../engine/ports.ts'
 import { parseCursor } from '../../engine/subject-feed.ts'
 import type { FeedEvent, RunFeed } from '../../http/rest-routes.ts'
 import type { Clock } from '../../kernel/clock.ts'
+import { inheritTrust } from './inherit-trust.ts'
 import type { OwnerWatch } from './open-owner-watch.ts'
 
 /** Live events of runs, for transports that stream them. */
@@ -15,21 +16,14 @@ export const openRunFeed = (
   ownerWatch: Pick<OwnerWatch, 'onRevoked' | 'watch'>,
   { trust, clock }: Readonly<{ trust: Trust; clock: Pick<Clock, 'nowMs'> }>,
 ): RunFeed => {
+  const parts = { trust, database, clock }
   /**
    * A run may become untrusted while it is followed. The viewer then becomes untrusted before it gets the next event, as if it
    * had read the event with a tool.
    */
   async function* judged<T>(viewer: Principal, events: AsyncIterable<T>, rootOf: (event: T) => Promise<string>) {
-    const { tenant } = viewer
-    const context = trust.contextOf(viewer)
     for await (const event of events) {
-      if (trust.mayHaveTaints(tenant) && !(await trust.isTainted(tenant, context))) {
-        const from: ContextKey = `execution:${await rootOf(event)}`
-        const cause = { kind: 'inherited', from } as const
-        const taint = { context, cause, credential: trust.credentialOf(viewer) }
-        if (await trust.isTainted(tenant, from))
-          await database.write(tenant, (tx) => trust.taint(tx, tenant, taint, clock.nowMs()))
-      }
+      await inheritTrust(parts, viewer, async () => `execution:${await rootOf(event)}`)
       yield event
     }
   }

@@ -51,7 +51,7 @@ export async function openTrust(deps: TrustDeps): Promise<TrustKeeper> {
   /** Credentials without an untrusted context, and when that was determined. */
   const clean = new Map<string, number>()
 
-  const keyOf = (tenant: TenantId, context: ContextKey): string => `${tenant}\n${context}`
+  const keyOf = createKeyOf()
 
   function remember(key: string, isTainted: boolean): void {
     if (isShared || unsettled.has(key)) return
@@ -61,7 +61,7 @@ export async function openTrust(deps: TrustDeps): Promise<TrustKeeper> {
   function isTainted(tenant: TenantId, context: ContextKey): boolean | Promise<boolean> {
     if (isForgottenSession(context, deps.clock.nowMs())) return true
     const key = keyOf(tenant, context)
-    if ((unsettled.get(key)?.taints ?? 0) > 0) return true
+    if (unsettled.size > 0 && (unsettled.get(key)?.taints ?? 0) > 0) return true
     if (!isShared && !tenants.has(tenant)) return false
     return known.get(key) ?? load(tenant, context)
   }
@@ -185,6 +185,15 @@ export async function openTrust(deps: TrustDeps): Promise<TrustKeeper> {
   }
 }
 
+/** Asked several times for the same context in a row: the same string is returned, so its hash is computed once. */
+function createKeyOf(): (tenant: TenantId, context: ContextKey) => string {
+  let last = { tenant: '', context: '', key: '' }
+  return (tenant, context) => {
+    if (last.context !== context || last.tenant !== tenant) last = { tenant, context, key: `${tenant}\n${context}` }
+    return last.key
+  }
+}
+
 function put<Value>(map: Map<string, Value>, key: string, value: Value): void {
   if (map.size >= limits.trustCacheMax) map.delete(map.keys().next().value!)
   map.set(key, value)
@@ -210,6 +219,18 @@ const joins = (principal: Principal): boolean => principal.kind === 'key' && cre
  * omitting a session evades nothing.
  */
 function contextOf(principal: Principal): ContextKey {
+  let context = contexts.get(principal)
+  if (context === undefined) {
+    context = newContextOf(principal)
+    contexts.set(principal, context)
+  }
+  return context
+}
+
+/** Principals are immutable, and every call asks for the context of its own. */
+const contexts = new WeakMap<Principal, ContextKey>()
+
+function newContextOf(principal: Principal): ContextKey {
   const { runRootId, conversationId, sealSessionId, mcpSessionId, gateway } = principal
   if (runRootId !== undefined) return `execution:${runRootId}`
   if (conversationId !== undefined) return `conversation:${conversationId}`

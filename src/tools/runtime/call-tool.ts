@@ -1,4 +1,4 @@
-import { type CallEntry, type CallOutcome, digest, toLogEntry } from '../../audit/call-entry.ts'
+import { type CallEntry, type CallOutcome, digestLater, toLogEntry } from '../../audit/call-entry.ts'
 import type { LogStore } from '../../audit/ports.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { EffectRecord } from '../../contract/call.ts'
@@ -131,16 +131,20 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       const answer = toAnswer(invocation, handled, deps.spelling)
       const entry = okEntry(invocation, tool, handled)
       // The cause that makes a context untrusted is on disk before the answer is sent.
-      if (invocation.taints.length === 0) await recordRead(invocation, entry, answer)
-      else await write(invocation, (tx) => submitEntry(tx, invocation, entry, answer))
+      if (invocation.taints.length === 0) {
+        const recording = recordRead(invocation, entry, answer)
+        if (recording !== undefined) await recording
+      } else await write(invocation, (tx) => submitEntry(tx, invocation, entry, answer))
       return answer
     }
     if (effect === 'external') {
       const handled = await handle(invocation, tool, undefined, database.read)
       const entry = okEntry(invocation, tool, handled)
       const answer = toAnswer(invocation, handled, deps.spelling)
-      if (isDeclaredRead(invocation, tool, entry)) await recordRead(invocation, entry, answer)
-      else await write(invocation, (tx) => submitEntry(tx, invocation, entry, answer))
+      if (isDeclaredRead(invocation, tool, entry)) {
+        const recording = recordRead(invocation, entry, answer)
+        if (recording !== undefined) await recording
+      } else await write(invocation, (tx) => submitEntry(tx, invocation, entry, answer))
       return answer
     }
     const { before } = invocation.code!
@@ -194,7 +198,11 @@ export function createCallTool(deps: CallToolDeps): CallTool {
   ): Promise<Handled> {
     const call = new InvokedCall(invocation, database, readTx, writeTx, deps.stages.guard)
     const context = new Context(call) as unknown as ToolContext
-    invocation.output = await invocation.code!.run(invocation.input, context)
+    try {
+      invocation.output = await invocation.code!.run(invocation.input, context)
+    } finally {
+      call.end()
+    }
     if (tool.definition.namesTools === true && invocation.caller.safeNames) {
       invocation.output = deps.spelling.texts(invocation.output)
     }
@@ -209,14 +217,21 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     return { json, ...(text === undefined ? {} : { text }), effects: call.effects }
   }
 
-  async function recordRead(invocation: Invocation, entry: CallEntry, answer: ToolAnswer): Promise<void> {
+  /** Returns a promise only if the answer has to wait for it. */
+  function recordRead(invocation: Invocation, entry: CallEntry, answer: ToolAnswer): void | Promise<void> {
     if (entry.effects.length > 0) throw new Error('a tool that only reads recorded an effect')
-    try {
-      if (deps.readRecords === 'strict') await write(invocation, (tx) => submitEntry(tx, invocation, entry, answer))
-      else await reads!.add(entry)
-    } catch (error) {
+    const unrecorded = (error: unknown): void => {
       if (!isHalted(error) || invocation.tool!.definition.onHaltedLog === undefined) throw error
       deps.logger.warn('call not recorded: its log is halted', { call_id: entry.callId, tool: entry.tool })
+    }
+    try {
+      const recording =
+        deps.readRecords === 'strict'
+          ? write(invocation, (tx) => submitEntry(tx, invocation, entry, answer))
+          : reads!.add(entry)
+      return recording?.catch(unrecorded)
+    } catch (error) {
+      unrecorded(error)
     }
   }
 
@@ -307,7 +322,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
   function okEntry(invocation: Invocation, tool: CatalogTool, handled: Handled): CallEntry {
     return {
       ...baseEntry(invocation, tool.name),
-      outputDigest: digest(handled.json),
+      output: digestLater(handled.json),
       ...(handled.raw?.isError === true ? ({ outcome: 'failed', code: TOOL_FAILED } as const) : { outcome: 'ok' }),
       effects: handled.effects,
       ...(tool.definition.audit === 'content'

@@ -19,6 +19,7 @@ type ToolHostDeps = Readonly<{
   clock: Clock
   callTool: Promise<CallTool>
   mayAskPerson?: (tenant: TenantId) => boolean
+  readsFrom?: ToolHost['readsFrom']
 }>
 
 /**
@@ -114,6 +115,7 @@ export function createToolHost(deps: ToolHostDeps): ToolHost {
       return deps.callTool.then((callTool) => callTool(caller, name, args, options), failedStart)
     },
     ...(deps.mayAskPerson && { mayAskPerson: deps.mayAskPerson }),
+    ...(deps.readsFrom && { readsFrom: deps.readsFrom }),
     durationOf({ principal }, name, args) {
       const view = views.viewFor(principal)
       return view instanceof Promise ? view.then((made) => durationOf(made, name, args)) : durationOf(view, name, args)

@@ -163,7 +163,8 @@ export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z
 type ToolCode = 'input' | 'output' | 'run' | 'before' | 'text' | 'redirect'
 
 /** The code of a tool, beside its declaration. */
-export type LoadedTool = Pick<ToolDefinition, 'name' | ToolCode>
+export type LoadedTool = Omit<Pick<ToolDefinition, 'name' | ToolCode>, 'input'> &
+  Readonly<{ input: Pick<ToolDefinition['input'], 'safeParse'> }>
 
 /** The declaration of a tool as plain data: enough to list it, to find it and to judge a call of it. */
 export type ToolDeclaration = Omit<ToolDefinition, ToolCode | 'toolset'> &

@@ -112,6 +112,8 @@ export type ToolHost = Readonly<{
   call(caller: ToolCaller, name: string, args: unknown, options?: CallOptions): Promise<ToolAnswer>
   /** Whether calls of the tenant may need a person's approval, so that clients should be ready to be asked. */
   mayAskPerson?(tenant: TenantId): boolean
+  /** The reader gets what was answered to the writer, without a call: it is no more trusted than the writer. */
+  readsFrom?(reader: Principal, writer: Principal): Promise<void>
   /** How long a call may take, which decides whether it is better answered as a task. */
   durationOf?(caller: ToolCaller, name: string, args: unknown): CallDuration | Promise<CallDuration>
   /** Called when the lists that callers of the tenant see may have changed. Returns an unsubscribe function. */

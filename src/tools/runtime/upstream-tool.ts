@@ -141,11 +141,15 @@ function listedOf(tool: UpstreamTool, name: string): ListedTool {
 
 const acceptsAll: SchemaCheck = () => []
 
-const argumentsOf = (check: SchemaCheck): z.ZodType => {
-  const anyObject = z.custom<JsonObject>(isObject)
-  return anyObject.superRefine((value, context) => {
+/** Only arguments that are refused need a list of issues. */
+function argumentsOf(check: SchemaCheck): LoadedTool['input'] {
+  const explaining = z.custom<JsonObject>(isObject).superRefine((value, context) => {
     for (const problem of check(value)) context.addIssue({ code: 'custom', ...placedProblem(problem) })
   })
+  return {
+    safeParse: (value) =>
+      isObject(value) && check(value).length === 0 ? { success: true, data: value } : explaining.safeParse(value),
+  }
 }
 
 /** The message of a check begins with the JSON pointer of the value. */

@@ -11,7 +11,7 @@ type ValidatedArguments = Readonly<{ input: unknown; warnings: readonly string[]
 /** Validates by the tool's own schema, a parameter because it may have had to be loaded. */
 export function validateArguments(
   tool: CatalogTool,
-  schema: z.ZodType,
+  schema: Pick<z.ZodType, 'safeParse'>,
   args: unknown,
   rule: ArgumentRule = tool.definition.arguments ?? 'strict',
 ): ValidatedArguments {
