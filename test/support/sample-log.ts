@@ -238,6 +238,7 @@ export function sampleSource(database: SampleDatabase, tenant = TENANT): FsckSou
     tasks: () => rows(database.tasks),
     thoughts: () => rows(database.thoughts),
     sessions: () => rows(database.sessions),
+    rules: () => rows([]),
     runs: () => rows(database.runs),
     runEvents: () => rows(database.runEvents),
   }

@@ -1,3 +1,5 @@
+import type { RuleTable } from './rule-check.ts'
+
 /**
  * What the checker reads. A store adapter maps its tables to these rows, with the public field names of the tools. One source
  * must come from one snapshot: rows that change while they are read cause false findings. `null` and an absent field mean the
@@ -22,6 +24,8 @@ export type FsckSource = Readonly<{
   /** In order of the number in `thought_id`. */
   thoughts(tenant: string): AsyncIterable<FsckThoughtRow>
   sessions(tenant: string): AsyncIterable<FsckSessionRow>
+  /** With the names of the fields that the effects have. */
+  rules(table: RuleTable, tenant: string): AsyncIterable<Readonly<Record<string, unknown>>>
   runs(tenant: string): AsyncIterable<FsckRunRow>
   /** In order of run and sequence. */
   runEvents(tenant: string): AsyncIterable<FsckRunEventRow>
@@ -38,6 +42,7 @@ export type FsckTable =
   | 'sessions'
   | 'runs'
   | 'run_journal'
+  | RuleTable
 
 export type FsckIdentity = Readonly<{ logId: string; verifierKey: string }>
 

@@ -26,6 +26,8 @@ const tenants = statement<Record<never, never>>('fsck-source.tenants')((db) =>
     .union(db.selectFrom('audit_sessions').select('tenant'))
     .union(db.selectFrom('runs').select('tenant'))
     .union(db.selectFrom('run_journal').select('tenant'))
+    .union(db.selectFrom('tool_policies').select('tenant'))
+    .union(db.selectFrom('usage_limits').select('tenant'))
     .orderBy('tenant'),
 )
 const head = statement<{ tenant: string }>('fsck-source.head')((db, arg) =>
@@ -103,6 +105,12 @@ const sessions = statement<Page>('fsck-source.sessions')((db, arg) =>
 )
 const projects = statement<{ tenant: string }>('fsck-source.projects')((db, arg) =>
   db.selectFrom('projects').selectAll().where('tenant', '=', arg('tenant')).orderBy('slug'),
+)
+const policies = statement<{ tenant: string }>('fsck-source.policies')((db, arg) =>
+  db.selectFrom('tool_policies').selectAll().where('tenant', '=', arg('tenant')).orderBy('id'),
+)
+const limits = statement<{ tenant: string }>('fsck-source.limits')((db, arg) =>
+  db.selectFrom('usage_limits').selectAll().where('tenant', '=', arg('tenant')).orderBy('id'),
 )
 const runs = statement<{ tenant: string; after: string; limit: number }>('fsck-source.runs')((db, arg) =>
   db
@@ -276,6 +284,27 @@ export function sqlFsckSource(
         }
       }
     },
+    async *rules(table, tenant) {
+      if (table === 'tool_policies') {
+        for (const { id, kind, tool_id, action, note, conditions } of await session.all(policies, { tenant })) {
+          yield { id, policy_kind: kind, tool_id, action, note, conditions: parsed(conditions) }
+        }
+        return
+      }
+      for (const row of await session.all(limits, { tenant })) {
+        yield {
+          id: row.id,
+          entityType: row.entity_type,
+          entityId: row.entity_id,
+          limitType: row.limit_type,
+          limitValue: row.limit_value,
+          cleanupInterval: row.cleanup_interval,
+          model: parsed(row.models),
+          mcpServerName: nameIn(row.server),
+          toolName: nameIn(row.tool),
+        }
+      }
+    },
     async *runs(tenant) {
       for (let after = ''; ; ) {
         const rows = await session.all(runs, { tenant, after, limit: PAGE })
@@ -306,6 +335,11 @@ function parsed(text: string | null): unknown {
   } catch {
     return text
   }
+}
+
+function nameIn(text: string | null): unknown {
+  const value = parsed(text)
+  return typeof value === 'object' && value !== null && 'name' in value ? value.name : value
 }
 
 function timeOf(ms: number): string {
