@@ -34,7 +34,7 @@ export const limitsSection = group(
       4_096,
       1,
       10_000_000,
-      'Answer tokens to reserve money for if the request sets no maximum. The real cost is counted, even if it is higher.',
+      'Answer tokens for which money must be left if the request sets no maximum. The longest answer of the model is reserved, or what is left. The real cost is counted, even if it is higher.',
     ),
   },
   'Limits on cost and calls (create_limit).',

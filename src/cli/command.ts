@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util'
 import { AppError } from '../contract/app-error.ts'
 import { nearestName } from '../kernel/nearest-name.ts'
+import { wrapped } from './fitted-table.ts'
 
 type Flag = Readonly<{ type: 'string' | 'boolean'; value?: string; description: string; short?: string }>
 type Flags = Readonly<Record<string, Flag>>
@@ -181,17 +182,28 @@ function usageError(spec: CommandSpec, args: readonly string[], cause: unknown):
 const isValued = (known: Flags, arg: string): boolean =>
   arg.startsWith('--') && Object.hasOwn(known, arg.slice(2)) && known[arg.slice(2)]!.type === 'string'
 
-/** Of a command with actions: all of them with their own flags, or only the named one. */
-export function commandHelp(spec: CommandSpec, chosen?: string): string {
+/**
+ * Of a command with actions: all of them with their own flags, or only the named one. `width` is that of the terminal, if there is
+ * one.
+ */
+export function commandHelp(spec: CommandSpec, chosen: string | undefined, width: number | undefined): string {
   const { actions = {} } = spec
   const action = chosen !== undefined && Object.hasOwn(actions, chosen) ? actions[chosen] : undefined
   const isTable = action === undefined && spec.actions !== undefined
   const usage = isTable ? ['ACTION', '[flags]'] : [action && chosen, action?.arguments ?? spec.positionals, '[flags]']
+  const what = action?.summary ?? spec.description ?? spec.summary
+  const flags = action ? flagsOf(spec, chosen) : spec.flags
   const parts = [
     `Usage: castellan ${[spec.name, ...usage].filter(Boolean).join(' ')}`,
-    action?.summary ?? spec.description ?? spec.summary,
-    ...(isTable ? [`Actions:\n${Object.entries(actions).map(actionLines).join('')}`.trimEnd()] : []),
-    `${isTable ? 'Flags of every action' : 'Flags'}:\n${flagLines(action ? flagsOf(spec, chosen) : spec.flags, '  ')}`.trimEnd(),
+    width === undefined ? what : wrapped(what, width).join('\n'),
+    ...(isTable
+      ? [
+          `Actions:\n${Object.entries(actions)
+            .map((entry) => actionLines(entry, width))
+            .join('')}`.trimEnd(),
+        ]
+      : []),
+    `${isTable ? 'Flags of every action' : 'Flags'}:\n${flagLines(flags, '  ', width)}`.trimEnd(),
   ]
   const examples = spec.examples?.filter((line) => action === undefined || line.includes(`${spec.name} ${chosen}`))
   if (examples !== undefined && examples.length > 0)
@@ -199,16 +211,33 @@ export function commandHelp(spec: CommandSpec, chosen?: string): string {
   return `${parts.join('\n\n')}\n`
 }
 
-const actionLines = ([name, { arguments: written, summary, flags = {} }]: [string, ActionSpec]): string =>
-  `  ${[name, written].filter(Boolean).join(' ').padEnd(26)} ${summary}\n${flagLines(flags, '    ')}`
+const actionLines = (
+  [name, { arguments: written, summary, flags = {} }]: [string, ActionSpec],
+  width: number | undefined,
+): string =>
+  `${helpLines(`  ${[name, written].filter(Boolean).join(' ')}`, summary, width)}${flagLines(flags, '    ', width)}`
 
-const flagLines = (flags: Flags, indent: string): string =>
+const flagLines = (flags: Flags, indent: string, width: number | undefined): string =>
   Object.entries(flags)
     .map(([name, flag]) => {
-      const left = `${flag.short === undefined ? '    ' : `-${flag.short}, `}--${name}${flag.value === undefined ? '' : ` ${flag.value}`}`
-      return `${indent}${left.padEnd(28 - indent.length)} ${flag.description}\n`
+      const short = flag.short === undefined ? '    ' : `-${flag.short}, `
+      const left = `${indent}${short}--${name}${flag.value === undefined ? '' : ` ${flag.value}`}`
+      return helpLines(left, flag.description, width)
     })
     .join('')
+
+/** Where descriptions begin. */
+const DESCRIPTION_COLUMN = 29
+
+/** In a terminal the description continues below where it begins. */
+function helpLines(left: string, description: string, width: number | undefined): string {
+  const begin = `${left.padEnd(DESCRIPTION_COLUMN - 1)} `
+  if (width === undefined) return `${begin}${description}\n`
+  const lines = wrapped(description, Math.max(width - DESCRIPTION_COLUMN, DESCRIPTION_COLUMN))
+  const below = ' '.repeat(DESCRIPTION_COLUMN)
+  const first = begin.length + lines[0]!.length > width ? `${left}\n${below}` : begin
+  return `${first}${lines.join(`\n${below}`)}\n`
+}
 
 export function requirePositional(parsed: ParsedCommand, index: number, name: string, spec: CommandSpec): string {
   const value = parsed.positionals[index]

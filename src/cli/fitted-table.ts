@@ -70,7 +70,7 @@ export function wrappedTable(table: Table, width: number | undefined, indent = '
 const WRAPPED_CHARACTERS_MIN = 24
 
 /** A word that is too long for a line has a line of its own, whole: it may be an address or a command to copy. */
-function wrapped(text: string, width: number): string[] {
+export function wrapped(text: string, width: number): string[] {
   const lines: string[] = []
   for (const word of text.split(/\s+/)) {
     const last = lines.at(-1)

@@ -64,10 +64,11 @@ export type Call = Readonly<{
   /** What the answer has was written in that context: who reads it is no more trusted than that. */
   readsFrom?(context: ContextKey): void
   /**
-   * Call this before a text of another server reaches the caller while the call goes on. It is judged like a result of the tool.
-   * Resolves to whether the caller may see it, once it is recorded that the caller did.
+   * Call this before a text of another server reaches the caller, while the call goes on or after it. It is judged like a result of
+   * the tool. Resolves to whether the caller may see it, once it is recorded that the caller did. A question after the call is also
+   * judged like the call, because its answer is sent to the server; the question may have no text.
    */
-  hears?(text: string): Promise<boolean>
+  hears?(text: string | undefined, isQuestion?: boolean): Promise<boolean>
   /** What it writes there is no more trusted than who writes it. */
   writesTo?(context: ContextKey): void
   /** A durable transaction of an `external` tool: resolves once committed. */

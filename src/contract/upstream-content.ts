@@ -1,3 +1,4 @@
+import type { Call } from './call.ts'
 import type { CallingClient } from './calling-client.ts'
 import type { Principal } from './principal.ts'
 import type { UpstreamCallOptions } from './upstream-tools.ts'
@@ -14,7 +15,7 @@ export type ContentRequest = Readonly<{
   /** Whether the answer has what the server wrote. */
   isRead: boolean
   /** Sends it, once it is allowed. What the server says to the client because of it passes `hears` (`Call.hears`). */
-  send(hears: (text: string) => Promise<boolean>): Promise<ForeignObject>
+  send(hears: NonNullable<Call['hears']>): Promise<ForeignObject>
 }>
 
 const contentKinds = ['resources', 'resourceTemplates', 'prompts'] as const

@@ -20,6 +20,8 @@ export const OWN_SERVER = 'castellan'
  *
  * 1. A use reserves its cost in advance from every limit that applies, or from none.
  * 2. All reservations together never exceed a limit. A cost beyond its reservation counts, so that the next use is refused.
+ *    A use whose cost has no bound that it says itself reserves what it may cost at most. If there is not so much left, it reserves the
+ *    rest. Of those uses there is only one at a time in a process, so that one use at most exceeds the limit.
  * 3. A reservation that is never settled counts as spent: a crash never frees any amount. Both throw or reject with
  *    ERR_LIMIT_EXCEEDED, which names the limit, what is left of it, and when it resets.
  */
@@ -30,11 +32,14 @@ export type UsageLimits = Readonly<{
     /** A limit applies if it counts one of them. */
     models: readonly string[],
     /** In millionths of a dollar. Called only if a limit applies; what it throws is thrown. */
-    amount: () => number,
+    amount: () => number | CostRange,
     signal?: () => AbortSignal,
   ): CostReservation | Promise<CostReservation>
   countCall(subject: UsageSubject, call: CountedCall): void | Promise<void>
 }>
+
+/** `least` must be left. `most` is reserved, or the rest if that is less. */
+export type CostRange = Readonly<{ least: number; most: number }>
 
 export type CostReservation = Readonly<{
   /**

@@ -16,7 +16,7 @@ import {
   type Tool,
 } from '@modelcontextprotocol/server'
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/server/validators/ajv'
-import type { Progress } from '../contract/call.ts'
+import type { Call, Progress } from '../contract/call.ts'
 import type { Principal } from '../contract/principal.ts'
 import type { ContentRequest, UpstreamContent } from '../contract/upstream-content.ts'
 import type { Clock } from '../kernel/clock.ts'
@@ -86,7 +86,7 @@ export type ProtocolConnection = {
   /** The resources that the client of a session subscribed to. */
   readonly subscriptions?: Subscriptions
   /** Subscribes to a resource outside a request of the client. Set where there are subscriptions. */
-  subscribe?: (uri: string, hears?: (text: string) => Promise<boolean>) => Promise<void>
+  subscribe?: (uri: string, hears?: NonNullable<Call['hears']>) => Promise<void>
   /** Makes a change of the two above, and stores it with the session. */
   readonly choose?: (change: () => void | Promise<void>) => Promise<void>
   /** The list that the client last received, or was told to fetch. */

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { localOwner } from '../contract/principal.ts'
+import type { CostRange } from '../contract/usage-limits.ts'
 import { createAnsweringModels } from './answering-models.ts'
 import type { PricedProvider } from './ports.ts'
 import { createPrices } from './prices.ts'
@@ -16,13 +17,20 @@ const providerOf = (protocol: Protocol): PricedProvider => ({
 const DOCUMENT = { type: 'document', source: { type: 'url', url: 'https://example.org/a.pdf' } }
 
 /** The millionths of a dollar that are reserved, and those of which an answer is settled. */
-function spentBy(protocol: Protocol, operation: Operation, model: string, more: object, headers: object, answer = {}) {
+const spentBy = (protocol: Protocol, ...rest: Rest) => spentAt(providerOf(protocol), protocol, ...rest)
+type Rest = readonly [operation: Operation, model: string, more: object, headers: object, answer?: object]
+
+function spentAt(provider: PricedProvider, protocol: Protocol, ...rest: Rest) {
+  const [operation, model, more, headers, answer = {}] = rest
   let reserved = 0
+  let least = 0
   let settled = 0
   const body = more as Readonly<Record<string, unknown>>
   const limits = {
-    reserveCost(_: unknown, __: unknown, amount: () => number) {
-      reserved = amount()
+    reserveCost(_: unknown, __: unknown, amount: () => number | CostRange) {
+      const range = amount()
+      reserved = typeof range === 'number' ? range : range.most
+      least = typeof range === 'number' ? range : range.least
       return {
         settle(cost: number) {
           settled = cost
@@ -31,14 +39,14 @@ function spentBy(protocol: Protocol, operation: Operation, model: string, more: 
     },
     countCall() {},
   }
-  const deps = { limits, prices: createPrices(), answering: createAnsweringModels(), defaultOutputTokens: 0 }
+  const deps = { limits, prices: createPrices(), answering: createAnsweringModels(), defaultOutputTokens: 4_000 }
   const caller = { principal: localOwner, method: 'local_owner' } as const
   const request = { bytes: Buffer.from(JSON.stringify(body)), model, isStream: false, hidesUsage: false, body }
   const sent = { request, operation, headers: headers as Readonly<Record<string, unknown>> }
   const signal = () => new AbortController().signal
-  const spending = reserveFor(deps, providerOf(protocol), { caller, proxy: undefined }, sent, signal) as Spending
+  const spending = reserveFor(deps, provider, { caller, proxy: undefined }, sent, signal) as Spending
   spending.settle(null, completeTokens(protocol.formatOf(operation)!.readUsage(answer)))
-  return { reserved, settled, most: spending.most() }
+  return { reserved, least, settled, most: spending.most() }
 }
 
 const reservedFor = (...args: Parameters<typeof spentBy>): number => spentBy(...args).reserved
@@ -54,6 +62,46 @@ it('the context of a document is that of the model, or the larger one that the r
 it('a public model of which the register has no context has the largest of its provider', () => {
   const body = { cachedContent: 'cachedContents/1', contents: [], generationConfig: { maxOutputTokens: 1 } }
   expect(reservedFor(gemini, 'generate', 'gemini-2.5-pro', body, {})).toBeGreaterThanOrEqual(2_097_152 * 1.25)
+})
+
+describe('an answer without a bound', () => {
+  const input = { messages: [] }
+  const outputOf = (protocol: Protocol, operation: Operation, model: string, body: object) => {
+    const [{ reserved, least }, written] = [
+      spentBy(protocol, operation, model, body, {}),
+      spentBy(protocol, operation, model, { ...body, max_tokens: 1, max_output_tokens: 1 }, {}),
+    ]
+    return { least: least - written.reserved, most: reserved - written.reserved }
+  }
+
+  it('reserves the longest that the model writes, and needs the default', () => {
+    const gpt5 = outputOf(openai, 'chat', 'gpt-5', input)
+    expect(gpt5.most).toBeGreaterThan(127_000 * 10)
+    expect(gpt5.least).toBeLessThan(4_100 * 10)
+    expect(outputOf(openai, 'responses', 'gpt-4o-mini', { input: 'x' }).most).toBeLessThan(16_400 * 0.6)
+    const body = { contents: [] }
+    expect(reservedFor(gemini, 'generate', 'gemini-2.5-flash', body, {})).toBeGreaterThan(65_536 * 2.5)
+    expect(reservedFor(gemini, 'generate', 'gemini-2.0-flash', body, {})).toBeLessThan(8_300 * 0.4)
+  })
+
+  it('counts once for each requested answer', () => {
+    const one = outputOf(openai, 'chat', 'gpt-5', input)
+    const three = outputOf(openai, 'chat', 'gpt-5', { ...input, n: 3 })
+    expect(three.most).toBeGreaterThan(2.9 * one.most - 100)
+    expect(three.least).toBeGreaterThan(2.9 * one.least - 100)
+  })
+
+  it('of a model on a server of your own is bounded by its context, if that is configured', () => {
+    const price = { input: 0, output: 1, cacheRead: 0, cacheWrite: 0 }
+    const own = (contextWindows: ReadonlyMap<string, number>) =>
+      ({
+        ...{ name: 'own', protocol: openai, isPublic: false, contextWindows },
+        configuredPrices: new Map([['m', price]]),
+      }) as const
+    const reserved = (provider: PricedProvider) => spentAt(provider, openai, 'chat', 'm', input, {}).reserved
+    expect(reserved(own(new Map()))).toBe(4_000)
+    expect(reserved(own(new Map([['m', 32_000]])))).toBe(32_000)
+  })
 })
 
 describe('tokens with a price of their own', () => {

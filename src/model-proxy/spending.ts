@@ -1,8 +1,9 @@
 import { AppError } from '../contract/app-error.ts'
-import type { CostReservation, UsageLimits, UsageSubject } from '../contract/usage-limits.ts'
+import type { CostRange, CostReservation, UsageLimits, UsageSubject } from '../contract/usage-limits.ts'
 import type { AnsweringModels } from './answering-models.ts'
 import { requireCountable } from './countable-request.ts'
 import { billsImagesApart, type InputBound, inputBound } from './input-bound.ts'
+import { longestAnswer } from './output-bound.ts'
 import type { Caller, PricedProvider, ProxyFacts, Tokens } from './ports.ts'
 import type { MostTokens, Prices } from './prices.ts'
 import { fieldsOf, type Operation } from './protocols/protocol.ts'
@@ -47,7 +48,7 @@ export function reserveFor(
     subject: subjectOf(caller, proxy),
     model: model ?? '',
     input: () => inputBound({ operation, model: model ?? '', bytes, body }, upstream),
-    output: outputTokensMax(operation, body) ?? deps.defaultOutputTokens,
+    output: outputBound(operation, body),
     requireCountable: () => requireCountable(operation, body),
     contextLeast: LONG_CONTEXT.test(String(headers['anthropic-beta'] ?? '')) ? LONG_CONTEXT_TOKENS : 0,
     kinds: () => ({ storesInput: storesInput(upstream, bytes), writesMedia: writesMedia(operation, body) }),
@@ -86,13 +87,16 @@ const asksForMedia = (modalities: unknown): boolean =>
 const LONG_CONTEXT = /\bcontext-1m/
 const LONG_CONTEXT_TOKENS = 1_000_000
 
+/** `tokens`: of one answer, undefined if the request does not say. */
+type OutputBound = Readonly<{ tokens: number | undefined; answers: number }>
+
 /** The caller, the model, and the largest number of tokens. */
 type ModelUse = Readonly<{
   subject: UsageSubject
   model: string
   /** Called only if it matters. */
   input(): InputBound
-  output: number
+  output: OutputBound
   /** Refuses what makes the cost unknown. Called only if it matters. */
   requireCountable?(): void
   /** The context is at least so large, whatever is known of the model. */
@@ -112,7 +116,7 @@ export const reserveTokens = async (...args: Parameters<typeof reserve>): Promis
  * counts in any case.
  */
 function reserve(
-  { limits, prices, answering }: Pick<SpendingDeps, 'limits' | 'prices' | 'answering'>,
+  { limits, prices, answering, defaultOutputTokens }: SpendingDeps,
   upstream: PricedProvider,
   { subject, model, input, output, requireCountable: check, contextLeast = 0, kinds, body }: ModelUse,
   signal: () => AbortSignal,
@@ -124,17 +128,24 @@ function reserve(
     const context = prices.contextOf(upstream, name)
     return mostInput(bound, context === undefined ? undefined : Math.max(context, contextLeast), name)
   }
-  const mostOf = (name: string): Readonly<{ tokens: Tokens | undefined; isKnown: boolean }> => {
+  const leastOutput = (output.tokens ?? defaultOutputTokens) * output.answers
+  const mostOutput = (name: string): number => {
+    if (output.tokens !== undefined) return leastOutput
+    return Math.max(
+      leastOutput,
+      (longestAnswer(upstream, name, prices.contextOf(upstream, name)) ?? 0) * output.answers,
+    )
+  }
+  const mostOf = (name: string, written: number): Readonly<{ tokens: Tokens | undefined; isKnown: boolean }> => {
     const { tokens, isKnown } = inputOf(name)
     const { audioTokens: audio, imageTokens: images, isUnseen } = bound!
     const { storesInput: storing, writesMedia: media } = kinds?.() ?? textAlone(upstream)
-    const most = { input: tokens, output, audio, images, isUnseen, storesInput: storing, writesMedia: media }
+    const most = { input: tokens, output: written, audio, images, isUnseen, storesInput: storing, writesMedia: media }
     return { tokens: prices.dearestOf(upstream, name, most), isKnown }
   }
-  const amount = (): number => {
-    check?.()
+  const costWith = (outputOf: (name: string) => number): number => {
     const costs = models.flatMap((name) => {
-      const { tokens, isKnown } = mostOf(name)
+      const { tokens, isKnown } = mostOf(name, outputOf(name))
       const cost = tokens && prices.costOf(upstream, name, tokens)
       if (cost !== undefined && cost > 0 && !isKnown) throw unknownContext(upstream.name)
       return cost ?? []
@@ -142,9 +153,17 @@ function reserve(
     if (costs.length === 0) throw unknownPrice(upstream.name)
     return Math.max(...costs)
   }
+  const amount = (): number | CostRange => {
+    check?.()
+    const least = costWith(() => leastOutput)
+    return output.tokens === undefined ? { least, most: costWith(mostOutput) } : least
+  }
   const { isPublic, protocol } = upstream
   const spending = (reservation: CostReservation): Spending => ({
-    most: () => mostOf(model).tokens ?? { ...NO_TOKENS, input: inputOf(model).tokens, output },
+    most() {
+      const written = mostOutput(model)
+      return mostOf(model, written).tokens ?? { ...NO_TOKENS, input: inputOf(model).tokens, output: written }
+    },
     mayReason: mayReason({ protocol: protocol.name, isPublic, model }, body),
     settle(usedModel, tokens) {
       if (usedModel !== null) answering.note(upstream, model, usedModel)
@@ -202,23 +221,23 @@ const boundFields: Readonly<Partial<Record<Operation, readonly string[]>>> = {
   messages: ['max_tokens'],
 }
 
-/** For all requested answers. If several fields set a bound, the largest counts. */
-function outputTokensMax(operation: Operation, body: PreparedRequest['body']): number | undefined {
-  if (operation === 'embeddings') return 0
+/** If several fields set a bound, the largest counts. */
+function outputBound(operation: Operation, body: PreparedRequest['body']): OutputBound {
+  if (operation === 'embeddings') return { tokens: 0, answers: 1 }
   if (operation !== 'generate') {
-    let most: number | undefined
-    for (const name of boundFields[operation] ?? []) most = larger(most, body?.[name])
-    return most && most * Math.max(1, (operation === 'chat' ? larger(undefined, body?.['n']) : undefined) ?? 1)
+    let tokens: number | undefined
+    for (const name of boundFields[operation] ?? []) tokens = larger(tokens, body?.[name])
+    return { tokens, answers: Math.max(1, (operation === 'chat' ? larger(undefined, body?.['n']) : undefined) ?? 1) }
   }
   // Gemini accepts both spellings of every name, and numbers as strings.
   const configs = ['generationConfig', 'generation_config'].map((name) => fieldsOf(body?.[name]))
-  let most: number | undefined
+  let tokens: number | undefined
   let answers: number | undefined
   for (const config of configs) {
-    most = larger(larger(most, config?.['maxOutputTokens']), config?.['max_output_tokens'])
+    tokens = larger(larger(tokens, config?.['maxOutputTokens']), config?.['max_output_tokens'])
     answers = larger(larger(answers, config?.['candidateCount']), config?.['candidate_count'])
   }
-  return most && most * Math.max(1, answers ?? 1)
+  return { tokens, answers: Math.max(1, answers ?? 1) }
 }
 
 /** The larger of what is known and of what a request says, where that is a number. */

@@ -56,6 +56,11 @@ describe('a variable that is not set', () => {
     const { stdout } = await castellan('doctor', '--json')
     const { findings } = JSON.parse(stdout) as { findings: { check: string; status: string; detail: string }[] }
     expect(findings).toContainEqual({ check: 'models', status: 'ok', detail: 'near (small)' })
+    expect(findings).toContainEqual({
+      check: 'models',
+      status: 'note',
+      detail: expect.stringMatching(/^no price of m is known, .* input_cost_per_million .* 0 if it is free$/),
+    })
     for (const variable of variables) {
       expect(findings).toContainEqual(
         expect.objectContaining({ status: 'note', detail: expect.stringContaining(variable) }),

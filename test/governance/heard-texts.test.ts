@@ -81,6 +81,63 @@ describe('a server that speaks before it answers', () => {
   })
 })
 
+describe('a server that asks after its call', () => {
+  const idOfTool = async (ending: string): Promise<string> => {
+    const { tools } = await app.ask<{ tools: { id: string; name: string }[] }>('get_mcp_server_tools', {
+      mcpServerId: (await app.ask<{ items: { id: string }[] }>('get_mcp_servers', {})).items[0]!.id,
+    })
+    return tools.find(({ name }) => name.endsWith(ending))!.id
+  }
+
+  /** A session that has called the server once, and in which the call is over. */
+  async function openSession() {
+    const caller = connection()
+    const asked: string[] = []
+    const client: CallingClient = {
+      ...{ id: `aside${sessions}`, owner: `aside${sessions}`, isSession: true },
+      capabilities: { elicitation: { form: {} }, sampling: {} },
+      ended: new AbortController().signal,
+      async ask(questions) {
+        asked.push(JSON.stringify(questions))
+        const text = { type: 'text', text: 'thought' }
+        return Object.fromEntries(
+          Object.keys(questions).map((key) => [
+            key,
+            { action: 'decline', role: 'assistant', model: 'm', content: text },
+          ]),
+        )
+      },
+      tell() {},
+    }
+    const streams = upstream.streamCount()
+    const { isError, json } = await app.call('up__answer', {}, caller, { client })
+    expect(isError, json).toBe(false)
+    await expect.poll(upstream.streamCount).toBeGreaterThan(streams)
+    return { caller, asked }
+  }
+
+  it.each(['sample', 'elicit'])('gets no answer from an untrusted context: %s', async (question) => {
+    const { caller, asked } = await openSession()
+    expect(await isUntrusted(caller)).toBe(true)
+    expect(await upstream.askAside(question)).toMatchObject({ error: { message: expect.stringContaining('policy') } })
+    expect(asked).toEqual([])
+  })
+
+  it('gets one from a trusted context, and none any more once that has read what is not trusted', async () => {
+    const policy = { toolId: await idOfTool('answer'), conditions: [], action: 'mark_as_trusted' }
+    const { policy: trusting } = await app.ask<{ policy: { id: string } }>('create_trusted_data_policy', policy, cli)
+    const { caller, asked } = await openSession()
+    expect(await isUntrusted(caller)).toBe(false)
+    expect(await upstream.askAside('sample')).toMatchObject({ result: { model: 'm' } })
+    expect(asked).toEqual([expect.stringContaining(OBEY)])
+    await app.call('up__refuse', {}, caller)
+    expect(await isUntrusted(caller)).toBe(true)
+    expect(await upstream.askAside('sample')).toMatchObject({ error: { message: expect.stringContaining('policy') } })
+    expect(asked).toHaveLength(1)
+    await app.ask('delete_trusted_data_policy', { id: trusting.id }, cli)
+  })
+})
+
 describe('a failure that quotes others', () => {
   it('of a server makes untrusted who reads it', async () => {
     const caller = connection()

@@ -94,6 +94,69 @@ describe.each(dialects)('limits on %s', (dialect) => {
     expect([await usedOf('limit_1'), await usedOf('limit_2')], `seed ${seed}`).toEqual([spent, spent])
   })
 
+  it('are exceeded by one caller at most, and by no more than one use may cost, if nobody knows in advance what uses cost', async () => {
+    const { seed, below } = seededRandom()
+    await put(limitOf(), limitOf({ id: 'limit_2', entityType: 'user', entityId: 'u1', value: 0.7 }))
+    const limits = open({ waitMs: 60_000 })
+    const [LEAST, MOST] = [1_000, 30_000]
+    let spent = 0
+    let refused = 0
+    const oneCaller = async (): Promise<void> => {
+      for (let call = 0; call < 8; call++) {
+        // Some say how much they use at most.
+        const most = below(3) === 0 ? LEAST : MOST
+        try {
+          const reservation = await limits.reserveCost(team, ['m'], () => ({ least: LEAST, most }))
+          await new Promise((resolve) => setImmediate(resolve))
+          const cost = below(2) === 0 ? most : below(most + 1)
+          reservation.settle(cost)
+          reservation.settle(most)
+          spent += cost
+        } catch (error) {
+          if (!(error instanceof AppError) || error.code !== 'ERR_LIMIT_EXCEEDED') throw error
+          refused += 1
+        }
+      }
+    }
+    await Promise.all(Array.from({ length: 50 }, oneCaller))
+    expect(refused, `seed ${seed}`).toBeGreaterThan(0)
+    expect(spent, `seed ${seed}`).toBeLessThanOrEqual(0.7 * DOLLAR + MOST - LEAST)
+    expect(spent, `seed ${seed}`).toBeGreaterThan(0.7 * DOLLAR - LEAST)
+    await limits.giveBack('all')
+    await db.flush()
+    await expect.poll(async () => [await usedOf('limit_1'), await usedOf('limit_2')]).toEqual([spent, spent])
+  })
+
+  it('leave the rest to one use that may cost more, and others wait for it', async () => {
+    await put(limitOf())
+    const limits = open({ waitMs: 60_000 })
+    const fixed = await limits.reserveCost(team, ['m'], () => 300_000)
+    const first = await limits.reserveCost(team, ['m'], () => ({ least: 1_000, most: 2 * DOLLAR }))
+    let isReserved = false
+    const second = Promise.resolve(limits.reserveCost(team, ['m'], () => ({ least: 1_000, most: 2 * DOLLAR }))).then(
+      (reservation) => {
+        isReserved = true
+        return reservation
+      },
+    )
+    // It has found that nothing is left.
+    await db.write(ACME, async () => {})
+    await new Promise((resolve) => setImmediate(resolve))
+    // What is returned now is enough for it, but both together could exceed the limit twice.
+    fixed.settle(0)
+    await db.write(ACME, async () => {})
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(isReserved).toBe(false)
+    const bounded = await limits.reserveCost(team, ['m'], () => 300_000)
+    bounded.settle(0)
+    first.settle(400_000)
+    ;(await second).settle(600_000)
+    await limits.giveBack('all')
+    await expect.poll(() => usedOf()).toBe(DOLLAR)
+    const refusal = await refusalOf(open().reserveCost(team, ['m'], () => ({ least: 1_000, most: DOLLAR })))
+    expect(refusal.message).toContain('max_tokens')
+  })
+
   it('are shared by several processes, and are not larger after one of them died', async () => {
     await put(limitOf({ limitType: 'mcp_server_calls', value: 200, server: { id: 's', name: 'S' } }))
     const processes = [open(), open(), open()]

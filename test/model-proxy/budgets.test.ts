@@ -19,6 +19,7 @@ const endlessLeft = Promise.withResolvers<void>()
 /** A provider that adds a history of its own to every request, and answers with a model of its choice. */
 let stateful: Server
 let answersWith: string | undefined
+let written = 10
 /** A provider that takes a request and never answers. */
 let silent: Server
 let silentAsked = Promise.withResolvers<void>()
@@ -40,7 +41,7 @@ beforeAll(async () => {
     void text(req).then((body) => {
       const { model: named } = JSON.parse(body) as { model: string }
       const usage = { input_tokens: 15_000, output_tokens: 10, total_tokens: 15_010 }
-      const chat = { prompt_tokens: 15_000, completion_tokens: 10, total_tokens: 15_010 }
+      const chat = { prompt_tokens: 15_000, completion_tokens: written, total_tokens: 15_000 + written }
       const isChat = req.url!.endsWith('/chat/completions')
       const answer = isChat
         ? { id: 'c', object: 'chat.completion', model: answersWith ?? named, choices: [], usage: chat }
@@ -151,6 +152,23 @@ it('a budget is never exceeded by callers that come together', async () => {
   expect(served).toBeGreaterThan(0)
   expect(await limit.used()).toBe(Math.round(served * 2_000) / 1_000_000)
   expect(await limit.used()).toBeLessThanOrEqual(0.02)
+  await limit.remove()
+})
+
+it('a budget is exceeded by one answer at most, by callers that come together and do not say how much they want', async () => {
+  written = 15_000
+  const limit = await budget(0.5)
+  const outcomes = await Promise.allSettled(
+    Array.from({ length: 50 }, () => ask('stateful:m', { max_tokens: undefined })),
+  )
+  written = 10
+  const served = outcomes.filter(({ status }) => status === 'fulfilled').length
+  expect(served).toBeGreaterThanOrEqual(3)
+  // 15,000 tokens read at 1 dollar and 15,000 written at 10 dollars for a million; the model writes 20,000 at most.
+  expect(await limit.used()).toBeCloseTo(served * 0.165, 6)
+  expect(await limit.used()).toBeLessThanOrEqual(0.5 + 0.2)
+  const refused = outcomes.find(({ status }) => status === 'rejected') as PromiseRejectedResult
+  expect(refused.reason).toMatchObject({ status: 402, message: expect.stringContaining('Set max_tokens') })
   await limit.remove()
 })
 

@@ -64,6 +64,7 @@ async function checkHere(context: CommandContext): Promise<Finding[]> {
     await port(config),
     state,
     outdated.includes('models') ? note('models', `${OTHER_SETTINGS}; restart it`) : models(config, unset),
+    ...unpricedModels(config),
     governance(config),
     ...unset.map((variable) =>
       note(variable.field.split('.')[0]!, problems === undefined ? inThisTerminal(variable) : variable.problem),
@@ -143,6 +144,21 @@ function models(config: Config, variables: ReturnType<typeof unsetVariables>): F
   )
   return ok('models', displayed.join('; '))
 }
+
+/** The prices of public providers are known. */
+function unpricedModels({ models: { providers } }: Config): Finding[] {
+  const unpriced = providers
+    .filter(({ enabled, type }) => enabled && (type === 'openai-compatible' || type === 'ollama'))
+    .flatMap((provider) => provider.models)
+    .filter((model) => priceFields.every((field) => model[field] === undefined))
+    .map(({ model }) => model)
+  if (unpriced.length === 0) return []
+  const [first, second] = priceFields
+  const next = `set ${first} and ${second} in models.providers, 0 if it is free`
+  const text = `no price of ${unpriced.join(', ')} is known, so callers with a limit on cost are refused there: ${next}`
+  return [note('models', text)]
+}
+const priceFields = ['input_cost_per_million', 'output_cost_per_million', 'cost_per_1k_tokens'] as const
 
 type WorkspacesView = Readonly<{ findings: Finding[]; supervisorPid?: number | undefined }>
 

@@ -21,7 +21,7 @@ export async function runProgram(args: readonly string[], context: ProgramContex
     if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
       const topic = name === 'help' ? rest[0] : undefined
       if (topic === undefined) terminal.out(overview(commands, version))
-      else terminal.out(commandHelp((await findCommand(topic).load()).command.spec, rest[1]))
+      else terminal.out(commandHelp((await findCommand(topic).load()).command.spec, rest[1], terminal.width))
       return name === undefined ? exitCodes.input : 0
     }
     if (name === '--version' || name === '-v') {
@@ -39,6 +39,7 @@ export async function runProgram(args: readonly string[], context: ProgramContex
           commandHelp(
             command.spec,
             rest.find((word) => !word.startsWith('-')),
+            terminal.width,
           ),
       )
       return 0

@@ -52,7 +52,7 @@ export function createModelAccounting({
             },
             priced,
           ),
-        output: request.maxOutputTokens ?? model.maxOutputTokens ?? defaultOutputTokens,
+        output: { tokens: request.maxOutputTokens ?? model.maxOutputTokens ?? undefined, answers: 1 },
       }
       /** How much more the model of the alias would have cost, for as many tokens. */
       const savedBy = (measured: Measured | undefined, costMicrodollars: number | null): number | null => {
@@ -77,12 +77,15 @@ export function createModelAccounting({
           },
           { request: measured?.requestBody, answer: measured?.answerBody },
         )
-      const spending = await reserveTokens({ limits, prices, answering }, priced, use, () => signal).catch(
-        (error: unknown) => {
-          if (error instanceof AppError && error.code === 'ERR_LIMIT_EXCEEDED') note(undefined, refusalOf(error), 0)
-          throw error
-        },
-      )
+      const spending = await reserveTokens(
+        { limits, prices, answering, defaultOutputTokens },
+        priced,
+        use,
+        () => signal,
+      ).catch((error: unknown) => {
+        if (error instanceof AppError && error.code === 'ERR_LIMIT_EXCEEDED') note(undefined, refusalOf(error), 0)
+        throw error
+      })
       const { keepsBodies } = interactions
       const measuring = createMeasuredFetch(protocol.formatOf(operations[protocol.name])!, { clock, keepsBodies })
       let hasEnded = false

@@ -9,14 +9,19 @@ export type Share = Readonly<{
   limitId: string
   periodStartMs: number
   /** Returns the cost beyond all that was taken. */
-  settle(reserved: number, cost: number): number
+  settle(reserved: Reserved, cost: number): number
 }>
+
+/** `isOpen`: the use may cost more than was left for it. */
+export type Reserved = Readonly<{ amount: number; isOpen: boolean }>
 
 /** One limit, and this process's part of it. */
 export type Account = Readonly<{
   limit: Limit
   available(): number
-  reserve(amount: number): Share
+  reserve(reserved: Reserved): Share
+  /** Whether a use is under way that may cost more than it reserved. */
+  hasOpen(): boolean
   /** Adds what the store granted. A grant for an earlier period is void. */
   grant(limit: Limit, block: TakenBlock, use: LimitUse): void
   lastBlock(): TakenBlock | undefined
@@ -107,7 +112,7 @@ function keysOf(subject: UsageSubject): readonly string[] {
 const isSame = (one: Limit, other: Limit): boolean =>
   one.value === other.value && one.interval === other.interval && one.anchorMs === other.anchorMs
 
-type OpenShare = Share & { leased: number; spent: number; reserved: number; readonly period: Period }
+type OpenShare = Share & { leased: number; spent: number; reserved: number; open: number; readonly period: Period }
 
 function createAccount(row: Limit & LimitUse, openedMs: number, timeZone: string): Account {
   let limit: Limit = row
@@ -127,8 +132,10 @@ function createAccount(row: Limit & LimitUse, openedMs: number, timeZone: string
       leased: 0,
       spent: 0,
       reserved: 0,
-      settle(reserved, cost) {
-        made.reserved -= reserved
+      open: 0,
+      settle({ amount, isOpen }, cost) {
+        made.reserved -= amount
+        if (isOpen) made.open--
         made.spent += cost
         const over = Math.max(0, made.spent + made.reserved - made.leased)
         made.leased += over
@@ -153,10 +160,12 @@ function createAccount(row: Limit & LimitUse, openedMs: number, timeZone: string
       return limit
     },
     available,
-    reserve(amount) {
+    reserve({ amount, isOpen }) {
       share.reserved += amount
+      if (isOpen) share.open++
       return share
     },
+    hasOpen: () => share.open > 0,
     lastBlock: () => lastBlock,
     grant(newest, block, { periodStartMs, used }) {
       limit = newest

@@ -2,11 +2,11 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import { ruledNameOf } from '../../contract/tool-spellings.ts'
-import type { CostReservation, UsageLimits, UsageSubject } from '../../contract/usage-limits.ts'
+import type { CostRange, CostReservation, UsageLimits, UsageSubject } from '../../contract/usage-limits.ts'
 import { type Clock, isoTime } from '../../kernel/clock.ts'
 import { createKeyedMutex } from '../../kernel/keyed-mutex.ts'
 import type { Logger } from '../../kernel/logger.ts'
-import { type Account, createAccounts, type LimitAccounts, type Share } from './accounts.ts'
+import { type Account, createAccounts, type LimitAccounts, type Reserved, type Share } from './accounts.ts'
 import { periodAt } from './periods.ts'
 import type { Limit, LimitStatus, LimitStore, LimitUse } from './ports.ts'
 import { blockOf, capacityOf, countsModel, displayedAmount } from './rules.ts'
@@ -38,7 +38,13 @@ export type UsageAccounting = UsageLimits &
 
 type Applies = (limit: Limit) => boolean
 const noLimit: CostReservation = { settle() {} }
+const nothing: Reserved = { amount: 0, isOpen: false }
 const oneCall = (): number => 1
+
+function rangeOf(needed: number | CostRange): CostRange {
+  const { least, most } = typeof needed === 'number' ? { least: needed, most: needed } : needed
+  return { least: Math.max(0, Math.ceil(least)), most: Math.max(0, Math.ceil(most)) }
+}
 
 /**
  * Reserves and counts. A process takes durable blocks of each limit and spends them from memory, so that most uses wait for no
@@ -81,7 +87,7 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
   function take(
     subject: UsageSubject,
     applies: Applies,
-    needed: () => number,
+    needed: () => number | CostRange,
     signal: (() => AbortSignal) | undefined,
   ): CostReservation | Promise<CostReservation> {
     const tenantAccounts = loaded(subject.tenant)
@@ -94,42 +100,48 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
     if (tenantAccounts.isEmpty) return noLimit
     const accounts = tenantAccounts.of(subject, applies, clock.nowMs())
     if (accounts.length === 0) return reservation(subject, accounts, 0)
-    const amount = Math.max(0, Math.ceil(needed()))
-    if (accounts.every((account) => account.available() >= amount)) return reservation(subject, accounts, amount)
-    return takeMore(subject, applies, amount, signal?.())
+    const range = rangeOf(needed())
+    if (accounts.every((account) => account.available() >= range.most)) {
+      return reservation(subject, accounts, range.most)
+    }
+    return takeMore(subject, applies, range, signal?.())
   }
 
   async function takeMore(
     subject: UsageSubject,
     applies: Applies,
-    amount: number,
+    range: CostRange,
     signal: AbortSignal | undefined,
   ): Promise<CostReservation> {
     const { tenant } = subject
+    const { least, most } = range
     const patienceEndsMs = clock.monotonicMs() + deps.waitMs
-    for (;;) {
+    const isShort = (account: Account): boolean => account.available() < most
+    const isLacking = (account: Account): boolean =>
+      account.available() < least || (isShort(account) && account.hasOpen())
+    for (let hasLeased = false; ; ) {
       signal?.throwIfAborted()
       const accounts = (await loaded(tenant)).of(subject, applies, clock.nowMs())
-      const isShort = (account: Account): boolean => account.available() < amount
-      if (!accounts.some(isShort)) return reservation(subject, accounts, amount)
+      if (!accounts.some(hasLeased ? isLacking : isShort)) return reservation(subject, accounts, most)
       try {
-        await mutex.withLock(tenant, () => lease(tenant, accounts.filter(isShort), amount), signal)
+        await mutex.withLock(tenant, () => lease(tenant, accounts.filter(isShort), range), signal)
       } catch (error) {
         signal?.throwIfAborted()
         return unknownLimits(error)
       }
-      const lacking = accounts.find(isShort)
+      hasLeased = true
+      const lacking = accounts.find(isLacking)
       if (lacking === undefined) continue
       const patienceMs = patienceEndsMs - clock.monotonicMs()
-      if (!lacking.mayHold(amount) || patienceMs <= 0) throw exceeded(lacking, amount)
+      if (!lacking.mayHold(least) || patienceMs <= 0) throw exceeded(lacking, range)
       await lacking.nextChange(patienceMs, signal)
     }
   }
 
-  /** Takes a block of each limit, or as much as is needed; nothing of a limit with too little left. */
-  async function lease(tenant: TenantId, accounts: readonly Account[], amount: number): Promise<void> {
+  /** Takes a block of each limit, or as much as is needed, or the rest; nothing of a limit with too little left. */
+  async function lease(tenant: TenantId, accounts: readonly Account[], { least, most }: CostRange): Promise<void> {
     const nowMs = clock.nowMs()
-    const short = accounts.filter((account) => account.available() < amount)
+    const short = accounts.filter((account) => account.available() < most)
     if (short.length === 0) return
     const granted = await database.write(tenant, async (tx) => {
       const grants: (() => void)[] = []
@@ -142,9 +154,9 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
         const { startMs } = periodAt(row.interval, row.anchorMs, nowMs, deps.timeZone)
         const used = row.periodStartMs === startMs ? row.used : 0
         const left = capacityOf(row) - used
-        const needed = amount - account.available()
+        const available = account.available()
         const block = blockOf(row, account.lastBlock(), nowMs)
-        const grant = needed <= left ? Math.min(Math.max(needed, block), left) : 0
+        const grant = least - available <= left ? Math.max(0, Math.min(Math.max(most - available, block), left)) : 0
         const use = { periodStartMs: startMs, used: used + grant }
         if (grant > 0) await store.saveUse(tx, tenant, row.id, use)
         grants.push(() => account.grant(row, { amount: grant, atMs: nowMs }, use))
@@ -154,26 +166,31 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
     for (const apply of granted) apply()
   }
 
-  function reservation(subject: UsageSubject, accounts: readonly Account[], amount: number): CostReservation {
+  /** So much of each, or the rest. */
+  function reservation(subject: UsageSubject, accounts: readonly Account[], most: number): CostReservation {
     const { tenant } = subject
-    const shares = accounts.map((account) => account.reserve(amount))
+    const shares = accounts.map((account) => {
+      const amount = Math.min(most, account.available())
+      const reserved = { amount, isOpen: amount < most }
+      return { share: account.reserve(reserved), reserved }
+    })
     let isSettled = false
     return {
       settle(cost, answering) {
         if (isSettled) return
         isSettled = true
         const paid = Math.max(0, Math.ceil(cost))
-        for (const share of shares) pay(tenant, share, amount, paid)
+        for (const { share, reserved } of shares) pay(tenant, share, reserved, paid)
         if (answering === undefined || paid === 0) return
         for (const account of accountsByTenant.get(tenant)?.of(subject, ofCost([answering]), clock.nowMs()) ?? []) {
-          const isPaid = shares.some(({ limitId }) => limitId === account.limit.id)
-          if (!isPaid) pay(tenant, account.reserve(0), 0, paid)
+          const isPaid = shares.some(({ share }) => share.limitId === account.limit.id)
+          if (!isPaid) pay(tenant, account.reserve(nothing), nothing, paid)
         }
       },
     }
   }
 
-  function pay(tenant: TenantId, share: Share, reserved: number, cost: number): void {
+  function pay(tenant: TenantId, share: Share, reserved: Reserved, cost: number): void {
     const over = share.settle(reserved, cost)
     if (over > 0) void addUse(tenant, share.limitId, share.periodStartMs, over)
   }
@@ -208,8 +225,12 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
     return noLimit
   }
 
-  function exceeded(account: Account, amount: number): AppError {
+  function exceeded(account: Account, { least, most }: CostRange): AppError {
     const { limit } = account
+    const amount = account.available() < least ? least : most
+    const isOpen = most > least
+    const unbounded = amount === least ? 'an answer of limits.default_output_tokens' : 'the longest answer of its model'
+    const answer = isOpen ? unbounded : 'its max_tokens'
     const status = account.status()
     const show = (value: number): number => displayedAmount(limit, value)
     const unit = limit.limitType === 'token_cost' ? ' US dollars' : ' calls'
@@ -220,8 +241,8 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
     return new AppError(
       'ERR_LIMIT_EXCEEDED',
       isUsedUp
-        ? `${name} is reached: of ${limit.value}${unit}, ${left} are left, and this needs ${show(amount)}. It resets at ${resetsAt}.`
-        : `${name} does not cover this request: of ${limit.value}${unit}, ${left} are left, and with its input and its max_tokens the request may cost ${show(amount)}. Set a smaller max_tokens (for an agent, max_output_tokens of its model), have the limit raised with update_limit, or wait until it resets at ${resetsAt}.`,
+        ? `${name} is reached: of ${limit.value}${unit}, ${left} are left, and this needs ${show(amount)}. It resets at ${resetsAt}.${isOpen ? ' Set max_tokens, so that less is reserved.' : ''}`
+        : `${name} does not cover this request: of ${limit.value}${unit}, ${left} are left, and with its input and ${answer} the request may cost ${show(amount)}. Set ${isOpen ? 'max_tokens' : 'a smaller max_tokens'} (for an agent, max_output_tokens of its model), have the limit raised with update_limit, or wait until it resets at ${resetsAt}.`,
       {
         limit_id: limit.id,
         limit_type: limit.limitType,

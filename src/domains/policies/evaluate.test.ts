@@ -168,6 +168,13 @@ describe('a result', () => {
     ['is untrusted without a policy', [], { from: 'a@ours' }, 'untrusted'],
     ['is trusted by a policy that matches', [ours], { from: 'a@ours' }, 'trusted'],
     ['is looked at inside value', [ours], { value: { from: 'a@ours' } }, 'trusted'],
+    ['is not trusted by value alone', [ours], { value: { from: 'a@ours' }, from: 'a@theirs' }, 'untrusted'],
+    [
+      'is blocked by a member beside value',
+      [result('mark_as_trusted'), result('block_always', is('state', 'secret'))],
+      { value: 1, state: 'secret' },
+      'block',
+    ],
     ['is untrusted when it does not match', [ours], { from: 'a@theirs' }, 'untrusted'],
     [
       'is blocked whatever trusts it',

@@ -158,7 +158,7 @@ export function judgeResult(
   tool: PolicyTool,
   views: readonly unknown[],
 ): ResultVerdict {
-  const verdicts = views.map((view) => judgeView(policies, subject, tool, view))
+  const verdicts = views.flatMap(readingsOfResult).map((view) => judgeView(policies, subject, tool, view))
   return verdicts.reduce((worst, next) => (careful.indexOf(next.action) < careful.indexOf(worst.action) ? next : worst))
 }
 
@@ -172,7 +172,7 @@ const resultActions = {
 function judgeView(policies: PolicySet, subject: PolicySubject, tool: PolicyTool, view: unknown): ResultVerdict {
   const own = policiesFor(policies.trustedData, tool)
   if (own !== undefined) {
-    const values = valuesOf(own, insideValue(view))
+    const values = valuesOf(own, view)
     const matching = own.specific.filter((one) => matches(one, subject, values, one.action !== 'mark_as_trusted'))
     const policy = matching.find(({ action }) => action === 'block_always') ?? matching[0] ?? own.defaults[0]
     if (policy !== undefined) {
@@ -192,11 +192,15 @@ function judgeView(policies: PolicySet, subject: PolicySubject, tool: PolicyTool
   return { action: 'untrusted', reason, trace: [{ stage: RESULT, verdict: 'untrusted', reason: 'no policy' }] }
 }
 
-/** A result that is wrapped in `value` is unwrapped. */
-function insideValue(view: unknown): unknown {
-  if (typeof view !== 'object' || view === null || Array.isArray(view)) return view
-  const { value } = view as { value?: unknown }
-  return value ? value : view
+/**
+ * A result that is wrapped in `value` is judged by what is inside. If it has other members, `value` may be one of many, which others
+ * may have written, so the result is also judged as it is.
+ */
+function readingsOfResult(view: unknown): readonly unknown[] {
+  if (typeof view !== 'object' || view === null || Array.isArray(view)) return [view]
+  const { value, ...others } = view as { value?: unknown }
+  if (!value) return [view]
+  return Object.keys(others).length === 0 ? [value] : [value, view]
 }
 
 /** The values at the paths of a tool; each path is evaluated once, on first use. */

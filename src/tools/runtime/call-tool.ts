@@ -198,7 +198,11 @@ export function createCallTool(deps: CallToolDeps): CallTool {
   ): Promise<Handled> {
     const call = new InvokedCall(invocation, database, readTx, writeTx, deps.stages.guard)
     const context = new Context(call) as unknown as ToolContext
-    invocation.output = await invocation.code!.run(invocation.input, context)
+    try {
+      invocation.output = await invocation.code!.run(invocation.input, context)
+    } finally {
+      call.end()
+    }
     if (tool.definition.namesTools === true && invocation.caller.safeNames) {
       invocation.output = deps.spelling.texts(invocation.output)
     }

@@ -8,7 +8,7 @@ export function contentTool(tool: CatalogTool, { isRead, send }: ContentRequest)
   const { definition } = tool
   const sending = ({ name, input }: LoadedTool): LoadedTool => ({
     ...{ name, input },
-    run: (_, { call }) => send((text) => call.hears!(text)),
+    run: (_, { call }) => send((...said) => call.hears!(...said)),
   })
   return {
     ...tool,

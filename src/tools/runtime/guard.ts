@@ -195,6 +195,12 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
   return {
     hear,
 
+    /** Whether the same call would be allowed now, without an approval. */
+    async mayCallAgain(invocation: Invocation): Promise<boolean> {
+      if (toolPolicies === undefined || invocation.options.isOwnScript === true) return true
+      return (await judge(invocation, policyToolOf(invocation.tool!))).action === 'allow'
+    },
+
     /** The error as the caller may see it: a failure that quotes others is judged like a result. */
     async hearFailure(invocation: Invocation, error: AppError): Promise<AppError> {
       const { code, message, details, quotes, cause } = error

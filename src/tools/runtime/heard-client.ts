@@ -1,12 +1,12 @@
 import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
 import type { CallingClient, ClientQuestions } from '../../contract/calling-client.ts'
 
 /** The calling program, to which nothing of a server passes that was not heard before. */
-export const heardClient = (client: CallingClient, hears: (text: string) => Promise<boolean>): CallingClient => ({
+export const heardClient = (client: CallingClient, hears: NonNullable<Call['hears']>): CallingClient => ({
   ...client,
   async ask(questions, signal) {
-    const text = textOf(questions)
-    if (text !== undefined && !(await hears(text))) throw notDisplayed()
+    if (!(await hears(textOf(questions), true))) throw notDisplayed()
     return await client.ask(questions, signal)
   },
   tell(notification) {
@@ -32,4 +32,7 @@ function textOf(questions: ClientQuestions): string | undefined {
 }
 
 const notDisplayed = (): AppError =>
-  new AppError('ERR_POLICY_DENIED', 'A policy blocks what this server says, so its question was not shown.')
+  new AppError(
+    'ERR_POLICY_DENIED',
+    'A policy blocks what this server says, or what it asks after its call, so its question was not shown.',
+  )

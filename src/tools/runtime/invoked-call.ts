@@ -25,6 +25,7 @@ export class InvokedCall implements Call {
   readonly #database: Database | undefined
   readonly #write: WriteTx | undefined
   readonly #guard: Guard
+  #isOver = false
 
   constructor(
     invocation: Invocation,
@@ -40,7 +41,7 @@ export class InvokedCall implements Call {
     if (invocation.caller.origin !== undefined) this.origin = invocation.caller.origin
     if (invocation.options.environment !== undefined) this.environment = invocation.options.environment
     if (invocation.options.client !== undefined)
-      this.client = heardClient(invocation.options.client, (text) => this.hears(text))
+      this.client = heardClient(invocation.options.client, (...said) => this.hears(...said))
     this.nowMs = invocation.nowMs
     this.signal = invocation.signal
     this.read = read
@@ -92,8 +93,15 @@ export class InvokedCall implements Call {
     this.#invocation.readFrom.add(context)
   }
 
-  hears(text: string): Promise<boolean> {
-    return this.#guard.hear(this.#invocation, text, (taint) => this.#note(taint))
+  /** Answers are sent to the server: those to questions after the call need the permission that the call would need now. */
+  async hears(text: string | undefined, isQuestion = false): Promise<boolean> {
+    if (isQuestion && this.#isOver && !(await this.#guard.mayCallAgain(this.#invocation))) return false
+    return text === undefined || (await this.#guard.hear(this.#invocation, text, (taint) => this.#note(taint)))
+  }
+
+  /** The tool has answered or failed; a session of its client lasts longer. */
+  end(): void {
+    this.#isOver = true
   }
 
   writesTo(context: ContextKey): void {
