@@ -20,7 +20,9 @@ export default defineTool({
   long: true,
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId,
-    snapshot_name: workspaceParams.name.describe('Name or id of the snapshot to begin with; snapshot with the action create makes one.'),
+    snapshot_name: workspaceParams.name.describe(
+      'Name or id of the snapshot to begin with; snapshot with the action create makes one.',
+    ),
     new_name: workspaceParams.name.optional().describe('Name of the one fork; made up when left out.'),
     count: z.int().min(1).max(limits.workspaceBatchMax).optional().describe('How many; 1 when left out.'),
     name_prefix: workspaceParams.name
