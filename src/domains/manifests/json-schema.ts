@@ -1,9 +1,9 @@
 import { createRequire } from 'node:module'
-import { createContext, Script } from 'node:vm'
 import type { AnySchema, ErrorObject, Options } from 'ajv'
 import { limits } from '../../contract/limits.ts'
 import { compileLinearPattern } from '../../kernel/linear-pattern.ts'
 import { createMeter, TooMuchWork } from '../templating/work-meter.ts'
+import { boundedInTime } from './bounded-in-time.ts'
 import { chargeSchema, isCheapToCheck, newSchemaBudget, type SchemaBudget } from './schema-work.ts'
 
 /** The violations of a value, one sentence each, beginning with the path; empty if it conforms. */
@@ -37,15 +37,18 @@ export function compileJsonSchema(schema: unknown, budget: SchemaBudget = newSch
       if (meta.validateSchema(bare) !== true) throw new Error(`schema is invalid: ${meta.errorsText()}`)
       return ajv.compile(bare)
     })
+    const metered = (value: unknown) => {
+      patternMeter = createMeter(limits.patternWorkMax)
+      return validate(value)
+    }
     // Enforcing a time limit costs more than most validations.
     const conforms = isCheapToCheck(schema)
-      ? (value: unknown) => validate(value)
-      : (value: unknown) => boundedInTime(limits.jsonSchemaCheckMs, () => validate(value))
+      ? metered
+      : (value: unknown) => boundedInTime(limits.jsonSchemaCheckMs, () => metered(value))
     return {
       ok: true,
       check(value) {
         try {
-          patternMeter = createMeter(limits.patternWorkMax)
           return conforms(value) ? [] : (validate.errors ?? []).slice(0, 20).map(sentence)
         } catch (error) {
           return [`the value cannot be checked: ${reasonOf(error)}`]
@@ -118,21 +121,6 @@ const meteredPattern = Object.assign(
   },
   { code: 'meteredPattern' },
 )
-
-const watch = new Script('work()')
-const sandbox: { work: (() => unknown) | undefined } = { work: undefined }
-let context: object | undefined
-
-/** Runs `work` in this thread, and aborts it if it takes too long. */
-function boundedInTime<T>(timeoutMs: number, work: () => T): T {
-  context ??= createContext(sandbox)
-  sandbox.work = work
-  try {
-    return watch.runInContext(context, { timeout: timeoutMs }) as T
-  } finally {
-    sandbox.work = undefined
-  }
-}
 
 const options: Options = {
   strict: false,
