@@ -329,8 +329,7 @@ export const limits = {
   patternWorkMax: 20_000_000,
   /**
    * A JSON Schema that a caller supplies: its text; its values with those behind references counted again, for all schemas of a
-   * manifest; how many values a pattern counts for at least; and the time to compile it and to check one value, by the clock
-   * unless the machine has no processor for it.
+   * manifest; how many values a pattern counts for at least; and the time to compile it and to check one value.
    */
   jsonSchemaCharsMax: 128 * 1024,
   jsonSchemaWorkMax: 3_000,

@@ -71,7 +71,8 @@ export function createMeasuredFetch(
     async fetch(input, init) {
       if (typeof init?.body === 'string') requestBody = Buffer.from(init.body)
       wasSent = true
-      const response = await globalThis.fetch(input, init).catch((error: unknown) => {
+      // What a provider answers leads nowhere else: headers with keys, other than the standard one, would go along.
+      const response = await globalThis.fetch(input, { ...init, redirect: 'manual' }).catch((error: unknown) => {
         wasSent = !isUnsent(error)
         throw error
       })

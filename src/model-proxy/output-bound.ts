@@ -1,8 +1,8 @@
 import type { PricedProvider } from './ports.ts'
 
 /**
- * The longest answers of the public models, with their reasoning, as their providers document them. The first that matches counts. A
- * model that is not here has the largest of its provider: the register of prices does not say.
+ * The longest answers of the public models, with their reasoning, as far as we know them: the register of prices does not say. The
+ * first that matches counts. A model that is not here has the largest of its provider.
  */
 const longest: Readonly<Record<PricedProvider['protocol']['name'], readonly (readonly [RegExp, number])[]>> = {
   openai: [

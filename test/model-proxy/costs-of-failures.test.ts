@@ -207,6 +207,15 @@ it.each<[string, RequestListener, string, number]>([
     else expect(failure).toMatchObject({ status })
   })
   expect(cost).toBe(0)
-  const isRedirect = status === 503 && path === 'default'
-  if (!isRedirect) expect(await costOfAgent(false, path === 'absent' ? closedPort : undefined)).toBe(0)
+  expect(await costOfAgent(false, path === 'absent' ? closedPort : undefined)).toBe(0)
+})
+
+it('a provider cannot lead an agent, with its key and its words, to another address', async () => {
+  const asked: string[] = []
+  answer = (req, res) => {
+    asked.push(req.url!)
+    res.writeHead(307, { location: '/elsewhere' }).end()
+  }
+  await costOfAgent(false)
+  expect(asked).toEqual(['/v1/chat/completions'])
 })
