@@ -21,7 +21,7 @@ export default defineTool({
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId,
     snapshot_name: workspaceParams.name.describe(
-      'Name or id of the snapshot to begin with; snapshot with the action create makes one.',
+      'Name or id of the snapshot to begin with. The tool snapshot takes one.',
     ),
     new_name: workspaceParams.name.optional().describe('Name of the one fork; made up when left out.'),
     count: z.int().min(1).max(limits.workspaceBatchMax).optional().describe('How many; 1 when left out.'),
