@@ -73,6 +73,17 @@ it('a new password for a user of a foreign team takes the permission to add peop
   expect(await ask(joined)).toMatchObject({ status: 200 })
 })
 
+it('a link for a new password ends when its user joins a team, and stays when the user was in it', async () => {
+  const { email } = await newPerson(server, 'joining@example.com')
+  await cli('teams', 'create', 'treasury')
+  const { link } = await callAs({ cookie: helper }, 'user_update', { user: email, new_link: true })
+  await cli('teams', 'add', 'treasury', email)
+  expect(await use(link)).toBe(404)
+  const again = await cli('users', 'update', email, '--new-link')
+  await cli('teams', 'add', 'treasury', email)
+  expect(await use(again['link'])).toBe(200)
+})
+
 it('links that a user created end with the user, and with the rights that they took', async () => {
   await newRole('recruiter', ['invitation:create', 'apiKey:create', 'task:read', 'task:create'])
   await newRole('reader', ['invitation:create', 'task:read'])

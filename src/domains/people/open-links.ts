@@ -8,6 +8,8 @@ import type { PeopleReading, PeopleWriting } from './service.ts'
 
 type Store = Pick<PeopleStore, 'cancelInvitation' | 'listOpenInvitations' | 'listOpenInvitationsBy'>
 
+export type OpenLinks = ReturnType<typeof createOpenLinks>
+
 /** Links that nobody has used yet. A caller can hold one back, so they end with the rights on which they depend. */
 export function createOpenLinks(store: Store, rights: Rights) {
   /** Returns how many of them were open. */

@@ -143,10 +143,10 @@ const uselessLink = (): AppError =>
 
 export function createPeopleService(deps: PeopleDeps): PeopleService {
   const { store, random } = deps
-  const teams = createTeamMethods(deps)
   const rights = createRights(deps.roles)
   const admins = createAdmins(store, deps.userBehind)
   const links = createOpenLinks(store, rights)
+  const teams = createTeamMethods(deps, links)
   const hashes = new WeakMap<object, string>()
 
   async function requireUser(read: ReadTx, tenant: TenantId, named: string): Promise<User> {

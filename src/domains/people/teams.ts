@@ -5,7 +5,8 @@ import type { TenantId } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { listAtMost } from '../../kernel/list-at-most.ts'
 import { randomId } from '../../kernel/random.ts'
-import type { UserTeam } from './ports.ts'
+import type { OpenLinks } from './open-links.ts'
+import type { User, UserTeam } from './ports.ts'
 import { peopleTenant, tenantTaken } from './rules.ts'
 import type { PeopleDeps, PeopleReading, PeopleWriting } from './service.ts'
 import { signOut } from './sign-out.ts'
@@ -40,7 +41,7 @@ type TeamHelpers = Readonly<{
   idsToJoin(call: PeopleReading, tenant: TenantId, named: readonly string[]): Promise<string[]>
 }>
 
-export function createTeamMethods(deps: PeopleDeps): TeamMethods & TeamHelpers {
+export function createTeamMethods(deps: PeopleDeps, links: Pick<OpenLinks, 'endFor'>): TeamMethods & TeamHelpers {
   const { store, random } = deps
   async function requireTeam(read: ReadTx, tenant: TenantId, named: string): Promise<UserTeam> {
     const found = await store.findTeam(read, tenant, named)
@@ -57,8 +58,8 @@ export function createTeamMethods(deps: PeopleDeps): TeamMethods & TeamHelpers {
     })
   }
 
-  async function memberIds(read: ReadTx, tenant: TenantId, named: readonly string[]): Promise<string[]> {
-    const ids: string[] = []
+  async function usersNamed(read: ReadTx, tenant: TenantId, named: readonly string[]): Promise<User[]> {
+    const users: User[] = []
     for (const entry of named) {
       const user =
         (await store.findUser(read, tenant, entry)) ?? (await store.findUserByEmail(read, entry.toLowerCase()))
@@ -67,9 +68,19 @@ export function createTeamMethods(deps: PeopleDeps): TeamMethods & TeamHelpers {
           'members: there is no user with this id or e-mail address; list them with castellan users list (user_list)'
         throw new AppError('ERR_NOT_FOUND', message, { user: entry.slice(0, 128) })
       }
-      ids.push(user.id)
+      users.push(user)
     }
-    return ids
+    return users
+  }
+
+  /** A team is more rights, which the creator of a link for the user may not have been able to give. */
+  async function addMembers(call: PeopleWriting, team: UserTeam, users: readonly User[]): Promise<void> {
+    const members = await store.listMembers(call.read, team.tenant)
+    for (const user of users) {
+      if (members.some(({ teamId, userId }) => teamId === team.id && userId === user.id)) continue
+      await store.addMember(call.write, team.tenant, team.id, user.id)
+      await links.endFor(call, user)
+    }
   }
 
   async function viewOf(read: ReadTx, team: UserTeam): Promise<TeamView> {
@@ -97,7 +108,7 @@ export function createTeamMethods(deps: PeopleDeps): TeamMethods & TeamHelpers {
       const name = await requireNewName(call.read, tenant, input.name)
       const max = limits.userTeamsPerTenantMax
       if ((await store.listTeams(call.read, tenant, max)).length >= max) throw tenantTaken('teams', max)
-      const members = await memberIds(call.read, tenant, input.members ?? [])
+      const members = await usersNamed(call.read, tenant, input.members ?? [])
       const team: UserTeam = {
         tenant,
         id: randomId(random, 'team'),
@@ -107,8 +118,8 @@ export function createTeamMethods(deps: PeopleDeps): TeamMethods & TeamHelpers {
         createdAtMs: call.nowMs,
       }
       await store.insertTeam(call.write, team)
-      for (const userId of members) await store.addMember(call.write, tenant, team.id, userId)
-      call.record({ kind: 'user_team_created', body: { ...bodyOf(team), members } })
+      await addMembers(call, team, members)
+      call.record({ kind: 'user_team_created', body: { ...bodyOf(team), members: members.map(({ id }) => id) } })
       return await viewOf(call.read, team)
     },
 
@@ -129,14 +140,15 @@ export function createTeamMethods(deps: PeopleDeps): TeamMethods & TeamHelpers {
           : await requireNewName(call.read, tenant, input.name)
       const after = { ...before, name, description: input.description ?? before.description }
       await store.updateTeam(call.write, after)
-      const added = await memberIds(call.read, tenant, input.add ?? [])
-      const removed = await memberIds(call.read, tenant, input.remove ?? [])
-      for (const userId of added) await store.addMember(call.write, tenant, after.id, userId)
-      for (const userId of removed) {
-        await store.removeMember(call.write, tenant, after.id, userId)
-        await signOut(deps, call.write, tenant, userId)
+      const added = await usersNamed(call.read, tenant, input.add ?? [])
+      const removed = await usersNamed(call.read, tenant, input.remove ?? [])
+      await addMembers(call, after, added)
+      for (const { id } of removed) {
+        await store.removeMember(call.write, tenant, after.id, id)
+        await signOut(deps, call.write, tenant, id)
       }
-      call.record({ kind: 'user_team_updated', body: { ...bodyOf(after), added, removed } })
+      const ids = { added: added.map(({ id }) => id), removed: removed.map(({ id }) => id) }
+      call.record({ kind: 'user_team_updated', body: { ...bodyOf(after), ...ids } })
       return await viewOf(call.read, after)
     },
 
