@@ -7,6 +7,8 @@ export type AnsweringConnection = Readonly<{
   socket: Socket
   dateLine(): string
   connectionLines(): string
+  /** Called when a part of the answer is written. */
+  continued(): void
   /** Called when the answer is written to its end. */
   answered(): void
 }>
@@ -68,6 +70,7 @@ export class PlainAnswer implements Answer {
       this.flushHeaders()
       return true
     }
+    this.#connection.continued()
     if (!this.#isChunked) return this.#writeParts(this.#takeHead(), bytes, '')
     return this.#writeParts(`${this.#takeHead()}${bytes.length.toString(16)}\r\n`, bytes, '\r\n')
   }

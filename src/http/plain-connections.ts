@@ -1,6 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { limits } from '../contract/limits.ts'
+import { type BusyPoll, createBusyPoll } from '../kernel/busy-poll.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Answering, Connections } from './connections.ts'
 import type { Answer } from './exchange/answer.ts'
@@ -43,11 +44,12 @@ export function servePlainRequests(deps: Deps): PlainConnections {
   const { server } = deps
   const known = new WeakMap<Socket, PlainConnection>()
   const dateLine = createDateLine(deps.clock)
+  const poll = createBusyPoll()
 
   server.on('connection', (socket: Socket) => {
     const [feed, ...others] = socket.listeners('data') as Feed[]
     if (socket.destroyed || feed === undefined || others.length > 0) return
-    known.set(socket, new PlainConnection(deps, dateLine, socket, feed))
+    known.set(socket, new PlainConnection(deps, dateLine, poll, socket, feed))
   })
   // With a listener here, `node:http` does not end a connection by itself that it believes to be idle.
   server.on('timeout', (socket: Socket) => {
@@ -65,6 +67,7 @@ class PlainConnection implements Answering, PlainReply {
   readonly #deps: Deps
   readonly socket: Socket
   readonly dateLine: () => string
+  readonly #poll: BusyPoll
   readonly #feed: Feed
   #state: State = 'fresh'
   #head: PlainHead | undefined
@@ -74,9 +77,10 @@ class PlainConnection implements Answering, PlainReply {
   #early: Buffer[] = []
   #earlyBytes = 0
 
-  constructor(deps: Deps, dateLine: () => string, socket: Socket, feed: Feed) {
+  constructor(deps: Deps, dateLine: () => string, poll: BusyPoll, socket: Socket, feed: Feed) {
     this.#deps = deps
     this.dateLine = dateLine
+    this.#poll = poll
     this.socket = socket
     this.req = { socket }
     this.#feed = feed
@@ -96,6 +100,10 @@ class PlainConnection implements Answering, PlainReply {
 
   connectionLines(): string {
     return this.shouldKeepAlive ? KEEP_ALIVE : CLOSE
+  }
+
+  continued(): void {
+    this.#poll.continued()
   }
 
   answered(): void {
@@ -165,6 +173,7 @@ class PlainConnection implements Answering, PlainReply {
     this.#state = 'serving'
     this.#earlyBytes = 0
     this.#deps.connections.begin(this)
+    this.#poll.begun()
     const isServed = this.#deps.serve(head, chunk.subarray(head.text.length), this)
     if (isServed === true) return
     if (isServed === false) this.#leave(chunk)
@@ -188,6 +197,7 @@ class PlainConnection implements Answering, PlainReply {
     this.#onDisconnected = undefined
     this.#answer = undefined
     this.#deps.connections.ended(this)
+    this.#poll.ended()
   }
 
   #toHttp(chunk: Buffer): void {
