@@ -28,8 +28,8 @@ const shared = {
   units: ['src/**/*.test.ts'],
 }
 
-/** Two more than the cores of the machine that is measured: several files mostly wait for what happens in time. */
-const workers = 4
+/** One more than the cores of the machine that is measured. Five are no faster: the programs that tests start need the cores too. */
+const workers = 3
 /** Without the flag the young generation of a worker takes 100 MB more, and every program that a test starts waits for the copy. */
 const execArgv = ['--max-semi-space-size=8']
 const common = { pool: 'forks', execArgv, testTimeout: 240_000, hookTimeout: 240_000 } as const

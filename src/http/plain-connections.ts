@@ -173,7 +173,7 @@ class PlainConnection implements Answering, PlainReply {
     this.#state = 'serving'
     this.#earlyBytes = 0
     this.#deps.connections.begin(this)
-    this.#poll.begun()
+    this.#poll.started()
     const isServed = this.#deps.serve(head, chunk.subarray(head.text.length), this)
     if (isServed === true) return
     if (isServed === false) this.#leave(chunk)

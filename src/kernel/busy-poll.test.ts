@@ -28,7 +28,7 @@ function start(processors = 2) {
     return turns
   }
   function exchange(serviceMs: number, thinkMs: number): number {
-    poll.begun()
+    poll.started()
     const whileServed = wait(serviceMs)
     poll.ended()
     return whileServed + wait(thinkMs)
@@ -78,8 +78,8 @@ describe('polling instead of sleeping', () => {
   it('ends when requests come at once', () => {
     const { poll, exchange, exchanges, wait } = start()
     exchanges(100, 0.1, 0.05)
-    poll.begun()
-    poll.begun()
+    poll.started()
+    poll.started()
     expect(wait(10)).toBeLessThanOrEqual(1)
     poll.ended()
     poll.ended()
@@ -88,7 +88,7 @@ describe('polling instead of sleeping', () => {
 
   it('counts the parts of an answer', () => {
     const { poll, wait } = start()
-    poll.begun()
+    poll.started()
     for (let part = 0; part < 20; part++) {
       wait(0.1)
       poll.continued()

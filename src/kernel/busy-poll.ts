@@ -11,10 +11,10 @@ import { systemClock } from './clock.ts'
  */
 export type BusyPoll = Readonly<{
   /** A request begins to be served. */
-  begun(): void
+  started(): void
   /** A part of its answer was sent, and more is expected. */
   continued(): void
-  /** Its answer is complete or will not come. Called once for each request that has begun. */
+  /** Its answer is complete or will not come. Called once for each request that has started. */
   ended(): void
 }>
 
@@ -62,7 +62,7 @@ export function createBusyPoll({ monotonicMs, nextTurn, processors }: Deps = ofN
   }
 
   return {
-    begun() {
+    started() {
       serving++
       if (serving === 1) active()
       else credit = 0
