@@ -15,6 +15,7 @@ export type AnsweringConnection = Readonly<{
 
 /** An answer past `node:http`: the same bytes as that would send, its head and the first part of its body in one write. */
 export class PlainAnswer implements Answer {
+  readonly copiesBytes = true
   headersSent = false
   writableFinished = false
   closed = false
@@ -133,23 +134,16 @@ export class PlainAnswer implements Answer {
     else this.#writeParts(before, bytes, after)
   }
 
-  /** In one piece if that is not long, which takes less than several do. */
   #writeParts(before: string, bytes: Buffer, after: string): boolean {
-    const socket = this.#socket
-    if (before === '' && after === '') return socket.write(bytes)
-    if (bytes.length <= JOINED_BYTES_MAX) {
-      const all = Buffer.allocUnsafe(before.length + bytes.length + after.length)
-      all.write(before, 0, 'latin1')
-      bytes.copy(all, before.length)
-      all.write(after, before.length + bytes.length, 'latin1')
-      return socket.write(all)
-    }
-    socket.cork()
-    if (before !== '') socket.write(before, 'latin1')
-    const isTaken = socket.write(bytes)
-    if (after !== '') socket.write(after, 'latin1')
-    socket.uncork()
-    return isTaken && !socket.writableNeedDrain
+    const length = before.length + bytes.length + after.length
+    const all = memoryOf(length)
+    all.write(before, 0, 'latin1')
+    bytes.copy(all, before.length)
+    all.write(after, before.length + bytes.length, 'latin1')
+    const isTaken = this.#socket.write(all.length === length ? all : all.subarray(0, length))
+    // What is not sent at once belongs to the socket until it is.
+    if (this.#socket.writableLength > 0) memory = NOTHING
+    return isTaken
   }
 
   #emitClose(): void {
@@ -163,5 +157,16 @@ const DATE = 'date'
 const LENGTH = 'content-length'
 const CHUNKED = 'Transfer-Encoding: chunked\r\n'
 const LAST_CHUNK = '0\r\n\r\n'
-const JOINED_BYTES_MAX = 128 * 1024
+/**
+ * Parts of answers are put together in memory that is used again. A new piece for each would be garbage outside of the heap of V8, which
+ * then collects all garbage many times a second while streams pass.
+ */
+const MEMORY_BYTES_MAX = 128 * 1024
+const NOTHING = Buffer.alloc(0)
+let memory: Buffer = NOTHING
+function memoryOf(bytes: number): Buffer {
+  if (bytes > MEMORY_BYTES_MAX) return Buffer.allocUnsafeSlow(bytes)
+  if (memory.length < bytes) memory = Buffer.allocUnsafeSlow(Math.min(bytes * 2, MEMORY_BYTES_MAX))
+  return memory
+}
 const NOT_A_VALUE = /[^\t\x20-\x7e\x80-\xff]/

@@ -1,7 +1,8 @@
 import type { Answer } from '../http/exchange/answer.ts'
 
 /**
- * Sends an answer that arrives in parts. Parts of one turn are sent in one write, the head with the first of them. While the client
+ * Sends an answer that arrives in parts. Parts of one turn are sent in one write, the head with the first of them, before the bytes
+ * may change. While the client
  * reads more slowly than the upstream sends, the upstream is paused. A client that stops reading is disconnected after a time: it
  * must not hold for ever what is reserved for it.
  */
@@ -71,7 +72,8 @@ export class AnswerWriter {
     const unsent = this.#unsent
     if (unsent.length === 0) return undefined
     this.#unsent = []
-    return unsent.length === 1 ? unsent[0]! : Buffer.concat(unsent)
+    if (unsent.length > 1) return Buffer.concat(unsent)
+    return this.#res.copiesBytes === true ? unsent[0]! : Buffer.from(unsent[0]!)
   }
 }
 

@@ -160,7 +160,7 @@ export class Exchange implements UpstreamHandler {
     const chunk = this.#mask === undefined ? came : this.#mask.take(came)
     if (!this.#hidesKey || this.#mask !== undefined) this.#retained?.take(chunk)
     if (this.#whole !== undefined) {
-      this.#whole.push(chunk)
+      this.#whole.push(Buffer.from(chunk))
       if (this.#answerBytes > limits.modelAnswerBytesMax) this.#tooLarge(controller)
       return
     }
@@ -215,7 +215,8 @@ export class Exchange implements UpstreamHandler {
   /** Nearly always there is nothing to wait for. */
   #pass(controller: UpstreamController, bytes: Buffer): void {
     if (this.#judging !== undefined) {
-      this.#enqueue(controller, () => this.#forward(bytes))
+      const retained = Buffer.from(bytes)
+      this.#enqueue(controller, () => this.#forward(retained))
       return
     }
     const judged = this.#judge === undefined ? bytes : this.#judge.take(bytes)
@@ -342,6 +343,7 @@ export class Exchange implements UpstreamHandler {
       answerBytes: this.#answerBytes,
       answerBody: this.#retained?.bytes,
     })
+    this.#tap?.release()
   }
 
   #read(answer: Buffer): ReadAnswer | undefined {

@@ -22,7 +22,7 @@ export class KeyMask {
     const joined = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk])
     const bytes = withoutKey(joined, this.#key)
     const held = this.#beginningIn(bytes)
-    this.#held = held === 0 ? NOTHING : bytes.subarray(bytes.length - held)
+    this.#held = held === 0 ? NOTHING : Buffer.from(bytes.subarray(bytes.length - held))
     return held === 0 ? bytes : bytes.subarray(0, bytes.length - held)
   }
 

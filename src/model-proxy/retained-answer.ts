@@ -7,7 +7,7 @@ export class RetainedAnswer {
 
   take(chunk: Buffer): void {
     if (this.#bytes > limits.interactionBodyReadMax) return
-    this.#parts.push(chunk)
+    this.#parts.push(Buffer.from(chunk))
     this.#bytes += chunk.length
   }
 

@@ -10,13 +10,15 @@ import { tokensIn } from './token-estimate.ts'
 const text = fc.string({ unit: 'binary', maxLength: 30 })
 const lineEnd = fc.constantFrom('\n', '\r\n')
 
-/** What the tap lets pass of a stream that comes in parts cut at these offsets. */
+/** What the tap lets pass of a stream that comes in parts cut at these offsets, each of which changes after the call. */
 function passed(tap: StreamTap, stream: Buffer, cuts: readonly number[]): Buffer {
   const offsets = [0, ...cuts.map((cut) => cut % (stream.length + 1)).sort((a, b) => a - b), stream.length]
   const displayed: Buffer[] = []
   for (let index = 1; index < offsets.length; index++) {
-    const part = tap.take(stream.subarray(offsets[index - 1]!, offsets[index]!))
-    if (part !== undefined) displayed.push(part)
+    const part = Buffer.from(stream.subarray(offsets[index - 1]!, offsets[index]!))
+    const taken = tap.take(part)
+    if (taken !== undefined) displayed.push(Buffer.from(taken))
+    part.fill('#')
   }
   const rest = tap.finish()
   if (rest !== undefined) displayed.push(rest)

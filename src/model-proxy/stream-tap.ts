@@ -5,6 +5,8 @@ import { textBytesOf } from './text-bytes.ts'
 import { tokensIn } from './token-estimate.ts'
 import { WholeEvents } from './whole-events.ts'
 
+const NOTHING = Buffer.alloc(0)
+
 /**
  * Reads the events of a stream as they pass unchanged. An event is parsed only if it reports tokens, and then only the last of
  * those. The amount of text is counted on demand, which is rare because providers report tokens.
@@ -14,10 +16,10 @@ export class StreamTap {
   #textBytes = 0
   /** Since the last event that reported tokens. */
   #unsaidBytes = 0
-  /** Uncounted chunks that passed, and how many of them came before the last event that reported tokens. */
-  #uncounted: Buffer[] = []
+  /** Events that passed and are not counted, and how many of their bytes came before the end of the last that reported tokens. */
+  #uncounted: Buffer = NOTHING
   #uncountedBytes = 0
-  #saidParts = 0
+  #saidBytes = 0
   #usages = 0
   readonly #format: AnswerFormat
   readonly #hidesUsage: boolean
@@ -37,7 +39,6 @@ export class StreamTap {
     const events = this.#gathered.take(chunk)
     if (events === undefined) return this.#hidesUsage ? undefined : chunk
     const displayed = this.#inspect(events)
-    if (this.#uncountedBytes > limits.modelUncountedBytesMax) this.#count()
     return this.#hidesUsage ? displayed : chunk
   }
 
@@ -77,22 +78,39 @@ export class StreamTap {
     return textBytesOf(this.#gathered.held)
   }
 
+  /** Nobody asks for anything any more. */
+  release(): void {
+    if (this.#uncounted !== NOTHING) returnMemory(this.#uncounted)
+    this.#uncounted = NOTHING
+    this.#uncountedBytes = 0
+    this.#saidBytes = 0
+  }
+
   #retain(events: Buffer): void {
     if (events.length === 0) return
-    this.#uncounted.push(events)
+    if (this.#uncountedBytes + events.length > limits.modelUncountedBytesMax) this.#count()
+    if (events.length > limits.modelUncountedBytesMax) {
+      this.#countIn(events, true)
+      return
+    }
+    if (this.#uncounted === NOTHING) this.#uncounted = takeMemory()
+    events.copy(this.#uncounted, this.#uncountedBytes)
     this.#uncountedBytes += events.length
   }
 
   #count(): void {
-    for (const [index, events] of this.#uncounted.entries()) {
-      const textBytes = textBytesOf(events)
-      this.#events += countEvents(events)
-      this.#textBytes += textBytes
-      if (index >= this.#saidParts) this.#unsaidBytes += textBytes
-    }
-    this.#uncounted = []
+    this.#countIn(this.#uncounted.subarray(0, this.#saidBytes), false)
+    this.#countIn(this.#uncounted.subarray(this.#saidBytes, this.#uncountedBytes), true)
     this.#uncountedBytes = 0
-    this.#saidParts = 0
+    this.#saidBytes = 0
+  }
+
+  #countIn(events: Buffer, isUnsaid: boolean): void {
+    if (events.length === 0) return
+    const textBytes = textBytesOf(events)
+    this.#events += countEvents(events)
+    this.#textBytes += textBytes
+    if (isUnsaid) this.#unsaidBytes += textBytes
   }
 
   get tokens(): PartialTokens | undefined {
@@ -109,6 +127,7 @@ export class StreamTap {
     const displayed: Buffer[] = []
     let from = 0
     let counted = 0
+    let last: Buffer | undefined
     for (let at = findUsage(events, this.#format.usageMark, 0); at !== -1; ) {
       const start = startOfEvent(events, at)
       const end = endOfEvent(events, at)
@@ -120,14 +139,15 @@ export class StreamTap {
           from = end
         }
       } else if (this.#tokens === undefined) this.#read(event)
-      else this.#last = event
+      else last = event
       at = findUsage(events, this.#format.usageMark, end)
       if (at !== -1) continue
       this.#retain(events.subarray(0, end))
-      this.#saidParts = this.#uncounted.length
+      this.#saidBytes = this.#uncountedBytes
       this.#unsaidBytes = 0
       counted = end
     }
+    if (last !== undefined) this.#last = Buffer.from(last)
     this.#retain(counted === 0 ? events : events.subarray(counted))
     if (from === 0) return events
     displayed.push(events.subarray(from))
@@ -150,6 +170,14 @@ export class StreamTap {
 function hasNoChoices(answer: unknown): boolean {
   const choices = fieldsOf(answer)?.['choices']
   return Array.isArray(choices) && choices.length === 0
+}
+
+/** Memory of streams that ended, for those to come. As garbage it would make V8 collect all garbage many times a second. */
+const unusedMemory: Buffer[] = []
+const UNUSED_MAX = 8
+const takeMemory = (): Buffer => unusedMemory.pop() ?? Buffer.allocUnsafeSlow(limits.modelUncountedBytesMax)
+function returnMemory(bytes: Buffer): void {
+  if (unusedMemory.length < UNUSED_MAX) unusedMemory.push(bytes)
 }
 
 const LF = 10

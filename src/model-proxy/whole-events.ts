@@ -1,17 +1,18 @@
 const LF = 10
 const CR = 13
 const GROWTH = 2
+const CACHED_BYTES_MAX = 64 * 1024
 const NOTHING = Buffer.alloc(0)
 
 /**
  * Gathers the bytes of a stream into whole events. Every byte is searched once and copied a bounded number of times, however long
- * an event is and however small the parts are in which it comes: an image is one event of megabytes.
+ * an event is and however small the parts are in which it comes: an image is one event of megabytes. A part may change after the
+ * call, and with it the events that came of it.
  */
 export class WholeEvents {
-  /** Bytes of an event that is not complete. The first part is not copied; the others are appended to memory of our own. */
+  /** Has the bytes of an event that is not complete. */
   #memory: Buffer = NOTHING
   #heldBytes = 0
-  #isOwn = false
 
   /** The events that are complete now; undefined if none is. */
   take(chunk: Buffer): Buffer | undefined {
@@ -30,7 +31,8 @@ export class WholeEvents {
   /** What is left at the end of a stream; undefined if that is nothing. */
   finish(): Buffer | undefined {
     const { held } = this
-    this.#release()
+    this.#memory = NOTHING
+    this.#heldBytes = 0
     return held.length === 0 ? undefined : held
   }
 
@@ -57,24 +59,18 @@ export class WholeEvents {
 
   #hold(bytes: Buffer): void {
     const heldBytes = this.#heldBytes + bytes.length
-    if (this.#heldBytes === 0) {
-      this.#memory = bytes
-      this.#isOwn = false
-    } else {
-      if (!this.#isOwn || heldBytes > this.#memory.length) {
-        const grown = Buffer.allocUnsafe(heldBytes * GROWTH)
-        this.#memory.copy(grown, 0, 0, this.#heldBytes)
-        this.#memory = grown
-        this.#isOwn = true
-      }
-      bytes.copy(this.#memory, this.#heldBytes)
+    if (heldBytes > this.#memory.length) {
+      const grown = Buffer.allocUnsafe(heldBytes * GROWTH)
+      this.#memory.copy(grown, 0, 0, this.#heldBytes)
+      this.#memory = grown
     }
+    bytes.copy(this.#memory, this.#heldBytes)
     this.#heldBytes = heldBytes
   }
 
+  /** What was held has been passed on. The memory for a long event is not cached for short ones. */
   #release(): void {
-    this.#memory = NOTHING
+    if (this.#memory.length > CACHED_BYTES_MAX) this.#memory = NOTHING
     this.#heldBytes = 0
-    this.#isOwn = false
   }
 }

@@ -263,19 +263,22 @@ it('breaks off where the provider broke off', async () => {
   await ended
 })
 
-it('a client that reads slowly gets all of it, and holds the provider up meanwhile', async () => {
-  const { ask, send, socket, untilLastChunk } = open()
-  await ask(CHAT)
-  const part = chunk(event('x'.repeat(60_000)))
-  const parts = 600
-  const isHeldUp = Promise.withResolvers<void>()
-  answer = (upstream) => {
+it('clients that read slowly get all of their streams, and hold the provider up meanwhile', async () => {
+  const parts = 200
+  const heldUp = new Map(['x', 'y'].map((letter) => [letter, Promise.withResolvers<void>()]))
+  answer = (upstream, body) => {
+    const { model: letter } = JSON.parse(body) as { model: string }
+    if (letter === 'm') {
+      upstream.write(WHOLE)
+      return
+    }
+    const part = chunk(event(letter.repeat(60_000)))
     let left = parts
     upstream.write(STREAM_HEAD)
     const next = (): void => {
       while (left-- > 0) {
         if (upstream.write(part)) continue
-        isHeldUp.resolve()
+        heldUp.get(letter)?.resolve()
         upstream.once('drain', next)
         return
       }
@@ -283,12 +286,24 @@ it('a client that reads slowly gets all of it, and holds the provider up meanwhi
     }
     next()
   }
-  socket.pause()
-  send(STREAM)
-  await isHeldUp.promise
-  socket.resume()
-  const text = await untilLastChunk()
-  expect(joined(text).match(/x{60000}/g)).toHaveLength(parts)
+  const slow = [...heldUp].map(([letter, { promise }]) => ({ letter, isHeldUp: promise, client: open() }))
+  for (const { client } of slow) await client.ask(CHAT)
+  for (const { letter, client } of slow) {
+    client.socket.pause()
+    client.send(STREAM.replace('"m"', `"${letter}"`))
+  }
+  await Promise.all(slow.map(({ isHeldUp }) => isHeldUp))
+  // Parts of all answers are put together in the same memory, which must not be that of parts that wait.
+  const quick = open()
+  await quick.ask(CHAT)
+  quick.send(STREAM.replace('"m"', '"z"'))
+  await quick.untilLastChunk()
+  for (const { client } of slow) client.socket.resume()
+  for (const { letter, client } of [...slow, { letter: 'z', client: quick }]) {
+    const text = joined(await client.untilLastChunk())
+    expect(text.match(new RegExp(`"${letter}{60000}"`, 'g'))).toHaveLength(parts)
+    expect(text.slice(text.indexOf('\r\n\r\n') + 4).replaceAll(event(letter.repeat(60_000)), '')).toBe('')
+  }
 })
 
 it('answers in order a client that does not wait', async () => {

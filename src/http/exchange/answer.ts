@@ -14,6 +14,8 @@ export interface Answer {
   /** Alternating names and values. They are sent with the first part of the body, or by `flushHeaders`. */
   writeHead(status: number, headers: string[]): unknown
   flushHeaders(): void
+  /** Whether bytes may change once `write` or `end` has returned. `node:http` keeps them until they are sent. */
+  readonly copiesBytes?: boolean
   /** False if the client reads more slowly; `drain` says when it has caught up. */
   write(bytes: Buffer): boolean
   end(): unknown

@@ -26,7 +26,8 @@ class MarkedAnswer implements AnswerJudge {
     if (whole === undefined) return undefined
     if (!this.#events.isActive && !isMarked(this.#format, whole)) return whole
     const out: Buffer[] = []
-    const pending = this.#run(splitEvents(whole), 0, out)
+    // What is judged may be held beyond the call.
+    const pending = this.#run(splitEvents(Buffer.from(whole)), 0, out)
     return pending instanceof Promise ? pending.then(() => joined(out)) : joined(out)
   }
 

@@ -4,7 +4,7 @@ import { limits } from '../../contract/limits.ts'
 /** What comes of an answer. An event may stop the parser; then no other follows. */
 export type AnswerEvents = Readonly<{
   onHead(status: number, headers: IncomingHttpHeaders): void
-  /** All of the body that one read has. The bytes are the receiver's to keep. */
+  /** All of the body that one read has. The bytes are those of the read, so a receiver that retains them copies them. */
   onBody(bytes: Buffer): void
   onEnd(): void
 }>
@@ -98,7 +98,7 @@ export class AnswerParser {
       if (rest.length > 0) this.#keepsAlive = false
       return
     }
-    if (this.#state === 'until-close') this.#events.onBody(Buffer.from(rest))
+    if (this.#state === 'until-close') this.#events.onBody(rest)
     else if (this.#state === 'length') this.#takeLength(rest)
     else this.#takeChunks(rest)
   }
@@ -118,7 +118,7 @@ export class AnswerParser {
     const { length } = bytes
     const taken = Math.min(length, this.#left)
     this.#left -= taken
-    this.#events.onBody(Buffer.from(taken === length ? bytes : bytes.subarray(0, taken)))
+    this.#events.onBody(taken === length ? bytes : bytes.subarray(0, taken))
     if (this.#left === 0) this.#end(length - taken)
   }
 
@@ -203,7 +203,7 @@ export class AnswerParser {
       } else this.#takeFraming(bytes[at++]!)
     }
     const isComplete = this.#isOver()
-    if (end > start) this.#events.onBody(Buffer.from(bytes.subarray(start, end)))
+    if (end > start) this.#events.onBody(bytes.subarray(start, end))
     if (isComplete) this.#end(length - at)
   }
 

@@ -29,7 +29,7 @@ class PlainPool {
   readonly bounds: UpstreamBounds
   readonly host: string
   readonly address: Readonly<{ host: string; port: number }>
-  /** What was read is used before the next read, of any connection. */
+  /** What was read is used before the next read, of any connection: next ticks come before that. */
   readonly buffer = Buffer.allocUnsafeSlow(READ_BYTES)
   readonly #idle: PlainConnection[] = []
   readonly #all = new Set<PlainConnection>()

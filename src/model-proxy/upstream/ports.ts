@@ -16,6 +16,7 @@ export type UpstreamHandler = Readonly<{
   /** Called before the first byte is sent. */
   onRequestStart(controller: UpstreamController): void
   onResponseStart(controller: UpstreamController, status: number, headers: IncomingHttpHeaders): void
+  /** The bytes may change after the call and its next ticks, so a handler that retains them copies them. */
   onResponseData(controller: UpstreamController, chunk: Buffer): void
   onResponseEnd(controller: UpstreamController): void
   /** Without a controller if nothing was sent. */
