@@ -29,6 +29,7 @@ export type StateDeps = Readonly<{
   /** The configuration file that was read, if any. */
   configPath?: string
   linksAt?: AppDeps['linksAt']
+  passwordCost?: NonNullable<AppDeps['passwordCost']>
   /** Called if the state that this process owns cannot be opened; the process is useless then. */
   onOpenFailed(error: unknown): void
 }>
@@ -82,7 +83,7 @@ function buildOwner(
   ownerPid: () => number,
   fixtures: McpExtension | undefined,
 ): { core: LocalCore; owner: Owner } {
-  const { config, logger, random, version, configPath, linksAt } = deps
+  const { config, logger, random, version, configPath, linksAt, passwordCost } = deps
   const app = buildApp({
     config,
     version,
@@ -92,6 +93,7 @@ function buildOwner(
     ownerPid,
     ...(configPath && { configPath }),
     ...(linksAt && { linksAt }),
+    ...(passwordCost && { passwordCost }),
   })
   app.ready.catch(deps.onOpenFailed)
   const { clock } = app

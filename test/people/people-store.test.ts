@@ -13,7 +13,7 @@ import { systemRandom } from '../../src/kernel/random.ts'
 import { createLibraryDatabase } from '../../src/stores/sql/library-database.ts'
 import { sqlPeopleStore as store } from '../../src/stores/sql/people-store.ts'
 import { sqlServiceClientStore } from '../../src/stores/sql/service-client-store.ts'
-import { CHEAP_PASSWORDS } from '../support/app.ts'
+import { CHEAP_PASSWORDS } from '../support/cheap-passwords.ts'
 import { dialects, openEmpty } from '../support/databases.ts'
 import { sqlRoles } from '../support/sql-roles.ts'
 

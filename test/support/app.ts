@@ -11,6 +11,7 @@ import { type Clock, systemClock } from '../../src/kernel/clock.ts'
 import type { Logger } from '../../src/kernel/logger.ts'
 import { type Random, systemRandom } from '../../src/kernel/random.ts'
 import type { CallOptions, ToolAnswer, ToolCaller, ToolFailure } from '../../src/tools/runtime/tool-host.ts'
+import { CHEAP_PASSWORDS } from './cheap-passwords.ts'
 import { writeEmptyStore } from './empty-store.ts'
 import { endSupervisor } from './end-supervisor.ts'
 
@@ -111,9 +112,6 @@ export function movableClock(startMs = Date.UTC(2026, 3, 8, 22, 15, 30)): Clock 
     },
   }
 }
-
-/** What is tried with it is not how hard a password is to guess. */
-export const CHEAP_PASSWORDS = { log2N: 4, r: 8, p: 1 }
 
 async function newDataDir(): Promise<string> {
   const dataDir = mkdtempSync(join(tmpdir(), 'castellan-app-'))

@@ -13,11 +13,13 @@ import {
   type LaunchOptions,
   launcher,
 } from './castellan-client.ts'
+import { CHEAP_PASSWORDS } from './cheap-passwords.ts'
 import { homeEnvironment, type RunOptions } from './run-castellan.ts'
 import type { Finished } from './run-node.ts'
 
 /**
- * The program in this process: its arguments, its configuration, its state, its exit code and all that it prints. For what a
+ * The program in this process: its arguments, its configuration, its state, its exit code and all that it prints. Its passwords cost
+ * less to hash than those of a process. For what a
  * command does, where the start and the end of a process are not what is tried: most of what a process takes is to load
  * the program once more.
  */
@@ -57,6 +59,7 @@ export function startProgramHere(args: readonly string[], options: HereOptions):
     stdin,
     stdout,
     ended: () => asked.promise,
+    passwordCost: CHEAP_PASSWORDS,
   }).finally(() => {
     giveBack()
     stdout.end()

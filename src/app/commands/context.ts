@@ -8,7 +8,7 @@ import { isZaruMode } from '../../tools/runtime/zaru-modes.ts'
 import type { LoadedConfig } from '../config.ts'
 import type { Environment } from '../config-paths.ts'
 import type { LogLevel } from '../config-schema.ts'
-import type { State } from '../state.ts'
+import type { State, StateDeps } from '../state.ts'
 import { createStderrLogger } from '../stderr-logger.ts'
 
 /** Everything that a command may use. A command never accesses the process directly. */
@@ -26,6 +26,8 @@ export type CommandContext = Readonly<{
   stdout: Writable
   /** Resolves at the first signal that tells the process to end. */
   ended: Promise<NodeJS.Signals>
+  /** The program itself leaves it out, and hashes passwords at full cost. */
+  passwordCost?: NonNullable<StateDeps['passwordCost']>
 }>
 
 export type Command = Readonly<{
@@ -119,6 +121,7 @@ export async function openCommandState(
     logger,
     env: context.env,
     onOpenFailed: failed.reject,
+    ...(context.passwordCost && { passwordCost: context.passwordCost }),
     linksAt() {
       if (listening.origin !== undefined) return { origin: listening.origin }
       return lifetime === 'one-call' ? addressOfLater(loaded.config) : undefined
