@@ -1,16 +1,15 @@
 import {
-  chmod,
-  lstat,
-  mkdir,
-  readdir,
-  readFile,
-  readlink,
-  rename,
-  rm,
-  stat,
-  symlink,
-  writeFile,
-} from 'node:fs/promises'
+  chmodSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  type Stats,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { lstat, mkdir, readdir, readFile, readlink, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { ImageInfo } from '../../domains/workspaces/backend.ts'
 import type { Clock } from '../../kernel/clock.ts'
@@ -84,7 +83,8 @@ export async function assembleHostImage(directory: string, deps: HostImageDeps):
   await cleanUpPending(folder)
   const building = join(folder, hiddenName(STALE_COPY, deps.random))
   try {
-    const bytes = await fillRootfs(join(building, 'rootfs'), machine, tops)
+    const parts = { tops, copied: await expand(machine), python: await missingPython(machine) }
+    const bytes = fillRootfs(join(building, 'rootfs'), machine, parts)
     const image: ImageInfo = {
       name: basename(directory),
       source: 'host',
@@ -162,34 +162,44 @@ async function expand(machine: string): Promise<string[]> {
   )
 }
 
-async function fillRootfs(rootfs: string, machine: string, tops: readonly Top[]): Promise<number> {
-  await makeDirectory(rootfs, 0o755)
-  for (const [name, mode] of Object.entries(directories)) await makeDirectory(join(rootfs, name), mode)
-  for (const { name, target } of tops) {
-    if (target === undefined) await makeDirectory(join(rootfs, name), 0o755)
-    else await symlink(target, join(rootfs, name))
+/**
+ * Without giving up the turn: these are a thousand small steps, and each would take several times as long in another thread. Workspaces
+ * wait for the image anyway.
+ */
+function fillRootfs(rootfs: string, machine: string, parts: RootfsParts): number {
+  makeDirectory(rootfs, 0o755)
+  for (const [name, mode] of Object.entries(directories)) makeDirectory(join(rootfs, name), mode)
+  for (const { name, target } of parts.tops) {
+    if (target === undefined) makeDirectory(join(rootfs, name), 0o755)
+    else symlinkSync(target, join(rootfs, name))
   }
-  await symlink('/run', join(rootfs, 'var/run'))
-  await symlink('/proc/self/mounts', join(rootfs, 'etc/mtab'))
+  symlinkSync('/run', join(rootfs, 'var/run'))
+  symlinkSync('/proc/self/mounts', join(rootfs, 'etc/mtab'))
   let bytes = 0
-  for (const name of await expand(machine)) {
-    bytes += await copyPublic(join(machine, 'etc', name), join(rootfs, 'etc', name), 0)
+  for (const name of parts.copied) {
+    makeParents(join(rootfs, 'etc', name))
+    bytes += copyPublic(join(machine, 'etc', name), join(rootfs, 'etc', name), 0)
   }
-  const hasBash = await lstat(join(machine, 'usr/bin/bash')).then(
-    () => true,
-    () => false,
-  )
+  const hasBash = statusOf(join(machine, 'usr/bin/bash')) !== undefined
   for (const [name, text] of Object.entries(writtenFiles(hasBash ? '/bin/bash' : '/bin/sh'))) {
-    await writePlainFile(join(rootfs, name), text)
+    makeParents(join(rootfs, name))
+    writePlainFile(join(rootfs, name), text)
     bytes += text.length
   }
-  const python = await missingPython(machine)
-  if (python !== undefined) {
-    await makeParents(join(rootfs, PYTHON_LINK))
-    await symlink(python, join(rootfs, PYTHON_LINK))
+  if (parts.python !== undefined) {
+    makeParents(join(rootfs, PYTHON_LINK))
+    symlinkSync(parts.python, join(rootfs, PYTHON_LINK))
   }
   return bytes
 }
+
+type RootfsParts = Readonly<{
+  tops: readonly Top[]
+  /** Below `/etc`. */
+  copied: readonly string[]
+  /** Where the link to Python leads, if the machine has none. */
+  python: string | undefined
+}>
 
 const pythonFolders = ['usr/local/bin', 'usr/bin'] as const
 
@@ -206,45 +216,50 @@ async function missingPython(machine: string): Promise<string | undefined> {
 }
 
 /** The caller's umask must not decide the mode, nor that of created parents. */
-async function makeDirectory(path: string, mode: number): Promise<void> {
-  await makeParents(path)
-  await mkdir(path, { recursive: true })
-  await chmod(path, mode)
+function makeDirectory(path: string, mode: number): void {
+  makeParents(path)
+  mkdirSync(path, { recursive: true })
+  chmodSync(path, mode)
 }
 
-async function makeParents(path: string): Promise<void> {
+function makeParents(path: string): void {
   const parent = dirname(path)
-  const first = await mkdir(parent, { recursive: true })
+  const first = mkdirSync(parent, { recursive: true })
   if (first === undefined) return
-  for (let made = parent; made.length >= first.length; made = dirname(made)) await chmod(made, 0o755)
+  for (let made = parent; made.length >= first.length; made = dirname(made)) chmodSync(made, 0o755)
 }
 
-async function writePlainFile(path: string, content: string | Uint8Array): Promise<void> {
-  await makeParents(path)
-  await writeFile(path, content)
-  await chmod(path, 0o644)
+function writePlainFile(path: string, content: string | Uint8Array): void {
+  writeFileSync(path, content)
+  chmodSync(path, 0o644)
 }
 
 /** Copies only world-readable files, and never a private key, whatever its mode. */
-async function copyPublic(source: string, target: string, depth: number): Promise<number> {
-  const info = await lstat(source).catch(() => undefined)
+function copyPublic(source: string, target: string, depth: number): number {
+  const info = statusOf(source)
   if (info === undefined || depth > COPY_DEPTH_MAX) return 0
   if (info.isSymbolicLink()) {
-    await makeParents(target)
-    await symlink(await readlink(source), target)
+    symlinkSync(readlinkSync(source), target)
     return 0
   }
   if (info.isDirectory() && (info.mode & 0o005) === 0o005) {
-    await makeDirectory(target, 0o755)
+    makeDirectory(target, 0o755)
     let bytes = 0
-    for (const name of await readdir(source)) {
-      bytes += await copyPublic(join(source, name), join(target, name), depth + 1)
-    }
+    for (const name of readdirSync(source)) bytes += copyPublic(join(source, name), join(target, name), depth + 1)
     return bytes
   }
   if (!info.isFile() || (info.mode & 0o004) === 0 || info.size > COPIED_BYTES_MAX) return 0
-  const content = await readFile(source)
+  const content = readFileSync(source)
   if (content.includes('PRIVATE KEY')) return 0
-  await writePlainFile(target, content)
+  writePlainFile(target, content)
   return content.length
+}
+
+/** Undefined if there is none, or it cannot be reached. */
+function statusOf(path: string): Stats | undefined {
+  try {
+    return lstatSync(path)
+  } catch {
+    return undefined
+  }
 }
