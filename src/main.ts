@@ -1,19 +1,22 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { runProgram } from './app/commands/run-program.ts'
-import { createTerminal, signalExitCode } from './cli/terminal.ts'
+import { createTerminal, reportLost, signalExitCode } from './cli/terminal.ts'
 import { systemClock } from './kernel/clock.ts'
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }
 
 let isInterrupted = false
+const terminal = createTerminal({
+  out: process.stdout,
+  error: process.stderr,
+  clock: systemClock,
+  noColor: (process.env['NO_COLOR'] ?? '') !== '' || process.env['TERM'] === 'dumb',
+})
+// Whether everything was written is asked at the end.
+process.stdout.on('error', () => {})
 process.exitCode = await runProgram(process.argv.slice(2), {
-  terminal: createTerminal({
-    out: process.stdout,
-    error: process.stderr,
-    clock: systemClock,
-    noColor: (process.env['NO_COLOR'] ?? '') !== '' || process.env['TERM'] === 'dumb',
-  }),
+  terminal,
   env: process.env,
   workingDirectory: process.cwd(),
   version,
@@ -29,6 +32,7 @@ process.exitCode = await runProgram(process.argv.slice(2), {
 })
 // A pipe takes only so much at a time, and what it has not taken would be lost. A process that was told to end does not wait.
 if (!isInterrupted) await Promise.all([process.stdout, process.stderr].map(taken))
+if (!isInterrupted && process.exitCode === 0) process.exitCode = reportLost(terminal, process.stdout.errored)
 // Sockets of others may still hold the event loop.
 process.exit()
 

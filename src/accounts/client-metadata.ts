@@ -3,6 +3,7 @@ import { registerClientMetadataDocument } from '@better-auth/oauth-provider/inte
 import { APIError } from 'better-auth/api'
 import { limits } from '../contract/limits.ts'
 import type { Clock } from '../kernel/clock.ts'
+import { withStandIns } from './editor-redirects.ts'
 
 /** `fetch` for untrusted addresses: each is checked, and no redirect is followed. */
 export type JudgedFetch = (url: string, init: RequestInit) => Promise<Response>
@@ -52,6 +53,7 @@ export function createClientDiscovery(
       const { client } = await registerClientMetadataDocument(ctx, options(), {
         metadata: {
           ...metadata,
+          redirect_uris: withStandIns(metadata.redirect_uris),
           client_id: clientId,
           token_endpoint_auth_method: 'none',
           grant_types: ['authorization_code', 'refresh_token'],

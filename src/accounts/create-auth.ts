@@ -8,6 +8,7 @@ import type { Logger } from '../kernel/logger.ts'
 import { type Random, randomId } from '../kernel/random.ts'
 import { createClientDiscovery, type JudgedFetch } from './client-metadata.ts'
 import { type DeviceGrants, deviceGrant, deviceRequests } from './device-grant.ts'
+import { editorRegistrations, storingEditorRedirects } from './editor-redirects.ts'
 import { passkeyPlugin } from './passkeys.ts'
 
 export type AuthDeps = Readonly<{
@@ -96,7 +97,8 @@ export function createAuth(
       database: { generateId: ({ model }) => randomId(random, model.toLowerCase().slice(0, 16)) },
     },
     plugins: [
-      authorisationServer({ fetchDocument, clock, devices }),
+      storingEditorRedirects(authorisationServer({ fetchDocument, clock, devices })),
+      editorRegistrations(),
       deviceRequests(devices, CLIENT_ADDRESS_HEADER),
       passkeyPlugin(),
       ...more,

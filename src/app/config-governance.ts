@@ -25,10 +25,10 @@ export const limitsSection = group(
       'What happens while the store cannot report the remaining amount of a limit: `true` allows the use with a warning, `false` refuses it.',
     ),
     wait_ms: wholeNumber(
-      10_000,
+      60_000,
       0,
       600_000,
-      'How long a model request waits if requests in progress have reserved the rest of a limit. After that it is refused.',
+      'How long a model request waits if requests in progress have reserved the rest of a limit. After that it is refused with 429, and may be sent again.',
     ),
     default_output_tokens: wholeNumber(
       4_096,

@@ -1,5 +1,6 @@
 import { dirname, join, relative } from 'node:path'
 import type { z } from 'zod'
+import { KEY_VARIABLE } from '../cli/announcement.ts'
 import { AppError } from '../contract/app-error.ts'
 import { isLoopbackHost } from '../http/peer-address.ts'
 import { nearestName } from '../kernel/nearest-name.ts'
@@ -293,8 +294,10 @@ const splitList = (text: string): string[] =>
     .map((entry) => entry.trim())
     .filter((entry) => entry !== '')
 
-function unknownVariables(env: Environment): string[] {
-  const known = [CONFIG_VARIABLE, URL_VARIABLE, CA_VARIABLE, ...configFields().map((field) => field.variable)]
+/** What to say of variables that look like a misspelt one of ours. */
+export function unknownVariables(env: Environment): string[] {
+  const ofClients = [CONFIG_VARIABLE, URL_VARIABLE, CA_VARIABLE, KEY_VARIABLE]
+  const known = [...ofClients, ...configFields().map((field) => field.variable)]
   return Object.keys(env)
     .filter((name) => name.startsWith('CASTELLAN_') && !known.includes(name))
     .map((name) => ({ name, nearest: nearestName(name, known) }))

@@ -39,16 +39,17 @@ export function plainSettings(options: {
   const { env, flags, workingDirectory } = options
   const read = ['data_dir', ...(options.alsoRead ?? [])]
   const hasOtherFlag = Object.keys(flags).some((field) => !read.includes(field) && flags[field] !== undefined)
-  const hasOtherVariable = Object.keys(env).some(
-    (name) => name.startsWith('CASTELLAN_') && !READ_VARIABLES.includes(name) && env[name] !== '',
-  )
-  if (hasOtherFlag || hasOtherVariable) return undefined
+  if (hasOtherFlag || hasOtherVariable(env)) return undefined
   const named = options.configFile === undefined ? {} : { configFile: options.configFile }
   const fileText = readFile(findConfigFile({ env, flags, workingDirectory, ...named }))
   if (fileText === undefined || mentions(fileText, DECISIVE_FIELDS)) return undefined
   const input = flags['data_dir'] ?? (env[DATA_DIR_VARIABLE] || undefined)
   return { dataDir: input === undefined ? defaultDataDir(env) : absolutePath(input, workingDirectory, env), fileText }
 }
+
+/** Whether a variable of ours is set that only the configuration knows. */
+export const hasOtherVariable = (env: Environment): boolean =>
+  Object.keys(env).some((name) => name.startsWith('CASTELLAN_') && !READ_VARIABLES.includes(name) && env[name] !== '')
 
 /**
  * Whether the file may set one of these top-level fields. In a file of the usual form, where only plain keys and lists begin at

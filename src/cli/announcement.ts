@@ -7,6 +7,10 @@ type Announcement = Readonly<{
   origin: string
   /** Other addresses of the same server; only if it listens on every address. */
   otherOrigins: readonly string[]
+  /** Where it listens, if clients use another address. */
+  listensAt: readonly string[]
+  /** Others on the network can read what passes. */
+  isReadable: boolean
   state: string
   requireKeys: boolean
   hasPeople: boolean
@@ -14,6 +18,9 @@ type Announcement = Readonly<{
 }>
 
 export const KEY_VARIABLE = 'CASTELLAN_API_KEY'
+
+const READABLE =
+  'Warning: this is plain HTTP, so others on the network can read keys and everything else that passes. Pass --tls-cert and --tls-key, or list the proxy that speaks TLS in trusted_proxies.'
 
 export function announcementText(facts: Announcement): string {
   const url = `${facts.origin}/mcp`
@@ -24,7 +31,9 @@ export function announcementText(facts: Announcement): string {
     ...(also.length === 0 ? [] : [`  also at  ${also.join(', ')}`]),
     ...(facts.hasPeople ? [`  people   ${facts.origin}/sign-in, then ${facts.origin}/account`] : []),
     `  health   ${facts.origin}/health`,
+    ...(facts.listensAt.length === 0 ? [] : [`  listens  ${facts.listensAt.join(', ')}`]),
     `  state    ${facts.state}`,
+    ...(facts.isReadable ? ['', READABLE] : []),
     '',
     connectText(facts),
     `  Claude Code   claude mcp add --transport http castellan ${url}${facts.requireKeys ? ` --header "Authorization: Bearer $${KEY_VARIABLE}"` : ''}`,

@@ -77,7 +77,12 @@ export const zaruModeFlag: Flag = {
   description: 'Expose only the tools of chat, agentic, execute, architect or operator; --mode accepts these too.',
 }
 
-export function parseCommand(spec: CommandSpec, args: readonly string[]): ParsedCommand {
+/** `whereElse` knows what else an unknown flag may mean, for the words before it. */
+export function parseCommand(
+  spec: CommandSpec,
+  args: readonly string[],
+  whereElse?: (flag: string) => string | undefined,
+): ParsedCommand {
   const known = flagsOfAll(spec)
   const options = Object.fromEntries(
     Object.entries(known).map(([name, flag]) => [
@@ -89,7 +94,7 @@ export function parseCommand(spec: CommandSpec, args: readonly string[]): Parsed
   try {
     parsed = parseArgs({ args: [...args], options, allowPositionals: true, strict: true })
   } catch (error) {
-    throw usageError(spec, args, error)
+    throw usageError(spec, args, error, whereElse)
   }
   const { values, positionals } = parsed
   const action = spec.actions === undefined ? undefined : requireAction(spec, positionals[0])
@@ -157,7 +162,12 @@ function refusal(spec: CommandSpec, reason: string, field: string, action?: stri
   return new AppError('ERR_INVALID_INPUT', `${reason} See: ${help}`, { field })
 }
 
-function usageError(spec: CommandSpec, args: readonly string[], cause: unknown): AppError {
+function usageError(
+  spec: CommandSpec,
+  args: readonly string[],
+  cause: unknown,
+  whereElse: (flag: string) => string | undefined = () => undefined,
+): AppError {
   const known = flagsOfAll(spec)
   const unknown = args.find((arg) => /^--[^=]/.test(arg) && known[arg.slice(2).split('=')[0]!] === undefined)
   const name = unknown?.slice(2).split('=')[0]
@@ -171,6 +181,8 @@ function usageError(spec: CommandSpec, args: readonly string[], cause: unknown):
     return refusal(spec, reason, flag.slice(2))
   }
   const nearest = name === undefined ? undefined : nearestName(name, Object.keys(known))
+  const other = name === undefined ? undefined : whereElse(name)
+  if (other !== undefined) return refusal(spec, `Unknown flag --${name}. ${other}`, name!)
   const reason =
     name === undefined
       ? `${(cause as Error).message.split('. ')[0]!.replace(/\.$/, '')}.`

@@ -199,7 +199,7 @@ function transportOf(fields: Fields, path: string, note: Note): { kind: 'stdio' 
   const type = typeof written === 'string' ? written.toLowerCase() : ''
   if (STDIO_TYPES.includes(type)) return { kind: 'stdio' }
   if (type === 'sse')
-    note(path, 'HTTP+SSE is an old transport; its address is used for Streamable HTTP and may have to change')
+    note(path, 'HTTP+SSE is an old transport; it is used if the address does not answer Streamable HTTP')
   else if (!HTTP_TYPES.includes(type)) throw new EntryProblem(member(path, 'type'), 'expected stdio or http')
   return { kind: 'http', field: field ?? 'url' }
 }

@@ -73,11 +73,14 @@ export function importReportText(result: ImportResult): string {
     counted(servers.length, 'server'),
     ...servers.map((server) => `  ${server.name.padEnd(width)}  ${describe(server)}`),
   ]
-  if (problems.length > 0) {
-    lines.push(counted(problems.length, 'problem'), ...problems.map(describeProblem))
-  }
-  return lines.map((line) => `${printable(line)}\n`).join('')
+  return `${linesOf(lines)}${importProblemsText(problems)}`
 }
+
+/** Empty if there are none. */
+export const importProblemsText = (problems: readonly ImportProblem[]): string =>
+  problems.length === 0 ? '' : linesOf([counted(problems.length, 'problem'), ...problems.map(describeProblem)])
+
+const linesOf = (lines: readonly string[]): string => lines.map((line) => `${printable(line)}\n`).join('')
 
 function describe(server: ImportedServer): string {
   const [line, named] =

@@ -11,6 +11,9 @@ import type { Clock } from '../kernel/clock.ts'
 export type Terminal = Readonly<{
   out(text: string): void
   error(text: string): void
+  /** What to do if what was printed is lost: it is not printed twice. */
+  ifLost(advice: string): void
+  readonly adviceIfLost: string
   /** What a program reads, byte for byte; for a person who looks at it, as `out`. */
   data(text: string): void
   /** Colours for standard output, only at a terminal whose user did not disable them. */
@@ -63,6 +66,7 @@ export function createTerminal(streams: { out: Output; error: Output; noColor: b
   let nextMs: number | undefined
   let displayed = false
   let noticed: string | undefined
+  let adviceIfLost = ''
   const clearLine = (): void => {
     if (displayed && streams.error.isTTY === true) streams.error.write('\r\u001b[2K')
     displayed = false
@@ -71,6 +75,12 @@ export function createTerminal(streams: { out: Output; error: Output; noColor: b
     width: streams.out.isTTY === true ? streams.out.columns || USUAL_COLUMNS : undefined,
     out: (text) => streams.out.write(cleaned(text)),
     error: (text) => streams.error.write(cleaned(text)),
+    ifLost(advice) {
+      adviceIfLost = advice
+    },
+    get adviceIfLost() {
+      return adviceIfLost
+    },
     data: (text) => streams.out.write(streams.out.isTTY === true ? cleaned(text) : text),
     style: styleFor(streams.out),
     errorStyle: styleFor(streams.error),
@@ -122,6 +132,16 @@ export function printError(terminal: Terminal, thrown: unknown, json: boolean, s
       `${terminal.errorStyle('bad', 'error')}: ${harmless(message)} (${code})\n${problemsIn(details)}${outputsIn(details)}`,
     )
   return exitCodes[entry.kind]
+}
+
+/** The exit code of a command that did what it should; `cause` is why its output could not be written. A reader may leave early. */
+export function reportLost(terminal: Terminal, cause: Error | null): number {
+  if (cause === null) return 0
+  const { code = 'unknown' } = cause as NodeJS.ErrnoException
+  if (code === 'EPIPE') return 0
+  const advice = terminal.adviceIfLost || 'The command itself is done.'
+  const message = `The output could not be written (${code}), and is lost. ${advice}`
+  return printError(terminal, new AppError(code === 'ENOSPC' ? 'ERR_DISK_FULL' : 'ERR_INTERNAL', message), false)
 }
 
 function unexpected(thrown: unknown, showsStack: boolean): AppError {

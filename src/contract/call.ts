@@ -59,6 +59,8 @@ export type Call = Readonly<{
   enterWorkspace?(workspaceId: string, reachesOut?: boolean): Promise<void>
   /** Call this before a workspace gets access to the network for the caller: who may send nothing out opens no way out. */
   opensNetwork?(): Promise<void>
+  /** Call this before the call chooses tools for agents or gateways: who may not change rules now may not do that either. */
+  assignsTools?(): Promise<void>
   /** Content of others came into the workspace: it is untrusted, and so is every caller that reads it later. */
   fillsWorkspace?(workspaceId: string): Promise<void>
   /** What the answer has was written in that context: who reads it is no more trusted than that. */
@@ -69,8 +71,8 @@ export type Call = Readonly<{
    * judged like the call, because its answer is sent to the server; the question may have no text.
    */
   hears?(text: string | undefined, isQuestion?: boolean): Promise<boolean>
-  /** What it writes there is no more trusted than who writes it. */
-  writesTo?(context: ContextKey): void
+  /** Call this before writing there: what it writes is no more trusted than who writes it. */
+  writesTo?(context: ContextKey): Promise<void>
   /** A durable transaction of an `external` tool: resolves once committed. */
   transact<T>(work: (tx: WriteTx) => Promise<T>): Promise<T>
 }>

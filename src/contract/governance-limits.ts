@@ -4,6 +4,8 @@ export const governanceLimits = {
   usageLimitsMax: 2_000,
   usageLimitModelsMax: 100,
   usageLimitValueMax: 1_000_000_000,
+  /** When to try again if requests in progress have reserved what is left of a limit. */
+  usageRetryMs: 1_000,
   /** Unused shares of a limit are returned after this time; how often that is checked. */
   usageShareIdleMs: 10_000,
   usageShareCheckMs: 5_000,

@@ -51,10 +51,10 @@ export type Interaction = Readonly<{
   tokens: ModelTokens | null
   /** The provider did not report its tokens: they are estimated from what passed. */
   isEstimated: boolean
-  /** In millionths of a dollar; null where the price is not known. */
-  costMicrodollars: number | null
+  /** In billionths of a dollar; null where the price is not known. */
+  costNanodollars: number | null
   /** What the requested model would have cost more; null where no rule replaced it, or a price is not known. */
-  savedMicrodollars?: number | null
+  savedNanodollars?: number | null
   startedAtMs: number
   firstTokenMs: number | null
   durationMs: number

@@ -92,7 +92,7 @@ export const limits = {
   apiKeyLifetimeMsMax: 3_660 * 24 * 3_600_000,
   /** Custom roles of one tenant. */
   customRolesMax: 100,
-  apiKeyListMax: 1_000,
+  listedRowsMax: 1_000,
   /** MCP tasks: over all callers, of one, reserved for the owner, retention, and how often expired ones are removed. */
   mcpTasksMax: 2_000,
   mcpTasksPerIdentityMax: 200,
@@ -127,7 +127,6 @@ export const limits = {
   /** One secret, its description, how many are listed, and how many a rotation encrypts in one transaction. */
   secretCharsMax: 64 * 1024,
   secretPurposeCharsMax: 200,
-  secretListMax: 1_000,
   secretRotationBatch: 100,
   /** How long a link can be used, how long an expired link is told apart from an unknown one, and how many values it accepts. */
   secretLinkMs: 60 * 60_000,

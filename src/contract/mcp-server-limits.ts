@@ -30,6 +30,8 @@ export const mcpServerLimits = {
   mcpServerEndGraceMs: 2_000,
   mcpReadinessPollMs: 100,
   mcpInstallMs: 10 * 60_000,
+  /** How often a caller that waits for a server is told that it goes on. */
+  mcpWaitingToldMs: 1_000,
   /** The first pause after a server failed; it doubles each time. */
   mcpBackOffMs: 1_000,
   mcpBackOffMsMax: 60_000,

@@ -15,6 +15,11 @@ export const modelProxyLimits = {
   modelAnswerCallsMax: 1_000,
   /** Bytes of a stream that are buffered in case their text must be counted; beyond this they are counted at once. */
   modelUncountedBytesMax: 256 * 1024,
+  /**
+   * What one answer is billed for at most, for each second, if it breaks off and may have a part that nobody saw. Models that hide
+   * their reasoning write a few hundred tokens a second, and this leaves room for faster ones.
+   */
+  modelOutputTokensPerSecondMax: 1_000,
   /** Characters of the beginning of a conversation that identify it. */
   conversationBeginningCharsMax: 32 * 1024,
   /** Stored answers to which later requests may refer. */

@@ -3,7 +3,20 @@ import type { Decision } from './decision.ts'
 import type { Principal, TenantId } from './principal.ts'
 
 /** What people and programs write here, and others read. */
-export type CarriedKind = 'task' | 'note' | 'team' | 'agent' | 'workflow' | 'server' | 'request' | 'gateway' | 'secret'
+export type CarriedKind =
+  | 'task'
+  | 'note'
+  | 'team'
+  | 'agent'
+  | 'workflow'
+  | 'server'
+  | 'request'
+  | 'gateway'
+  | 'secret'
+  | 'seal_session'
+
+/** What a tool may show of others: content of workspaces, output of runs, arguments that wait for an approval, results in a team. */
+export type ReadSource = 'workspace' | 'run' | 'approval' | 'team' | 'unnamed'
 
 /** What one of our tools is known to do, declared in its definition. */
 export type BuiltInTrust = Readonly<{
@@ -24,6 +37,11 @@ export type BuiltInTrust = Readonly<{
   governs?: true
   /** The items that it reads or writes, named by these fields of its arguments and answer, carry trust from writer to reader. */
   carries?: Readonly<{ as: CarriedKind; fields: readonly string[] }>
+  /**
+   * It shows what others wrote there, and the service says where (`enterWorkspace`, `readsFrom`). Where only the call
+   * and its result are known, their ids say it; `unnamed`: they have none.
+   */
+  reads?: ReadSource
 }>
 
 /**

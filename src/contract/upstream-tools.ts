@@ -2,20 +2,23 @@ import type { Progress } from './call.ts'
 import type { CallingClient } from './calling-client.ts'
 import type { Principal, TenantId } from './principal.ts'
 import type { RawAnswer } from './raw-answer.ts'
+import type { Scope } from './sharing.ts'
 import type { UnreachableServer } from './upstream-content.ts'
 
 /** A JSON object as another server sent it. */
 type ForeignObject = Readonly<Record<string, unknown>>
 
-/** A tool of an upstream MCP server, as last listed. The object is immutable: a new list has new objects. */
+/** A tool of an upstream MCP server, as a deployment last listed it. The object is immutable: a new list has new objects. */
 export type UpstreamTool = Readonly<{
   /** Does not change while the server offers the tool, even if the server is renamed. */
   id: string
+  /** Another one where a deployment describes the tool differently. */
+  definition: string
   tenant: TenantId
   /** The catalogue item that it belongs to. */
   catalogId: string
   serverName: string
-  /** `<server>__<tool>`, at most 64 characters out of a–z, A–Z, 0–9, `_` and `-`; one tool of the tenant has it. */
+  /** `<server>__<tool>`, at most 64 characters out of a–z, A–Z, 0–9, `_` and `-`. A tool of another server may have it too. */
   name: string
   /** Names that it had before. */
   aliases: readonly string[]
@@ -76,6 +79,25 @@ export type UpstreamCallOptions = Readonly<{
   asTask?: boolean
 }>
 
+/** What the deployments of one server list, once for all that list the same. */
+export type UpstreamList = Readonly<{
+  /** Another one whenever the tools are others. */
+  id: string
+  /** How widely the server is shared: of two tools with one name, that of the wider server keeps it. */
+  scope: Scope
+  tools: readonly UpstreamTool[]
+}>
+
+/** What the deployments list that serve one principal. */
+export type ServedLists = Readonly<{
+  /** The list that its calls use by default, by the id of the catalogue item. */
+  byItem: ReadonlyMap<string, string>
+  /** By the id of the deployment. */
+  byDeployment: ReadonlyMap<string, string>
+  /** For an agent: the deployments that it was given for single tools, by the id of the tool. */
+  pinned: ReadonlyMap<string, string>
+}>
+
 /** The tools of upstream MCP servers, for the catalogue. */
 export type UpstreamTools = Readonly<{
   /**
@@ -83,10 +105,10 @@ export type UpstreamTools = Readonly<{
    * then neither is called.
    */
   version(tenant: TenantId): number
-  /** Every tool of the tenant, whether or not a caller may see it, in stable order. */
-  list(tenant: TenantId): Promise<readonly UpstreamTool[]>
-  /** The catalogue items with a deployment that serves the principal: its own, a team's, or the organisation's. */
-  visibleTo(principal: Principal): Promise<ReadonlySet<string>>
+  /** The lists of all deployments of the tenant, whether or not a caller may see them, in stable order. Equal tools are one object. */
+  list(tenant: TenantId): Promise<readonly UpstreamList[]>
+  /** Those of the deployments that serve the principal: its own, a team's, or the organisation's. */
+  visibleTo(principal: Principal): Promise<ServedLists>
   /**
    * The servers that are deployed for the principal and cannot be reached now, of these catalogue items or of all. Their tools
    * may be outdated or missing.

@@ -16,7 +16,7 @@ type CountedCall = Readonly<{ server: string; tool: string }>
 export const OWN_SERVER = 'castellan'
 
 /**
- * What may be used, and what is left. Amounts of money are whole millionths of a US dollar.
+ * What may be used, and what is left. Amounts of money are whole billionths of a US dollar: a request may cost less than a millionth.
  *
  * 1. A use reserves its cost in advance from every limit that applies, or from none.
  * 2. All reservations together never exceed a limit. A cost beyond its reservation counts, so that the next use is refused.
@@ -24,6 +24,7 @@ export const OWN_SERVER = 'castellan'
  *    rest. Of those uses there is only one at a time in a process, so that one use at most exceeds the limit.
  * 3. A reservation that is never settled counts as spent: a crash never frees any amount. Both throw or reject with
  *    ERR_LIMIT_EXCEEDED, which names the limit, what is left of it, and when it resets.
+ * 4. If only reservations of uses under way stand in the way, the cost waits for them, and then rejects with ERR_RATE_LIMITED.
  */
 export type UsageLimits = Readonly<{
   /** For one request to a model. A promise only if the store must be read, or other uses must settle first. */
@@ -31,7 +32,7 @@ export type UsageLimits = Readonly<{
     subject: UsageSubject,
     /** A limit applies if it counts one of them. */
     models: readonly string[],
-    /** In millionths of a dollar. Called only if a limit applies; what it throws is thrown. */
+    /** In billionths of a dollar. Called only if a limit applies; what it throws is thrown. */
     amount: () => number | CostRange,
     signal?: () => AbortSignal,
   ): CostReservation | Promise<CostReservation>
@@ -46,7 +47,7 @@ export type CostReservation = Readonly<{
    * The actual cost, and the model that answered: limits that count it pay too, even if nothing was reserved from them. Settles
    * once; further calls do nothing.
    */
-  settle(microdollars: number, answering?: string): void
+  settle(nanodollars: number, answering?: string): void
 }>
 
 const subjects = new WeakMap<Principal, UsageSubject>()

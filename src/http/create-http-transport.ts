@@ -21,6 +21,7 @@ import { createGatewayOfUrl, GATEWAY_PREFIX, throughGateway } from './gateway-ad
 import { createRequestCheck } from './host-check.ts'
 import { createOauthRoutes } from './oauth-routes.ts'
 import { type AuthorizationGate, createAuthorizationPages, createAuthorizeForm } from './pages/authorization-page.ts'
+import { createInstallPage } from './pages/install-page.ts'
 import { createPeoplePages } from './pages/people-pages.ts'
 import { sendRefusal } from './pages/refusal-page.ts'
 import { createSecretLinkRoutes, type SecretLinkGate } from './pages/secret-link-page.ts'
@@ -33,7 +34,7 @@ import { createRequestClients, type RequestClients } from './request-client.ts'
 import { createViewOfUrl, type RequestView } from './request-view.ts'
 import { createRestRoutes, type RunFeed } from './rest-routes.ts'
 import type { PatternRoute } from './route-table.ts'
-import { createRoutes, type HealthFacts } from './routes.ts'
+import { createRoutes, type HealthFacts, type ModelProviders } from './routes.ts'
 import { createSealRoutes, type SealGate } from './seal-routes.ts'
 import { sendError } from './send.ts'
 import { createServeCall, type ServeCall, shuttingDown } from './serve-call.ts'
@@ -82,8 +83,8 @@ export type HttpTransportDeps = Readonly<{
 /** Addresses of model providers, served by a separate transport with its own bounds. */
 export type ModelAddresses = Readonly<{
   isAddress(url: string): boolean
-  /** The first parts of their addresses: those that come with the program, and all. */
-  providers: Readonly<{ public: readonly string[]; all: readonly string[] }>
+  /** The first parts of their addresses. */
+  providers: ModelProviders
   open(parts: ModelAddressParts): Promise<ModelHandler>
 }>
 export type ModelHandler = Readonly<{
@@ -142,6 +143,7 @@ export function createPatternRoutes(deps: PatternDeps): readonly PatternRoute[] 
     ...createSecretLinkRoutes(deps),
     ...createAuthorizationPages({ ...deps, originOf }),
     ...createAuthorizeForm({ ...deps, originOf }),
+    ...createInstallPage({ ...deps, originOf }),
     ...createOauthRoutes(deps),
     ...createPeoplePages(deps),
   ]

@@ -180,7 +180,7 @@ export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[
       const url = new URL(request.url)
       // A client whose id is the address of a document is registered when it is first named.
       if (url.searchParams.get('client_id')?.startsWith('https:')) await people.requireClientCapacity()
-      askAgainAtLoopback(url.searchParams)
+      askAgainOnOwnMachine(url.searchParams)
       if ((url.searchParams.get('scope') ?? '').trim() === '') url.searchParams.set('scope', DEFAULT_SCOPE)
       if (!url.searchParams.has('resource')) url.searchParams.set('resource', `${origin}/mcp`)
       for (const resource of url.searchParams.getAll('resource').slice(0, RESOURCES_MAX)) {
@@ -245,8 +245,8 @@ const isOwnResource = (origin: string, resource: string): boolean =>
   (resource.startsWith(`${origin}/mcp/`) && /^\/mcp\/[\w.~-]{1,128}$/.test(URL.parse(resource)?.pathname ?? ''))
 
 /**
- * A registration with what a client may omit. A client whose every redirect is on its own machine is native (RFC 8252), whether it
- * says so or not. What is no object is left to the library.
+ * A registration with what a client may omit. A client with a redirect on its own machine is native (RFC 8252), even if it also has
+ * a web page: editors register both. What is no object is left to the library.
  */
 function withDefaults(text: string): Readonly<{ text: string; scope: string }> {
   let client: unknown
@@ -257,7 +257,7 @@ function withDefaults(text: string): Readonly<{ text: string; scope: string }> {
   }
   if (typeof client !== 'object' || client === null || Array.isArray(client)) return { text, scope: DEFAULT_SCOPE }
   const { application_type, redirect_uris, scope } = client as Readonly<Record<string, unknown>>
-  const isNative = Array.isArray(redirect_uris) && redirect_uris.length > 0 && redirect_uris.every(isOnOwnMachine)
+  const isNative = Array.isArray(redirect_uris) && redirect_uris.some(isOnOwnMachine)
   const registered = {
     ...client,
     ...(application_type === undefined && isNative && { application_type: 'native' }),
@@ -273,12 +273,11 @@ function isOnOwnMachine(uri: unknown): boolean {
 }
 
 /**
- * Any program on the person's machine can listen at a loopback address and name a client that the person allowed before, so the person
- * is asked each time (RFC 8252, 8.6).
+ * Any program on the person's machine can listen at a loopback address or claim a scheme, and name a client that the person allowed
+ * before, so the person is asked each time (RFC 8252, 8.6).
  */
-function askAgainAtLoopback(query: URLSearchParams): void {
-  const hostname = URL.parse(query.get('redirect_uri') ?? '')?.hostname ?? ''
-  if (!/^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname)) return
+function askAgainOnOwnMachine(query: URLSearchParams): void {
+  if (!isOnOwnMachine(query.get('redirect_uri'))) return
   const prompts = new Set((query.get('prompt') ?? '').split(' ').filter((prompt) => prompt !== '' && prompt !== 'none'))
   query.set('prompt', [...prompts.add('consent')].join(' '))
 }

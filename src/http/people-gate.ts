@@ -11,6 +11,24 @@ export type PresentedCredential = Readonly<{
 /** A client that asks a person for consent. */
 export type AskingClient = Readonly<{ name: string; uri: string | undefined; publisher: string | undefined }>
 
+export type OpenInvitation = Readonly<{
+  email: string
+  /** Otherwise a person who is there chooses a password. */
+  isNew: boolean
+  /** Who made the link. */
+  inviter: string
+  tenant: string
+}>
+
+/** A browser, or a program that the person allowed to act for them. */
+export type OwnSession = Readonly<{
+  id: string
+  kind: string
+  name: string
+  address: string | null
+  created_at: string
+}>
+
 /** People, as HTTP needs them, through the domain and better-auth. Cookies are the values of `Set-Cookie`. */
 export type PeopleGate = Readonly<{
   principals: Readonly<{
@@ -66,6 +84,9 @@ export type PeopleGate = Readonly<{
     from: Readonly<{ address: string; headers: Headers }>,
   ): Promise<void>
   removePasskey(origin: string, id: string, from: Readonly<{ address: string; headers: Headers }>): Promise<void>
+  /** Where the person is signed in, besides their passkeys; and the end of one of these sessions. */
+  listSessions(principal: Principal): Promise<readonly OwnSession[]>
+  endSession(principal: Principal, id: string): Promise<void>
   /** Identity providers that people can sign in with. */
   providers: readonly Readonly<{ id: string; name: string }>[]
   /** The answer that a person brought from a provider. Throws ERR_PERMISSION_DENIED for one who is not admitted. */
@@ -102,7 +123,7 @@ export type PeopleGate = Readonly<{
     >
     answer(userCode: string, accept: boolean, who: Readonly<{ principal: Principal; address: string }>): Promise<void>
   }>
-  findInvitation(token: string): Promise<Readonly<{ email: string; isNew: boolean }> | undefined>
+  findInvitation(token: string): Promise<OpenInvitation | undefined>
   /** Returns the e-mail address of the person, who can sign in now. */
   acceptInvitation(token: string, input: Readonly<{ name: string; password: string }>): Promise<string>
   /** Called before a client registers itself: the oldest unauthorised ones are removed. Throws ERR_BUSY if there are none. */

@@ -1,9 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { AppError } from '../contract/app-error.ts'
+import type { ErrorCode } from '../contract/error-codes.ts'
 import type { Logger } from '../kernel/logger.ts'
+import { nearestName } from '../kernel/nearest-name.ts'
 import type { Random } from '../kernel/random.ts'
 import type { Catalog } from '../tools/runtime/catalog.ts'
-import type { Authenticate } from './authenticate.ts'
+import { type Authenticate, isOurCredential } from './authenticate.ts'
 import { answerOptions } from './cors.ts'
 import { sendJson, sendText } from './exchange/send-text.ts'
 import { parseAuthority } from './host-check.ts'
@@ -13,11 +15,24 @@ import type { PeopleGate } from './people-gate.ts'
 import type { RequestClients } from './request-client.ts'
 import type { ViewOfUrl } from './request-view.ts'
 import { createRouteTable, type Exchange, type FoundRoute, type PatternRoute, type Route } from './route-table.ts'
+import { sendError } from './send.ts'
+import { toHttpError } from './to-http-error.ts'
 import type { ToolRoutes } from './tool-routes.ts'
 import { WELCOME_POLICY, welcomeHtml, welcomeText } from './welcome-page.ts'
 
 /** Everything besides `/mcp`: few enough to be a table. */
 export type HealthFacts = Readonly<{ status: 'ok' | 'degraded'; mode: string; db: Readonly<{ open: boolean }> }>
+
+/** What is below `/v1/`, besides our own addresses. */
+export type ModelProviders = Readonly<{
+  /** The names that come with the program, and all. */
+  public: readonly string[]
+  all: readonly string[]
+  /** A refusal in the form that most programs for models read. */
+  refusalText(
+    refusal: Readonly<{ status: number; code: ErrorCode; message: string; details: AppError['details'] }>,
+  ): string
+}>
 
 type RoutesDeps = Readonly<{
   tools: ToolRoutes
@@ -29,8 +44,7 @@ type RoutesDeps = Readonly<{
   viewOfUrl: ViewOfUrl
   clients: RequestClients
   people(): Promise<PeopleGate | undefined>
-  /** Names of providers below `/v1/`: those that come with the program, and all. */
-  providers: Readonly<{ public: readonly string[]; all: readonly string[] }> | undefined
+  providers: ModelProviders | undefined
   requireKeys: boolean
   version: string
   logger: Logger
@@ -92,20 +106,30 @@ export function createRoutes(deps: RoutesDeps): Readonly<{
   }
 
   /** The names of configured providers are told only to callers who are known. */
-  async function nothingBelow(req: IncomingMessage, { public: usual, all }: NonNullable<RoutesDeps['providers']>) {
-    const isKnown = await (async () => deps.authenticate(req))().then(
+  async function nothingBelow(req: IncomingMessage, word: string, { public: usual, all }: ModelProviders) {
+    const isKnown = await (async () => deps.authenticate(req, showsOurKey(req) ? undefined : null))().then(
       () => true,
       () => false,
     )
     const providers = [...(isKnown ? all : usual)].sort()
     const others = isKnown ? '' : ' or a name in models.providers'
-    throw nothingHere(` Models of providers are at /v1/PROVIDER/…: ${providers.join(', ')}${others}.`, { providers })
+    const near = nearestName(word, providers)
+    const hint = near === undefined ? '' : ` Did you mean /v1/${near}/…?`
+    const where = ` Models of providers are at /v1/PROVIDER/…: ${providers.join(', ')}${others}.${hint}`
+    return nothingHere(where, { providers })
+  }
+
+  function sendNothing(req: IncomingMessage, res: ServerResponse, nothing: AppError, { refusalText }: ModelProviders) {
+    if (isForBrowser(req)) return sendRefusal(req, res, nothing, deps)
+    const refusal = toHttpError(nothing, deps)
+    const { code, message, details } = nothing
+    sendError(req, res, { ...refusal, json: refusalText({ status: refusal.status, code, message, details }) })
   }
 
   /** Such an address is probably meant for a model. */
-  const isLikeProvider = (path: string): boolean => {
+  const wordOfProvider = (path: string): string | undefined => {
     const word = /^\/v1\/([^/]+)\/./.exec(path)?.[1]
-    return word !== undefined && !ownWords.has(word)
+    return word !== undefined && !ownWords.has(word) ? word : undefined
   }
 
   return {
@@ -114,8 +138,12 @@ export function createRoutes(deps: RoutesDeps): Readonly<{
       const path = query === -1 ? url : url.slice(0, query)
       const route = routeOf(path)
       if (route === undefined) {
-        if (deps.providers === undefined || !isLikeProvider(path)) throw nothingHere()
-        nothingBelow(req, deps.providers).catch((error: unknown) => sendRefusal(req, res, error, deps))
+        const { providers } = deps
+        const word = wordOfProvider(path)
+        if (providers === undefined || word === undefined) throw nothingHere()
+        nothingBelow(req, word, providers)
+          .then((nothing) => sendNothing(req, res, nothing, providers))
+          .catch((error: unknown) => sendRefusal(req, res, error, deps))
         return
       }
       const { method = 'GET' } = req
@@ -133,6 +161,18 @@ export function createRoutes(deps: RoutesDeps): Readonly<{
     },
   }
 }
+
+/** At the address of a model any other key is one for the provider, and does not say who the caller is. */
+const showsOurKey = ({ headers }: IncomingMessage): boolean =>
+  [
+    headers.authorization?.replace(/^Bearer +/i, ''),
+    headers['x-api-key'],
+    headers['x-goog-api-key'],
+    headers['api-key'],
+    headers['x-castellan-key'],
+  ]
+    .flatMap((value) => value ?? [])
+    .some(isOurCredential)
 
 const nothingHere = (more = '', details: Readonly<Record<string, unknown>> = {}): AppError =>
   new AppError('ERR_ROUTE_NOT_FOUND', `There is nothing at this address. GET / lists the addresses.${more}`, details)

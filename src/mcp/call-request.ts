@@ -76,12 +76,12 @@ export function isLegacyCall(call: PlainToolCall): boolean {
   return true
 }
 
-/** The id and reason of a `notifications/cancelled`, for calls that the SDK never saw. */
-export function cancelledRequest(message: unknown): { requestId: RequestId; reason: unknown } | undefined {
+/** The id in a `notifications/cancelled`, for calls that the SDK never saw. */
+export function cancelledRequest(message: unknown): RequestId | undefined {
   if (!isRecord(message) || message['method'] !== 'notifications/cancelled' || 'id' in message) return undefined
   const params = message['params']
   if (!isRecord(params) || !isRequestId(params['requestId'])) return undefined
-  return { requestId: params['requestId'], reason: params['reason'] }
+  return params['requestId']
 }
 
 /** The `_meta` of a message's params. */

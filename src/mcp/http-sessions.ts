@@ -33,9 +33,9 @@ import { createSubscriptions } from './subscriptions.ts'
  *    first. So nobody locks others out by opening many sessions or by never ending them.
  * 5. The shares of the local owner and of operators of the installation are reserved.
  * 6. The sessions of a key end with it.
- * 7. A session at a gateway outlives the process: its client continues it after a restart, unless it was idle for too long.
- * 8. If several processes share a store, a session at a gateway that its client or a revocation ends, ends at all of them. A
- *    process that drops one because it is idle there, or to make space, leaves it to the others.
+ * 7. A session outlives the process: its client continues it after a restart, unless it was idle for too long.
+ * 8. If several processes share a store, a session that its client or a revocation ends, ends at all of them. A process that drops
+ *    one because it is idle there, or to make space, leaves it to the others.
  */
 export type HttpSession = {
   readonly id: string
@@ -56,7 +56,7 @@ export type HttpSession = {
   /** Responses in progress, and those that only listen; the calls of the hot path are in `calls` alone. */
   responses: number
   streams: number
-  /** When its use was last recorded on disk; undefined for a session that ends with the process. */
+  /** When its use was last recorded on disk; undefined for a session that ends with the process, because it could not be stored. */
   rememberedMs: number | undefined
   /** What its client chose, as it is stored. */
   choices: string | undefined
@@ -73,7 +73,7 @@ export type HttpSessions = Readonly<{
   /** The session, if it exists and belongs to this principal; counts as use. */
   find(id: string, principal: Principal): HttpSession | undefined
   /**
-   * A session at a gateway from before a restart. Undefined if there is none, if it is another principal's, or if it was idle for
+   * A session from before a restart. Undefined if there is none, if it is another principal's, or if it was idle for
    * too long.
    */
   restore(
@@ -81,7 +81,10 @@ export type HttpSessions = Readonly<{
     principal: Principal,
     callerOf: (clientName: string) => ToolCaller,
   ): Promise<HttpSession | undefined>
-  /** From here on the session outlives the process. */
+  /**
+   * From here on the session outlives the process. If it cannot be stored, this rejects for one at a gateway; one at the main
+   * address ends with the process.
+   */
   remember(session: HttpSession, initialize: unknown): Promise<void>
   /** The session is busy until this response is closed. */
   hold(session: HttpSession, res: ServerResponse, kind?: 'request' | 'stream'): void
@@ -105,6 +108,8 @@ type SessionsDeps = ProtocolDeps &
     sessionMemory: (() => Promise<McpSessionMemory | undefined>) | undefined
     passing: AnswerForwarding | undefined
   }>
+
+type Change = (memory: McpSessionMemory, tenant: TenantId, idHash: string) => Promise<void>
 
 const SESSION_ID_BYTES = 24
 const SWEEP_INTERVAL_MS = 30_000
@@ -176,16 +181,16 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
       }
     }
   }
+  async function change({ id, caller }: HttpSession, work: Change): Promise<void> {
+    const memory = await deps.sessionMemory?.()
+    if (memory !== undefined) await work(memory, caller.principal.tenant, sha256Hex(id))
+  }
   /** Never rejects: an unrecorded session ends as idle sooner or later. */
-  async function note(
-    { id, caller }: HttpSession,
-    change: (memory: McpSessionMemory, tenant: TenantId, idHash: string) => Promise<void>,
-  ): Promise<void> {
+  async function note(session: HttpSession, work: Change): Promise<void> {
     try {
-      const memory = await deps.sessionMemory?.()
-      if (memory !== undefined) await change(memory, caller.principal.tenant, sha256Hex(id))
+      await change(session, work)
     } catch (error) {
-      logger.warn('use of an MCP session could not be stored', { cause: String(error) })
+      logger.warn('an MCP session could not be stored', { cause: String(error) })
     }
   }
   const restorations = createSingleFlight<HttpSession | undefined>()
@@ -261,12 +266,12 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
     },
     async remember(session, initialize) {
       const text = JSON.stringify(initialize)
-      const memory = text.length > limits.mcpInitializeCharsMax ? undefined : await deps.sessionMemory?.()
-      if (memory === undefined) return
-      const { id, owner: identity, caller } = session
-      const one = { idHash: sha256Hex(id), identity, initialize: text, usedAtMs: clock.nowMs() }
-      await memory.save(caller.principal.tenant, one)
-      session.rememberedMs = clock.monotonicMs()
+      if (text.length > limits.mcpInitializeCharsMax) return
+      const save = async (memory: McpSessionMemory, tenant: TenantId, idHash: string): Promise<void> => {
+        await memory.save(tenant, { idHash, identity: session.owner, initialize: text, usedAtMs: clock.nowMs() })
+        session.rememberedMs = clock.monotonicMs()
+      }
+      await (session.caller.principal.gateway === undefined ? note : change)(session, save)
     },
     find(id, principal) {
       const session = sessions.get(id)
@@ -339,18 +344,17 @@ function newSession(
   onEnded: () => void,
 ): HttpSession {
   const calls: Counted = { inFlight: 0 }
-  const isOfGateway = caller.principal.gateway !== undefined
   const ended = new AbortController()
   const transport = new WebStandardStreamableHTTPServerTransport({
     sessionIdGenerator: () => id,
     onsessionclosed: onEnded,
   })
-  const questionName = deps.passing && isOfGateway ? `${deps.random.bytes(6).toString('base64url')}.` : undefined
+  const questionName = deps.passing ? `${deps.random.bytes(6).toString('base64url')}.` : undefined
   if (questionName !== undefined) nameQuestions(transport, questionName)
   const asks = questionName === undefined ? undefined : receiveReplies(deps, () => session)
   const connection: ProtocolConnection = {
     calls,
-    isOfGateway,
+    isOfGateway: caller.principal.gateway !== undefined,
     session: { id, ended: ended.signal, ...(asks && { asks }) },
     subscriptions: createSubscriptions(ended.signal),
     choose: (change) => choices.choose(session, change),

@@ -192,9 +192,9 @@ export class LineConnection {
         return
       }
       const cancelled = cancelledRequest(message)
-      const pending = cancelled && [...this.#callsUnderWay].find(({ id }) => id === cancelled.requestId)
-      if (pending !== undefined) {
-        pending.call.cancel(cancelled?.reason)
+      const pending = cancelled !== undefined && [...this.#callsUnderWay].find(({ id }) => id === cancelled)
+      if (pending) {
+        pending.call.cancel()
         return
       }
     }
@@ -267,7 +267,7 @@ export class LineConnection {
     if ('method' in message) this.#notePhase(message)
     if (isJSONRPCRequest(message) && message.method !== 'subscriptions/listen') this.#sdkRequests.add(message.id)
     const cancelled = cancelledRequest(message)
-    if (cancelled !== undefined) this.#sdkAnswered(cancelled.requestId)
+    if (cancelled !== undefined) this.#sdkAnswered(cancelled)
     this.#sdkTransport.onmessage?.(message)
   }
 

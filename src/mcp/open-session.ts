@@ -6,7 +6,7 @@ import type { Wire } from './wire.ts'
 
 const TOO_MANY_SESSIONS = 'Too many sessions. Try again later, or end one with DELETE.'
 
-/** Answers the `initialize` of a client with a new session. At a gateway the session outlives the process. */
+/** Answers the `initialize` of a client with a new session. The session outlives the process. */
 export async function openSession(
   { sessions, wire }: Readonly<{ sessions: HttpSessions; wire: Wire }>,
   request: Request,
@@ -25,8 +25,6 @@ export async function openSession(
   sessions.hold(session, res)
   const response = await session.transport.handleRequest(request, { parsedBody: body })
   if (!response.ok) sessions.end(session)
-  else if (caller.principal.gateway !== undefined) {
-    await sessions.remember(session, (body as { params: unknown }).params)
-  }
+  else await sessions.remember(session, (body as { params: unknown }).params)
   return response
 }

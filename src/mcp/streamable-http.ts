@@ -337,9 +337,9 @@ export class StreamableHttp {
     id: RequestId | null,
   ): void {
     const cancelled = cancelledRequest(body)
-    const pending = cancelled && callUnderWay(session, cancelled.requestId)
+    const pending = cancelled === undefined ? undefined : callUnderWay(session, cancelled)
     if (pending !== undefined) {
-      pending.cancel(cancelled?.reason)
+      pending.cancel()
       res.writeHead(202).end()
       return
     }
@@ -374,7 +374,7 @@ export class StreamableHttp {
     const open = this.#sessions.find(sessionId, principal)
     if (open !== undefined && this.#sessions.isShared(open))
       unlessEnded(this.#sessions, open, this.#refusing(res, id), () => use(open))
-    else if (open !== undefined || principal.gateway === undefined) use(open)
+    else if (open !== undefined) use(open)
     else {
       const callerOf = (clientName: string) => toolCaller(req, caller, clientName)
       this.#sessions.restore(sessionId, principal, callerOf).then(use, (error: unknown) => {

@@ -139,8 +139,9 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
     }
   }
 
-  async function wrongKey(req: RequestHead, { ours }: PresentedKeys, error: unknown): Promise<never> {
-    throw ours === null ? keyNeeded(error) : await deps.keyGuard.refusalOf(deps.addressOf(req), error)
+  async function wrongKey(req: RequestHead, presented: PresentedKeys, error: unknown): Promise<never> {
+    if (presented.ours === null) throw keyNeeded(error, presented)
+    throw await deps.keyGuard.refusalOf(deps.addressOf(req), error)
   }
 
   function admit(

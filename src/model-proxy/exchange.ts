@@ -10,8 +10,9 @@ import { whenKnown } from './judging/events.ts'
 import type { AnswerJudge } from './judging/ports.ts'
 import { KeyMask, withoutKey } from './key-mask.ts'
 import type { FinishedRequest } from './ports.ts'
-import type { AnswerFormat, PartialTokens } from './protocols/protocol.ts'
+import type { AnswerFormat } from './protocols/protocol.ts'
 import { isTimeout, notAnswered, notReadable, redirected } from './proxy-errors.ts'
+import { type ReadAnswer, readAnswer } from './read-answer.ts'
 import type { PreparedRequest } from './request-body.ts'
 import { requestFacts } from './request-facts.ts'
 import { RetainedAnswer } from './retained-answer.ts'
@@ -48,6 +49,7 @@ export class Exchange implements UpstreamHandler {
   #responseId: string | undefined
   #answerBytes = 0
   #firstByteMs: number | null = null
+  #sentAtMs = 0
   #hasLeft = false
   /** The upstream ended its answer before it was complete. */
   #isBroken = false
@@ -80,6 +82,7 @@ export class Exchange implements UpstreamHandler {
 
   onRequestStart(controller: UpstreamController): void {
     this.#controller = controller
+    this.#sentAtMs = this.#parts.clock.monotonicMs()
     if (this.#hasLeft) controller.abort(clientClosed)
   }
 
@@ -289,6 +292,8 @@ export class Exchange implements UpstreamHandler {
   onResponseError(_: UpstreamController | undefined, error: Error): void {
     if (this.#isOver) return
     const { req, res, route } = this.#input
+    // Who waits no longer does not know what the provider goes on to write.
+    this.#isBroken = !isTimeout(error)
     if (this.#status === 0 || this.#whole !== undefined) {
       if (!isRefusal(this.#status)) this.#status = 0
       const failure = notAnswered(error, route.upstream.name)
@@ -299,8 +304,6 @@ export class Exchange implements UpstreamHandler {
       else this.#parts.refuse(req, res, route, failure)
       return
     }
-    // Who waits no longer does not know what the provider goes on to write.
-    this.#isBroken = !isTimeout(error)
     this.#over('cut_off')
     // The upstream's connection broke, so ours breaks too: a clean end would say that the answer is complete.
     res.destroy()
@@ -324,7 +327,7 @@ export class Exchange implements UpstreamHandler {
     const { res, request, startedMs } = this.#input
     res.off('close', this.#onClosed)
     this.#writer?.stopWaiting()
-    const read = answer === undefined ? undefined : this.#read(answer)
+    const read = answer === undefined ? undefined : readAnswer(answer, this.#format)
     const { tokens, isEstimated } = this.#bill(status, read)
     const { replaced } = this.#input
     const usedModel = read?.model ?? this.#tap?.model ?? (replaced === undefined ? null : request.model)
@@ -335,7 +338,7 @@ export class Exchange implements UpstreamHandler {
       httpStatus: this.#status,
       errorCode,
       tokens,
-      costMicrodollars: this.#input.spending?.settle(usedModel, tokens) ?? null,
+      costNanodollars: this.#input.spending?.settle(usedModel, tokens) ?? null,
       isEstimated,
       durationMs: this.#parts.clock.monotonicMs() - startedMs,
       firstByteMs: this.#firstByteMs,
@@ -346,33 +349,22 @@ export class Exchange implements UpstreamHandler {
     this.#tap?.release()
   }
 
-  #read(answer: Buffer): ReadAnswer | undefined {
-    try {
-      const json: unknown = JSON.parse(answer.toString('utf8'))
-      const format = this.#format!
-      const isUnfinished = format.isUnfinished?.(json) === true
-      return { tokens: format.readUsage(json), model: format.readModel(json), isUnfinished }
-    } catch {
-      return undefined
-    }
-  }
-
   #bill(status: FinishedRequest['status'], read: ReadAnswer | undefined) {
     const { request, spending } = this.#input
     const said = read?.tokens ?? this.#tap?.tokens
     if (this.#format === undefined) return { tokens: completeTokens(said), isEstimated: false }
     return billOf({
-      ...{ said, tap: this.#tap, most: spending?.most, mayReason: spending?.mayReason ?? false },
+      ...{ said, tap: this.#tap, bounds: spending },
       wasSent: this.#controller !== undefined,
       httpStatus: this.#status,
-      ending: status === 'ok' ? 'complete' : status === 'failed' || this.#isBroken ? 'broken' : 'left',
-      answerBytes: this.#answerBytes,
+      ending: status === 'ok' ? 'complete' : this.#isBroken ? 'broken' : 'left',
+      isStreamed: this.#tap !== undefined || (this.#whole === undefined && request.isStream),
+      sentForMs: this.#parts.clock.monotonicMs() - this.#sentAtMs,
+      textBytes: read?.textBytes ?? (() => this.#answerBytes),
       isUnfinished: read?.isUnfinished === true || isInBackground(request),
     })
   }
 }
-
-type ReadAnswer = Readonly<{ tokens: PartialTokens | undefined; model: string | undefined; isUnfinished: boolean }>
 
 const REMOVED_TOOLS = 'x-castellan-removed-tools'
 const USED_MODEL = 'x-castellan-model'

@@ -1,7 +1,8 @@
 import { limits } from '../contract/limits.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Tokens } from './ports.ts'
-import type { AnswerFormat, PartialTokens } from './protocols/protocol.ts'
+import type { AnswerFormat } from './protocols/protocol.ts'
+import { readAnswer } from './read-answer.ts'
 import { RetainedAnswer } from './retained-answer.ts'
 import type { Spending } from './spending.ts'
 import { StreamTap } from './stream-tap.ts'
@@ -33,7 +34,7 @@ type MeasuredFetch = Readonly<{
 /** A `fetch` for one request to a model: the answer passes unchanged, and its tokens are read. */
 export function createMeasuredFetch(
   format: AnswerFormat,
-  { clock, keepsBodies }: Readonly<{ clock: Clock; keepsBodies: boolean }>,
+  { clock, keepsBodies, isStream }: Readonly<{ clock: Clock; keepsBodies: boolean; isStream: boolean }>,
 ): MeasuredFetch {
   const startedMs = clock.monotonicMs()
   const retained = keepsBodies ? new RetainedAnswer() : undefined
@@ -42,6 +43,7 @@ export function createMeasuredFetch(
   let whole: Buffer[] | undefined
   let httpStatus = 0
   let wasSent = false
+  let sentAtMs = startedMs
   let answerBytes = 0
   let firstByteMs: number | null = null
 
@@ -54,23 +56,11 @@ export function createMeasuredFetch(
     if (answerBytes <= limits.modelAnswerBytesMax) whole?.push(Buffer.from(bytes))
   }
 
-  function said(): Readonly<{ tokens: PartialTokens | undefined; model: string | undefined }> {
-    if (tap !== undefined) {
-      tap.finish()
-      return { tokens: tap.tokens, model: tap.model }
-    }
-    try {
-      const json: unknown = JSON.parse(Buffer.concat(whole ?? []).toString('utf8'))
-      return { tokens: format.readUsage(json), model: format.readModel(json) }
-    } catch {
-      return { tokens: undefined, model: undefined }
-    }
-  }
-
   return {
     async fetch(input, init) {
       if (typeof init?.body === 'string') requestBody = Buffer.from(init.body)
       wasSent = true
+      sentAtMs = clock.monotonicMs()
       // What a provider answers leads nowhere else: headers with keys, other than the standard one, would go along.
       const response = await globalThis.fetch(input, { ...init, redirect: 'manual' }).catch((error: unknown) => {
         wasSent = !isUnsent(error)
@@ -92,9 +82,14 @@ export function createMeasuredFetch(
       return new Response(passed, { headers, status, statusText })
     },
     hasStarted: () => answerBytes > 0,
-    measured(ending, { most, mayReason }) {
-      const { tokens, model } = said()
-      const counted = { wasSent, httpStatus, ending, said: tokens, tap, answerBytes, most, mayReason }
+    measured(ending, bounds) {
+      tap?.finish()
+      const read = tap === undefined ? readAnswer(Buffer.concat(whole ?? []), format) : undefined
+      const { tokens: said, model } = tap ?? read ?? {}
+      const textBytes = read?.textBytes ?? (() => answerBytes)
+      const isStreamed = tap !== undefined || (whole === undefined && isStream)
+      const sentForMs = clock.monotonicMs() - sentAtMs
+      const counted = { wasSent, httpStatus, ending, isStreamed, sentForMs, said, tap, textBytes, bounds }
       return {
         ...billOf(counted),
         usedModel: model ?? null,

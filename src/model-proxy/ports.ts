@@ -113,8 +113,8 @@ export type FinishedRequest = Readonly<{
   errorCode: string | null
   /** Undefined if unknown. */
   tokens: Tokens | undefined
-  /** In millionths of a dollar; null if unknown. */
-  costMicrodollars: number | null
+  /** In billionths of a dollar; null if unknown. */
+  costNanodollars: number | null
   /** The provider did not report its tokens, and they are estimated from what passed. */
   isEstimated: boolean
   startedAtMs: number

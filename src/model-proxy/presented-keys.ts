@@ -77,12 +77,16 @@ const severalKeys = (): AppError =>
     'Send one key: in Authorization, X-Api-Key, X-Goog-Api-Key, Api-Key or ?key=. To send a key of this server as well, use X-Castellan-Key.',
   )
 
-/** The refusal of a request without a key, in the words of a program that sends one to its provider. */
-export const keyNeeded = (error: unknown): unknown =>
+/**
+ * The refusal of a request without a key of ours, in the words of a program that sends one to its provider. It may have sent
+ * another key.
+ */
+export const keyNeeded = (error: unknown, { providers }: PresentedKeys): unknown =>
   error instanceof AppError && error.code === 'ERR_UNAUTHENTICATED'
     ? new AppError(
         error.code,
-        "A key of this server is required in place of the provider's key: an API key (castellan keys create), or a virtual key, which is valid only for models (virtual_key_create).",
+        (providers === null ? '' : 'The key in this request is not one of this server: it is unknown or misspelt. ') +
+          "A key of this server is required in place of the provider's key: an API key (castellan keys create), or a virtual key, which is valid only for models (virtual_key_create).",
         error.details,
       )
     : error

@@ -1,7 +1,7 @@
 import { calcPrice } from '@pydantic/genai-prices'
 import type { PricedProvider, TokenKind, Tokens } from './ports.ts'
 
-/** Millionths of a dollar; undefined for a model without a known price. */
+/** Billionths of a dollar; undefined for a model without a known price. */
 export type Prices = Readonly<{
   costOf(upstream: PricedProvider, model: string, tokens: Tokens): number | undefined
   /** The tokens that cost most of all that a request may be billed for; undefined for a model without a known price. */
@@ -32,9 +32,10 @@ type ModelRates = Readonly<{ starts: readonly number[]; bySize: Map<number, Rate
 
 /** The provider's name in the register of prices; a compatible server has none. */
 const providers = { openai: 'openai', anthropic: 'anthropic', gemini: 'google' } as const
-const MICRODOLLARS = 1_000_000
-/** Products of fractions are slightly inexact, which must not round up by a millionth. */
-const INEXACT = 1e-6
+const MILLION = 1_000_000
+const NANODOLLARS = 1_000_000_000
+/** Products of fractions are slightly inexact, which must not round up by a billionth. */
+const INEXACT = 1e-3
 const MANY = 1_000
 const MODELS_MAX = 1_000
 
@@ -79,7 +80,7 @@ export function createPrices(): Prices {
     costOf(upstream, model, tokens) {
       const rates = ratesOf(upstream, model, tokens.input)
       if (rates === undefined) return undefined
-      return Math.max(0, Math.ceil(linear(rates, tokens) * MICRODOLLARS - INEXACT))
+      return Math.max(0, Math.ceil(linear(rates, tokens) * NANODOLLARS - INEXACT))
     },
     dearestOf(upstream, model, most) {
       const rates = ratesOf(upstream, model, most.input)
@@ -163,8 +164,8 @@ function dearest(
 function configured({ configuredPrices }: PricedProvider, model: string): ModelRates | undefined {
   const price = spelt(configuredPrices, model)
   if (price === undefined) return undefined
-  const [input, output] = [price.input / MICRODOLLARS, price.output / MICRODOLLARS]
-  const [cacheRead, cacheWrite] = [price.cacheRead / MICRODOLLARS, price.cacheWrite / MICRODOLLARS]
+  const [input, output] = [price.input / MILLION, price.output / MILLION]
+  const [cacheRead, cacheWrite] = [price.cacheRead / MILLION, price.cacheWrite / MILLION]
   const rates = {
     ...{ input, inputAudio: input, inputImage: input, inputVideo: input },
     ...{ output, outputAudio: output, outputImage: output, outputVideo: output },

@@ -16,7 +16,7 @@ const providerOf = (protocol: Protocol): PricedProvider => ({
 })
 const DOCUMENT = { type: 'document', source: { type: 'url', url: 'https://example.org/a.pdf' } }
 
-/** The millionths of a dollar that are reserved, and those of which an answer is settled. */
+/** The millionths of a dollar that are reserved, and those of which an answer is settled. Others count billionths. */
 const spentBy = (protocol: Protocol, ...rest: Rest) => spentAt(providerOf(protocol), protocol, ...rest)
 type Rest = readonly [operation: Operation, model: string, more: object, headers: object, answer?: object]
 
@@ -46,7 +46,7 @@ function spentAt(provider: PricedProvider, protocol: Protocol, ...rest: Rest) {
   const signal = () => new AbortController().signal
   const spending = reserveFor(deps, provider, { caller, proxy: undefined }, sent, signal) as Spending
   spending.settle(null, completeTokens(protocol.formatOf(operation)!.readUsage(answer)))
-  return { reserved, least, settled, most: spending.most() }
+  return { reserved: reserved / 1_000, least: least / 1_000, settled: settled / 1_000, most: spending.most() }
 }
 
 const reservedFor = (...args: Parameters<typeof spentBy>): number => spentBy(...args).reserved
@@ -176,6 +176,6 @@ describe('tokens with a price of their own', () => {
 
   it('of an answer that never came count as they were reserved', () => {
     const { reserved, most } = spentBy(openai, 'chat', 'gpt-audio', { ...asked, ...spoken }, {})
-    expect(createPrices().costOf(providerOf(openai), 'gpt-audio', most)).toBe(reserved)
+    expect(createPrices().costOf(providerOf(openai), 'gpt-audio', most)).toBe(reserved * 1_000)
   })
 })

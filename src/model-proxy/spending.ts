@@ -8,7 +8,7 @@ import type { Caller, PricedProvider, ProxyFacts, Tokens } from './ports.ts'
 import type { MostTokens, Prices } from './prices.ts'
 import { fieldsOf, type Operation } from './protocols/protocol.ts'
 import type { PreparedRequest } from './request-body.ts'
-import { mayReason, NO_TOKENS } from './token-estimate.ts'
+import { mayReason, NO_TOKENS, type OutputBounds } from './token-estimate.ts'
 
 export type SpendingDeps = Readonly<{
   limits: UsageLimits
@@ -18,14 +18,11 @@ export type SpendingDeps = Readonly<{
 }>
 
 /** The money of one request: reserved before it is sent, and settled by its cost. */
-export type Spending = Readonly<{
-  /** The most that the request can be billed for. */
-  most(): Tokens
-  /** The provider may bill more output than it shows. */
-  mayReason: boolean
-  /** Returns the cost in millionths of a dollar; null if unknown. Settles once. */
-  settle(usedModel: string | null, tokens: Tokens | undefined): number | null
-}>
+export type Spending = OutputBounds &
+  Readonly<{
+    /** Returns the cost in billionths of a dollar; null if unknown. Settles once. */
+    settle(usedModel: string | null, tokens: Tokens | undefined): number | null
+  }>
 
 /** Like `reserve`, for a request through the proxy. */
 export function reserveFor(
@@ -129,13 +126,12 @@ function reserve(
     return mostInput(bound, context === undefined ? undefined : Math.max(context, contextLeast), name)
   }
   const leastOutput = (output.tokens ?? defaultOutputTokens) * output.answers
-  const mostOutput = (name: string): number => {
+  const outputMax = (name: string): number | undefined => {
     if (output.tokens !== undefined) return leastOutput
-    return Math.max(
-      leastOutput,
-      (longestAnswer(upstream, name, prices.contextOf(upstream, name)) ?? 0) * output.answers,
-    )
+    const longest = longestAnswer(upstream, name, prices.contextOf(upstream, name))
+    return longest && Math.max(leastOutput, longest * output.answers)
   }
+  const mostOutput = (name: string): number => outputMax(name) ?? leastOutput
   const mostOf = (name: string, written: number): Readonly<{ tokens: Tokens | undefined; isKnown: boolean }> => {
     const { tokens, isKnown } = inputOf(name)
     const { audioTokens: audio, imageTokens: images, isUnseen } = bound!
@@ -164,6 +160,8 @@ function reserve(
       const written = mostOutput(model)
       return mostOf(model, written).tokens ?? { ...NO_TOKENS, input: inputOf(model).tokens, output: written }
     },
+    outputMax: () => outputMax(model),
+    answers: output.answers,
     mayReason: mayReason({ protocol: protocol.name, isPublic, model }, body),
     settle(usedModel, tokens) {
       if (usedModel !== null) answering.note(upstream, model, usedModel)

@@ -105,7 +105,7 @@ describe('a tap', () => {
         passed(tap, Buffer.from(`${said(before)}${event({ choices: [], usage })}${said(after)}`), cuts)
         expect(tap.events).toBe(before.length + 1 + after.length)
         expect(tap.passedTokens).toBe(Math.max(tap.events, tokensIn(bytesIn(before) + bytesIn(after))))
-        expect(tap.saidOutput).toBe(read.output + tokensIn(bytesIn(after)))
+        expect(tap.reportedOutput).toEqual({ reported: read.output, since: tokensIn(bytesIn(after)) })
       }),
       { numRuns: 40 },
     )

@@ -2,7 +2,7 @@ import { limits } from '../contract/limits.ts'
 import { eventData } from './event-data.ts'
 import { type AnswerFormat, fieldsOf, type PartialTokens } from './protocols/protocol.ts'
 import { textBytesOf } from './text-bytes.ts'
-import { tokensIn } from './token-estimate.ts'
+import { type ReportedOutput, tokensIn } from './token-estimate.ts'
 import { WholeEvents } from './whole-events.ts'
 
 const NOTHING = Buffer.alloc(0)
@@ -66,12 +66,12 @@ export class StreamTap {
     return Math.max(this.events, tokensIn(this.#textBytes + this.#restTextBytes))
   }
 
-  /** The reported tokens plus those written after that; undefined while the provider has reported only the start. */
-  get saidOutput(): number | undefined {
-    const output = this.tokens?.output
-    if (output === undefined || this.#usages <= (this.#format.beginsWithUsage === true ? 1 : 0)) return undefined
+  /** Undefined while the provider has reported only the start. */
+  get reportedOutput(): ReportedOutput | undefined {
+    const reported = this.tokens?.output
+    if (reported === undefined || this.#usages <= (this.#format.beginsWithUsage === true ? 1 : 0)) return undefined
     this.#count()
-    return output + tokensIn(this.#unsaidBytes + this.#restTextBytes)
+    return { reported, since: tokensIn(this.#unsaidBytes + this.#restTextBytes) }
   }
 
   get #restTextBytes(): number {

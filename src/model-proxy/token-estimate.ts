@@ -1,3 +1,4 @@
+import { limits } from '../contract/limits.ts'
 import type { Tokens } from './ports.ts'
 import { fieldsOf, type PartialTokens, type Protocol } from './protocols/protocol.ts'
 
@@ -20,15 +21,34 @@ type Ended = Readonly<{
   /** `broken`: the provider, or the network, ended it before it was complete. `left`: we did. */
   ending: 'complete' | 'broken' | 'left'
   said: PartialTokens | undefined
+  /** The answer is a stream, or would have been one. */
+  isStreamed: boolean
+  /** Since it was sent, until it ended. */
+  sentForMs: number
   /** Undefined if the answer is not a stream, or has not started. */
-  tap: Readonly<{ passedTokens: number; saidOutput: number | undefined }> | undefined
-  answerBytes: number
+  tap: Readonly<{ passedTokens: number; reportedOutput: ReportedOutput | undefined }> | undefined
+  /** Of an answer that is not a stream. */
+  textBytes(): number
   /** The provider continues to write, and bills that, after the connection has ended. */
   isUnfinished?: boolean
-  /** The most that the request can be billed for; undefined if it was not computed. */
-  most: (() => Tokens) | undefined
-  mayReason: boolean
+  /** Undefined if it was not computed. */
+  bounds: OutputBounds | undefined
 }>
+
+/** What a request can be billed for, as far as it is known before its answer. */
+export type OutputBounds = Readonly<{
+  /** The most of all. */
+  most(): Tokens
+  /** The most output; undefined if nothing bounds it. An embedding has none. */
+  outputMax(): number | undefined
+  /** The provider may bill more output than it shows. */
+  mayReason: boolean
+  /** How many it writes at the same time. */
+  answers: number
+}>
+
+/** What a stream has reported, and the estimate of what it wrote after that. */
+export type ReportedOutput = Readonly<{ reported: number; since: number }>
 
 /**
  * What a request counts for, of a program or an agent. Nobody knows what the provider does with a request that was sent, so it is free only if it
@@ -46,22 +66,38 @@ export function billOf(ended: Ended): Readonly<{ tokens: Tokens | undefined; isE
 export const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 export const isRefusal = (status: number): boolean => status >= 400 || redirects.has(status)
 
-/**
- * The estimated bill of a provider that does not report it: what passed. A client that disconnects early must not pay less than
- * one that stays, so the whole reservation counts if the provider may have written more than passed.
- */
+/** The estimated bill of a provider that does not report it: what passed, or what it may have written unseen; at most what was reserved. */
 function estimatedTokens(known: Ended): Tokens {
-  const { said, tap, ending } = known
-  const most = said?.input === undefined ? (known.most?.() ?? NO_TOKENS) : undefined
+  const { said, tap, bounds } = known
+  const most = said?.input === undefined ? (bounds?.most() ?? NO_TOKENS) : undefined
   const read = { ...NO_TOKENS, ...most, ...said, input: said?.input ?? most!.input }
-  if (tap?.saidOutput !== undefined) return { ...read, output: tap.saidOutput }
-  const passed = Math.max(tap?.passedTokens ?? tokensIn(known.answerBytes), said?.output ?? 0)
-  // An answer that is not a stream is written before it is sent.
-  const isUnseen = tap === undefined ? ending !== 'complete' : ending === 'left' && known.mayReason
-  if (known.isUnfinished !== true && !isUnseen) return { ...read, output: passed }
-  const { output, kinds = {} } = known.most?.() ?? NO_TOKENS
+  const outputMax = bounds?.outputMax() ?? Number.POSITIVE_INFINITY
+  const reportedOutput = tap?.reportedOutput
+  if (reportedOutput !== undefined) {
+    const { reported, since } = reportedOutput
+    return { ...read, output: Math.max(reported, Math.min(reported + since, outputMax)) }
+  }
+  const passed = Math.max(Math.min(tap?.passedTokens ?? tokensIn(known.textBytes()), outputMax), said?.output ?? 0)
+  const unseen = writtenUnseen(known)
+  if (unseen === 0) return { ...read, output: passed }
+  const { kinds = {} } = bounds?.most() ?? NO_TOKENS
   const written = Object.fromEntries(Object.entries(kinds).filter(([kind]) => kind.startsWith('output')))
-  return { ...read, output: Math.max(passed, output), kinds: { ...read.kinds, ...written } }
+  return { ...read, output: Math.max(passed, unseen), kinds: { ...read.kinds, ...written } }
+}
+
+/**
+ * How much a provider can have written at most, in all, if not all of it was seen. A client that disconnects early must not pay less than one
+ * that stays, nor for what nobody can have written in the time.
+ */
+function writtenUnseen({ ending, isStreamed, isUnfinished, sentForMs, bounds }: Ended): number {
+  const most = bounds?.most().output ?? 0
+  if (isUnfinished === true) return most
+  if (ending === 'complete') return 0
+  // A stream shows its text while it is written. Another answer is written before it is sent, also if nobody waits for it any more.
+  if (!isStreamed && ending === 'left') return most
+  if (isStreamed && bounds?.mayReason !== true) return 0
+  const inTime = Math.ceil((sentForMs / 1_000) * limits.modelOutputTokensPerSecondMax) * (bounds?.answers ?? 1)
+  return Math.min(inTime, most)
 }
 
 /** Models of OpenAI and Google that do not reason. Anthropic's reason only on request. */

@@ -65,6 +65,14 @@ export function createModels(
             missingKey ??= error
             break
           }
+          if (error instanceof AppError && error.code === 'ERR_RATE_LIMITED') {
+            // Nothing was sent: other requests have reserved what is left of a limit on cost, and return it when they end.
+            const againMs = Number(error.details['retry_after_ms'])
+            if (againMs >= untilMs - clock.monotonicMs()) throw error
+            await pause(againMs, request.signal)
+            tries--
+            continue
+          }
           if (!(error instanceof TryFailure)) throw error
           failures.push(failureOf(candidate, error))
           if (final.has(error.errorClass) || tries === settings.retriesMax) break

@@ -10,7 +10,13 @@ import type { ModelRequest } from '../domains/executions/model.ts'
 import { systemClock } from '../kernel/clock.ts'
 import { callProvider } from './call-provider.ts'
 import { candidatesFor, createModels } from './create-models.ts'
-import { type ModelsSettings, type ProviderSettings, type ProviderType, providerTypes } from './ports.ts'
+import {
+  type ModelAccounting,
+  type ModelsSettings,
+  type ProviderSettings,
+  type ProviderType,
+  providerTypes,
+} from './ports.ts'
 import { safeToolNames } from './tool-names.ts'
 
 const paths: Readonly<Record<ProviderType, string>> = {
@@ -64,11 +70,11 @@ async function scripted(...lines: readonly Line[]): Promise<ScriptedModel> {
   return model
 }
 
-const modelsOf = (supplied: ModelsSettings) =>
+const modelsOf = (supplied: ModelsSettings, accounting = unlimitedAccounting()) =>
   createModels({
     settings: supplied,
     ask: callProvider,
-    accounting: unlimitedAccounting(),
+    accounting,
     storedKeys: noStoredKeys,
     optimization: noOptimization,
     routing: async () => [],
@@ -93,6 +99,31 @@ const ways = providerTypes.flatMap((type) => [
   { type, isStreamed: true, how: 'in a stream' },
   { type, isStreamed: false, how: 'at once' },
 ])
+
+describe('a budget whose rest other requests have reserved', () => {
+  const occupiedFor = (times: number, retryAfterMs: number) => {
+    const accounting = unlimitedAccounting()
+    let left = times
+    return async () => ({
+      begin: async (...args: Parameters<ModelAccounting['begin']>) => {
+        if (left-- > 0) throw new AppError('ERR_RATE_LIMITED', 'Reserved.', { retry_after_ms: retryAfterMs })
+        return (await accounting()).begin(...args)
+      },
+    })
+  }
+
+  it('is waited for, more often than a failure is tried again', async () => {
+    const model = await scripted({ text: 'hi' })
+    const models = modelsOf(settings([provider('openai', model.url)], { retriesMax: 0 }), occupiedFor(5, 1))
+    expect(await models.generate(request())).toMatchObject({ text: 'hi', failures: [] })
+  })
+
+  it('is waited for no longer than a request may take', async () => {
+    const model = await scripted({ text: 'hi' })
+    const models = modelsOf(settings([provider('openai', model.url)]), occupiedFor(1, 20_000))
+    expect((await failureOf(models.generate(request()))).code).toBe('ERR_RATE_LIMITED')
+  })
+})
 
 describe.each(ways)('$type, $how,', ({ type, isStreamed }) => {
   it('answers with text, tokens and cost', async () => {

@@ -76,7 +76,7 @@ export function spanOf(one: StoredInteraction): OtlpSpan {
       'castellan.stream': one.isStream,
       'castellan.reasoning_tokens': tokens?.reasoning,
       'castellan.tokens_estimated': tokens === null ? undefined : one.isEstimated,
-      'castellan.cost_microdollars': one.costMicrodollars,
+      'castellan.cost_microdollars': one.costNanodollars === null ? null : one.costNanodollars / 1_000,
       'castellan.first_token_ms': one.firstTokenMs === null ? undefined : Math.round(one.firstTokenMs),
     }),
     status: { code: isError ? ERROR : UNSET },

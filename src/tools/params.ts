@@ -45,6 +45,12 @@ export const params = {
   vaultAction: z.enum(vaultActions),
   offset: z.int().min(0).max(1_000_000_000).default(0).describe('How many to skip.'),
   limit: (fallback: number, max: number) => z.int().min(1).max(max).default(fallback).describe('How many at most.'),
+  /** A page of a list with `listed` in its answer. */
+  page: {
+    cursor: text(1_000).optional().describe('next_cursor of the page before.'),
+    limit: z.int().min(1).max(limits.listedRowsMax).default(limits.listedRowsMax).describe('How many at most.'),
+  },
+  part: (of: string) => text(320).optional().describe(`Only those with this in ${of}, in any case.`),
   /** Values above `max` count as `max`. */
   cappedLimit: (fallback: number, max: number) =>
     z
@@ -84,6 +90,11 @@ export const fields = {
   anyJson: z.unknown().meta({ type: ['object', 'array', 'string', 'number', 'boolean', 'null'] }),
   time: z.string().describe('ISO-8601, UTC.'),
   hash: z.string().describe('SHA-256, hex.'),
+  listed: {
+    total: z.int().describe('How many there are on all pages.'),
+    truncated: z.boolean().describe('True when there are more; next_cursor leads to them.'),
+    next_cursor: z.string().nullable().describe('For the next page; null if there is none.'),
+  },
   event: {
     event_type: z.string(),
     aliases: z

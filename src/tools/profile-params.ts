@@ -21,7 +21,11 @@ const assignmentFields = {
     .enum(['static', 'dynamic', 'enterprise_managed'])
     .optional()
     .describe('Whose credentials a call uses: those of mcpServerId, those of the caller, or exchanged ones.'),
-  mcpServerId: id('Deployment whose credentials are used in the mode static.').nullable().optional(),
+  mcpServerId: id(
+    'Deployment whose credentials are used in the mode static: its id, or the name of its server if you see one.',
+  )
+    .nullable()
+    .optional(),
 } as const
 const toolAssignment = z.strictObject(assignmentFields)
 

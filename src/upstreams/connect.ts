@@ -1,75 +1,38 @@
 import {
-  CLIENT_CAPABILITIES_META_KEY,
-  CLIENT_INFO_META_KEY,
-  Client,
-  type ClientCapabilities,
-  type ClientOptions,
-  type CreateMessageResult,
-  type ElicitResult,
-  type ListRootsResult,
-  PROTOCOL_VERSION_META_KEY,
   SdkError,
   SdkErrorCode,
   SdkHttpError,
   SSEClientTransport,
   StreamableHTTPClientTransport,
-  type Transport,
 } from '@modelcontextprotocol/client'
 import { AppError } from '../contract/app-error.ts'
-import type { CallingClientCapabilities, ClientQuestion } from '../contract/calling-client.ts'
 import { limits } from '../contract/limits.ts'
 import type { RemoteSpec, UpstreamSpec } from '../domains/mcp-servers/runtime.ts'
 import { TIMER_MS_MAX } from '../kernel/clock.ts'
 import { sha256Hex } from '../kernel/hash.ts'
 import type { CheckedFetch, Fetch } from '../web-client/checked-fetch.ts'
 import { authorizing } from './authorizing-fetch.ts'
-import type { ClientLink } from './client-link.ts'
-import { type PlainCall, withPlainCalls } from './plain-calls.ts'
+import { type Asking, type Connection, type HandshakeDeps, handshake } from './handshake.ts'
+import { withPlainCalls } from './plain-calls.ts'
 import type { ServerWorkspace } from './ports.ts'
-import { addRawRequests, type RawRequest } from './raw-requests.ts'
+import { requireReachable } from './reachable-address.ts'
 import type { SharedWorkspace } from './shared-workspaces.ts'
 import { createStdioTransport } from './stdio-transport.ts'
 
-/** An open connection. `closed` resolves when it has ended, from either side, with everything that it started. */
-export type Connection = Readonly<{
-  client: Client
-  /** The name of the server for people, and the prefix of its tools. */
-  server: string
-  /** A cheaper way to call a tool than the client's; absent if there is none. */
-  plainCall?: PlainCall
-  /** For methods that the client does not support. */
-  request: DeclaringRequest
-  closed: Promise<void>
-  close(): Promise<void>
-}>
-
-/** The capabilities are declared in revisions where each request declares them. */
-type DeclaringRequest = (
-  method: string,
-  params: Readonly<Record<string, unknown>>,
-  options: Parameters<RawRequest>[2] & Readonly<{ capabilities?: ClientCapabilities }>,
-) => ReturnType<RawRequest>
-
-type ConnectDeps = Readonly<{
-  version: string
-  /** The name of the server for people. */
-  server: string
-  /** For remote servers: connects only to checked addresses. */
-  web: CheckedFetch
-  /** For local servers: connects to a port of this machine that is forwarded into a workspace. */
-  localFetch: Fetch
-  openWorkspace(spec: Extract<UpstreamSpec, { kind: 'local' }>, signal: AbortSignal): Promise<SharedWorkspace>
-  log(line: string): void
-  onToolsChanged(): void
-  /** The last known revision. A server of the older one is not asked for the newer one at each connection. */
-  mode: 'auto' | 'legacy'
-  /** Answers the server's questions; if absent, the server is told that nothing can be asked. */
-  clientLink: ClientLink | undefined
-}>
+type ConnectDeps = HandshakeDeps &
+  Readonly<{
+    /** For remote servers: connects only to checked addresses. */
+    web: CheckedFetch
+    /** For local servers: connects to a port of this machine that is forwarded into a workspace. */
+    localFetch: Fetch
+    openWorkspace(spec: Extract<UpstreamSpec, { kind: 'local' }>, signal: AbortSignal): Promise<SharedWorkspace>
+    /** The last known revision. A server of the older one is not asked for the newer one at each connection. */
+    mode: 'auto' | 'legacy'
+  }>
 
 export async function connect(deps: ConnectDeps, spec: UpstreamSpec, signal: AbortSignal): Promise<Connection> {
   if (spec.kind === 'remote') {
-    await deps.web.check(new URL(spec.url), signal)
+    await requireReachable(deps.web, 'serverUrl', spec.url, signal)
     return await connectRemote(deps, spec, deps.web.fetch, signal)
   }
   const workspace = await deps.openWorkspace(spec, signal)
@@ -134,7 +97,8 @@ async function handshakeOverStdio(
   signal: AbortSignal,
 ): Promise<Connection> {
   const { transport, call } = withPlainCalls(stdio)
-  const connection = await handshake(deps, transport, mode, signal, stdio.ended, TIMER_MS_MAX)
+  // A process gets the whole start time, because it may first have to download the server.
+  const connection = await handshake(deps, transport, { mode, timeoutMs: TIMER_MS_MAX }, signal, stdio.ended)
   // In the newer revision a message contains more than the call.
   return connection.client.getProtocolEra() === 'legacy' ? { ...connection, plainCall: call } : connection
 }
@@ -246,139 +210,60 @@ async function connectRemote(
   const cookie = Object.entries(spec.cookies).map(([name, value]) => `${name}=${encodeURIComponent(value)}`)
   const headers = { ...spec.headers, ...(cookie.length === 0 ? {} : { cookie: cookie.join('; ') }) }
   const options = { fetch: send, requestInit: { headers }, ...authorizing(spec, send) }
-  try {
-    return await handshake(deps, new StreamableHTTPClientTransport(url, options), deps.mode, signal)
-  } catch (error) {
-    if (!isOldTransport(error)) throw error
-    deps.log('the server does not speak Streamable HTTP; trying HTTP with SSE')
+  const overStreamable = (asking: Asking) => (until: AbortSignal) =>
+    handshake(deps, new StreamableHTTPClientTransport(url, options), asking, until)
+  const overSse = (until: AbortSignal) => {
     const inSse: Fetch = (input, init) =>
       options.fetch(input, { ...init, headers: { ...headers, ...Object.fromEntries(new Headers(init?.headers)) } })
-    return await handshake(
-      deps,
-      new SSEClientTransport(url, { ...options, eventSourceInit: { fetch: inSse } }),
-      'legacy',
-      signal,
-    )
+    const transport = new SSEClientTransport(url, { ...options, eventSourceInit: { fetch: inSse } })
+    return handshake(deps, transport, { mode: 'legacy', timeoutMs: TIMER_MS_MAX }, until)
+  }
+  try {
+    return await overStreamable({ mode: deps.mode, timeoutMs: limits.mcpProbeMs })(signal)
+  } catch (error) {
+    if (isOldTransport(error)) {
+      deps.log('the server does not speak Streamable HTTP; trying HTTP with SSE')
+      return await overSse(signal)
+    }
+    if (signal.aborted || !isSilent(error)) throw error
+    // It is slow, or never answers the newer revision, or answers every request with the stream of the old transport.
+    deps.log('the server has not answered yet; waiting for it, and trying the older revision and HTTP with SSE')
+    const patient = { probeMs: TIMER_MS_MAX, timeoutMs: TIMER_MS_MAX }
+    const attempts = [
+      overStreamable({ mode: 'auto', ...patient }),
+      overStreamable({ mode: 'legacy', ...patient }),
+      overSse,
+    ]
+    return await firstOf(deps.mode === 'legacy' ? attempts.slice(1) : attempts, signal)
   }
 }
+
+/** The first that is open; the others are given up. If none is, the failure of the first in the list. */
+async function firstOf(
+  attempts: readonly ((until: AbortSignal) => Promise<Connection>)[],
+  signal: AbortSignal,
+): Promise<Connection> {
+  const ends = attempts.map(() => new AbortController())
+  const tried = attempts.map(async (attempt, index) => {
+    const connection = await attempt(AbortSignal.any([signal, ends[index]!.signal]))
+    return { index, connection }
+  })
+  const first = await Promise.any(tried).catch((failed: AggregateError) => {
+    throw failed.errors[0]
+  })
+  ends.forEach((end, index) => {
+    if (index !== first.index) end.abort()
+  })
+  for (const late of tried) {
+    void late.then(
+      ({ index, connection }) => (index === first.index ? undefined : connection.close()),
+      () => {},
+    )
+  }
+  return first.connection
+}
+
+const isSilent = (error: unknown): boolean => SdkError.isInstance(error) && error.code === SdkErrorCode.RequestTimeout
 
 const isOldTransport = (error: unknown): boolean =>
   SdkHttpError.isInstance(error) && [400, 404, 405, 406, 415].includes(error.status)
-
-async function handshake(
-  deps: ConnectDeps,
-  transport: Transport,
-  mode: 'auto' | 'legacy',
-  signal: AbortSignal,
-  ended?: Promise<void>,
-  /** A process gets the whole start time, because it may first have to download the server. */
-  timeout: number = limits.mcpConnectMs,
-): Promise<Connection> {
-  const identity = { name: 'castellan', version: deps.version }
-  const client = new Client(identity, clientOptions(deps, mode))
-  if (deps.clientLink !== undefined) answerQuestions(client, deps.server, deps.clientLink)
-  const closed = Promise.withResolvers<void>()
-  client.onclose = () => closed.resolve()
-  client.onerror = (error) => {
-    // A slow server may still answer the first request, which is no longer awaited.
-    if (!error.message.includes('"id":"server-discover-probe-')) deps.log(`protocol: ${error.message}`)
-  }
-  signal.throwIfAborted()
-  // The client does not pass the signal to its first request, which asks for the server's revision.
-  const giveUp = () => void transport.close().catch(() => {})
-  signal.addEventListener('abort', giveUp, { once: true })
-  try {
-    await client.connect(transport, { signal, timeout })
-  } catch (error) {
-    await client.close().catch(() => {})
-    throw error
-  } finally {
-    signal.removeEventListener('abort', giveUp)
-  }
-  client.setNotificationHandler('notifications/message', ({ params }) => {
-    deps.log(`${params.level}: ${typeof params.data === 'string' ? params.data : JSON.stringify(params.data)}`)
-    deps.clientLink?.tell({ method: 'notifications/message', params })
-  })
-  const send = addRawRequests(transport)
-  return {
-    client,
-    server: deps.server,
-    request(method, params, { capabilities = {}, ...options }) {
-      if (client.getProtocolEra() !== 'modern') return send(method, params, options)
-      const _meta = {
-        [PROTOCOL_VERSION_META_KEY]: client.getNegotiatedProtocolVersion(),
-        [CLIENT_INFO_META_KEY]: identity,
-        [CLIENT_CAPABILITIES_META_KEY]: capabilities,
-      }
-      return send(method, { ...params, _meta }, options)
-    },
-    closed: closed.promise.then(() => ended),
-    async close() {
-      await terminate(transport)
-      await client.close().catch(() => {})
-      await ended
-    },
-  }
-}
-
-/** The server's questions go to the client of the call, and the answers back. */
-function answerQuestions(client: Client, server: string, { capabilities, ask, tell }: ClientLink): void {
-  const answer = async <Answer>(method: ClientQuestion['method'], params: object, signal: AbortSignal) => {
-    const { _meta, ...rest } = params as Record<string, unknown>
-    const { answer: found } = await ask(server, { answer: { method, params: rest } }, signal)
-    return found as Answer
-  }
-  client.setNotificationHandler('notifications/resources/updated', ({ params }) =>
-    tell({ method: 'notifications/resources/updated', params }),
-  )
-  if (capabilities.elicitation !== undefined) {
-    client.setRequestHandler('elicitation/create', ({ params }, { mcpReq }) =>
-      answer<ElicitResult>('elicitation/create', params, mcpReq.signal),
-    )
-    client.setNotificationHandler('notifications/elicitation/complete', ({ params }) =>
-      tell({ method: 'notifications/elicitation/complete', params }),
-    )
-  }
-  if (capabilities.sampling !== undefined) {
-    client.setRequestHandler('sampling/createMessage', ({ params }, { mcpReq }) =>
-      answer<CreateMessageResult>('sampling/createMessage', params, mcpReq.signal),
-    )
-  }
-  if (capabilities.roots !== undefined) {
-    client.setRequestHandler('roots/list', ({ params }, { mcpReq }) =>
-      answer<ListRootsResult>('roots/list', params ?? {}, mcpReq.signal),
-    )
-  }
-}
-
-/** A server's session ends with ours; if it cannot be told, it expires. */
-async function terminate(transport: Transport): Promise<void> {
-  if (!(transport instanceof StreamableHTTPClientTransport) || transport.sessionId === undefined) return
-  const told = transport.terminateSession().catch(() => {})
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, limits.mcpServerEndGraceMs)
-  })
-  await Promise.race([told, late])
-  clearTimeout(timer)
-}
-
-/** A server's answer is passed on unchanged: the caller interprets it. */
-const acceptsAll = {
-  getValidator: () => (data: unknown) => ({ valid: true as const, data: data as never, errorMessage: undefined }),
-}
-
-const clientOptions = (deps: ConnectDeps, mode: 'auto' | 'legacy'): ClientOptions => ({
-  versionNegotiation: { mode, probe: { timeoutMs: limits.mcpProbeMs } },
-  jsonSchemaValidator: acceptsAll,
-  listMaxPages: limits.mcpToolPagesMax,
-  listChanged: { tools: { autoRefresh: false, onChanged: () => deps.onToolsChanged() } },
-  inputRequired: { autoFulfill: false },
-  ...(deps.clientLink !== undefined && { capabilities: declared(deps.clientLink.capabilities) }),
-})
-
-/** We do not announce changes of a client's roots. */
-export const declared = ({ roots, ...capabilities }: CallingClientCapabilities): ClientCapabilities => ({
-  ...(capabilities as ClientCapabilities),
-  ...(roots !== undefined && { roots: {} }),
-})

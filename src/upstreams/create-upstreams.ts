@@ -12,25 +12,22 @@ import { limits } from '../contract/limits.ts'
 import type { TenantId } from '../contract/principal.ts'
 import type { ContentBlock, RawAnswer } from '../contract/raw-answer.ts'
 import type { UpstreamCallOptions } from '../contract/upstream-tools.ts'
-import {
-  type ContentMethod,
-  instanceStates,
-  type ListedTool,
-  type UpstreamAddress,
-  type UpstreamRuntime,
-} from '../domains/mcp-servers/runtime.ts'
+import type { ContentMethod, ListedTool, UpstreamAddress, UpstreamRuntime } from '../domains/mcp-servers/runtime.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { nextTurn } from '../kernel/time-slicer.ts'
 import type { CheckedFetch, Fetch } from '../web-client/checked-fetch.ts'
 import { startDeadline } from './call-deadline.ts'
 import { type ClientLink, createClientLink } from './client-link.ts'
-import { type Connection, connect } from './connect.ts'
+import { connect } from './connect.ts'
+import type { Connection } from './handshake.ts'
 import { createInstance, type Instance } from './instance.ts'
 import { maskedLog } from './masked-log.ts'
 import { createOauthClient } from './oauth-client.ts'
 import { createOwnConnections } from './own-connections.ts'
 import type { PlainCall } from './plain-calls.ts'
 import type { ServerLog, ServerWorkspaces } from './ports.ts'
+import { requireReachable } from './reachable-address.ts'
+import { createReached } from './reached.ts'
 import { sendInRounds } from './send-in-rounds.ts'
 import { createSharedWorkspaces } from './shared-workspaces.ts'
 import { subscribe } from './subscribe.ts'
@@ -61,6 +58,7 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
   const workspaces = createSharedWorkspaces(deps.workspaces)
   /** The last known revision of each deployment. */
   const eras = new Map<string, 'legacy' | 'modern'>()
+  const reached = createReached()
   const listeners = new Set<(tenant: TenantId, deploymentId: string) => void>()
   let isClosed = false
 
@@ -102,6 +100,7 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
       startMs: settings.startMs,
       admit,
       log: (line) => log.append(tenant, deploymentId, line),
+      onReached: reached.note,
       open: (at, signal) => open(at, clientLink, signal),
       ...(onStopped && { onStopped }),
     })
@@ -208,6 +207,7 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
   /** Including the connections of single callers, which are reopened on demand. */
   async function stop(deploymentId: string): Promise<void> {
     const meant = [...instances].filter(([key]) => isOf(key, deploymentId))
+    reached.forget(deploymentId)
     await Promise.all(
       meant.map(async ([key, instance]) => {
         await instance.stop()
@@ -280,10 +280,11 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
     subscribe: (at, uri, client, signal) => subscribe((work) => own.use(at, client, signal, work), client, uri, signal),
 
     stateOf(deploymentId) {
-      const states = [...instances].filter(([key]) => isOf(key, deploymentId)).map(([, instance]) => instance.state())
-      const state = instanceStates.toReversed().find((one) => states.some((known) => known.state === one)) ?? 'stopped'
-      const problem = states.find((known) => known.problem !== undefined)?.problem
-      return { state, problem, starts: states.reduce((sum, { starts }) => sum + starts, 0) }
+      const own = [...instances].filter(([key]) => isOf(key, deploymentId))
+      return reached.stateOf(
+        deploymentId,
+        own.map(([, instance]) => instance.state()),
+      )
     },
     stop,
     async remove(tenant, deploymentId) {
@@ -299,7 +300,7 @@ export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
       return () => listeners.delete(listener)
     },
     oauth: createOauthClient(deps.web.fetch),
-    checkAddress: async (url) => await deps.web.check(new URL(url), AbortSignal.timeout(limits.mcpConnectMs)),
+    checkAddress: (field, url) => requireReachable(deps.web, field, url, AbortSignal.timeout(limits.mcpConnectMs)),
     async close() {
       isClosed = true
       await Promise.all([...instances.values()].map((instance) => instance.stop()))
@@ -342,6 +343,8 @@ const progressTo = (onProgress: ((update: Progress) => void) | undefined): Pick<
 /** Each name once, and bounded in size, because every caller gets the list. Omissions are reported in the server's log. */
 function usable(tools: readonly ListedTool[], tell: (line: string) => void): readonly ListedTool[] {
   const seen = new Set<string>()
+  const max = limits.mcpToolsPerServerMax
+  if (tools.length > max) tell(`the server lists ${tools.length} tools, and only the first ${max} can be used`)
   return tools.filter((tool) => {
     const isTwice = seen.has(tool.name)
     seen.add(tool.name)

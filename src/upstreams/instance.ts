@@ -4,7 +4,7 @@ import { limits } from '../contract/limits.ts'
 import type { InstanceState, UpstreamAddress } from '../domains/mcp-servers/runtime.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { withTimeout } from '../kernel/with-timeout.ts'
-import type { Connection } from './connect.ts'
+import type { Connection } from './handshake.ts'
 
 type InstanceDeps = Readonly<{
   clock: Clock
@@ -14,6 +14,8 @@ type InstanceDeps = Readonly<{
   /** Called before each start; throws if too many run. */
   admit(): Promise<void>
   log(line: string): void
+  /** Called after each use: with the reason if the server was not reached, and without one if it answered. */
+  onReached(at: UpstreamAddress, failure?: AppError): void
   /** Called when the connection was closed because nobody needs it. */
   onStopped?(): void
 }>
@@ -21,7 +23,7 @@ type InstanceDeps = Readonly<{
 /** One server in use: connected on demand, closed when idle, and paused after failures. */
 export type Instance = Readonly<{
   use<T>(at: UpstreamAddress, work: (connection: Connection) => Promise<T>): Promise<T>
-  state(): InstanceState
+  state(): Omit<InstanceState, 'isUnreachable'>
   /** Since when it is unused; undefined while a caller uses it, or if nothing runs. */
   idleSinceMs(): number | undefined
   isOpen(): boolean
@@ -40,12 +42,18 @@ export function createInstance(deps: InstanceDeps): Instance {
   let retryAtMs = 0
   let problem: string | undefined
   let starts = 0
+  /** A request on the open connection did not reach the server. */
+  let isBroken = false
   let cancel = new AbortController()
 
   function connected(at: UpstreamAddress): Promise<Connection> {
     if (opening !== undefined) return opening
     const waitMs = retryAtMs - clock.monotonicMs()
-    if (waitMs > 0) throw backingOff(problem, waitMs)
+    if (waitMs > 0) {
+      const reason = backingOff(problem, waitMs)
+      deps.onReached(at, reason)
+      throw reason
+    }
     const attempt = begin(at)
     opening = attempt
     attempt.catch(() => {
@@ -64,6 +72,7 @@ export function createInstance(deps: InstanceDeps): Instance {
     try {
       const connection = await deps.open(at, signal)
       opened = connection
+      isBroken = false
       problem = undefined
       deps.log(`connected after ${Math.round(clock.monotonicMs() - startedMs)} ms`)
       void connection.closed.then(() => onClosed(connection, startedMs))
@@ -75,6 +84,7 @@ export function createInstance(deps: InstanceDeps): Instance {
       const waitedMs = Math.min(clock.monotonicMs() - startedMs, deps.startMs)
       const reason = isTimedOut || isSilent ? startTooSlow(isTimedOut ? deps.startMs : waitedMs) : unavailable(error)
       noteFailure(reason.message)
+      if (!cancel.signal.aborted) deps.onReached(at, reason)
       throw reason
     }
   }
@@ -143,22 +153,48 @@ export function createInstance(deps: InstanceDeps): Instance {
     work: (connection: Connection) => Promise<T>,
     failure: unknown,
   ): Promise<T> {
-    if (!SdkHttpError.isInstance(failure) || failure.status !== 404) throw asTold(failure)
+    if (!SdkHttpError.isInstance(failure) || failure.status !== 404) throw failed(at, failure)
     await stop()
     const connection = await connected(at)
     try {
       const result = await work(connection)
-      failures = 0
+      noteSuccess(at)
       return result
     } catch (error) {
-      throw asTold(error)
+      throw failed(at, error)
     }
+  }
+
+  function noteSuccess(at: UpstreamAddress): void {
+    failures = 0
+    isBroken = false
+    deps.onReached(at)
+  }
+
+  function failed(at: UpstreamAddress, error: unknown): unknown {
+    const told = asTold(error)
+    const isOurs = cancel.signal.aborted
+    if (!isOurs && isUnreached(error)) {
+      isBroken = true
+      deps.onReached(at, told as AppError)
+    }
+    return told
+  }
+
+  /** A connection over HTTP does not end with its server. It is replaced when nobody waits for an answer on it. */
+  async function replaceBroken(): Promise<void> {
+    if (!isBroken || inUse > 1 || opened === undefined) return
+    stopping ??= end().finally(() => {
+      stopping = undefined
+    })
+    await stopping
   }
 
   return {
     async use(at, work) {
       inUse++
       try {
+        if (isBroken) await replaceBroken()
         const connection = opened ?? (await connected(at))
         let result: Awaited<ReturnType<typeof work>>
         try {
@@ -166,7 +202,7 @@ export function createInstance(deps: InstanceDeps): Instance {
         } catch (error) {
           return await repeated(at, work, error)
         }
-        failures = 0
+        noteSuccess(at)
         return result
       } finally {
         leave()
@@ -208,6 +244,13 @@ function isOwnText(error: unknown): boolean {
   const isClosed = SdkError.isInstance(error) && error.code === SdkErrorCode.ConnectionClosed
   const { code } = ((error as Error | undefined)?.cause ?? error ?? {}) as { code?: unknown }
   return isClosed || (typeof code === 'string' && /^(?:E[A-Z]{3,}|UND_ERR_[A-Z_]+)$/.test(code))
+}
+
+/** Whether a request did not get to the server: no connection, or a proxy that has none. A time-out may be a slow answer. */
+function isUnreached(error: unknown): boolean {
+  if (error instanceof AppError) return error.code === 'ERR_WEB_FAILED'
+  if (SdkHttpError.isInstance(error)) return [502, 503, 504].includes(error.status ?? 0)
+  return isOwnText(error) || (SdkError.isInstance(error) && error.code === SdkErrorCode.SendFailed)
 }
 
 /** The other side's text goes into the details, marked as such. */

@@ -3,7 +3,7 @@ import type { CallingClient } from '../contract/calling-client.ts'
 import { limits } from '../contract/limits.ts'
 import type { UpstreamAddress } from '../domains/mcp-servers/runtime.ts'
 import { type ClientLink, createClientLink } from './client-link.ts'
-import type { Connection } from './connect.ts'
+import type { Connection } from './handshake.ts'
 import type { Instance } from './instance.ts'
 
 type OwnConnectionDeps = Readonly<{

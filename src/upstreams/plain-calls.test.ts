@@ -110,7 +110,7 @@ describe('a plain call of a tool', () => {
     await expect(pending).rejects.toThrow('enough')
     expect(sent[1]).toMatchObject({
       method: 'notifications/cancelled',
-      params: { requestId: sent[0]!.id, reason: 'enough' },
+      params: { requestId: sent[0]!.id, reason: 'Nobody waits for the answer any more.' },
     })
     say({ id: sent[0]!.id, result: text('late') })
     expect(passedOn).toHaveLength(1)

@@ -7,6 +7,7 @@ import {
   type Transport,
 } from '@modelcontextprotocol/client'
 import type { Progress } from '../contract/call.ts'
+import { CANCEL_REASON } from './cancel-reason.ts'
 import type { StdioTransport } from './stdio-transport.ts'
 
 type PlainCallOptions = Readonly<{
@@ -167,19 +168,18 @@ export function withPlainCalls(
         clearTimeout(timer)
         signal.removeEventListener('abort', onAbort)
       }
-      function cancel(error: Error, reason: string): void {
+      function cancel(error: Error): void {
         settle()
         reject(error)
         inner
-          .send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id, reason } })
+          .send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id, reason: CANCEL_REASON } })
           .catch((cause: unknown) => transport.onerror?.(new Error(`Failed to send cancellation: ${String(cause)}`)))
       }
       function onTimeout(): void {
-        const error = new SdkError(SdkErrorCode.RequestTimeout, 'Request timed out', { timeout: timeoutMs })
-        cancel(error, String(error))
+        cancel(new SdkError(SdkErrorCode.RequestTimeout, 'Request timed out', { timeout: timeoutMs }))
       }
       function onAbort(): void {
-        cancel(new SdkError(SdkErrorCode.RequestTimeout, String(signal.reason)), String(signal.reason))
+        cancel(new SdkError(SdkErrorCode.RequestTimeout, String(signal.reason)))
       }
       const isAlone = pending.isQuiet
       const one: Pending = {

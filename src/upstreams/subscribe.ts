@@ -3,7 +3,7 @@ import type { CallingClient } from '../contract/calling-client.ts'
 import { limits } from '../contract/limits.ts'
 import { pause } from '../kernel/pause.ts'
 import type { ClientLink } from './client-link.ts'
-import type { Connection } from './connect.ts'
+import type { Connection } from './handshake.ts'
 
 type Use = <T>(work: (connection: Connection, clientLink: ClientLink) => Promise<T>) => Promise<T>
 

@@ -87,7 +87,12 @@ describe('an agent that a person makes', () => {
       description: null,
     })
     expect(await app.ask<AgentView>('get_agent', { name: 'new name' }, ann)).toMatchObject({ id: made.id })
-    expect((await app.refusal('get_agent', { name: 'Old Name' }, ann)).code).toBe('ERR_AGENT_NOT_FOUND')
+    expect(await app.refusal('get_agent', { name: 'Old Name' }, ann)).toMatchObject({
+      code: 'ERR_AGENT_NOT_FOUND',
+      message: expect.stringContaining('list_agents'),
+      details: { field: 'name' },
+    })
+    expect((await app.refusal('edit_agent', { id: 'Old Name', icon: null }, ann)).details['field']).toBe('id')
     expect(await app.ask<AgentView>('get_agent', { name: 'old-name' }, ann)).toMatchObject({ id: made.id })
   })
 
@@ -137,6 +142,14 @@ describe('an agent that a manifest makes', () => {
       name: 'From a manifest',
       systemPrompt: 'Now with a prompt.',
     })
+  })
+
+  it('keeps the tools that its manifest lists by aliases when it gets another one', async () => {
+    const spec = `  task: { instruction: "Answer." }\n  tools: [&p server_ping${', *p'.repeat(200)}]\n`
+    await app.ask('aegis.agent.create', { manifest_yaml: agentYaml('with-aliases', spec) })
+    const { id } = await app.ask<AgentView>('get_agent', { name: 'with-aliases' }, ann)
+    const { tools } = await app.ask<AgentView>('edit_agent', { id, toolAssignments: [{ toolId: 'whoami' }] }, chief)
+    expect(new Set(tools.map(({ name }) => name))).toEqual(new Set(['server_ping', 'whoami']))
   })
 })
 
@@ -231,6 +244,20 @@ describe('whoami', () => {
       role: 'admin',
     })
     expect(await app.ask('whoami', {}, ann)).toMatchObject({ agentName: 'ann', kind: 'key', organization: 'local' })
+  })
+
+  it('tells who is at the address of an agent or a gateway, with the identity of the caller', async () => {
+    const toolAssignments = [{ toolId: 'whoami' }]
+    const made = await create({ name: 'At An Address', toolAssignments })
+    const gateway = await app.ask<{ id: string }>('create_mcp_gateway', { name: 'Entrance', scope: 'personal' }, ann)
+    const assignments = [{ mcpGatewayId: gateway.id, toolId: 'whoami' }]
+    await app.ask('bulk_assign_tools_to_mcp_gateways', { assignments }, ann)
+    const at = (id: string) => app.ask('whoami', {}, { ...ann, principal: { ...ann.principal, gateway: id } })
+    const identity = `key:${ann.principal.keyId}`
+    expect(await at(made.id)).toMatchObject({ agentId: made.id, agentName: 'At An Address', kind: 'agent', identity })
+    expect(await at(gateway.id)).toMatchObject({
+      ...{ agentId: gateway.id, agentName: 'Entrance', kind: 'gateway', identity },
+    })
   })
 
   it('tells an agent its id and the name that people gave it', async () => {

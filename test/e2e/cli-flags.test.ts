@@ -87,11 +87,24 @@ test.each<[string[], string]>([
   expect(refused.stderr).toContain(message)
 })
 
-test('a client of a gateway that is not there is created with a warning', async () => {
+test('a second invitation of an address names the link that still works', async () => {
+  const first = await onState(['invite', 'create', 'twice@example.com', '--json'])
+  const { id } = JSON.parse(first.stdout) as { id: string }
+  expect(first.stderr).not.toContain('Earlier links')
+  const second = await onState(['invite', 'create', 'twice@example.com'])
+  expect([second.code, second.stderr]).toEqual([
+    0,
+    expect.stringContaining(`Earlier links for this address still work: ${id}.`),
+  ])
+})
+
+test('a client of a gateway that is not there is refused with the nearest name', async () => {
   await onState(['call', 'create_mcp_gateway', 'name=Bills'])
-  const created = await onState(['clients', 'create', 'nightly', '--gateways', 'bills,reports'])
+  const refused = await onState(['clients', 'create', 'nightly', '--gateways', 'bills,bils'])
+  expect([refused.code, refused.stdout]).toEqual([3, ''])
+  expect(refused.stderr).toMatch(/^error: --gateways: there is no gateway .* 'bils' .*; did you mean bills\? /)
+  const created = await onState(['clients', 'create', 'nightly', '--gateways', 'bills'])
   expect([created.code, created.stdout]).toEqual([0, expect.stringContaining('client_secret: ')])
-  expect(created.stderr).toMatch(/^Warning: gateways: you see no gateway 'reports'\. .*\n$/)
 })
 
 test.each<[string[], string]>([

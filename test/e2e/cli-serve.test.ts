@@ -164,7 +164,7 @@ describe('the announcement', () => {
     const url = /MCP +(http:\/\/127\.0\.0\.1:\d+\/mcp)/.exec(text)![1]
     expect(jsonOf(text, 'Cursor')).toEqual({ mcpServers: { castellan: { url } } })
     expect(jsonOf(text, 'VS Code')).toEqual({ servers: { castellan: { type: 'http', url } } })
-    expect(text).not.toMatch(/Bearer|also at/)
+    expect(text).not.toMatch(/Bearer|also at|listens|Warning/)
     expect(text).toContain(`over stdio    ${launcher} mcp --data-dir ${dataDir}`)
   })
 
@@ -174,6 +174,7 @@ describe('the announcement', () => {
     const url = /MCP +(http:\/\/localhost:\d+\/mcp)/.exec(text)![1]
     expect(text).toMatch(/also at +http:\/\/\S+:\d+\/mcp/)
     expect(text).not.toContain('0.0.0.0')
+    expect(text).toContain('Warning: this is plain HTTP, so others on the network can read keys')
     expect(text).toContain(`castellan ${url} --header "Authorization: Bearer $CASTELLAN_API_KEY"`)
     const cursor = { url, headers: { Authorization: `Bearer \${env:CASTELLAN_API_KEY}` } }
     expect(jsonOf(text, 'Cursor')).toEqual({ mcpServers: { castellan: cursor } })
@@ -181,6 +182,16 @@ describe('the announcement', () => {
       inputs: [{ id: 'castellan-key', type: 'promptString', password: true }],
       servers: { castellan: { headers: { Authorization: `Bearer \${input:castellan-key}` } } },
     })
+  })
+
+  test('a public address is the one for clients, and says once where the server listens', async () => {
+    await createKey()
+    const text = await announced(['--public-url', 'https://castellan.example'])
+    expect(text).toMatch(/^ {2}MCP {6}https:\/\/castellan\.example\/mcp$/m)
+    expect(text).toContain('castellan https://castellan.example/mcp --header')
+    expect(text.match(/127\.0\.0\.1:\d+/g)).toHaveLength(1)
+    expect(text).toMatch(/^ {2}listens {2}http:\/\/127\.0\.0\.1:\d+$/m)
+    expect(text).not.toContain('Warning')
   })
 })
 

@@ -11,6 +11,8 @@ type Client = Readonly<{ id: string; client_secret: string }>
 beforeAll(async () => {
   const dataDir = newDataDir()
   await castellanJson({ dataDir }, ['users', 'create', 'first@example.com', '--admin'])
+  for (const name of ['reports', 'billing'])
+    await castellanJson({ dataDir }, ['call', 'create_mcp_gateway', `name=${name}`])
   server = await startServerHere({ dataDir, env: { CASTELLAN_REQUIRE_KEYS: 'true' } })
 })
 afterAll(async () => {

@@ -45,7 +45,7 @@ beforeAll(async () => {
   const described = (address: string) => ({
     client_id: address,
     client_name: 'A described <b>program</b>',
-    redirect_uris: [person.redirectUrl],
+    redirect_uris: [person.redirectUrl, 'cursor://anysphere.cursor-mcp/oauth/callback'],
     token_endpoint_auth_method: 'none',
   })
   documents['/client'] = described

@@ -57,7 +57,6 @@ it('go on after a restart, for their own caller at their own gateway', async () 
   const [ann, bob] = [await keyOf('ann'), await keyOf('bob')]
   const session = await open('/mcp/one')
   const annSession = await open('/mcp/one', ann)
-  const plain = await open('/mcp')
   const ended = await open('/mcp/one')
   expect((await send('/mcp/one', undefined, ended, 'DELETE')).status).toBe(200)
   await restart()
@@ -67,7 +66,6 @@ it('go on after a restart, for their own caller at their own gateway', async () 
     ['/mcp/one', { 'mcp-session-id': id }],
     ['/mcp/two', session],
     ['/mcp', session],
-    ['/mcp', plain],
     ['/mcp/one', ended],
   ] as const) {
     expect((await send(path, list, headers)).status).toBe(404)

@@ -160,7 +160,9 @@ describe('the credentials of a call', () => {
     const deploy = (values: Row, client: Client) =>
       ask<{ id: string }>('deploy_mcp_server', { catalogId: id, values }, client)
     const ofCat = (await deploy({ 'X-Token': 'of-cat' }, clients.cat)).id
-    const { tools } = await ask<{ tools: { id: string; name: string }[] }>('get_mcp_server_tools', { mcpServerId: id })
+    type Listed = { tools: { id: string; name: string }[] }
+    expect((await ask<Listed>('get_mcp_server_tools', { mcpServerId: id })).tools).toEqual([])
+    const { tools } = await ask<Listed>('get_mcp_server_tools', { mcpServerId: id }, clients.cat)
     const toolId = tools.find(({ name }) => name === 'own__echo')!.id
     const { id: gateway, path } = await ask<{ id: string; path: string }>('create_mcp_gateway', { name: 'Credentials' })
     const assign = (more: Row) =>

@@ -70,7 +70,6 @@ test('people: its settings and every command do what it says', { timeout: 300_00
   })
   writeFileSync(join(stage.home, 'all.yaml'), here(settings.join('')))
   await mustRun(stage, 'castellan config validate --config all.yaml')
-  await mustRun(stage, 'castellan call create_mcp_gateway name=Reports')
 
   const links: string[] = []
   for (const line of blocks('people', 'sh').flatMap(linesOf)) {

@@ -101,7 +101,7 @@ test('import takes the servers of a client over, with their secrets in the store
   const secret = 'tok-0123456789-abcdef'
   const config = {
     mcpServers: {
-      web: { url: upstream.url, headers: { Authorization: `Bearer ${secret}` } },
+      web: { url: upstream.url, type: 'sse', headers: { Authorization: `Bearer ${secret}` } },
       broken: { command: 'node', args: ['-e', 'process.exit(1)'], env: { API_TOKEN: secret } },
       off: { command: 'node', disabled: true },
     },
@@ -115,12 +115,16 @@ test('import takes the servers of a client over, with their secrets in the store
       servers: [
         { name: 'web', outcome: 'deployed', tools: 5 },
         { name: 'broken', outcome: 'error' },
+        { name: 'off', outcome: 'left out', tools: 0 },
       ],
     },
   ])
   expect(upstream.requests.at(-1)?.headers['authorization']).toBe(`Bearer ${secret}`)
   const again = await runCastellanHere(['import', file, '--data-dir', dataDir], { home: dataDir })
   expect([again.code, again.stdout]).toEqual([0, expect.stringMatching(/web +is there/)])
+  expect(again.stdout).toMatch(/off +left out +0 +disabled in the file/)
+  expect(again.stdout).toMatch(/\n1 problem\n/)
+  expect(again.stdout).not.toContain('0 servers')
   const listed = await runCastellanHere(['secrets', 'list', '--data-dir', dataDir], { home: dataDir })
   expect(listed.stdout).toMatch(/web: Authorization[\s\S]*API_TOKEN|API_TOKEN[\s\S]*web: Authorization/)
   rmSync(file)

@@ -139,6 +139,7 @@ describe('every page', () => {
     const email = `${'w'.repeat(64)}@${'long.'.repeat(30)}example.com`
     const { link } = await castellanJson(server, ['invite', 'create', email])
     await expectReadable(await page.goto(at(ownPath(link))))
+    expect(await page.textContent('body')).toContain('owner invites you to the organisation local.')
     // A password manager stores the new password for this name.
     expect(await page.locator('input[autocomplete=username]').inputValue()).toBe(email)
     await page.getByLabel('Your name').fill('W'.repeat(128))

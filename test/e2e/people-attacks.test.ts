@@ -65,6 +65,22 @@ describe('a session that began on this machine', () => {
     expect(await locationOf(url, stolen)).toContain('/sign-in?')
   })
 
+  it('is not shown another client than the one that it would allow', async () => {
+    const cookie = await signIn(server, await newPerson(server, 'eve@example.com', ['--role', 'editor']))
+    const idOf = async (client_name: string) =>
+      ((await (await register({ client_name })).json()) as { client_id: string }).client_id
+    const [shown, meant] = [await idOf('shown'), await idOf('meant')]
+    const consent = at(await locationOf(await authorizationOf(meant), { cookie }))
+    expect((await fetch(consent, { headers: { cookie } })).status).toBe(200)
+    for (const [name, value] of [
+      ['client_id', shown],
+      ['redirect_uri', 'http://127.0.0.1:9/'],
+    ] as const) {
+      const doubled = `${consent.origin}${consent.pathname}?${name}=${encodeURIComponent(value)}&${consent.search.slice(1)}`
+      expect((await fetch(doubled, { headers: { cookie } })).status).toBe(400)
+    }
+  })
+
   it('does not make its person the owner of a client that a page registers', async () => {
     const cookie = await signIn(server, await newPerson(server, 'bob@example.com'))
     const answer = (await (await register({ client_name: 'x' }, { cookie })).json()) as Record<string, unknown>

@@ -113,6 +113,35 @@ describe('a signed-in user', () => {
     expect(whole.status).toBe(403)
   })
 
+  it('sees and ends their own sessions, and no others', async () => {
+    const [one, other] = [await newPerson(server, 'own@example.com'), await newPerson(server, 'not-own@example.com')]
+    const [first, second, foreign] = [await signIn(server, one), await signIn(server, one), await signIn(server, other)]
+    const sessionsOf = async (cookie: string): Promise<Row[]> =>
+      ((await (await callAs(cookie, 'user_session_list')).json()) as { sessions: Row[] }).sessions
+    const listed = await sessionsOf(first)
+    expect(listed.map(({ user }) => user)).toEqual(['own@example.com', 'own@example.com'])
+    const [theirs] = await sessionsOf(foreign)
+    const end = async (args: object) => {
+      const response = await callAs(first, 'user_session_revoke', args)
+      return { status: response.status, text: (await response.text()).replace(/sess[\w-]*|"session":"[^"]*"/g, '#') }
+    }
+    const [foreignSession, noSession] = [await end({ session: theirs!['id'] }), await end({ session: 'none' })]
+    expect(foreignSession.status).toBe(404)
+    expect(foreignSession).toEqual(noSession)
+    for (const user of ['not-own@example.com', 'nobody@example.com']) {
+      expect((await callAs(first, 'user_session_list', { user })).status).toBe(403)
+      expect((await end({ user, session: 'none' })).status).toBe(403)
+    }
+    const page = async (cookie: string) => await (await fetch(at('/account'), { headers: { cookie } })).text()
+    expect(await page(first)).toContain(String(listed[1]!['id']))
+    const newest = String(listed[0]!['id'])
+    const ended = await postForm(new URL(at('/account/sessions')), { id: newest }, { cookie: first })
+    expect([ended.status, ended.headers.get('location')]).toEqual([303, '/account'])
+    const left = await Promise.all([first, second].map(async (cookie) => (await callAs(cookie, 'server_ping')).status))
+    expect(left.toSorted()).toEqual([200, 401])
+    expect((await callAs(foreign, 'server_ping')).status).toBe(200)
+  })
+
   it('has nothing any more when they are removed', async () => {
     const cookie = await signIn(server, await newPerson(server, 'gone@example.com', ['--role', 'editor']))
     expect((await callAs(cookie, 'server_ping')).status).toBe(200)

@@ -194,3 +194,19 @@ describe('what cannot work is refused with the reason', () => {
     })
   })
 })
+
+it('a remote call is the same each time: a person approves it, and then it is made once', async () => {
+  const policy = ['toolId=task_create', 'conditions=[{"key":"title","operator":"equal","value":"asked"}]']
+  await castellanJson(server, ['call', 'create_tool_invocation_policy', ...policy, 'action=require_approval'])
+  const create = () => there(['call', 'task_create', 'project=p', 'title=asked'])
+  const requested = async () => /the request is ([0-9a-f-]{36})/.exec((await create()).stderr)?.[1] ?? ''
+  const id = await requested()
+  expect(await requested()).toBe(id)
+  await castellanJson(server, ['approvals', 'approve', id])
+  const made = await create()
+  expect([made.stderr, made.code]).toEqual(['', 0])
+  const next = await requested()
+  expect(next).not.toBe(id)
+  await castellanJson(server, ['approvals', 'deny', next])
+  expect((await create()).stderr).toContain('a person denied this call')
+})

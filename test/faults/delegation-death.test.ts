@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
 import { ask, type CastellanClient } from '../support/castellan-client.ts'
+import { runCastellanHere } from '../support/castellan-here.ts'
 import { isLongRun } from '../support/long-run.ts'
 import { setModelStage } from '../support/model-stage.ts'
 import { requireWhole } from '../support/run-deaths.ts'
@@ -33,12 +34,15 @@ const pending = async (client: CastellanClient, execution_id: string): Promise<r
   return outcome.kind === 'done' ? (outcome.answer['approvals'] as Approval[]) : undefined
 }
 
-/** Approves whatever the execution waits for until it has ended, or until the server is gone. */
-async function drive(client: CastellanClient, execution_id: string): Promise<'ended' | 'gone'> {
+/** At the command line, approves whatever the execution waits for until it has ended, or until the server is gone. */
+async function drive(client: CastellanClient, dataDir: string, execution_id: string): Promise<'ended' | 'gone'> {
+  const person = { home: dataDir, environment: { MODEL_KEY: 'k' } }
   for (;;) {
     const waiting = await pending(client, execution_id)
     if (waiting === undefined) return 'gone'
-    for (const { id } of waiting) await client.call('approval_answer', { id, decision: 'approve' })
+    for (const { id } of waiting) {
+      await runCastellanHere(['approvals', 'approve', id, '--data-dir', dataDir], person)
+    }
     const outcome = await client.call('aegis.task.status', { execution_id })
     if (outcome.kind === 'gone') return 'gone'
     if (outcome.kind === 'failed') throw new Error(`${outcome.message} ${client.stderr()}`)
@@ -71,14 +75,14 @@ test('a server that dies after a granted delegation neither loses the task nor d
     await expect.poll(async () => (await pending(client, execution_id))?.length).toBe(1)
     await client.leave()
     const doomed = await stage.startProcess({ CASTELLAN_FAULT: plan })
-    const isDead = (await drive(doomed, execution_id)) === 'gone'
+    const isDead = (await drive(doomed, stage.dataDir, execution_id)) === 'gone'
     if (isDead) expect(await doomed.ended, `${plan}: ${doomed.stderr()}`).toBe('SIGKILL')
     else {
       unreached.push(plan)
       await doomed.leave()
     }
     client = await stage.start()
-    expect(await drive(client, execution_id), `${plan}: ${client.stderr()}`).toBe('ended')
+    expect(await drive(client, stage.dataDir, execution_id), `${plan}: ${client.stderr()}`).toBe('ended')
     const end = await ask<{ status: string; last_output: string }>(client, 'aegis.task.wait', { execution_id })
     expect(end, plan).toMatchObject({ status: 'completed', last_output: 'told: helped' })
     const { tasks, used } = tracesOf(stage.dataDir, execution_id)

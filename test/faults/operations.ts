@@ -262,12 +262,13 @@ const admitUser = async (app: TestApp, turn: number): Promise<SweptCall> => {
 }
 const provider = { id: 'company', name: 'Company', issuer: 'https://login.example.com', client_id: 'castellan' }
 
-const createClient = async (_: TestApp, turn: number): Promise<SweptCall> => ({
-  tool: 'oauth_client_create',
-  args: { name: `client ${turn}`, gateways: ['reports'] },
-})
+const createClient = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  const { id } = await app.ask<{ id: string }>('create_mcp_gateway', { name: `of client ${turn}` })
+  return { tool: 'oauth_client_create', args: { name: `client ${turn}`, gateways: [id] } }
+}
 const deleteClient = async (app: TestApp, turn: number): Promise<SweptCall> => {
-  await app.ask('oauth_client_create', { name: `before ${turn}`, gateways: ['reports'] })
+  const { id } = await app.ask<{ id: string }>('create_mcp_gateway', { name: `of client before ${turn}` })
+  await app.ask('oauth_client_create', { name: `before ${turn}`, gateways: [id] })
   return { tool: 'oauth_client_delete', args: { client: `before ${turn}` } }
 }
 

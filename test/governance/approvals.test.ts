@@ -70,7 +70,7 @@ describe('a call that needs an approval', () => {
     const id = await asked(create('ask-2'), caller)
     await approve(id)
     expect(await asked(create('ask-2', { description: 'other' }), caller)).not.toBe(id)
-    expect(await asked(create('ask-2'), connection())).not.toBe(id)
+    expect(await asked(create('ask-2'), person('ann', 'admin'))).not.toBe(id)
     const { task_id } = await app.ask<Task>('task_create', create('ask-2'), caller)
     expect(task_id).toBeDefined()
     expect(await app.lastCall()).toMatchObject({
@@ -79,6 +79,18 @@ describe('a call that needs an approval', () => {
     })
     expect(await get(id)).toMatchObject({ status: 'used', answered_by: 'owner' })
     expect(await asked(create('ask-2'), caller)).not.toBe(id)
+  })
+
+  it('is the same call after its caller has connected again', async () => {
+    const id = await asked(create('ask-again'), connection())
+    expect(await asked(create('ask-again'), connection())).toBe(id)
+    await approve(id)
+    expect(await app.ask<Task>('task_create', create('ask-again'), connection())).toHaveProperty('task_id')
+    const denied = await asked(create('ask-again'), connection())
+    await app.ask('approval_answer', { id: denied, decision: 'deny' }, cli)
+    expect(await app.refusal('task_create', create('ask-again'), connection())).toMatchObject({
+      code: 'ERR_POLICY_DENIED',
+    })
   })
 
   it('is made once of two calls at the same time', async () => {
@@ -131,12 +143,22 @@ describe('a call that needs an approval', () => {
 })
 
 describe('an answer', () => {
-  it('is given by people, never from where it is asked', async () => {
+  it('is given by people, and over no connection of who asks', async () => {
     const caller = connection()
     const id = await asked(create('ask-8'), caller)
     const key = await app.keyCaller({ name: 'robot', role: 'admin', tier: 'operator' })
-    for (const wrong of [
+    for (const own of [
       caller,
+      connection(),
+      callerOf(localOwner, { transport: 'http' }),
+      callerOf(localOwner, { transport: 'rest' }),
+      callerOf({ ...localOwner, mcpSessionId: 'line' }, { transport: 'stdio' }),
+    ]) {
+      const { failure } = await answer(id, 'approve', own)
+      expect(failure).toMatchObject({ code: 'ERR_PERMISSION_DENIED' })
+      expect(failure?.message).toContain(`castellan approvals approve ${id}`)
+    }
+    for (const wrong of [
       key,
       callerOf({ ...localOwner, runRootId: 'run' }),
       callerOf({ ...localOwner, kind: 'agent', agent: 'a', onBehalfOf: 'owner' }, { transport: 'agent' }),
@@ -144,7 +166,27 @@ describe('an answer', () => {
       expect((await answer(id, 'approve', wrong)).failure).toMatchObject({ code: 'ERR_PERMISSION_DENIED' })
     }
     expect(await get(id)).toMatchObject({ status: 'pending' })
-    await approve(id, connection())
+    await approve(id)
+  })
+
+  it('is not taken from the main connection of who asks through a gateway', async () => {
+    const gateway = await app.ask<{ id: string }>('create_mcp_gateway', { name: 'asking', scope: 'org' })
+    const assignments = [{ mcpGatewayId: gateway.id, toolId: 'task_create' }]
+    await app.ask('bulk_assign_tools_to_mcp_gateways', { assignments })
+    const there = callerOf({ ...localOwner, gateway: gateway.id, mcpSessionId: 'g' }, { transport: 'http' })
+    const id = await asked(create('ask-15'), there)
+    expect((await answer(id, 'approve', connection())).failure?.code).toBe('ERR_PERMISSION_DENIED')
+    await approve(id)
+    expect(await app.ask<Task>('task_create', create('ask-15'), there)).toHaveProperty('task_id')
+  })
+
+  it('is taken from a connection of a person for what a key of the tenant asks', async () => {
+    const key = await app.keyCaller({ name: 'asker', role: 'editor' })
+    for (const answerer of [connection(), callerOf(localOwner, { transport: 'rest' })]) {
+      const id = await asked(create('ask-16'), key)
+      await approve(id, answerer)
+      expect(await app.ask<Task>('task_create', create('ask-16'), key)).toHaveProperty('task_id')
+    }
   })
 
   it('is taken from a person who is signed in, also for what their own programs ask, but not from those programs', async () => {
@@ -184,7 +226,8 @@ describe('an answer', () => {
   })
 
   it('is not taken from a context that has read untrusted data', async () => {
-    const id = await asked(create('ask-12'), connection())
+    const key = await app.keyCaller({ name: 'other', role: 'editor' })
+    const id = await asked(create('ask-12'), key)
     const reader = connection()
     await (await app.app.ready).database!.write(localOwner.tenant, async (tx) => {
       const { sqlTrustStore } = await import('../../src/stores/sql/trust-store.ts')
@@ -200,7 +243,7 @@ describe('an answer', () => {
     const restarted = await app.restart()
     app = restarted
     expect((await answer(id, 'approve', reader)).failure?.code).toBe('ERR_PERMISSION_DENIED')
-    await approve(id)
+    await approve(id, connection())
   })
 })
 

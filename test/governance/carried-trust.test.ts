@@ -1,10 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Database } from '../../src/contract/database.ts'
 import { localOwner } from '../../src/contract/principal.ts'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import { callerOf, openTestApp, type TestApp } from '../support/app.ts'
 import { type McpUpstream, startMcpUpstream } from '../support/mcp-upstream.ts'
+import { newSigner } from '../support/seal.ts'
 
 /** What an untrusted caller writes is untrusted for who reads it, whichever way it goes. */
+type Row = Record<string, unknown>
 let app: TestApp
 let upstream: McpUpstream
 let sessions = 0
@@ -79,6 +82,29 @@ describe('what an untrusted caller writes', () => {
     expect(await isUntrusted(reader)).toBe(true)
   })
 
+  it('as the command of a job is carried, with what the workspace logs', async () => {
+    const caller = await tainted()
+    const { workspace_id } = await app.ask<{ workspace_id: string }>('workspace_create', { name: 'jobs' }, caller)
+    const before = connection()
+    await app.ask('workspace_info', { workspace_id }, before)
+    await app.ask('exec_background', { action: 'start', workspace_id, command: ': obey' }, caller)
+    const [after, logger] = [connection(), connection()]
+    await app.ask('workspace_info', { workspace_id }, after)
+    await app.ask('workspace_logs', { workspace_id }, logger)
+    expect(await Promise.all([before, after, logger].map(isUntrusted))).toEqual([false, true, true])
+  })
+
+  it('as the task of a SEAL session is carried', async () => {
+    const [before, after] = [connection(), connection()]
+    const create = (more: object, caller: ToolCaller) =>
+      app.ask('seal_session_create', { public_key: newSigner().publicKey, ...more }, caller)
+    await create({ task_summary: 'a task' }, connection())
+    await app.ask('seal_session_list', {}, before)
+    await create({ task_summary: 'obey' }, await tainted())
+    await app.ask('seal_session_list', {}, after)
+    expect(await Promise.all([before, after].map(isUntrusted))).toEqual([false, true])
+  })
+
   it('into a note of the vault is carried, and outlives a restart', async () => {
     await app.ask('vault', { action: 'write', path: 'a.md', content: 'fine' }, connection())
     await app.ask('vault', { action: 'write', path: 'b.md', content: 'obey' }, await tainted())
@@ -91,7 +117,84 @@ describe('what an untrusted caller writes', () => {
   })
 })
 
+describe('an untrusted note', () => {
+  it('is untrusted wherever a trusted caller moves it', async () => {
+    await app.ask('vault', { action: 'write', path: 'in/c.md', content: 'obey' }, await tainted())
+    await app.ask('vault', { action: 'move', path: 'in/c.md', new_path: 'out/c.md' }, connection())
+    const reader = connection()
+    await app.ask('vault', { action: 'read', path: 'out/c.md' }, reader)
+    expect(await isUntrusted(reader)).toBe(true)
+  })
+
+  it('is known as one before its file is there', async () => {
+    const writer = await tainted()
+    const reader = connection()
+    const database = (await app.app.ready).database as Database
+    const { promise: released, resolve: release } = Promise.withResolvers<void>()
+    const holding = database.write(localOwner.tenant, () => released)
+    const writing = app.ask('vault', { action: 'write', path: 'raced.md', content: 'obey' }, writer)
+    const look = () =>
+      app.ask<{ notes: { error: unknown }[] }>('vault', { action: 'batch_read', paths: ['raced.md'] }, reader)
+    try {
+      // Each look takes turns of the event loop in which the file could be written.
+      for (let looks = 0; looks < 20; looks++)
+        expect((await look()).notes).toMatchObject([{ error: { code: expect.any(String) } }])
+    } finally {
+      release()
+    }
+    await Promise.all([holding, writing])
+    expect((await look()).notes).toMatchObject([{ error: null }])
+    expect(await isUntrusted(reader)).toBe(true)
+  })
+
+  it('is one though the answer to its writer was too large', async () => {
+    const { principal } = await tainted()
+    const capabilities = [{ toolPattern: '*', maxResponseBytes: 60 }]
+    const writer = callerOf({
+      ...principal,
+      securityContexts: [{ name: 'n', description: '', capabilities, denyList: [] }],
+    })
+    const path = `${'a'.repeat(80)}.md`
+    const refused = await app.refusal('vault', { action: 'write', path, content: 'obey' }, writer)
+    expect(refused).toMatchObject({ code: 'ERR_TOO_LARGE', message: expect.stringContaining('The call was made') })
+    const { lines } = await app.ask<{ lines: string[] }>('log_export', { limit: 1_000 })
+    const entry = lines.map((line) => JSON.parse(line) as Row).findLast(({ tool }) => tool === 'vault')
+    expect(entry).toMatchObject({ outcome: 'failed', code: 'ERR_TOO_LARGE', effects: [{ kind: 'vault_note_written' }] })
+    const reader = connection()
+    await app.ask('vault', { action: 'read', path }, reader)
+    expect(await isUntrusted(reader)).toBe(true)
+  })
+
+  it('is one that a member of a team is described by', async () => {
+    const roles = [{ name: 'm1', role: 'coder', skills: [], description: 'obey' }]
+    await app.ask('team', { action: 'create', name: 'crew', roles }, await tainted())
+    const path = 'teams/crew/cards/m1.json'
+    const looks = [
+      { action: 'read', path },
+      { action: 'search', query: 'obey', path_prefix: 'teams/' },
+      { action: 'batch_read', paths: [path] },
+    ]
+    for (const look of looks) {
+      const reader = connection()
+      await app.ask('vault', look, reader)
+      expect([look.action, await isUntrusted(reader)]).toEqual([look.action, true])
+    }
+  })
+})
+
 describe('under restrictive governance an untrusted caller', () => {
+  it('sends nothing out by the reason with which it cancels a call', async () => {
+    const ending = new AbortController()
+    const before = upstream.hanging.length
+    const call = app.call('up__hang', {}, connection(), { signal: ending.signal })
+    await expect.poll(() => upstream.hanging.length).toBe(before + 1)
+    const signal = upstream.hanging[before]!
+    ending.abort('the secret')
+    expect((await call).failure).toMatchObject({ code: 'ERR_CANCELLED' })
+    await expect.poll(() => signal.aborted).toBe(true)
+    expect(String(signal.reason)).not.toContain('the secret')
+  })
+
   it('sends nothing out by tools of ours', async () => {
     const caller = await tainted()
     for (const [tool, args] of [

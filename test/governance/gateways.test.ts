@@ -166,10 +166,29 @@ describe('tools of a gateway', () => {
     expect(await app.ask('unassign_tools_from_mcp_gateway', taken)).toEqual({
       mcpGatewayId: id,
       removed: ['task_list', echo.toolId],
+      notAssigned: ['none'],
     })
     expect(await toolsOf(id)).toEqual(['task_get'])
     expect(await app.ask('delete_mcp_gateway', { id })).toEqual({ id, deleted: true })
     expect(await app.refusal('get_mcp_gateway', { id })).toMatchObject({ code: 'ERR_NOT_FOUND' })
+  })
+
+  it('are assigned by the names of their server, its former one included', async () => {
+    const server = { name: 'Before', serverUrl: upstream.url, scope: 'org' }
+    const { id: catalogId } = await app.ask<{ id: string }>('create_mcp_server', server)
+    await app.ask('deploy_mcp_server', { catalogId, scope: 'org' })
+    const { id } = await create({ name: 'Renamed' })
+    await app.ask('edit_mcp_description', { id: catalogId, name: 'After' })
+    const all = await assign([{ mcpGatewayId: id, toolId: 'before__*', mcpServerId: 'after' }])
+    expect([all.succeeded.length, all.failed]).toEqual([5, []])
+    expect((await toolsOf(id)).every((name) => name.startsWith('after__'))).toBe(true)
+    const one = { mcpGatewayId: id, toolId: 'before__echo' }
+    expect((await assign([{ ...one, mcpServerId: 'AFTER' }])).duplicates).toHaveLength(1)
+    expect((await assign([{ ...one, mcpServerId: 'up' }])).failed).toMatchObject([{ errorCode: 'not_found' }])
+    await app.ask('deploy_mcp_server', { catalogId, scope: 'team', teamId: team.id })
+    expect((await assign([{ ...one, mcpServerId: 'after' }])).failed).toMatchObject([
+      { errorType: 'several_deployments' },
+    ])
   })
 
   it('have only deployments whose sharing fits', async () => {
@@ -250,7 +269,9 @@ describe('tools of agents', () => {
     const agent = await app.ask<{ id: string }>('create_agent', { name: 'Keyed', scope: 'org', toolAssignments })
     const tools = await (await app.app.ready).upstreamTools!()
     const { tenant } = member.principal
-    const { id: toolId } = (await tools.list(tenant)).find(({ name }) => name === 'keyed__echo')!
+    const { id: toolId } = (await tools.list(tenant))
+      .flatMap((list) => list.tools)
+      .find(({ name }) => name === 'keyed__echo')!
     const tokenFor = async (principal: ToolCaller['principal']) => {
       const target = { tenant, toolId, principal, credential: { mode: 'dynamic' as const } }
       await tools.call(target, { text: 'x' }, { signal: new AbortController().signal })

@@ -8,7 +8,7 @@ import { openTestApp, type TestApp } from '../support/app.ts'
 import { createLinePeer } from '../support/line-peer.ts'
 
 type Asked = { id?: number; method: string; params?: { cursor?: string } }
-type Deployed = { id: string; status: string; error: string | null; toolCount: number }
+type Deployed = { id: string; catalogId: string; status: string; error: string | null; toolCount: number }
 
 /** A server that lists what it likes. */
 async function startLister(list: (cursor: string | undefined) => object): Promise<AsyncDisposable & { url: string }> {
@@ -61,6 +61,18 @@ describe('a hostile MCP server', () => {
     expect(rest).toMatchObject({ status: 'success', error: null, toolCount: 2 })
     const { lines } = await app.ask<{ lines: string[] }>('get_mcp_server_logs', { serverId: id })
     expect(lines.filter((line) => line.includes('a tool is left out')).length).toBe(2)
+  })
+
+  it('is told that it lists more tools than can be used', async () => {
+    await using server = await startLister(() => ({
+      tools: Array.from({ length: 1_200 }, (_, index) => tool(`t${index}`)),
+    }))
+    const { id, catalogId, ...rest } = await deployed(server.url)
+    const error = expect.stringContaining('lists 1200 tools, and only the first 1000')
+    expect(rest).toMatchObject({ status: 'success', toolCount: 1_000, error, message: error })
+    const { lines } = await app.ask<{ lines: string[] }>('get_mcp_server_logs', { serverId: id })
+    expect(lines.filter((line) => line.includes('lists 1200 tools')).length).toBe(1)
+    expect(await app.ask('get_mcp_server_tools', { mcpServerId: catalogId })).toMatchObject({ problems: [{ error }] })
   })
 
   it('cannot make a script of the link on which a person signs in', async () => {

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Database } from '../../src/contract/database.ts'
+import { newestFirst } from '../../src/contract/list-page.ts'
 import { tenantId } from '../../src/contract/principal.ts'
 import type { InstallationRequest } from '../../src/domains/mcp-servers/ports.ts'
 import { sqlInstallationRequestStore as store } from '../../src/stores/sql/installation-request-store.ts'
@@ -55,6 +56,33 @@ describe('a request for an MCP server', () => {
     expect(request!.notes.map(({ text }) => text)).toEqual(['Which one?', 'It is declined.', 'It is approved.'])
   })
 
+  it('names only what an administrator can follow', async () => {
+    const refused = (args: object) => app.refusal('create_mcp_server_installation_request', args)
+    for (const serverUrl of ['javascript:1', 'Linear', 'ftp://example.org', 'https://user:secret@example.org/mcp']) {
+      expect(await refused({ name: 'X', serverUrl })).toMatchObject({
+        code: 'ERR_INVALID_INPUT',
+        details: { field: 'serverUrl' },
+      })
+    }
+    for (const repository of ['javascript:1', 'data:text/html,x']) {
+      expect((await refused({ name: 'X', repository })).details).toMatchObject({ field: 'repository' })
+    }
+    await ask({ name: 'X', repository: 'github.com/x/y' })
+    expect(await refused({ name: 'X', catalogId: 'zz' })).toMatchObject({
+      code: 'ERR_NOT_FOUND',
+      details: { field: 'catalogId' },
+    })
+    const { id } = await app.ask<{ id: string }>('create_mcp_server', { name: 'There', command: 'x' })
+    expect(await ask({ catalogId: 'there' })).toMatchObject({ name: 'There', catalogId: id })
+    expect((await refused({ reason: 'x' })).details).toMatchObject({ field: 'name' })
+    expect(await listed()).toHaveLength(2)
+    const { link } = await app.ask<{ link: { url: string } }>('create_mcp_server_installation_request')
+    const values = { name: 'Tickets', serverUrl: 'Linear' }
+    const submitted = await app.refusal('secret_link_submit', { token: link.url.split('/').at(-1)!, values })
+    expect(submitted.details).toMatchObject({ field: 'serverUrl' })
+    expect(await listed()).toHaveLength(2)
+  })
+
   it('is described by a person on a page when the caller has no words for it', async () => {
     const answer = await app.ask<{ request: null; link: { url: string } }>('create_mcp_server_installation_request')
     expect(answer.request).toBeNull()
@@ -93,7 +121,7 @@ describe.each(dialects)('installation requests in %s', (dialect) => {
       store.insertRequest(tx, ACME, { ...request, id: 'r2', author: 'key:bob', createdAtMs: 9 }),
     )
     const ids = async (author?: string) =>
-      (await store.listRequests(database.read, ACME, author, 10)).map(({ id }) => id)
+      (await store.listRequests(database.read, ACME, { author }).rows(newestFirst.first, 10)).map(({ id }) => id)
     expect([await ids(), await ids('key:ann')]).toEqual([['r2', 'r1'], ['r1']])
     expect(await store.findRequest(database.read, ACME, 'r1')).toEqual(decided)
     expect([await store.countRequests(database.read, ACME), await store.countRequests(database.read, OTHER)]).toEqual([

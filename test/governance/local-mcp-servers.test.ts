@@ -30,7 +30,7 @@ const deployment = async (id: string) =>
 
 async function callTool(name: string, args: object) {
   const tools = await (await app.app.ready).upstreamTools!()
-  const { id } = (await tools.list(LOCAL)).find((tool) => tool.name === name)!
+  const { id } = (await tools.list(LOCAL)).flatMap((list) => list.tools).find((tool) => tool.name === name)!
   const target = {
     tenant: LOCAL,
     toolId: id,

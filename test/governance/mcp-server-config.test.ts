@@ -71,6 +71,11 @@ describe('the configuration of an MCP server', () => {
       ['userConfig.a', { command: 'x', userConfig: { a: { type: 'string', max: 3 } } }],
       ['userConfig.a', { command: 'x', userConfig: { a: { type: 'string', default: ['x'] } } }],
       ['a', { command: 'x', userConfig: { a: { type: 'number', min: 1, default: 0 } } }],
+      ['a', { command: 'x', userConfig: { a: { type: 'number', promptOnInstallation: false, default: 'xx' } } }],
+      ...[true, false].flatMap((promptOnInstallation): [string, Row][] => [
+        ['A', { command: 'x', environment: [{ key: 'A', type: 'number', value: 'xx', promptOnInstallation }] }],
+        ['A', { command: 'x', environment: [{ key: 'A', type: 'boolean', default: 'xx', promptOnInstallation }] }],
+      ]),
     ]
     for (const [field, config] of wrong) {
       const { code, details } = await app.refusal('create_mcp_server', { name: 'Wrong', ...config })
@@ -82,6 +87,56 @@ describe('the configuration of an MCP server', () => {
       envFrom: [{ type: 'secret', name: 'a', prefix: 'A_' }],
     })
     expect(await deploy(id)).toMatchObject({ status: 'error', error: expect.stringContaining('no container back end') })
+  })
+
+  it('that did not start is named when one of its tools is called, to those who may see it', async () => {
+    const { id } = await app.ask<{ id: string }>('create_mcp_server', { name: 'Memory', dockerImage: 'x/memory:1' })
+    await deploy(id)
+    const calls = [
+      ['memory__read_graph', {}],
+      ['run_tool', { tool_name: 'memory__read_graph', tool_args: {} }],
+    ] as const
+    const other = await app.keyCaller({ name: 'other', role: 'editor' })
+    for (const [tool, args] of calls) {
+      const refused = await app.refusal(tool, args)
+      expect([tool, refused.code]).toEqual([tool, 'ERR_UNKNOWN_TOOL'])
+      expect(refused.message).toMatch(/^The MCP server 'memory' does not have this tool now: .*get_mcp_server_logs/)
+      expect(refused.details).toMatchObject({ server: 'memory', reason: 'ERR_UPSTREAM_UNAVAILABLE' })
+      const hidden = await app.refusal(tool, args, other)
+      expect([tool, hidden.code]).toEqual([tool, 'ERR_UNKNOWN_TOOL'])
+      expect(hidden.message).not.toContain("server 'memory'")
+    }
+    expect((await app.refusal('memry__read_graph', {})).message).toMatch(/^There is no tool/)
+  })
+
+  it('of one name in two scopes is asked for by id, and those that the caller sees are listed', async () => {
+    const make = async (scope: string) => {
+      const made = await app.ask<{ id: string }>('create_mcp_server', { name: 'Twice', command: 'x', scope })
+      return made.id
+    }
+    const ids = [await make('personal'), await make('org')]
+    const refused = await app.refusal('edit_mcp_config', { id: 'twice', command: 'y' })
+    expect([refused.code, refused.message]).toEqual(['ERR_INVALID_INPUT', expect.stringContaining('Use the id of one')])
+    expect(refused.message).toContain(`${ids[0]} (personal)`)
+    expect(refused.message).toContain(`${ids[1]} (org)`)
+    const other = await app.keyCaller({ name: 'second', role: 'editor' })
+    expect((await app.refusal('edit_mcp_config', { id: 'twice', command: 'y' }, other)).message).not.toContain(ids[0])
+  })
+
+  it('has a specification for a cluster without an alias inside what it stands for', async () => {
+    const deployment = 'apiVersion: apps/v1\nkind: Deployment\n'
+    const aliases = ['spec: &a [*a]', 'spec: &a {b: &b [*a], c: *b}', 'spec: *a', 'kind: Deployment']
+    const wrong = [`&a [${'*a,'.repeat(20_000)}]`, ...aliases.map((rest) => `${deployment}${rest}\n`)]
+    for (const deploymentSpecYaml of wrong) {
+      const { code, details } = await app.refusal('create_mcp_server', { name: 'W', command: 'x', deploymentSpecYaml })
+      expect([code, details['field']]).toEqual(['ERR_INVALID_INPUT', 'deploymentSpecYaml'])
+    }
+    const rest = 'metadata: { labels: &l { app: x } }\nspec: { selector: { matchLabels: *l } }\n'
+    await app.ask('create_mcp_server', {
+      name: 'With labels',
+      command: 'x',
+      deploymentSpecYaml: `${deployment}${rest}`,
+    })
   })
 
   it('is edited only with what has an effect, and keeps nothing of its former type', async () => {
@@ -111,14 +166,18 @@ describe('the configuration of an MCP server', () => {
     }
     const item = { name: 'Typed', serverUrl: upstream.url, userConfig }
     const { id } = await app.ask<{ id: string }>('create_mcp_server', item)
-    const wrong = { retries: ['6', 'many', ''], strict: ['yes'], ports: ['1,b'] }
+    const wrong = { retries: ['6', 'many', '', 6, true], strict: ['yes', 1], ports: ['1,b'] }
     for (const [name, values] of Object.entries(wrong)) {
       for (const value of values) {
         const refused = await app.refusal('deploy_mcp_server', { catalogId: id, values: { [name]: value } })
         expect([value, refused.code, refused.details['field']]).toEqual([value, 'ERR_INVALID_INPUT', name])
       }
     }
-    const values = { retries: '5', strict: 'true', ports: '1,2' }
-    expect(await app.ask('deploy_mcp_server', { catalogId: id, values })).toMatchObject({ status: 'success' })
+    for (const values of [
+      { retries: '5', strict: 'true', ports: '1,2' },
+      { retries: 5, strict: true, ports: 1 },
+    ]) {
+      expect(await app.ask('deploy_mcp_server', { catalogId: id, values })).toMatchObject({ status: 'success' })
+    }
   })
 })

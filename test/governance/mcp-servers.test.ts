@@ -41,7 +41,9 @@ const upstreamTools = async () => (await app.app.ready).upstreamTools!()
 async function callTool(name: string, args: object, caller = ownerCaller, more: Partial<UpstreamTarget> = {}) {
   const tools = await upstreamTools()
   const { principal } = caller
-  const tool = (await tools.list(principal.tenant)).find((one) => one.name === name || one.aliases.includes(name))!
+  const tool = (await tools.list(principal.tenant))
+    .flatMap((list) => list.tools)
+    .find((one) => one.name === name || one.aliases.includes(name))!
   const target = {
     tenant: principal.tenant,
     toolId: tool.id,
@@ -71,7 +73,7 @@ describe('a remote MCP server', () => {
   it('reports progress', async () => {
     await deploy((await create()).id)
     const tools = await upstreamTools()
-    const tool = (await tools.list(LOCAL)).find(({ name }) => name === 'up__steps')!
+    const tool = (await tools.list(LOCAL)).flatMap((list) => list.tools).find(({ name }) => name === 'up__steps')!
     const seen: unknown[] = []
     await tools.call(
       { tenant: LOCAL, toolId: tool.id, principal: ownerCaller.principal, credential: { mode: 'dynamic' } },
@@ -213,6 +215,24 @@ describe('a remote MCP server', () => {
     })
   })
 
+  it('with a host that nobody knows is refused by the name of the field, after its other rules', async () => {
+    const serverUrl = 'http://no..such.host/mcp'
+    const { id } = await create()
+    const unknown = {
+      code: 'ERR_WEB_FAILED',
+      message: expect.stringMatching(/^serverUrl: .* cannot be resolved\..* call again\.$/),
+      details: { field: 'serverUrl' },
+    }
+    const field = { name: 'X-Token', label: 'Token', type: 'header', secret: true }
+    const authFields = [field, { ...field, name: 'x-token' }]
+    const twice = { code: 'ERR_INVALID_INPUT', details: { field: 'headerName' } }
+    const named = { name: 'Nowhere', serverUrl }
+    expect(await app.refusal('create_mcp_server', named)).toMatchObject(unknown)
+    expect(await app.refusal('create_mcp_server', { ...named, authFields })).toMatchObject(twice)
+    expect(await app.refusal('edit_mcp_config', { id, serverUrl })).toMatchObject(unknown)
+    expect(await app.refusal('edit_mcp_config', { id, serverUrl, authFields })).toMatchObject(twice)
+  })
+
   it('rests after failures, and starts anew when it is deployed again', async () => {
     const { id } = await create()
     await deploy(id)
@@ -297,8 +317,8 @@ describe('whose an MCP server is', () => {
     })
     const tools = await upstreamTools()
     const foreign = await app.keyCaller({ role: 'admin', tenant: 'other' })
-    expect(await tools.visibleTo(foreign.principal)).toEqual(new Set())
-    expect((await tools.visibleTo(other.principal)).size).toBe(1)
+    expect((await tools.visibleTo(foreign.principal)).byItem.size).toBe(0)
+    expect((await tools.visibleTo(other.principal)).byItem.size).toBe(1)
     await app.ask('delete_mcp_server_deployment', { serverId: own.id }, editor)
     expect(await callTool('up__echo', { text: '3' }, editor)).toMatchObject({ content: [{ text: '3' }] })
   })

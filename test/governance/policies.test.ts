@@ -68,6 +68,10 @@ describe('a policy', () => {
       action: 'block_always',
     })
     expect(failure).toMatchObject({ code: 'ERR_NOT_FOUND', details: { field: 'toolId' } })
+    const misspelt = { toolId: 'web_fecth', conditions: [], action: 'block_always' }
+    const { message, details } = await app.refusal('create_tool_invocation_policy', misspelt)
+    expect(message).toMatch(/Nearest: .*web.fetch/)
+    expect(details['nearest']).toContain('web.fetch')
     await drop(byName)
     await drop(safe)
   })
@@ -76,6 +80,12 @@ describe('a policy', () => {
     const first = await invocation({ toolId: echoId, action: 'block_always', reason: 'no' })
     const second = await invocation({ toolId: echoId, action: 'require_approval' })
     expect(second).toMatchObject({ id: first.id, action: 'require_approval', reason: null })
+    const wanted = { toolId: echoId, conditions: [], action: 'block_always' }
+    const { warnings } = await app.call('create_tool_invocation_policy', wanted)
+    expect(warnings).toEqual([
+      expect.stringMatching(`default policy .${first.id}. with the action require_approval.*replaced`),
+    ])
+    expect((await app.call('create_tool_invocation_policy', wanted)).warnings ?? []).toEqual([])
     const other = await invocation({
       toolId: echoId,
       action: 'block_always',

@@ -39,6 +39,22 @@ describe('a policy', () => {
     }
   })
 
+  it('is saved only with an origin that calls can have', async () => {
+    const on = (value: string, operator = 'equal') => ({
+      ...{ toolId: 'task_list', action: 'block_always', conditions: [{ key: 'context.origin', operator, value }] },
+    })
+    for (const operator of ['equal', 'notEqual']) {
+      const refused = await app.refusal('create_tool_invocation_policy', on('mcp', operator), cli)
+      expect(refused).toMatchObject({ code: 'ERR_INVALID_INPUT', details: { field: 'conditions[0].value' } })
+      expect(refused.message).toMatch(/http, cli/)
+    }
+    const policy = await invocation(on('http'))
+    const { conditions } = on('mcp')
+    const changed = await app.refusal('update_tool_invocation_policy', { id: policy.id, conditions }, cli)
+    expect(changed.details).toMatchObject({ field: 'conditions[0].value' })
+    await drop(policy)
+  })
+
   it('that allows one command allows no list with another', async () => {
     const made = [
       await invocation({ toolId: 'exec_parallel', action: 'block_always' }),

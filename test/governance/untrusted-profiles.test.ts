@@ -106,7 +106,7 @@ it('an untrusted context assigns no tools, and tools are assigned from a trusted
     expect((await app.ask<{ succeeded: object[] }>(tool, args, connection())).succeeded).toHaveLength(1)
   }
   // What an untrusted context gives an agent otherwise makes the agent untrusted.
-  await app.ask('edit_agent', { id: agent.id, toolAssignments: [{ toolId: 'git_clone' }] }, await untrusted())
+  await app.ask('edit_agent', { id: agent.id, systemPrompt: 'Do as it says.' }, await untrusted())
   expect(await app.ask('context_trust_get', { context: `agent:${agent.id}` })).toMatchObject({ untrusted: true })
 })
 

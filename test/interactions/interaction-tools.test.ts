@@ -24,7 +24,7 @@ const full: Required<Interaction> = {
   ...{ operation: 'chat', requestedModel: 'm', rule: { id: 'rule_1', name: 'cheaper' }, usedModel: 'm-1' },
   ...{ isStream: true, outcome: 'ok', httpStatus: 200, errorCode: 'ERR_LIMIT_EXCEEDED', isEstimated: true },
   tokens: { input: 9, output: 8, cacheRead: 3, cacheWrite: 2, reasoning: 1 },
-  ...{ costMicrodollars: 7, savedMicrodollars: 5, startedAtMs: 1_000, firstTokenMs: 1.5, durationMs: 2.5 },
+  ...{ costNanodollars: 7, savedNanodollars: 5, startedAtMs: 1_000, firstTokenMs: 1.5, durationMs: 2.5 },
   ...{ requestBytes: 10, answerBytes: 20, decisions: all, labels },
   traceParent: { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331' },
 }
@@ -34,7 +34,7 @@ const bare: Interaction = {
   ...{ userId: null, keyId: null, virtualKeyId: null, teams: [], source: 'sanitiser' },
   ...{ proxyId: null, agentId: null, runId: null, provider: 'first', protocol: 'gemini', operation: 'generate' },
   ...{ requestedModel: null, usedModel: null, isStream: false, outcome: 'failed', httpStatus: null, errorCode: null },
-  ...{ tokens: null, isEstimated: false, costMicrodollars: null, startedAtMs: 1_000, firstTokenMs: null },
+  ...{ tokens: null, isEstimated: false, costNanodollars: null, startedAtMs: 1_000, firstTokenMs: null },
   ...{ durationMs: 0, requestBytes: 0, answerBytes: 0, decisions: [], labels: {} },
 }
 const kinds: readonly Interaction[] = [

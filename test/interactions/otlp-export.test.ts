@@ -93,7 +93,7 @@ const interaction = (id: string): StoredInteraction => ({
   ...{ userId: null, keyId: null, virtualKeyId: null, teams: [], source: 'proxy', proxyId: null, agentId: null },
   ...{ runId: null, provider: 'peer', protocol: 'gemini', operation: 'generate', requestedModel: 'm', usedModel: null },
   ...{ isStream: false, outcome: 'cut_off', httpStatus: null, errorCode: null, tokens: null, isEstimated: false },
-  ...{ costMicrodollars: null, startedAtMs: 1_700_000_000_000, firstTokenMs: null, durationMs: 1.5 },
+  ...{ costNanodollars: null, startedAtMs: 1_700_000_000_000, firstTokenMs: null, durationMs: 1.5 },
   ...{ requestBytes: 0, answerBytes: 0, decisions: [], labels: {} },
 })
 

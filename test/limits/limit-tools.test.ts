@@ -55,7 +55,9 @@ describe('limits of an organisation', () => {
       tool_name: 'aegis.agent.wait',
       limit_value: 9,
     }
-    expect(await app.refusal('create_limit', again)).toMatchObject({ code: 'ERR_ALREADY_EXISTS' })
+    const { code, details } = await app.refusal('create_limit', again)
+    const { limits } = await app.ask<{ limits: { id: string; tool_name?: string }[] }>('get_limits')
+    expect([code, limits.map(({ id }) => id)]).toEqual(['ERR_ALREADY_EXISTS', expect.arrayContaining([details['id']])])
   })
 
   it('bind calls of every caller from the next one on, and let go with the next period', async () => {

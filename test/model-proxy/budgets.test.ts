@@ -63,7 +63,10 @@ beforeAll(async () => {
       name: 'paid',
       type: 'openai-compatible',
       endpoint: `${model.url}/v1`,
-      models: [{ alias: 'default', model: 'm', ...price }],
+      models: [
+        { alias: 'default', model: 'm', ...price },
+        { alias: 'cheap', model: 'cheap', input_cost_per_million: 0.0001, output_cost_per_million: 0 },
+      ],
     },
     {
       name: 'endless',
@@ -143,6 +146,15 @@ it('a budget is spent by what answers cost, and then refused in a way that clien
   expect(model.requests).toHaveLength(before)
   await limit.remove()
   await ask('paid:m')
+})
+
+it('requests that cost less than a millionth of a dollar are not rounded up', async () => {
+  const limit = await budget(0.1)
+  for (let asked = 0; asked < 20; asked++) await ask('paid:cheap')
+  expect(await limit.used()).toBe(0.000002)
+  const { totals } = await tool<{ totals: object }>('interaction_list', { model: 'cheap', totals: true })
+  expect(totals).toMatchObject({ cost_usd: 0.000002 })
+  await limit.remove()
 })
 
 it('a budget is never exceeded by callers that come together', async () => {

@@ -46,7 +46,7 @@ beforeAll(async () => {
   const price = { input_cost_per_million: 1, output_cost_per_million: 10 }
   const provider = (name: string, at: number) => ({
     ...{ name, type: 'openai-compatible', endpoint: `http://127.0.0.1:${at}/v1` },
-    models: [{ alias: name, model: 'm', ...price }],
+    models: ['m', 'o3'].map((model) => ({ ...price, alias: `${name}-${model}`, model })),
   })
   const dataDir = newDataDir()
   mkdirSync(dataDir, { recursive: true })
@@ -83,7 +83,7 @@ const ask = (more: object = {}, path = 'default') =>
   })
 /** What a use adds to a limit, in dollars. */
 async function costOf(use: () => Promise<unknown>): Promise<number> {
-  const entity = { entity_type: 'organization', entity_id: 'local', limit_type: 'token_cost', limit_value: 1 }
+  const entity = { entity_type: 'organization', entity_id: 'local', limit_type: 'token_cost', limit_value: 2 }
   const { limit } = await tool<{ limit: { id: string } }>('create_limit', entity)
   await use()
   const { limits } = await tool<{ limits: { id: string; used: number }[] }>('get_limits', {})
@@ -108,10 +108,10 @@ it('the name of a removed tool may have any character, and the answer is paid', 
 })
 
 /** What a request of an agent costs that fails, in dollars. */
-async function costOfAgent(isStreamed: boolean, to?: number): Promise<number> {
+async function costOfAgent(isStreamed: boolean, to?: number, maxOutputTokens = 1_000): Promise<number> {
   let cost = 0
-  const settle = (microdollars: number): void => {
-    cost += microdollars / 1_000_000
+  const settle = (nanodollars: number): void => {
+    cost += nanodollars / 1_000_000_000
   }
   const accounting = createModelAccounting({
     limits: { reserveCost: () => ({ settle }), countCall() {} },
@@ -120,7 +120,7 @@ async function costOfAgent(isStreamed: boolean, to?: number): Promise<number> {
     defaultOutputTokens: 4_096,
   })
   const { port } = upstream.address() as AddressInfo
-  const settings = { maxOutputTokens: 1_000, temperature: null, inputCost: 1, outputCost: 10 }
+  const settings = { maxOutputTokens, temperature: null, inputCost: 1, outputCost: 10 }
   const endpoint = `http://127.0.0.1:${to ?? port}/v1`
   const provider = { name: 'p', type: 'openai-compatible', endpoint, apiKey: 'k', isStreamed } as const
   const models = createModels({
@@ -142,33 +142,68 @@ async function costOfAgent(isStreamed: boolean, to?: number): Promise<number> {
 
 it.each<[string, RequestListener, object, number]>([
   ['no answer in time', () => {}, {}, 504],
-  ['a stream that does not begin in time', () => {}, { stream: true }, 504],
   [
     'an answer that stalls',
     (_, res) => void res.writeHead(200, { 'content-type': 'application/json' }).write('{"id":'),
     {},
     504,
   ],
-  [
-    'an answer that breaks off',
-    (_, res) =>
-      void res.writeHead(200, { 'content-type': 'application/json' }).write('{"id":', () => res.socket!.destroy()),
-    {},
-    503,
-  ],
-  ['a connection that breaks', (_, res) => void res.socket!.destroy(), {}, 503],
 ])('%s costs what was reserved, of a program and of an agent', async (_, how, more, status) => {
   answer = how
   const cost = await costOf(() => expect(ask(more)).rejects.toMatchObject({ status }))
-  for (const one of [cost, await costOfAgent('stream' in more)]) {
+  for (const one of [cost, await costOfAgent(false)]) {
     expect(one).toBeGreaterThan(RESERVED)
     expect(one).toBeLessThan(RESERVED * 1.1)
   }
 })
 
-it('a connection that breaks before a stream begins costs an agent what was reserved too', async () => {
-  answer = (_, res) => void res.socket!.destroy()
-  expect(await costOfAgent(true)).toBeGreaterThan(RESERVED)
+const breaksOff: RequestListener = (_, res) =>
+  void res.writeHead(200, { 'content-type': 'application/json' }).write('{"id":', () => res.socket!.destroy())
+const breaks: RequestListener = (_, res) => void res.socket!.destroy()
+
+it.each([
+  ['an answer that breaks off', breaksOff],
+  ['a connection that breaks', breaks],
+])('%s costs what can have been written in the time, of a program and of an agent', async (_, how) => {
+  answer = how
+  const cost = await costOf(() => expect(ask({ max_tokens: 90_000 })).rejects.toMatchObject({ status: 503 }))
+  for (const one of [cost, await costOfAgent(false, undefined, 90_000)]) {
+    expect(one).toBeGreaterThan(0)
+    expect(one).toBeLessThan(0.3)
+  }
+})
+
+it.each<[string, RequestListener, number]>([
+  ['does not begin in time', () => {}, 504],
+  ['breaks before it begins', breaks, 503],
+])('a stream that %s costs its input, of a program and of an agent', async (_, how, status) => {
+  answer = how
+  const cost = await costOf(() => expect(ask({ stream: true })).rejects.toMatchObject({ status }))
+  for (const one of [cost, await costOfAgent(true)]) {
+    expect(one).toBeGreaterThan(0)
+    expect(one).toBeLessThan(0.001)
+  }
+})
+
+it('a stream of a model that hides its reasoning costs what it can have written until it was left', async () => {
+  const event = `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: 'word ' } }] })}\n\n`
+  let left = false
+  answer = (_, res) => {
+    res.on('close', () => {
+      left = true
+    })
+    res.writeHead(200, { 'content-type': 'text/event-stream' }).write(event.repeat(3))
+  }
+  const cost = await costOf(async () => {
+    const stream = (await ask({ model: 'o3', stream: true, max_tokens: 90_000 })) as unknown as {
+      controller: AbortController
+    } & AsyncIterable<object>
+    let events = 0
+    for await (const _ of stream) if (++events === 3) stream.controller.abort()
+    await expect.poll(() => left).toBe(true)
+  })
+  expect(cost).toBeGreaterThan(0)
+  expect(cost).toBeLessThan(0.3)
 })
 
 it('a stream that stalls costs at least what came', async () => {

@@ -198,8 +198,10 @@ describe('a rule for models', () => {
     expect(data.choices[0]!.message).toMatchObject({ content: expect.stringContaining(made.policy.id) })
     expect(data.choices[0]!.message.tool_calls ?? []).toEqual([])
     expect([asked(first), asked(second)]).toEqual([['large', 'small'], ['m']])
-    // Its provider may bill 100 tokens of each of the two that were not complete.
-    expect(await used()).toBe(0.01017)
+    // Its provider may bill the input of each of the two that were not complete, and of 100 tokens what it can have written.
+    const before = await used()
+    expect(before).toBeGreaterThan(0.001)
+    expect(before).toBeLessThanOrEqual(0.01017)
     // An answer that has started is never replaced. What passed of it is paid, once.
     first.answer = ({ response }) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -214,8 +216,8 @@ describe('a rule for models', () => {
     }
     await expect(read()).rejects.toThrow()
     const paid = await used()
-    expect(paid).toBeGreaterThan(0.01017)
-    expect(paid).toBeLessThan(0.02)
+    expect(paid).toBeGreaterThan(before)
+    expect(paid).toBeLessThan(before + 0.01)
     expect(asked(second)).toEqual(['m'])
     await tool('delete_limit', { id: budget.id })
     await tool('delete_tool_invocation_policy', { id: made.policy.id })

@@ -9,6 +9,7 @@ import { callerOf, openTestApp, type TestApp } from '../support/app.ts'
 let app: TestApp
 beforeAll(async () => {
   app = await openTestApp({ config: { 'rate_limits.enabled': false } })
+  await app.ask('create_mcp_gateway', { name: 'reports', scope: 'org' })
 })
 afterAll(() => app[Symbol.asyncDispose]())
 
@@ -47,6 +48,13 @@ describe('a custom role', () => {
     const role = await newRole('task:read', 'agent:read')
     expect(await app.ask(tool, { ...fields(), role })).toMatchObject({ role, tier: 'user' })
     expect(await app.ask(tool, { ...fields(), role, tier: 'system' })).toMatchObject({ role, tier: 'system' })
+  })
+
+  it('cannot be one that is built in, which is not deleted', async () => {
+    expect(await app.refusal('role_delete', { name: 'editor' })).toMatchObject({
+      code: 'ERR_INVALID_INPUT',
+      message: 'name: the role editor is built in and cannot be deleted',
+    })
   })
 
   it('is given by user_update, and takes the tier with it', async () => {

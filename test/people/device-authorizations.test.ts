@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Database } from '../../src/contract/database.ts'
 import { limits } from '../../src/contract/limits.ts'
+import { lastWrittenFirst } from '../../src/contract/list-page.ts'
 import { LOCAL_TENANT } from '../../src/contract/principal.ts'
 import { createDeviceAuthorizations } from '../../src/domains/people/device-authorizations.ts'
 import type { User } from '../../src/domains/people/ports.ts'
@@ -8,6 +9,7 @@ import { principalOfUser } from '../../src/domains/people/rules.ts'
 import { createSignInGuard } from '../../src/domains/people/sign-in.ts'
 import { systemRandom } from '../../src/kernel/random.ts'
 import { sqlDeviceStore } from '../../src/stores/sql/device-store.ts'
+import { sqlPeopleLists } from '../../src/stores/sql/people-lists.ts'
 import { sqlPeopleStore as store } from '../../src/stores/sql/people-store.ts'
 import { sqlServiceClientStore } from '../../src/stores/sql/service-client-store.ts'
 import { dialects, openEmpty } from '../support/databases.ts'
@@ -80,9 +82,9 @@ describe.each(dialects)('terminals that wait for a person in %s', (dialect) => {
     expect(await next(deviceCode)).toEqual({ userId: ada.id, scopes, resources })
     expect(await next(deviceCode)).toEqual({ error: 'invalid_grant' })
     expect(await store.listGrants(database.read, ada.id)).toMatchObject([{ clientName: 'terminal' }])
-    expect(await store.listAttempts(database.read, LOCAL_TENANT, 10)).toMatchObject([
-      { outcome: 'device_allowed', email: ada.email, address: '203.0.113.9' },
-    ])
+    expect(
+      await sqlPeopleLists.attempts(database.read, LOCAL_TENANT, {}).rows(lastWrittenFirst.first, 10),
+    ).toMatchObject([{ outcome: 'device_allowed', email: ada.email, address: '203.0.113.9' }])
   })
 
   test('are answered once, though two people answer at the same time in two processes', async () => {

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createAccounts } from '../../src/accounts/create-accounts.ts'
 import type { Database } from '../../src/contract/database.ts'
+import { lastWrittenFirst } from '../../src/contract/list-page.ts'
 import { LOCAL_TENANT, type TenantId, tenantId } from '../../src/contract/principal.ts'
 import type { WriteTx } from '../../src/contract/tx.ts'
 import { createPasswords } from '../../src/domains/people/password.ts'
@@ -11,6 +12,7 @@ import { systemClock } from '../../src/kernel/clock.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
 import { systemRandom } from '../../src/kernel/random.ts'
 import { createLibraryDatabase } from '../../src/stores/sql/library-database.ts'
+import { sqlPeopleLists } from '../../src/stores/sql/people-lists.ts'
 import { sqlPeopleStore as store } from '../../src/stores/sql/people-store.ts'
 import { sqlServiceClientStore } from '../../src/stores/sql/service-client-store.ts'
 import { CHEAP_PASSWORDS } from '../support/cheap-passwords.ts'
@@ -253,8 +255,10 @@ describe.each(dialects)('people in %s', (dialect) => {
     await guard.note(attempt(NOW_MS + 20_000), 'signed_in')
     release()
     await guard.admit(attempt(NOW_MS + 20_001))
-    const outcomes = (await store.listAttempts(database.read, LOCAL_TENANT, 100)).map(({ outcome }) => outcome)
+    const attempts = (tenant: TenantId) =>
+      sqlPeopleLists.attempts(database.read, tenant, {}).rows(lastWrittenFirst.first, 100)
+    const outcomes = (await attempts(LOCAL_TENANT)).map(({ outcome }) => outcome)
     expect(outcomes).toEqual(['signed_in', 'slowed', 'refused', 'refused', 'refused', 'refused', 'refused'])
-    expect(await store.listAttempts(database.read, OTHER, 100)).toEqual([])
+    expect(await attempts(OTHER)).toEqual([])
   })
 })

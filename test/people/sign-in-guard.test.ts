@@ -2,8 +2,10 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { AppError } from '../../src/contract/app-error.ts'
 import type { Database } from '../../src/contract/database.ts'
 import { limits } from '../../src/contract/limits.ts'
+import { lastWrittenFirst } from '../../src/contract/list-page.ts'
 import { LOCAL_TENANT } from '../../src/contract/principal.ts'
 import { createSignInGuard } from '../../src/domains/people/sign-in.ts'
+import { sqlPeopleLists } from '../../src/stores/sql/people-lists.ts'
 import { sqlPeopleStore as store } from '../../src/stores/sql/people-store.ts'
 import { dialects, openEmpty } from '../support/databases.ts'
 
@@ -40,7 +42,7 @@ describe.each(dialects)('guesses in %s', (dialect) => {
     for (let count = 0; count < 120; count++) {
       await expect(guard.admit(attempt(nowMs + count))).rejects.toMatchObject(slowed)
     }
-    const rows = await store.listAttempts(database.read, LOCAL_TENANT, 1_000)
+    const rows = await sqlPeopleLists.attempts(database.read, LOCAL_TENANT, {}).rows(lastWrittenFirst.first, 1_000)
     expect(rows.filter(({ outcome }) => outcome === 'slowed').length).toBeLessThan(5)
   })
 

@@ -51,6 +51,18 @@ describe('the rate of calls', () => {
     expect(codes).toEqual([...Array.from({ length: 3 }, () => 'ERR_INVALID_INPUT'), 'ERR_RATE_LIMITED'])
   })
 
+  it('lets a caller set up several things, because a record that starts nothing is cheap', async () => {
+    await using app = await openTestApp({ clock: movableClock() })
+    const editor = await app.keyCaller({ role: 'editor' })
+    for (const name of ['one', 'two', 'three', 'four']) {
+      await app.ask('create_mcp_server', { name, command: 'x' }, editor)
+      await app.ask('create_mcp_gateway', { name, scope: 'personal' }, editor)
+      await app.ask('create_agent', { name }, editor)
+    }
+    const dear = ['deploy_mcp_server', 'workspace_create', 'api_key_create', 'user_create', 'secret_link_create']
+    expect(dear.map(categoryOf)).toEqual(dear.map(() => 'create'))
+  })
+
   it('of an agent is counted for its owner, under whatever name the agent runs', async () => {
     await using app = await openTestApp({ clock: movableClock() })
     const agentOf = (caller: ToolCaller, name: string): ToolCaller => ({

@@ -112,6 +112,7 @@ const invocationOf = (name: string, args: unknown = {}, principal: Principal = m
   entered: new Set(),
   blocked: undefined,
   release: undefined,
+  done: undefined,
   submittedEntry: undefined,
 })
 const codeOf = (work: () => unknown): string | undefined => {

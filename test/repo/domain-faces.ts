@@ -14,7 +14,7 @@ const faces: Readonly<Record<string, readonly string[]>> = {
   identity: ['key-authenticator.ts', 'roles.ts', 'token.ts'],
   intents: ['authoring.ts'],
   log: ['log-recovery.ts'],
-  'mcp-servers': ['runtime.ts', 'oauth.ts', 'upstream-content.ts'],
+  'mcp-servers': ['runtime.ts', 'oauth.ts', 'upstream-content.ts', 'listed-tools.ts', 'tool-names.ts'],
   manifests: [
     'check-cron.ts',
     'env-values.ts',

@@ -183,8 +183,8 @@ export const layerRows: readonly LayerRow[] = [
   },
   {
     folder: 'domains/mcp-servers',
-    folders: ['kernel', 'contract', 'domains/secrets'],
-    packages: ['yaml'],
+    folders: ['kernel', 'contract', 'domains/secrets', 'domains/templating'],
+    packages: [],
     reason:
       'MCP servers of others: the catalogue, what is deployed of it, and the tools that they list. What runs and reaches them is behind its port. A specification for a cluster is YAML.',
   },

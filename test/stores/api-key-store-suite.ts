@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Database } from '../../src/contract/database.ts'
+import { newestFirst } from '../../src/contract/list-page.ts'
 import { localOwner, type TenantId, tenantId } from '../../src/contract/principal.ts'
 import type { ApiKey } from '../../src/domains/identity/ports.ts'
 import { createIdentityService, type KeyWriting } from '../../src/domains/identity/service.ts'
@@ -52,8 +53,8 @@ export function apiKeyStoreSuite(name: string, open: () => Promise<Database>): v
       expect(await store.findKey(database.read, ACME, full.id)).toEqual(full)
       expect(await store.findKeyByPrefix(database.read, full.prefix)).toEqual(full)
       expect(await store.findKey(database.read, ACME, bare.id)).toEqual(bare)
-      expect(await store.listKeys(database.read, ACME, 10)).toEqual([bare, full])
-      expect(await store.listKeys(database.read, ACME, 1)).toEqual([bare])
+      expect(await store.listKeys(database.read, ACME, {}).rows(newestFirst.first, 10)).toEqual([bare, full])
+      expect(await store.listKeys(database.read, ACME, {}).rows(newestFirst.first, 1)).toEqual([bare])
     })
 
     it('lists the live keys with a role', async () => {
@@ -106,7 +107,7 @@ export function apiKeyStoreSuite(name: string, open: () => Promise<Database>): v
       await insert(key)
       expect(await store.findKey(database.read, OTHER, key.id)).toBeUndefined()
       expect(await store.findLiveKeyByName(database.read, OTHER, key.name, NOW)).toBeUndefined()
-      expect(await store.listKeys(database.read, OTHER, 10)).toEqual([])
+      expect(await store.listKeys(database.read, OTHER, {}).rows(newestFirst.first, 10)).toEqual([])
       await database.write(OTHER, async (tx) => {
         expect(await store.revokeKey(tx, OTHER, key.id, NOW)).toBe(false)
         await store.touchKey(tx, OTHER, key.id, NOW)
@@ -118,7 +119,7 @@ export function apiKeyStoreSuite(name: string, open: () => Promise<Database>): v
       const key = keyOf(ACME)
       await insert(key)
       await expect(insert(keyOf(OTHER, { prefix: key.prefix }))).rejects.toThrow()
-      expect(await store.listKeys(database.read, OTHER, 10)).toEqual([])
+      expect(await store.listKeys(database.read, OTHER, {}).rows(newestFirst.first, 10)).toEqual([])
       const foreign = database.write(OTHER, (tx) => store.touchKey(tx, ACME, key.id, NOW))
       await expect(foreign).rejects.toThrow()
       expect(await store.findKey(database.read, ACME, key.id)).toEqual(key)

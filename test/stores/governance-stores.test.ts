@@ -71,14 +71,21 @@ describe.each(dialects)('approvals over %s', (dialect) => {
   test('are found for their very call, while they count', async () => {
     const database = await open(dialect)
     const insert = (one: StoredApproval) => database.write(ours, (tx) => sqlApprovalStore.insertApproval(tx, ours, one))
-    await insert(approvalOf('old', { status: 'denied', createdAtMs: 1, expiresAtMs: 2 }))
-    await insert(approvalOf('used', { status: 'used', createdAtMs: 1_700_000_000_009 }))
-    await insert(approvalOf('a'))
+    const outside = { startedFrom: null, runId: null, waitKey: null }
+    await insert(approvalOf('old', { ...outside, status: 'denied', createdAtMs: 1, expiresAtMs: 2 }))
+    await insert(approvalOf('used', { ...outside, status: 'used', createdAtMs: 1_700_000_000_009 }))
+    await insert(approvalOf('a', outside))
     const find = async (change: Partial<StoredApproval> = {}, nowMs = NOW) =>
-      (await sqlApprovalStore.findForCall(database.read, ours, approvalOf('', change), nowMs))?.id
+      (await sqlApprovalStore.findForCall(database.read, ours, approvalOf('', { ...outside, ...change }), nowMs))?.id
     expect(await find()).toBe('a')
     expect(await find({ argumentsDigest: 'other' })).toBeUndefined()
-    expect(await find({ context: 'session:other' })).toBeUndefined()
+    expect(await find({ context: 'session:other' })).toBe('a')
+    const run = { context: 'execution:r1', startedFrom: 'session:s' } as const
+    expect(await find(run)).toBeUndefined()
+    await insert(approvalOf('of-run', { ...run, createdAtMs: 1_700_000_000_009 }))
+    expect(await find(run)).toBe('of-run')
+    expect(await find({ ...run, context: 'execution:r2' })).toBeUndefined()
+    expect(await find()).toBe('a')
     expect(await find({ requester: 'user:bob' })).toBeUndefined()
     expect(await find({ toolId: 'other' })).toBeUndefined()
     expect(await find({}, 1_700_000_100_000)).toBeUndefined()

@@ -14,7 +14,7 @@ const one = (startedAtMs: number, more: Partial<StoredInteraction> = {}): NewInt
     ...{ authenticatedBy: 'api_key', userId: 'u1', keyId: 'k1', virtualKeyId: null, teams: ['t1'], source: 'proxy' },
     ...{ proxyId: 'p1', agentId: 'a1', runId: null, provider: 'p', protocol: 'openai', operation: 'chat' },
     ...{
-      savedMicrodollars: 2,
+      savedNanodollars: 2,
       requestedModel: 'm',
       usedModel: 'm-1',
       isStream: true,
@@ -23,7 +23,7 @@ const one = (startedAtMs: number, more: Partial<StoredInteraction> = {}): NewInt
       errorCode: null,
     },
     tokens: { input: 10, output: 5, cacheRead: 3, cacheWrite: 2, reasoning: 1 },
-    ...{ isEstimated: false, costMicrodollars: 7, startedAtMs, firstTokenMs: 1.5, durationMs: 9, requestBytes: 20 },
+    ...{ isEstimated: false, costNanodollars: 7, startedAtMs, firstTokenMs: 1.5, durationMs: 9, requestBytes: 20 },
     ...{ answerBytes: 30, decisions: [{ stage: 's', verdict: 'allow' }], labels: { session: 'talk' } },
     ...more,
   },
@@ -38,8 +38,18 @@ describe.each(dialects)('interactions on %s', (dialect) => {
   afterEach(() => db.close())
   const put = (...added: NewInteraction[]) => db.write(ACME, (tx) => store.insertInteractions(tx, ACME, added))
 
+  it('add up costs that are larger together than an exact number', async () => {
+    const most = { costNanodollars: Number.MAX_VALUE, savedNanodollars: -Number.MAX_VALUE }
+    const [first, second] = [one(1_000, most), one(2_000, most)]
+    await put(first, second)
+    const found = await store.findInteraction(db.read, ACME, first.interaction.id)
+    expect(found).toMatchObject({ costNanodollars: Number.MAX_SAFE_INTEGER })
+    const { costNanodollars, savedNanodollars } = await store.sumInteractions(db.read, ACME, {})
+    expect([costNanodollars, savedNanodollars]).toEqual([2 * Number.MAX_SAFE_INTEGER, -2 * Number.MAX_SAFE_INTEGER])
+  })
+
   it('are found as they were, once, and by their tenant alone', async () => {
-    const [first, second] = [one(1_000), one(2_000, { tokens: null, costMicrodollars: null, owner: 'user:u2' })]
+    const [first, second] = [one(1_000), one(2_000, { tokens: null, costNanodollars: null, owner: 'user:u2' })]
     await put(first, second)
     await put(first, second)
     const { id } = first.interaction
@@ -50,7 +60,7 @@ describe.each(dialects)('interactions on %s', (dialect) => {
     expect(await store.listInteractions(db.read, ACME, { fromId: firstIdAt(1_500) }, 9)).toEqual([second.interaction])
     expect(await store.sumInteractions(db.read, ACME, {})).toEqual({
       ...{ count: 2, input: 10, output: 5, cacheRead: 3, cacheWrite: 2, reasoning: 1 },
-      ...{ costMicrodollars: 7, savedMicrodollars: 4, unpriced: 1 },
+      ...{ costNanodollars: 7, savedNanodollars: 4, unpriced: 1 },
     })
     for (const profile of ['a1', 'p1']) {
       expect(await store.usageOf(db.read, ACME, profile)).toEqual({ input: 10, output: 5 })

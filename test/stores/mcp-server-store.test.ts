@@ -3,8 +3,9 @@ import type { Database } from '../../src/contract/database.ts'
 import { limits } from '../../src/contract/limits.ts'
 import { type TenantId, tenantId } from '../../src/contract/principal.ts'
 import type { Sharing } from '../../src/contract/sharing.ts'
-import { storeToolList } from '../../src/domains/mcp-servers/discovery.ts'
+import { forgetUnlisted, storeToolList } from '../../src/domains/mcp-servers/discovery.ts'
 import type { CatalogItem, Deployment, StoredTool } from '../../src/domains/mcp-servers/ports.ts'
+import type { ListedTool } from '../../src/domains/mcp-servers/runtime.ts'
 import { systemClock } from '../../src/kernel/clock.ts'
 import { systemRandom } from '../../src/kernel/random.ts'
 import { sqlMcpServerStore as store } from '../../src/stores/sql/mcp-server-store.ts'
@@ -44,6 +45,7 @@ const deploymentOf = (tenant: TenantId, id: string, more: Partial<Deployment> = 
   error: null,
   values: { TOKEN: 'secret:sec_1' },
   grant: 'secret:sec_2',
+  toolList: null,
   createdAtMs: NOW,
   updatedAtMs: NOW,
   ...more,
@@ -55,12 +57,6 @@ const toolOf = (tenant: TenantId, id: string, more: Partial<StoredTool> = {}): S
   upstreamName: id,
   name: `server__${id}`,
   aliases: ['old__name'],
-  title: 'A tool',
-  description: 'Tells “ü”.',
-  inputSchema: { type: 'object', properties: { a: { type: 'string' } } },
-  outputSchema: null,
-  annotations: { readOnlyHint: true },
-  taskSupport: 'optional',
   listVersion: 1,
   removedAtMs: null,
   ...more,
@@ -100,12 +96,14 @@ describe.each(dialects)('MCP servers in %s', (dialect) => {
   it('forget tools that are gone, oldest first, where a server lists others all the time', async () => {
     const item = itemOf(ACME, 'one')
     await insert(item)
+    await deploy(deploymentOf(ACME, 'd'))
     const half = limits.mcpRemovedToolsMax / 2
     const deps = { store, random: systemRandom, clock: systemClock }
     const relist = (names: readonly string[], nowMs: number) =>
-      database.write(ACME, (tx) => {
+      database.write(ACME, async (tx) => {
         const listed = names.map((name) => ({ name, inputSchema: {} }))
-        return storeToolList(deps, tx, item, listed, nowMs)
+        const deployment = (await store.findDeployment(tx, ACME, 'd'))!
+        return await storeToolList(deps, tx, item, deployment, listed, nowMs)
       })
     const namesOf = (round: number) => Array.from({ length: half }, (_, index) => `r${round}-${index}`)
     for (const round of [1, 2, 3, 4]) await relist([...namesOf(round), 'steady'], NOW + round)
@@ -153,7 +151,6 @@ describe.each(dialects)('MCP servers in %s', (dialect) => {
       ...tool,
       name: 'new__echo',
       aliases: [tool.name],
-      outputSchema: { type: 'object' },
       removedAtMs: NOW,
     }
     await put(changed)
@@ -164,11 +161,6 @@ describe.each(dialects)('MCP servers in %s', (dialect) => {
     const names = all.map(({ id, catalogId, name, aliases }) => ({ id, catalogId, name, aliases }))
     expect(await store.listToolNames(database.read, ACME)).toEqual(names)
     expect(await store.listToolNames(database.read, OTHER)).toEqual([])
-    const echoNames = names.filter(({ id }) => id === 'echo')
-    expect(await store.listToolNames(database.read, ACME, 'new')).toEqual(echoNames)
-    const before = tool.name.slice(0, tool.name.indexOf('__'))
-    expect(await store.listToolNames(database.read, ACME, before)).toEqual(expect.arrayContaining(echoNames))
-    expect(await store.listToolNames(database.read, ACME, 'nobody')).toEqual([])
     const marks = await store.toolListMarks(database.read, ACME)
     await put({ ...changed, listVersion: changed.listVersion + 1 })
     const later = await store.toolListMarks(database.read, ACME)
@@ -184,6 +176,53 @@ describe.each(dialects)('MCP servers in %s', (dialect) => {
         [OTHER, 1],
       ]),
     )
+  })
+
+  it('have lists that deployments share, and definitions that lists share', async () => {
+    await insert(itemOf(ACME, 'one'))
+    for (const id of ['ann', 'bob', 'cy']) {
+      await deploy(deploymentOf(ACME, id, { sharing: { ...personal, author: `key:${id}` } }))
+    }
+    const deps = { store, random: systemRandom, clock: systemClock }
+    const list = (id: string, ...listed: ListedTool[]) =>
+      database.write(ACME, async (tx) => {
+        const deployment = (await store.findDeployment(tx, ACME, id))!
+        return await storeToolList(deps, tx, itemOf(ACME, 'one'), deployment, listed, NOW)
+      })
+    const echo: ListedTool = {
+      ...{ name: 'echo', title: 'Écho', description: 'Tells “ü”.', inputSchema: { type: 'object' } },
+      ...{ outputSchema: { type: 'object' }, annotations: { readOnlyHint: true }, taskSupport: 'optional' },
+    }
+    const other: ListedTool = { name: 'other', inputSchema: { type: 'object' } }
+    const counts = async () => [
+      (await store.toolLists(database.read, ACME, 'one')).size,
+      (await store.definitionDigests(database.read, ACME, 'one')).size,
+      (await store.listTools(database.read, ACME, 'one')).filter(({ removedAtMs }) => removedAtMs === null).length,
+    ]
+    const toolList = async (id: string) => (await store.findDeployment(database.read, ACME, id))!.toolList
+    expect([await list('ann', echo, other), await list('bob', other, echo)]).toEqual([true, true])
+    expect(await toolList('bob')).toBe(await toolList('ann'))
+    expect(await counts()).toEqual([1, 2, 2])
+    expect(await list('bob', echo, other)).toBe(false)
+    await list('cy', { ...echo, description: 'Of Cy.' })
+    expect(await counts()).toEqual([2, 3, 2])
+    const [digest] = (await store.findToolList(database.read, ACME, 'one', (await toolList('ann'))!))!.values()
+    const { name: _, ...definition } = echo
+    expect(await store.findDefinition(database.read, ACME, 'one', digest!)).toEqual(definition)
+    expect((await store.definitions(database.read, ACME, 'one')).get(digest!)).toEqual(definition)
+    await list('cy', other)
+    expect(await counts()).toEqual([2, 2, 2])
+    const remove = (id: string) =>
+      database.write(ACME, async (tx) => {
+        await store.deleteDeployment(tx, ACME, id)
+        await forgetUnlisted(deps, tx, ACME, 'one', NOW)
+      })
+    await remove('ann')
+    expect(await counts()).toEqual([2, 2, 2])
+    await remove('bob')
+    expect(await counts()).toEqual([1, 1, 1])
+    expect(await database.write(ACME, (tx) => store.deleteItem(tx, ACME, 'one'))).toBe(true)
+    expect(await counts()).toEqual([0, 0, 0])
   })
 
   it('go with what belongs to them, and leave those of others', async () => {

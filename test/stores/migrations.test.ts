@@ -10,7 +10,9 @@ import { silentLogger } from '../../src/kernel/logger.ts'
 import { openPostgresDatabase } from '../../src/stores/postgres/postgres-database.ts'
 import { sqlAgentStore as agents } from '../../src/stores/sql/agent-store.ts'
 import { sqlApiKeyStore as keys } from '../../src/stores/sql/api-key-store.ts'
+import { sqlInteractionStore as interactions } from '../../src/stores/sql/interaction-store.ts'
 import { sqlLogStore as log } from '../../src/stores/sql/log-store.ts'
+import { sqlMcpServerStore as servers } from '../../src/stores/sql/mcp-server-store.ts'
 import { migrations } from '../../src/stores/sql/migrations.ts'
 import { sqlProfileStore as profiles } from '../../src/stores/sql/profile-store.ts'
 import { sqlTaskStore as tasks } from '../../src/stores/sql/task-store.ts'
@@ -25,6 +27,8 @@ const leaf = leafHash(record)
 
 /** The last version whose tables the statements below are written for. */
 const LEGACY_TABLES = 6
+const BEFORE_BILLIONTHS = migrations.findIndex(({ name }) => name === 'costs in billionths of a dollar')
+const BEFORE_TOOL_LISTS = migrations.findIndex(({ name }) => name === 'tools of each deployment')
 const BEFORE_PROFILES = migrations.findIndex(({ name }) => name === 'sharing and profiles')
 
 /**
@@ -99,6 +103,66 @@ const legacies: readonly Readonly<{
       [1, 1, 1, 0],
     ],
   },
+  {
+    since: BEFORE_TOOL_LISTS,
+    sql: () => [
+      ...['acme', 'other'].flatMap((tenant) =>
+        [
+          ['echo', 'NULL'],
+          ['gone', '7'],
+        ].map(
+          ([
+            id,
+            removed,
+          ]) => `INSERT INTO mcp_tools (tenant, id, catalog_id, upstream_name, name, aliases, title, description,
+            input_schema, output_schema, annotations, list_version, removed_at, task_support)
+            VALUES ('${tenant}', '${id}', 'one', '${id}', 'up__${id}', '["a"]', 'T', 'D of ${tenant}', '{"type":"object"}',
+              NULL, '{"readOnlyHint":true}', 3, ${removed}, 'optional')`,
+        ),
+      ),
+      ...[
+        ['ann', 'success'],
+        ['bob', 'error'],
+        ['cy', 'pending'],
+      ].map(
+        ([
+          author,
+          status,
+        ]) => `INSERT INTO mcp_deployments (tenant, id, catalog_id, scope, author, holder, status, field_values, created_at,
+          updated_at) VALUES ('acme', '${author}', 'one', 'personal', '${author}', '${author}', '${status}', '{}', 1, 1)`,
+      ),
+    ],
+    read: async ({ read }) => {
+      const deployments = await servers.listDeployments(read, ACME, 'one')
+      return [
+        deployments.map(({ id, toolList }) => [id, toolList]),
+        await servers.findToolList(read, ACME, 'one', 'one'),
+        await servers.definitions(read, ACME, 'one'),
+        (await servers.listTools(read, ACME, 'one')).map(({ id, name, aliases }) => [id, name, aliases]),
+      ]
+    },
+    expected: [
+      [
+        ['ann', 'one'],
+        ['bob', 'one'],
+        ['cy', null],
+      ],
+      new Map([['echo', 'echo']]),
+      new Map([
+        [
+          'echo',
+          {
+            ...{ title: 'T', description: 'D of acme', inputSchema: { type: 'object' }, outputSchema: null },
+            ...{ annotations: { readOnlyHint: true }, taskSupport: 'optional' },
+          },
+        ],
+      ]),
+      [
+        ['echo', 'up__echo', ['a']],
+        ['gone', 'up__gone', ['a']],
+      ],
+    ],
+  },
 ]
 
 describe.each(dialects)('migrations in %s', (dialect) => {
@@ -117,12 +181,14 @@ describe.each(dialects)('migrations in %s', (dialect) => {
 
   it.each(migrations.map((_, index) => index))('carry the data of version %i to the latest', async (version) => {
     testDatabase = await newTestDatabase(dialect)
-    const known = legacies.filter((legacy) => legacy.since <= version)
+    const known = legacies.filter(({ since }) => since <= Math.min(version, LEGACY_TABLES) || since === version)
     await (await open(Math.min(version, LEGACY_TABLES))).close()
-    for (const legacy of known) await runSql(dialect, testDatabase, legacy.sql)
+    const isOfFirst = ({ since }: (typeof legacies)[number]): boolean => since <= LEGACY_TABLES
+    for (const legacy of known.filter(isOfFirst)) await runSql(dialect, testDatabase, legacy.sql)
     const old = await open(version)
     expect(old.schemaVersion).toBe(version)
     await old.close()
+    for (const legacy of known.filter((one) => !isOfFirst(one))) await runSql(dialect, testDatabase, legacy.sql)
     const migrated = await open()
     expect(migrated.schemaVersion).toBe(latest)
     for (const legacy of known) expect(await legacy.read(migrated)).toEqual(legacy.expected)
@@ -162,6 +228,27 @@ describe.each(dialects)('migrations in %s', (dialect) => {
     const other = tenantId('other')
     expect(await profiles.findProfile(read, other, 'b')).toMatchObject({ sharing: { author: 'owner' }, labels: [] })
     expect(await profiles.findProfile(read, other, 'c')).toMatchObject({ sharing: { author: 'ann' } })
+  })
+
+  it('count the costs of interactions in billionths of a dollar', async () => {
+    testDatabase = await newTestDatabase(dialect)
+    await (await open(BEFORE_BILLIONTHS)).close()
+    const columns = 'tenant, id, started_at, owner, source, provider, outcome, facts, cost, saved'
+    const costs = { a: '7, -2', b: 'NULL, NULL', c: '9007199254740992, -9007199254740992' }
+    await runSql(dialect, testDatabase, () =>
+      Object.entries(costs).map(
+        ([id, numbers]) =>
+          `INSERT INTO interactions (${columns}) VALUES ('acme', '${id}', 1, 'u', 'proxy', 'p', 'ok', '{}', ${numbers})`,
+      ),
+    )
+    const { read } = await open()
+    const found = await interactions.listInteractions(read, ACME, {}, 9)
+    const most = Number.MAX_SAFE_INTEGER
+    expect(found.map(({ id, costNanodollars: cost, savedNanodollars: saved }) => [id, cost, saved])).toEqual([
+      ['c', most, -most],
+      ['b', null, null],
+      ['a', 7_000, -2_000],
+    ])
   })
 
   it('do nothing to a database that is up to date', async () => {

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Database } from '../../src/contract/database.ts'
+import { newestFirst } from '../../src/contract/list-page.ts'
 import { localOwner, type Principal, tenantId, userIdentity } from '../../src/contract/principal.ts'
 import { viewerOf } from '../../src/contract/sharing.ts'
 import type { WriteTx } from '../../src/contract/tx.ts'
@@ -109,7 +110,9 @@ describe.each(dialects)('keys of providers in %s', (dialect) => {
       }
     })
     const secrets = async () =>
-      (await sqlSecretStore.listSecrets(read, ACME, undefined, 10)).map(({ id }) => id.slice('sec_'.length)).sort()
+      (await sqlSecretStore.listSecrets(read, ACME, { owner: undefined }).rows(newestFirst.first, 10))
+        .map(({ id }) => id.slice('sec_'.length))
+        .sort()
     await write((tx) => sqlPeopleStore.deleteUser(tx, ACME, 'ann'))
     expect((await ids({}, everyone)).sort()).toEqual(['bob', 'one', 'org', 'two'])
     expect(await secrets()).toEqual(['bob', 'one', 'org', 'referring', 'two'])

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Database } from '../../src/contract/database.ts'
+import { newestFirst } from '../../src/contract/list-page.ts'
 import { localOwner, type TenantId, tenantId } from '../../src/contract/principal.ts'
 import type { SecretLink, StoredSecret } from '../../src/domains/secrets/ports.ts'
 import { sqlSecretStore as store } from '../../src/stores/sql/secret-store.ts'
@@ -51,7 +52,9 @@ describe.each(dialects)('secrets in %s', (dialect) => {
     expect(await store.findSecret(database.read, ACME, 'one')).toEqual(secret)
     const changed = { ...secret, keyId: 'k2', sealed: 'YWdhaW4=', updatedAtMs: NOW + 5 }
     await put(changed)
-    expect(await store.listSecrets(database.read, ACME, undefined, 10)).toEqual([changed])
+    expect(await store.listSecrets(database.read, ACME, { owner: undefined }).rows(newestFirst.first, 10)).toEqual([
+      changed,
+    ])
   })
 
   it('are found by their own tenant alone, and removed there alone', async () => {
@@ -67,7 +70,7 @@ describe.each(dialects)('secrets in %s', (dialect) => {
     await put(secretOf(ACME, 'a'))
     await put(secretOf(ACME, 'b', { owner: 'key:bob', createdAtMs: NOW + 1 }))
     const ids = async (owner: string | undefined, limit = 10) =>
-      (await store.listSecrets(database.read, ACME, owner, limit)).map(({ id }) => id)
+      (await store.listSecrets(database.read, ACME, { owner }).rows(newestFirst.first, limit)).map(({ id }) => id)
     expect(await ids(undefined)).toEqual(['b', 'a'])
     expect(await ids('key:ann')).toEqual(['a'])
     expect(await ids(undefined, 1)).toEqual(['b'])

@@ -117,13 +117,8 @@ export const approvalEffects: Readonly<Record<string, () => Promise<void>>> = {
   },
   async 'approvals.use_minutes'() {
     await withApprovals({ CASTELLAN_APPROVALS_USE_MINUTES: '5' }, async (server) => {
-      // A request cannot be answered from where it is asked.
-      const client = new Client({ name: 'editor', version: '1' })
-      await client.connect(new StreamableHTTPClientTransport(new URL(server.url)) as Transport)
-      await client.callTool({ name: 'task_create', arguments: { project: 'p', title: 't' } })
-      await client.close()
-      const [{ id }] = (await tool<{ approvals: [{ id: string }] }>(server, 'approval_list', {})).approvals
-      await fetch(new URL(`/v1/approvals/${id}/approve`, server.url), { method: 'POST' })
+      const { approval_id: id } = await asked(server)
+      await runCastellanHere(['approvals', 'approve', id!, '--data-dir', server.dataDir], { home: server.dataDir })
       const { approval } = await tool<{ approval: Record<string, string> }>(server, 'approval_get', { id })
       expect(approval['status']).toBe('approved')
       isWithin(approval['expires_at']!, 5 * 60_000)

@@ -134,7 +134,7 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
     })
     insert('mcp_deployments', {
       ...{ tenant, id: 'canary-deployment', catalog_id: item.id, scope: 'personal', author, holder: author },
-      ...{ status: 'error', error: 'secret-deployment-error', field_values: '{}', ...made },
+      ...{ status: 'error', error: 'secret-deployment-error', field_values: '{}', tool_list: 'canary-list', ...made },
     })
     insert('mcp_tools', {
       ...{
@@ -145,14 +145,14 @@ export async function plantGovernance(app: TestApp, a: ToolCaller, tenant: strin
         name: 'canary_server__tool',
         aliases: '[]',
       },
-      ...{
-        title: null,
-        description: 'secret-tool',
-        input_schema: '{"type":"object"}',
-        output_schema: null,
-        annotations: null,
-      },
       ...{ list_version: 1, removed_at: null },
+    })
+    insert('mcp_tool_definitions', {
+      ...{ tenant, catalog_id: item.id, digest: 'canary-digest' },
+      ...{ description: 'secret-tool', input_schema: '{"type":"object"}' },
+    })
+    insert('mcp_tool_lists', {
+      ...{ tenant, catalog_id: item.id, id: 'canary-list', tools: '{"canary-tool-id":"canary-digest"}' },
     })
     db.exec(`INSERT INTO mcp_tool_versions VALUES ('${tenant}', 1) ON CONFLICT DO NOTHING`)
   })

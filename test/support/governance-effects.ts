@@ -153,7 +153,7 @@ export const governanceEffects: Readonly<Record<string, () => Promise<void>>> = 
   },
   async 'limits.wait_ms'() {
     for (const [waitMs, status] of [
-      ['0', 402],
+      ['0', 429],
       ['60000', 200],
     ] as const) {
       await withProvider({ CASTELLAN_LIMITS_WAIT_MS: waitMs }, async (server, provider) => {
@@ -161,10 +161,10 @@ export const governanceEffects: Readonly<Record<string, () => Promise<void>>> = 
         const first = chat(server, { max_tokens: 90 })
         await isWaiting(provider, 1)
         const second = chat(server, { max_tokens: 80 })
-        if (status === 402) expect((await second).status).toBe(status)
+        if (status === 429) expect((await second).status).toBe(status)
         answerAll(provider)
         await first
-        if (status === 402) return
+        if (status === 429) return
         await isWaiting(provider, 1)
         answerAll(provider)
         expect((await second).status).toBe(status)

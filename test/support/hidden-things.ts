@@ -1,6 +1,7 @@
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import type { TestApp } from './app.ts'
 import { agentYaml } from './executions.ts'
+import type { UpstreamByKey } from './upstream-by-key.ts'
 import { ended, start, workflowYaml } from './workflows.ts'
 
 /** What one person has, alone or with a team, and others of the tenant do not. */
@@ -16,6 +17,8 @@ export type HiddenThings = Readonly<{
 const CANARY = 'zq-canary'
 const PUBLIC_KEY = '6kpsY+KcUgq+9VB7Ey7F+ZVHdq6+vnuSQh7qaRRG0iw='
 
+/** Servers that a person can deploy. */
+type Servers = Readonly<{ url: string; byKey: UpstreamByKey }>
 type Made = Readonly<{ id: string; slug?: string }>
 type Owner = Readonly<{
   /** The person, in a team of people that has the name `team`. */
@@ -25,14 +28,15 @@ type Owner = Readonly<{
   program: ToolCaller
 }>
 
-export async function plantHiddenThings(app: TestApp, owner: Owner, serverUrl: string): Promise<HiddenThings> {
+export async function plantHiddenThings(app: TestApp, owner: Owner, servers: Servers): Promise<HiddenThings> {
   const values: string[] = []
   for (const [number, sharing] of [
     [52, { scope: 'personal' }],
     [41, { scope: 'team', teams: [owner.team] }],
   ] as const) {
-    values.push(...(await plantShared(app, owner, { number, sharing, serverUrl })))
+    values.push(...(await plantShared(app, owner, { number, sharing, serverUrl: servers.url })))
   }
+  values.push(...(await plantOwnTools(app, owner.person, servers.byKey)))
   values.push(...(await plantRuns(app, owner.person)), ...(await plantRequests(app, owner.person)))
   const { session_id } = await app.ask('seal_session_create', { public_key: PUBLIC_KEY }, owner.program)
   const identities = [`user:${owner.person.principal.user}`, `key:${owner.program.principal.keyId}`]
@@ -70,6 +74,26 @@ async function plantShared(app: TestApp, { person, team }: Owner, { number, shar
   const assignment = { mcpGatewayId: gatewayId, toolId, mcpServerId: id }
   await app.ask('bulk_assign_tools_to_mcp_gateways', { assignments: [assignment] }, person)
   return values
+}
+
+/** Tools that a server which all see lists for one person's key alone, and of which it tells others something else. */
+async function plantOwnTools(app: TestApp, person: ToolCaller, upstream: UpstreamByKey): Promise<string[]> {
+  upstream.tools['hidden'] = { 'hidden-tool-52': CANARY, plain: CANARY }
+  upstream.tools['other'] = { plain: 'Of all.' }
+  const authFields = [{ name: 'X-Api-Key', label: 'Key', type: 'header', secret: true }]
+  const server = { name: 'Keyed server', serverUrl: upstream.url, scope: 'org', requiresAuth: true, authFields }
+  const { id: catalogId } = await app.ask<Made>('create_mcp_server', server)
+  const deploy = (key: string, scope: string, caller?: ToolCaller) =>
+    app.ask<Made>('deploy_mcp_server', { catalogId, scope, values: { 'X-Api-Key': key } }, caller)
+  await deploy('other', 'org')
+  const { id } = await deploy('hidden', 'personal', person)
+  const { tools } = await app.ask<{ tools: { id: string; name: string }[] }>(
+    'get_mcp_server_tools',
+    { mcpServerId: catalogId },
+    person,
+  )
+  const tool = tools.find(({ name }) => name.endsWith('hidden-tool-52'))!
+  return [id, tool.id, tool.name]
 }
 
 /** A workflow for one person, a run of it that waits, one of an agent that has ended, and one that its person must approve. */

@@ -46,7 +46,9 @@ export const mcpServerEffects: Readonly<Record<string, () => Promise<void>>> = {
     const tools = await (await app.app.ready).upstreamTools!()
     const { principal } = await app.keyCaller({ role: 'editor' })
     const owner = { ...principal, kind: 'owner' as const }
-    const tool = (await tools.list(owner.tenant)).find(({ name }) => name === 'slow__hang')!
+    const tool = (await tools.list(owner.tenant))
+      .flatMap((list) => list.tools)
+      .find(({ name }) => name === 'slow__hang')!
     const target = { tenant: owner.tenant, toolId: tool.id, principal: owner, credential: { mode: 'dynamic' as const } }
     const call = tools.call(target, {}, { signal: new AbortController().signal })
     await expect(call).rejects.toMatchObject({ code: 'ERR_TIMED_OUT' })

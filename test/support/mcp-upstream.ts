@@ -22,6 +22,12 @@ export type McpUpstream = AsyncDisposable &
     hold(): Readonly<{ held: Promise<void>; release(): void }>
     /** Ends all sessions: a client finds its own unknown. */
     forgetSessions(): void
+    /** As if its process was killed: its connections break, and nobody listens at its port. */
+    goDown(): Promise<void>
+    /** A new process listens at the same port, and knows no session. */
+    comeBack(): Promise<void>
+    /** The calls of `hang`; each is aborted when it is cancelled, with the reason that was sent. */
+    hanging: readonly AbortSignal[]
     /** Sends this status for every request from now on; undefined is back to normal. */
     failWith(status: number | undefined): void
   }>
@@ -42,6 +48,7 @@ export async function startMcpUpstream(
   const servers = new Set<McpServer>()
   const added = new Map<string, RegisteredTool[]>()
   const names = new Map<string, string>()
+  const hanging: AbortSignal[] = []
   let failure: number | undefined
   let holding: Readonly<{ note(): void; released: Promise<void> }> | undefined
 
@@ -67,7 +74,10 @@ export async function startMcpUpstream(
       content: [{ type: 'text', text: 'it broke' }],
       isError: true,
     }))
-    server.registerTool('hang', { description: 'Never answers.' }, () => new Promise<never>(() => {}))
+    server.registerTool('hang', { description: 'Never answers.' }, ({ signal }) => {
+      hanging.push(signal)
+      return new Promise<never>(() => {})
+    })
     server.registerTool('steps', { description: 'Takes two steps.' }, async ({ _meta, sendNotification }) => {
       const progressToken = _meta?.progressToken
       for (const progress of [1, 2]) {
@@ -157,10 +167,13 @@ export async function startMcpUpstream(
       res.end(String(error))
     })
   })
-  await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
+  const listen = (at: number) => new Promise<void>((resolve) => http.listen(at, '127.0.0.1', resolve))
+  await listen(0)
+  const { port } = http.address() as AddressInfo
   return {
-    url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/${kind === 'sse' ? 'sse' : 'mcp'}`,
+    url: `http://127.0.0.1:${port}/${kind === 'sse' ? 'sse' : 'mcp'}`,
     requests,
+    hanging,
     addTool(name, text = name) {
       names.set(name, text)
       added.set(
@@ -188,6 +201,15 @@ export async function startMcpUpstream(
       }
     },
     forgetSessions: () => sessions.clear(),
+    async goDown() {
+      const closed = new Promise((resolve) => http.close(resolve))
+      http.closeAllConnections()
+      await closed
+    },
+    async comeBack() {
+      sessions.clear()
+      await listen(port)
+    },
     failWith(status) {
       failure = status
     },

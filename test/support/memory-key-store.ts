@@ -25,11 +25,10 @@ export function createMemoryKeyStore() {
           row.revokedAtMs === null &&
           (row.expiresAtMs === null || row.expiresAtMs > nowMs),
       ),
-    listKeys: async (_, tenant, limit) =>
-      rows
-        .filter((row) => row.tenant === tenant)
-        .reverse()
-        .slice(0, limit),
+    listKeys: (_, tenant) => {
+      const listed = rows.filter((row) => row.tenant === tenant).reverse()
+      return { rows: async (_after, limit) => listed.slice(0, limit), count: async () => listed.length }
+    },
     listKeysOfUser: async (_, tenant, userId) =>
       rows.filter((row) => row.tenant === tenant && row.userId === userId && row.revokedAtMs === null),
     async revokeKey(_, tenant, id, atMs) {

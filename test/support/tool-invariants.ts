@@ -15,6 +15,9 @@ const needNoPermission: readonly string[] = [
   'run_tool',
   'zaru.switch_mode',
   'secret_link_submit',
+  // Everyone has their own sessions; those of others need a permission, which the service checks.
+  'user_session_list',
+  'user_session_revoke',
   'finish_mcp_authorization',
   'invitation_accept',
   'whoami',
@@ -50,6 +53,8 @@ const parametersWithAlternatives: readonly string[] = [
   'edit_mcp_description.version',
   'edit_mcp_description.instructions',
   'edit_mcp_config.serverUrl',
+  'deploy_mcp_server.values',
+  'install_mcp_server.values',
   'edit_mcp_config.authDescription',
   'create_mcp_server.description',
   'create_mcp_server.icon',

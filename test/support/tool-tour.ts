@@ -176,6 +176,7 @@ const platform: readonly TourStep[] = [
   step('user_team_list'),
   step('user_team_update', { team: 'design', remove: ['ada@example.com'] }),
   step('user_team_delete', { team: 'design' }),
+  step('create_mcp_gateway', { name: 'reports', scope: 'personal' }),
   step('oauth_client_create', { name: 'nightly', gateways: ['reports'] }),
   step('oauth_client_list'),
   step('oauth_client_delete', { client: 'nightly' }),

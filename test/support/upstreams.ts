@@ -2,7 +2,7 @@ import { Client, type ProgressCallback, StreamableHTTPClientTransport } from '@m
 import { AppError } from '../../src/contract/app-error.ts'
 import type { Principal, TenantId } from '../../src/contract/principal.ts'
 import type { RawAnswer } from '../../src/contract/raw-answer.ts'
-import type { UpstreamTarget, UpstreamTool, UpstreamTools } from '../../src/contract/upstream-tools.ts'
+import type { ServedLists, UpstreamTarget, UpstreamTool, UpstreamTools } from '../../src/contract/upstream-tools.ts'
 import { sha256Hex } from '../../src/kernel/hash.ts'
 
 /** Upstream tools over real connections: one client for each server that a test adds. */
@@ -29,6 +29,13 @@ export const idOf = (server: string, tool: string): string => {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`
 }
 
+/** Each server has one list, which has its name. */
+export const servedBy = (servers: readonly string[]): ServedLists => ({
+  byItem: new Map(servers.map((name) => [name, name])),
+  byDeployment: new Map(),
+  pinned: new Map(),
+})
+
 export function createTestUpstreams(): TestUpstreams {
   const servers = new Map<string, ConnectedServer & { client: Client }>()
   const versions = new Map<TenantId, number>()
@@ -42,6 +49,7 @@ export function createTestUpstreams(): TestUpstreams {
     (await client.listTools()).tools.map(
       (tool): UpstreamTool => ({
         id: idOf(serverName, tool.name),
+        definition: '',
         tenant,
         catalogId: serverName,
         serverName,
@@ -65,9 +73,16 @@ export function createTestUpstreams(): TestUpstreams {
       refresh(server.tenant)
     },
     version: (tenant) => versions.get(tenant) ?? 0,
-    list: async (tenant) => (await Promise.all(ofTenant(tenant).map(listed))).flat(),
+    list: async (tenant) =>
+      await Promise.all(
+        ofTenant(tenant).map(async (server) => ({
+          id: server.name,
+          scope: 'org' as const,
+          tools: await listed(server),
+        })),
+      ),
     visibleTo: async (principal) =>
-      new Set(
+      servedBy(
         ofTenant(principal.tenant)
           .filter(({ isVisible }) => isVisible?.(principal) ?? true)
           .map(({ name }) => name),

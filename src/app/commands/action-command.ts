@@ -123,6 +123,7 @@ export function printOutcome(context: CommandContext, answer: Answer, sentence: 
 
 /** A link is printed alone, so that a script can read it; the advice goes to standard error. */
 export function printLink(context: CommandContext, answer: Answer, hint: string): number {
+  context.terminal.ifLost('The link was made, and cannot be shown again. Give the command again to get another.')
   if (context.json) printJson(context, answer)
   else {
     context.terminal.out(`${answer['link']}\n`)

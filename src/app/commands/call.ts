@@ -1,3 +1,4 @@
+import { shellQuoted } from '../../cli/announcement.ts'
 import { answerTable } from '../../cli/answer-table.ts'
 import { clientFlags, requirePositional } from '../../cli/command.ts'
 import type { McpClient } from '../../cli/mcp-client.ts'
@@ -36,7 +37,7 @@ const spec = {
   ],
 } as const
 
-export const command: Command = { spec, run, help }
+export const command: Command = { spec, run, help, unknownFlag }
 
 /** For one tool, its parameters: a user who knows its name wants those. */
 async function help({ parsed, terminal }: Parameters<NonNullable<Command['help']>>[0]): Promise<string | undefined> {
@@ -45,6 +46,16 @@ async function help({ parsed, terminal }: Parameters<NonNullable<Command['help']
   const { toolHelp } = await import('./tools.ts')
   const { preparedTools } = await import('../../tools/runtime/prepared-tools.ts')
   return `${toolHelp({ terminal }, preparedTools(), name)}\nHow to pass arguments, and the flags: castellan call --help\n`
+}
+
+/** A parameter that is written as a flag. */
+function unknownFlag(flag: string, words: readonly string[]): string | undefined {
+  const tool = words.find((word) => !word.startsWith('-')) ?? ''
+  const field = flag.replaceAll('-', '_')
+  if (!Object.hasOwn(knownFields(tool) ?? {}, field)) return undefined
+  const at = words.findIndex((word) => word === `--${flag}` || word.startsWith(`--${flag}=`))
+  const value = words[at]?.split('=')[1] ?? (words[at + 1]?.startsWith('-') === false ? words[at + 1] : undefined)
+  return `It is a parameter of ${tool}: write ${shellQuoted(`${field}=${value ?? '…'}`)}.`
 }
 
 async function run(context: CommandContext): Promise<number> {

@@ -6,6 +6,7 @@ import { plainSettings } from '../plain-settings.ts'
 import { createStderrLogger } from '../stderr-logger.ts'
 import { type CommandContext, flagSettings, type OpenedState, openCommandState } from './context.ts'
 import { remoteChoice } from './remote-choice.ts'
+import { reportVariables } from './report-variables.ts'
 
 /** The state as a command that only calls tools needs it. */
 export type ClientState = Readonly<{
@@ -39,6 +40,7 @@ export async function withClient<T>(
   work: (client: McpClient, state: ClientState) => Promise<T>,
   problems: Problems = 'print',
 ): Promise<T> {
+  await reportVariables(context)
   const remote = remoteChoice(context)
   if (remote !== undefined) {
     const { withRemoteClient } = await import('./remote-client.ts')

@@ -50,6 +50,9 @@ async function create(context: CommandContext): Promise<number> {
     tier: parsed.text('tier'),
     ...tenantOf(context),
   })
+  context.terminal.ifLost(
+    `The client was made, and its secret cannot be shown again. Remove it, then create another: castellan clients delete ${answer['id']}`,
+  )
   // Programs know the id by the name that OAuth gives it.
   const named = { client_id: answer['id'], ...answer }
   return printOutcome(context, named, `client_id: ${answer['id']}\nclient_secret: ${answer['client_secret']}`)

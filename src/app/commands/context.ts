@@ -1,11 +1,12 @@
-import { resolve } from 'node:path'
+import { existsSync } from 'node:fs'
+import { join, resolve } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { type CommandSpec, flagsOfAll, type ParsedCommand } from '../../cli/command.ts'
 import { harmlessJson, type Terminal } from '../../cli/terminal.ts'
 import { systemClock } from '../../kernel/clock.ts'
 import { type Logger, silentLogger } from '../../kernel/logger.ts'
 import { isZaruMode } from '../../tools/runtime/zaru-modes.ts'
-import type { LoadedConfig } from '../config.ts'
+import type { Config, LoadedConfig } from '../config.ts'
 import type { Environment } from '../config-paths.ts'
 import type { LogLevel } from '../config-schema.ts'
 import type { State, StateDeps } from '../state.ts'
@@ -33,6 +34,8 @@ export type CommandContext = Readonly<{
 export type Command = Readonly<{
   spec: CommandSpec
   run(context: CommandContext): Promise<number>
+  /** What an unknown flag may mean instead, as a sentence. */
+  unknownFlag?(flag: string, words: readonly string[]): string | undefined
   /** Replaces the generated text of --help; undefined to use that. */
   help?(context: Pick<CommandContext, 'parsed' | 'terminal'>): Promise<string | undefined>
 }>
@@ -106,6 +109,7 @@ export async function openCommandState(
       ? silentLogger
       : createStderrLogger(leastLogLevel ?? loaded.config.log_level, context.terminal)
   for (const warning of loaded.warnings) logger.warn(warning)
+  const isNew = lifetime === 'one-call' && hasNoState(loaded.config)
   const failed = Promise.withResolvers<never>()
   failed.promise.catch(() => {})
   const { systemRandom } = await import('../../kernel/random.ts')
@@ -128,8 +132,16 @@ export async function openCommandState(
     },
     ...(loaded.file === undefined ? {} : { configPath: loaded.file }),
   })
+  if (isNew && state.local() !== undefined) context.terminal.error(newState(loaded.config))
   return { loaded, logger, state, failed: failed.promise, listening }
 }
+
+const hasNoState = ({ data_dir, database_url, mode }: Config): boolean =>
+  database_url === undefined && mode !== 'TEST' && mode !== 'MINIMAL' && !existsSync(join(data_dir, 'castellan.db'))
+
+/** A server tells its client where its state is. A command would only show that there is nothing in it. */
+const newState = ({ data_dir }: Config): string =>
+  `There was no state in ${data_dir}, so a new one was created. If you meant another, name it with --data-dir.\n`
 
 export function printJson(context: CommandContext, value: unknown): void {
   context.terminal.out(`${harmlessJson(value, context.json ? undefined : 2)}\n`)

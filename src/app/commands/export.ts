@@ -49,12 +49,20 @@ type Summary = Readonly<{ entries: number; key: string }>
 
 /** The former content of the file is replaced only once there is new content. */
 async function writeFile(context: CommandContext, client: McpClient, file: string): Promise<Summary> {
-  if (file === '-') return await writeLog(context, client, async (text) => context.terminal.data(text))
+  if (file === '-') {
+    return await writeLog(context, client, async (text) => {
+      context.terminal.data(text)
+      const { errored } = context.stdout
+      if (errored !== null) throw notWritten('to standard output', errored)
+    })
+  }
   let output: FileHandle | undefined
   try {
     return await writeLog(context, client, async (text) => {
       output ??= await openOutput(context, file)
-      await output.appendFile(text)
+      await output.appendFile(text).catch((cause: unknown) => {
+        throw notWritten(file, cause)
+      })
     })
   } finally {
     await output?.close()
@@ -65,6 +73,7 @@ const unwritable: Readonly<Record<string, string>> = {
   ENOENT: 'its folder does not exist. Create the folder first, or choose another.',
   ENOTDIR: 'its folder is a file. Choose another.',
   EISDIR: 'it is a folder. Name a file in it.',
+  ENOSPC: 'its disk is full. Free space there, or choose another folder.',
   EACCES: 'you may not write there. Choose another folder.',
 }
 
@@ -72,10 +81,15 @@ async function openOutput(context: CommandContext, file: string): Promise<FileHa
   try {
     return await open(pathOf(context, file), 'w', 0o600)
   } catch (cause) {
-    const { code = '' } = cause as NodeJS.ErrnoException
-    const reason = unwritable[code] ?? `the system refuses it (${code}).`
-    throw new AppError('ERR_INVALID_INPUT', `Cannot write ${file}: ${reason}`, { field: 'FILE' }, { cause })
+    throw notWritten(file, cause)
   }
+}
+
+function notWritten(file: string, cause: unknown): AppError {
+  const { code = '' } = cause as NodeJS.ErrnoException
+  const reason = unwritable[code] ?? `the system refuses it (${code}).`
+  const error = code === 'ENOSPC' ? 'ERR_DISK_FULL' : 'ERR_INVALID_INPUT'
+  return new AppError(error, `Cannot write ${file}: ${reason}`, { field: 'FILE' }, { cause })
 }
 
 async function writeLog(

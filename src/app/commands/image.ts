@@ -7,6 +7,7 @@ import { type Environment, URL_VARIABLE } from '../config-paths.ts'
 import { type ImageService, type ImageSource, openImages } from '../wiring/open-images.ts'
 import { actionCommand, argumentOf } from './action-command.ts'
 import { type CommandContext, loadCommandConfig, printJson } from './context.ts'
+import { reportVariables } from './report-variables.ts'
 
 const spec = {
   name: 'image',
@@ -47,6 +48,7 @@ async function open(context: CommandContext): Promise<ImageService> {
     const message = `${URL_VARIABLE}: ${spec.onlyHere} For the images of this one, unset ${URL_VARIABLE}.`
     throw new AppError('ERR_INVALID_INPUT', message, { field: URL_VARIABLE })
   }
+  await reportVariables(context)
   const { config } = await loadCommandConfig(context)
   return openImages({ config, version: context.version })
 }

@@ -2,7 +2,7 @@ import { clientFlags, requirePositional } from '../../cli/command.ts'
 import { type ImportResult, readClientConfig, readConfigFile } from '../../cli/import-config.ts'
 import { type ImportPlan, planOf } from '../../cli/import-plan.ts'
 import { isRegistryServer, planOfRegistryServer } from '../../cli/import-registry.ts'
-import { importReport, importReportText } from '../../cli/import-report.ts'
+import { importProblemsText, importReport, importReportText } from '../../cli/import-report.ts'
 import type { McpClient } from '../../cli/mcp-client.ts'
 import { textTable } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
@@ -45,6 +45,9 @@ async function run(context: CommandContext): Promise<number> {
   const plans = isRegistry
     ? [planOfRegistryServer(document)]
     : result.servers.filter(({ enabled }) => enabled).map(planOf)
+  const disabled: readonly Outcome[] = result.servers
+    .filter(({ enabled }) => !enabled)
+    .map(({ name }) => ({ name, outcome: 'left out', tools: 0, detail: 'disabled in the file' }))
   if (context.parsed.isSet('dry-run')) {
     printJson(context, { servers: plans.map(({ create }) => create) })
     return 0
@@ -56,7 +59,7 @@ async function run(context: CommandContext): Promise<number> {
       const text = `starting ${plan.create.name}, ${done.length + 1} of ${plans.length}`
       done.push(await withProgress(context, text, () => takeOver(context, client, plan)))
     }
-    return done
+    return [...done, ...disabled]
   })
   if (context.json) printJson(context, { servers: outcomes, problems: result.problems })
   else print(context, outcomes, result)
@@ -88,6 +91,12 @@ function showOnly(context: CommandContext, result: ImportResult): number {
   return result.servers.length === 0 && result.problems.some((problem) => problem.severity === 'error') ? 2 : 0
 }
 
+const outcomes: Readonly<Record<string, string>> = {
+  success: 'deployed',
+  pending: 'needs values',
+  'discovering-tools': 'starting',
+}
+
 async function takeOver({ parsed }: CommandContext, client: McpClient, plan: ImportPlan): Promise<Outcome> {
   const { name } = plan.create
   const detail = plan.notes.join('; ')
@@ -116,7 +125,7 @@ async function takeOver({ parsed }: CommandContext, client: McpClient, plan: Imp
       toolCount: number
       link?: { url: string }
     }
-    const outcome = status === 'success' ? 'deployed' : status === 'pending' ? 'needs values' : 'error'
+    const outcome = outcomes[status] ?? 'error'
     return {
       name,
       outcome,
@@ -136,5 +145,5 @@ function print({ terminal }: CommandContext, outcomes: readonly Outcome[], { pro
   const rows = outcomes.map(({ name, outcome, tools, detail }) => [name, outcome, String(tools), detail])
   terminal.out(textTable([['NAME', 'OUTCOME', 'TOOLS', ''], ...rows]))
   for (const { name, link } of outcomes) if (link !== undefined) terminal.out(`Enter what ${name} needs: ${link}\n`)
-  if (problems.length > 0) terminal.out(importReportText({ servers: [], problems }))
+  terminal.out(importProblemsText(problems))
 }

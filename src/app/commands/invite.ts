@@ -66,9 +66,13 @@ async function list(context: CommandContext): Promise<number> {
 /** By id, or by the e-mail address of an open invitation. */
 async function invitationOf(context: CommandContext, written: string): Promise<string> {
   if (!written.includes('@')) return written
-  const { invitations } = await ask(context, 'invitation_list', tenantOf(context))
+  const { invitations } = await ask(context, 'invitation_list', {
+    email: written,
+    status: 'open',
+    ...tenantOf(context),
+  })
   const waiting = (invitations as readonly Readonly<Record<string, string>>[]).find(
-    ({ email, status }) => email === written.toLowerCase() && status === 'open',
+    ({ email }) => email === written.toLowerCase(),
   )
   if (waiting !== undefined) return waiting['id']!
   const message = 'INVITATION: no invitation waits for this address. To list them: castellan invite list'

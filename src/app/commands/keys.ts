@@ -48,6 +48,9 @@ async function create(context: CommandContext): Promise<number> {
     ...tenantOf(context),
   }
   const answer = await ask(context, 'api_key_create', fields, { expires_in: '--expires' })
+  terminal.ifLost(
+    `The key was made, and its secret cannot be shown again. Revoke it, then create another: castellan keys revoke ${answer['id']}`,
+  )
   if (context.json) printJson(context, answer)
   else {
     terminal.out(`${answer['secret']}\n`)

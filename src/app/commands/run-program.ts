@@ -47,7 +47,7 @@ export async function runProgram(args: readonly string[], context: ProgramContex
     return await command.run({
       ...context,
       spec: command.spec,
-      parsed: parseCommand(command.spec, rest),
+      parsed: parseCommand(command.spec, rest, (flag) => command.unknownFlag?.(flag, rest)),
       json,
       ended: context.ended(),
     })
@@ -71,6 +71,10 @@ async function findCommandOrTool(name: string): Promise<ReturnType<typeof findCo
 
 function findCommand(name: string): NonNullable<(typeof commands)[string]> {
   const entry = Object.hasOwn(commands, name) ? commands[name] : undefined
+  if (name.startsWith('-')) {
+    const message = `${name}: flags come after the command, as in castellan call TOOL ${name}. castellan --help lists the commands.`
+    throw new AppError('ERR_INVALID_INPUT', message, { field: 'command' })
+  }
   if (entry === undefined) throw unknownCommand(name, Object.keys(commands))
   return entry
 }

@@ -135,15 +135,18 @@ async function requireIdentity(context: CommandContext, opened: OpenedState): Pr
 }
 
 /** People send their passwords where they sign in; over plain HTTP others could read them. */
-function requireSecurePasswords({ host, tls_cert, trusted_proxies, allow_plain_http }: Config): void {
-  const isPlain = !isLoopbackHost(host) && tls_cert === undefined && trusted_proxies.length === 0
-  if (!isPlain || allow_plain_http) return
+function requireSecurePasswords(config: Config): void {
+  if (!isReadable(config) || config.allow_plain_http) return
   throw new AppError(
     'ERR_CONFIG_INVALID',
     "'host' is not a loopback address, so people would send their passwords over plain HTTP. Pass --tls-cert and --tls-key, list the proxy that speaks TLS in trusted_proxies, or set allow_plain_http: true.",
     { field: 'host', rule: 'people need TLS on a non-loopback address' },
   )
 }
+
+/** Whether others on the network can read what passes. */
+const isReadable = ({ host, tls_cert, trusted_proxies }: Config): boolean =>
+  !isLoopbackHost(host) && tls_cert === undefined && trusted_proxies.length === 0
 
 async function announce(
   context: CommandContext,
@@ -165,13 +168,17 @@ async function announce(
     terminal.out(`${JSON.stringify({ url: `${origin}/mcp`, port, pid: process.pid, owner_pid, other_urls })}\n`)
     return
   }
+  const publicOrigin = config.public_url === undefined ? origin : new URL(config.public_url).origin
+  const isBehind = publicOrigin !== origin
   terminal.out(
     announcementText({
       title: terminal.style('bold', 'Castellan'),
       version: context.version,
       mode: config.mode,
-      origin,
-      otherOrigins,
+      origin: publicOrigin,
+      otherOrigins: isBehind ? [] : others,
+      listensAt: isBehind ? [origin, ...others] : [],
+      isReadable: isReadable(config),
       state: config.database_url === undefined ? config.data_dir : 'PostgreSQL',
       requireKeys,
       hasPeople: await hasPeople(context, opened),

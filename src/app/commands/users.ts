@@ -104,8 +104,10 @@ async function list(context: CommandContext): Promise<number> {
 /** Said before the only administrator who can sign in is removed or gets another role; empty for another user. */
 async function lastAdminNotice(context: CommandContext, named: string): Promise<string> {
   if (!isConfirming(context)) return ''
-  const { users } = await ask(context, 'user_list', tenantOf(context)).catch(() => ({ users: [] }))
-  const admins = (users as Record<string, unknown>[]).filter((user) => user['role'] === 'admin' && user['can_sign_in'])
+  const { users } = await ask(context, 'user_list', { role: 'admin', ...tenantOf(context) }).catch(() => ({
+    users: [],
+  }))
+  const admins = (users as Record<string, unknown>[]).filter((user) => user['can_sign_in'])
   const isMeant = ({ id, email }: Record<string, unknown>): boolean => id === named || email === named.toLowerCase()
   return admins.length === 1 && isMeant(admins[0]!)
     ? ' Nobody else can sign in as an administrator of the organisation.'

@@ -11,6 +11,7 @@ import { withClient } from './client.ts'
 import { type Command, type CommandContext, loadCommandConfig, pathOf, printJson } from './context.ts'
 import { type LogPage, logPages } from './log-pages.ts'
 import { remoteChoice } from './remote-choice.ts'
+import { reportVariables } from './report-variables.ts'
 
 const { key: _, ...otherRemoteFlags } = remoteFlags
 
@@ -182,6 +183,7 @@ function describe(context: CommandContext, result: VerifyResult): string {
 async function verifyState(context: CommandContext): Promise<number> {
   const unused = ['key', 'tenant', 'checkpoint']
   refuseFlags(spec, context.parsed, unused, 'on the check of the whole state; it is for a FILE or --url')
+  await reportVariables(context)
   const { config } = await loadCommandConfig(context)
   const { adviceFor, checkState } = await import('../check-state.ts')
   const report = await checkState(config, {

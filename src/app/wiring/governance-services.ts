@@ -74,7 +74,7 @@ export type GovernanceServicesParts = Omit<SecretParts, 'authorizations'> &
   OptimizationRuleParts &
   Readonly<{
     people: Pick<OpenedPeople, 'accounts' | 'providers'>
-    views: Pick<ToolViews, 'connect' | 'own' | 'viewFor'>
+    views: Pick<ToolViews, 'connect' | 'own' | 'viewFor' | 'latest'>
     manifestTools: DirectoryDeps['manifestTools']
     subAgents: DirectoryDeps['subAgents']
     guardrails: Guardrails

@@ -8,6 +8,7 @@ import { createAnsweringModels } from '../../model-proxy/answering-models.ts'
 import { inputBound } from '../../model-proxy/input-bound.ts'
 import { createMeasuredFetch, type Measured } from '../../model-proxy/measured-fetch.ts'
 import { createPrices } from '../../model-proxy/prices.ts'
+import { isOfLimit } from '../../model-proxy/refused-request.ts'
 import { reserveTokens } from '../../model-proxy/spending.ts'
 import type { Candidate, ModelAccounting } from '../../models/ports.ts'
 import { pricedProviderOf, protocols } from './priced-providers.ts'
@@ -21,7 +22,7 @@ export type ModelAccountingDeps = Readonly<{
 }>
 
 const operations = { openai: 'chat', anthropic: 'messages', gemini: 'generate' } as const
-const MICRODOLLARS = 1_000_000
+const NANODOLLARS = 1_000_000_000
 
 /** Requests of agents and of this server to models: counted and recorded like requests through the proxy. */
 export function createModelAccounting({
@@ -55,21 +56,21 @@ export function createModelAccounting({
         output: { tokens: request.maxOutputTokens ?? model.maxOutputTokens ?? undefined, answers: 1 },
       }
       /** How much more the model of the alias would have cost, for as many tokens. */
-      const savedBy = (measured: Measured | undefined, costMicrodollars: number | null): number | null => {
+      const savedBy = (measured: Measured | undefined, costNanodollars: number | null): number | null => {
         const other = replaced?.cheaperThan ?? null
-        if (other === null || measured?.tokens === undefined || costMicrodollars === null) return null
+        if (other === null || measured?.tokens === undefined || costNanodollars === null) return null
         const without = prices.costOf(pricedProviderOf(other), replaced!.model, measured.tokens)
-        return without === undefined ? null : without - costMicrodollars
+        return without === undefined ? null : without - costNanodollars
       }
-      const note = (measured: Measured | undefined, how: Outcome, costMicrodollars: number | null): void =>
+      const note = (measured: Measured | undefined, how: Outcome, costNanodollars: number | null): void =>
         interactions.add(
           {
             ...factsOf(request, candidate),
             providerKeyScope,
             requestedModel: replaced?.model ?? candidate.model.model,
             rule: replaced?.rule ?? null,
-            savedMicrodollars: savedBy(measured, costMicrodollars),
-            ...{ protocol: protocol.name, operation: operations[protocol.name], startedAtMs, costMicrodollars },
+            savedNanodollars: savedBy(measured, costNanodollars),
+            ...{ protocol: protocol.name, operation: operations[protocol.name], startedAtMs, costNanodollars },
             ...measuredFacts(measured),
             usedModel: measured?.usedModel ?? (replaced === undefined ? null : model.model),
             ...how,
@@ -83,11 +84,12 @@ export function createModelAccounting({
         use,
         () => signal,
       ).catch((error: unknown) => {
-        if (error instanceof AppError && error.code === 'ERR_LIMIT_EXCEEDED') note(undefined, refusalOf(error), 0)
+        if (error instanceof AppError && isOfLimit(error)) note(undefined, refusalOf(error), 0)
         throw error
       })
       const { keepsBodies } = interactions
-      const measuring = createMeasuredFetch(protocol.formatOf(operations[protocol.name])!, { clock, keepsBodies })
+      const format = protocol.formatOf(operations[protocol.name])!
+      const measuring = createMeasuredFetch(format, { clock, keepsBodies, isStream: provider.isStreamed })
       let hasEnded = false
       return {
         fetch: measuring.fetch,
@@ -103,7 +105,7 @@ export function createModelAccounting({
           const cost = tokens === undefined ? 0 : paid
           if (!hasEnded) note(measured, { outcome, errorCode: errorClass, decisions: [] }, cost)
           hasEnded = true
-          return { tokens, costUsd: cost === null ? null : cost / MICRODOLLARS }
+          return { tokens, costUsd: cost === null ? null : cost / NANODOLLARS }
         },
       }
     },

@@ -71,7 +71,7 @@ function entryOf(request: FinishedRequest, callId: string): CallEntry {
       },
       output: {
         bytes: request.answerBytes,
-        cost_microdollars: request.costMicrodollars,
+        cost_microdollars: request.costNanodollars === null ? null : request.costNanodollars / 1_000,
         first_byte_ms: request.firstByteMs === null ? null : Math.round(request.firstByteMs),
         model: bounded(request.usedModel),
         status: request.httpStatus,

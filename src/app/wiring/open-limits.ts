@@ -2,6 +2,7 @@ import { canSee } from '../../contract/sharing.ts'
 import { OWN_SERVER } from '../../contract/usage-limits.ts'
 import { createLimitService, type LimitedThings, type LimitService } from '../../domains/limits/service.ts'
 import type { UsageAccounting } from '../../domains/limits/usage-limits.ts'
+import { knownTools } from '../../domains/mcp-servers/listed-tools.ts'
 import type { CatalogItem } from '../../domains/mcp-servers/ports.ts'
 import type { VirtualKeyService } from '../../domains/model-proxies/virtual-keys.ts'
 import { nearestFirst } from '../../domains/profiles/rules.ts'
@@ -72,10 +73,9 @@ function limitedThings({ sharing, views, virtualKeys }: Omit<LimitParts, 'accoun
         const own = views.own.find(name)
         return own && { id: own.name, name: own.name }
       }
+      const known = await knownTools(sqlMcpServerStore, read, principal, serverId, 'all')
       const tools = await sqlMcpServerStore.listTools(read, principal.tenant, serverId)
-      const found = tools.find(
-        ({ removedAtMs, ...tool }) => removedAtMs === null && [tool.upstreamName, tool.name, tool.id].includes(name),
-      )
+      const found = tools.find((tool) => known.has(tool.id) && [tool.upstreamName, tool.name, tool.id].includes(name))
       return found && { id: found.id, name: found.upstreamName }
     },
   }

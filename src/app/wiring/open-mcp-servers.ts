@@ -19,7 +19,11 @@ import { createInstallationRequests } from '../../domains/mcp-servers/installati
 import type { UpstreamRuntime } from '../../domains/mcp-servers/runtime.ts'
 import { createMcpServerService, type McpServerService } from '../../domains/mcp-servers/service.ts'
 import { createUpstreamContent } from '../../domains/mcp-servers/upstream-content.ts'
-import { createUpstreamTools, openToolVersions } from '../../domains/mcp-servers/upstream-tools.ts'
+import {
+  type AssignedCredentials,
+  createUpstreamTools,
+  openToolVersions,
+} from '../../domains/mcp-servers/upstream-tools.ts'
 import type { Profile } from '../../domains/profiles/ports.ts'
 import { modifyPermission, noSuch } from '../../domains/profiles/rules.ts'
 import type { ProfileService } from '../../domains/profiles/service.ts'
@@ -117,14 +121,10 @@ export async function openMcpServers(
     runtime,
     deployments,
     versions,
-    exchange,
-    async assignedCredential(tenant, agentId, toolId) {
-      const found = await sqlAssignmentStore.findAssignment(database.read, tenant, agentId, toolId)
-      if (found === undefined) return undefined
-      return { mode: found.mode, ...(found.deploymentId !== null && { deploymentId: found.deploymentId }) }
-    },
+    ...{ exchange, publicOrigin: linkOrigin(deps.config) },
+    ...assignedCredentials(database.read),
   })
-  const requests = createInstallationRequests({ store: sqlInstallationRequestStore, links, random })
+  const requests = createInstallationRequests({ store: sqlInstallationRequestStore, links, catalog, random })
   const isAlone = database.kind === 'sqlite'
   const polling = isAlone
     ? undefined
@@ -155,6 +155,19 @@ export async function openMcpServers(
     },
   }
 }
+
+const assignedCredentials = (read: ReadTx): AssignedCredentials => ({
+  async assignedCredential(tenant, agentId, toolId) {
+    const found = await sqlAssignmentStore.findAssignment(read, tenant, agentId, toolId)
+    if (found === undefined) return undefined
+    return { mode: found.mode, ...(found.deploymentId !== null && { deploymentId: found.deploymentId }) }
+  },
+  async pinnedBy(tenant, agentId) {
+    const assigned = await sqlAssignmentStore.listAssignments(read, tenant, agentId)
+    const pins = assigned.filter(({ deploymentId }) => deploymentId !== null)
+    return new Map(pins.map(({ toolId, deploymentId }) => [toolId, deploymentId!]))
+  },
+})
 
 function openAgentTools(assignments: ToolAssignments, sharing: ProfileService): AgentTools {
   async function targetsOf({ principal, read }: Pick<Call, 'principal' | 'read'>, agentIds: readonly string[]) {
@@ -244,7 +257,7 @@ function lazyRuntime(deps: AppDeps, parts: McpServerParts): UpstreamRuntime {
     checkAddress: async (...args) => (await load()).checkAddress(...args),
     remove: async (...args) => (await load()).remove(...args),
     stop: async (...args) => await made?.stop(...args),
-    stateOf: (id) => made?.stateOf(id) ?? { state: 'stopped', problem: undefined, starts: 0 },
+    stateOf: (id) => made?.stateOf(id) ?? { state: 'stopped', problem: undefined, isUnreachable: false, starts: 0 },
     readLog: log.read,
     oauth: {
       begin: async (...args) => (await load()).oauth.begin(...args),

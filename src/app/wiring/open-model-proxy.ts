@@ -6,6 +6,7 @@ import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
 import { isProxyAddress, MODEL_ROUTER } from '../../model-proxy/find-route.ts'
 import type { AuthMethod, Caller, FinishedRequest } from '../../model-proxy/ports.ts'
+import { openai } from '../../model-proxy/protocols/openai.ts'
 import { minuteOfDayIn } from '../../model-proxy/rules/model-rules.ts'
 import { sqlLogStore } from '../../stores/sql/log-store.ts'
 import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
@@ -41,7 +42,11 @@ export function openModelProxy({
   let close = async (): Promise<void> => {}
   return {
     isAddress: (url) => isProxyAddress(url, upstreams),
-    providers: { public: publicProviderNames, all: [...upstreams.keys(), MODEL_ROUTER] },
+    providers: {
+      public: publicProviderNames,
+      all: [...upstreams.keys(), MODEL_ROUTER],
+      refusalText: openai.refusalText,
+    },
     close: () => close(),
     async open({ authenticate, claim, addressOf, isOurs, sendError }) {
       const [{ createModelProxy }, { createKeyGuard }, { createJudging }, { createPrices }, answered, ready] =

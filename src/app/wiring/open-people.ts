@@ -4,8 +4,9 @@ import type { NoteSigner } from '../../audit/checkpoint.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
+import { isPermitted } from '../../contract/permissions.ts'
 import { isBuiltInRole, LOCAL_TENANT, type Role, type TenantId } from '../../contract/principal.ts'
-import { canSee } from '../../contract/sharing.ts'
+import { canSee, viewerOf } from '../../contract/sharing.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import type { RoleHolders } from '../../domains/identity/ports.ts'
 import { grantedBy, grantedToGive, holdRole } from '../../domains/identity/roles.ts'
@@ -21,10 +22,12 @@ import { checkEmail, checkPassword, principalOfUser } from '../../domains/people
 import { createPeopleService, openInvitation, type PeopleService } from '../../domains/people/service.ts'
 import { createClientTokens } from '../../domains/people/service-clients.ts'
 import { createSignInGuard } from '../../domains/people/sign-in.ts'
-import type { PeopleGate } from '../../http/people-gate.ts'
+import { resourceOf } from '../../domains/profiles/rules.ts'
+import type { OwnSession, PeopleGate } from '../../http/people-gate.ts'
 import { randomId } from '../../kernel/random.ts'
 import { sqlApiKeyStore } from '../../stores/sql/api-key-store.ts'
 import { sqlDeviceStore } from '../../stores/sql/device-store.ts'
+import { sqlPeopleLists } from '../../stores/sql/people-lists.ts'
 import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
 import { sqlProfileStore } from '../../stores/sql/profile-store.ts'
 import { sqlRoleStore } from '../../stores/sql/role-store.ts'
@@ -76,6 +79,7 @@ export async function openPeople(deps: AppDeps, parts: PeopleParts): Promise<Ope
   const principals = createPeoplePrincipals({ store, clients, roles, read: database.read, secret })
   ownerWatch.onSignedOut(() => principals.forget())
   const service = createPeopleService({
+    lists: sqlPeopleLists,
     store,
     roles,
     random,
@@ -89,12 +93,19 @@ export async function openPeople(deps: AppDeps, parts: PeopleParts): Promise<Ope
     mailer: mailerOf(deps),
     clients,
     async seesGateway({ read, principal }, tenant, reference) {
-      const named = await sqlProfileStore.findNamed(read, tenant, 'mcp_gateway', reference)
+      const gateways = await sqlProfileStore.findNamed(read, tenant, 'mcp_gateway', reference)
+      const agents = await sqlProfileStore.findNamed(read, tenant, 'agent', reference)
       const byId = await sqlProfileStore.findProfile(read, tenant, reference)
-      return [...named, ...(byId === undefined ? [] : [byId])].some(
-        ({ id, kind, slug, sharing }) =>
-          kind === 'mcp_gateway' && [id, slug].includes(reference) && canSee(principal, 'mcpGateway', sharing),
-      )
+      return [...gateways, ...agents, ...(byId === undefined ? [] : [byId])].some(({ id, kind, slug, sharing }) => {
+        if (kind !== 'mcp_gateway' && kind !== 'agent') return false
+        return [id, slug].includes(reference) && canSee(principal, resourceOf(kind), sharing)
+      })
+    },
+    async listedGateways({ read, principal }, tenant) {
+      if (!isPermitted(principal, 'mcpGateway:read')) return []
+      const filter = { kind: 'mcp_gateway', viewer: viewerOf(principal, 'mcpGateway') } as const
+      const page = { limit: limits.listedRowsMax, offset: 0 }
+      return (await sqlProfileStore.listProfiles(read, tenant, filter, page)).map(({ slug }) => slug)
     },
     noteClientRevoked: ownerWatch.keyRevoked,
   })
@@ -171,13 +182,27 @@ export async function openPeople(deps: AppDeps, parts: PeopleParts): Promise<Ope
       const email = await (await accounts()).passkeys.remove(origin, id, headers)
       await guard.note({ email, address, nowMs: clock.nowMs() }, 'passkey_removed')
     },
+    async listSessions(principal) {
+      const { sessions } = await callAs(host(), principal, 'user_session_list', {})
+      return (sessions as readonly OwnSession[]).filter(({ kind }) => kind !== 'passkey')
+    },
+    async endSession(principal, id) {
+      await callAs(host(), principal, 'user_session_revoke', { session: id })
+    },
     providers,
     finishProviderSignIn,
     devices,
     issueClientToken: createClientTokens({ clients, database, random }),
     async findInvitation(token) {
       const found = await openInvitation(store, database.read, token, clock.nowMs())
-      return found && { email: found.email, isNew: found.userId === null }
+      return (
+        found && {
+          email: found.email,
+          isNew: found.userId === null,
+          inviter: found.createdBy,
+          tenant: found.tenant,
+        }
+      )
     },
     async acceptInvitation(token, { name, password }) {
       const found = await openInvitation(store, database.read, token, clock.nowMs())

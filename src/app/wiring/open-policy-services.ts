@@ -27,7 +27,7 @@ export type PolicyServices = Pick<Services, 'policies' | 'trust'>
 
 type Parts = Readonly<{
   guardrails: Guardrails
-  views: Pick<ToolViews, 'own' | 'viewFor'>
+  views: Pick<ToolViews, 'own' | 'viewFor' | 'latest'>
   recorder: Pick<InteractionRecorder, 'settled'>
   assignments: Pick<ToolAssignments, 'resolve'>
   sharing: Pick<ProfileService, 'find' | 'findAllNamed'>
@@ -87,6 +87,7 @@ export function openPolicyServices(
           ...(otherRunners && { otherRunners }),
         }
       },
+      nearestTools: ({ principal }, toolId) => views.latest(principal).names.nearest(toolId, SUGGESTED_MAX),
       hasTeam: async ({ read, principal }, id) =>
         (await sqlPeopleStore.findTeam(read, principal.tenant, id)) !== undefined,
       hasProfile: async ({ read, principal }, id) =>
@@ -106,6 +107,8 @@ export function openPolicyServices(
     }),
   }
 }
+
+const SUGGESTED_MAX = 3
 
 type Recorded = Omit<RecordedCall, 'seq' | 'transport'> & Readonly<Record<typeof TRANSPORT, string>>
 

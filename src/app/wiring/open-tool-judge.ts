@@ -3,21 +3,23 @@ import type { Database } from '../../contract/database.ts'
 import type { Decision } from '../../contract/decision.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
-import type { InvocationVerdict, PolicyTool, ResultVerdict } from '../../contract/tool-policies.ts'
+import type { InvocationVerdict, PolicySubject, PolicyTool, ResultVerdict } from '../../contract/tool-policies.ts'
 import { foldedName } from '../../contract/tool-spellings.ts'
+import type { ContextKey } from '../../contract/trust.ts'
 import { clientTool } from '../../domains/policies/rules.ts'
 import type { Clock } from '../../kernel/clock.ts'
-import type { Judged, ModelCall, ToolJudge } from '../../model-proxy/judging/ports.ts'
+import type { Judged, JudgedResult, ModelCall, ToolJudge } from '../../model-proxy/judging/ports.ts'
 import { type NameReading, readingsOf } from '../../model-proxy/judging/tool-names.ts'
 import type { CatalogTool } from '../../tools/runtime/catalog.ts'
 import { policyToolOf } from '../../tools/runtime/guard.ts'
 import type { ToolView, ToolViews } from '../../tools/runtime/tool-views.ts'
 import type { Guardrails } from './open-tool-policies.ts'
+import { createResultOrigins } from './result-origins.ts'
 
 type Parts = Readonly<{
   guardrails: Guardrails
   views: Pick<ToolViews, 'viewFor'>
-  database: Pick<Database, 'write'>
+  database: Pick<Database, 'read' | 'write'>
   clock: Clock
   /** Names of this server in the settings of programs. */
   serverNames: readonly string[]
@@ -29,16 +31,16 @@ type Meaning = Readonly<{ tools: readonly PolicyTool[]; args: unknown; isHere: b
 /** Judges calls and results that pass through the model proxy, by the one engine. */
 export function openToolJudge({ guardrails, views, database, clock, serverNames }: Parts): ToolJudge {
   const { engine, trust, sanitiser } = guardrails
+  const origins = createResultOrigins({ trust, database })
 
   function meaningOf(view: ToolView, { name, args }: ModelCall): Meaning | Promise<Meaning> {
-    const names = namesOf(view)
     for (const reading of readingsOf(name, serverNames)) {
-      const found = names.get(reading.name)
+      const found = toolNamed(view, reading.name)
       if (found === undefined) continue
       if (found.definition.redirects === true && reading.kind !== 'loose') return redirected(view, found, name, args)
       return { tools: readAs(found, reading, name), args, isHere: reading.kind === 'server', displayed: found.name }
     }
-    return alike(names, name, args) ?? unknown(name, args)
+    return alike(namesOf(view), name, args) ?? unknown(name, args)
   }
 
   /** A program may take a similar name for one of ours. It is judged as both, and trusted as neither. */
@@ -55,14 +57,13 @@ export function openToolJudge({ guardrails, views, database, clock, serverNames 
   /** A redirecting tool is judged as the one that runs. */
   async function redirected(view: ToolView, tool: CatalogTool, name: string, args: unknown): Promise<Meaning> {
     const { redirect } = await tool.load()
-    const names = namesOf(view)
     try {
       const target = redirect!(args, {
         names: view.names,
-        documentedNameOf: (spelling) => names.get(spelling)?.name,
-        inputSchemaOf: (documented) => names.get(documented)?.listed.inputSchema,
+        documentedNameOf: (spelling) => toolNamed(view, spelling)?.name,
+        inputSchemaOf: (documented) => toolNamed(view, documented)?.listed.inputSchema,
       })
-      const found = names.get(target.name)
+      const found = toolNamed(view, target.name)
       if (found !== undefined)
         return { tools: [policyToolOf(found)], args: target.args, isHere: true, displayed: found.name }
     } catch (error) {
@@ -83,6 +84,21 @@ export function openToolJudge({ guardrails, views, database, clock, serverNames 
     return meaning instanceof Promise ? meaning.then(judge) : judge(meaning)
   }
 
+  /** As in the pipeline, no policy that trusts a tool makes what it shows of others trusted. */
+  function judgeResult(
+    subject: PolicySubject,
+    tool: PolicyTool,
+    { args }: Meaning,
+    value: unknown,
+  ): JudgedResult | Promise<JudgedResult> {
+    const verdict = engine.judgeResult(subject, tool, value)
+    const origin = origins.untrustedOriginOf(tool, { principal: subject.principal, args, value })
+    if (origin === undefined) return verdict
+    return Promise.all([verdict, origin]).then(([made, found]) =>
+      found === undefined || made.action !== 'trusted' ? made : carried(found.from),
+    )
+  }
+
   return {
     isRestrictive: engine.governance === 'restrictive',
     hasPolicies: (tenant) => engine.versionOf(tenant) > 0,
@@ -96,9 +112,9 @@ export function openToolJudge({ guardrails, views, database, clock, serverNames 
         )
       }),
     result: (subject, call, value) =>
-      within(subject.principal, call, (meaning): Judged<ResultVerdict> | Promise<Judged<ResultVerdict>> =>
+      within(subject.principal, call, (meaning): Judged<JudgedResult> | Promise<Judged<JudgedResult>> =>
         worst(
-          meaning.tools.map((tool) => engine.judgeResult(subject, tool, value)),
+          meaning.tools.map((tool) => judgeResult(subject, tool, meaning, value)),
           (verdict) => ({ ...verdict, tool: meaning.displayed }),
           ({ action }) => careful.indexOf(action),
         ),
@@ -122,6 +138,12 @@ export function openToolJudge({ guardrails, views, database, clock, serverNames 
       return (await sanitiser.sanitise({ principal, decision, result, purpose: null, signal })).text
     },
   }
+}
+
+function carried(from: ContextKey | undefined): JudgedResult {
+  const reason = from === undefined ? 'nobody knows who wrote it' : 'an untrusted caller wrote it'
+  const trace: Decision[] = [{ stage: 'trusted-data', verdict: 'untrusted', reason: 'carried' }]
+  return { action: 'untrusted', reason, trace, ...(from !== undefined && { from }) }
 }
 
 /** From the strictest to the most lenient. */
@@ -187,6 +209,12 @@ function foldedNamesOf(names: Names): FoldedNames {
   const tools = new Map([...folded].map(([name, all]) => [name, new Set(all.map(([, tool]) => tool))]))
   foldedIndexes.set(names, tools)
   return tools
+}
+
+/** Of several tools with one name it is the one that the caller can use. */
+function toolNamed(view: ToolView, name: string): CatalogTool | undefined {
+  const own = view.find(name)
+  return own?.upstream === undefined ? namesOf(view).get(name) : own
 }
 
 /** All tools of the tenant by every name, even those that the caller may not use. */

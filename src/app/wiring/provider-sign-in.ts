@@ -106,8 +106,14 @@ const newcomer = (
   user: `${rules.id}:${subject}`.slice(0, 128),
 })
 
-export async function callAs(host: ToolHost, principal: Principal, tool: string, args: object): Promise<void> {
+export async function callAs(
+  host: ToolHost,
+  principal: Principal,
+  tool: string,
+  args: object,
+): Promise<Record<string, unknown>> {
   const caller = { principal, transport: 'http', exposure: 'full', safeNames: false } as const
-  const { failure } = await host.call(caller, tool, args)
+  const { failure, output } = await host.call(caller, tool, args)
   if (failure !== undefined) throw new AppError(failure.code, failure.message, failure.details)
+  return output as Record<string, unknown>
 }

@@ -9,7 +9,7 @@ const bounded = (name: string | null): string | null =>
   name?.slice(0, limits.interactionModelCharsMax).toWellFormed() ?? null
 
 /** A request through the model proxy, as an interaction. */
-export function toInteraction(request: FinishedRequest, savedMicrodollars: number | null): Interaction {
+export function toInteraction(request: FinishedRequest, savedNanodollars: number | null): Interaction {
   const { caller, proxy, traceParent } = request
   const { principal } = caller
   return {
@@ -39,8 +39,8 @@ export function toInteraction(request: FinishedRequest, savedMicrodollars: numbe
     tokens: request.tokens ?? null,
     isEstimated: request.isEstimated,
     // An unanswered request cost nothing.
-    costMicrodollars: request.tokens === undefined ? 0 : request.costMicrodollars,
-    savedMicrodollars,
+    costNanodollars: request.tokens === undefined ? 0 : request.costNanodollars,
+    savedNanodollars,
     startedAtMs: request.startedAtMs,
     firstTokenMs: request.firstByteMs,
     durationMs: request.durationMs,
@@ -57,11 +57,11 @@ export function toInteraction(request: FinishedRequest, savedMicrodollars: numbe
  * unknown.
  */
 export function savedBy(
-  { baseline, tokens, costMicrodollars }: FinishedRequest,
+  { baseline, tokens, costNanodollars }: FinishedRequest,
   { prices, upstreams }: Readonly<{ prices: Pick<Prices, 'costOf'>; upstreams: ReadonlyMap<string, Upstream> }>,
 ): number | null {
   const upstream = baseline === null ? undefined : upstreams.get(baseline.provider)
-  if (upstream === undefined || tokens === undefined || costMicrodollars === null) return null
+  if (upstream === undefined || tokens === undefined || costNanodollars === null) return null
   const without = prices.costOf(upstream, baseline!.model, tokens)
-  return without === undefined ? null : without - costMicrodollars
+  return without === undefined ? null : without - costNanodollars
 }

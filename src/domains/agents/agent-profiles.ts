@@ -87,10 +87,10 @@ export function createAgentProfiles(deps: AgentProfileDeps) {
     )
   }
 
-  async function require(call: Call, idOrName: string): Promise<FoundAgent> {
+  async function require(call: Call, idOrName: string, field: 'id' | 'name' = 'id'): Promise<FoundAgent> {
     const found = await access.find(call.read, call.principal, idOrName)
-    if (found === undefined) throw agentNotFound(idOrName)
-    return found
+    if (found !== undefined) return found
+    throw agentNotFound(idOrName, { field, hint: 'Use list_agents to find its id or name.' })
   }
 
   /** Sorts the assignments: names for the manifest, and the rest for the table with credentials. */
@@ -144,8 +144,9 @@ export function createAgentProfiles(deps: AgentProfileDeps) {
     requireNoKnowledge(input)
     const found = await require(call, input.id)
     const { agent } = found
-    if (agent.tenant !== call.principal.tenant) throw forPlatformOperators('agent_id')
+    if (agent.tenant !== call.principal.tenant) throw forPlatformOperators('id')
     const { names, others } = sorted(input.toolAssignments)
+    if (names.length > 0) await call.assignsTools?.()
     const profile = await sharing.change(call, found.profile, input)
     await sharing.save(call, profile)
     await deployChange(call, { agent, profile }, input, names)
@@ -158,6 +159,7 @@ export function createAgentProfiles(deps: AgentProfileDeps) {
 
   /** All of them, or none. */
   async function assignAll(call: Call, target: Profile, assignments: readonly ToolAssignment[]): Promise<void> {
+    if (assignments.length > 0) await call.assignsTools?.()
     const outcomes = await deps.tools.assign(
       call,
       assignments.map((input) => ({ target, input })),
@@ -238,9 +240,9 @@ export function createAgentProfiles(deps: AgentProfileDeps) {
       ...(input.description !== undefined && { description: profile.description }),
       ...(input.labels !== undefined && { labels: profile.labels }),
       ...(input.systemPrompt !== undefined && { systemPrompt: profile.systemPrompt }),
-      addedTools,
+      ...(addedTools.length > 0 && { tools: [...listed, ...new Set(addedTools)] }),
     }
-    if (Object.keys(changes).length === 1 && addedTools.length === 0) return
+    if (Object.keys(changes).length === 0) return
     const versions = await store.versionsOf(call.read, agent.tenant, agent.id)
     const next = nextVersion(agent.latestVersion)
     const isFull = versions.length >= limits.agentVersionsMax || versions.includes(next)
@@ -269,16 +271,20 @@ export function createAgentProfiles(deps: AgentProfileDeps) {
     return { total, agents }
   }
 
-  /** The calling agent; a caller that is not an agent gets its own identity instead. */
+  /** The calling agent, or the agent or gateway at whose address the call arrived; any other caller gets its own identity. */
   async function whoami(call: Call) {
     const { principal } = call
-    const { agent, tenant, kind, role, tier, teams } = principal
-    const profile = agent === undefined ? undefined : await profileOf(call, principal, agent)
+    const { tenant, role, tier, teams } = principal
+    const current = principal.agent ?? principal.gateway
+    const profile = current === undefined ? undefined : await currentProfile(call, current)
+    const isGateway = principal.agent === undefined && profile !== undefined && profile.kind !== 'agent'
+    const kind = isGateway ? 'gateway' : current === undefined ? principal.kind : 'agent'
     return {
-      agentId: agent ?? identityOf(principal),
+      agentId: current ?? identityOf(principal),
       agentName: profile?.name ?? principal.actor,
-      kind,
+      kind: kind as Principal['kind'] | 'gateway',
       identity: identityOf(principal),
+      actor: principal.actor,
       organization: tenant as string,
       role,
       tier,
@@ -286,8 +292,8 @@ export function createAgentProfiles(deps: AgentProfileDeps) {
     }
   }
 
-  const profileOf = async (call: Call, principal: Principal, id: string) =>
-    (await access.find(call.read, principal, id))?.profile
+  const currentProfile = async ({ read, principal }: Call, id: string): Promise<Profile | undefined> =>
+    (await access.find(read, principal, id))?.profile ?? (await profiles.findProfile(read, principal.tenant, id))
 
   return {
     createAgent,
@@ -299,7 +305,7 @@ export function createAgentProfiles(deps: AgentProfileDeps) {
     async getAgent(call: Call, input: Readonly<{ id?: string | undefined; name?: string | undefined }>) {
       const reference = input.id ?? input.name
       if (reference === undefined) throw missingName()
-      return await viewOf(call, await require(call, reference))
+      return await viewOf(call, await require(call, reference, input.id === undefined ? 'name' : 'id'))
     },
   }
 }

@@ -3,6 +3,7 @@ import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { nameTaken } from '../../contract/name-taken.ts'
 import { identityOf, type Principal, SYSTEM_TENANT, type TenantId, tierAllows } from '../../contract/principal.ts'
+import { beginningOf } from '../../contract/tool-pattern.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import type { Random } from '../../kernel/random.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
@@ -14,7 +15,7 @@ import { type AgentAccess, type FoundAgent, requireModifiable } from './agent-ac
 import { type KnownTools, requireKnownTools } from './known-tools.ts'
 import type { AgentManifest } from './manifest.ts'
 import { requireJudges } from './named-judges.ts'
-import type { Agent, AgentDeployInput, AgentScope, AgentStore, ScheduleSetter } from './ports.ts'
+import type { Agent, AgentDeployInput, AgentScope, AgentStore, ScheduleSetter, ToolAssigner } from './ports.ts'
 import { agentNotFound, requireGlobal, requireName, scopeOf, tooManyAgents } from './records.ts'
 import type { Templates } from './templates.ts'
 
@@ -24,6 +25,7 @@ type DeploymentDeps = Readonly<{
   access: AgentAccess
   templates: Templates
   random: Random
+  tools: Pick<ToolAssigner, 'isOwn'>
   toolsFor(principal: Principal): KnownTools
   hasSecurityContext(name: string): boolean
   schedules: ScheduleSetter
@@ -76,12 +78,24 @@ export function createDeployment(deps: DeploymentDeps) {
       return conflictOf(before, manifest, versions)
     }
     if (!versions.includes(manifest.version) && versions.length >= limits.agentVersionsMax) throw tooManyVersions()
+    if (await givesTools(call, before, manifest)) await call.assignsTools?.()
     const version = { tenant, manifest, versions, yaml: input.manifest_yaml }
     const agent = found === undefined ? await insertForAll(call, version) : await addVersion(call, found, version)
     const schedule = await deps.schedules.find(call.write, agent)
     const answer = { agent_id: agent.id, deployed: true, name: agent.name, version: manifest.version }
     return { ...answer, ...(schedule !== null && { schedule }) }
   }
+
+  /** Whether an agent gets a tool that its latest version lacks, or a new one gets a tool of another server. */
+  async function givesTools(call: Call, before: Agent | undefined, { tools }: AgentManifest): Promise<boolean> {
+    if (before === undefined) return tools.some((name) => name.endsWith('__*') || !isOurs(name))
+    const { parseAgentManifest } = await import('./manifest.ts')
+    const latest = await store.findVersion(call.write, before.tenant, before.id, before.latestVersion)
+    const listed = latest === undefined ? [] : parseAgentManifest(latest.manifestYaml).manifest.tools
+    return tools.some((name) => !listed.includes(name))
+  }
+
+  const isOurs = (name: string): boolean => beginningOf(name) !== undefined || deps.tools.isOwn(name)
 
   /** A manifest that this caller may deploy here. Adds its warnings to the call. */
   async function checked(call: Call, yaml: string): Promise<AgentManifest> {

@@ -34,13 +34,12 @@ export type RecordDeps = Readonly<{
 type InfoInput = Readonly<{ agent_id: string; version?: string | undefined }>
 
 /** The same message whether it does not exist or belongs to others. */
-export function agentNotFound(idOrName: string): AppError {
+export function agentNotFound(
+  idOrName: string,
+  { field, hint } = { field: 'agent_id', hint: 'Use aegis.agent.list or aegis.agent.search to find its name.' },
+): AppError {
   const agent = idOrName.slice(0, NAME_DISPLAYED_MAX).toWellFormed()
-  return new AppError(
-    'ERR_AGENT_NOT_FOUND',
-    `No such agent: '${agent}'. Use aegis.agent.list or aegis.agent.search to find its name.`,
-    { field: 'agent_id', agent },
-  )
+  return new AppError('ERR_AGENT_NOT_FOUND', `No such agent: '${agent}'. ${hint}`, { field, agent })
 }
 const NAME_DISPLAYED_MAX = 64
 
@@ -60,7 +59,7 @@ export function requireGlobal(principal: Principal): void {
   if (!isPlatformOperator(principal)) throw forPlatformOperators('scope')
 }
 
-export const forPlatformOperators = (field: 'scope' | 'agent_id'): AppError =>
+export const forPlatformOperators = (field: 'scope' | 'agent_id' | 'id'): AppError =>
   new AppError(
     'ERR_PERMISSION_DENIED',
     `${field}: agents of the scope global are for operators of the installation (tenant local); use an agent of your tenant`,

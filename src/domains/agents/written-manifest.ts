@@ -1,3 +1,4 @@
+import { composeManifest } from '../manifests/read-yaml.ts'
 import { yamlLibrary } from '../templating/yaml-library.ts'
 import { MANIFEST_API_VERSION } from './manifest-schema.ts'
 
@@ -27,14 +28,13 @@ export const firstManifest = (name: string, text: ManifestText, tools: readonly 
     { lineWidth: 0, defaultStringType: 'PLAIN', defaultKeyType: 'PLAIN' },
   )
 
-/** The same manifest with changed texts and further tools; everything else stays as written, comments included. */
+/** The same manifest with changed texts and tools; everything else stays as written, comments included. */
 export function changedManifest(
   yaml: string,
   version: string,
-  changes: Partial<ManifestText> & Readonly<{ addedTools: readonly string[] }>,
+  changes: Partial<ManifestText> & Readonly<{ tools?: readonly string[] }>,
 ): string {
-  const { parseDocument, isSeq } = yamlLibrary()
-  const document = parseDocument(yaml)
+  const { document } = composeManifest(yaml)
   const quoted = document.createNode(version)
   quoted.type = 'QUOTE_DOUBLE'
   document.setIn(['metadata', 'version'], quoted)
@@ -45,11 +45,6 @@ export function changedManifest(
   if (changes.systemPrompt !== undefined) {
     document.setIn(['spec', 'task', 'system_prompt'], changes.systemPrompt ?? '')
   }
-  if (changes.addedTools.length > 0) {
-    const listed = document.getIn(['spec', 'tools'])
-    const before = isSeq(listed) ? (listed.toJS(document) as string[]) : []
-    const tools = [...new Set([...before, ...changes.addedTools])]
-    document.setIn(['spec', 'tools'], document.createNode(tools))
-  }
+  if (changes.tools !== undefined) document.setIn(['spec', 'tools'], document.createNode(changes.tools))
   return document.toString({ lineWidth: 0 })
 }

@@ -27,12 +27,16 @@ type ApprovalKeeperDeps = Readonly<{
 export function createApprovalKeeper(deps: ApprovalKeeperDeps): Approvals {
   const { store, trust } = deps
 
-  const keyOf = (principal: Principal, toolId: string, argumentsDigest: string): CallKey => ({
-    requester: identityOf(principal),
-    context: trust.contextOf(principal),
-    toolId,
-    argumentsDigest,
-  })
+  const keyOf = (principal: Principal, toolId: string, argumentsDigest: string): CallKey => {
+    const { runRootId, ...owner } = principal
+    return {
+      requester: identityOf(principal),
+      context: trust.contextOf(principal),
+      startedFrom: runRootId === undefined ? null : trust.contextOf(owner),
+      toolId,
+      argumentsDigest,
+    }
+  }
 
   return {
     inRuns: deps.inRuns,
@@ -57,7 +61,6 @@ export function createApprovalKeeper(deps: ApprovalKeeperDeps): Approvals {
     },
 
     draft(principal, { tool, argumentsDigest, arguments: args, reason, policy, callId, nowMs }): ApprovalRequest {
-      const { runRootId, ...owner } = principal
       return {
         ...keyOf(principal, tool.id, argumentsDigest),
         ...displayedArguments(args, deps.redactorFor(principal.tenant)),
@@ -66,7 +69,6 @@ export function createApprovalKeeper(deps: ApprovalKeeperDeps): Approvals {
         reason,
         policy,
         requestedBy: principal.actor,
-        startedFrom: runRootId === undefined ? null : trust.contextOf(owner),
         callId,
         runId: null,
         waitKey: null,

@@ -16,8 +16,11 @@ export type StoredApproval = ApprovalRequest &
     usedAtMs: number | null
   }>
 
-/** Identifies the call: the same tool and arguments, of the same caller in the same context. */
-export type CallKey = Pick<StoredApproval, 'requester' | 'context' | 'toolId' | 'argumentsDigest'>
+/**
+ * Identifies the call: the same tool and arguments, of the same caller. A run is its own caller. Outside of runs the connection does
+ * not count, because people answer after minutes or days, and connections end before.
+ */
+export type CallKey = Pick<StoredApproval, 'requester' | 'context' | 'startedFrom' | 'toolId' | 'argumentsDigest'>
 
 type ApprovalFilter = Readonly<{
   /** Only requests of this identity. */

@@ -96,7 +96,15 @@ type Origin = Pick<StoredApproval, 'context' | 'startedFrom'>
 export const notForYou = (): AppError =>
   new AppError(
     'ERR_PERMISSION_DENIED',
-    'id: a person outside the requesting context must answer: signed in at the web address of the server, with castellan approvals, or from a connection that has read nothing untrusted. Agents, runs and keys may not.',
+    'id: a person must answer, and not through a program that asks or that has read untrusted data: with castellan approvals, or signed in at the web address of the server. Agents, runs and keys may not.',
+    { field: 'id' },
+  )
+
+/** The request is the caller's own, or one of a program or a run that acts as the caller. */
+export const atConsoleOnly = (id: string): AppError =>
+  new AppError(
+    'ERR_PERMISSION_DENIED',
+    `id: this approval was requested in your own name, so no program that acts as you can answer it, over any connection. Tell the person to answer it with castellan approvals approve ${id} or castellan approvals deny ${id}, or signed in at the web address of the server.`,
     { field: 'id' },
   )
 

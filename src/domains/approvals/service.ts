@@ -11,8 +11,8 @@ import { isoTime } from '../../kernel/clock.ts'
 import type { ApprovalStore, StoredApproval } from './ports.ts'
 import {
   approvalNotFound,
+  atConsoleOnly,
   forAnother,
-  isRequestedFrom,
   noLongerAwaited,
   notForYou,
   notPending,
@@ -47,7 +47,7 @@ type AnsweredQuestion = HumanQuestion &
 
 type ApprovalDeps = Readonly<{
   store: ApprovalStore
-  trust: Pick<Trust, 'contextOf' | 'credentialOf' | 'hasReadUntrusted'>
+  trust: Pick<Trust, 'hasReadUntrusted'>
   engine: Pick<Engine, 'find' | 'signal'>
   /** The other questions to people: Human states of workflows. */
   humanStates: Readonly<{
@@ -247,11 +247,10 @@ export function createApprovalService(deps: ApprovalDeps) {
     if (!isPerson(call)) throw notForYou()
     if (deps.fourEyes && (await isOwnRequest(call, approval))) throw forAnother()
     if (isAtConsole(call)) return
-    // A program that acts for the requester cannot be told apart from the one that made the request.
+    // A program can have many connections, so none of the requester's can be told apart from the one that made the request.
     const { principal } = call
-    const isSameProgram = trust.credentialOf(principal) !== undefined && approval.requester === identityOf(principal)
-    const isSameContext = isRequestedFrom(trust.contextOf(principal), approval)
-    if (isSameProgram || isSameContext || (await trust.hasReadUntrusted(principal))) throw notForYou()
+    if (approval.requester === identityOf(principal)) throw atConsoleOnly(approval.id)
+    if (await trust.hasReadUntrusted(principal)) throw notForYou()
   }
 
   return { list, get, answer }

@@ -16,12 +16,12 @@ const MANIFEST = 'manifest:'
  * manifest lists. A context with which an operator registered the agent raises it to the tier of that context, but not above the
  * tier of that caller. A judge may only read.
  */
-export function agentPrincipal(
+export async function agentPrincipal(
   deps: Pick<ExecutionDeps, 'contexts' | 'invoker'>,
   run: Run,
   input: ExecutionInput,
   workspaceId: string | null,
-): Principal {
+): Promise<Principal> {
   const { manifest } = input
   const { tenant, role, permissions, tier, teams, scopes, user, runRootId, mcpSessionId } = run.principal
   const named = namedContext(deps, manifest)
@@ -45,6 +45,8 @@ export function agentPrincipal(
     onBehalfOf: run.owner,
     ...(workspaceId !== null && { workspaceId }),
   }
+  // What an agent sees of MCP servers depends on its assignments, and not only on the caller that started it.
+  await deps.invoker.refresh(base)
   const offered = offeredTools(deps.invoker, base, manifest.tools).filter(
     ({ isReadOnly }) => isReadOnly || input.role === 'worker',
   )

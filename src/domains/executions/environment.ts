@@ -77,7 +77,7 @@ async function fetchPage(
   signal: AbortSignal,
 ) {
   const reader = { ...input, manifest: { ...input.manifest, tools: ['web.fetch'] } }
-  const principal = agentPrincipal(deps, run, reader, null)
+  const principal = await agentPrincipal(deps, run, reader, null)
   const answer = await deps.invoker.call(principal, 'web.fetch', { url }, { signal, transport: 'agent' })
   if (answer.isError) throw failureOf(answer)
   const { content } = answer.value as { content?: Json }

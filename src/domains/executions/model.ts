@@ -71,7 +71,8 @@ export type Models = Readonly<{
   requireAlias(alias: string): void
   /**
    * Throws an AppError: ERR_MODEL_UNAVAILABLE if the alias has no model, ERR_MODEL_REFUSED for a permanent error,
-   * ERR_LIMIT_EXCEEDED if a limit on cost does not allow it, ERR_MODEL_FAILED for the rest. `details.error_class` and
+   * ERR_LIMIT_EXCEEDED if a limit on cost does not allow it, ERR_RATE_LIMITED if others reserve the rest of it for as long as the
+   * request may take, ERR_MODEL_FAILED for the rest. `details.error_class` and
    * `details.failures` have more.
    */
   generate(request: ModelRequest): Promise<ModelAnswer>

@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import { limits } from '../../contract/limits.ts'
+import type { Principal } from '../../contract/principal.ts'
 import type { Finalizer, Program, ProgramEnd, Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { MadeWorkspace } from '../runs/workspace-client.ts'
@@ -176,8 +177,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
     await openWorkspace()
     if (workspaceId !== null) await bootstrap?.remember([deadline])
     const context = await readContext()
-    await deps.invoker.refresh(run.principal)
-    const principal = agentPrincipal(deps, run, input, workspaceId)
+    const principal = await agentPrincipal(deps, run, input, workspaceId)
     const delegations = await openDelegations(deps, run, input, steps, inherited(principal))
     const tools = [...offeredTools(deps.invoker, principal, manifest.tools), ...delegations.tools]
     const environment = (iteration: number) => iterationEnv(deps, run, input, iteration, history)
@@ -338,7 +338,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
     })
   }
 
-  async function completed(principal: ReturnType<typeof agentPrincipal>): Promise<ProgramEnd> {
+  async function completed(principal: Principal): Promise<ProgramEnd> {
     const { outputHandler } = manifest
     if (outputHandler !== null) {
       const context = { deps, run, input, steps, principal, workspaces, deadline }

@@ -11,14 +11,16 @@ import type {
   ToolAssignment,
 } from '../../contract/tool-assignments.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
-import type { CatalogItem, McpServerStore, StoredTool } from '../mcp-servers/ports.ts'
+import { nameKey } from '../../kernel/name-key.ts'
+import type { CatalogItem, Deployment, McpServerStore, StoredTool } from '../mcp-servers/ports.ts'
 import type { Profile } from '../profiles/ports.ts'
+import { type AssignableStore, createAssignableTools, type KnownLists } from './assignable-tools.ts'
 import type { AssignmentStore, StoredAssignment } from './ports.ts'
 import { deploymentNotFound, invalidAssignment, type Membership, misalignment, modeOf, toolNotFound } from './rules.ts'
 
 export type AssignmentDeps = Readonly<{
   store: AssignmentStore
-  servers: Pick<McpServerStore, 'findItem' | 'findTool' | 'listToolNames' | 'findDeployment' | 'listDeployments'>
+  servers: AssignableStore & Pick<McpServerStore, 'findItem' | 'findDeployment'>
   ownTools: OwnTools
   /** Of an identity; a former member is not one. */
   membershipOf(read: ReadTx, tenant: TenantId, identity: string): Promise<Membership>
@@ -47,44 +49,13 @@ export type ToolAssignments = ReturnType<typeof createToolAssignments>
 /**
  * The tools of gateways and agents, and whose credentials their calls use.
  *
- * 1. A caller assigns what it sees: a tool of a server that it may use, with a deployment that it may see.
+ * 1. A caller assigns what it sees: a tool that a deployment lists which it may see, with a deployment that it may see.
  * 2. A deployment is pinned only if its sharing fits that of the target, and a change of the sharing is checked again.
  * 3. An assignment that cannot work is not stored.
  */
 export function createToolAssignments(deps: AssignmentDeps) {
   const { store, servers } = deps
-
-  /** By id, or by the displayed name. "Not there" and "not yours" are the same answer. */
-  async function findTool({ principal, read }: Reading, reference: string): Promise<StoredTool | undefined> {
-    const { tenant } = principal
-    const named = async (): Promise<StoredTool | undefined> => {
-      const tool = (await servers.listToolNames(read, tenant)).find(({ name }) => name === reference)
-      return tool && (await servers.findTool(read, tenant, tool.id))
-    }
-    const found =
-      (await servers.findTool(read, tenant, reference)) ?? (reference.includes('__') ? await named() : undefined)
-    if (found === undefined || found.removedAtMs !== null) return undefined
-    const item = await servers.findItem(read, tenant, found.catalogId)
-    if (item === undefined) return undefined
-    if (canSee(principal, 'mcpRegistry', item.sharing)) return found
-    const deployed = await servers.listDeployments(read, tenant, found.catalogId)
-    return deployed.some(({ sharing }) => canSee(principal, 'mcpServerInstallation', sharing)) ? found : undefined
-  }
-
-  /** `server__*` stands for the present tools of the server; one that matches nothing stays, and is not found. */
-  async function expand<Input extends ToolAssignment>(reading: Reading, inputs: readonly Input[]): Promise<Input[]> {
-    const expanded: Input[] = []
-    for (const input of inputs) {
-      const beginning = input.toolId.endsWith('__*') ? input.toolId.slice(0, -1) : undefined
-      const all = beginning === undefined ? [] : await servers.listToolNames(reading.read, reading.principal.tenant)
-      const ids: string[] = []
-      for (const { id, name } of all) {
-        if (name.startsWith(beginning!) && (await findTool(reading, id)) !== undefined) ids.push(id)
-      }
-      expanded.push(...(ids.length === 0 ? [input] : ids.map((toolId) => ({ ...input, toolId }))))
-    }
-    return expanded
-  }
+  const { findTool, expand, definitionFor } = createAssignableTools(servers)
 
   async function membership({ principal, read }: Reading, tenant: TenantId, identity: string): Promise<Membership> {
     if (identity !== identityOf(principal)) return await deps.membershipOf(read, tenant, identity)
@@ -120,11 +91,12 @@ export function createToolAssignments(deps: AssignmentDeps) {
     reading: Reading,
     target: Target,
     input: ToolAssignment,
+    lists: KnownLists,
   ): Promise<Credentials | AssignmentFailure> {
     const own = deps.ownTools.nameOf(input.toolId)
     if (own !== undefined) return ownCredentials(own, input)
     const { principal, read } = reading
-    const tool = await findTool(reading, input.toolId)
+    const tool = await findTool(reading, input.toolId, lists)
     if (tool === undefined) return toolNotFound()
     const mode = modeOf(input)
     const { mcpServerId = null } = input
@@ -145,6 +117,22 @@ export function createToolAssignments(deps: AssignmentDeps) {
     return { toolId: tool.id, toolName: tool.name, mode, deploymentId: null }
   }
 
+  /** By id; or by the name of the tool's server, if the caller sees one deployment of it. */
+  async function findDeployment(
+    { principal, read }: Reading,
+    tool: StoredTool,
+    reference: string,
+  ): Promise<Deployment | 'several' | undefined> {
+    const { tenant } = principal
+    const isSeen = ({ sharing }: Deployment): boolean => canSee(principal, 'mcpServerInstallation', sharing)
+    const byId = await servers.findDeployment(read, tenant, reference)
+    if (byId !== undefined) return isSeen(byId) ? byId : undefined
+    const item = await servers.findItem(read, tenant, tool.catalogId)
+    if (item === undefined || nameKey(item.name) !== nameKey(reference)) return undefined
+    const seen = (await servers.listDeployments(read, tenant, item.id)).filter(isSeen)
+    return seen.length > 1 ? 'several' : seen[0]
+  }
+
   async function pinned(
     reading: Reading,
     target: Target,
@@ -157,9 +145,14 @@ export function createToolAssignments(deps: AssignmentDeps) {
         'mcpServerId: the mode static needs the id of a deployment (list_mcp_server_deployments); or set resolveAtCallTime to use the credentials of each caller',
       )
     }
-    const { principal, read } = reading
-    const found = await servers.findDeployment(read, principal.tenant, deploymentId)
-    if (found === undefined || !canSee(principal, 'mcpServerInstallation', found.sharing)) return deploymentNotFound()
+    const found = await findDeployment(reading, tool, deploymentId)
+    if (found === undefined) return deploymentNotFound()
+    if (found === 'several') {
+      return invalidAssignment(
+        'several_deployments',
+        'mcpServerId: you see several deployments of this server; use the id of one (list_mcp_server_deployments)',
+      )
+    }
     if (found.catalogId !== tool.catalogId) {
       return invalidAssignment(
         'wrong_server',
@@ -167,7 +160,7 @@ export function createToolAssignments(deps: AssignmentDeps) {
       )
     }
     const problem = await problemOfDeployment(reading, target, found.sharing)
-    if (problem === undefined) return { toolId: tool.id, toolName: tool.name, mode: 'static', deploymentId }
+    if (problem === undefined) return { toolId: tool.id, toolName: tool.name, mode: 'static', deploymentId: found.id }
     return invalidAssignment(
       'scope_mismatch',
       `mcpServerId: this deployment cannot serve a target with the scope ${target.sharing.scope}: ${problem}. Use a deployment with a wider scope, or set resolveAtCallTime`,
@@ -179,8 +172,9 @@ export function createToolAssignments(deps: AssignmentDeps) {
     target: Target,
     input: ToolAssignment,
     before: Map<string, StoredAssignment>,
+    lists: KnownLists,
   ): Promise<AssignmentOutcome> {
-    const found = await credentialsFor(call, target, input)
+    const found = await credentialsFor(call, target, input, lists)
     if ('status' in found) return found
     const { toolName, ...credentials } = found
     const known = before.get(credentials.toolId)
@@ -214,11 +208,12 @@ export function createToolAssignments(deps: AssignmentDeps) {
     requested: readonly Readonly<{ target: Target; input: ToolAssignment }>[],
   ): Promise<AssignmentOutcome[]> {
     const known = new Map<string, Map<string, StoredAssignment>>()
+    const lists: KnownLists = new Map()
     const outcomes: AssignmentOutcome[] = []
     for (const { target, input } of requested) {
       const before = known.get(target.id) ?? (await assignmentsOf(call.read, target))
       known.set(target.id, before)
-      outcomes.push(await assignOne(call, target, input, before))
+      outcomes.push(await assignOne(call, target, input, before, lists))
     }
     if (outcomes.some(({ status }) => status === 'succeeded')) {
       await deps.noteChange(call.write, call.principal.tenant)
@@ -226,18 +221,32 @@ export function createToolAssignments(deps: AssignmentDeps) {
     return outcomes
   }
 
-  /** Returns which of them existed. */
-  async function unassign(call: Writing, target: Target, toolIds: readonly string[]): Promise<string[]> {
-    const removed: string[] = []
-    for (const toolId of new Set(toolIds)) {
-      const id = deps.ownTools.nameOf(toolId) ?? (await findTool(call, toolId))?.id ?? toolId
-      if (await store.deleteAssignment(call.write, target.tenant, target.id, id)) removed.push(id)
+  /** By id, or by name among what is assigned: its names are known to those who see the target. */
+  async function assignedId({ read }: Reading, { tenant, id }: Target, reference: string): Promise<string> {
+    const assigned = await store.listAssignments(read, tenant, id)
+    if (assigned.some(({ toolId }) => toolId === reference)) return reference
+    for (const { toolId } of assigned) {
+      const tool = await servers.findTool(read, tenant, toolId)
+      if (tool?.name === reference || tool?.aliases.includes(reference)) return toolId
     }
-    if (removed.length === 0) return removed
+    return reference
+  }
+
+  /** Returns the ids of those that were assigned, and the others as they were given. */
+  async function unassign(call: Writing, target: Target, toolIds: readonly string[]) {
+    const removed: string[] = []
+    const notAssigned: string[] = []
+    for (const toolId of new Set(toolIds)) {
+      const id = deps.ownTools.nameOf(toolId) ?? (await assignedId(call, target, toolId))
+      if (await store.deleteAssignment(call.write, target.tenant, target.id, id)) removed.push(id)
+      else notAssigned.push(toolId)
+    }
+    const answer = { removed, notAssigned }
+    if (removed.length === 0) return answer
     const body = { profile_id: target.id, tool_ids: removed, by: call.principal.actor }
     call.record({ kind: 'tools_unassigned', body })
     await deps.noteChange(call.write, target.tenant)
-    return removed
+    return answer
   }
 
   /** Newly discovered tools with the credentials of their deployment: all of them, or none. */
@@ -259,14 +268,18 @@ export function createToolAssignments(deps: AssignmentDeps) {
   }
 
   /** By name; tools that are no longer offered are omitted. */
-  async function assignedTo({ principal, read }: Reading, target: Pick<Target, 'tenant' | 'id'>) {
+  async function assignedTo(reading: Reading, target: Pick<Target, 'tenant' | 'id'>) {
+    const { principal, read } = reading
     const tools: AssignedTool[] = []
-    for (const { toolId } of await store.listAssignments(read, target.tenant, target.id)) {
+    const lists: KnownLists = new Map()
+    for (const { toolId, deploymentId } of await store.listAssignments(read, target.tenant, target.id)) {
       const own = deps.ownTools.nameOf(toolId)
       if (own !== undefined) tools.push(...deps.ownTools.describe(principal, [own]))
       const tool = own === undefined ? await servers.findTool(read, target.tenant, toolId) : undefined
       if (tool === undefined || tool.removedAtMs !== null) continue
-      tools.push({ id: tool.id, name: tool.name, description: tool.description, catalogId: tool.catalogId })
+      const definition = await definitionFor(reading, tool, deploymentId, lists)
+      const { id, name, catalogId } = tool
+      tools.push({ id, name, description: definition?.description ?? null, catalogId })
     }
     return tools.sort((one, other) => (one.name < other.name ? -1 : 1))
   }
@@ -292,7 +305,11 @@ export function createToolAssignments(deps: AssignmentDeps) {
     toolId: string,
   ): Promise<Readonly<{ id: string; name: string; inputSchema?: unknown }> | undefined> {
     const own = deps.ownTools.nameOf(toolId)
-    return own === undefined ? await findTool(reading, toolId) : { id: own, name: own }
+    if (own !== undefined) return { id: own, name: own }
+    const lists: KnownLists = new Map()
+    const tool = await findTool(reading, toolId, lists)
+    const definition = tool && (await definitionFor(reading, tool, null, lists))
+    return tool && { id: tool.id, name: tool.name, inputSchema: definition?.inputSchema }
   }
 
   return { assign, assignDeployed, expand, resolve, unassign, assignedTo, requireAligned }

@@ -1,3 +1,4 @@
+import { AppError } from '../../contract/app-error.ts'
 import type { Sharing } from '../../contract/sharing.ts'
 import { type AssignmentFailure, notAssigned, type ToolAssignment } from '../../contract/tool-assignments.ts'
 import type { CredentialMode } from '../../contract/upstream-tools.ts'
@@ -32,6 +33,20 @@ export function misalignment(
   }
   if (target.scope === 'org') return people.holder.isMember ? undefined : 'its owner is no longer in the organisation'
   return isShared(people.holder.teams) ? undefined : 'its owner is in none of the teams of the target'
+}
+
+export function ambiguousPattern(catalogIds: readonly string[], isForOthers: boolean): AppError {
+  const message = isForOthers
+    ? 'toolId: the callers of the target cannot use the MCP server that this pattern means. Share the server or a deployment of it with them, or assign single tools by the ids that get_mcp_server_tools shows.'
+    : 'toolId: several MCP servers have tools whose names begin so, and a pattern must mean one. Assign the tools by the ids that get_mcp_server_tools shows, or rename one of the servers with edit_mcp_description.'
+  return new AppError('ERR_INVALID_INPUT', message, { field: 'toolId', catalog_ids: catalogIds })
+}
+
+/** Whether all callers of a target may use what is shared so. */
+export function isForAll(shared: Sharing, target: Sharing): boolean {
+  if (shared.scope === 'org') return true
+  if (target.scope === 'personal') return shared.scope === 'team' || shared.author === target.author
+  return shared.scope === 'team' && target.scope === 'team' && target.teams.every((team) => shared.teams.includes(team))
 }
 
 export const toolNotFound = (): AssignmentFailure =>

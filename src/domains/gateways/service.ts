@@ -83,11 +83,14 @@ export function createGatewayService({ profiles, sharing, assignments, noteChang
   }
 
   async function assignTools(call: Call, input: ToolsForGateways) {
-    const requested = await assignments.expand(call, input.assignments)
     const found = new Map<string, Profile | AssignmentOutcome>()
-    for (const { mcpGatewayId } of requested) {
+    for (const { mcpGatewayId } of input.assignments) {
       if (!found.has(mcpGatewayId)) found.set(mcpGatewayId, await targetOf(call, mcpGatewayId))
     }
+    const requested = await assignments.expand(call, input.assignments, ({ mcpGatewayId }) => {
+      const target = found.get(mcpGatewayId)!
+      return 'sharing' in target ? target : undefined
+    })
     const targets = requested.map((input) => ({ input, target: found.get(input.mcpGatewayId)! }))
     const outcomes = await assignments.assign(call, targets.filter(isReachable))
     return bulkAnswer(
@@ -119,8 +122,7 @@ export function createGatewayService({ profiles, sharing, assignments, noteChang
     },
     async unassignTools(call: Call, input: Readonly<{ mcpGatewayId: string; toolIds: readonly string[] }>) {
       const gateway = await access.requireModifiable(call, input.mcpGatewayId)
-      const removed = await assignments.unassign(call, gateway, input.toolIds)
-      return { mcpGatewayId: gateway.id, removed }
+      return { mcpGatewayId: gateway.id, ...(await assignments.unassign(call, gateway, input.toolIds)) }
     },
   }
 }

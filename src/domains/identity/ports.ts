@@ -1,3 +1,4 @@
+import type { AfterNewest, PagedRows } from '../../contract/list-page.ts'
 import type { Permission } from '../../contract/permissions.ts'
 import type { Role, TenantId, Tier } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
@@ -36,8 +37,12 @@ export type ApiKeyStore = Readonly<{
   findLiveKeyByName(tx: ReadTx, tenant: TenantId, name: string, nowMs: number): Promise<ApiKey | undefined>
   /** Keys with the role that are neither revoked nor expired at `nowMs`, by name. */
   listLiveKeysOfRole(tx: ReadTx, tenant: TenantId, role: string, nowMs: number): Promise<ApiKey[]>
-  /** Newest first, revoked and expired ones included. */
-  listKeys(tx: ReadTx, tenant: TenantId, limit: number): Promise<ApiKey[]>
+  /** Newest first, revoked and expired ones included; with the text in their name. */
+  listKeys(
+    tx: ReadTx,
+    tenant: TenantId,
+    filter: Readonly<{ text?: string | undefined }>,
+  ): PagedRows<ApiKey, AfterNewest>
   /** Those that are not revoked, oldest first. */
   listKeysOfUser(tx: ReadTx, tenant: TenantId, userId: string): Promise<ApiKey[]>
   /** Sets `revokedAtMs` unless it is set; returns whether this call did it. */

@@ -112,9 +112,15 @@ export function createRoleService({ store, keys, holdersOf, noteKeysEnded }: Rol
       return viewOf(role)
     },
 
-    async listRoles(call: Pick<Call, 'read' | 'principal'>, input: InTenant): Promise<{ roles: RoleView[] }> {
+    /** They are few, so there is one page. */
+    async listRoles(
+      call: Pick<Call, 'read' | 'principal'>,
+      input: InTenant & Readonly<{ name?: string | undefined }>,
+    ): Promise<{ roles: RoleView[]; total: number }> {
       const own = await store.listRoles(call.read, keyTenant(call.principal, input.tenant, 'roles'))
-      return { roles: [...builtIn, ...own.map(viewOf)] }
+      const part = (input.name ?? '').toLowerCase()
+      const found = [...builtIn, ...own.map(viewOf)].filter(({ name }) => name.includes(part))
+      return { roles: found, total: found.length }
     },
 
     /**
@@ -129,7 +135,7 @@ export function createRoleService({ store, keys, holdersOf, noteKeysEnded }: Rol
       const tenant = keyTenant(principal, input.tenant, 'roles')
       await store.holdRoles(call.write, tenant)
       const role = await store.findRole(call.read, tenant, input.name)
-      if (role === undefined) throw noSuchRole(input.name)
+      if (role === undefined) throw isBuiltInRole(input.name) ? builtInStays(input.name) : noSuchRole(input.name)
       requireOwn(principal, role.permissions)
       const holders = await holdersOf(call.read, tenant, role.name, nowMs)
       const { users, invitations, clients, providers } = holders
@@ -217,6 +223,9 @@ const hasOldKeys = (): AppError =>
     'name: a role of this name was deleted, and keys that had it would get the rights of the new one; revoke these keys with api_key_revoke (api_key_list shows them), or choose another name',
     { field: 'name' },
   )
+
+const builtInStays = (name: string): AppError =>
+  new AppError('ERR_INVALID_INPUT', `name: the role ${name} is built in and cannot be deleted`, { field: 'name' })
 
 const noSuchRole = (name: string): AppError =>
   new AppError(

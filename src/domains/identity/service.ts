@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call, EffectRecord } from '../../contract/call.ts'
-import { limits } from '../../contract/limits.ts'
+import { type ListedPage, listPage, newestFirst, type PageInput } from '../../contract/list-page.ts'
 import { type Permission, rightsFrom } from '../../contract/permissions.ts'
 import {
   roles as builtInRoles,
@@ -14,7 +14,6 @@ import {
 } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
-import { listAtMost } from '../../kernel/list-at-most.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { createKeyAuthenticator } from './key-authenticator.ts'
 import type { ApiKey, ApiKeyStore, RoleStore } from './ports.ts'
@@ -69,11 +68,11 @@ export type KeyView = Readonly<{
 export type IdentityService = Readonly<{
   /** `secret` is the whole token, shown here and never again. */
   createKey(context: KeyWriting, input: CreateKeyInput): Promise<KeyView & Readonly<{ secret: string }>>
-  /** Newest first; `truncated` when there are more than are listed. */
+  /** Newest first. */
   listKeys(
     context: KeyReading,
-    input?: Readonly<{ tenant?: string | undefined }>,
-  ): Promise<Readonly<{ keys: readonly KeyView[]; truncated: boolean }>>
+    input?: PageInput & Readonly<{ tenant?: string | undefined; name?: string | undefined }>,
+  ): Promise<ListedPage & Readonly<{ keys: readonly KeyView[] }>>
   /** `key` is an id, or the name of a live key. Revoking again changes nothing. */
   revokeKey(context: KeyWriting, input: Readonly<{ key: string; tenant?: string | undefined }>): Promise<KeyView>
   /**
@@ -175,9 +174,9 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
     async listKeys({ principal, nowMs, read }, input = {}) {
       requirePermission(principal, 'apiKey:read')
       const tenant = keyTenant(principal, input.tenant)
-      const { rows, truncated } = await listAtMost(limits.apiKeyListMax, (most) => store.listKeys(read, tenant, most))
+      const { rows, page } = await listPage(input, newestFirst, store.listKeys(read, tenant, { text: input.name }))
       const names = new Set([...builtInRoles, ...(await deps.roles.listRoles(read, tenant)).map(({ name }) => name)])
-      return { keys: rows.map((key) => withRole(viewOf(key, nowMs), names)), truncated }
+      return { keys: rows.map((key) => withRole(viewOf(key, nowMs), names)), ...page }
     },
 
     async revokeKey(call, input) {

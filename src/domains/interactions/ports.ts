@@ -40,8 +40,8 @@ export type InteractionTotals = Readonly<{
   cacheRead: number
   cacheWrite: number
   reasoning: number
-  costMicrodollars: number
-  savedMicrodollars: number
+  costNanodollars: number
+  savedNanodollars: number
   /** The number without a known cost. */
   unpriced: number
 }>

@@ -46,7 +46,7 @@ type InteractionQuery = Readonly<{
 export type InteractionService = ReturnType<typeof createInteractionService>
 
 const DEFAULT_PROXY = 'default'
-const MICRODOLLARS = 1_000_000
+const NANODOLLARS = 1_000_000_000
 
 /** Requests to language models: the caller, the cost, and the outcome. */
 export function createInteractionService({ store, profiles, settled }: InteractionDeps) {
@@ -148,8 +148,7 @@ export function createInteractionService({ store, profiles, settled }: Interacti
   }
 }
 
-const dollars = (microdollars: number | null): number | null =>
-  microdollars === null ? null : microdollars / MICRODOLLARS
+const dollars = (nanodollars: number | null): number | null => (nanodollars === null ? null : nanodollars / NANODOLLARS)
 const rounded = (ms: number | null): number | null => (ms === null ? null : Math.round(ms))
 
 const summaryOf = (one: StoredInteraction) => ({
@@ -175,7 +174,7 @@ const summaryOf = (one: StoredInteraction) => ({
           reasoning: one.tokens.reasoning,
           estimated: one.isEstimated,
         },
-  cost_usd: dollars(one.costMicrodollars),
+  cost_usd: dollars(one.costNanodollars),
   first_token_ms: rounded(one.firstTokenMs),
   duration_ms: Math.round(one.durationMs),
   session: one.labels.session ?? null,
@@ -194,7 +193,7 @@ const detailsOf = (one: StoredInteraction) => ({
   requested_model: one.requestedModel,
   used_model: one.usedModel,
   rule: one.rule ?? null,
-  saved_usd: dollars(one.savedMicrodollars ?? null),
+  saved_usd: dollars(one.savedNanodollars ?? null),
   stream: one.isStream,
   http_status: one.httpStatus,
   request_bytes: one.requestBytes,
@@ -218,7 +217,7 @@ const totalsView = (totals: InteractionTotals) => ({
   cache_read_tokens: totals.cacheRead,
   cache_write_tokens: totals.cacheWrite,
   reasoning_tokens: totals.reasoning,
-  cost_usd: totals.costMicrodollars / MICRODOLLARS,
-  saved_usd: totals.savedMicrodollars / MICRODOLLARS,
+  cost_usd: totals.costNanodollars / NANODOLLARS,
+  saved_usd: totals.savedNanodollars / NANODOLLARS,
   without_known_cost: totals.unpriced,
 })

@@ -2,13 +2,13 @@ import { limits } from '../../contract/limits.ts'
 import type { UsageSubject } from '../../contract/usage-limits.ts'
 import { type Period, periodAt } from './periods.ts'
 import type { Limit, LimitStatus, LimitUse } from './ports.ts'
-import { capacityOf, entityKey, type TakenBlock } from './rules.ts'
+import { capacityOf, entityKey, type TakenBlock, unitOf, unitsOf } from './rules.ts'
 
 /** This process's part of a limit in one period: spent, reserved, or available. */
 export type Share = Readonly<{
   limitId: string
   periodStartMs: number
-  /** Returns the cost beyond all that was taken. */
+  /** Returns the units that the cost is beyond all that was taken. */
   settle(reserved: Reserved, cost: number): number
 }>
 
@@ -29,9 +29,12 @@ export type Account = Readonly<{
   drop(): void
   /** Whether the amount would fit if all reservations were returned. */
   mayHold(amount: number): boolean
+  /** What uses under way have reserved. */
+  reserved(): number
+  isInUse(): boolean
   /** Resolves when something may have been returned, or after the time. Rejects when the signal is aborted. */
   nextChange(ms: number, signal: AbortSignal | undefined): Promise<void>
-  /** Removes the available part, to be returned to the store. */
+  /** Removes the available units, to be returned to the store. */
   release(): Readonly<{ amount: number; periodStartMs: number }>
   /** Neither spent nor reserved, in a period. */
   unspent(periodStartMs: number): number
@@ -121,7 +124,8 @@ function createAccount(row: Limit & LimitUse, openedMs: number, timeZone: string
   let lastUsedMs = openedMs
   const waiting = new Set<() => void>()
   let share = newShare(openedMs)
-  let usedByAll = row.periodStartMs === share.periodStartMs ? row.used : 0
+  const unit = unitOf(row)
+  let takenByAll = row.periodStartMs === share.periodStartMs ? row.used : 0
 
   function newShare(nowMs: number): OpenShare {
     const period = periodAt(limit.interval, limit.anchorMs, nowMs, timeZone)
@@ -137,9 +141,10 @@ function createAccount(row: Limit & LimitUse, openedMs: number, timeZone: string
         made.reserved -= amount
         if (isOpen) made.open--
         made.spent += cost
-        const over = Math.max(0, made.spent + made.reserved - made.leased)
-        made.leased += over
-        if (share === made) usedByAll += over
+        // What is left of the last unit is there for the next use.
+        const over = Math.ceil(Math.max(0, made.spent + made.reserved - made.leased) / unit)
+        made.leased += over * unit
+        if (share === made) takenByAll += over
         wake()
         return over
       },
@@ -171,13 +176,15 @@ function createAccount(row: Limit & LimitUse, openedMs: number, timeZone: string
       limit = newest
       if (share.periodStartMs !== periodStartMs) return
       lastBlock = block
-      share.leased += block.amount
-      usedByAll = used
+      share.leased += block.amount * unit
+      takenByAll = used
     },
     drop() {
       isDropped = true
     },
-    mayHold: (amount) => share.reserved > 0 && capacityOf(limit) - (usedByAll - share.leased) - share.spent >= amount,
+    mayHold: (amount) => Math.ceil((amount + share.spent - share.leased) / unit) <= unitsOf(limit) - takenByAll,
+    reserved: () => share.reserved,
+    isInUse: () => share.reserved > 0 || share.open > 0,
     async nextChange(ms, signal) {
       const { promise, resolve, reject } = Promise.withResolvers<void>()
       const stop = (): void => reject(signal!.reason)
@@ -193,22 +200,22 @@ function createAccount(row: Limit & LimitUse, openedMs: number, timeZone: string
       }
     },
     release() {
-      const amount = isDropped ? 0 : Math.max(0, available())
-      share.leased -= amount
-      usedByAll -= amount
+      const amount = isDropped ? 0 : Math.floor(Math.max(0, available()) / unit)
+      share.leased -= amount * unit
+      takenByAll -= amount
       return { amount, periodStartMs: share.periodStartMs }
     },
     unspent: (periodStartMs) => (share.periodStartMs === periodStartMs && !isDropped ? available() : 0),
     isIdle: (nowMs) => share.reserved === 0 && nowMs - lastUsedMs >= limits.usageShareIdleMs,
     status() {
-      const used = usedByAll - (isDropped ? 0 : available())
+      const used = takenByAll * unit - (isDropped ? 0 : available())
       return { used, remaining: Math.max(0, capacityOf(limit) - used), resetsAtMs: share.period.endMs }
     },
     advance(nowMs) {
       lastUsedMs = nowMs
       if (nowMs < share.period.endMs) return
       share = newShare(nowMs)
-      usedByAll = 0
+      takenByAll = 0
       wake()
     },
   }

@@ -22,10 +22,10 @@ export type Limit = Readonly<{
   createdBy: string
 }>
 
-/** `used` counts what processes have taken, whether or not it is spent yet. */
+/** `used` counts the units that processes have taken, whether or not they are spent yet. */
 export type LimitUse = Readonly<{ periodStartMs: number; used: number }>
 
-/** In the unit of the capacity. Reservations count as used. */
+/** In billionths of a dollar, or calls. Reservations count as used. */
 export type LimitStatus = Readonly<{ used: number; remaining: number; resetsAtMs: number }>
 
 /** Every method answers for one tenant only. */

@@ -2,6 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { CleanupInterval, EntityType, LimitType } from '../../contract/limit-kinds.ts'
 import { limits } from '../../contract/limits.ts'
+import { isPermitted } from '../../contract/permissions.ts'
 import type { Principal } from '../../contract/principal.ts'
 import { ruledNameOf } from '../../contract/tool-spellings.ts'
 import type { ReadTx } from '../../contract/tx.ts'
@@ -69,7 +70,8 @@ export function createLimitService({ store, accounting, things, random }: LimitD
       createdBy: principal.actor,
     }
     const existing = await store.listLimits(call.read, tenant)
-    if (existing.some((other) => isSameBound(other, limit))) throw duplicate()
+    const same = existing.find((other) => isSameBound(other, limit))
+    if (same !== undefined) throw duplicate(isPermitted(principal, 'llmLimit:read') ? { id: same.id } : {})
     if (existing.length >= limits.usageLimitsMax) {
       throw new AppError(
         'ERR_QUOTA_EXCEEDED',
@@ -216,8 +218,12 @@ const isSameBound = (one: Limit, other: Limit): boolean =>
   ruledNameOf(one.tool?.id ?? '') === ruledNameOf(other.tool?.id ?? '') &&
   JSON.stringify(one.models?.toSorted()) === JSON.stringify(other.models?.toSorted())
 
-const duplicate = (): AppError =>
-  new AppError('ERR_ALREADY_EXISTS', 'The same limit already exists for this interval. Change it with update_limit.')
+const duplicate = (details: Readonly<{ id?: string }>): AppError =>
+  new AppError(
+    'ERR_ALREADY_EXISTS',
+    'The same limit already exists for this interval. Change it with update_limit.',
+    details,
+  )
 
 const notFound = (field: string, what: string): AppError =>
   new AppError('ERR_NOT_FOUND', `${field}: there is no such ${what}`, { field })

@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
+import { limits } from '../../contract/limits.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import { ruledNameOf } from '../../contract/tool-spellings.ts'
 import type { CostRange, CostReservation, UsageLimits, UsageSubject } from '../../contract/usage-limits.ts'
@@ -9,7 +10,7 @@ import type { Logger } from '../../kernel/logger.ts'
 import { type Account, createAccounts, type LimitAccounts, type Reserved, type Share } from './accounts.ts'
 import { periodAt } from './periods.ts'
 import type { Limit, LimitStatus, LimitStore, LimitUse } from './ports.ts'
-import { blockOf, capacityOf, countsModel, displayedAmount } from './rules.ts'
+import { blockOf, capacityOf, countsModel, displayedAmount, unitOf, unitsOf } from './rules.ts'
 
 export type UsageLimitDeps = Readonly<{
   store: Pick<LimitStore, 'listLimits' | 'findLimit' | 'saveUse' | 'addUse'>
@@ -40,6 +41,9 @@ type Applies = (limit: Limit) => boolean
 const noLimit: CostReservation = { settle() {} }
 const nothing: Reserved = { amount: 0, isOpen: false }
 const oneCall = (): number => 1
+/** A clock that was set back could keep a use from ever getting what the store has. */
+const LOST_TURNS_MAX = 100
+const nameOf = ({ limitType, entityType }: Limit): string => `The ${limitType} limit of the ${entityType}`
 
 function rangeOf(needed: number | CostRange): CostRange {
   const { least, most } = typeof needed === 'number' ? { least: needed, most: needed } : needed
@@ -58,9 +62,9 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
 
   async function load(tenant: TenantId, after: Promise<void>): Promise<LimitAccounts> {
     await after
-    const limits = await store.listLimits(database.read, tenant)
+    const rows = await store.listLimits(database.read, tenant)
     const { accounts: tenantAccounts, changed } = createAccounts(
-      limits,
+      rows,
       accountsByTenant.get(tenant),
       clock.nowMs(),
       deps.timeZone,
@@ -119,6 +123,7 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
     const isShort = (account: Account): boolean => account.available() < most
     const isLacking = (account: Account): boolean =>
       account.available() < least || (isShort(account) && account.hasOpen())
+    let lostTurns = 0
     for (let hasLeased = false; ; ) {
       signal?.throwIfAborted()
       const accounts = (await loaded(tenant)).of(subject, applies, clock.nowMs())
@@ -130,11 +135,18 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
         return unknownLimits(error)
       }
       hasLeased = true
-      const lacking = accounts.find(isLacking)
-      if (lacking === undefined) continue
+      const lacking = accounts.filter(isLacking)
+      if (lacking.length === 0) continue
+      const full = lacking.find((account) => account.limit.limitType !== 'token_cost' || !account.mayHold(least))
+      if (full !== undefined) throw exceeded(full, range)
+      // Others spent what was there while this waited for its turn, and the store has more.
+      if (lostTurns < LOST_TURNS_MAX && lacking.some((account) => !account.isInUse())) {
+        lostTurns++
+        continue
+      }
       const patienceMs = patienceEndsMs - clock.monotonicMs()
-      if (!lacking.mayHold(least) || patienceMs <= 0) throw exceeded(lacking, range)
-      await lacking.nextChange(patienceMs, signal)
+      if (patienceMs <= 0) throw occupied(lacking[0]!, range)
+      await lacking[0]!.nextChange(patienceMs, signal)
     }
   }
 
@@ -153,10 +165,10 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
         }
         const { startMs } = periodAt(row.interval, row.anchorMs, nowMs, deps.timeZone)
         const used = row.periodStartMs === startMs ? row.used : 0
-        const left = capacityOf(row) - used
-        const available = account.available()
+        const left = unitsOf(row) - used
+        const unitsFor = (amount: number): number => Math.ceil((amount - account.available()) / unitOf(row))
         const block = blockOf(row, account.lastBlock(), nowMs)
-        const grant = least - available <= left ? Math.max(0, Math.min(Math.max(most - available, block), left)) : 0
+        const grant = unitsFor(least) <= left ? Math.max(0, Math.min(Math.max(unitsFor(most), block), left)) : 0
         const use = { periodStartMs: startMs, used: used + grant }
         if (grant > 0) await store.saveUse(tx, tenant, row.id, use)
         grants.push(() => account.grant(row, { amount: grant, atMs: nowMs }, use))
@@ -232,30 +244,51 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
     const unbounded = amount === least ? 'an answer of limits.default_output_tokens' : 'the longest answer of its model'
     const answer = isOpen ? unbounded : 'its max_tokens'
     const status = account.status()
-    const show = (value: number): number => displayedAmount(limit, value)
+    const details = detailsOf(account, amount)
     const unit = limit.limitType === 'token_cost' ? ' US dollars' : ' calls'
-    const resetsAt = isoTime(status.resetsAtMs)
-    const left = show(status.remaining)
-    const name = `The ${limit.limitType} limit of the ${limit.entityType}`
+    const { resets_at: resetsAt, remaining: left, needed } = details
+    const name = nameOf(limit)
     const isUsedUp = left <= 0 || limit.limitType !== 'token_cost'
     return new AppError(
       'ERR_LIMIT_EXCEEDED',
       isUsedUp
-        ? `${name} is reached: of ${limit.value}${unit}, ${left} are left, and this needs ${show(amount)}. It resets at ${resetsAt}.${isOpen ? ' Set max_tokens, so that less is reserved.' : ''}`
-        : `${name} does not cover this request: of ${limit.value}${unit}, ${left} are left, and with its input and ${answer} the request may cost ${show(amount)}. Set ${isOpen ? 'max_tokens' : 'a smaller max_tokens'} (for an agent, max_output_tokens of its model), have the limit raised with update_limit, or wait until it resets at ${resetsAt}.`,
-      {
-        limit_id: limit.id,
-        limit_type: limit.limitType,
-        entity_type: limit.entityType,
-        entity_id: limit.entityId,
-        limit_value: limit.value,
-        current_usage: show(status.used),
-        remaining: show(status.remaining),
-        needed: show(amount),
-        resets_at: resetsAt,
-        retry_after_ms: Math.max(0, status.resetsAtMs - clock.nowMs()),
-      },
+        ? `${name} is reached: of ${limit.value}${unit}, ${left} are left, and this needs ${needed}. It resets at ${resetsAt}.${isOpen ? ' Set max_tokens, so that less is reserved.' : ''}`
+        : `${name} does not cover this request: of ${limit.value}${unit}, ${left} are left, and with its input and ${answer} the request may cost ${needed}. Set ${isOpen ? 'max_tokens' : 'a smaller max_tokens'} (for an agent, max_output_tokens of its model), have the limit raised with update_limit, or wait until it resets at ${resetsAt}.`,
+      { ...details, retry_after_ms: Math.max(0, status.resetsAtMs - clock.nowMs()) },
     )
+  }
+
+  /** What is not spent is enough, but others have reserved it. It soon will be there. */
+  function occupied(account: Account, { least, most }: CostRange): AppError {
+    const { limit } = account
+    const details = detailsOf(account, account.available() < least ? least : most)
+    const { current_usage: used, reserved, needed } = details
+    const hint =
+      most > least ? ' Set max_tokens (for an agent, max_output_tokens of its model), so that less is reserved.' : ''
+    return new AppError(
+      'ERR_RATE_LIMITED',
+      `${nameOf(limit)} is not reached, but requests in progress have reserved what is left: of ${limit.value} US dollars, ${used} are used and ${reserved} are reserved, and this request may cost ${needed}. What they do not use is returned when they end, so send it again in a moment.${hint}`,
+      { ...details, retry_after_ms: limits.usageRetryMs },
+    )
+  }
+
+  /** Reservations are apart from what is used. Neither is left. */
+  function detailsOf(account: Account, needed: number) {
+    const { limit } = account
+    const { used, remaining, resetsAtMs } = account.status()
+    const show = (value: number): number => displayedAmount(limit, value)
+    return {
+      limit_id: limit.id,
+      limit_type: limit.limitType,
+      entity_type: limit.entityType,
+      entity_id: limit.entityId,
+      limit_value: limit.value,
+      current_usage: show(used - account.reserved()),
+      reserved: show(account.reserved()),
+      remaining: show(remaining),
+      needed: show(needed),
+      resets_at: isoTime(resetsAtMs),
+    }
   }
 
   const ofCost =
@@ -285,7 +318,7 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
     statusOf(limit, nowMs) {
       const { startMs, endMs } = periodAt(limit.interval, limit.anchorMs, nowMs, deps.timeZone)
       const own = accountsByTenant.get(limit.tenant)?.find(limit.id)?.unspent(startMs) ?? 0
-      const used = Math.max(0, (limit.periodStartMs === startMs ? limit.used : 0) - own)
+      const used = Math.max(0, (limit.periodStartMs === startMs ? limit.used * unitOf(limit) : 0) - own)
       return { used, remaining: Math.max(0, capacityOf(limit) - used), resetsAtMs: endMs }
     },
     async refresh() {

@@ -19,6 +19,15 @@ export const manifestInvalid = (message: string, details: Readonly<Record<string
  * says which fields are strings, so that `version: 1.10` stays `1.10`.
  */
 export function readYaml(text: string, isText: (path: readonly string[]) => boolean): ReadYaml {
+  const { document, targets } = composeManifest(text)
+  const walk: Walk = { targets, isText, unquoted: [], left: limits.manifestValuesMax, aliasDepth: 0 }
+  const value = plain(document.contents, [], walk)
+  if (!isFields(value)) throw manifestInvalid('manifest_yaml must be an object that begins with apiVersion')
+  return { fields: value, unquoted: walk.unquoted }
+}
+
+/** The document as it is written, with comments and aliases. */
+export function composeManifest(text: string): ComposedYaml {
   if (text.length > limits.manifestCharsMax) {
     throw manifestInvalid(`manifest_yaml is longer than ${limits.manifestCharsMax} characters; shorten it`)
   }
@@ -33,11 +42,7 @@ export function readYaml(text: string, isText: (path: readonly string[]) => bool
     if (code === 'TOO_MANY_VALUES') throw tooMany()
     throw manifestInvalid(`manifest_yaml is not valid YAML: ${yamlAdvice(code)} (line ${line})`)
   }
-  const { document, targets } = composed
-  const walk: Walk = { targets, isText, unquoted: [], left: limits.manifestValuesMax, aliasDepth: 0 }
-  const value = plain(document.contents, [], walk)
-  if (!isFields(value)) throw manifestInvalid('manifest_yaml must be an object that begins with apiVersion')
-  return { fields: value, unquoted: walk.unquoted }
+  return composed
 }
 
 export const isFields = (value: unknown): value is YamlFields =>

@@ -9,16 +9,7 @@ import type { Random } from '../../kernel/random.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
 import { parseReference } from '../secrets/rules.ts'
 import type { SecretService } from '../secrets/service.ts'
-import {
-  applicable,
-  invalid,
-  requireAddress,
-  requireEffect,
-  requireExchange,
-  requireUsableConfig,
-  secretsIn,
-  serverTypeOf,
-} from './config-rules.ts'
+import { applicable, invalid, requireEffect, requireUsableConfig, secretsIn, serverTypeOf } from './config-rules.ts'
 import { secretsOf } from './deployment-texts.ts'
 import { renameTools } from './discovery.ts'
 import type { CatalogItem, Deployment, McpServerStore, ServerType } from './ports.ts'
@@ -74,12 +65,7 @@ export function createCatalog(deps: CatalogDeps) {
     const key = nameKey(reference)
     const named = (await visible(tx, principal)).filter(({ name }) => nameKey(name) === key)
     if (named.length === 1) return named[0]!
-    if (named.length > 1) {
-      const ids = named.map(({ id }) => id)
-      throw new AppError('ERR_INVALID_INPUT', 'id: several MCP servers have this name. Use the id of one of them.', {
-        ids,
-      })
-    }
+    if (named.length > 1) throw severalNamed(named)
     throw new AppError('ERR_NOT_FOUND', 'There is no such MCP server that you can see. get_mcp_servers lists them.', {
       id: reference.slice(0, 128).toWellFormed(),
     })
@@ -143,12 +129,8 @@ export function createCatalog(deps: CatalogDeps) {
   async function create(call: Pick<Call, 'principal' | 'nowMs' | 'write' | 'record'>, input: CreateInput) {
     const { principal, nowMs, write } = call
     const { tenant } = principal
-    const { name, environmentId = null, serverType: requestedType, ...rest } = input
-    const { about, config } = parted(rest)
-    const serverType = serverTypeOf(requestedType, config)
-    requireEffect(serverType, config, config)
-    requireUsableConfig(serverType, config)
-    if (environmentId !== null) throw invalid('environmentId', 'there are no environments here; leave it out')
+    const { name, environmentId = null } = input
+    const { about, config, serverType } = usableConfig(input)
     const id = uuidOf(deps.random.bytes(16))
     const item: CatalogItem = {
       tenant,
@@ -197,19 +179,24 @@ export function createCatalog(deps: CatalogDeps) {
 
   /** Connections with the former configuration are ended; the next use has the new one. */
   async function editConfig(
-    call: Pick<Call, 'principal' | 'nowMs' | 'transact' | 'record'>,
+    call: Pick<Call, 'principal' | 'nowMs' | 'read' | 'transact' | 'record'>,
     { id, serverType: requestedType, ...input }: ConfigInput & Readonly<{ id: string }>,
   ) {
     const { principal, nowMs } = call
-    await checkAddress(input)
-    const { item, deployments } = await call.transact(async (tx) => {
+    const present = Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined))
+    const changed = async (tx: ReadTx | WriteTx) => {
       const before = await findOwn(tx, principal, id)
-      const { tenant } = before
-      const present = Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined))
       const serverType = requestedType ?? before.serverType
       const merged = applicable(serverType, { ...before.config, ...present })
       requireEffect(serverType, present, merged)
       requireUsableConfig(serverType, merged)
+      return { before, serverType, merged }
+    }
+    await changed(call.read)
+    await checkAddress(input)
+    const { item, deployments } = await call.transact(async (tx) => {
+      const { before, serverType, merged } = await changed(tx)
+      const { tenant } = before
       // Another member of the team must enter the secrets again: they would go where that member directs them.
       const known = mayDirect(principal, before) ? before.config : {}
       const config = await withSecretsStored(deps, { write: tx, principal, nowMs }, merged, known)
@@ -254,17 +241,34 @@ export function createCatalog(deps: CatalogDeps) {
     return { id: item.id, name: item.name, deleted: true, deployments: deployments.length }
   }
 
-  /** For tools that write within a transaction: checking an address may need a name lookup. */
-  async function checkAddress(input: Pick<ConfigInput, 'serverUrl' | 'enterpriseManagedConfig'>): Promise<void> {
-    requireExchange(input)
-    const { token_endpoint } = input.enterpriseManagedConfig ?? {}
-    if (token_endpoint !== undefined) await deps.runtime.checkAddress(token_endpoint)
-    if (typeof input.serverUrl !== 'string') return
-    requireAddress(input)
-    await deps.runtime.checkAddress(input.serverUrl)
+  /** For a tool that writes within a transaction: checking an address may need a name lookup, so the rules come first. */
+  async function checkNew(input: CreateInput): Promise<void> {
+    usableConfig(input)
+    await checkAddress(input)
   }
 
-  return { find, visible, create, editDescription, editConfig, remove, checkAddress }
+  async function checkAddress({
+    serverUrl,
+    enterpriseManagedConfig,
+  }: Pick<ConfigInput, 'serverUrl' | 'enterpriseManagedConfig'>): Promise<void> {
+    const { token_endpoint } = enterpriseManagedConfig ?? {}
+    if (token_endpoint !== undefined) {
+      await deps.runtime.checkAddress('enterpriseManagedConfig.token_endpoint', token_endpoint)
+    }
+    if (typeof serverUrl === 'string') await deps.runtime.checkAddress('serverUrl', serverUrl)
+  }
+
+  return { find, visible, create, editDescription, editConfig, remove, checkNew }
+}
+
+/** The parts of a new item; throws for what could never be used. */
+function usableConfig({ name: _, environmentId = null, serverType: requestedType, ...rest }: CreateInput) {
+  const { about, config } = parted(rest)
+  const serverType = serverTypeOf(requestedType, config)
+  requireEffect(serverType, config, config)
+  requireUsableConfig(serverType, config)
+  if (environmentId !== null) throw invalid('environmentId', 'there are no environments here; leave it out')
+  return { about, config, serverType }
 }
 
 const emptyAbout = {
@@ -355,6 +359,15 @@ const recordOf = ({ id, name, sharing, serverType }: CatalogItem) => ({
   teams: [...sharing.teams],
   server_type: serverType,
 })
+
+/** More are in the details. */
+const NAMED_IDS_MAX = 10
+
+function severalNamed(items: readonly CatalogItem[]): AppError {
+  const ids = items.map(({ id, sharing }) => `${id} (${sharing.scope})`).slice(0, NAMED_IDS_MAX)
+  const message = `id: several MCP servers have this name. Use the id of one of them: ${ids.join(', ')}.`
+  return new AppError('ERR_INVALID_INPUT', message, { field: 'id', ids: items.map(({ id }) => id) })
+}
 
 const itemView = (item: CatalogItem) => ({
   id: item.id,

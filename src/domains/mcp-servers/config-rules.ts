@@ -1,9 +1,11 @@
-import { parse } from 'yaml'
 import { AppError } from '../../contract/app-error.ts'
 import { readDomain } from '../../contract/domain-name.ts'
+import { limits } from '../../contract/limits.ts'
 import { parseReference } from '../secrets/rules.ts'
+import { type ComposedYaml, composeYaml } from '../templating/bounded-yaml.ts'
+import { yamlLibrary } from '../templating/yaml-library.ts'
 import type { ServerType } from './ports.ts'
-import { type ServerConfig, type UserField, type ValueField, valueFields } from './rules.ts'
+import { allFields, type ServerConfig, type UserField, type ValueField, valueFields } from './rules.ts'
 
 /** The default type: a server with an address is remote, one with a command is local. */
 export function serverTypeOf(requested: ServerType | undefined, config: ServerConfig): ServerType {
@@ -56,7 +58,7 @@ export function requireEffect(serverType: ServerType, input: ServerConfig, after
     )
   }
   for (const [name, field] of Object.entries(input.userConfig ?? {})) requireEffectOf(serverType, name, field)
-  for (const field of valueFields(input)) requireDefault(field)
+  for (const field of allFields(input)) requireDefault(field)
 }
 
 const isEmpty = (value: unknown): boolean =>
@@ -80,7 +82,9 @@ function requireEffectOf(serverType: ServerType, name: string, field: UserField)
 
 function requireDefault(field: ValueField): void {
   for (const text of [field.default, field.preset]) {
-    if (text !== undefined && parseReference(text) === undefined) requireValue(field, text)
+    // What takes the value of another field is known only in a deployment.
+    if (text === undefined || text.includes('${user_config.')) continue
+    if (parseReference(text) === undefined) requireValue(field, text)
   }
 }
 
@@ -161,9 +165,7 @@ function requireHeaders(config: ServerConfig): void {
   requireDistinct('headerName', names)
 }
 
-export function requireExchange({
-  enterpriseManagedConfig: exchange,
-}: Pick<ServerConfig, 'enterpriseManagedConfig'>): void {
+function requireExchange({ enterpriseManagedConfig: exchange }: Pick<ServerConfig, 'enterpriseManagedConfig'>): void {
   if (exchange === undefined) return
   const url = URL.parse(exchange.token_endpoint)
   if (url === null || !['http:', 'https:'].includes(url.protocol)) {
@@ -251,18 +253,39 @@ function requireClusterNames({ serviceAccount, imagePullSecrets, envFrom, nodePo
   }
 }
 
-/** Stored for a cluster, which accepts only a Deployment here. */
+const SPEC_VALUES_MAX = 2_000
+
+/** Stored for a cluster, which accepts only a Deployment here. Its aliases are never expanded here. */
 function requireDeploymentSpec(text: string): void {
-  let spec: unknown
-  try {
-    spec = parse(text, { maxAliasCount: 10 })
-  } catch {
-    throw invalid('deploymentSpecYaml', 'is not YAML')
+  const composed = composeYaml(text, {
+    depthMax: limits.manifestDepthMax,
+    valuesMax: SPEC_VALUES_MAX,
+    warnings: 'ignored',
+  })
+  if ('problem' in composed) {
+    const { code, line } = composed.problem
+    if (code === 'TOO_DEEP' || code === 'TOO_MANY_VALUES') {
+      const rule = `may have ${SPEC_VALUES_MAX} values in ${limits.manifestDepthMax} levels; make it smaller`
+      throw invalid('deploymentSpecYaml', rule)
+    }
+    throw invalid('deploymentSpecYaml', `is not YAML (line ${line})`)
   }
-  const { apiVersion, kind } = (spec ?? {}) as Record<string, unknown>
+  const { document } = composed
+  const [apiVersion, kind] = ['apiVersion', 'kind'].map((field) => document.getIn([field]))
   if (apiVersion !== 'apps/v1' || kind !== 'Deployment') {
     throw invalid('deploymentSpecYaml', 'must be a Deployment of apps/v1')
   }
+  requireAliases(composed)
+}
+
+function requireAliases({ document, targets }: ComposedYaml): void {
+  yamlLibrary().visit(document, {
+    Alias(_, alias, path) {
+      const target = targets.get(alias)
+      if (target === undefined) throw invalid('deploymentSpecYaml', 'has an alias (*name) without an anchor (&name)')
+      if (path.includes(target)) throw invalid('deploymentSpecYaml', 'has an alias (*name) inside what it stands for')
+    },
+  })
 }
 
 function requireDistinct(field: string, names: readonly string[]): void {

@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { Database } from '../../contract/database.ts'
+import { limits } from '../../contract/limits.ts'
 import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
 import { canModify, canSee, requireShareable, type Scope, type Sharing } from '../../contract/sharing.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
@@ -26,8 +27,10 @@ import {
   secretsOf,
 } from './deployment-texts.ts'
 import { createDiscoveries } from './discoveries.ts'
+import { forgetUnlisted } from './discovery.ts'
 import type { ExchangedCredentials } from './exchanged-credentials.ts'
 import { type Grants, needsAuthorization } from './grants.ts'
+import { toolListOf } from './listed-tools.ts'
 import type { CatalogItem, Deployment, DeploymentStatus, McpServerStore } from './ports.ts'
 import { hasOwnValue, mayDirect, missingFields, valueFields } from './rules.ts'
 import type { UpstreamAddress, UpstreamRuntime } from './runtime.ts'
@@ -68,7 +71,7 @@ export type DeployInput = Readonly<{
   scope?: Scope | undefined
   teamId?: string | undefined
   agentIds?: readonly string[] | undefined
-  values?: Readonly<Record<string, string>> | undefined
+  values?: Readonly<Record<string, string | number | boolean>> | undefined
 }>
 
 const LINK_KIND = 'mcp_deployment'
@@ -109,7 +112,7 @@ export function createDeployments(deps: DeploymentDeps) {
   })
 
   const find = createDeploymentLookup(deps)
-  const { discover, reconnectLater, close } = createDiscoveries(deps, addressOf)
+  const { discoverUntil, reconnectLater, close } = createDiscoveries(deps, addressOf)
 
   async function sharingFor(
     tx: WriteTx,
@@ -148,18 +151,22 @@ export function createDeployments(deps: DeploymentDeps) {
     tx: WriteTx,
     { principal, nowMs }: Pick<Call, 'principal' | 'nowMs'>,
     item: CatalogItem,
-    input: Readonly<Record<string, string>>,
+    input: Readonly<Record<string, string | number | boolean>>,
     from: 'caller' | 'page',
   ): Promise<Record<string, string>> {
     const fields = new Map(valueFields(item.config).map((field) => [field.name, field]))
     const stored: Record<string, string> = {}
-    for (const [name, value] of Object.entries(input)) {
+    for (const [name, written] of Object.entries(input)) {
       const field = fields.get(name)
       if (field === undefined)
         throw invalid(
           'values',
           `has a name that the server does not ask for; it asks for ${[...fields.keys()].join(', ') || 'nothing'}`,
         )
+      if (typeof written !== 'string' && typeof written !== field.accepts) {
+        throw invalid(name, `must be a ${field.accepts === 'text' ? 'string' : field.accepts}`)
+      }
+      const value = String(written)
       const isReference = from === 'caller' && parseReference(value) !== undefined
       if (isReference) await deps.secrets.requireMayRefer(tx, principal, 'values', value)
       else if (!field.secret) requireNoReference(name, value)
@@ -173,10 +180,22 @@ export function createDeployments(deps: DeploymentDeps) {
     return stored
   }
 
+  /** A client gives up a call after about a minute. A command of the terminal waits, because what it started may end with it. */
+  function discoverFor(call: Call, deployment: Deployment): Promise<Deployment | undefined> {
+    const waitMs = call.transport === 'cli' ? Number.POSITIVE_INFINITY : limits.runWaitMsMax
+    let progress = 0
+    return discoverUntil(deployment, {
+      untilMs: deps.clock.monotonicMs() + waitMs,
+      signal: call.signal,
+      onWaiting: () => call.progress({ progress: ++progress, message: 'waiting for the first answer of the server' }),
+    })
+  }
+
   async function deploy(call: Call, input: DeployInput) {
     const { principal, nowMs } = call
     const { tenant } = principal
     const { agentIds = [] } = input
+    if (agentIds.length > 0) await call.assignsTools?.()
     await deps.agentTools.requireAssignable(call, agentIds)
     const origin = await deps.links.originFor(call)
     const made = await call.transact(async (tx) => {
@@ -203,6 +222,7 @@ export function createDeployments(deps: DeploymentDeps) {
         error: null,
         values,
         grant: isOrphaned && !isTheirs ? null : (before?.grant ?? null),
+        toolList: before?.toolList ?? null,
         createdAtMs: before?.createdAtMs ?? nowMs,
         updatedAtMs: nowMs,
       }
@@ -216,10 +236,10 @@ export function createDeployments(deps: DeploymentDeps) {
       return { item, deployment, link, isNew: before === undefined }
     })
     if (!made.isNew) await runtime.stop(made.deployment.id)
-    const ready = made.link === undefined ? await discover(tenant, made.deployment.id, call.signal) : undefined
+    const ready = made.link === undefined ? await discoverFor(call, made.deployment) : undefined
     const deployment = ready ?? made.deployment
-    const tools = await store.listTools(deps.database.read, tenant, made.item.id)
-    const toolIds = tools.filter(({ removedAtMs }) => removedAtMs === null).map(({ id }) => id)
+    const list = await toolListOf(store, deps.database.read, deployment)
+    const toolIds = [...(list?.keys() ?? [])]
     if (agentIds.length > 0 && deployment.status === 'success') {
       await deps.agentTools.assign(call, { agentIds, toolIds, deploymentId: deployment.id })
     }
@@ -229,7 +249,7 @@ export function createDeployments(deps: DeploymentDeps) {
       isNew: made.isNew,
       toolCount: toolIds.length,
       ...(made.link === undefined ? {} : { link: made.link }),
-      message: messageOf(made.item, deployment, made.link !== undefined, toolIds.length),
+      message: messageOf(made.item, deployment, { hasLink: made.link !== undefined, tools: toolIds.length, agentIds }),
     }
   }
 
@@ -286,7 +306,7 @@ export function createDeployments(deps: DeploymentDeps) {
   }
 
   function view(item: CatalogItem, deployment: Deployment, origin: string | undefined) {
-    const { state, problem, starts } = runtime.stateOf(deployment.id)
+    const { state, problem, isUnreachable, starts } = runtime.stateOf(deployment.id)
     const isUnauthorized = item.serverType === 'remote' && needsAuthorization(deployment)
     return {
       id: deployment.id,
@@ -296,7 +316,7 @@ export function createDeployments(deps: DeploymentDeps) {
       scope: deployment.sharing.scope,
       teamId: deployment.sharing.teams[0] ?? null,
       author: deployment.sharing.author,
-      status: deployment.status,
+      status: isUnreachable && deployment.status === 'success' ? ('error' as const) : deployment.status,
       error: deployment.error ?? problem ?? null,
       needsAuthorization: isUnauthorized,
       authorizeUrl: isUnauthorized && origin !== undefined ? `${origin}${authorizePathOf(deployment.id)}` : null,
@@ -328,6 +348,7 @@ export function createDeployments(deps: DeploymentDeps) {
         })
       }
       await store.deleteDeployment(tx, found.tenant, found.id)
+      await forgetUnlisted(deps, tx, found.tenant, found.catalogId, deps.clock.nowMs())
       await removeUnusedSecrets(deps, tx, found.tenant, secretsOf(found))
       await deps.noteChange(tx, found.tenant)
       return found
@@ -341,5 +362,5 @@ export function createDeployments(deps: DeploymentDeps) {
     return { id: deployment.id, deleted: true }
   }
 
-  return { deploy, discover, reconnectLater, list, logs, remove, find, addressOf, view, close }
+  return { deploy, reconnectLater, list, logs, remove, find, addressOf, view, close }
 }

@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
+import { limits } from '../../contract/limits.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { WriteTx } from '../../contract/tx.ts'
 import { createBackground } from '../../kernel/background.ts'
@@ -8,7 +9,7 @@ import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
 import { createSingleFlight } from '../../kernel/single-flight.ts'
 import { createChangeFollower } from './change-follower.ts'
-import { problemText } from './deployment-texts.ts'
+import { leftOutText, problemText } from './deployment-texts.ts'
 import { hasToolList, storeToolList } from './discovery.ts'
 import type { Deployment, DeploymentStatus, McpServerStore } from './ports.ts'
 import type { ListedTool, UpstreamAddress, UpstreamRuntime } from './runtime.ts'
@@ -61,6 +62,30 @@ export function createDiscoveries(
     )
   }
 
+  /** For a caller that waits until then at most. What takes longer goes on without it, and is undefined here. */
+  async function discoverUntil(
+    { tenant, id }: Pick<Deployment, 'tenant' | 'id'>,
+    { untilMs, signal, onWaiting }: Readonly<{ untilMs: number; signal: AbortSignal; onWaiting(): void }>,
+  ): Promise<Deployment | undefined> {
+    const outcome = Promise.withResolvers<Deployment | undefined>()
+    const left = new AbortController()
+    const leave = (): void => left.abort()
+    signal.addEventListener('abort', leave, { once: true })
+    if (signal.aborted) leave()
+    const look = setInterval(() => {
+      if (deps.clock.monotonicMs() >= untilMs) outcome.resolve(undefined)
+      else onWaiting()
+    }, limits.mcpWaitingToldMs)
+    background.run((closed) => discover(tenant, id, AbortSignal.any([closed, left.signal])).then(outcome.resolve))
+    if (background.closed.aborted) outcome.resolve(undefined)
+    try {
+      return await outcome.promise
+    } finally {
+      clearInterval(look)
+      signal.removeEventListener('abort', leave)
+    }
+  }
+
   async function discoverNow(tenant: TenantId, id: string, signal: AbortSignal): Promise<Deployment | undefined> {
     let outcome: Readonly<{ status: DeploymentStatus; error: string | null }> = { status: 'success', error: null }
     let listed: Awaited<ReturnType<UpstreamRuntime['listTools']>> | undefined
@@ -70,8 +95,9 @@ export function createDiscoveries(
       if (signal.aborted || (error instanceof AppError && broken.has(error.code))) return undefined
       outcome = { status: 'error', error: problemText(error) }
     }
+    if (listed !== undefined) outcome = { status: 'success', error: leftOutText(listed.length) }
     if (background.closed.aborted) return undefined
-    const unchanged = listed && (await unchangedBy(tenant, id, listed))
+    const unchanged = listed && (await unchangedBy(tenant, id, listed, outcome.error))
     if (unchanged !== undefined) return unchanged
     const settled = await deps.database.write(tenant, async (tx) => {
       const deployment = await store.findDeployment(tx, tenant, id)
@@ -80,32 +106,33 @@ export function createDiscoveries(
       const nowMs = deps.clock.nowMs()
       const next = { ...deployment, ...outcome, updatedAtMs: nowMs }
       await store.saveDeployment(tx, tenant, next)
-      const isChanged = listed !== undefined && (await storeToolList(deps, tx, item, listed, nowMs))
+      const isChanged = listed !== undefined && (await storeToolList(deps, tx, item, deployment, listed, nowMs))
       if (isChanged || deployment.status !== next.status) await deps.noteChange(tx, tenant)
-      return next
+      return await store.findDeployment(tx, tenant, id)
     })
     await deps.announce(tenant)
     return settled
   }
 
   /**
-   * The deployment, if it works and the store has this list already. Then nothing needs to be written: a server may announce changes
+   * The deployment, if it works and has this list already. Then nothing needs to be written: a server may announce changes
    * as often as it likes, and writers wait for each other.
    */
   async function unchangedBy(
     tenant: TenantId,
     id: string,
     listed: readonly ListedTool[],
+    error: string | null,
   ): Promise<Deployment | undefined> {
     const { read } = deps.database
     const deployment = await store.findDeployment(read, tenant, id)
-    if (deployment?.status !== 'success' || deployment.error !== null) return undefined
+    if (deployment?.status !== 'success' || deployment.error !== error) return undefined
     const item = await store.findItem(read, tenant, deployment.catalogId)
-    return item !== undefined && (await hasToolList(deps, read, item, listed)) ? deployment : undefined
+    return item !== undefined && (await hasToolList(deps, read, item, deployment, listed)) ? deployment : undefined
   }
 
   return {
-    discover,
+    discoverUntil,
     reconnectLater,
     /** Resolves when nothing that was started here uses the store any more. */
     async close(): Promise<void> {

@@ -1,17 +1,21 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
+import { listPage, newestFirst, type PageInput } from '../../contract/list-page.ts'
 import { administers } from '../../contract/permissions.ts'
 import { identityOf, type Principal } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import type { SecretLinks } from '../secrets/links.ts'
-import type { InstallationRequest, InstallationRequestStore, RequestedServer } from './ports.ts'
+import type { Catalog } from './catalog.ts'
+import { invalid, requireAddress } from './config-rules.ts'
+import type { CatalogItem, InstallationRequest, InstallationRequestStore, RequestedServer } from './ports.ts'
 
 type InstallationRequestDeps = Readonly<{
   store: InstallationRequestStore
   links: Pick<SecretLinks, 'create' | 'originFor' | 'onValues'>
+  catalog: Pick<Catalog, 'find'>
   random: Random
 }>
 
@@ -44,7 +48,9 @@ export type InstallationRequests = ReturnType<typeof createInstallationRequests>
 export function createInstallationRequests(deps: InstallationRequestDeps) {
   const { store } = deps
   deps.links.onValues(LINK_KIND, async (call, _subject, values) => {
-    const request = await insert(call.write, call, values as RequestInput & { name: string })
+    const input = values as RequestInput & { name: string }
+    requireUsable(input)
+    const request = await insert(call.write, call, input)
     call.record({ kind: 'mcp_installation_requested', body: recordOf(request) })
     return `Your request for ${request.server.name} was sent.`
   })
@@ -73,24 +79,43 @@ export function createInstallationRequests(deps: InstallationRequestDeps) {
     return request
   }
 
-  /** Without a name there is no request yet: a person enters it on a page. */
+  /** Without anything there is no request yet: a person describes it on a page. A server of the registry has a name. */
   async function create(call: Call, input: RequestInput) {
-    const { name } = input
+    requireUsable(input)
+    const item = input.catalogId === undefined ? undefined : await listedItem(call, input.catalogId)
+    const name = input.name ?? item?.name
     const origin = await deps.links.originFor(call)
     if (name === undefined) {
+      if (Object.values(input).some((value) => value !== undefined)) {
+        throw invalid('name', 'give it with the other fields, or leave all of them out for a link to a page')
+      }
       const request = { kind: LINK_KIND, subject: '', title: 'Ask for an MCP server', fields }
       const link = await call.transact((tx) => deps.links.create(tx, call, origin, request))
       return { request: null, link, message: 'Give the link to the person who wants the server.' }
     }
-    const request = await call.transact((tx) => insert(tx, call, { ...input, name }))
+    const request = await call.transact((tx) => insert(tx, call, { ...input, name, catalogId: item?.id }))
     call.record({ kind: 'mcp_installation_requested', body: recordOf(request) })
     return { request: viewOf(request), message: `The request for ${name} waits for an administrator.` }
   }
 
-  async function list({ principal, read }: Pick<Call, 'principal' | 'read'>) {
+  async function listedItem({ read, principal }: Call, reference: string): Promise<CatalogItem> {
+    try {
+      return await deps.catalog.find(read, principal, reference)
+    } catch (error) {
+      if (!(error instanceof AppError) || error.code !== 'ERR_NOT_FOUND') throw error
+      const message = 'catalogId: there is no such MCP server that you can see; get_mcp_servers lists them'
+      throw new AppError('ERR_NOT_FOUND', message, { field: 'catalogId' })
+    }
+  }
+
+  async function list(
+    { principal, read }: Pick<Call, 'principal' | 'read'>,
+    input: PageInput & Readonly<{ status?: InstallationRequest['status'] | undefined }>,
+  ) {
     const author = administers(principal, 'mcpServerInstallationRequest') ? undefined : identityOf(principal)
-    const found = await store.listRequests(read, principal.tenant, author, limits.mcpInstallationRequestsMax)
-    return { requests: found.map(viewOf) }
+    const found = store.listRequests(read, principal.tenant, { author, status: input.status })
+    const { rows, page } = await listPage(input, newestFirst, found)
+    return { requests: rows.map(viewOf), ...page }
   }
 
   async function find(tx: ReadTx | WriteTx, principal: Principal, id: string): Promise<InstallationRequest> {
@@ -132,6 +157,17 @@ export function createInstallationRequests(deps: InstallationRequestDeps) {
   return { create, list, addNote, decide }
 }
 
+const REPOSITORY_PROTOCOLS = ['https:', 'http:', 'ssh:', 'git:']
+
+/** An administrator follows these addresses. */
+function requireUsable({ serverUrl = '', repository = '' }: RequestInput): void {
+  if (serverUrl !== '') requireAddress({ serverUrl })
+  const url = URL.parse(repository)
+  if (url !== null && !REPOSITORY_PROTOCOLS.includes(url.protocol)) {
+    throw invalid('repository', 'must be an address that begins with https://, http://, ssh:// or git://')
+  }
+}
+
 function withNote(
   { principal, nowMs }: Pick<Call, 'principal' | 'nowMs'>,
   request: InstallationRequest,
@@ -146,8 +182,8 @@ function withNote(
 const requestedServerOf = (input: RequestInput & Readonly<{ name: string }>): RequestedServer => ({
   name: input.name,
   reason: input.reason ?? null,
-  serverUrl: input.serverUrl ?? null,
-  repository: input.repository ?? null,
+  serverUrl: input.serverUrl || null,
+  repository: input.repository || null,
   catalogId: input.catalogId ?? null,
 })
 

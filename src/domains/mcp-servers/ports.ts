@@ -1,3 +1,4 @@
+import type { AfterNewest, PagedRows } from '../../contract/list-page.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { Sharing } from '../../contract/sharing.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
@@ -45,11 +46,16 @@ export type Deployment = Readonly<{
   values: Readonly<Record<string, string>>
   /** The secret with the tokens that a person obtained for it; null without any. */
   grant: string | null
+  /** The list that it gave when it was last connected; null before. Written by `setToolList` alone. */
+  toolList: string | null
   createdAtMs: number
   updatedAtMs: number
 }>
 
-/** A tool as last listed. A tool that the server no longer lists stays as a row with `removedAtMs`. */
+/**
+ * What a tool is called here, whatever its deployments say of it. A tool that none of them lists stays as a row with
+ * `removedAtMs`.
+ */
 export type StoredTool = Readonly<{
   tenant: TenantId
   id: string
@@ -57,18 +63,25 @@ export type StoredTool = Readonly<{
   upstreamName: string
   name: string
   aliases: readonly string[]
-  title: string | null
-  description: string
-  inputSchema: Readonly<Record<string, unknown>>
-  outputSchema: Readonly<Record<string, unknown>> | null
-  annotations: Readonly<Record<string, unknown>> | null
-  taskSupport: TaskSupport | null
   /** The version of the tenant's tools in which it was last changed. */
   listVersion: number
   removedAtMs: number | null
 }>
 
 export type NamedTool = Pick<StoredTool, 'id' | 'catalogId' | 'name' | 'aliases'>
+
+/** What a server says of a tool. Deployments that say the same share it, under a digest of it. */
+export type ToolDefinition = Readonly<{
+  title: string | null
+  description: string
+  inputSchema: Readonly<Record<string, unknown>>
+  outputSchema: Readonly<Record<string, unknown>> | null
+  annotations: Readonly<Record<string, unknown>> | null
+  taskSupport: TaskSupport | null
+}>
+
+/** The digest of the definition of each tool, by its id. Deployments of a server with equal lists share one. */
+export type ToolList = ReadonlyMap<string, string>
 
 /** Every method answers for one tenant only. */
 export type McpServerStore = Readonly<{
@@ -87,6 +100,31 @@ export type McpServerStore = Readonly<{
   findDeployment(tx: ReadTx | WriteTx, tenant: TenantId, id: string): Promise<Deployment | undefined>
   /** Oldest first; of one catalogue item, or of all. */
   listDeployments(tx: ReadTx | WriteTx, tenant: TenantId, catalogId?: string): Promise<Deployment[]>
+  setToolList(tx: WriteTx, tenant: TenantId, deploymentId: string, listId: string): Promise<void>
+  /** An existing list of this id is the same. */
+  putToolList(tx: WriteTx, tenant: TenantId, catalogId: string, id: string, list: ToolList): Promise<void>
+  deleteToolList(tx: WriteTx, tenant: TenantId, catalogId: string, id: string): Promise<void>
+  findToolList(tx: ReadTx | WriteTx, tenant: TenantId, catalogId: string, id: string): Promise<ToolList | undefined>
+  /** Of one catalogue item, by id. */
+  toolLists(tx: ReadTx | WriteTx, tenant: TenantId, catalogId: string): Promise<ReadonlyMap<string, ToolList>>
+  putDefinition(
+    tx: WriteTx,
+    tenant: TenantId,
+    catalogId: string,
+    digest: string,
+    definition: ToolDefinition,
+  ): Promise<void>
+  deleteDefinition(tx: WriteTx, tenant: TenantId, catalogId: string, digest: string): Promise<void>
+  findDefinition(
+    tx: ReadTx | WriteTx,
+    tenant: TenantId,
+    catalogId: string,
+    digest: string,
+  ): Promise<ToolDefinition | undefined>
+  /** Of one catalogue item, by digest. */
+  definitions(tx: ReadTx | WriteTx, tenant: TenantId, catalogId: string): Promise<ReadonlyMap<string, ToolDefinition>>
+  /** Those of its definitions, without what takes most of the time. */
+  definitionDigests(tx: ReadTx | WriteTx, tenant: TenantId, catalogId: string): Promise<ReadonlySet<string>>
   putTool(tx: WriteTx, tenant: TenantId, tool: StoredTool): Promise<void>
   /** With its assignments. */
   deleteTool(tx: WriteTx, tenant: TenantId, id: string): Promise<void>
@@ -94,10 +132,9 @@ export type McpServerStore = Readonly<{
   /** By name, removed ones included; of one catalogue item, or of all. */
   listTools(tx: ReadTx | WriteTx, tenant: TenantId, catalogId?: string): Promise<StoredTool[]>
   /**
-   * The names of all tools of the tenant, removed ones included; without the schemas, which take most of the time. With a slug at least
-   * those whose name, or a name that they had, begins with it.
+   * The names of all tools of the tenant, removed ones included. Tools of several servers may have one name.
    */
-  listToolNames(tx: ReadTx | WriteTx, tenant: TenantId, slug?: string): Promise<NamedTool[]>
+  listToolNames(tx: ReadTx | WriteTx, tenant: TenantId): Promise<NamedTool[]>
   /** By the id of each item that has tools, a text that is another one whenever the stored tools of the item have changed. */
   toolListMarks(tx: ReadTx, tenant: TenantId): Promise<ReadonlyMap<string, string>>
   /** Counts changes of the tools that the tenant's callers may see. Returns the new number. */
@@ -138,7 +175,11 @@ export type InstallationRequestStore = Readonly<{
   /** Writes status, notes and decision. */
   saveRequest(tx: WriteTx, tenant: TenantId, request: InstallationRequest): Promise<void>
   findRequest(tx: ReadTx | WriteTx, tenant: TenantId, id: string): Promise<InstallationRequest | undefined>
-  /** Newest first; of one author, or of all. */
-  listRequests(tx: ReadTx, tenant: TenantId, author: string | undefined, limit: number): Promise<InstallationRequest[]>
+  /** Newest first; of one author, or of all; with the status. */
+  listRequests(
+    tx: ReadTx,
+    tenant: TenantId,
+    filter: Readonly<{ author: string | undefined; status?: string | undefined }>,
+  ): PagedRows<InstallationRequest, AfterNewest>
   countRequests(tx: ReadTx | WriteTx, tenant: TenantId): Promise<number>
 }>

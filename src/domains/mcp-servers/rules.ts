@@ -119,9 +119,14 @@ export type ValueField = Readonly<{
 }>
 
 /** The values that a deployment needs: those that the item prompts for, and credentials. */
-export function valueFields(config: ServerConfig): readonly ValueField[] {
+export const valueFields = (config: ServerConfig): readonly ValueField[] => fieldsOf(config, (prompts) => prompts)
+
+/** Also those that nobody enters, because their value is in the configuration. */
+export const allFields = (config: ServerConfig): readonly ValueField[] => fieldsOf(config, () => true)
+
+function fieldsOf(config: ServerConfig, isOne: (prompts: boolean) => boolean): readonly ValueField[] {
   const fromEnvironment = (config.environment ?? [])
-    .filter(({ promptOnInstallation }) => promptOnInstallation)
+    .filter(({ promptOnInstallation }) => isOne(promptOnInstallation))
     .map((variable) => ({
       name: variable.key,
       label: variable.key,
@@ -143,7 +148,7 @@ export function valueFields(config: ServerConfig): readonly ValueField[] {
     default: undefined,
   }))
   const fromUser = Object.entries(config.userConfig ?? {})
-    .filter(([, field]) => field.promptOnInstallation !== false)
+    .filter(([, field]) => isOne(field.promptOnInstallation !== false))
     .map(([name, field]) => ({
       name,
       label: field.title ?? name,

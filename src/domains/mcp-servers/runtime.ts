@@ -86,6 +86,8 @@ export type InstanceState = Readonly<{
   state: (typeof instanceStates)[number]
   /** Why the last connection ended or failed; undefined if all is well. */
   problem: string | undefined
+  /** The last use did not reach the server, or the server ended and rests: `problem` is why. */
+  isUnreachable: boolean
   /** How often it was started by this process. */
   starts: number
 }>
@@ -124,8 +126,8 @@ export type UpstreamRuntime = Readonly<{
   readLog(tenant: TenantId, deploymentId: string, lines: number): Promise<readonly string[]>
   /** Called when a server announces changed tools. Returns an unsubscribe function. */
   onToolsChanged(listener: (tenant: TenantId, deploymentId: string) => void): () => void
-  /** Whether an address may be reached: checked before it is saved. */
-  checkAddress(url: string): Promise<void>
+  /** Throws if the address in the field may not be reached: checked before it is saved. */
+  checkAddress(field: string, url: string): Promise<void>
   /** OAuth for people at remote servers. */
   oauth: OauthClient
   close(): Promise<void>

@@ -4,6 +4,7 @@ import type { Authorizations } from './authorizations.ts'
 import type { Catalog, TeamDirectory } from './catalog.ts'
 import type { DeployInput, Deployments } from './deployments.ts'
 import type { InstallationRequests } from './installation-requests.ts'
+import { knownTools } from './listed-tools.ts'
 import type { CatalogItem, McpServerStore } from './ports.ts'
 import { createRegistryReader } from './registry-format.ts'
 
@@ -86,17 +87,25 @@ export function createMcpServerService({
     }
   }
 
+  /** Those of the deployment that the caller's calls use; without one, those of the shared deployments that it can see. */
   async function tools({ principal, read }: Reading, { mcpServerId }: Readonly<{ mcpServerId: string }>) {
     const item = await catalog.find(read, principal, mcpServerId)
     const seen = (await store.listDeployments(read, item.tenant, item.id)).filter(({ sharing }) =>
       canSee(principal, 'mcpServerInstallation', sharing),
     )
+    const known = await knownTools(store, read, principal, item.id, 'usable')
+    const definitions = await store.definitions(read, item.tenant, item.id)
     const stored = await store.listTools(read, item.tenant, item.id)
     return {
-      tools: stored
-        .filter(({ removedAtMs }) => removedAtMs === null)
-        .map(({ id, name, description, catalogId }) => ({ id, name, description, catalogId })),
-      problems: seen.flatMap(({ id, error }) => (error === null ? [] : [{ deploymentId: id, error }])),
+      tools: stored.flatMap(({ id, name, catalogId }) => {
+        const definition = definitions.get(known.get(id) ?? '')
+        return definition === undefined ? [] : { id, name, description: definition.description, catalogId }
+      }),
+      problems: seen.flatMap((one) => {
+        const { id, status, error } = deployments.view(item, one, undefined)
+        const problem = status === 'success' ? one.error : error
+        return problem === null ? [] : [{ deploymentId: id, error: problem }]
+      }),
       isDeployed: seen.length > 0,
     }
   }
@@ -113,7 +122,7 @@ export function createMcpServerService({
     list,
     tools,
     create: catalog.create,
-    checkAddress: catalog.checkAddress,
+    checkNew: catalog.checkNew,
     editDescription: catalog.editDescription,
     editConfig: catalog.editConfig,
     remove: catalog.remove,

@@ -23,11 +23,12 @@ export async function specOf(
   if (missing.length > 0)
     throw needsValues(
       item,
+      deployment,
       missing.map(({ name }) => name),
     )
   const valueAt = await valuesOf(item, deployment, resolve)
   return item.serverType === 'remote'
-    ? remoteSpec(item, valueAt, authorization)
+    ? remoteSpec(item, deployment, valueAt, authorization)
     : await localSpec(item, deployment, valueAt, resolve)
 }
 
@@ -54,30 +55,31 @@ const filled = (text: string, valueAt: ValueAt): string =>
 
 function remoteSpec(
   { config, slug: name }: CatalogItem,
+  deployment: Deployment,
   valueAt: ValueAt,
   authorization: UpstreamAuthorization | undefined,
 ): UpstreamSpec {
   const parts = { header: {}, query: {}, cookie: {} } as Record<'header' | 'query' | 'cookie', Record<string, string>>
   for (const { name, type } of config.authFields ?? []) {
     const value = valueAt(name)
-    if (value !== undefined) parts[type][name] = type === 'header' ? headerValue(name, value) : value
+    if (value !== undefined) parts[type][name] = type === 'header' ? headerValue(deployment, name, value) : value
   }
   for (const [name, { headerName, valuePrefix }] of Object.entries(config.userConfig ?? {})) {
     const value = valueAt(name)
     if (headerName === undefined || value === undefined) continue
-    parts.header[headerName] = headerValue(name, `${valuePrefix ?? ''}${value}`)
+    parts.header[headerName] = headerValue(deployment, name, `${valuePrefix ?? ''}${value}`)
   }
   const url = filled(config.serverUrl ?? '', valueAt)
   return { kind: 'remote', name, url, headers: parts.header, query: parts.query, cookies: parts.cookie, authorization }
 }
 
 /** The lower layer puts an invalid value into its error message, where others would read it. */
-function headerValue(name: string, value: string): string {
+function headerValue(deployment: Deployment, name: string, value: string): string {
   const text = value.trim()
   if (/^[\t\x20-\x7e\x80-\xff]*$/.test(text)) return text
   throw new AppError(
     'ERR_CREDENTIAL_REQUIRED',
-    `${name}: the value has a character that is not allowed in a header, such as a line break. Call deploy_mcp_server again and enter another.`,
+    `${name}: the value has a character that is not allowed in a header, such as a line break. The author of the deployment calls ${redeployToolOf(deployment)} again and enters another.`,
     { field: name },
   )
 }
@@ -120,10 +122,14 @@ async function localSpec(
 const resolved = async (tenant: TenantId, text: string | undefined, resolve: Resolve): Promise<string | undefined> =>
   text === undefined ? undefined : await resolve(tenant, text)
 
-const needsValues = ({ id, name }: CatalogItem, fields: readonly string[]): AppError =>
+/** Members may deploy for themselves alone, with a tool of their own. */
+const redeployToolOf = ({ sharing }: Deployment): string =>
+  sharing.scope === 'personal' ? 'install_mcp_server' : 'deploy_mcp_server'
+
+const needsValues = ({ id, name }: CatalogItem, deployment: Deployment, fields: readonly string[]): AppError =>
   new AppError(
     'ERR_CREDENTIAL_REQUIRED',
-    `The MCP server needs values that were not entered. Call deploy_mcp_server again for a link where a person can enter them.`,
+    `The MCP server needs values that were not entered. The author of the deployment calls ${redeployToolOf(deployment)} again for a link where a person can enter them.`,
     { catalog_id: id, server: name, fields },
   )
 

@@ -37,4 +37,8 @@ export function toolName(
   return `${full.slice(0, TOOL_NAME_CHARS_MAX - SUFFIX_CHARS)}_${suffix}`
 }
 
+/** The name where another tool in the same view has the first: stable, because the id is. */
+export const nameBeside = ({ id, name }: Readonly<{ id: string; name: string }>): string =>
+  `${name.slice(0, TOOL_NAME_CHARS_MAX - SUFFIX_CHARS)}_${digest(id)}`
+
 const digest = (text: string): string => sha256Hex(text).slice(0, SUFFIX_CHARS - 1)

@@ -1,14 +1,14 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
-import { isPermitted } from '../../contract/permissions.ts'
 import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
 import type { RawAnswer } from '../../contract/raw-answer.ts'
-import { sharingScopes } from '../../contract/sharing.ts'
 import { createStoreMemo } from '../../contract/store-memo.ts'
 import type { UnreachableServer } from '../../contract/upstream-content.ts'
 import type {
+  ServedLists,
   UpstreamCallOptions,
   UpstreamCredential,
+  UpstreamList,
   UpstreamTarget,
   UpstreamTool,
   UpstreamTools,
@@ -16,7 +16,9 @@ import type {
 import { nextTurn } from '../../kernel/time-slicer.ts'
 import type { Deployments } from './deployments.ts'
 import type { CredentialExchange } from './exchanged-credentials.ts'
-import type { CatalogItem, Deployment, McpServerStore, StoredTool } from './ports.ts'
+import { nearest, serves, toolListOf } from './listed-tools.ts'
+import { notAssignable, notDeployed, valuesMissing } from './missing-credentials.ts'
+import type { CatalogItem, Deployment, McpServerStore, StoredTool, ToolDefinition } from './ports.ts'
 import type { InstanceState, UpstreamAddress, UpstreamRuntime } from './runtime.ts'
 
 type UpstreamToolDeps = Readonly<{
@@ -25,9 +27,17 @@ type UpstreamToolDeps = Readonly<{
   runtime: Pick<UpstreamRuntime, 'callTool' | 'stateOf'>
   deployments: Pick<Deployments, 'addressOf'>
   versions: ToolVersions
+  exchange: CredentialExchange
+  /** Where the pages of this server are, for callers that did not use an address of it. */
+  publicOrigin: string
+}> &
+  AssignedCredentials
+
+export type AssignedCredentials = Readonly<{
   /** The credential that an agent's assignment names, if any. */
   assignedCredential(tenant: TenantId, agentId: string, toolId: string): Promise<UpstreamCredential | undefined>
-  exchange: CredentialExchange
+  /** The deployments that an agent's assignments pin, by the id of the tool. */
+  pinnedBy(tenant: TenantId, agentId: string): Promise<ReadonlyMap<string, string>>
 }>
 
 /** The version numbers by which others see that the tools of a tenant changed. */
@@ -66,8 +76,13 @@ export async function openToolVersions({
   }
 }
 
-/** The tools of one server as they were when the mark was read: what has not changed stays the same objects. */
-type ToolsOfItem = Readonly<{ mark: string; serverName: string; tools: readonly UpstreamTool[] }>
+/** The lists of one server as they were when the mark was read: what has not changed stays the same objects. */
+type ListsOfItem = Readonly<{
+  mark: string
+  lists: readonly UpstreamList[]
+  /** By tool and definition. */
+  tools: ReadonlyMap<string, UpstreamTool>
+}>
 
 type Serving = Readonly<{ slug: string; deployment: Deployment }>
 
@@ -75,19 +90,23 @@ type Serving = Readonly<{ slug: string; deployment: Deployment }>
 function problemOf(
   server: string,
   { status, error }: Deployment,
-  { state, problem }: InstanceState,
+  { isUnreachable, problem }: InstanceState,
 ): UnreachableServer[] {
   if (status === 'pending')
     return [{ server, code: 'ERR_CREDENTIAL_REQUIRED', message: error ?? 'Values that it needs are missing.' }]
-  const isResting = state === 'backing-off' && problem !== undefined
-  if (status !== 'error' && !isResting) return []
+  if (status !== 'error' && !isUnreachable) return []
   return [{ server, code: 'ERR_UPSTREAM_UNAVAILABLE', message: error ?? problem ?? 'It cannot be connected.' }]
 }
 
 type CallArguments = [args: Readonly<Record<string, unknown>>, options: UpstreamCallOptions]
 
 /** The route of one principal's call; without an address if the call itself decides. */
-type Route = Readonly<{ tool: StoredTool; credential: UpstreamCredential; address?: UpstreamAddress }>
+type Route = Readonly<{
+  tool: StoredTool
+  credential: UpstreamCredential
+  takesTasks: boolean
+  address?: UpstreamAddress
+}>
 
 /** The tools of the servers that are deployed, for the catalogue of tools. */
 export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools &
@@ -103,12 +122,56 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools &
   const { read } = deps.database
   const routes = createStoreMemo<Route>(deps.database)
   const serving = createStoreMemo<readonly Serving[]>(deps.database)
-  const lists = new Map<TenantId, ReadonlyMap<string, ToolsOfItem>>()
+  const known = new Map<TenantId, ReadonlyMap<string, ListsOfItem>>()
 
-  const toolsOf = async (item: CatalogItem): Promise<readonly UpstreamTool[]> =>
-    (await store.listTools(read, item.tenant, item.id)).flatMap((tool) =>
-      tool.removedAtMs === null ? toolOf(tool, item) : [],
+  /** Read from the store, with the objects of `before` for what is as it was. */
+  async function listsOf(
+    item: CatalogItem,
+    listIds: readonly string[],
+    mark: string,
+    before: ListsOfItem | undefined,
+  ): Promise<ListsOfItem> {
+    const { tenant, id: catalogId, sharing } = item
+    const stored = new Map((await store.listTools(read, tenant, catalogId)).map((tool) => [tool.id, tool]))
+    const definitions = await store.definitions(read, tenant, catalogId)
+    // Parsing the schemas takes most of a turn of the event loop.
+    await nextTurn()
+    const entries = await store.toolLists(read, tenant, catalogId)
+    const tools = new Map<string, UpstreamTool>()
+    const lists = listIds.map((id): UpstreamList => {
+      const listed = [...(entries.get(id) ?? [])].flatMap(([toolId, digest]) => {
+        const key = `${toolId} ${digest}`
+        const same = tools.get(key)
+        if (same !== undefined) return same
+        const [tool, definition] = [stored.get(toolId), definitions.get(digest)]
+        if (tool === undefined || definition === undefined) return []
+        const made = sameTool(before?.tools.get(key), toolOf(tool, item, digest, definition))
+        tools.set(key, made)
+        return made
+      })
+      listed.sort(byName)
+      return { id: `${catalogId} ${id}`, scope: sharing.scope, tools: listed }
+    })
+    return { mark, lists, tools }
+  }
+
+  async function servedTo(principal: Principal): Promise<ServedLists> {
+    const { tenant } = principal
+    const serving = (await store.listDeployments(read, tenant)).filter(
+      (one) => one.toolList !== null && serves(one, principal),
     )
+    const listIdOf = ({ catalogId, toolList }: Deployment): string => `${catalogId} ${toolList}`
+    const byItem = new Map<string, string>()
+    for (const [catalogId, deployments] of Map.groupBy(serving, (one) => one.catalogId)) {
+      byItem.set(catalogId, listIdOf(nearest(principal, deployments)!))
+    }
+    const isAgents = principal.kind === 'agent' && principal.agent !== undefined
+    return {
+      byItem,
+      byDeployment: new Map(serving.map((one) => [one.id, listIdOf(one)])),
+      pinned: isAgents ? await deps.pinnedBy(tenant, principal.agent!) : new Map(),
+    }
+  }
 
   /** The deployment of each item that the principal uses by default. */
   async function servingNow(principal: Principal): Promise<readonly Serving[]> {
@@ -131,11 +194,14 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools &
     return assigned ?? credential
   }
 
-  async function deploymentFor(
-    tool: StoredTool,
-    principal: Principal,
-    credential: UpstreamCredential,
-  ): Promise<Deployment> {
+  type Asking = Pick<UpstreamTarget, 'principal' | 'origin'>
+  const lackingOf = async (tool: StoredTool, caller: Asking) => ({
+    ...{ tool, principal: caller.principal, origin: caller.origin, publicOrigin: deps.publicOrigin },
+    item: await store.findItem(read, tool.tenant, tool.catalogId),
+  })
+
+  async function deploymentFor(tool: StoredTool, caller: Asking, credential: UpstreamCredential): Promise<Deployment> {
+    const { principal } = caller
     const all = await store.listDeployments(read, tool.tenant, tool.catalogId)
     if (credential.mode === 'static' && credential.deploymentId !== undefined) {
       const chosen = all.find(({ id }) => id === credential.deploymentId)
@@ -145,41 +211,59 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools &
         (chosen.sharing.scope !== 'personal' || chosen.sharing.author === identityOf(principal))
       )
         return chosen
-      throw noCredential(tool, principal, 'the deployment that is assigned to this tool does not exist or is not yours')
+      throw notAssignable(await lackingOf(tool, caller))
     }
     const own = nearest(principal, all)
     if (own !== undefined) return own
-    throw noCredential(tool, principal, 'it is not deployed for you, for one of your teams, or for everyone')
+    throw notDeployed(await lackingOf(tool, caller))
   }
 
   async function addressFor(
     tool: StoredTool,
-    caller: Pick<UpstreamTarget, 'principal' | 'origin'>,
+    caller: Asking,
     credential: UpstreamCredential,
   ): Promise<UpstreamAddress> {
-    const deployment = await deploymentFor(tool, caller.principal, credential)
+    return await addressOf(await deploymentFor(tool, caller, credential), tool, caller, credential)
+  }
+
+  async function addressOf(
+    deployment: Deployment,
+    tool: StoredTool,
+    caller: Asking,
+    credential: UpstreamCredential,
+  ): Promise<UpstreamAddress> {
+    const problem =
+      deployment.status === 'success' ? undefined : valuesMissing(await lackingOf(tool, caller), deployment)
+    if (problem !== undefined) throw problem
     if (credential.mode !== 'enterprise_managed') return deps.deployments.addressOf(deployment)
     const item = await store.findItem(read, tool.tenant, tool.catalogId)
     return deps.deployments.addressOf(deployment, await deps.exchange(item!, caller))
   }
 
   async function routeOf(target: UpstreamTarget): Promise<Route> {
-    const tool = await store.findTool(read, target.tenant, target.toolId)
-    if (tool === undefined || tool.removedAtMs !== null) {
-      throw new AppError('ERR_UNKNOWN_TOOL', 'The MCP server no longer offers this tool.', {
-        tool_id: target.toolId,
-      })
-    }
+    const { tenant, toolId } = target
+    const tool = await store.findTool(read, tenant, toolId)
+    if (tool === undefined || tool.removedAtMs !== null) throw notOffered(toolId)
     const credential = await credentialFor(tool, target)
-    if (credential.mode === 'enterprise_managed') return { tool, credential }
-    return { tool, credential, address: await addressFor(tool, target, credential) }
+    const deployment = await deploymentFor(tool, target, credential)
+    const list = await toolListOf(store, read, deployment)
+    const digest = list?.get(toolId)
+    if (list !== undefined && digest === undefined) throw notOffered(toolId)
+    const listed = known.get(tenant)?.get(tool.catalogId)?.tools.get(`${toolId} ${digest}`)
+    const definition =
+      listed === undefined && digest !== undefined
+        ? await store.findDefinition(read, tenant, tool.catalogId, digest)
+        : undefined
+    const takesTasks = listed?.takesTasks === true || (definition?.taskSupport ?? null) !== null
+    if (credential.mode === 'enterprise_managed') return { tool, credential, takesTasks }
+    return { tool, credential, takesTasks, address: await addressOf(deployment, tool, target, credential) }
   }
 
   /** At once where the address is known: a call that takes a moment should not wait for several. */
   function callBy(route: Route, target: UpstreamTarget, ...[args, options]: CallArguments): Promise<RawAnswer> {
-    const { upstreamName, taskSupport } = route.tool
+    const { upstreamName } = route.tool
     const callAt = (address: UpstreamAddress): Promise<RawAnswer> =>
-      deps.runtime.callTool(address, upstreamName, args, { ...options, asTask: taskSupport !== null })
+      deps.runtime.callTool(address, upstreamName, args, { ...options, asTask: route.takesTasks })
     return route.address === undefined
       ? addressFor(route.tool, target, route.credential).then(callAt)
       : callAt(route.address)
@@ -190,31 +274,29 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools &
     version: versions.get,
     onChanged: versions.onChanged,
     async list(tenant) {
-      const before = lists.get(tenant)
-      const now = new Map<string, ToolsOfItem>()
+      const before = known.get(tenant)
+      const now = new Map<string, ListsOfItem>()
       // Read before the tools: what changes in between is read again the next time.
       const marks = await store.toolListMarks(read, tenant)
+      const deployments = Map.groupBy(await store.listDeployments(read, tenant), ({ catalogId }) => catalogId)
       for (const item of await store.listItems(read, tenant)) {
-        const mark = marks.get(item.id)
-        if (mark === undefined) continue
+        const listed = (deployments.get(item.id) ?? []).flatMap(({ toolList }) => toolList ?? [])
+        if (listed.length === 0) continue
+        const listIds = [...new Set(listed)].sort()
+        const mark = JSON.stringify([marks.get(item.id), item.name, item.sharing.scope, listIds])
         const same = before?.get(item.id)
-        const isSame = same?.mark === mark && same.serverName === item.name
-        now.set(item.id, isSame ? same : { mark, serverName: item.name, tools: await toolsOf(item) })
+        const isSame = same?.mark === mark
+        now.set(item.id, isSame ? same : await listsOf(item, listIds, mark, same))
         // The list may be very long: other work runs in between.
         if (!isSame) await nextTurn()
       }
-      lists.set(tenant, now)
-      const tools = [...now.values()].flatMap((known) => known.tools)
-      return tools.sort((one, other) => compare(one.name, other.name) || compare(one.id, other.id))
+      known.set(tenant, now)
+      return [...now.values()].flatMap(({ lists }) => lists)
     },
-    async visibleTo(principal) {
-      const { tenant } = principal
-      const deployments = await store.listDeployments(read, tenant)
-      return new Set(deployments.filter((one) => serves(one, principal)).map(({ catalogId }) => catalogId))
-    },
+    visibleTo: servedTo,
     async unreachableFor(principal, items) {
-      const known = await serving(principal, 'serving', () => servingNow(principal))
-      const meant = known.filter(({ deployment }) => items?.has(deployment.catalogId) !== false)
+      const deployed = await serving(principal, 'serving', () => servingNow(principal))
+      const meant = deployed.filter(({ deployment }) => items?.has(deployment.catalogId) !== false)
       return meant.flatMap(({ slug, deployment }) => problemOf(slug, deployment, deps.runtime.stateOf(deployment.id)))
     },
     call(target, args, options) {
@@ -230,54 +312,31 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools &
 
 const compare = (one: string, other: string): number => (one < other ? -1 : one === other ? 0 : 1)
 
-/** Whether its credentials are for the caller. An administrator sees every deployment, but other people's do not serve it. */
-function serves({ sharing }: Deployment, principal: Principal): boolean {
-  if (sharing.scope === 'personal') return sharing.author === identityOf(principal)
-  return sharing.scope === 'org' || sharing.teams.some((team) => principal.teams.includes(team))
+const byName = (one: UpstreamTool, other: UpstreamTool): number =>
+  compare(one.name, other.name) || compare(one.id, other.id)
+
+const notOffered = (toolId: string): AppError =>
+  new AppError('ERR_UNKNOWN_TOOL', 'The MCP server no longer offers this tool.', { tool_id: toolId })
+
+/** The former object, if the tool is called as it was: its definition is the same anyway. */
+function sameTool(before: UpstreamTool | undefined, now: UpstreamTool): UpstreamTool {
+  const isSame =
+    before?.name === now.name && before.serverName === now.serverName && before.aliases.join() === now.aliases.join()
+  return isSame ? before : now
 }
 
-/** The caller's own, else a team's, else the organisation's. */
-function nearest(principal: Principal, all: readonly Deployment[]): Deployment | undefined {
-  const serving = all.filter((one) => serves(one, principal))
-  return sharingScopes.map((scope) => serving.find(({ sharing }) => sharing.scope === scope)).find(Boolean)
-}
-
-const toolOf = (tool: StoredTool, item: CatalogItem): UpstreamTool => ({
+const toolOf = (tool: StoredTool, item: CatalogItem, digest: string, definition: ToolDefinition): UpstreamTool => ({
   id: tool.id,
+  definition: digest,
   tenant: tool.tenant,
   catalogId: tool.catalogId,
   serverName: item.name,
   name: tool.name,
   aliases: tool.aliases,
-  ...(tool.title === null ? {} : { title: tool.title }),
-  description: tool.description,
-  inputSchema: tool.inputSchema,
-  ...(tool.outputSchema === null ? {} : { outputSchema: tool.outputSchema }),
-  ...(tool.annotations === null ? {} : { annotations: tool.annotations }),
-  ...(tool.taskSupport !== null && { takesTasks: true }),
+  ...(definition.title === null ? {} : { title: definition.title }),
+  description: definition.description,
+  inputSchema: definition.inputSchema,
+  ...(definition.outputSchema === null ? {} : { outputSchema: definition.outputSchema }),
+  ...(definition.annotations === null ? {} : { annotations: definition.annotations }),
+  ...(definition.taskSupport !== null && { takesTasks: true }),
 })
-
-/** With the tool to call. The name of the server is part of the name of the tool. */
-function noCredential({ catalogId, name }: StoredTool, principal: Principal, reason: string): AppError {
-  const [server] = name.split('__')
-  const tool = deployToolFor(principal)
-  const next =
-    tool === undefined
-      ? 'Request it by name with create_mcp_server_installation_request at the address /mcp. An administrator can then deploy it for one of your teams.'
-      : `Deploy it for yourself: call ${tool} with {"catalogId":"${catalogId}"} at the address /mcp.`
-  return new AppError(
-    'ERR_CREDENTIAL_REQUIRED',
-    `There is no credential for the MCP server '${server}': ${reason}. ${next}`,
-    {
-      catalog_id: catalogId,
-      server: server ?? name,
-      ...(tool !== undefined && { call: { tool, arguments: { catalogId } } }),
-    },
-  )
-}
-
-/** The tool with which the caller gets its own deployment; undefined if it may have none. */
-const deployToolFor = (principal: Principal): string | undefined => {
-  if (isPermitted(principal, 'mcpRegistry:update')) return 'deploy_mcp_server'
-  return isPermitted(principal, 'mcpServerInstallation:create') ? 'install_mcp_server' : undefined
-}

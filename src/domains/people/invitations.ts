@@ -5,7 +5,6 @@ import type { TenantId } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { sha256Bytes } from '../../kernel/hash.ts'
-import { listAtMost } from '../../kernel/list-at-most.ts'
 import { randomId } from '../../kernel/random.ts'
 import type { Invitation } from './ports.ts'
 import type { Rights } from './rights.ts'
@@ -26,10 +25,6 @@ export type InvitationMethods = Readonly<{
     call: PeopleWriting,
     input: NewInvitation,
   ): Promise<InvitationView & Readonly<{ link: string; mail: MailOutcome }>>
-  listInvitations(
-    call: PeopleReading,
-    input: InTenant,
-  ): Promise<Readonly<{ invitations: readonly InvitationView[]; truncated: boolean }>>
   cancelInvitation(call: PeopleWriting, input: InTenant & Readonly<{ invitation: string }>): Promise<InvitationView>
 }>
 
@@ -108,17 +103,11 @@ export function createInvitations(deps: PeopleDeps, helpers: Helpers): Invitatio
     async invite(call, input) {
       const { token, outcome } = mailed.get(input) ?? { token: newToken(), outcome: 'off' as const }
       const person = await personToInvite(call, input, call.write)
+      const others = await store.listOpenInvitations(call.read, person.tenant, person.email, call.nowMs)
       const { invitation, link } = await newLink(call, person, lifeOf(input), token)
+      if (others.length > 0) call.warn(stillOpen(others))
       call.record(invitationEffect('invitation_created', invitation))
       return { ...invitationView(invitation, call.nowMs), link, mail: outcome }
-    },
-
-    async listInvitations({ principal, read, nowMs }, input) {
-      const tenant = peopleTenant(principal, input.tenant)
-      const { rows, truncated } = await listAtMost(limits.apiKeyListMax, (most) =>
-        store.listInvitations(read, tenant, most),
-      )
-      return { invitations: rows.map((invitation) => invitationView(invitation, nowMs)), truncated }
     },
 
     async cancelInvitation(call, input) {
@@ -135,6 +124,11 @@ export function createInvitations(deps: PeopleDeps, helpers: Helpers): Invitatio
       return invitationView(isCancelled ? { ...found, cancelledAtMs: call.nowMs } : found, call.nowMs)
     },
   }
+}
+
+function stillOpen(others: readonly Invitation[]): string {
+  const ids = others.slice(0, 5).map(({ id }) => id)
+  return `Earlier links for this address still work: ${ids.join(', ')}. To cancel one: castellan invite cancel ID (invitation_cancel).`
 }
 
 const lifeOf = ({ expires_in_hours: hours }: NewInvitation): number =>

@@ -1,4 +1,5 @@
 import type { Call } from '../../contract/call.ts'
+import type { AfterName, AfterNewest, PagedRows } from '../../contract/list-page.ts'
 import type { Permission } from '../../contract/permissions.ts'
 import type { Role, TenantId, Tier } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
@@ -182,7 +183,6 @@ export type PeopleStore = Readonly<{
   listOpenInvitations(tx: ReadTx, tenant: TenantId, email: string, nowMs: number): Promise<Invitation[]>
   /** Those that a caller of this name created. */
   listOpenInvitationsBy(tx: ReadTx, tenant: TenantId, createdBy: string, nowMs: number): Promise<Invitation[]>
-  listInvitations(tx: ReadTx, tenant: TenantId, limit: number): Promise<Invitation[]>
   /** Both return whether this call did it: an invitation ends once. */
   acceptInvitation(tx: WriteTx, tenant: TenantId, id: string, atMs: number): Promise<boolean>
   cancelInvitation(tx: WriteTx, tenant: TenantId, id: string, atMs: number): Promise<boolean>
@@ -194,7 +194,6 @@ export type PeopleStore = Readonly<{
   codeFailuresOf(tx: ReadTx, email: string, sinceMs: number): Promise<SignInAttempt[]>
   /** From the address, and in IPv6 from its network of 64 bits. */
   countRefusedFrom(tx: ReadTx, address: string, sinceMs: number, outcome?: 'refused' | 'code_refused'): Promise<number>
-  listAttempts(tx: ReadTx, tenant: TenantId, limit: number): Promise<SignInAttempt[]>
 }>
 
 /** A program that acts for itself, at the gateways in its list. Its secret is stored as a hash. */
@@ -231,6 +230,36 @@ export type ServiceClientStore = Readonly<{
   countClientsOfRole(tx: ReadTx, tenant: TenantId, role: Role): Promise<number>
   /** Also removes the client's expired tokens. */
   insertToken(tx: WriteTx, token: NewClientToken): Promise<void>
+}>
+
+/** Lists of one tenant, for pages. A filter that is absent lets everything pass; `text` is a part, in any case. */
+export type PeopleLists = Readonly<{
+  /** By e-mail address; `text` in the address or the name. */
+  users(
+    tx: ReadTx,
+    tenant: TenantId,
+    filter: Readonly<{ text?: string | undefined; role?: string | undefined }>,
+  ): PagedRows<User, AfterName>
+  /** By name. */
+  teams(tx: ReadTx, tenant: TenantId, filter: Readonly<{ text?: string | undefined }>): PagedRows<UserTeam, AfterName>
+  clients(
+    tx: ReadTx,
+    tenant: TenantId,
+    filter: Readonly<{ text?: string | undefined }>,
+  ): PagedRows<ServiceClient, AfterName>
+  /** Newest first; `text` in the address. */
+  invitations(
+    tx: ReadTx,
+    tenant: TenantId,
+    filter: Readonly<{ text?: string | undefined; status?: string | undefined }>,
+    nowMs: number,
+  ): PagedRows<Invitation, AfterNewest>
+  /** The last written first, each with its number. */
+  attempts(
+    tx: ReadTx,
+    tenant: TenantId,
+    filter: Readonly<{ text?: string | undefined; outcome?: string | undefined }>,
+  ): PagedRows<SignInAttempt & Readonly<{ row: number }>, number>
 }>
 
 /** A terminal that waits for a person to allow it (RFC 8628). Its own code is stored as a hash. */

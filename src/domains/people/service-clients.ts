@@ -5,7 +5,7 @@ import { limits } from '../../contract/limits.ts'
 import { type Permission, rightsFrom } from '../../contract/permissions.ts'
 import type { Principal, Role, TenantId, Tier } from '../../contract/principal.ts'
 import { isoTime } from '../../kernel/clock.ts'
-import { listAtMost } from '../../kernel/list-at-most.ts'
+import { nearestNames } from '../../kernel/nearest-name.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import type { ServiceClient, ServiceClientStore } from './ports.ts'
 import type { Rights } from './rights.ts'
@@ -17,7 +17,7 @@ const SECRET_PREFIX = 'csc_'
 
 type InTenant = Readonly<{ tenant?: string | undefined }>
 
-type ServiceClientView = Readonly<{
+export type ServiceClientView = Readonly<{
   id: string
   name: string
   tenant: TenantId
@@ -35,24 +35,22 @@ export type ServiceClientMethods = Readonly<{
     call: PeopleWriting,
     input: InTenant & Readonly<{ name: string; gateways: readonly string[]; role: Role; tier?: Tier | undefined }>,
   ): Promise<ServiceClientView & Readonly<{ client_secret: string }>>
-  listClients(
-    call: PeopleReading,
-    input: InTenant,
-  ): Promise<Readonly<{ clients: readonly ServiceClientView[]; truncated: boolean }>>
   deleteClient(call: PeopleWriting, input: InTenant & Readonly<{ client: string }>): Promise<ServiceClientView>
 }>
 
 export type ServiceClientDeps = Readonly<{
   clients: ServiceClientStore
   random: Random
-  /** Whether the caller sees a gateway of this slug or id, as in its address. */
+  /** Whether the caller sees a gateway or an agent of this slug or id, as in its address. */
   seesGateway(call: PeopleReading, tenant: TenantId, reference: string): Promise<boolean>
+  /** The slugs of gateways that the caller may list. */
+  listedGateways(call: PeopleReading, tenant: TenantId): Promise<readonly string[]>
   /** Called within the transaction that removes a client. */
   noteClientRevoked(tenant: TenantId, clientId: string): void
 }>
 
 export function createServiceClients(
-  { clients, random, seesGateway, noteClientRevoked }: ServiceClientDeps,
+  { clients, random, noteClientRevoked, ...gateways }: ServiceClientDeps,
   rights: Rights,
 ): ServiceClientMethods {
   return {
@@ -65,10 +63,8 @@ export function createServiceClients(
         })
       }
       for (const gateway of input.gateways) {
-        if (await seesGateway(call, tenant, gateway)) continue
-        call.warn(
-          `gateways: you see no gateway '${gateway}'. The client can use it only once it exists; list_mcp_gateways shows yours.`,
-        )
+        if (await gateways.seesGateway(call, tenant, gateway)) continue
+        throw noGateway(gateway, await gateways.listedGateways(call, tenant))
       }
       const max = limits.serviceClientsPerTenantMax
       if ((await clients.listClients(call.read, tenant, max)).length >= max) throw tenantTaken('clients', max)
@@ -86,15 +82,7 @@ export function createServiceClients(
       }
       await clients.insertClient(call.write, client)
       call.record({ kind: 'oauth_client_created', body: bodyOf(client) })
-      return { ...viewOf(client), client_secret: secret }
-    },
-
-    async listClients({ principal, read }, input) {
-      const tenant = peopleTenant(principal, input.tenant)
-      const { rows, truncated } = await listAtMost(limits.apiKeyListMax, (most) =>
-        clients.listClients(read, tenant, most),
-      )
-      return { clients: rows.map(viewOf), truncated }
+      return { ...clientView(client), client_secret: secret }
     },
 
     async deleteClient(call, input) {
@@ -109,9 +97,16 @@ export function createServiceClients(
       await clients.deleteClient(call.write, tenant, client.id)
       call.record({ kind: 'oauth_client_deleted', body: bodyOf(client) })
       noteClientRevoked(tenant, client.id)
-      return viewOf(client)
+      return clientView(client)
     },
   }
+}
+
+function noGateway(gateway: string, listed: readonly string[]): AppError {
+  const near = nearestNames(gateway, listed, 3)
+  const hint = near.length === 0 ? '' : `; did you mean ${near.join(' or ')}?`
+  const message = `gateways: there is no gateway with the slug or id '${gateway}' that you can see; list_mcp_gateways shows yours${hint}`
+  return new AppError('ERR_NOT_FOUND', message, { field: 'gateways' })
 }
 
 /** Why a token request is refused, in the terms of RFC 6749 and 8707. */
@@ -184,7 +179,7 @@ export const principalOfClient = (client: ServiceClient, granted: ReadonlySet<Pe
     keyId: client.id,
   })
 
-const viewOf = (client: ServiceClient): ServiceClientView => ({
+export const clientView = (client: ServiceClient): ServiceClientView => ({
   id: client.id,
   name: client.name,
   tenant: client.tenant,

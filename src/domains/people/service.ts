@@ -1,16 +1,18 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call, EffectRecord } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
+import { isPermitted, type Permission } from '../../contract/permissions.ts'
+import { isPerson } from '../../contract/person.ts'
 import { type Principal, type Role, type TenantId, type Tier, tierAllows } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
-import { listAtMost } from '../../kernel/list-at-most.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { createAdmins } from './admins.ts'
 import { type AdmissionMethods, createAdmission, type ProviderRules, roleRemoved } from './admission.ts'
 import { createInvitations, hashOfLink, type InvitationMethods, invitationEffect } from './invitations.ts'
+import { createPeopleLists, type PeopleListMethods } from './lists.ts'
 import { createOpenLinks, requireTeamsOf } from './open-links.ts'
-import type { GrantingRoles, Invitation, Mailer, Passwords, PeopleStore, User } from './ports.ts'
+import type { GrantingRoles, Invitation, Mailer, Passwords, PeopleLists, PeopleStore, User } from './ports.ts'
 import { createRights } from './rights.ts'
 import {
   checkEmail,
@@ -24,17 +26,7 @@ import {
 import { createServiceClients, type ServiceClientDeps, type ServiceClientMethods } from './service-clients.ts'
 import { signOut } from './sign-out.ts'
 import { createTeamMethods, type TeamMethods } from './teams.ts'
-import {
-  type AttemptView,
-  attemptView,
-  grantView,
-  type ListedUserView,
-  passkeyView,
-  type SessionView,
-  sessionView,
-  type UserView,
-  userView,
-} from './views.ts'
+import { grantView, passkeyView, type SessionView, sessionView, type UserView, userView } from './views.ts'
 
 export type PeopleReading = Pick<Call, 'principal' | 'nowMs' | 'read'>
 export type PeopleWriting = Pick<Call, 'principal' | 'nowMs' | 'read' | 'write' | 'record' | 'origin' | 'warn'>
@@ -56,16 +48,13 @@ export type PeopleService = TeamMethods &
   AdmissionMethods &
   InvitationMethods &
   ServiceClientMethods &
+  PeopleListMethods &
   Readonly<{
     /** The link lets the person choose a password; it works once. */
     createUser(
       call: PeopleWriting,
       input: NewPerson & Readonly<{ name?: string | undefined }>,
     ): Promise<UserView & Readonly<{ link: string; link_expires_at: string }>>
-    listUsers(
-      call: PeopleReading,
-      input: InTenant,
-    ): Promise<Readonly<{ users: readonly ListedUserView[]; truncated: boolean }>>
     updateUser(
       call: PeopleWriting,
       input: InTenant &
@@ -79,17 +68,13 @@ export type PeopleService = TeamMethods &
     ): Promise<UserView & RevokedKeys & Readonly<{ link?: string; link_expires_at?: string }>>
     deleteUser(call: PeopleWriting, input: InTenant & Readonly<{ user: string }>): Promise<UserView & RevokedKeys>
     listSessions(
-      call: PeopleReading,
-      input: InTenant & Readonly<{ user: string }>,
-    ): Promise<Readonly<{ sessions: readonly SessionView[] }>>
+      call: PeopleReading & Pick<Call, 'transport'>,
+      input: InTenant & Readonly<{ user?: string | undefined; kind?: SessionView['kind'] | undefined }>,
+    ): Promise<Readonly<{ sessions: readonly SessionView[]; total: number }>>
     revokeSession(
-      call: PeopleWriting,
-      input: InTenant & Readonly<{ user: string; session: string }>,
+      call: PeopleWriting & Pick<Call, 'transport'>,
+      input: InTenant & Readonly<{ user?: string | undefined; session: string }>,
     ): Promise<Readonly<{ session: string; user: string; revoked: boolean }>>
-    listAttempts(
-      call: PeopleReading,
-      input: InTenant,
-    ): Promise<Readonly<{ attempts: readonly AttemptView[]; truncated: boolean }>>
     /** Hashing takes long and must not happen in a transaction, so it happens before, and only for a usable link. */
     hashPasswordOf(call: PeopleReading, input: Readonly<{ token: string; password: string }>): Promise<void>
     /** Called by the page, as the invited person, after `hashPasswordOf` with the same input. */
@@ -102,6 +87,7 @@ export type PeopleService = TeamMethods &
 export type PeopleDeps = ServiceClientDeps &
   Readonly<{
     store: PeopleStore
+    lists: PeopleLists
     roles: GrantingRoles
     random: Random
     passwords: Pick<Passwords, 'hash'>
@@ -156,6 +142,28 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
     const message =
       'user: there is no user with this id or e-mail address; list them with castellan users list (user_list)'
     throw new AppError('ERR_NOT_FOUND', message, { user: named.slice(0, 128) })
+  }
+
+  /** The user whose sessions are meant: a person reaches their own without a permission, and learns nothing of others. */
+  async function holderOf(
+    call: PeopleReading & Pick<Call, 'transport'>,
+    input: InTenant & Readonly<{ user?: string | undefined }>,
+    permission: Permission,
+  ): Promise<User> {
+    const { principal, read } = call
+    const own = isPerson(call) ? principal.user : undefined
+    const named = input.user ?? own
+    if (named === undefined) {
+      throw new AppError('ERR_INVALID_INPUT', 'user: you are not a user, so name one; user_list lists them', {
+        field: 'user',
+      })
+    }
+    const isOwn = own !== undefined && (named === own || named.toLowerCase() === principal.actor)
+    if (!isOwn && !isPermitted(principal, permission)) {
+      const message = `user: without the permission '${permission}' you reach only your own sessions; leave it out`
+      throw new AppError('ERR_PERMISSION_DENIED', message, { field: 'user', permission })
+    }
+    return await requireUser(read, peopleTenant(principal, input.tenant), isOwn ? own : named)
   }
 
   async function requireInvitation(read: ReadTx, token: string, nowMs: number): Promise<Invitation> {
@@ -224,6 +232,7 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
     ...teams,
     ...invitations,
     ...createServiceClients(deps, rights),
+    ...createPeopleLists(deps),
     ...createAdmission(deps, { insertUser, knownTeams, noteAccepted }),
 
     async createUser(call, input) {
@@ -248,21 +257,6 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       const person = { tenant, email, role, tier, teams: teamIds, userId: user.id }
       const { link, invitation } = await newLink(call, person, limits.invitationMs)
       return { ...userView(user, teamIds), link, link_expires_at: isoTime(invitation.expiresAtMs) }
-    },
-
-    async listUsers({ principal, read }, input) {
-      const tenant = peopleTenant(principal, input.tenant)
-      const { rows, truncated } = await listAtMost(limits.apiKeyListMax, (most) => store.listUsers(read, tenant, most))
-      const members = await store.listMembers(read, tenant)
-      const known = await store.listTeams(read, tenant, limits.userTeamsPerTenantMax)
-      const names = new Map(known.map(({ id, name }) => [id, name]))
-      const withSignIn = new Set(await store.listUsersWithSignIn(read, tenant))
-      const users = rows.map((user) => {
-        const ids = members.filter(({ userId }) => userId === user.id).map(({ teamId }) => teamId)
-        const team_names = ids.map((id) => names.get(id) ?? id)
-        return { ...userView(user, ids), team_names, can_sign_in: withSignIn.has(user.id) }
-      })
-      return { users, truncated }
     },
 
     async updateUser(call, input) {
@@ -308,8 +302,9 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       return { ...view, ...ended }
     },
 
-    async listSessions({ principal, read, nowMs }, input) {
-      const user = await requireUser(read, peopleTenant(principal, input.tenant), input.user)
+    async listSessions(call, input) {
+      const { read, nowMs } = call
+      const user = await holderOf(call, input, 'member:read')
       const sessions = await store.listSessions(read, user.id, nowMs)
       const grants = await store.listGrants(read, user.id)
       const views = [
@@ -317,12 +312,13 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
         ...grants.map((grant) => grantView(grant, user.email)),
         ...(await store.listPasskeys(read, user.id)).map((passkey) => passkeyView(passkey, user.email)),
       ]
-      return { sessions: views }
+      const found = views.filter(({ kind }) => input.kind === undefined || kind === input.kind)
+      return { sessions: found, total: found.length }
     },
 
     async revokeSession(call, input) {
-      const tenant = peopleTenant(call.principal, input.tenant)
-      const user = await requireUser(call.read, tenant, input.user)
+      const user = await holderOf(call, input, 'member:update')
+      const { tenant } = user
       await rights.requireOver(call, user)
       const revoked =
         (await store.deleteSession(call.write, user.id, input.session)) ||
@@ -335,14 +331,6 @@ export function createPeopleService(deps: PeopleDeps): PeopleService {
       call.record({ kind: 'user_session_revoked', body: { user_id: user.id, tenant, session: input.session } })
       await signOut(deps, call.write, tenant, user.id)
       return { session: input.session, user: user.email, revoked }
-    },
-
-    async listAttempts({ principal, read }, input) {
-      const tenant = peopleTenant(principal, input.tenant)
-      const { rows, truncated } = await listAtMost(limits.apiKeyListMax, (most) =>
-        store.listAttempts(read, tenant, most),
-      )
-      return { attempts: rows.map(attemptView), truncated }
     },
 
     async hashPasswordOf({ read, nowMs }, input) {

@@ -3,7 +3,6 @@ import { limits } from '../../contract/limits.ts'
 import { isPermitted } from '../../contract/permissions.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
-import { listAtMost } from '../../kernel/list-at-most.ts'
 import { randomId } from '../../kernel/random.ts'
 import type { OpenLinks } from './open-links.ts'
 import type { User, UserTeam } from './ports.ts'
@@ -21,7 +20,6 @@ export type TeamMethods = Readonly<{
     input: InTenant &
       Readonly<{ name: string; description?: string | undefined; members?: readonly string[] | undefined }>,
   ): Promise<TeamView>
-  listTeams(call: PeopleReading, input: InTenant): Promise<Readonly<{ teams: readonly TeamView[]; truncated: boolean }>>
   updateTeam(
     call: PeopleWriting,
     input: InTenant &
@@ -121,14 +119,6 @@ export function createTeamMethods(deps: PeopleDeps, links: Pick<OpenLinks, 'endF
       await addMembers(call, team, members)
       call.record({ kind: 'user_team_created', body: { ...bodyOf(team), members: members.map(({ id }) => id) } })
       return await viewOf(call.read, team)
-    },
-
-    async listTeams({ principal, read }, input) {
-      const tenant = peopleTenant(principal, input.tenant)
-      const { rows, truncated } = await listAtMost(limits.userTeamsPerTenantMax, (most) =>
-        store.listTeams(read, tenant, most),
-      )
-      return { teams: await Promise.all(rows.map((team) => viewOf(read, team))), truncated }
     },
 
     async updateTeam(call, input) {

@@ -27,7 +27,7 @@ export const reasons = {
   blocked: 'a policy blocks this tool',
   blockedUntrusted: 'a policy blocks this tool because the context has read untrusted data',
   governs:
-    'the context, or another context of the same program, has read untrusted data, and rules, rights and credentials cannot be changed from such a context',
+    'the context, or another context of the same program, has read untrusted data, and rules, rights, credentials and the tools of agents and gateways cannot be changed from such a context',
   restrictive: 'the context has read untrusted data, and no policy allows this tool in such a context',
 } as const
 

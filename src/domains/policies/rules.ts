@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
+import type { Transport } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
-import { type Operator, operators } from '../../contract/policy-conditions.ts'
+import { type Condition, type Operator, operators } from '../../contract/policy-conditions.ts'
 import type { PolicyTool } from '../../contract/tool-policies.ts'
 import { foldedName } from '../../contract/tool-spellings.ts'
 
@@ -32,6 +33,24 @@ export const contextKeys: Readonly<Record<string, readonly Operator[]>> = {
 
 export const invalid = (field: string, rule: string): AppError =>
   new AppError('ERR_INVALID_INPUT', `${field}: ${rule}`, { field, constraint: rule })
+
+const origins = ['stdio', 'http', 'cli', 'rest', 'seal', 'agent', 'engine', 'proxy'] as const satisfies readonly (
+  | Transport
+  | 'proxy'
+)[]
+
+/** Refuses a condition that names an origin which no call has; it would never match, or always. */
+export function requireOrigins(conditions: readonly Condition[]): void {
+  const known: readonly string[] = origins
+  for (const [index, { key, operator, value }] of conditions.entries()) {
+    const isWhole = operator === 'equal' || operator === 'notEqual'
+    if (key !== 'context.origin' || !isWhole || known.includes(value)) continue
+    throw invalid(
+      `conditions[${index}].value`,
+      `must be one of ${origins.join(', ')}; calls over MCP are http or stdio`,
+    )
+  }
+}
 
 export const policyNotFound = (tool: string, field = 'id'): AppError =>
   new AppError('ERR_NOT_FOUND', `${field}: there is no such policy; ${tool} lists the existing ones.`, { field })

@@ -16,7 +16,7 @@ import { uuidOf } from '../../kernel/uuid.ts'
 import { checkCondition, compilePolicies, type PolicySet, requireParameters, undescribed } from './compile.ts'
 import type { PolicyEngine } from './engine.ts'
 import type { PolicyKind, PolicyStore, StoredPolicy } from './ports.ts'
-import { invalid, isDelegation, operatorLabels, policyNotFound } from './rules.ts'
+import { invalid, isDelegation, operatorLabels, policyNotFound, requireOrigins } from './rules.ts'
 import { createSimulation, type SimulatedCalls, type SimulationDeps } from './simulation.ts'
 import { type ReferenceDeps, staleReferences } from './stale-references.ts'
 import { unseenBy } from './unseen-values.ts'
@@ -32,6 +32,8 @@ type PolicyDeps = Pick<SimulationDeps, 'recordedCalls' | 'retainedArguments' | '
     random: Random
     /** By id or name; undefined if there is none or the caller may not see it. */
     findTool(call: Reading, toolId: string): Promise<KnownTool | undefined>
+    /** Names of tools that the caller sees and may have meant, the best first. */
+    nearestTools(call: Reading, toolId: string): readonly string[]
     /** Throws ERR_MODEL_UNAVAILABLE where no model can sanitise results. */
     requireSanitiser(): void
   }>
@@ -66,7 +68,7 @@ export function createPolicyService(deps: PolicyDeps) {
   const { store, engine, random } = deps
   const simulation = createSimulation(deps)
 
-  async function requireTool(call: Reading, toolId: string, kind: PolicyKind = 'invocation') {
+  async function requireTool(call: Reading, toolId: string, kind: PolicyKind = 'invocation', field = 'toolId') {
     const found = await deps.findTool(call, toolId)
     if (kind === 'trusted_data' && found !== undefined && isDelegation(found.id))
       throw invalid(
@@ -74,10 +76,12 @@ export function createPolicyService(deps: PolicyDeps) {
         'the answer of an agent is as trusted as the data that it read; name the tools that it reads with',
       )
     if (found !== undefined) return found
+    const nearest = deps.nearestTools(call, toolId)
+    const suggestion = nearest.length > 0 ? ` Nearest: ${nearest.join(', ')}.` : ''
     throw new AppError(
       'ERR_NOT_FOUND',
-      'toolId: there is no such tool. Give the name of a tool, the id that get_mcp_server_tools shows, or agent:ID for delegating tasks to an agent.',
-      { field: 'toolId' },
+      `${field}: there is no such tool.${suggestion} Give the name of a tool, the id that get_mcp_server_tools shows, or agent:ID for delegating tasks to an agent.`,
+      { field, nearest },
     )
   }
 
@@ -132,6 +136,7 @@ export function createPolicyService(deps: PolicyDeps) {
     const { tenant } = call.principal
     const { conditions, action, note = null } = input
     requireUsable(kind, conditions, action)
+    requireOrigins(conditions)
     const tool = await requireTool(call, input.toolId, kind)
     const { id: toolId, otherRunners } = tool
     if (kind === 'invocation') checkArguments(call, conditions, action, tool)
@@ -141,7 +146,10 @@ export function createPolicyService(deps: PolicyDeps) {
       )
     // A tool has one default for its calls: creating it again changes it.
     const existing = kind === 'invocation' && conditions.length === 0 ? await defaultOf(call, toolId) : undefined
-    if (existing !== undefined) return await save(call, { ...(existing as StoredPolicy<Kind>), action, note })
+    if (existing !== undefined) {
+      if (existing.action !== action || existing.note !== note) call.warn(replacedDefault(existing))
+      return await save(call, { ...(existing as StoredPolicy<Kind>), action, note })
+    }
     const { count, lastPosition } = await store.extent(call.read, tenant)
     if (count >= limits.toolPoliciesMax) {
       throw new AppError(
@@ -171,6 +179,7 @@ export function createPolicyService(deps: PolicyDeps) {
     const conditions = input.conditions ?? before.conditions
     const action = input.action ?? before.action
     requireUsable(kind, conditions, action)
+    requireOrigins(input.conditions ?? [])
     const tool =
       input.toolId === undefined
         ? await deps.findTool(call, before.toolId)
@@ -236,7 +245,7 @@ export function createPolicyService(deps: PolicyDeps) {
     input: Readonly<{ tool: string; arguments: unknown; untrusted?: boolean | undefined; result?: unknown }>,
   ) {
     const { principal, transport } = call
-    const tool = await requireTool(call, input.tool)
+    const tool = await requireTool(call, input.tool, 'invocation', 'tool')
     const { isUntrusted: ofContext, hasReadUntrusted } = deps.trust
     const found = tool.builtIn?.governs === true ? hasReadUntrusted : ofContext
     const isUntrusted = input.untrusted ?? (await found(principal))
@@ -271,7 +280,7 @@ export function createPolicyService(deps: PolicyDeps) {
     const added: StoredPolicy[] = []
     for (const [index, { toolId, conditions, action }] of policies.entries()) {
       requireUsable('invocation', conditions, action)
-      const { id, parameters } = await requireTool(call, toolId)
+      const { id, parameters } = await requireTool(call, toolId, 'invocation', `policies[${index}].toolId`)
       requireParameters(conditions, parameters)
       const times = { position: limits.toolPoliciesMax + index, createdAtMs: 0, updatedAtMs: 0 }
       const own = { tenant: call.principal.tenant, kind: 'invocation', note: null } as const
@@ -318,6 +327,9 @@ export function createPolicyService(deps: PolicyDeps) {
     },
   }
 }
+
+const replacedDefault = ({ id, action }: StoredPolicy): string =>
+  `The tool already had a default policy (${id}) with the action ${action}. A tool has one: it was replaced. Use conditions for calls that need another rule.`
 
 type Simulation = Readonly<{
   policies: readonly Readonly<{ toolId: string; conditions: readonly Condition[]; action: InvocationAction }>[]

@@ -26,8 +26,8 @@ import {
 } from './rules.ts'
 import type { TokenSigner } from './token.ts'
 
-type Reading = Pick<Call, 'principal' | 'nowMs' | 'read'>
-type Writing = Pick<Call, 'principal' | 'nowMs' | 'read' | 'write' | 'record'>
+type Reading = Pick<Call, 'principal' | 'nowMs' | 'read' | 'readsFrom'>
+type Writing = Pick<Call, 'principal' | 'nowMs' | 'read' | 'write' | 'record' | 'readsFrom' | 'writesTo'>
 
 export type AttestInput = Readonly<{
   public_key: string
@@ -175,6 +175,7 @@ export function createSealService(deps: SealDeps): SealService {
       }
       const token = deps.signer.issue(draft)
       const session = { ...draft, tokenHash: sha256Hex(token) }
+      if (hasClaims(session)) await call.writesTo?.(`seal_session:${session.id}`)
       await store.insertSession(call.write, principal.tenant, session)
       call.record({ kind: 'seal_session_created', body: { ...viewOf(session, nowMs), public_key: session.publicKey } })
       return {
@@ -185,7 +186,8 @@ export function createSealService(deps: SealDeps): SealService {
       }
     },
 
-    async listSessions({ principal, nowMs, read }) {
+    async listSessions(call) {
+      const { principal, nowMs, read } = call
       const identity = identityOf(principal)
       const seesAll = administers(principal, 'seal')
       if (identity === undefined && !seesAll) return { sessions: [], truncated: false }
@@ -193,6 +195,7 @@ export function createSealService(deps: SealDeps): SealService {
       const { rows, truncated } = await listAtMost(limits.sealSessionListMax, (limit) =>
         store.listSessions(read, principal.tenant, { ...filter, limit }),
       )
+      for (const session of rows) if (hasClaims(session)) call.readsFrom?.(`seal_session:${session.id}`)
       return { sessions: rows.map((session) => viewOf(session, nowMs)), truncated }
     },
 
@@ -205,6 +208,7 @@ export function createSealService(deps: SealDeps): SealService {
         call.record({ kind: 'seal_session_revoked', body: { session_id: sessionId } })
         deps.noteRevoked?.(principal.tenant, sessionId)
       }
+      if (hasClaims(session)) call.readsFrom?.(`seal_session:${session.id}`)
       return viewOf(isRevokedNow ? { ...session, revokedAtMs: nowMs } : session, nowMs)
     },
 
@@ -234,6 +238,10 @@ export function createSealService(deps: SealDeps): SealService {
     },
   }
 }
+
+/** Texts in the words of the caller that attested. */
+const hasClaims = ({ agentId, executionId, workloadId, taskSummary }: SealSession): boolean =>
+  [agentId, executionId, workloadId, taskSummary].some((claim) => claim !== null)
 
 const viewOf = (session: SealSession, nowMs: number): SessionView => ({
   session_id: session.id,

@@ -137,7 +137,7 @@ export function createSecretLinks(deps: LinkDeps) {
         const link = await create(tx, call, origin, { kind: 'value', subject: reference, title: purpose, fields })
         return { reference, ...link }
       })
-      call.writesTo?.(made.reference)
+      await call.writesTo?.(made.reference)
       call.record({ kind: 'secret_created', body: { reference: made.reference, purpose, owner } })
       return made
     },

@@ -1,3 +1,4 @@
+import type { AfterNewest, PagedRows } from '../../contract/list-page.ts'
 import type { Principal, TenantId } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 
@@ -48,8 +49,12 @@ export type SecretStore = Readonly<{
   /** Replaces what the id had before. */
   putSecret(tx: WriteTx, tenant: TenantId, secret: StoredSecret): Promise<void>
   findSecret(tx: ReadTx | WriteTx, tenant: TenantId, id: string): Promise<StoredSecret | undefined>
-  /** Newest first; of one owner, or of all. Secrets of sessions are excluded. */
-  listSecrets(tx: ReadTx, tenant: TenantId, owner: string | undefined, limit: number): Promise<StoredSecret[]>
+  /** Newest first; of one owner, or of all; with the text in their purpose. Secrets of sessions are excluded. */
+  listSecrets(
+    tx: ReadTx,
+    tenant: TenantId,
+    filter: Readonly<{ owner: string | undefined; text?: string | undefined }>,
+  ): PagedRows<StoredSecret, AfterNewest>
   /** Secrets of the owner's sessions that last beyond that time, newest first. */
   listOfSessions(tx: ReadTx, tenant: TenantId, owner: string, nowMs: number, limit: number): Promise<StoredSecret[]>
   /** Answers whether it was there. */

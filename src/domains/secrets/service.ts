@@ -2,12 +2,12 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
+import { listPage, newestFirst, type PageInput } from '../../contract/list-page.ts'
 import { administers } from '../../contract/permissions.ts'
 import { identityOf, isPlatformOperator, type Principal, type TenantId } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { counted } from '../../kernel/counted.ts'
-import { listAtMost } from '../../kernel/list-at-most.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { open, seal } from './cipher.ts'
 import { createOpenedValues } from './opened-values.ts'
@@ -177,12 +177,14 @@ export function createSecretService(deps: SecretDeps) {
   }
 
   /** The caller's own; administrators see everybody's. */
-  async function list({ principal, read }: Pick<Call, 'principal' | 'read'>) {
+  async function list(
+    { principal, read }: Pick<Call, 'principal' | 'read'>,
+    input: PageInput & Readonly<{ purpose?: string | undefined }>,
+  ) {
     const owner = administers(principal, 'secret') ? undefined : identityOf(principal)
-    const { rows, truncated } = await listAtMost(limits.secretListMax, (most) =>
-      store.listSecrets(read, principal.tenant, owner, most),
-    )
-    return { secrets: rows.map(viewOf), truncated }
+    const found = store.listSecrets(read, principal.tenant, { owner, text: input.purpose })
+    const { rows, page } = await listPage(input, newestFirst, found)
+    return { secrets: rows.map(viewOf), ...page }
   }
 
   /** The caller's own, and for administrators anybody's. Refused while something refers to it. */

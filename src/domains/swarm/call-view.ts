@@ -22,7 +22,7 @@ export function viewOf(call: Call, changes: Partial<Pick<Call, 'progress' | 'sig
     opensNetwork: async () => await call.opensNetwork?.(),
     fillsWorkspace: async (id) => await call.fillsWorkspace?.(id),
     readsFrom: (context) => call.readsFrom?.(context),
-    writesTo: (context) => call.writesTo?.(context),
+    writesTo: async (context) => await call.writesTo?.(context),
   }
 }
 

@@ -51,7 +51,7 @@ export function createTrustContexts({ store, trust }: Readonly<{ store: TrustSto
 const notForYou = (): AppError =>
   new AppError(
     'ERR_PERMISSION_DENIED',
-    'Only a person outside the context can clear it: with castellan call at a terminal, signed in at the web address of the server, or from a connection that has read nothing untrusted. Agents, runs and keys may not.',
+    'Only a person outside the context can clear it: with castellan call at a terminal, or signed in at the web address of the server. Agents, runs and keys may not.',
     { field: 'context' },
   )
 

@@ -15,7 +15,7 @@ import {
 } from './requests.ts'
 import { notePath } from './rules.ts'
 import { surveyActions } from './survey-actions.ts'
-import { requireSeen, type VisibleTeams } from './team-folders.ts'
+import { requireSeen, teamsOfNotes, type VisibleTeams } from './team-folders.ts'
 
 type VaultServiceDeps = Readonly<{
   store: VaultStore
@@ -46,6 +46,12 @@ export type VaultFiles = Readonly<{
   /** Only for folders that nobody else uses: a concurrent writer may find the folder removed. */
   removeEmptyFolder(tenant: TenantId, path: string): Promise<void>
 }>
+
+/** Notes whose text is in the answer, or in another note by now. */
+function notesRead({ action, path, paths = [] }: VaultRequest, { results = [] }: VaultAnswer): readonly string[] {
+  const isUnread = action === 'write' || action === 'delete' || action === 'list'
+  return [...(path === undefined || isUnread ? [] : [path]), ...paths, ...results.map((found) => found.path)]
+}
 
 const neverAborted = new AbortController().signal
 
@@ -78,7 +84,9 @@ export function createVaultService(deps: VaultServiceDeps): VaultService {
       const spec = actions[request.action]
       requireParameters(spec, request)
       await requireSeenPaths(call, request)
-      return { action: request.action, ...(await spec.run(call, request)) }
+      const answer = await spec.run(call, request)
+      for (const team of teamsOfNotes(notesRead(request, answer))) call.readsFrom?.(`team:${team}`)
+      return { action: request.action, ...answer }
     },
     files: {
       async write(tenant, path, content) {

@@ -38,5 +38,9 @@ export async function requireSeen(
   throw isFolder ? folderNotFound(path) : noteNotFound(path, field)
 }
 
+/** The teams in whose folders these notes are. */
+export const teamsOfNotes = (paths: Iterable<string>): ReadonlySet<string> =>
+  new Set([...paths].flatMap((path) => teamOfFolder(parentOf(path)) ?? []))
+
 /** Files that the program itself writes about a team's members, which can be read like notes. */
 export const isCard = (path: string): boolean => /^teams\/[^/]+\/cards\/[^/]+\.json$/.test(path)

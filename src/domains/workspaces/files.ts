@@ -129,7 +129,7 @@ export function createFiles(core: Core, resolve: (call: Call, reference: string)
       const move = async (): Promise<Readonly<{ bytes: number }>> => {
         const inFolder = `transfer:${core.transfers.nameOf(tenant, host_path)}` as const
         if (direction === 'download') {
-          call.writesTo?.(inFolder)
+          await call.writesTo?.(inFolder)
           const content = bounded(await files.read(guest_path, undefined, signal), 'guest_path', bytesMax)
           const owner = identityOf(call.principal)
           const whose = { tenant, owner: owner === LOCAL_OWNER ? null : owner }

@@ -83,7 +83,7 @@ export function createPersonalWorkspaces({ workspaces, invoker }: PersonalWorksp
 }
 
 /** One for each owner. A digest replaces characters that a name cannot have. */
-function personalName(principal: Principal): string {
+export function personalName(principal: Principal): string {
   const owner = identityOf(principal)
   const plain = owner.replace(':', '-')
   if (/^[A-Za-z0-9._-]{1,100}$/.test(plain)) return `personal-${plain}`

@@ -158,6 +158,8 @@ export function createViews(core: Core, settle: (call: Call, access: Access) => 
       askable && !isArchived(workspace) ? await orMissing(call, () => core.backend.usage(workspace.id)) : undefined
     const jobs =
       askable && workspace.state === 'running' ? await orMissing(call, () => core.backend.jobs.list(workspace.id)) : []
+    // The caller that started a job wrote its command.
+    if (jobs !== undefined && jobs.length > 0) call.readsFrom?.(`workspace:${workspace.id}`)
     return {
       ...usageView(usage),
       jobs: (jobs ?? []).map(summaryOf),
@@ -168,6 +170,7 @@ export function createViews(core: Core, settle: (call: Call, access: Access) => 
   async function logs(call: Call, { workspace_id, log_type = 'all', max_lines = LOG_LINES_DEFAULT }: LogsInput) {
     const { workspace } = await findVisible(core, call, call.read, workspace_id)
     const found = await core.backend.logs(workspace.id, max_lines)
+    call.readsFrom?.(`workspace:${workspace.id}`)
     return {
       workspace_id: workspace.id,
       ...(log_type === 'stderr' ? {} : { console: boundedLog(found.console) }),

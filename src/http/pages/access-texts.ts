@@ -14,5 +14,5 @@ export function reachOf(resources: readonly string[]): string {
 /** A command line may do what other programs may not, so a page says so. */
 export const terminalText = (scopes: readonly string[]): string =>
   scopes.includes('terminal')
-    ? ' With these it could also answer approvals and change rules as you. Allow this only to castellan login, on a machine of yours.'
+    ? ' It could also answer approvals and change rules as you. Allow this only to castellan login, on a machine of yours.'
     : ''

@@ -94,7 +94,7 @@ export function createAuthorizationPages(deps: AuthorizationPageDeps): readonly 
 }
 
 /** Undefined for an unknown caller. */
-async function signedIn(
+export async function signedIn(
   { authenticate }: Pick<AuthorizationPageDeps, 'authenticate'>,
   req: IncomingMessage,
 ): Promise<Principal | undefined> {
@@ -106,10 +106,12 @@ async function signedIn(
   }
 }
 
-type AuthorizeFormDeps = AuthorizationPageDeps & Required<Pick<AuthorizationPageDeps, 'authenticate' | 'originOf'>>
+/** For pages of people who sign in here. */
+export type SigningInDeps = Omit<AuthorizationPageDeps, 'authorizations'> &
+  Required<Pick<AuthorizationPageDeps, 'authenticate' | 'originOf'>>
 
 /** The permanent address that lists give for a deployment; it requests a link when a person presses its button. */
-export function createAuthorizeForm(deps: AuthorizeFormDeps): readonly PatternRoute[] {
+export function createAuthorizeForm(deps: SigningInDeps): readonly PatternRoute[] {
   async function callerOf({ req, res }: Exchange): Promise<Principal | undefined> {
     const principal = await signedIn(deps, req)
     if (principal === undefined) sendPage(res, 401, signInFirst(undefined))
@@ -153,7 +155,7 @@ const expiredLink = noticePage(
   'It was used, has expired, does not exist, or was opened in another browser. Ask for a new one where you got it.',
 )
 
-const signInFirst = (actor: string | undefined): Page => ({
+export const signInFirst = (actor: string | undefined): Page => ({
   title: 'Sign in first',
   body: html`<p>${
     actor === undefined ? 'You are not signed in.' : `This link is for ${actor}.`

@@ -6,7 +6,7 @@ import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
 import { createAddressLimit } from '../address-limit.ts'
 import { AUTH_PATH } from '../oauth-routes.ts'
-import type { AskingClient, PeopleGate } from '../people-gate.ts'
+import type { AskingClient, OpenInvitation, OwnSession, PeopleGate } from '../people-gate.ts'
 import type { RequestClients } from '../request-client.ts'
 import type { Exchange, PatternRoute } from '../route-table.ts'
 import { signedInBy } from '../signed-in.ts'
@@ -112,7 +112,8 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
       const origin = clients.originOf(exchange.req)
       const { passkeys } = await (await gate()).accounts()
       const known = await passkeys.list(origin, fromOf(exchange).headers)
-      sendPage(exchange.res, 200, accountPage(origin, principal, known))
+      const sessions = await (await gate()).listSessions(principal)
+      sendPage(exchange.res, 200, accountPage(origin, principal, known, sessions))
     }
   }
 
@@ -120,6 +121,13 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
     const form = await readForm(exchange.req)
     await (await gate()).removePasskey(clients.originOf(exchange.req), form.get('id') ?? '', fromOf(exchange))
     redirect(exchange, '/account')
+  }
+
+  async function endSession(exchange: Exchange): Promise<void> {
+    const form = await readForm(exchange.req)
+    const principal = await signedIn(exchange)
+    if (principal !== undefined) await (await gate()).endSession(principal, form.get('id') ?? '')
+    redirect(exchange, principal === undefined ? '/sign-in' : '/account')
   }
 
   async function signOut(exchange: Exchange): Promise<void> {
@@ -170,6 +178,7 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
     }
     const origin = clients.originOf(exchange.req)
     const params = new URLSearchParams(query)
+    requireOnce(params)
     const client = await (await (await gate()).accounts()).findClient(origin, params.get('client_id') ?? '')
     if (client === undefined)
       throw new AppError('ERR_NOT_FOUND', 'There is no such client. Start again in the program.')
@@ -211,6 +220,7 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
     ...page(`${AUTH_PATH}/error`, showError),
     ...page('/account', showAccount),
     { method: 'POST', path: '/account/passkeys', serve: asPage(deps, removePasskey) },
+    { method: 'POST', path: '/account/sessions', serve: asPage(deps, endSession) },
     { method: 'POST', path: '/sign-out', serve: asPage(deps, signOut) },
     ...createPasskeyRoutes(deps, gate, afterSignIn),
     ...page('/invitation/{token}', showInvitation, acceptInvitation),
@@ -231,6 +241,13 @@ const AUTHORIZATION_PARAMETERS = [
   ...['response_type', 'client_id', 'redirect_uri', 'scope', 'state', 'code_challenge', 'code_challenge_method'],
   ...['resource', 'nonce'],
 ]
+
+/** The page shows the first of two values, and the request may be for the other. */
+function requireOnce(params: URLSearchParams): void {
+  const isTwice = (name: string): boolean => name !== 'resource' && params.getAll(name).length > 1
+  if (!AUTHORIZATION_PARAMETERS.some(isTwice)) return
+  throw new AppError('ERR_INVALID_INPUT', 'The request has a parameter twice. Start again in the program.')
+}
 
 /** Back to the authorisation or the page that sent the person here, or to the account page. Never to another server. */
 function afterSignIn(query: string): string {
@@ -272,13 +289,22 @@ const accountPage = (
   origin: string,
   { actor, tenant, role }: Principal,
   passkeys: Parameters<typeof passkeyList>[1],
+  sessions: readonly OwnSession[],
 ): Page => ({
   title: 'Your account',
   hasPasskeys: allowsPasskeys(origin),
   body: html`<p>You are signed in as <strong>${actor}</strong>, ${role} of ${tenant}.</p>
 ${passkeyList(origin, passkeys)}
+${sessionList(sessions)}
 <form method="post" action="/sign-out"><button class="plain">Sign out</button></form>`,
 })
+
+const sessionList = (sessions: readonly OwnSession[]): Html =>
+  html`<h2>Where you are signed in</h2>${sessions.map(
+    ({ id, name, address, created_at }) =>
+      html`<form method="post" action="/account/sessions"><input type="hidden" name="id" value="${id}">
+<p class="field">${visible(name)}<span class="hint">${address === null ? '' : `from ${address}, `}since ${created_at.slice(0, 10)}</span></p><button class="plain">End this session</button></form>`,
+  )}`
 
 const expiredLink: Page = {
   title: 'This link does not work',
@@ -290,9 +316,10 @@ const usernameField = (email: string): Html =>
   html`<label>E-mail address<input type="email" autocomplete="username" readonly value="${email}"></label>
 `
 
-const invitationPage = ({ email, isNew }: Readonly<{ email: string; isNew: boolean }>, problem?: string): Page => ({
+const invitationPage = ({ email, isNew, inviter, tenant }: OpenInvitation, problem?: string): Page => ({
   title: isNew ? 'Join Castellan' : 'Choose a password',
-  body: html`<p>This is for <strong>${email}</strong>. The link works once.</p>${problemPart(problem)}<form method="post">
+  body: html`<p>${visible(inviter)} ${isNew ? `invites you to the organisation ${tenant}` : 'made this link for you'}. It is for
+<strong>${email}</strong> and works once.</p>${problemPart(problem)}<form method="post">
 ${isNew ? html`<label>Your name<input name="name" autocomplete="name" maxlength="${limits.personNameCharsMax}"></label>` : html``}
 ${usernameField(email)}<label>Password<span class="hint">At least ${limits.passwordCharsMin} characters.</span>
 <input name="password" type="password" autocomplete="new-password" required minlength="${limits.passwordCharsMin}" maxlength="${limits.passwordCharsMax}"></label>
@@ -311,12 +338,16 @@ type ConsentRequest = Readonly<{
 const resourcesIn = (query: string): readonly string[] => new URLSearchParams(query).getAll('resource')
 const scopesIn = (query: string): readonly string[] => (new URLSearchParams(query).get('scope') ?? '').split(' ')
 
+/** The host of a web page; of a program, the whole address, because its host names nobody. */
+const reachedAt = (redirectUri: string): string =>
+  visible(/^https?:/i.test(redirectUri) ? (URL.parse(redirectUri)?.host ?? redirectUri) : redirectUri)
+
 const consentPage = ({ client, principal, query, redirectUri }: ConsentRequest): Page => ({
   title: 'Allow access?',
   formTargets: formTargets(query),
   body: html`<p>A program that calls itself <strong>${visible(client.name)}</strong> asks to use Castellan as
 <strong>${principal.actor}</strong>. ${reachOf(resourcesIn(query))}${terminalText(scopesIn(query))}</p>
-<p class="hint">${client.publisher === undefined ? '' : `It is described by ${client.publisher.slice(0, 128)}. `}It is reached at ${(URL.parse(redirectUri)?.host || redirectUri).slice(0, 128)}. Allow it only if you started this yourself.</p>
+<p class="hint">${client.publisher === undefined ? '' : `It is described by ${client.publisher.slice(0, 128)}. `}It is reached at ${reachedAt(redirectUri)}. Allow it only if you started this yourself.</p>
 <form method="post" action="/consent"><input type="hidden" name="query" value="${query}">
 <button name="decision" value="allow">Allow</button>
 <button name="decision" value="deny" class="plain">Do not allow</button></form>`,

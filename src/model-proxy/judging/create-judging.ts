@@ -8,6 +8,7 @@ import { type Random, randomId } from '../../kernel/random.ts'
 import { nextTurn } from '../../kernel/time-slicer.ts'
 import type { Caller, ProxyFacts } from '../ports.ts'
 import { type Operation, textOf } from '../protocols/protocol.ts'
+import { IMAGE_CALL, type ImageRule, withoutDeniedImages } from './answer-images.ts'
 import { chatFormat } from './chat-format.ts'
 import { contextsOf } from './conversation.ts'
 import { createAnswerJudge, whenKnown } from './events.ts'
@@ -126,7 +127,7 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
     const decisions: Decision[] = []
     const subject = subjectOf(part)
     const told = newAnswer()
-    const judge = judgeOf(part, subject, decisions, told)
+    const { judge, images } = judgeOf(part, subject, decisions, told)
     const changed = results.length > 0 && judgeResults(part, subject, wasUntrusted, decisions)
     return whenKnown(changed, (isChanged) => {
       const providerTools = mayRefuse ? format.providerTools(body) : NO_TOOLS
@@ -137,7 +138,7 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
           isChanged: isChanged || removed.length > 0 || hasAnswered,
           decisions,
           removed,
-          answer: mayRefuse ? createAnswerJudge(format, pacedJudge(judge)) : undefined,
+          answer: mayRefuse ? withoutDeniedImages(createAnswerJudge(format, pacedJudge(judge)), images) : undefined,
           ...(isStored && { answered: (id) => chains.add(caller, id, { contexts, isUnseen, ...told }) }),
         }
       })
@@ -160,7 +161,7 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
       if (turn !== undefined) await turn
       const answer = tools.result({ ...subject, isUntrusted }, result.call, result.value)
       const verdict = answer instanceof Promise ? await answer : answer
-      const { action, tool, policy } = verdict
+      const { action, tool, policy, from } = verdict
       if (action === 'trusted') continue
       // The provider has what it stores, whatever a policy says of showing it.
       const isDisplayed = action === 'untrusted' || result.isStored === true
@@ -174,9 +175,10 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
       if (!isUntrusted || !isDisplayed) decisions.push(...verdict.trace.map((one) => ({ ...one, tool })))
       if (replaced?.isTrusted === true || isUntrusted) continue
       await tools.taint(caller.principal, contexts, {
-        kind: 'tool_result',
+        kind: from === undefined ? 'tool_result' : 'inherited',
         tool,
         ...(policy !== undefined && { policy }),
+        ...(from !== undefined && { from }),
       })
       isUntrusted = true
     }
@@ -206,7 +208,7 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
     subject: CallSubject,
     decisions: Decision[],
     answer: AnswerParts,
-  ): CallJudge {
+  ): Readonly<{ judge: CallJudge; images: ImageRule }> {
     const isFixed = proxy?.isUntrusted === true || isUnseen
     const link: ResponseLink = { contexts, isUnseen: isFixed, ...answer }
     const told = (call: ModelCall, verdict: Judged<InvocationVerdict>): string | undefined => {
@@ -219,17 +221,23 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
       if (call.id !== undefined) answer.refused.push({ callId: call.id, text })
       return text
     }
-    return {
-      refusalOf(call) {
-        const isUntrusted = isFixed || answer.ran.size > 0 || tools.isUntrusted(caller.principal.tenant, contexts)
-        return whenKnown(isUntrusted, (untrusted) =>
-          whenKnown(tools.call({ ...subject, isUntrusted: untrusted }, call), (verdict) => told(call, verdict)),
-        ) as string | undefined | Promise<string | undefined>
-      },
+    const verdictOf = (call: ModelCall) => {
+      const isUntrusted = isFixed || answer.ran.size > 0 || tools.isUntrusted(caller.principal.tenant, contexts)
+      return whenKnown(isUntrusted, (untrusted) => tools.call({ ...subject, isUntrusted: untrusted }, call)) as
+        | Judged<InvocationVerdict>
+        | Promise<Judged<InvocationVerdict>>
+    }
+    const judge: CallJudge = {
+      refusalOf: (call) =>
+        whenKnown(verdictOf(call), (verdict) => told(call, verdict)) as
+          | string
+          | undefined
+          | Promise<string | undefined>,
       providerRan: (tool) => void answer.ran.add(tool),
       wrote: answer.wrote,
       wroteOpaque: (part) => chains.addOpaque(caller, [part], link),
     }
+    return { judge, images: imageRule(() => verdictOf(IMAGE_CALL), answer, decisions) }
   }
 
   /** Calls of tools that the provider runs cannot be held, so the model does not get a denied tool. */
@@ -247,6 +255,28 @@ export function createJudging({ tools, random }: Readonly<{ tools: ToolJudge; ra
   }
 
   return { begin }
+}
+
+/** Judged once, and again when the provider has run a tool, whose result may not be trusted. */
+function imageRule(
+  verdictOf: () => Judged<InvocationVerdict> | Promise<Judged<InvocationVerdict>>,
+  { ran }: Pick<AnswerParts, 'ran'>,
+  decisions: Decision[],
+): ImageRule {
+  let known: Judged<InvocationVerdict> | undefined
+  let knownAfter = -1
+  return {
+    isDenied() {
+      if (knownAfter === ran.size) return known!.action !== 'allow'
+      const { size } = ran
+      return whenKnown(verdictOf(), (verdict) => {
+        known = verdict
+        knownAfter = size
+        return verdict.action !== 'allow'
+      })
+    },
+    denied: () => void decisions.push(...known!.trace.map((one) => ({ ...one, tool: known!.tool }))),
+  }
 }
 
 const LARGE_BYTES = 256 * 1024

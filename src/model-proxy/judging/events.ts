@@ -130,7 +130,7 @@ const CR = 13
 const isBlankLineBefore = (bytes: Buffer, at: number): boolean =>
   bytes[at - 1] === LF || (bytes[at - 1] === CR && bytes[at - 2] === LF)
 
-function splitEvents(bytes: Buffer): Buffer[] {
+export function splitEvents(bytes: Buffer): Buffer[] {
   const events: Buffer[] = []
   let from = 0
   for (let at = bytes.indexOf(LF); at !== -1; at = bytes.indexOf(LF, at + 1)) {

@@ -35,6 +35,9 @@ type ItemReference = Readonly<{
 /** A verdict with the tool's name here. */
 export type Judged<Verdict> = Verdict & Readonly<{ tool: string }>
 
+/** `from`: the untrusted context in which it was written. */
+export type JudgedResult = ResultVerdict & Readonly<{ from?: ContextKey }>
+
 export type CallSubject = Omit<PolicySubject, 'isUntrusted'>
 
 /**
@@ -49,7 +52,7 @@ export type ToolJudge = Readonly<{
     subject: PolicySubject,
     call: ModelCall | undefined,
     value: unknown,
-  ): Judged<ResultVerdict> | Promise<Judged<ResultVerdict>>
+  ): Judged<JudgedResult> | Promise<Judged<JudgedResult>>
   isUntrusted(tenant: TenantId, contexts: readonly ContextKey[]): boolean | Promise<boolean>
   /** Resolves when it is on disk. */
   taint(principal: Principal, contexts: readonly ContextKey[], cause: TaintCause): Promise<void>

@@ -37,6 +37,17 @@ const generate: AnswerFormat = {
   readModel: (answer) => textOf(fieldsOf(lastOf(answer))?.['modelVersion']),
 }
 
+/** Nothing is written. */
+const embeddings: AnswerFormat = {
+  ...generate,
+  readUsage(answer) {
+    const usage = generate.readUsage(answer)
+    return usage && { ...usage, output: 0 }
+  },
+}
+
+const formats: Readonly<Partial<Record<Operation, AnswerFormat>>> = { generate, embeddings }
+
 /** Counts by modality, of which there may be several of one. */
 function mediaOf(usage: Fields) {
   const counted = (modality: string, ...members: readonly string[]): unknown => {
@@ -100,7 +111,7 @@ export const gemini: Protocol = {
     return { operation, method, path, model, isStream: verb === 'streamGenerateContent' }
   },
   keyHeaders: (key) => ['x-goog-api-key', key],
-  formatOf: (operation) => (operation === 'generate' || operation === 'embeddings' ? generate : undefined),
+  formatOf: (operation) => formats[operation],
   refusalText: ({ status, code, message, details }) =>
     JSON.stringify({
       error: {

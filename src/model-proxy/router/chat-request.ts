@@ -18,6 +18,8 @@ const harmless: Readonly<Record<string, (value: unknown) => boolean>> = {
   prompt_cache_key: () => true,
   n: (value) => value === 1,
   store: (value) => value === false,
+  // Every provider lets a model make several calls at once.
+  parallel_tool_calls: (value) => value === true,
   logprobs: (value) => value === false,
   frequency_penalty: (value) => value === 0,
   presence_penalty: (value) => value === 0,

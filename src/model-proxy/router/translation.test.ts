@@ -281,7 +281,16 @@ describe.each([
   })
 
   it('does not include what changes nothing', () => {
-    const more = { n: 1, store: false, logprobs: false, user: 'u', metadata: {}, service_tier: 'auto', seed: null }
+    const more = {
+      n: 1,
+      store: false,
+      parallel_tool_calls: true,
+      logprobs: false,
+      user: 'u',
+      metadata: {},
+      service_tier: 'auto',
+      seed: null,
+    }
     expect(() => translation.toRequest({ ...ask, ...more }, 'm')).not.toThrow()
   })
 })

@@ -1,5 +1,6 @@
 import type { Selectable } from 'kysely'
 import type { ApiKey, ApiKeyStore } from '../../domains/identity/ports.ts'
+import { hasText, isAfterNewest, type NewestArgs, newestArgs } from './pages.ts'
 import { jsonOrNull, rowMap } from './row-map.ts'
 import type { ApiKeyTable } from './schema.ts'
 import { statement } from './statements.ts'
@@ -56,14 +57,24 @@ const listLiveKeysOfRole = statement<{ tenant: string; role: string; now: number
       )
       .orderBy('name'),
 )
-const listKeys = statement<{ tenant: string; limit: number }>('api-key-store.listKeys')((db, arg) =>
+type Listed = { tenant: string; text: string }
+const listKeys = statement<Listed & NewestArgs & { limit: number }>('api-key-store.listKeys')((db, arg, kit) =>
   db
     .selectFrom('api_keys')
     .selectAll()
     .where('tenant', '=', arg('tenant'))
+    .where(isAfterNewest(arg, kit))
+    .where(hasText(arg('text'), ['name'], kit))
     .orderBy('created_at', 'desc')
     .orderBy('id')
     .limit(arg('limit')),
+)
+const countKeys = statement<Listed>('api-key-store.countKeys')((db, arg, kit) =>
+  db
+    .selectFrom('api_keys')
+    .select((expression) => expression.fn.countAll<number>().as('count'))
+    .where('tenant', '=', arg('tenant'))
+    .where(hasText(arg('text'), ['name'], kit)),
 )
 const listKeysOfUser = statement<{ tenant: string; user: string }>('api-key-store.listKeysOfUser')((db, arg) =>
   db
@@ -110,8 +121,13 @@ export const sqlApiKeyStore: ApiKeyStore = {
   async listLiveKeysOfRole(tx, tenant, role, nowMs) {
     return (await sessionOf(tx).all(listLiveKeysOfRole, { tenant, role, now: nowMs })).map(keys.fromRow)
   },
-  async listKeys(tx, tenant, limit) {
-    return (await sessionOf(tx).all(listKeys, { tenant, limit })).map(keys.fromRow)
+  listKeys(tx, tenant, { text = '' }) {
+    const filter = { tenant, text }
+    return {
+      rows: async (after, limit) =>
+        (await sessionOf(tx).all(listKeys, { ...filter, ...newestArgs(after), limit })).map(keys.fromRow),
+      count: async () => (await sessionOf(tx).get(countKeys, filter))?.count ?? 0,
+    }
   },
   async listKeysOfUser(tx, tenant, user) {
     return (await sessionOf(tx).all(listKeysOfUser, { tenant, user })).map(keys.fromRow)

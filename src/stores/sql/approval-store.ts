@@ -2,7 +2,7 @@ import type { Selectable } from 'kysely'
 import type { ApprovalStore, StoredApproval } from '../../domains/approvals/ports.ts'
 import type { ApprovalTable } from './governance-schema.ts'
 import { flag, json, rowMap } from './row-map.ts'
-import { statement } from './statements.ts'
+import { type Builder, statement, statementFamily } from './statements.ts'
 import { sessionOf, writerOf } from './tx.ts'
 
 type Row = Selectable<ApprovalTable>
@@ -55,22 +55,28 @@ const moveApproval = statement<Answered & { from: string }>('approval-store.move
 const findApproval = statement<RowId>('approval-store.findApproval')((db, arg) =>
   db.selectFrom('approvals').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
 )
-const findForCall = statement<OfTenant & Pick<Row, 'requester' | 'context' | 'tool_id' | 'arguments_digest'> & AtTime>(
+type CallArgs = OfTenant & Pick<Row, 'requester' | 'context' | 'tool_id' | 'arguments_digest'> & AtTime
+const findForCall = statementFamily<CallArgs, Row>(
   'approval-store.findForCall',
-)((db, arg) =>
-  db
-    .selectFrom('approvals')
-    .selectAll()
-    .where('tenant', '=', arg('tenant'))
-    .where('requester', '=', arg('requester'))
-    .where('arguments_digest', '=', arg('arguments_digest'))
-    .where('context', '=', arg('context'))
-    .where('tool_id', '=', arg('tool_id'))
-    .where('status', 'in', ['pending', 'approved', 'denied'])
-    .where('expires_at', '>', arg('now'))
-    .orderBy('created_at', 'desc')
-    .orderBy('id')
-    .limit(1),
+  (shape): Builder<CallArgs, Row> =>
+    (db, arg) => {
+      const ofCaller = db
+        .selectFrom('approvals')
+        .selectAll()
+        .where('tenant', '=', arg('tenant'))
+        .where('requester', '=', arg('requester'))
+        .where('arguments_digest', '=', arg('arguments_digest'))
+        .where('tool_id', '=', arg('tool_id'))
+        .where('status', 'in', ['pending', 'approved', 'denied'])
+        .where('expires_at', '>', arg('now'))
+        .orderBy('created_at', 'desc')
+        .orderBy('id')
+        .limit(1)
+      return shape === 'ofRun'
+        ? ofCaller.where('context', '=', arg('context'))
+        : ofCaller.where('started_from', 'is', null)
+    },
+  ['ofRun', 'outsideRuns'],
 )
 const listAll = statement<OfTenant & { limit: number }>('approval-store.listAll')((db, arg) =>
   db
@@ -142,9 +148,10 @@ export const sqlApprovalStore: ApprovalStore = {
   async findApproval(tx, tenant, id) {
     return approvals.found(await sessionOf(tx).get(findApproval, { tenant, id }))
   },
-  async findForCall(tx, tenant, { requester, context, toolId, argumentsDigest }, nowMs) {
+  async findForCall(tx, tenant, { requester, context, startedFrom, toolId, argumentsDigest }, nowMs) {
     const key = { tenant, requester, context, tool_id: toolId, arguments_digest: argumentsDigest, now: nowMs }
-    return approvals.found(await sessionOf(tx).get(findForCall, key))
+    const shape = startedFrom === null ? 'outsideRuns' : 'ofRun'
+    return approvals.found(await sessionOf(tx).get(findForCall(shape), key))
   },
   async listApprovals(tx, tenant, { requester, pendingAtMs: now, limit }) {
     const session = sessionOf(tx)

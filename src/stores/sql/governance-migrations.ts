@@ -307,4 +307,44 @@ export const governanceMigrations: readonly Migration[] = [
       'CREATE INDEX device_authorizations_by_end ON device_authorizations (expires_at)',
     ],
   },
+  {
+    name: 'costs in billionths of a dollar',
+    // The largest integer that can be read is 9007199254740991.
+    statements: [
+      `UPDATE interactions SET cost = CASE WHEN cost < 9007199254740 THEN cost * 1000 ELSE 9007199254740991 END
+        WHERE cost IS NOT NULL`,
+      `UPDATE interactions SET saved = CASE WHEN saved < 9007199254740 AND saved > -9007199254740 THEN saved * 1000
+          WHEN saved > 0 THEN 9007199254740991 ELSE -9007199254740991 END
+        WHERE saved IS NOT NULL`,
+    ],
+  },
+  {
+    name: 'tools of each deployment',
+    statements: [
+      `CREATE TABLE mcp_tool_definitions (
+        tenant TEXT NOT NULL, catalog_id TEXT NOT NULL, digest TEXT NOT NULL, title TEXT, description TEXT NOT NULL,
+        input_schema TEXT NOT NULL, output_schema TEXT, annotations TEXT, task_support TEXT,
+        PRIMARY KEY (tenant, catalog_id, digest))`,
+      `CREATE TABLE mcp_tool_lists (
+        tenant TEXT NOT NULL, catalog_id TEXT NOT NULL, id TEXT NOT NULL, tools TEXT NOT NULL,
+        PRIMARY KEY (tenant, catalog_id, id))`,
+      'ALTER TABLE mcp_deployments ADD COLUMN tool_list TEXT',
+      // Each deployment that was connected has the tools of its server until it lists its own.
+      `INSERT INTO mcp_tool_definitions
+        SELECT tenant, catalog_id, id, title, description, input_schema, output_schema, annotations, task_support
+        FROM mcp_tools WHERE removed_at IS NULL`,
+      ...(['sqlite', 'postgres'] as const).map((only) => ({
+        only,
+        sql: `INSERT INTO mcp_tool_lists SELECT tenant, catalog_id, catalog_id,
+          ${only === 'sqlite' ? 'json_group_object(id, id)' : 'json_object_agg(id, id)::text'}
+          FROM mcp_tools WHERE removed_at IS NULL GROUP BY tenant, catalog_id`,
+      })),
+      `UPDATE mcp_deployments SET tool_list = catalog_id WHERE status IN ('success', 'error') AND EXISTS (
+        SELECT 1 FROM mcp_tool_lists WHERE mcp_tool_lists.tenant = mcp_deployments.tenant
+          AND mcp_tool_lists.catalog_id = mcp_deployments.catalog_id)`,
+      ...['title', 'description', 'input_schema', 'output_schema', 'annotations', 'task_support'].map(
+        (column) => `ALTER TABLE mcp_tools DROP COLUMN ${column}`,
+      ),
+    ],
+  },
 ]

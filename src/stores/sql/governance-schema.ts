@@ -8,6 +8,8 @@ export type GovernanceSchema = PeopleSchema & {
   mcp_catalog_items: McpCatalogItemTable
   mcp_deployments: McpDeploymentTable
   mcp_tools: McpToolTable
+  mcp_tool_definitions: McpToolDefinitionTable
+  mcp_tool_lists: McpToolListTable
   mcp_tool_versions: McpToolVersionTable
   mcp_installation_requests: McpInstallationRequestTable
   shared_with_teams: SharedWithTeamTable
@@ -132,6 +134,7 @@ export type McpDeploymentTable = {
   error: string | null
   field_values: string
   oauth_grant: string | null
+  tool_list: string | null
   created_at: number
   updated_at: number
 }
@@ -143,15 +146,25 @@ export type McpToolTable = {
   upstream_name: string
   name: string
   aliases: string
+  list_version: number
+  removed_at: number | null
+}
+
+/** What a server says of a tool, once for all deployments that say the same. */
+export type McpToolDefinitionTable = {
+  tenant: string
+  catalog_id: string
+  digest: string
   title: string | null
   description: string
   input_schema: string
   output_schema: string | null
   annotations: string | null
   task_support: string | null
-  list_version: number
-  removed_at: number | null
 }
+
+/** The tools that deployments of a server list, once for all that list the same; `tools` are digests by id, as JSON. */
+export type McpToolListTable = { tenant: string; catalog_id: string; id: string; tools: string }
 
 type McpToolVersionTable = { tenant: string; version: number }
 
@@ -248,7 +261,7 @@ export type ContextTrustTable = {
   seen: number
 }
 
-/** One request to a language model; `model` is the one that answered, or that was asked for. `cost` is in millionths of a dollar. */
+/** One request to a language model; `model` is the one that answered, or that was asked for. `cost` and `saved` are in billionths of a dollar. */
 export type InteractionTable = {
   tenant: string
   id: string

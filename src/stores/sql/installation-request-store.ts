@@ -1,8 +1,9 @@
 import type { Selectable } from 'kysely'
 import type { InstallationRequest, InstallationRequestStore } from '../../domains/mcp-servers/ports.ts'
 import type { McpInstallationRequestTable } from './governance-schema.ts'
+import { isAfterNewest, isValue, type NewestArgs, newestArgs } from './pages.ts'
 import { json, rowMap } from './row-map.ts'
-import { statement } from './statements.ts'
+import { type Builder, statement, statementFamily } from './statements.ts'
 import { sessionOf, writerOf } from './tx.ts'
 
 type RequestRow = Selectable<McpInstallationRequestTable>
@@ -37,27 +38,36 @@ const findRequest = statement<RowId>('installation-request-store.findRequest')((
     .where('tenant', '=', arg('tenant'))
     .where('id', '=', arg('id')),
 )
-const listRequests = statement<{ tenant: string; limit: number }>('installation-request-store.listRequests')(
-  (db, arg) =>
-    db
-      .selectFrom('mcp_installation_requests')
-      .selectAll()
-      .where('tenant', '=', arg('tenant'))
-      .orderBy('created_at', 'desc')
-      .orderBy('id')
-      .limit(arg('limit')),
+type Filter = { tenant: string; author: string; status: string }
+const shapes = ['all', 'own'] as const
+const listRequests = statementFamily<Filter & NewestArgs & { limit: number }, RequestRow>(
+  'installation-request-store.listRequests',
+  (shape): Builder<Filter & NewestArgs & { limit: number }, RequestRow> =>
+    (db, arg, kit) => {
+      let query = db
+        .selectFrom('mcp_installation_requests')
+        .selectAll()
+        .where('tenant', '=', arg('tenant'))
+        .where(isAfterNewest(arg, kit))
+        .where(isValue(arg('status'), 'status', kit))
+      if (shape === 'own') query = query.where('author', '=', arg('author'))
+      return query.orderBy('created_at', 'desc').orderBy('id').limit(arg('limit'))
+    },
+  shapes,
 )
-const listRequestsOf = statement<{ tenant: string; author: string; limit: number }>(
-  'installation-request-store.listRequestsOf',
-)((db, arg) =>
-  db
-    .selectFrom('mcp_installation_requests')
-    .selectAll()
-    .where('tenant', '=', arg('tenant'))
-    .where('author', '=', arg('author'))
-    .orderBy('created_at', 'desc')
-    .orderBy('id')
-    .limit(arg('limit')),
+const countListed = statementFamily<Filter, { count: number }>(
+  'installation-request-store.countListed',
+  (shape): Builder<Filter, { count: number }> =>
+    (db, arg, kit) => {
+      let query = db
+        .selectFrom('mcp_installation_requests')
+        .select((expression) => expression.fn.countAll<number>().as('count'))
+        .where('tenant', '=', arg('tenant'))
+        .where(isValue(arg('status'), 'status', kit))
+      if (shape === 'own') query = query.where('author', '=', arg('author'))
+      return query
+    },
+  shapes,
 )
 const countRequests = statement<{ tenant: string }>('installation-request-store.countRequests')((db, arg) =>
   db
@@ -76,12 +86,16 @@ export const sqlInstallationRequestStore: InstallationRequestStore = {
   async findRequest(tx, tenant, id) {
     return requests.found(await sessionOf(tx).get(findRequest, { tenant, id }))
   },
-  async listRequests(tx, tenant, author, limit) {
-    const session = sessionOf(tx)
-    const rows = await (author === undefined
-      ? session.all(listRequests, { tenant, limit })
-      : session.all(listRequestsOf, { tenant, author, limit }))
-    return rows.map(requests.fromRow)
+  listRequests(tx, tenant, { author, status = '' }) {
+    const shape = author === undefined ? 'all' : 'own'
+    const filter = { tenant, status, author: author ?? '' }
+    return {
+      rows: async (after, limit) => {
+        const rows = await sessionOf(tx).all(listRequests(shape), { ...filter, ...newestArgs(after), limit })
+        return rows.map(requests.fromRow)
+      },
+      count: async () => (await sessionOf(tx).get(countListed(shape), filter))?.count ?? 0,
+    }
   },
   async countRequests(tx, tenant) {
     return (await sessionOf(tx).get(countRequests, { tenant }))?.count ?? 0

@@ -145,7 +145,7 @@ type SumRow = Record<
 const sum = statementFamily<Args, SumRow>(
   'interaction-store.sum',
   (shape): Builder<Args, SumRow> =>
-    (db, arg) =>
+    (db, arg, { sql }) =>
       db
         .selectFrom('interactions')
         .select(({ fn }) => [
@@ -155,8 +155,9 @@ const sum = statementFamily<Args, SumRow>(
           fn.sum('cache_read_tokens').as('cacheRead'),
           fn.sum('cache_write_tokens').as('cacheWrite'),
           fn.sum('reasoning_tokens').as('reasoning'),
-          fn.sum('cost').as('cost'),
-          fn.sum('saved').as('saved'),
+          // A sum may be larger than an integer that can be read.
+          fn.sum(sql`cost * 1.0`).as('cost'),
+          fn.sum(sql`saved * 1.0`).as('saved'),
           fn.count('cost').as('priced'),
         ])
         .where((row) => conditions(shape, row, arg)),
@@ -200,8 +201,8 @@ export const sqlInteractionStore: InteractionStore = {
       cacheRead: Number(cacheRead ?? 0),
       cacheWrite: Number(cacheWrite ?? 0),
       reasoning: Number(reasoning ?? 0),
-      costMicrodollars: Number(cost ?? 0),
-      savedMicrodollars: Number(saved ?? 0),
+      costNanodollars: Number(cost ?? 0),
+      savedNanodollars: Number(saved ?? 0),
       unpriced: Number(count) - Number(priced),
     }
   },
@@ -256,8 +257,8 @@ type Facts = Omit<
   | 'provider'
   | 'outcome'
   | 'tokens'
-  | 'costMicrodollars'
-  | 'savedMicrodollars'
+  | 'costNanodollars'
+  | 'savedNanodollars'
   | 'startedAtMs'
 >
 
@@ -310,11 +311,17 @@ function toRow(tenant: TenantId, interaction: StoredInteraction): Row {
     cache_read_tokens: tokens?.cacheRead ?? null,
     cache_write_tokens: tokens?.cacheWrite ?? null,
     reasoning_tokens: tokens?.reasoning ?? null,
-    cost: interaction.costMicrodollars,
-    saved: interaction.savedMicrodollars ?? null,
+    cost: storable(interaction.costNanodollars),
+    saved: storable(interaction.savedNanodollars),
     facts: JSON.stringify(factsOf(interaction)),
   }
 }
+
+/** An integer that can be read again. */
+const storable = (amount: number | null | undefined): number | null =>
+  amount === null || amount === undefined
+    ? null
+    : Math.max(Number.MIN_SAFE_INTEGER, Math.min(amount, Number.MAX_SAFE_INTEGER))
 
 const fromRow = (row: Row): StoredInteraction => ({
   ...(JSON.parse(row.facts) as Facts),
@@ -337,7 +344,7 @@ const fromRow = (row: Row): StoredInteraction => ({
           cacheWrite: row.cache_write_tokens!,
           reasoning: row.reasoning_tokens!,
         },
-  costMicrodollars: row.cost,
-  savedMicrodollars: row.saved,
+  costNanodollars: row.cost,
+  savedNanodollars: row.saved,
   startedAtMs: row.started_at,
 })

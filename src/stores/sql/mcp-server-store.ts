@@ -6,6 +6,7 @@ import type { CatalogItem, Deployment, McpServerStore, ServerType } from '../../
 import type { ServerConfig } from '../../domains/mcp-servers/rules.ts'
 import { nameKey } from '../../kernel/name-key.ts'
 import type { McpCatalogItemTable, McpDeploymentTable } from './governance-schema.ts'
+import { toolLists } from './mcp-tool-lists.ts'
 import { mcpTools } from './mcp-tool-rows.ts'
 import { json, rowMap } from './row-map.ts'
 import { sharedTeams } from './sharing.ts'
@@ -40,12 +41,21 @@ const savedDeploymentColumns = ['author', 'status', 'error', 'field_values', 'oa
 const insertDeployment = statement<DeploymentRow>('mcp-server-store.insertDeployment')((db, _arg, { columns }) =>
   db
     .insertInto('mcp_deployments')
-    .values(columns(['tenant', 'id', 'catalog_id', 'scope', 'holder', 'created_at', ...savedDeploymentColumns])),
+    .values(
+      columns(['tenant', 'id', 'catalog_id', 'scope', 'holder', 'tool_list', 'created_at', ...savedDeploymentColumns]),
+    ),
 )
 const saveDeployment = statement<DeploymentRow>('mcp-server-store.saveDeployment')((db, arg, { columns }) =>
   db
     .updateTable('mcp_deployments')
     .set(columns(savedDeploymentColumns))
+    .where('tenant', '=', arg('tenant'))
+    .where('id', '=', arg('id')),
+)
+const setToolList = statement<RowId & { tool_list: string }>('mcp-server-store.setToolList')((db, arg) =>
+  db
+    .updateTable('mcp_deployments')
+    .set({ tool_list: arg('tool_list') })
     .where('tenant', '=', arg('tenant'))
     .where('id', '=', arg('id')),
 )
@@ -120,6 +130,18 @@ export const sqlMcpServerStore: McpServerStore = {
     const teams = await sharedTeams.ofRows(tx as ReadTx, tenant, 'mcp_deployment', rows)
     return rows.map((row) => fromDeploymentRow(row, teams.get(row.id) ?? []))
   },
+  async setToolList(tx, tenant, id, tool_list) {
+    await writerOf(tx, tenant).run(setToolList, { tenant, id, tool_list })
+  },
+  putToolList: toolLists.putList,
+  deleteToolList: toolLists.removeList,
+  findToolList: toolLists.findList,
+  toolLists: toolLists.listsOf,
+  putDefinition: toolLists.putDefinition,
+  deleteDefinition: toolLists.removeDefinition,
+  findDefinition: toolLists.findDefinition,
+  definitions: toolLists.definitionsOf,
+  definitionDigests: toolLists.digestsOf,
   putTool: mcpTools.put,
   deleteTool: mcpTools.remove,
   findTool: mcpTools.find,
@@ -189,6 +211,7 @@ const deployments = rowMap<Omit<DeploymentRow, 'scope' | 'author' | 'holder'>, O
   error: 'error',
   values: json('field_values'),
   grant: 'oauth_grant',
+  toolList: 'tool_list',
   createdAtMs: 'created_at',
   updatedAtMs: 'updated_at',
 })

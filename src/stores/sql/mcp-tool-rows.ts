@@ -3,7 +3,8 @@ import { type TenantId, tenantId } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { NamedTool, StoredTool } from '../../domains/mcp-servers/ports.ts'
 import type { McpToolTable } from './governance-schema.ts'
-import { json, jsonOrNull, rowMap } from './row-map.ts'
+import { toolLists } from './mcp-tool-lists.ts'
+import { json, rowMap } from './row-map.ts'
 import { statement } from './statements.ts'
 import { ownWriterOf, sessionOf, writerOf } from './tx.ts'
 
@@ -19,28 +20,11 @@ const tools = rowMap<ToolRow, StoredTool>()({
   upstreamName: 'upstream_name',
   name: 'name',
   aliases: { ...json('aliases'), read: namesIn },
-  title: 'title',
-  description: 'description',
-  inputSchema: json('input_schema'),
-  outputSchema: jsonOrNull('output_schema'),
-  annotations: jsonOrNull('annotations'),
-  taskSupport: 'task_support',
   listVersion: 'list_version',
   removedAtMs: 'removed_at',
 })
 
-const listedColumns = [
-  'name',
-  'aliases',
-  'title',
-  'description',
-  'input_schema',
-  'output_schema',
-  'annotations',
-  'task_support',
-  'list_version',
-  'removed_at',
-] as const
+const listedColumns = ['name', 'aliases', 'list_version', 'removed_at'] as const
 const putTool = statement<ToolRow>('mcp-tool-rows.putTool')((db, _arg, { columns }) =>
   db
     .insertInto('mcp_tools')
@@ -60,16 +44,6 @@ const listToolNames = statement<{ tenant: string }>('mcp-tool-rows.listToolNames
     .where('tenant', '=', arg('tenant'))
     .orderBy('name')
     .orderBy('id'),
-)
-const listNamesLike = statement<{ tenant: string; name: string; alias: string }>('mcp-tool-rows.listNamesLike')(
-  (db, arg) =>
-    db
-      .selectFrom('mcp_tools')
-      .select(['id', 'catalog_id', 'name', 'aliases'])
-      .where('tenant', '=', arg('tenant'))
-      .where((either) => either.or([either('name', 'like', arg('name')), either('aliases', 'like', arg('alias'))]))
-      .orderBy('name')
-      .orderBy('id'),
 )
 const listMarks = statement<{ tenant: string }>('mcp-tool-rows.listMarks')((db, arg) =>
   db
@@ -141,11 +115,8 @@ export const mcpTools = {
       : session.all(listToolsOf, { tenant, catalog_id: catalogId }))
     return rows.map(tools.fromRow)
   },
-  async listNames(tx: ReadTx | WriteTx, tenant: TenantId, slug?: string): Promise<NamedTool[]> {
-    const session = sessionOf(tx)
-    const rows = await (slug === undefined
-      ? session.all(listToolNames, { tenant })
-      : session.all(listNamesLike, { tenant, name: `${slug}%`, alias: `%"${slug}%` }))
+  async listNames(tx: ReadTx | WriteTx, tenant: TenantId): Promise<NamedTool[]> {
+    const rows = await sessionOf(tx).all(listToolNames, { tenant })
     return rows.map(({ id, catalog_id, name, aliases }) => ({
       id,
       catalogId: catalog_id,
@@ -164,6 +135,7 @@ export const mcpTools = {
   },
   async removeOf(tx: WriteTx, tenant: TenantId, catalogId: string): Promise<void> {
     const session = writerOf(tx, tenant)
+    await toolLists.removeOf(tx, tenant, catalogId)
     await session.run(deleteAssignmentsOf, { tenant, catalog_id: catalogId })
     await session.run(deleteToolsOf, { tenant, catalog_id: catalogId })
   },

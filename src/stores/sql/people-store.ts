@@ -167,15 +167,6 @@ const findInvitation = statement<Of>('people-store.findInvitation')((db, arg) =>
 const findInvitationByHash = statement<{ hash: string }>('people-store.findInvitationByHash')((db, arg) =>
   db.selectFrom('invitations').selectAll().where('token_hash', '=', arg('hash')),
 )
-const listInvitations = statement<Listed>('people-store.listInvitations')((db, arg) =>
-  db
-    .selectFrom('invitations')
-    .selectAll()
-    .where('tenant', '=', arg('tenant'))
-    .orderBy('created_at', 'desc')
-    .orderBy('id')
-    .limit(arg('limit')),
-)
 const findOpenInvitation = statement<{ tenant: string; email: string; now: number }>('people-store.findOpenInvitation')(
   (db, arg) =>
     db
@@ -342,9 +333,6 @@ export const sqlPeopleStore: PeopleStore = {
   async listOpenInvitationsBy(tx, tenant, by, now) {
     return (await sessionOf(tx).all(openInvitationsOf, { tenant, value: by, now })).map((row) => toInvitation(row)!)
   },
-  async listInvitations(tx, tenant, limit) {
-    return (await sessionOf(tx).all(listInvitations, { tenant, limit })).map((row) => toInvitation(row)!)
-  },
   async acceptInvitation(tx, tenant, id, atMs) {
     return (await sharedWriterOf(tx).run(acceptInvitation, { tenant, id, at: atMs })) > 0
   },
@@ -353,7 +341,7 @@ export const sqlPeopleStore: PeopleStore = {
   },
 }
 
-function toUser(row: UserRow | undefined): User | undefined {
+export function toUser(row: UserRow | undefined): User | undefined {
   if (row === undefined) return undefined
   return {
     tenant: tenantId(row.tenant),
@@ -367,7 +355,7 @@ function toUser(row: UserRow | undefined): User | undefined {
   }
 }
 
-function toTeam(row: TeamRow | undefined): UserTeam | undefined {
+export function toTeam(row: TeamRow | undefined): UserTeam | undefined {
   if (row === undefined) return undefined
   return {
     tenant: tenantId(row.tenant),
@@ -379,7 +367,7 @@ function toTeam(row: TeamRow | undefined): UserTeam | undefined {
   }
 }
 
-function toInvitation(row: InvitationRow | undefined): Invitation | undefined {
+export function toInvitation(row: InvitationRow | undefined): Invitation | undefined {
   if (row === undefined) return undefined
   return {
     tenant: tenantId(row.tenant),

@@ -4,8 +4,9 @@ import { readPrincipal, writePrincipal } from '../../contract/stored-principal.t
 import type { SecretLink, SecretStore, StoredSecret } from '../../domains/secrets/ports.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import type { SecretLinkTable, SecretTable } from './governance-schema.ts'
+import { hasText, isAfterNewest, type NewestArgs, newestArgs } from './pages.ts'
 import { json, rowMap } from './row-map.ts'
-import { statement } from './statements.ts'
+import { type Builder, statement, statementFamily } from './statements.ts'
 import { sessionOf, writerOf } from './tx.ts'
 
 type SecretRow = Selectable<SecretTable>
@@ -36,27 +37,38 @@ const putSecret = statement<SecretRow>('secret-store.putSecret')((db, _arg, { co
 const findSecret = statement<RowId>('secret-store.findSecret')((db, arg) =>
   db.selectFrom('secrets').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
 )
-const listSecrets = statement<{ tenant: string; limit: number }>('secret-store.listSecrets')((db, arg) =>
-  db
-    .selectFrom('secrets')
-    .selectAll()
-    .where('tenant', '=', arg('tenant'))
-    .where('session_id', 'is', null)
-    .orderBy('created_at', 'desc')
-    .orderBy('id')
-    .limit(arg('limit')),
+type Filter = { tenant: string; owner: string; text: string }
+const shapes = ['all', 'own'] as const
+const listSecrets = statementFamily<Filter & NewestArgs & { limit: number }, SecretRow>(
+  'secret-store.listSecrets',
+  (shape): Builder<Filter & NewestArgs & { limit: number }, SecretRow> =>
+    (db, arg, kit) => {
+      let query = db
+        .selectFrom('secrets')
+        .selectAll()
+        .where('tenant', '=', arg('tenant'))
+        .where('session_id', 'is', null)
+        .where(isAfterNewest(arg, kit))
+        .where(hasText(arg('text'), ['purpose'], kit))
+      if (shape === 'own') query = query.where('owner', '=', arg('owner'))
+      return query.orderBy('created_at', 'desc').orderBy('id').limit(arg('limit'))
+    },
+  shapes,
 )
-const listSecretsOf = statement<{ tenant: string; owner: string; limit: number }>('secret-store.listSecretsOf')(
-  (db, arg) =>
-    db
-      .selectFrom('secrets')
-      .selectAll()
-      .where('tenant', '=', arg('tenant'))
-      .where('owner', '=', arg('owner'))
-      .where('session_id', 'is', null)
-      .orderBy('created_at', 'desc')
-      .orderBy('id')
-      .limit(arg('limit')),
+const countSecrets = statementFamily<Filter, { count: number }>(
+  'secret-store.countSecrets',
+  (shape): Builder<Filter, { count: number }> =>
+    (db, arg, kit) => {
+      let query = db
+        .selectFrom('secrets')
+        .select((expression) => expression.fn.countAll<number>().as('count'))
+        .where('tenant', '=', arg('tenant'))
+        .where('session_id', 'is', null)
+        .where(hasText(arg('text'), ['purpose'], kit))
+      if (shape === 'own') query = query.where('owner', '=', arg('owner'))
+      return query
+    },
+  shapes,
 )
 type OfSessions = { tenant: string; owner: string; now: string; limit: number }
 const listOfSessions = statement<OfSessions>('secret-store.listOfSessions')((db, arg) =>
@@ -112,12 +124,16 @@ export const sqlSecretStore: SecretStore = {
     const row = await sessionOf(tx).get(findSecret, { tenant, id })
     return row && fromSecretRow(row)
   },
-  async listSecrets(tx, tenant, owner, limit) {
-    const session = sessionOf(tx)
-    const rows = await (owner === undefined
-      ? session.all(listSecrets, { tenant, limit })
-      : session.all(listSecretsOf, { tenant, owner, limit }))
-    return rows.map(fromSecretRow)
+  listSecrets(tx, tenant, { owner, text = '' }) {
+    const shape = owner === undefined ? 'all' : 'own'
+    const filter = { tenant, text, owner: owner ?? '' }
+    return {
+      rows: async (after, limit) => {
+        const rows = await sessionOf(tx).all(listSecrets(shape), { ...filter, ...newestArgs(after), limit })
+        return rows.map(fromSecretRow)
+      },
+      count: async () => (await sessionOf(tx).get(countSecrets(shape), filter))?.count ?? 0,
+    }
   },
   async listOfSessions(tx, tenant, owner, nowMs, limit) {
     const rows = await sessionOf(tx).all(listOfSessions, { tenant, owner, now: isoTime(nowMs), limit })

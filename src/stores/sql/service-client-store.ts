@@ -21,6 +21,9 @@ const clients = rowMap<Row, ServiceClient>()({
   createdBy: 'created_by',
 })
 
+/** A row as the program has it. */
+export const toClient = clients.fromRow
+
 const insertClient = statement<Row>('service-client-store.insertClient')((db, _arg, { columns }) =>
   db.insertInto('service_clients').values(columns(clients.columns)),
 )

@@ -30,7 +30,6 @@ type Access = Pick<
   | 'attemptsOf'
   | 'codeFailuresOf'
   | 'countRefusedFrom'
-  | 'listAttempts'
 >
 
 type OfUser = { user: string }
@@ -228,14 +227,6 @@ const countRefusedFrom = statement<{ network: string; since: number; outcome: st
     .where('at', '>', arg('since'))
     .where('outcome', '=', arg('outcome')),
 )
-const listAttempts = statement<{ tenant: string; limit: number }>('sign-in-store.listAttempts')((db, arg) =>
-  db
-    .selectFrom('sign_in_attempts')
-    .select(['at', 'email', 'address', 'outcome', 'tenant', 'user_id'])
-    .where('tenant', '=', arg('tenant'))
-    .orderBy('row_id', 'desc')
-    .limit(arg('limit')),
-)
 
 const ATTEMPTS_LOOKED_AT = 100
 
@@ -344,9 +335,6 @@ export const sqlSignInStore: Access = {
     const counted = { network: networkOf(address), since: sinceMs, outcome }
     return (await sessionOf(tx).get(countRefusedFrom, counted))?.count ?? 0
   },
-  async listAttempts(tx, tenant, limit) {
-    return (await sessionOf(tx).all(listAttempts, { tenant, limit })).map(toAttempt)
-  },
 }
 
 /** A part of a user's codes; ids are random, so it cannot match another user's. */
@@ -367,7 +355,7 @@ function toSession(row: SessionRow | undefined): UserSession | undefined {
   }
 }
 
-const toAttempt = (row: Omit<AttemptRow, 'network'>): SignInAttempt => ({
+export const toAttempt = (row: Omit<AttemptRow, 'network'>): SignInAttempt => ({
   atMs: row.at,
   email: row.email,
   address: row.address,

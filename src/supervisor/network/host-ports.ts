@@ -1,4 +1,5 @@
 import type { Server, Socket } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
 import { AppError } from '../../contract/app-error.ts'
 import type { PortRange } from '../../domains/workspaces/backend.ts'
 import { joinStreams } from '../egress/join-streams.ts'
@@ -20,6 +21,8 @@ export type ForwardTarget = Readonly<{ pid: number; ip: string; guestPort: numbe
 type Listening = Readonly<{ server: Server; open: Map<Socket, string> }>
 
 const TRIES_MAX = 200
+const RELEASE_TRIES_MAX = 20
+const RELEASE_PAUSE_MS = 10
 /** Per host port. Further connections wait in the kernel's backlog. */
 const CONNECTIONS_MAX = 1_024
 
@@ -28,6 +31,8 @@ export function createHostPorts(
   targetOf: (hostPort: number) => ForwardTarget | undefined,
 ): HostPorts {
   const listening = new Map<number, Listening>()
+  /** Ports that were found free and not used since; there are only so many ports. */
+  const found = new Set<number>()
   let cursor = 0
 
   async function listen(port: number): Promise<boolean> {
@@ -65,7 +70,17 @@ export function createHostPorts(
   async function canListen(port: number): Promise<boolean> {
     if (listening.has(port) || !(await listen(port))) return false
     close(port)
+    found.add(port)
     return true
+  }
+
+  /** The helper that made the socket may hold a port for a moment longer after it was found free. */
+  async function listenWhenReleased(port: number): Promise<boolean> {
+    for (let tries = 0; ; tries++) {
+      if (await listen(port)) return true
+      if (!found.has(port) || tries === RELEASE_TRIES_MAX) return false
+      await setTimeout(RELEASE_PAUSE_MS)
+    }
   }
 
   return {
@@ -73,10 +88,11 @@ export function createHostPorts(
       const added: number[] = []
       for (const port of requested) {
         if (listening.has(port)) continue
-        if (!(await listen(port))) {
+        if (!(await listenWhenReleased(port))) {
           for (const one of added) close(one)
           throw portTaken(port)
         }
+        found.delete(port)
         added.push(port)
       }
     },

@@ -6,6 +6,7 @@ import { agentParams } from './agent-params.ts'
 export default defineTool({
   name: 'aegis.agent.logs',
   toolset: 'agents',
+  trust: { reads: 'run' },
   title: 'Read the activity of an agent',
   description:
     'Read the history of an agent (deployed, updated) and what its executions did: the oldest first, execution by execution, page by page. `total` counts all events that you may see; use aegis.task.logs for a single execution.',

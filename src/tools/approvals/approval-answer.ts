@@ -6,9 +6,10 @@ import { approvalId } from './approval-fields.ts'
 export default defineTool({
   name: 'approval_answer',
   toolset: 'workflows',
+  trust: { reads: 'approval' },
   title: 'Approve or deny',
   description:
-    'Answer an approval, for people only: approve lets exactly that call through once, deny refuses it. Never from the context that asks, and never by an agent. Read it first with approval_get. A Human state takes other words with aegis.workflow.signal.',
+    'Answer an approval, for people only: approve lets exactly that call through once, deny refuses it. Never by an agent, nor by a program of the person in whose name it is asked: that person uses castellan approvals. Read it first with approval_get. A Human state takes other words with aegis.workflow.signal.',
   permission: 'approval:update',
   tier: 'user',
   effect: 'update',

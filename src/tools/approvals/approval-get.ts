@@ -5,6 +5,7 @@ import { approvalFields, approvalId } from './approval-fields.ts'
 export default defineTool({
   name: 'approval_get',
   toolset: 'workflows',
+  trust: { reads: 'approval' },
   title: 'Read what a person is asked',
   description:
     'Read one approval: which call with which arguments, why, who asks, until when, and what was answered. Use approval_list to find it, approval_answer to answer it.',

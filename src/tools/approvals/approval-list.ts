@@ -6,6 +6,7 @@ import { approvalFields } from './approval-fields.ts'
 export default defineTool({
   name: 'approval_list',
   toolset: 'workflows',
+  trust: { reads: 'approval' },
   title: 'See what waits for a person',
   description:
     'List what waits for an answer of a person, newest first: calls that a policy lets through only with an approval, and Human states of workflows. Answer with approval_answer, or a Human state in other words with aegis.workflow.signal. Your own, or all of the tenant for administrators.',

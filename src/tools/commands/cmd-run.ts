@@ -6,7 +6,7 @@ import { defineTool } from '../runtime/define-tool.ts'
 export default defineTool({
   name: 'cmd.run',
   toolset: 'cmd',
-  trust: { sends: 'open-network' },
+  trust: { reads: 'workspace', sends: 'open-network' },
   title: 'Run a command of the agent',
   description:
     'Run a command in your own workspace and wait for its end; a non-zero exit code is an answer. With args it is a program and its arguments, without a shell; else a line for a shell. To run in a workspace of your choice use exec.',

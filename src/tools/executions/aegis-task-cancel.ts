@@ -5,6 +5,7 @@ import { executionParams } from './execution-fields.ts'
 export default defineTool({
   name: 'aegis.task.cancel',
   toolset: 'executions',
+  trust: { reads: 'run' },
   title: 'Cancel an execution',
   description:
     'Stop an execution of an agent with all that runs below it: model calls and processes end at once, and its workspace is removed.',

@@ -7,6 +7,7 @@ import { executionFields, executionParams } from './execution-fields.ts'
 export default defineTool({
   name: 'aegis.task.logs',
   toolset: 'executions',
+  trust: { reads: 'run' },
   title: 'Read the events of an execution',
   description:
     'Events of one execution of an agent in order, page by page: iterations, model and tool calls, verdicts. A long payload is shown by its beginning.',

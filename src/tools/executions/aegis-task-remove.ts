@@ -5,6 +5,7 @@ import { executionParams } from './execution-fields.ts'
 export default defineTool({
   name: 'aegis.task.remove',
   toolset: 'executions',
+  trust: { reads: 'run' },
   title: 'Remove an execution',
   description:
     'Remove an ended execution of an agent with its events. Its entries in the log stay. Use aegis.task.cancel first if it has not ended.',

@@ -5,6 +5,7 @@ import { executionFields, executionParams } from './execution-fields.ts'
 export default defineTool({
   name: 'aegis.task.status',
   toolset: 'executions',
+  trust: { reads: 'run' },
   title: 'See an execution',
   description:
     'Status, iteration and latest output of one execution of an agent. Use aegis.task.wait to wait for its end, aegis.task.logs for its events.',

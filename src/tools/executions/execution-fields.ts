@@ -30,6 +30,7 @@ export const executionFields = {
 export const executionWaiting = {
   ...waitingRules,
   toolset: 'executions',
+  trust: { reads: 'run' },
   input: z.strictObject({
     execution_id: executionParams.executionId,
     poll_interval_seconds: executionParams.pollInterval,

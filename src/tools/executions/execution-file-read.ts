@@ -5,6 +5,7 @@ import { executionParams } from './execution-fields.ts'
 export default defineTool({
   name: 'execution_file_read',
   toolset: 'executions',
+  trust: { reads: 'run' },
   title: 'Read a file of an execution',
   description:
     'Read a whole file from the workspace of an execution, while it runs or afterwards if the workspace was kept. Use file_read for parts of a large file, fs.read for your own workspace.',

@@ -5,6 +5,7 @@ import { executionParams } from './execution-fields.ts'
 export default defineTool({
   name: 'execution_fork',
   toolset: 'executions',
+  trust: { reads: 'run' },
   title: 'Fork an execution',
   description:
     'Continue a copy of an execution after one of its recorded iterations, with the workspace as it was then, and if you like with another input, model or number of iterations. The original stays as it is. The files of the newest iterations are kept, for some days. See the iterations with aegis.task.logs; to run the agent afresh use aegis.task.execute.',

@@ -5,6 +5,7 @@ import { executionFields, executionParams } from './execution-fields.ts'
 export default defineTool({
   name: 'execution_replay',
   toolset: 'executions',
+  trust: { reads: 'run' },
   title: 'Replay an execution',
   description:
     'Run the decisions of an execution again against its recorded answers of models and tools, and show the first difference: with the present program, and with the manifest of another version if given. Nothing is called and nothing changes. To go on from a recorded iteration use execution_fork.',

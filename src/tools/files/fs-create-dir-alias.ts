@@ -5,6 +5,7 @@ import { fsFields, fsParams } from './fs-params.ts'
 export default defineTool({
   name: 'fs.create.dir',
   toolset: 'fs',
+  trust: { reads: 'workspace' },
   title: 'Make a folder of the agent',
   description: 'Another name of fs.create_dir: make a folder in your own workspace, with those above it.',
   permission: 'workspace:update',

@@ -5,6 +5,7 @@ import { fsFields, fsParams } from './fs-params.ts'
 export default defineTool({
   name: 'fs.create_dir',
   toolset: 'fs',
+  trust: { reads: 'workspace' },
   title: 'Make a folder of the agent',
   description: 'Make a folder in your own workspace, with those above it; one that is there already is fine.',
   permission: 'workspace:update',

@@ -5,6 +5,7 @@ import { fsFields, fsParams } from './fs-params.ts'
 export default defineTool({
   name: 'fs.delete',
   toolset: 'fs',
+  trust: { reads: 'workspace' },
   title: 'Delete a file of the agent',
   description: 'Delete a file or a folder of your own workspace, for good. A folder that is not empty needs recursive.',
   permission: 'workspace:update',

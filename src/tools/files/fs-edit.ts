@@ -5,6 +5,7 @@ import { fsFields, fsParams } from './fs-params.ts'
 export default defineTool({
   name: 'fs.edit',
   toolset: 'fs',
+  trust: { reads: 'workspace' },
   title: 'Edit a file of the agent',
   description:
     'Replace a text that occurs exactly once in a file of your own workspace. For several changes of one file at once use fs.multi_edit.',

@@ -5,6 +5,7 @@ import { fsFields, fsParams } from './fs-params.ts'
 export default defineTool({
   name: 'fs.glob',
   toolset: 'fs',
+  trust: { reads: 'workspace' },
   title: 'Find files of the agent by name',
   description:
     'Find files below a folder of your own workspace by a pattern such as src/**/*.ts: * stays in one folder, ** goes through all. To search in files use fs.grep.',

@@ -5,6 +5,7 @@ import { fsFields, fsParams } from './fs-params.ts'
 export default defineTool({
   name: 'fs.grep',
   toolset: 'fs',
+  trust: { reads: 'workspace' },
   title: 'Search in files of the agent',
   description:
     'Search the files below a folder of your own workspace for a regular expression; lines come as path:line:content. To find files by their names use fs.glob.',

@@ -5,6 +5,7 @@ import { fsFields, fsParams } from './fs-params.ts'
 export default defineTool({
   name: 'fs.list',
   toolset: 'fs',
+  trust: { reads: 'workspace' },
   title: 'List a folder of the agent',
   description: 'List a folder of your own workspace. To find files by their names anywhere below it use fs.glob.',
   permission: 'workspace:read',

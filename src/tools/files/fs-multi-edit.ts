@@ -6,6 +6,7 @@ import { fsFields, fsParams } from './fs-params.ts'
 export default defineTool({
   name: 'fs.multi_edit',
   toolset: 'fs',
+  trust: { reads: 'workspace' },
   title: 'Edit a file in several places',
   description:
     'Make several replacements in one file of your own workspace, one after the other: all of them or none. Each text must occur exactly once.',

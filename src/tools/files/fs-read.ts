@@ -6,6 +6,7 @@ import { fsFields, fsParams } from './fs-params.ts'
 export default defineTool({
   name: 'fs.read',
   toolset: 'fs',
+  trust: { reads: 'workspace' },
   title: 'Read a file of the agent',
   description:
     'Read a text file of your own workspace, whole; at most 10 MiB. To find something in many files use fs.grep.',

@@ -6,6 +6,7 @@ import { fsFields, fsParams } from './fs-params.ts'
 export default defineTool({
   name: 'fs.write',
   toolset: 'fs',
+  trust: { reads: 'workspace' },
   title: 'Write a file of the agent',
   description:
     'Write a text file of your own workspace, whole or not at all; missing folders are made. To change a part of a file use fs.edit.',

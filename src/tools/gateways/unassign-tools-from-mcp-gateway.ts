@@ -27,6 +27,7 @@ export default defineTool({
   output: z.strictObject({
     mcpGatewayId: z.string(),
     removed: z.array(z.string()).describe('Ids of those that were assigned before.'),
+    notAssigned: z.array(z.string()).describe('Those of toolIds that were not, as you gave them.'),
   }),
   run: (input, { gateways, call }) => gateways.unassignTools(call, input),
 })

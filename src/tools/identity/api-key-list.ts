@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { limits } from '../../contract/limits.ts'
+import { fields, params } from '../params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 import { keyView, tenantOfKeys } from './key-view.ts'
 
@@ -15,10 +15,10 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  input: z.strictObject({ tenant: tenantOfKeys.optional() }),
+  input: z.strictObject({ tenant: tenantOfKeys.optional(), name: params.part('their name'), ...params.page }),
   output: z.strictObject({
     keys: z.array(keyView),
-    truncated: z.boolean().describe(`True when there are more than the newest ${limits.apiKeyListMax}.`),
+    ...fields.listed,
   }),
   run: (input, { identity, call }) => identity.listKeys(call, input),
 })

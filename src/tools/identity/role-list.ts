@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { fields, params } from '../params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 import { roleView, tenantOfRoles } from './role-view.ts'
 
@@ -14,7 +15,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  input: z.strictObject({ tenant: tenantOfRoles }),
-  output: z.strictObject({ roles: z.array(roleView) }),
+  input: z.strictObject({ tenant: tenantOfRoles, name: params.part('their name') }),
+  output: z.strictObject({ roles: z.array(roleView), total: fields.listed.total }),
   run: (input, { roles, call }) => roles.listRoles(call, input),
 })

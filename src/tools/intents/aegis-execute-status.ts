@@ -5,6 +5,7 @@ import { intentParams } from './intent-params.ts'
 export default defineTool({
   name: 'aegis.execute.status',
   toolset: 'intents',
+  trust: { reads: 'run' },
   title: 'Status of an intent',
   description:
     'Whether a pipeline of aegis.execute.intent still runs, its result when it has completed, or why and in which state it failed. Use aegis.execute.wait to wait for the end.',

@@ -13,7 +13,7 @@ export default defineTool({
   tier: 'user',
   effect: 'create',
   idempotent: false,
-  rate: 'create',
+  rate: 'default',
   skipJudge: false,
   trust: { carries: { as: 'server', fields: ['id', 'catalogId'] } },
   input: z.strictObject({
@@ -28,6 +28,6 @@ export default defineTool({
     ...configFields,
   }),
   output: changedServer,
-  before: (input, { mcpServers }) => mcpServers.checkAddress(input),
+  before: (input, { mcpServers }) => mcpServers.checkNew(input),
   run: (input, { mcpServers, call }) => mcpServers.create(call, input),
 })

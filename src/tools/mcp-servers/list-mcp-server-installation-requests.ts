@@ -1,6 +1,7 @@
 import { z } from 'zod'
+import { fields, params } from '../params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
-import { requestView } from './request-fields.ts'
+import { requestStatus, requestView } from './request-fields.ts'
 
 export default defineTool({
   name: 'list_mcp_server_installation_requests',
@@ -15,7 +16,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   trust: { carries: { as: 'request', fields: ['id'] } },
-  input: z.strictObject({}),
-  output: z.strictObject({ requests: z.array(requestView) }),
-  run: (_input, { mcpServers, call }) => mcpServers.listRequests(call),
+  input: z.strictObject({ status: requestStatus.optional().describe('Only those that are so now.'), ...params.page }),
+  output: z.strictObject({ requests: z.array(requestView), ...fields.listed }),
+  run: (input, { mcpServers, call }) => mcpServers.listRequests(call, input),
 })

@@ -12,6 +12,7 @@ const input = z.strictObject({
 export default defineTool({
   name: 'list_registry_servers',
   toolset: 'mcp-servers',
+  trust: { reads: 'unnamed' },
   title: 'List MCP servers in the registry format',
   description:
     'List the MCP servers that you can see in the format of the MCP registry (server.json), for programs that read registries. It is also served at /v0.1/servers. To look for a server yourself use search_private_mcp_registry.',

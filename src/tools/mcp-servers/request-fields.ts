@@ -3,6 +3,8 @@ import { fields } from '../params.ts'
 
 export const requestId = z.string().min(1).max(200).describe('From list_mcp_server_installation_requests.')
 
+export const requestStatus = z.enum(['pending', 'approved', 'declined'])
+
 export const requestView = z.strictObject({
   id: z.string(),
   author: z.string().describe('Who asked.'),
@@ -11,7 +13,7 @@ export const requestView = z.strictObject({
   serverUrl: z.string().nullable(),
   repository: z.string().nullable(),
   catalogId: z.string().nullable(),
-  status: z.enum(['pending', 'approved', 'declined']),
+  status: requestStatus,
   notes: z.array(z.strictObject({ author: z.string(), text: z.string(), at: fields.time })),
   decidedBy: z.string().nullable(),
   decidedAt: fields.time.nullable(),

@@ -66,7 +66,7 @@ export const deploymentFields = {
 }
 
 export const deployValues = z
-  .record(z.string().min(1).max(128), z.string().max(65_536))
+  .record(z.string().min(1).max(128), z.union([z.string().max(65_536), z.number().min(-1e15).max(1e15), z.boolean()]))
   .optional()
   .describe('Values for the fields that the server asks for. For secrets give references from secret_link_create.')
 

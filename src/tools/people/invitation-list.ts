@@ -1,6 +1,7 @@
 import { z } from 'zod'
+import { fields, params } from '../params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
-import { invitationView, tenantOfPeople, truncated } from './people-fields.ts'
+import { invitationStatus, invitationView, tenantOfPeople } from './people-fields.ts'
 
 export default defineTool({
   name: 'invitation_list',
@@ -14,7 +15,12 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  input: z.strictObject({ tenant: tenantOfPeople }),
-  output: z.strictObject({ invitations: z.array(invitationView), truncated }),
+  input: z.strictObject({
+    tenant: tenantOfPeople,
+    email: params.part('their e-mail address'),
+    status: invitationStatus.optional().describe('Only those that are so now.'),
+    ...params.page,
+  }),
+  output: z.strictObject({ invitations: z.array(invitationView), ...fields.listed }),
   run: (input, { people, call }) => people.listInvitations(call, input),
 })

@@ -1,6 +1,7 @@
 import { z } from 'zod'
+import { fields, params } from '../params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
-import { clientView, tenantOfPeople, truncated } from './people-fields.ts'
+import { clientView, tenantOfPeople } from './people-fields.ts'
 
 export default defineTool({
   name: 'oauth_client_list',
@@ -14,7 +15,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  input: z.strictObject({ tenant: tenantOfPeople }),
-  output: z.strictObject({ clients: z.array(clientView), truncated }),
+  input: z.strictObject({ tenant: tenantOfPeople, name: params.part('their name'), ...params.page }),
+  output: z.strictObject({ clients: z.array(clientView), ...fields.listed }),
   run: (input, { people, call }) => people.listClients(call, input),
 })

@@ -13,6 +13,7 @@ export const tenantOfPeople = z
   )
 export const email = z.string().min(3).max(320).describe('E-mail address, by which the person signs in.')
 export const user = z.string().min(1).max(320).describe('Id or e-mail address of the user.')
+export const userOrSelf = user.optional().describe('Id or e-mail address of the user; yourself when left out.')
 export const team = z.string().min(1).max(128).describe('Id or name of the team of people.')
 export const teamName = z.string().min(1).max(128)
 export const roleOfPerson = z
@@ -32,7 +33,6 @@ export const teamsOfPerson = z
   .max(100)
   .optional()
   .describe('Teams of people that the person belongs to, by id or name.')
-export const truncated = z.boolean().describe(`True when there are more than ${limits.apiKeyListMax}.`)
 
 export const userView = z.strictObject({
   id: z.string(),
@@ -79,6 +79,7 @@ export const clientView = z.strictObject({
   created_by: z.string(),
 })
 
+export const invitationStatus = z.enum(['open', 'accepted', 'cancelled', 'expired'])
 export const invitationView = z.strictObject({
   id: z.string(),
   email: z.string(),
@@ -87,7 +88,7 @@ export const invitationView = z.strictObject({
   tier: z.enum(tiers),
   teams: z.array(z.string()),
   purpose: z.enum(['join', 'password']).describe('`password`: for a user who is there, to choose a password.'),
-  status: z.enum(['open', 'accepted', 'cancelled', 'expired']),
+  status: invitationStatus,
   created_at: fields.time,
   created_by: z.string(),
   expires_at: fields.time,

@@ -1,7 +1,17 @@
 import { z } from 'zod'
-import { fields } from '../params.ts'
+import { fields, params } from '../params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
-import { tenantOfPeople, truncated } from './people-fields.ts'
+import { tenantOfPeople } from './people-fields.ts'
+
+const outcome = z.enum([
+  'signed_in',
+  'refused',
+  'slowed',
+  'passkey_added',
+  'passkey_removed',
+  'device_allowed',
+  'code_refused',
+])
 
 export default defineTool({
   name: 'sign_in_list',
@@ -17,25 +27,22 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  input: z.strictObject({ tenant: tenantOfPeople }),
+  input: z.strictObject({
+    tenant: tenantOfPeople,
+    email: params.part('the e-mail address'),
+    outcome: outcome.optional().describe('Only those that ended so.'),
+    ...params.page,
+  }),
   output: z.strictObject({
     attempts: z.array(
       z.strictObject({
         at: fields.time,
         email: z.string(),
         address: z.string(),
-        outcome: z.enum([
-          'signed_in',
-          'refused',
-          'slowed',
-          'passkey_added',
-          'passkey_removed',
-          'device_allowed',
-          'code_refused',
-        ]),
+        outcome,
       }),
     ),
-    truncated,
+    ...fields.listed,
   }),
   run: (input, { people, call }) => people.listAttempts(call, input),
 })

@@ -1,6 +1,7 @@
 import { z } from 'zod'
+import { fields, params } from '../params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
-import { tenantOfPeople, truncated, userView } from './people-fields.ts'
+import { roleOfPerson, tenantOfPeople, userView } from './people-fields.ts'
 
 export default defineTool({
   name: 'user_list',
@@ -14,7 +15,12 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  input: z.strictObject({ tenant: tenantOfPeople }),
+  input: z.strictObject({
+    tenant: tenantOfPeople,
+    name: params.part('their e-mail address or name'),
+    role: roleOfPerson.optional().describe('Only those with this role.'),
+    ...params.page,
+  }),
   output: z.strictObject({
     users: z.array(
       userView.extend({
@@ -24,7 +30,7 @@ export default defineTool({
           .describe('Whether the person has chosen a password or has come with an identity provider.'),
       }),
     ),
-    truncated,
+    ...fields.listed,
   }),
   run: (input, { people, call }) => people.listUsers(call, input),
 })

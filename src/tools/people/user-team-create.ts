@@ -12,7 +12,7 @@ export default defineTool({
   tier: 'user',
   effect: 'create',
   idempotent: false,
-  rate: 'create',
+  rate: 'default',
   skipJudge: false,
   trust: { governs: true },
   input: z.strictObject({

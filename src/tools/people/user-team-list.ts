@@ -1,6 +1,7 @@
 import { z } from 'zod'
+import { fields, params } from '../params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
-import { teamView, tenantOfPeople, truncated } from './people-fields.ts'
+import { teamView, tenantOfPeople } from './people-fields.ts'
 
 export default defineTool({
   name: 'user_team_list',
@@ -13,7 +14,7 @@ export default defineTool({
   idempotent: true,
   rate: 'default',
   skipJudge: true,
-  input: z.strictObject({ tenant: tenantOfPeople }),
-  output: z.strictObject({ teams: z.array(teamView), truncated }),
+  input: z.strictObject({ tenant: tenantOfPeople, name: params.part('their name'), ...params.page }),
+  output: z.strictObject({ teams: z.array(teamView), ...fields.listed }),
   run: (input, { people, call }) => people.listTeams(call, input),
 })

@@ -132,7 +132,7 @@ export function createApprovalGate(approvals: Approvals | undefined) {
 function approvalRequired(request: ApprovalRequest, isFromRun: boolean): AppError {
   const { id, tool, policy, reason } = request
   const expires_at = isoTime(request.expiresAtMs)
-  const message = `'${tool}' needs a person's approval; the request is ${id}, open until ${expires_at}. Reason: ${reason}. A person answers it with castellan approvals approve ${id}, approval_answer, or POST /v1/approvals/${id}/approve. After that, make exactly the same call again.`
+  const message = `'${tool}' needs a person's approval; the request is ${id}, open until ${expires_at}. Reason: ${reason}. A person answers it with castellan approvals approve ${id}, or signed in at the web address of the server with POST /v1/approvals/${id}/approve; another person also with approval_answer. After that, make exactly the same call again.`
   const details = { tool, policy, reason, approval_id: id, expires_at, ...(isFromRun && { request }) }
   return new AppError('ERR_APPROVAL_REQUIRED', message, details as ConstructorParameters<typeof AppError>[2])
 }

@@ -87,6 +87,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       decisions: [],
       taints: [],
       approval: undefined,
+      done: undefined,
       asks: undefined,
       readFrom: new Set(),
       wroteTo: new Set(),
@@ -138,6 +139,10 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       return answer
     }
     if (effect === 'external') {
+      for (const taint of await deps.stages.guard.beforeEffect(invocation))
+        await write(invocation, (tx) =>
+          deps.stages.guard.taint(tx, invocation.caller.principal.tenant, taint, invocation.nowMs),
+        )
       const handled = await handle(invocation, tool, undefined, database.read)
       const entry = okEntry(invocation, tool, handled)
       const answer = toAnswer(invocation, handled, deps.spelling)
@@ -162,7 +167,11 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       invocation.decisions.length = decisionCount
       invocation.taints.length = taintCount
       if (invocation.approval !== undefined) await deps.stages.guard.useApproval(tx, invocation)
-      const handled = await handle(invocation, tool, tx, tx as unknown as ReadTx)
+      const handled = await handle(invocation, tool, tx, tx as unknown as ReadTx).catch((error: unknown) => {
+        // What it wrote is undone.
+        invocation.taints.length = taintCount
+        throw error
+      })
       const answer = toAnswer(invocation, handled, deps.spelling)
       await submitEntry(tx, invocation, okEntry(invocation, tool, handled), answer)
       return answer
@@ -203,6 +212,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     } finally {
       call.end()
     }
+    if (invocation.rules!.effect === 'external') invocation.done = call.effects
     if (tool.definition.namesTools === true && invocation.caller.safeNames) {
       invocation.output = deps.spelling.texts(invocation.output)
     }
@@ -271,7 +281,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
   }
 
   async function asHeard(invocation: Invocation, supplied: unknown): Promise<unknown> {
-    const error = whyCancelled(invocation, supplied)
+    const error = onceDone(invocation, whyCancelled(invocation, supplied))
     const isQuoting = error instanceof AppError && error.quotes.length > 0 && invocation.tool !== undefined
     return isQuoting ? await deps.stages.guard.hearFailure(invocation, error) : error
   }
@@ -332,11 +342,12 @@ export function createCallTool(deps: CallToolDeps): CallTool {
   }
 
   function failedEntry(invocation: Invocation, failure: ToolFailure, effects: readonly EffectRecord[] = []): CallEntry {
-    const outcome = outcomes[failure.code] ?? 'refused'
+    const { done } = invocation
+    const outcome = done !== undefined ? 'failed' : (outcomes[failure.code] ?? 'refused')
     const name = invocation.tool?.name ?? invocation.requestedName.toWellFormed().slice(0, 128)
     if (invocation.inputDigest === unreadDigest)
       invocation.inputDigest = digestOfRefused(invocation.args) ?? unreadDigest
-    return { ...baseEntry(invocation, name), outcome, code: failure.code, effects }
+    return { ...baseEntry(invocation, name), outcome, code: failure.code, effects: [...(done ?? []), ...effects] }
   }
 }
 
@@ -361,6 +372,13 @@ const noTx = { __tx: 'read' } as const
 function requireNotCancelled(invocation: Invocation): void {
   if (invocation.signal.aborted)
     throw new AppError('ERR_CANCELLED', 'The call was cancelled before it changed anything.')
+}
+
+/** The failure of a call that was made all the same. */
+function onceDone({ done }: Invocation, error: unknown): unknown {
+  if (done === undefined || !(error instanceof AppError) || error.code !== 'ERR_TOO_LARGE') return error
+  const message = `${error.message} The call was made, and what it did stays: do not repeat it to see its answer.`
+  return new AppError(error.code, message, error.details, { quotes: error.quotes })
 }
 
 /** The message of a cancelled call, in the words of the caller that cancelled it if there are any. */

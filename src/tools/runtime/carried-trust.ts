@@ -1,6 +1,6 @@
 import { limits } from '../../contract/limits.ts'
 import type { BuiltInTrust } from '../../contract/tool-policies.ts'
-import type { ContextKey, Trust } from '../../contract/trust.ts'
+import type { ContextKey, Taint, Trust } from '../../contract/trust.ts'
 import type { Invocation } from './stages.ts'
 
 type Carried = NonNullable<BuiltInTrust['carries']>
@@ -28,16 +28,36 @@ export async function carryTrust(trust: Trust, invocation: Invocation, carries: 
   for (const from of [...invocation.readFrom, ...(effect === 'delete' ? [] : items)]) {
     if (from === own || !(await trust.isTainted(tenant, from))) continue
     invocation.taints.push({ context: own, cause: { ...cause, from }, credential: trust.credentialOf(principal) })
+    if (effect === 'read') return
     // What it read may be where it has written by now.
-    if (effect !== 'read')
-      for (const id of invocation.entered)
-        invocation.taints.push({ context: `workspace:${id}`, cause: { ...cause, from } })
+    const entered = [...invocation.entered].map((id) => `workspace:${id}` as const)
+    for (const context of [...entered, ...invocation.wroteTo, ...items])
+      if (!(await trust.isTainted(tenant, context))) invocation.taints.push({ context, cause: { ...cause, from } })
     return
   }
 }
 
+/**
+ * What becomes untrusted by a call outside the store that changes the items of its arguments, so that it can be noted before: nobody
+ * reads what was written in between.
+ */
+export async function taintsOfItems(trust: Trust, invocation: Invocation, carries: Carried): Promise<Taint[]> {
+  const { principal } = invocation.caller
+  const { tenant } = principal
+  const items = itemsOf({ input: invocation.input, output: undefined }, carries)
+  const tainted: ContextKey[] = []
+  for (const item of items) if (await trust.isTainted(tenant, item)) tainted.push(item)
+  const from = (await trust.isUntrusted(principal)) ? trust.contextOf(principal) : tainted[0]
+  if (from === undefined) return []
+  const cause = { kind: 'inherited', tool: invocation.tool!.name, callId: invocation.callId, from } as const
+  return items.filter((item) => !tainted.includes(item)).map((context) => ({ context, cause }))
+}
+
 /** The items of the call: named in its arguments, or in a list of its answer. */
-function itemsOf({ input, output }: Invocation, { as, fields }: Carried): readonly ContextKey[] {
+function itemsOf(
+  { input, output }: Pick<Invocation, 'input' | 'output'>,
+  { as, fields }: Carried,
+): readonly ContextKey[] {
   const found = new Set<ContextKey>()
   const add = (value: unknown): void => {
     for (const one of Array.isArray(value) ? value : [value])

@@ -7,7 +7,13 @@ import type { Logger } from '../../kernel/logger.ts'
 import { createTimeSlicer } from '../../kernel/time-slicer.ts'
 import { withTimeout } from '../../kernel/with-timeout.ts'
 import type { CatalogTool } from './catalog.ts'
-import { buildToolIndexInSlices, type RankedNames, type SearchableTool, type ToolIndex } from './search/tool-index.ts'
+import {
+  buildToolIndexInSlices,
+  type RankedNames,
+  type SearchableTool,
+  type ToolIndex,
+  toolKey,
+} from './search/tool-index.ts'
 import type { KnownVectors } from './search/tool-vectors.ts'
 import type { ToolSearch } from './services.ts'
 import { isVisible, type Mode } from './stages.ts'
@@ -51,7 +57,7 @@ export function createToolSearch({ views, mode, embedder, clock, logger }: ToolS
   const byWords = new WeakMap<Corpus, Promise<ToolIndex>>()
   const byMeaning = new WeakMap<Corpus, Promise<ToolIndex>>()
   const knownVectors: KnownVectors = new Map()
-  const visibleNames = new WeakMap<ToolView, Map<string, Promise<ReadonlySet<string>>>>()
+  const visibleKeys = new WeakMap<ToolView, Map<string, Promise<ReadonlySet<string>>>>()
 
   function made(
     indexes: WeakMap<Corpus, Promise<ToolIndex>>,
@@ -90,33 +96,33 @@ export function createToolSearch({ views, mode, embedder, clock, logger }: ToolS
     }
   }
 
-  async function namesVisible({ tools }: ToolView, caller: ToolCaller): Promise<ReadonlySet<string>> {
+  async function keysVisible({ tools }: ToolView, caller: ToolCaller): Promise<ReadonlySet<string>> {
     const slicer = createTimeSlicer(clock, neverAborted)
-    const names = new Set<string>()
+    const keys = new Set<string>()
     for (const tool of tools) {
       const pause = slicer.pause()
       if (pause !== undefined) await pause
-      if (isVisible(tool, caller, mode)) names.add(tool.name)
+      if (isVisible(tool, caller, mode)) keys.add(keyOf(tool))
     }
-    return names
+    return keys
   }
 
   function visibleIn(view: ToolView, caller: ToolCaller): Promise<ReadonlySet<string>> {
-    const find = () => namesVisible(view, caller)
+    const find = () => keysVisible(view, caller)
     const { principal } = caller
     if (principal.securityContexts !== undefined) return find()
-    let byRights = visibleNames.get(view)
+    let byRights = visibleKeys.get(view)
     if (byRights === undefined) {
       byRights = new Map()
-      visibleNames.set(view, byRights)
+      visibleKeys.set(view, byRights)
     }
     const key = `${principal.tier}|${permissionsKey(principal.permissions)}`
-    let names = byRights.get(key)
-    if (names === undefined) {
-      names = find()
-      byRights.set(key, names)
+    let keys = byRights.get(key)
+    if (keys === undefined) {
+      keys = find()
+      byRights.set(key, keys)
     }
-    return names
+    return keys
   }
 
   /** The index that answers, the query in the form that it needs, and the tools that the caller may see. */
@@ -137,13 +143,13 @@ export function createToolSearch({ views, mode, embedder, clock, logger }: ToolS
         request.mode === 'regex',
         signal,
       )
-      const answer = index.search({ ...request, queryVector, isVisible: (name) => visible.has(name) })
+      const answer = index.search({ ...request, queryVector, isVisible: (key) => visible.has(key) })
       if (hint === undefined) return answer
       return { ...answer, hint: answer.hint === null ? hint : `${answer.hint} ${hint}` }
     },
     async rank(principal, { query, isAmong }, signal) {
       const { index, queryVector, hint, visible } = await open(principal, query, false, signal)
-      const ranked = index.rank({ query, queryVector, isVisible: (name) => visible.has(name) && isAmong(name) })
+      const ranked = index.rank({ query, queryVector, isVisible: (key, name) => visible.has(key) && isAmong(name) })
       return hint === undefined ? ranked : { ...ranked, warning: hint }
     },
   }
@@ -172,8 +178,12 @@ async function indexWithVectors(
   ])
   // Built for every caller that searches, so no caller's cancellation stops it.
   const vectors = await vectorsOfTools(tools, model, shipped, AbortSignal.timeout(limits.toolVectorsMs), known)
-  return inSlices(tools, clock, new Map(tools.map(({ name }, index) => [name, vectors[index]!])))
+  return inSlices(tools, clock, new Map(tools.map((tool, index) => [toolKey(tool), vectors[index]!])))
 }
+
+/** What a name says of an upstream tool, and which name it has, differ between callers. */
+const keyOf = ({ name, upstream }: CatalogTool): string =>
+  upstream === undefined ? name : `${name} ${upstream.id} ${upstream.definition}`
 
 const REDIRECTING_AND_SEARCH = new Set(['search_tools', 'run_tool'])
 
@@ -185,6 +195,7 @@ export async function searchableTools(tools: readonly CatalogTool[]): Promise<re
     .filter((tool) => !REDIRECTING_AND_SEARCH.has(tool.name) && tool.definition.aliasOf === undefined)
     .map((tool) => ({
       name: tool.name,
+      key: keyOf(tool),
       safeName: tool.safeName,
       title: tool.definition.title,
       description: tool.definition.description,

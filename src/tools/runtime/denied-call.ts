@@ -39,6 +39,6 @@ export function denied({ input }: Invocation, { name }: PolicyTool, verdict: Inv
 const AFTER_UNTRUSTED =
   'This context has read untrusted data: context_trust_get shows where, and a person clears it with context_trust_clear. Continue without this call.'
 const BY_A_PERSON =
-  'Tell the person to make this call: with castellan call, signed in at the web address of the server, or from another connection that has read nothing untrusted and waits for no approval.'
+  'Tell the person to make this call: with castellan call, or signed in at the web address of the server.'
 
 const isSmall = (input: unknown): boolean => (JSON.stringify(input)?.length ?? 0) <= limits.deniedInputBytesMax

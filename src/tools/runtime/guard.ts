@@ -16,10 +16,11 @@ import { delegationPolicyTool } from '../../domains/policies/rules.ts'
 import type { PolicyEvaluator } from '../../domains/security-contexts/policy-evaluator.ts'
 import type { Governed } from '../../domains/security-contexts/read-access-request.ts'
 import { createApprovalGate } from './approval-gate.ts'
-import { carryTrust } from './carried-trust.ts'
+import { carryTrust, taintsOfItems } from './carried-trust.ts'
 import type { CatalogTool } from './catalog.ts'
 import type { CallRules, ToolDeclaration } from './define-tool.ts'
 import { denied, type KnownTool } from './denied-call.ts'
+import { blocked, resultText } from './result-texts.ts'
 import type { Invocation } from './stages.ts'
 
 type GuardDeps = Readonly<{
@@ -228,6 +229,26 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
       })
     },
 
+    /** For a tool whose effects are outside the store: what is untrusted from its effect on. */
+    async beforeEffect(invocation: Invocation): Promise<readonly Taint[]> {
+      const { carries } = policyToolOf(invocation.tool!).builtIn ?? {}
+      const { tenant } = invocation.caller.principal
+      if (toolPolicies === undefined || carries === undefined || !trust!.mayHaveTaints(tenant)) return []
+      return await taintsOfItems(trust!, invocation, carries)
+    },
+
+    /** As `beforeEffect`, for one context that the call is about to write to. */
+    async beforeWrite(invocation: Invocation, context: ContextKey): Promise<Taint | undefined> {
+      const { principal } = invocation.caller
+      if (trust === undefined || !trust.mayHaveTaints(principal.tenant)) return undefined
+      if (!(await trust.isUntrusted(principal)) || (await trust.isTainted(principal.tenant, context))) return undefined
+      const tool = invocation.tool!.name
+      return {
+        context,
+        cause: { kind: 'inherited', tool, callId: invocation.callId, from: trust.contextOf(principal) },
+      }
+    },
+
     afterCall(invocation: Invocation): void | Promise<void> {
       if (toolPolicies === undefined) return
       const tool = policyToolOf(invocation.tool!)
@@ -239,6 +260,19 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
       return isCarrying
         ? carryTrust(trust!, invocation, carries).then(() => judgeAnswer(invocation, tool))
         : judgeAnswer(invocation, tool)
+    },
+
+    /** A call that turns out to do what a tool that governs does is held to the same rule. */
+    async requireMayGovern(invocation: Invocation): Promise<void> {
+      const known = policyToolOf(invocation.tool!)
+      if (toolPolicies === undefined || known.builtIn?.governs === true) return
+      const tool = { ...known, builtIn: { ...known.builtIn, governs: true } as const }
+      const verdict = await judge(invocation, tool)
+      if (verdict.specificity === 'built-in' && verdict.action === 'deny') {
+        invocation.decisions.push(...verdict.trace)
+        throw denied(invocation, tool, verdict)
+      }
+      await gate.requireNoneAwaited(invocation, tool)
     },
 
     /** What the platform itself creates has the network that its operator chose, and what runs in it is judged when it runs. */
@@ -346,20 +380,6 @@ function show(invocation: Invocation, { name }: PolicyTool, text: string): void 
     invocation.blocked = { code: 'ERR_RESULT_SANITISED', message: summary, details: { tool: name, summary: text } }
   }
 }
-
-/** The text that the quarantined model reads: text content unchanged, everything else as JSON. */
-function resultText(output: unknown): string {
-  const { content, structuredContent } = (output ?? {}) as Partial<RawAnswer>
-  if (!Array.isArray(content)) return JSON.stringify(output) ?? ''
-  const texts = content.map((block) => (typeof block['text'] === 'string' ? block['text'] : JSON.stringify(block)))
-  return [...texts, ...(structuredContent === undefined ? [] : [JSON.stringify(structuredContent)])].join('\n')
-}
-
-const blocked = ({ name }: PolicyTool, { policy, reason }: ResultVerdict) => ({
-  code: 'ERR_POLICY_DENIED' as const,
-  message: `'${name}' was called, and its result was blocked by a policy. Reason: ${reason}. Do not repeat the call.`,
-  details: { tool: name, reason, ...(policy !== undefined && { policy }), blocked: 'result' },
-})
 
 /**
  * If a tool runs commands and does not declare which arguments they are, no list of commands can be applied to it. Its paths are those

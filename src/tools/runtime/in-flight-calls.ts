@@ -128,7 +128,8 @@ class Call implements InFlightCall {
   cancel(reason?: unknown): void {
     if (this.#hasEnded || this.#isCancelled) return
     this.#isCancelled = true
-    this.abort(reason)
+    // A client's own words go no further: what listens to the signal may pass them on.
+    this.abort(reason instanceof Error ? reason : undefined)
   }
 
   end(): boolean {

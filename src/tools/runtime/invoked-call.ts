@@ -84,6 +84,10 @@ export class InvokedCall implements Call {
     return this.#guard.openNetwork(this.#invocation)
   }
 
+  assignsTools(): Promise<void> {
+    return this.#guard.requireMayGovern(this.#invocation)
+  }
+
   async fillsWorkspace(workspaceId: string): Promise<void> {
     const cause = { kind: 'tool_result', tool: this.#invocation.tool!.name, callId: this.id } as const
     await this.#note({ context: `workspace:${workspaceId}`, cause })
@@ -104,8 +108,10 @@ export class InvokedCall implements Call {
     this.#isOver = true
   }
 
-  writesTo(context: ContextKey): void {
+  async writesTo(context: ContextKey): Promise<void> {
     this.#invocation.wroteTo.add(context)
+    const taint = await this.#guard.beforeWrite(this.#invocation, context)
+    if (taint !== undefined) await this.#note(taint)
   }
 
   /** Durable before the call continues: in its transaction, if it has one. */

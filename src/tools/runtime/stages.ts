@@ -1,12 +1,13 @@
 import { digest } from '../../audit/call-entry.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { ApprovalRequest } from '../../contract/approvals.ts'
+import type { EffectRecord } from '../../contract/call.ts'
 import type { Decision } from '../../contract/decision.ts'
-import type { DiskShortage, DiskWatch } from '../../contract/disk-watch.ts'
+import type { DiskWatch } from '../../contract/disk-watch.ts'
 import { callerKey, type Principal, tierAllows } from '../../contract/principal.ts'
 import type { ContextKey, Taint } from '../../contract/trust.ts'
 import { OWN_SERVER, type UsageLimits, usageSubjectOf } from '../../contract/usage-limits.ts'
-import { canEverAllow, responseBytesMax } from '../../domains/security-contexts/policy-evaluator.ts'
+import { canEverAllow } from '../../domains/security-contexts/policy-evaluator.ts'
 import { canonicalJson, NotCanonicalError } from '../../kernel/canonical-json.ts'
 import { allRulesOf, missingPermission, rulesFor } from './call-rules.ts'
 import type { CatalogTool } from './catalog.ts'
@@ -16,6 +17,9 @@ import { delegationToolInRun } from './delegation-tool.ts'
 import { isInZaruMode } from './exposure.ts'
 import { type Guard, governedOf } from './guard.ts'
 import type { RateLimiter } from './rate-limiter.ts'
+import { requireResponseSize } from './require-bounded.ts'
+import { requireSpace } from './require-space.ts'
+import { explainedBySilentServer, unknownUpstreamTool } from './silent-server.ts'
 import type { CallOptions, ToolAnswer, ToolCaller, ToolFailure } from './tool-host.ts'
 import type { ToolView, ToolViews } from './tool-views.ts'
 import { displayed, requirePlainJson, validateArguments } from './validate-arguments.ts'
@@ -37,8 +41,8 @@ export const stageNames = [
   'invocation-policy',
   'call-limit',
   'handler',
-  'validate-output',
   'trusted-data',
+  'validate-output',
   'audit',
 ] as const
 export type StageName = (typeof stageNames)[number]
@@ -69,6 +73,8 @@ export type Invocation = {
   readonly taints: Taint[]
   /** The approval that the call uses; consumed in its commit, or before its external effect. */
   approval: string | undefined
+  /** What a call with an external effect did, once its tool has answered: it stays, whatever becomes of the answer. */
+  done: readonly EffectRecord[] | undefined
   /** The approval to request before the call can be made; stored with its entry. */
   asks: ApprovalRequest | undefined
   /** Contexts in which something of its answer was written. */
@@ -174,23 +180,38 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
       ? code.then((loaded) => redirected(invocation, view, loaded))
       : redirected(invocation, view, code)
   }
+  const findTool = (invocation: Invocation): void | Promise<void> => {
+    const { delegatesTo, webhook, content } = invocation.options
+    if (content !== undefined) {
+      invocation.via = content.method
+      return found(invocation, contentTool(views.own.find(invocation.requestedName)!, content))
+    }
+    if (webhook !== undefined) return found(invocation, webhookTool(webhook))
+    if (delegatesTo !== undefined) return found(invocation, delegationToolInRun(delegatesTo))
+    // One of our tools is found whatever the state of upstream servers.
+    const { principal } = invocation.caller
+    const own = principal.gateway === undefined ? views.own.find(invocation.requestedName) : undefined
+    if (own !== undefined && own.definition.redirects !== true) return findIn(invocation, views.own)
+    const view = views.viewFor(principal)
+    return view instanceof Promise ? view.then((made) => findIn(invocation, made)) : findIn(invocation, view)
+  }
+  const refuse = ({ requestedName, args, caller }: Invocation, error: unknown): Promise<never> => {
+    const unknown = unknownUpstreamTool(error, [requestedName, (args as { tool_name?: unknown } | null)?.tool_name])
+    if (unknown === undefined) throw error
+    return views.unreachableFor(caller.principal).then((servers) => {
+      throw explainedBySilentServer(unknown, servers)
+    })
+  }
   return [
     {
       name: 'find-tool',
       run(invocation) {
-        const { delegatesTo, webhook, content } = invocation.options
-        if (content !== undefined) {
-          invocation.via = content.method
-          return found(invocation, contentTool(views.own.find(invocation.requestedName)!, content))
+        try {
+          const finding = findTool(invocation)
+          return finding instanceof Promise ? finding.catch((error) => refuse(invocation, error)) : finding
+        } catch (error) {
+          return refuse(invocation, error)
         }
-        if (webhook !== undefined) return found(invocation, webhookTool(webhook))
-        if (delegatesTo !== undefined) return found(invocation, delegationToolInRun(delegatesTo))
-        // One of our tools is found whatever the state of upstream servers.
-        const { principal } = invocation.caller
-        const own = principal.gateway === undefined ? views.own.find(invocation.requestedName) : undefined
-        if (own !== undefined && own.definition.redirects !== true) return findIn(invocation, views.own)
-        const view = views.viewFor(principal)
-        return view instanceof Promise ? view.then((made) => findIn(invocation, made)) : findIn(invocation, view)
       },
     },
     {
@@ -297,8 +318,9 @@ function validate(invocation: Invocation, code: LoadedTool): void {
 }
 
 const stagesAfter = ({ guard }: Pick<StageDeps, 'guard'>): readonly Stage[] => [
-  { name: 'validate-output', run: validateOutput },
+  // What was read and written carries trust even if the answer is then refused.
   { name: 'trusted-data', run: (invocation) => guard.afterCall(invocation) },
+  { name: 'validate-output', run: validateOutput },
 ]
 
 /** An answer must match the tool's output schema; anything else is our bug, not the caller's. */
@@ -311,18 +333,6 @@ function validateOutput(invocation: Invocation): void {
     invocation.output = parsed.data
   }
   requireResponseSize(invocation, tool.name)
-}
-
-function requireResponseSize({ caller, output }: Invocation, tool: string): void {
-  const max = responseBytesMax(caller.principal, tool)
-  if (max === undefined) return
-  const size = Buffer.byteLength(JSON.stringify(output))
-  if (size <= max) return
-  throw new AppError(
-    'ERR_TOO_LARGE',
-    `OutputSizeLimitExceeded: the answer of '${tool}' has ${size} bytes; your security context allows ${max}. Ask for less.`,
-    { violation: 'OutputSizeLimitExceeded', size, max },
-  )
 }
 
 const emptyObjectDigest = digest('{}')
@@ -358,21 +368,6 @@ const notInZaruMode = ({ name }: CatalogTool): AppError => {
     'ERR_MODE_REFUSED',
     `'${name}' is not available in the mode of this connection; it is in ${modes.join(', ')}. Suggest one with zaru.switch_mode.`,
     { modes },
-  )
-}
-
-function requireSpace(disk: DiskWatch): void | Promise<void> {
-  const shortage = disk.shortage()
-  if (shortage === undefined) return
-  return shortage instanceof Promise ? shortage.then(requireNoShortage) : requireNoShortage(shortage)
-}
-
-function requireNoShortage(shortage: DiskShortage | undefined): void {
-  if (shortage === undefined) return
-  throw new AppError(
-    'ERR_DISK_FULL',
-    `The disk of the data directory is nearly full: ${shortage.free} bytes are free, and ${shortage.needed} are required before anything more is written. Destroy what is not needed, or ask the operator to free space.`,
-    { ...shortage },
   )
 }
 

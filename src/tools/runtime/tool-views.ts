@@ -3,17 +3,26 @@ import { permissionsKey } from '../../contract/permissions.ts'
 import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
 import { beginningOf } from '../../contract/tool-pattern.ts'
 import type { UnreachableServer } from '../../contract/upstream-content.ts'
-import type { UpstreamTool, UpstreamTools } from '../../contract/upstream-tools.ts'
+import type { ServedLists, UpstreamTools } from '../../contract/upstream-tools.ts'
+import { nameBeside } from '../../domains/mcp-servers/tool-names.ts'
 import type { Clock } from '../../kernel/clock.ts'
-import { sha256Hex } from '../../kernel/hash.ts'
-import { createTimeSlicer, nextTurn } from '../../kernel/time-slicer.ts'
+import { nextTurn } from '../../kernel/time-slicer.ts'
 import { createArgumentChecks } from './argument-checks.ts'
 import type { Catalog, CatalogTool } from './catalog.ts'
 import { delegationTool } from './delegation-tool.ts'
 import { isAlwaysListed, isUpstreamName } from './exposure.ts'
 import { createKnownNames, type KnownNames } from './known-names.ts'
 import { findByName, indexByName } from './name-index.ts'
-import { safeNameLengthMax } from './safe-names.ts'
+import {
+  assignedTool,
+  byName,
+  keyOf,
+  keyOfServed,
+  loadSnapshot,
+  named,
+  type Snapshot,
+  servedTools,
+} from './tool-snapshot.ts'
 import { upstreamCatalogTool } from './upstream-tool.ts'
 
 /**
@@ -22,14 +31,17 @@ import { upstreamCatalogTool } from './upstream-tool.ts'
  * 1. A view is of one instant and immutable. When something changes, callers get another view.
  * 2. Each tenant has one snapshot of its upstream tools, with a version. A view is a part of that snapshot, so it cannot contain
  *    a tool of another tenant.
- * 3. Our tools keep their names. An upstream tool whose name is taken gets another one, the same each time.
- * 4. Building a snapshot of very many tools lets other work run in between.
+ * 3. An upstream tool is what that deployment says of it which the caller's call would use. What another deployment lists is in
+ *    the view of nobody else.
+ * 4. Our tools keep their names. Of upstream tools with one name in one view, that of the wider server keeps it, and the others
+ *    get another one, the same each time. What a caller cannot see takes no name.
+ * 5. Building a snapshot of very many tools lets other work run in between.
  */
 export type ToolView = Readonly<{
   tools: readonly CatalogTool[]
   find(name: string): CatalogTool | undefined
   readonly names: KnownNames
-  /** All tools of the tenant, even those that the caller may not use: the source of the tenant's shared index. */
+  /** All tools of the tenant, even those that the caller may not use: the source of the tenant's shared index. Several have one name. */
   corpus: readonly CatalogTool[]
   /** The listed tools, if the connection may not choose. */
   listed?: readonly CatalogTool[]
@@ -50,14 +62,6 @@ export type ToolViews = Readonly<{
   connect(upstreams: UpstreamTools, gateways?: GatewayDirectory): void
 }>
 
-type Snapshot = Readonly<{
-  version: number
-  tools: readonly CatalogTool[]
-  corpus: readonly CatalogTool[]
-  byId: ReadonlyMap<string, CatalogTool>
-  /** The views of this snapshot, by their visible items: many callers see the same. */
-  views: Map<string, ToolView>
-}>
 /** `isCurrent` is false for a view that can change without a new version. */
 type Known = Readonly<{ version: number; view: ToolView; isCurrent: boolean }>
 
@@ -67,7 +71,6 @@ const CALLERS_MAX = 2_000
 const TRIES_MAX = 3
 /** More than that take so long that others are served between two steps. */
 const MANY = 1_000
-const neverAborted = new AbortController().signal
 
 export function createToolViews({ catalog, clock }: Readonly<{ catalog: Catalog; clock: Clock }>): ToolViews {
   const own = ownView(catalog)
@@ -85,41 +88,22 @@ export function createToolViews({ catalog, clock }: Readonly<{ catalog: Catalog;
     if (before?.version === source.version(tenant)) return Promise.resolve(before)
     let pending = loading.get(tenant)
     if (pending === undefined) {
-      pending = load(source, tenant, before).finally(() => loading.delete(tenant))
+      pending = loadSnapshot({ catalog, clock, source, checks }, tenant, before)
+        .then((snapshot) => {
+          snapshots.set(tenant, snapshot)
+          return snapshot
+        })
+        .finally(() => loading.delete(tenant))
       loading.set(tenant, pending)
     }
     return pending
-  }
-
-  async function load(source: UpstreamTools, tenant: TenantId, before: Snapshot | undefined): Promise<Snapshot> {
-    const version = source.version(tenant)
-    const listed = await source.list(tenant)
-    if (listed.length > MANY) await nextTurn()
-    const slicer = createTimeSlicer(clock, neverAborted)
-    const taken = new Set<string>()
-    const tools: CatalogTool[] = []
-    const byId = new Map<string, CatalogTool>()
-    for (const tool of listed) {
-      const pause = slicer.pause()
-      if (pause !== undefined) await pause
-      const name = freeName(tool, (candidate) => taken.has(candidate) || catalog.find(candidate) !== undefined)
-      taken.add(name)
-      const same = before?.byId.get(tool.id)
-      const isSame = same?.name === name && isEqual(same.upstream!, tool)
-      const made = isSame ? same! : upstreamCatalogTool({ upstreams: source, checks }, tool, name, { mode: 'dynamic' })
-      tools.push(made)
-      byId.set(tool.id, made)
-    }
-    const snapshot = { version, tools, corpus: [...catalog.tools, ...tools], byId, views: new Map() }
-    snapshots.set(tenant, snapshot)
-    return snapshot
   }
 
   async function bringUpToDate(source: UpstreamTools, principal: Principal, key: string): Promise<ToolView> {
     const { tenant } = principal
     for (let tries = 1; ; tries++) {
       const version = source.version(tenant)
-      const [snapshot, items, offered] = await Promise.all([
+      const [snapshot, served, offered] = await Promise.all([
         snapshotOf(source, tenant),
         source.visibleTo(principal),
         principal.gateway === undefined ? undefined : gateways?.offeredTo(principal),
@@ -127,11 +111,11 @@ export function createToolViews({ catalog, clock }: Readonly<{ catalog: Catalog;
       // A read that overlaps a change may mix old and new values.
       const isMixed = snapshot.version !== version || source.version(tenant) !== version
       if (isMixed && tries < TRIES_MAX) continue
-      if (snapshot.tools.length > MANY) await nextTurn()
+      if (snapshot.byKey.size > MANY) await nextTurn()
       const view =
         principal.gateway === undefined
-          ? visiblePart(snapshot, items)
-          : offeredPart(source, snapshot, items, principal.gateway, offered)
+          ? visiblePart(snapshot, served)
+          : offeredPart(source, snapshot, served, principal.gateway, offered)
       known.delete(key)
       if (known.size >= CALLERS_MAX) known.delete(known.keys().next().value!)
       known.set(key, { version, view, isCurrent: offered?.isVersioned !== false })
@@ -139,11 +123,11 @@ export function createToolViews({ catalog, clock }: Readonly<{ catalog: Catalog;
     }
   }
 
-  function visiblePart(snapshot: Snapshot, items: ReadonlySet<string>): ToolView {
-    const key = [...items].sort().join()
+  function visiblePart(snapshot: Snapshot, served: ServedLists): ToolView {
+    const key = keyOfServed(served)
     let view = snapshot.views.get(key)
     if (view === undefined) {
-      const visible = snapshot.tools.filter(({ upstream }) => items.has(upstream!.catalogId))
+      const visible = named(snapshot, servedTools(snapshot, served)).sort(byName)
       view = visible.length === 0 ? { ...own, corpus: snapshot.corpus } : viewOf(catalog, visible, snapshot.corpus)
       if (snapshot.views.size >= VIEWS_MAX) snapshot.views.clear()
       snapshot.views.set(key, view)
@@ -155,33 +139,50 @@ export function createToolViews({ catalog, clock }: Readonly<{ catalog: Catalog;
   function offeredPart(
     source: UpstreamTools,
     snapshot: Snapshot,
-    items: ReadonlySet<string>,
+    served: ServedLists,
     gatewayId: string,
     offered: OfferedTools | undefined,
   ): ToolView {
     if (offered === undefined) return nothing
-    const key = JSON.stringify([gatewayId, offered, offered.names.some(isUpstreamName) ? [...items].sort() : 0])
+    const chosen = offered.assigned.flatMap(({ toolId, credential }) => {
+      const tool = assignedTool(snapshot, served, toolId, credential)
+      return tool === undefined ? [] : { tool, credential }
+    })
+    const key = JSON.stringify([
+      ...[gatewayId, offered, chosen.map(({ tool }) => keyOf(tool))],
+      offered.names.some(isUpstreamName) ? keyOfServed(served) : 0,
+    ])
     const before = snapshot.views.get(key)
     if (before !== undefined) return before
-    const assigned = offered.assigned
-      .flatMap(({ toolId, credential }) => {
-        const tool = snapshot.byId.get(toolId)
-        if (tool === undefined || credential.mode === 'dynamic') return tool ?? []
-        return upstreamCatalogTool({ upstreams: source, checks }, tool.upstream!, tool.name, credential)
+    const rankOf = ({ tool }: (typeof chosen)[number]): number => snapshot.ranks.get(tool.catalogId)!
+    const taken = new Set<string>()
+    const assigned = chosen
+      .sort((one, other) => rankOf(one) - rankOf(other))
+      .map(({ tool, credential }) => {
+        const known = snapshot.byKey.get(keyOf(tool))
+        const { name: first } = known ?? snapshot.byId.get(tool.id)!
+        const name = taken.has(first) ? nameBeside(tool) : first
+        taken.add(name)
+        if (known?.name === name && credential.mode === 'dynamic') return known
+        return upstreamCatalogTool({ upstreams: source, checks }, tool, name, credential)
       })
-      .sort((one, other) => (one.name < other.name ? -1 : 1))
-    const taken = new Set(assigned.map(({ name }) => name))
-    const reachable = [...catalog.tools, ...snapshot.tools.filter(({ upstream }) => items.has(upstream!.catalogId))]
+      .sort(byName)
+    const reachable = [...catalog.tools, ...named(snapshot, servedTools(snapshot, served))]
     const isNamed = namedBy(offered.names)
-    const named = reachable.filter(({ name }) => isNamed(name) && !isMeta(name) && !taken.has(name))
+    const others = reachable.filter(({ name }) => isNamed(name) && !isMeta(name) && !taken.has(name))
     const delegations = offered.subAgents
       .filter(({ toolName }) => !taken.has(toolName))
       .map((agent) => delegationTool(gatewayId, agent))
-    const all = [...named, ...assigned, ...delegations]
+    const all = [...others, ...assigned, ...delegations]
     const meta = catalog.tools.filter(({ name }) => isMeta(name))
     const content = catalog.tools.filter(({ name }) => isContent(name) && !all.some((tool) => tool.name === name))
     const listed = offered.exposure === 'full' ? all : [...meta, ...all.filter(isAlwaysListed), ...delegations]
-    const view = gatewayView({ tools: [...meta, ...content, ...all], listed, corpus: snapshot.corpus })
+    // A tool that is not described is not in the tenant's index.
+    const isKnown = assigned.every((tool) => snapshot.byKey.has(keyOf(tool.upstream!)))
+    const corpus = isKnown
+      ? snapshot.corpus
+      : [...catalog.tools, ...others.filter(({ upstream }) => upstream), ...assigned]
+    const view = gatewayView({ tools: [...meta, ...content, ...all], listed, corpus })
     if (snapshot.views.size >= VIEWS_MAX) snapshot.views.clear()
     snapshot.views.set(key, view)
     return view
@@ -282,21 +283,10 @@ const keys = new WeakMap<Principal, string>()
 function viewerKey(principal: Principal): string {
   let key = keys.get(principal)
   if (key === undefined) {
-    const { tenant, permissions, teams, gateway } = principal
-    key = JSON.stringify([tenant, identityOf(principal), permissionsKey(permissions), [...teams].sort(), gateway])
+    const { tenant, permissions, teams, gateway, agent } = principal
+    const of = [identityOf(principal), agent]
+    key = JSON.stringify([tenant, of, permissionsKey(permissions), [...teams].sort(), gateway])
     keys.set(principal, key)
   }
   return key
 }
-
-const DIGEST_CHARACTERS = 8
-
-/** The name of the tool, or one with a digest of its id at the end. */
-function freeName({ name, id }: UpstreamTool, isTaken: (name: string) => boolean): string {
-  if (!isTaken(name)) return name
-  const suffix = `_${sha256Hex(id).slice(0, DIGEST_CHARACTERS)}`
-  return `${name.slice(0, safeNameLengthMax - suffix.length)}${suffix}`
-}
-
-const isEqual = (one: UpstreamTool, other: UpstreamTool): boolean =>
-  one === other || JSON.stringify(one) === JSON.stringify(other)

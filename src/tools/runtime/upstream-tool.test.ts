@@ -9,6 +9,7 @@ import { validateArguments } from './validate-arguments.ts'
 /** A tool of another server in the catalogue: what clients are shown of it, and how its arguments are checked. */
 const weather: UpstreamTool = {
   id: '00000000-0000-4000-8000-00000000000a',
+  definition: 'd',
   tenant: LOCAL_TENANT,
   catalogId: 'c',
   serverName: 'weather',

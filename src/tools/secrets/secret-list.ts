@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { fields } from '../params.ts'
+import { fields, params } from '../params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 
 export default defineTool({
@@ -15,7 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   trust: { carries: { as: 'secret', fields: ['id'] } },
-  input: z.strictObject({}),
+  input: z.strictObject({ purpose: params.part('their purpose'), ...params.page }),
   output: z.strictObject({
     secrets: z.array(
       z.strictObject({
@@ -27,7 +27,7 @@ export default defineTool({
         updated_at: fields.time,
       }),
     ),
-    truncated: z.boolean().describe('There are more than are listed.'),
+    ...fields.listed,
   }),
-  run: (_input, { secrets, call }) => secrets.list(call),
+  run: (input, { secrets, call }) => secrets.list(call, input),
 })

@@ -5,7 +5,7 @@ import { teamOutput } from './team-output.ts'
 export default defineTool({
   name: 'team',
   toolset: 'teams',
-  trust: { sends: 'open-network', carries: { as: 'team', fields: ['name'] } },
+  trust: { reads: 'team', sends: 'open-network', carries: { as: 'team', fields: ['name'] } },
   title: 'Manage a team of agents',
   description:
     'Several agents, each in a workspace of its own: create and destroy teams and sub-teams, adopt one whose owner was revoked, see their status, list them, pass messages between members, receive an inbox. A message of the type task_assignment runs a command in the workspace of a member; its result comes with receive. For commands that you wait for use exec.',

@@ -5,6 +5,7 @@ import { workflowParams } from './workflow-params.ts'
 export default defineTool({
   name: 'aegis.workflow.cancel',
   toolset: 'workflows',
+  trust: { reads: 'run' },
   title: 'Cancel an execution',
   description:
     'Cancel a workflow execution with all that runs below it. Use aegis.workflow.remove to remove the record of one that has ended.',

@@ -6,6 +6,7 @@ import { workflowFields, workflowParams } from './workflow-params.ts'
 export default defineTool({
   name: 'aegis.workflow.executions.get',
   toolset: 'workflows',
+  trust: { reads: 'run' },
   title: 'Read an execution',
   description:
     'Read one workflow execution in full: input, blackboard, what each state left, output. Use aegis.workflow.status for a short answer, aegis.workflow.logs for its events.',

@@ -6,6 +6,7 @@ import { workflowFields, workflowParams } from './workflow-params.ts'
 export default defineTool({
   name: 'aegis.workflow.executions.list',
   toolset: 'workflows',
+  trust: { reads: 'run' },
   title: 'List executions of workflows',
   description:
     'List workflow executions, newest first: your own, or all of the tenant for an admin. Use aegis.workflow.executions.get for one in full.',

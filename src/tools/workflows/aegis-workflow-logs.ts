@@ -7,6 +7,7 @@ import { workflowFields, workflowParams } from './workflow-params.ts'
 export default defineTool({
   name: 'aegis.workflow.logs',
   toolset: 'workflows',
+  trust: { reads: 'run' },
   title: 'Read the events of an execution',
   description:
     'Read what happened in a workflow execution, oldest first, page by page; total counts all events. Use aegis.workflow.status for its status.',

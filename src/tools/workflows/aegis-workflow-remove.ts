@@ -5,6 +5,7 @@ import { workflowParams } from './workflow-params.ts'
 export default defineTool({
   name: 'aegis.workflow.remove',
   toolset: 'workflows',
+  trust: { reads: 'run' },
   title: 'Remove the record of an execution',
   description:
     'Remove a workflow execution that has ended, with its events. Use aegis.workflow.cancel first for one that runs, aegis.workflow.delete for the workflow itself.',

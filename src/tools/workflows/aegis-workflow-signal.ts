@@ -5,6 +5,7 @@ import { workflowParams } from './workflow-params.ts'
 export default defineTool({
   name: 'aegis.workflow.signal',
   toolset: 'workflows',
+  trust: { reads: 'run' },
   title: 'Answer an execution that waits',
   description:
     'Send a person’s answer to a workflow execution that waits in a Human state. aegis.workflow.status has the question and the accepted answers; any other answer is refused, and the run keeps waiting. Agents and runs are refused: a person must answer.',

@@ -5,6 +5,7 @@ import { workflowFields, workflowParams } from './workflow-params.ts'
 export default defineTool({
   name: 'aegis.workflow.status',
   toolset: 'workflows',
+  trust: { reads: 'run' },
   title: 'Status of a workflow execution',
   description:
     'Read status and state of a workflow execution. Use aegis.workflow.wait to wait for its end, aegis.workflow.executions.get for all of it.',

@@ -5,6 +5,7 @@ export default defineTool({
   ...runWaiting,
   name: 'aegis.workflow.wait',
   toolset: 'workflows',
+  trust: { reads: 'run' },
   title: 'Wait for an execution',
   description:
     'Wait until a workflow execution has ended and answer its blackboard and output. One call waits 45 s at most; when it answers timed_out, call again. Use aegis.workflow.status to look without waiting.',

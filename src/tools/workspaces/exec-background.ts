@@ -6,7 +6,7 @@ import { workspaceFields, workspaceParams } from './workspace-params.ts'
 export default defineTool({
   name: 'exec_background',
   toolset: 'workspaces',
-  trust: { sends: 'open-network' },
+  trust: { reads: 'workspace', sends: 'open-network' },
   title: 'Manage background jobs',
   description:
     'Start a shell command that runs in the background, poll its output while it runs, kill it, list the jobs of a workspace, or remove a finished one. Jobs survive a restart of the server; stopping the workspace ends them. For a short command use exec.',

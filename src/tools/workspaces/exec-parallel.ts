@@ -6,7 +6,7 @@ import { workspaceFields, workspaceParams } from './workspace-params.ts'
 export default defineTool({
   name: 'exec_parallel',
   toolset: 'workspaces',
-  trust: { sends: 'open-network' },
+  trust: { reads: 'workspace', sends: 'open-network' },
   title: 'Run commands in many workspaces',
   description:
     'Run one command in several workspaces at once, or one command for each, and wait for all. One that fails does not stop the others; a workspace in which it could not be run has the exit code -1 and the reason in error.',

@@ -6,7 +6,7 @@ import { workspaceFields, workspaceParams } from './workspace-params.ts'
 export default defineTool({
   name: 'exec',
   toolset: 'workspaces',
-  trust: { sends: 'open-network' },
+  trust: { reads: 'workspace', sends: 'open-network' },
   title: 'Run a command',
   description:
     'Run a shell command in a running workspace and wait for its end. Answers exit code, stdout and stderr, also when the time runs out. For a server or a long job use exec_background, for the same in many workspaces exec_parallel.',

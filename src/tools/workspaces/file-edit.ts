@@ -6,6 +6,7 @@ import { workspaceFields, workspaceParams } from './workspace-params.ts'
 export default defineTool({
   name: 'file_edit',
   toolset: 'workspaces',
+  trust: { reads: 'workspace' },
   title: 'Edit a file',
   description:
     'Replace the first exact occurrence of a text in a file of a running workspace; the rest stays as it is. Answers how many occurrences there were, and fails when there is none. Use file_write to replace the whole file.',

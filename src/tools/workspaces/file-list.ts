@@ -6,6 +6,7 @@ import { workspaceParams } from './workspace-params.ts'
 export default defineTool({
   name: 'file_list',
   toolset: 'workspaces',
+  trust: { reads: 'workspace' },
   title: 'List a directory',
   description:
     'List one directory of a running workspace, sorted by name, with kind, size, permissions and time of each entry.',

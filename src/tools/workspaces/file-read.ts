@@ -6,6 +6,7 @@ import { workspaceParams } from './workspace-params.ts'
 export default defineTool({
   name: 'file_read',
   toolset: 'workspaces',
+  trust: { reads: 'workspace' },
   title: 'Read a file',
   description:
     'Read a text file of a running workspace, page by page where it is large. What is not text in UTF-8 is refused: fetch it with file_transfer.',

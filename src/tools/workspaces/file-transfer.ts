@@ -5,6 +5,7 @@ import { workspaceFields, workspaceParams } from './workspace-params.ts'
 export default defineTool({
   name: 'file_transfer',
   toolset: 'workspaces',
+  trust: { reads: 'workspace' },
   title: 'Copy a file in or out',
   description:
     'Copy a file of any content, up to a size that the operator sets, between the transfer directory of the host and a running workspace. For text that is at hand use file_write and file_read.',

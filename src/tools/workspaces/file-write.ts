@@ -6,6 +6,7 @@ import { workspaceFields, workspaceParams } from './workspace-params.ts'
 export default defineTool({
   name: 'file_write',
   toolset: 'workspaces',
+  trust: { reads: 'workspace' },
   title: 'Write a file',
   description:
     'Write a text file in a running workspace, whole or not at all; missing parent directories are made. To change a part of a file use file_edit, for large or binary content file_transfer.',

@@ -5,7 +5,7 @@ import { gitParams } from './git-params.ts'
 export default defineTool({
   name: 'git_clone',
   toolset: 'workspaces',
-  trust: { sends: true },
+  trust: { reads: 'workspace', sends: true },
   title: 'Clone a repository',
   description:
     'Clone a git repository into a running workspace. The directory must be empty or not there yet. The workspace must be allowed to reach the host (network_policy). Answers the path and the commit that is checked out.',

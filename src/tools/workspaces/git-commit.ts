@@ -6,7 +6,7 @@ import { gitParams } from './git-params.ts'
 export default defineTool({
   name: 'git_commit',
   toolset: 'workspaces',
-  trust: { sends: 'open-network' },
+  trust: { reads: 'workspace', sends: 'open-network' },
   title: 'Commit changes',
   description:
     'Commit changes in a repository of a workspace; by default everything that changed, new files included. The hooks of the repository run. Use git_push to publish, workspace_merge to bring the commits into another workspace.',

@@ -6,7 +6,7 @@ import { gitParams } from './git-params.ts'
 export default defineTool({
   name: 'git_diff',
   toolset: 'workspaces',
-  trust: { sends: 'open-network' },
+  trust: { reads: 'workspace', sends: 'open-network' },
   title: 'Show changes',
   description:
     'Show what changed in a repository of a workspace and is not committed: unstaged changes, or the staged ones. Text that looks like a secret is replaced by [redacted]. Use git_status for the list of files, untracked ones included.',

@@ -6,7 +6,7 @@ import { gitParams } from './git-params.ts'
 export default defineTool({
   name: 'git_push',
   toolset: 'workspaces',
-  trust: { sends: true },
+  trust: { reads: 'workspace', sends: true },
   title: 'Push commits',
   description:
     'Push a branch of a repository in a workspace to the branch of the same name of a remote. Credentials come from the egress proxy or from what the workspace has. The workspace must be allowed to reach the host (network_policy).',

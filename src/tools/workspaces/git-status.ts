@@ -5,7 +5,7 @@ import { gitParams } from './git-params.ts'
 export default defineTool({
   name: 'git_status',
   toolset: 'workspaces',
-  trust: { sends: 'open-network' },
+  trust: { reads: 'workspace', sends: 'open-network' },
   title: 'Status of a repository',
   description:
     'Show the branch of a repository in a workspace and its staged, modified, untracked and conflicted files. Use git_diff for what changed in them.',

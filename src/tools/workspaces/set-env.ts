@@ -6,6 +6,7 @@ import { workspaceParams } from './workspace-params.ts'
 export default defineTool({
   name: 'set_env',
   toolset: 'workspaces',
+  trust: { reads: 'workspace' },
   title: 'Set environment variables',
   description:
     'Keep environment variables in a workspace; every later exec and exec_background finds them, also after a restart, and forks get a copy. Variables given with a command win over these. Variables that decide which programs run, such as PATH, are refused.',

@@ -7,7 +7,7 @@ import { workspaceParams } from './workspace-params.ts'
 export default defineTool({
   name: 'swarm_run',
   toolset: 'workspaces',
-  trust: { sends: 'open-network' },
+  trust: { reads: 'workspace', sends: 'open-network' },
   title: 'Run tasks in forks',
   description:
     'Fork a worker for each task from a snapshot, run the commands in parallel, and wait for all. With merge_strategy, what successful tasks committed in /workspace is merged; then the workers are destroyed, but for those with commits that were not merged or changes that were not committed. Use cleanup=false to keep all. Make the snapshot with workspace_prepare.',

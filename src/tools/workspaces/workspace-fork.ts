@@ -6,7 +6,7 @@ import { workspaceFields, workspaceParams } from './workspace-params.ts'
 export default defineTool({
   name: 'workspace_fork',
   toolset: 'workspaces',
-  trust: { sends: 'opens-network' },
+  trust: { reads: 'workspace', sends: 'opens-network' },
   title: 'Fork a workspace',
   description:
     'Make one or more new independent workspaces from a snapshot of a workspace, each with its files, resources, network policy and variables. With count, as many as possible are made and each failure is reported; when none can be made, the call fails. Take a snapshot first, with snapshot.',

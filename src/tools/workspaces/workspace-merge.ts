@@ -9,7 +9,7 @@ const files = z.array(z.string()).describe('Files in conflict, or in the way.')
 export default defineTool({
   name: 'workspace_merge',
   toolset: 'workspaces',
-  trust: { sends: 'open-network' },
+  trust: { reads: 'workspace', sends: 'open-network' },
   title: 'Merge workspaces',
   description:
     'Bring the commits that source workspaces made since the fork point into the repository of a target workspace. Each source is merged whole or not at all: one that fails leaves no trace, and the others are still merged. Uncommitted changes are not merged; use git_commit first.',

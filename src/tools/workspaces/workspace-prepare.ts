@@ -16,7 +16,7 @@ export default defineTool({
   idempotent: true,
   rate: 'create',
   skipJudge: false,
-  trust: { sends: 'open-network' },
+  trust: { reads: 'workspace', sends: 'open-network' },
   long: true,
   governed: { opaque: 'commands' },
   input: z.strictObject({

@@ -7,7 +7,7 @@ export type ToolSearchRequest = Readonly<{
   /** The query as a vector of the index's model: with it, meaning precedes words. */
   queryVector?: Float32Array | undefined
   /** The caller's visible set; every tool when absent. */
-  isVisible?: ((toolName: string) => boolean) | undefined
+  isVisible?: ((key: string, toolName: string) => boolean) | undefined
 }>
 
 export const searchLimits = {

@@ -16,11 +16,13 @@ import { createVectorTable } from './vector-table.ts'
  * 1. Word rarity is counted over the whole index. Everything else in an answer (tools, counts, server names, corrections of
  *    misspelt words) comes from the tools that the predicate allows.
  * 2. The same index and request always give the same answer: ties are resolved by name.
- * 3. Of several tools with one name the first counts.
+ * 3. Tools are told apart by their keys. Several may have one name, of which a caller may see at most one.
  */
 type ToolSource = 'archestra' | 'mcp' | 'agent_delegation'
 export type SearchableTool = Readonly<{
   name: string
+  /** Which tool it is, where others have its name; the name if absent. */
+  key?: string
   /** The name in the lists of some callers, if it differs; a pattern may match either. */
   safeName?: string
   title: string | null
@@ -102,22 +104,24 @@ function* indexSteps(
   { language = englishQueries, vectors = new Map() }: IndexOptions,
 ): Generator<undefined, ToolIndex> {
   const entries: Entry[] = []
-  const unique = uniqueByName(tools)
+  const unique = uniqueByKey(tools)
   yield
   for (const tool of unique) {
     entries.push(toEntry(tool))
     yield
   }
   const names = entries.map(({ tool }) => tool.name)
+  const visibleBy = (isVisible: NonNullable<ToolSearchRequest['isVisible']>): boolean[] =>
+    entries.map(({ tool }) => isVisible(toolKey(tool), tool.name))
   const documents = entries.map(({ tool }) => tool)
   const words = yield* keywordIndexSteps(documents, (index) => fieldWords(documents[index]!), rules, language)
-  const meaningOfAll = createVectorTable(entries.map(({ tool }) => vectors.get(tool.name) ?? []))
+  const meaningOfAll = createVectorTable(entries.map(({ tool }) => vectors.get(toolKey(tool)) ?? []))
   const ranked = (query: string, visible: readonly boolean[], queryVector: Float32Array | undefined, limit: number) => {
     const byWords = words.score(query, visible)
     const top =
       queryVector === undefined
         ? topScores(byWords.scores, limit)
-        : rankByMeaning(meaningOfAll(queryVector), visible, byWords, query, limit, namedIn(entries, query))
+        : rankByMeaning(meaningOfAll(queryVector), visible, byWords, query, limit, namedIn(entries, visible, query))
     return { ...top, plan: byWords.plan }
   }
   return {
@@ -125,13 +129,13 @@ function* indexSteps(
     rank: ({ query, queryVector, isVisible = () => true }) => {
       // The words of a long text are its beginning; its meaning is in `queryVector`.
       const beginning = query.slice(0, searchLimits.queryCharactersMax)
-      const { first, total } = ranked(beginning, names.map(isVisible), queryVector, searchLimits.rankedMax)
+      const { first, total } = ranked(beginning, visibleBy(isVisible), queryVector, searchLimits.rankedMax)
       return { names: first.map((index) => names[index]!), total }
     },
     search: (request) => {
       const { query, limit, mode } = checkRequest(request)
       const isVisible = request.isVisible ?? (() => true)
-      const visible = names.map(isVisible)
+      const visible = visibleBy(isVisible)
       if (mode === 'regex') {
         const displayed = entries.filter((_, index) => visible[index])
         const matched = matchByRegex(query, displayed, (entry) => [
@@ -189,20 +193,23 @@ function rankByMeaning(
     fused[index] = isNamed[index] ? NAMED + words[index]! : Math.max(Number.MIN_VALUE, scoreOf(meaning, words[index]!))
   }
   // Names that differ only in their endings are named by the same words.
-  if (exact !== -1 && visible[exact]) fused[exact] = 2 * NAMED
+  if (exact !== -1) fused[exact] = 2 * NAMED
   return topScores(fused, limit)
 }
 
-/** The tool whose whole name equals the query; -1 if there is none. */
-function namedIn(entries: readonly Entry[], query: string): number {
+/** The visible tool whose whole name equals the query; -1 if there is none. */
+function namedIn(entries: readonly Entry[], visible: readonly boolean[], query: string): number {
   const name = query.trim()
-  return entries.findIndex(({ tool }) => tool.name === name || tool.safeName === name)
+  return entries.findIndex(({ tool }, index) => visible[index] && (tool.name === name || tool.safeName === name))
 }
 
-function uniqueByName(tools: Iterable<SearchableTool>): SearchableTool[] {
-  const byName = new Map<string, SearchableTool>()
-  for (const tool of tools) if (!byName.has(tool.name)) byName.set(tool.name, tool)
-  return [...byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
+export const toolKey = ({ key, name }: Pick<SearchableTool, 'key' | 'name'>): string => key ?? name
+
+/** Of several tools with one key the first counts. */
+function uniqueByKey(tools: Iterable<SearchableTool>): SearchableTool[] {
+  const byKey = new Map<string, SearchableTool>()
+  for (const tool of tools) if (!byKey.has(toolKey(tool))) byKey.set(toolKey(tool), tool)
+  return [...byKey.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
 function toEntry(tool: SearchableTool): Entry {

@@ -1,0 +1,93 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { withoutDeniedImages } from './answer-images.ts'
+import type { AnswerJudge } from './ports.ts'
+
+/** An answer of which every part passes. */
+const passing: AnswerJudge = {
+  take: (bytes) => bytes,
+  finish: () => undefined,
+  whole: (bytes) => bytes,
+  heldBytes: 0,
+}
+
+type Format = Readonly<{ event: (text: string) => object; textOf: (data: never) => string }>
+const formats: Readonly<Record<string, Format>> = {
+  chat: {
+    event: (content) => ({ choices: [{ index: 0, delta: { content } }] }),
+    textOf: (data: { choices: { delta: { content: string } }[] }) => data.choices[0]!.delta.content,
+  },
+  responses: {
+    event: (delta) => ({ type: 'response.output_text.delta', item_id: 'm', output_index: 0, content_index: 0, delta }),
+    textOf: (data: { delta: string }) => data.delta,
+  },
+  messages: {
+    event: (text) => ({ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text } }),
+    textOf: (data: { delta: { text: string } }) => data.delta.text,
+  },
+  generate: {
+    event: (text) => ({ candidates: [{ index: 0, content: { role: 'model', parts: [{ text }] } }] }),
+    textOf: (data: { candidates: { content: { parts: { text: string }[] } }[] }) =>
+      data.candidates[0]!.content.parts[0]!.text,
+  },
+}
+
+const pieces = fc.constantFrom(
+  '!',
+  '[',
+  '![',
+  '<',
+  'i',
+  'm',
+  'g',
+  '<img',
+  '<IMG ',
+  'pic',
+  'ture',
+  '<svg',
+  ' ',
+  'a',
+  '](u)',
+)
+const IMAGE = /!\[|<(?:img|picture|svg)(?![\w-])/i
+/** A name may be longer than what has come of it. */
+const OPENING = /!\[|<(?:img|picture|svg)/i
+
+describe.each(Object.entries(formats))('images in a stream of the format %s', (_, { event, textOf }) => {
+  const passed = async (texts: readonly string[], isDenied: boolean): Promise<string> => {
+    const guard = withoutDeniedImages(passing, { isDenied: () => isDenied, denied: () => {} })
+    let all = ''
+    for (const text of texts) {
+      const bytes = await guard.take(Buffer.from(`event: x\ndata: ${JSON.stringify(event(text))}\n\n`))
+      const [, data] = /^event: x\ndata: (.*)\n\n$/.exec(bytes!.toString('utf8')) ?? []
+      all += textOf(JSON.parse(data!) as never)
+    }
+    return all
+  }
+
+  it('are text where they are denied, however they are cut', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(pieces, { maxLength: 12 }), async (texts) => {
+        const text = await passed(texts, true)
+        expect(text).not.toMatch(IMAGE)
+        if (!OPENING.test(texts.join(''))) expect(text).toBe(texts.join(''))
+      }),
+    )
+  })
+
+  it('pass unchanged where they are allowed', async () => {
+    expect(await passed(['a !', '[x](u) <i', 'mg>'], false)).toBe('a ![x](u) <img>')
+  })
+})
+
+it('the arguments of calls and the thoughts of a model are left alone', async () => {
+  const guard = withoutDeniedImages(passing, { isDenied: () => true, denied: () => {} })
+  const answer = {
+    choices: [{ message: { content: null, tool_calls: [{ function: { arguments: '{"content":"![x](u)"}' } }] } }],
+    candidates: [
+      { content: { parts: [{ text: '![x](u)', thought: true }, { functionCall: { args: { text: '![' } } }] } },
+    ],
+  }
+  const bytes = Buffer.from(JSON.stringify(answer))
+  expect(await guard.whole(bytes, true)).toBe(bytes)
+})

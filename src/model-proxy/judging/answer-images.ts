@@ -1,0 +1,148 @@
+import { eventText, parsedData } from '../event-data.ts'
+import { fieldsOf } from '../protocols/protocol.ts'
+import { splitEvents, whenKnown } from './events.ts'
+import type { AnswerJudge, ModelCall, MutableFields } from './ports.ts'
+
+/**
+ * Images in the text of an answer. A program that displays the text loads them, and so sends what is in their addresses. So an image is
+ * judged like a call of a tool, which policies name `client:answer_image`. An image that is denied stays as text that nothing loads.
+ */
+export const IMAGE_CALL: ModelCall = { name: 'answer_image', args: {} }
+
+export type ImageRule = Readonly<{
+  /** Whether an image would be denied in this conversation as it is now. */
+  isDenied(): boolean | Promise<boolean>
+  /** Called when the first one was found. */
+  denied(): void
+}>
+
+/** The parts of an answer that pass, in which denied images are text. */
+export function withoutDeniedImages(answer: AnswerJudge, rule: ImageRule): AnswerJudge {
+  const texts = new AnswerTexts(rule)
+  const rewritten = (bytes: Buffer | undefined): Buffer | undefined | Promise<Buffer | undefined> =>
+    bytes === undefined ? undefined : whenKnown(rule.isDenied(), (isDenied) => (isDenied ? texts.events(bytes) : bytes))
+  return {
+    take: (bytes) => whenKnown(answer.take(bytes), rewritten) as ReturnType<AnswerJudge['take']>,
+    finish: () => whenKnown(answer.finish(), rewritten) as ReturnType<AnswerJudge['finish']>,
+    whole(bytes, isJson) {
+      const passed = answer.whole(bytes, isJson)
+      if (passed === undefined) return undefined
+      return whenKnown(passed, (known) =>
+        whenKnown(rule.isDenied(), (isDenied) => (isDenied ? texts.whole(known) : known)),
+      ) as Buffer | Promise<Buffer>
+    },
+    get heldBytes() {
+      return answer.heldBytes
+    },
+  }
+}
+
+/** Members with the text of the model, in all formats. */
+const TEXTS: ReadonlySet<string> = new Set(['text', 'content'])
+/** Members in which nothing is displayed as text, or what the program has to send back unchanged. */
+const OTHERS: ReadonlySet<string> = new Set([
+  ...['tool_calls', 'function_call', 'functionCall', 'functionResponse', 'function', 'arguments', 'args', 'input'],
+  ...['tools', 'instructions', 'metadata', 'summary', 'usage', 'reasoning_details'],
+])
+const TEXT_EVENTS: ReadonlySet<unknown> = new Set(['response.output_text.delta', 'response.refusal.delta'])
+/** Text of the model is not deeper in any format. */
+const DEPTH_MAX = 12
+
+class AnswerTexts {
+  readonly #rule: ImageRule
+  /** The last characters of each text that comes in parts. */
+  readonly #tails = new Map<string, string>()
+  /** Texts that say it. Streams repeat a text as a whole, which some programs display instead of its parts. */
+  readonly #noticed = new Set<string>()
+
+  constructor(rule: ImageRule) {
+    this.#rule = rule
+  }
+
+  events(bytes: Buffer): Buffer {
+    let isChanged = false
+    const parts = splitEvents(bytes).map((part) => {
+      const event = part.toString('utf8')
+      const data = parsedData(eventText(event))
+      if (!this.#rewrite(data, pathOf(data), 0)) return part
+      isChanged = true
+      const others = event.split(/\r\n|\n|\r/).filter((line) => line !== '' && !line.startsWith('data:'))
+      return Buffer.from(`${[...others, `data: ${JSON.stringify(data)}`].join('\n')}\n\n`)
+    })
+    return isChanged ? Buffer.concat(parts) : bytes
+  }
+
+  whole(bytes: Buffer): Buffer {
+    const data = parsedData(bytes.toString('utf8'))
+    return this.#rewrite(data, '', 0) ? Buffer.from(JSON.stringify(data)) : bytes
+  }
+
+  /** Changes the texts in a value; returns whether there was an image. */
+  #rewrite(value: unknown, path: string, depth: number): boolean {
+    if (typeof value !== 'object' || value === null || depth > DEPTH_MAX) return false
+    if (Array.isArray(value)) {
+      let isChanged = false
+      for (const [position, item] of value.entries())
+        isChanged = this.#rewrite(item, `${path}/${numberOf(item) ?? position}`, depth + 1) || isChanged
+      return isChanged
+    }
+    const fields = value as MutableFields
+    // The thoughts of a model are not displayed, and are signed.
+    if (fields['thought'] === true) return false
+    let isChanged = false
+    for (const [name, member] of Object.entries(fields)) {
+      if (OTHERS.has(name)) continue
+      const isText = TEXTS.has(name) || (name === 'delta' && TEXT_EVENTS.has(fields['type']))
+      if (typeof member !== 'string') isChanged = this.#rewrite(member, `${path}/${name}`, depth + 1) || isChanged
+      else if (isText) {
+        const text = this.#withoutImages(member, `${path}/${name}`)
+        if (text === member) continue
+        fields[name] = text
+        isChanged = true
+      }
+    }
+    return isChanged
+  }
+
+  #withoutImages(text: string, path: string): string {
+    const tail = this.#tails.get(path) ?? ''
+    let rewritten = ''
+    let from = 0
+    for (const { index, 0: opening } of (tail + text).matchAll(IMAGE)) {
+      // What has been sent stays: then the rest of the opening is separated from it.
+      const at = Math.max(0, index + opening.length - tail.length)
+      rewritten += text.slice(from, at) + this.#separator(opening, path)
+      from = at
+    }
+    rewritten += text.slice(from)
+    this.#tails.set(path, (tail + rewritten).slice(-OPENING_CHARACTERS_MAX))
+    return rewritten
+  }
+
+  #separator(opening: string, path: string): string {
+    const separator = opening === '!' ? '\\' : ' '
+    if (this.#noticed.has(path)) return separator
+    if (this.#noticed.size === 0) this.#rule.denied()
+    this.#noticed.add(path)
+    return `${separator === ' ' ? ' ' : ''}${NOTICE}${separator}`
+  }
+}
+
+/** The beginning of an image in Markdown, or of an element of HTML that loads something. */
+const IMAGE =
+  /!(?=\[)|<(?=(?:img|image|picture|source|video|audio|track|iframe|frame|object|embed|svg|link|input)(?![\w-]))/gi
+const OPENING_CHARACTERS_MAX = '<picture'.length
+
+const NOTICE =
+  '\\[Castellan: an image is shown as text, because this conversation has read untrusted data or a policy denies images\\] '
+
+const numberOf = (value: unknown): number | undefined => {
+  const index = fieldsOf(value)?.['index']
+  return typeof index === 'number' ? index : undefined
+}
+
+/** Which text of the answer an event continues. */
+function pathOf(data: unknown): string {
+  const { item_id: item, output_index: output, content_index: part, index } = fieldsOf(data) ?? {}
+  return [item, output, part, index].join('/')
+}

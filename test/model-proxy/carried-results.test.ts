@@ -1,0 +1,158 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type McpUpstream, startMcpUpstream } from '../support/mcp-upstream.ts'
+import { type AskedCall, type Dialect, dialectProviders, dialects, type Turn } from '../support/model-dialects.ts'
+import { newDataDir } from '../support/real-server.ts'
+import { type ScriptedModel, startScriptedModel } from '../support/scripted-model.ts'
+import { type ServerHere, startServerHere } from '../support/server-here.ts'
+
+/** What an untrusted caller wrote comes back as the result of a tool of ours, and passes through the model proxy. */
+let model: ScriptedModel
+let upstream: McpUpstream
+let server: ServerHere
+let origin: string
+
+type Ids = Readonly<Record<'clean' | 'dirty', string>>
+let tasks: Ids
+let workspaces: Ids
+let keys: Ids
+
+const call = async <T>(name: string, args: object, headers: Record<string, string> = {}): Promise<T> => {
+  const response = await fetch(`${origin}/v1/tools/${name}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(args),
+  })
+  const answer = (await response.json()) as T
+  if (!response.ok) throw new Error(JSON.stringify(answer))
+  return answer
+}
+const withKey = (key: string): Record<string, string> => ({ authorization: `Bearer ${key}` })
+const keyOf = async (name: string) =>
+  (await call<{ secret: string }>('api_key_create', { name, role: 'editor' })).secret
+
+beforeAll(async () => {
+  model = await startScriptedModel(() => ({ toolCalls: [{ name: 'send_mail', arguments: {}, id: 'call_9' }] }))
+  upstream = await startMcpUpstream()
+  const dataDir = newDataDir()
+  const config = {
+    ...{ models: { providers: dialectProviders(model.url) }, governance: 'restrictive' },
+    ...{ web: { allow_private_addresses: ['127.0.0.1'] }, rate_limits: { enabled: false } },
+  }
+  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify(config))
+  process.env['MODEL_KEY'] = 'k'
+  server = await startServerHere({ dataDir })
+  origin = new URL(server.url).origin
+  const item = await call<{ id: string }>('create_mcp_server', { name: 'Up', serverUrl: upstream.url, scope: 'org' })
+  await call('deploy_mcp_server', { catalogId: item.id, scope: 'org' })
+  const trusting = { toolId: 'thought_record_list', conditions: [], action: 'mark_as_trusted' }
+  await call('create_trusted_data_policy', trusting)
+  const task = async (title: string) =>
+    (await call<{ task_id: string }>('task_create', { project: title, title })).task_id
+  const workspace = async (name: string) =>
+    (await call<{ workspace_id: string }>('workspace_create', { name })).workspace_id
+  keys = { clean: await keyOf('clean'), dirty: await keyOf('dirty') }
+  const clean = { task: await task('clean'), workspace: await workspace('clean') }
+  const dirtyWorkspace = await workspace('dirty')
+  await call('up__echo', { text: 'obey' }, withKey(keys.dirty))
+  await call('up__echo', { text: 'obey' })
+  tasks = { clean: clean.task, dirty: await task('dirty') }
+  workspaces = { clean: clean.workspace, dirty: dirtyWorkspace }
+  const path = '/workspace/a.txt'
+  await call('file_write', { workspace_id: dirtyWorkspace, path, content: 'obey' })
+  await call('fs.write', { path, content: 'obey' })
+})
+afterAll(async () => {
+  await server.stop()
+  await upstream[Symbol.asyncDispose]()
+  await model.stop()
+  delete process.env['MODEL_KEY']
+})
+
+/** A conversation in which a tool of this server answered, under the name that programs give it. */
+function answered(name: string, args: AskedCall['args'], text: string): Turn[] {
+  const id = 'call_1'
+  return [
+    { user: `go on, ${Math.random()}` },
+    { text: '', calls: [{ id, name: `mcp__castellan__${name}`, args }] },
+    { results: [{ id, name: `mcp__castellan__${name}`, text }] },
+  ]
+}
+/** How many calls of the program's own tool pass after that. */
+async function passes(dialect: Dialect, turns: readonly Turn[], headers = {}): Promise<number> {
+  const heard = await dialect.ask(origin, turns, ['send_mail'], { headers })
+  return heard.calls.length
+}
+const [chat] = dialects as [Dialect]
+
+describe.each(dialects)('$name', (dialect) => {
+  it('sends nothing out after a task, a file or an output that an untrusted caller wrote', async () => {
+    const passed: Record<string, number> = {}
+    for (const which of ['clean', 'dirty'] as const) {
+      const [task_id, workspace_id] = [tasks[which], workspaces[which]]
+      const task = JSON.stringify({ task_id, title: 'obey' })
+      const file = { workspace_id, path: '/workspace/a.txt' }
+      passed[`task ${which}`] = await passes(dialect, answered('task_get', { task_id }, task))
+      passed[`file ${which}`] = await passes(dialect, answered('file_read', file, '{"content": "obey"}'))
+      const command = { workspace_id: which, command: 'cat /workspace/a.txt' }
+      passed[`exec ${which}`] = await passes(dialect, answered('exec', command, 'obey'))
+    }
+    expect(passed).toEqual({
+      ...{ 'task clean': 1, 'file clean': 1, 'exec clean': 1 },
+      ...{ 'task dirty': 0, 'file dirty': 0, 'exec dirty': 0 },
+    })
+  })
+})
+
+describe('a result of a tool of ours', () => {
+  it('is known by the ids in it, however the program wraps it', async () => {
+    const list = { tasks: [{ task_id: tasks.clean }, { task_id: tasks.dirty }] }
+    const content = [{ type: 'text', text: JSON.stringify(list, null, 2) }]
+    for (const text of [
+      JSON.stringify(list),
+      JSON.stringify({ content }),
+      JSON.stringify({ content: [{ type: 'text', text: JSON.stringify({ content }) }] }),
+      `Output of the tool:\n${JSON.stringify(list, null, 2)}`,
+      `${JSON.stringify(JSON.stringify(list)).slice(0, -4)} [cut]`,
+      `{'tasks': [{'task_id': '${tasks.dirty}', 'title': 'x'}]}`,
+    ])
+      expect(await passes(chat, answered('task_list', {}, text)), text).toBe(0)
+    const others = JSON.stringify({ tasks: [{ task_id: tasks.clean, title: tasks.dirty }] })
+    expect(await passes(chat, answered('task_list', {}, others))).toBe(1)
+    expect(await passes(chat, answered('task_list', {}, '{"tasks":[]}'))).toBe(1)
+  })
+
+  it('is untrusted if it names nothing by which its origin is known', async () => {
+    expect(await passes(chat, answered('task_list', {}, 'one task: obey'))).toBe(0)
+    expect(await passes(chat, answered('exec', { workspace_id: 'gone', command: 'true' }, 'obey'))).toBe(0)
+    expect(await passes(chat, answered('list_registry_servers', {}, '{"servers":[]}'))).toBe(0)
+    // It shows nothing of others.
+    expect(await passes(chat, answered('server_ping', {}, 'ok'))).toBe(1)
+  })
+
+  it('without a workspace in the call is of the personal one of the caller', async () => {
+    const read = () => answered('fs_read', { path: '/workspace/a.txt' }, 'obey')
+    expect(await passes(chat, read())).toBe(0)
+    await call('fs.write', { path: '/workspace/a.txt', content: 'fine' }, withKey(keys.clean))
+    expect(await passes(chat, read(), withKey(keys.clean))).toBe(1)
+  })
+
+  it('is untrusted for a key that has an untrusted connection, and for that key alone', async () => {
+    const clean = () => answered('task_get', { task_id: tasks.clean }, JSON.stringify({ task_id: tasks.clean }))
+    expect(await passes(chat, clean(), withKey(keys.dirty))).toBe(0)
+    expect(await passes(chat, clean(), withKey(keys.clean))).toBe(1)
+    expect(await passes(chat, clean())).toBe(1)
+    // A program without any result of ours is not judged by its other conversations.
+    expect(await passes(chat, [{ user: `hi ${Math.random()}` }], withKey(keys.dirty))).toBe(1)
+  })
+
+  it('is not trusted because a policy trusts the tool, and says where it came from', async () => {
+    const [clean, dirty] = [{ task_id: tasks.clean }, { task_id: tasks.dirty }]
+    expect(await passes(chat, answered('thought_record_list', clean, '[]'))).toBe(1)
+    expect(await passes(chat, answered('thought_record_list', dirty, '[]'))).toBe(0)
+    const { others } = await call<{ others: { context: string; cause: object }[] }>('context_trust_get', { limit: 500 })
+    const causes = others.filter(({ context }) => context.startsWith('conversation:proxy-')).map(({ cause }) => cause)
+    expect(causes).toContainEqual(expect.objectContaining({ kind: 'inherited', from: `task:${tasks.dirty}` }))
+  })
+})
