@@ -160,11 +160,17 @@ export function describeBackend(
       it('ends a command whose pipes were handed over when the caller cancels, and loses nothing that it printed', async () => {
         const cancel = new AbortController()
         let seen = ''
+        const handedOver = Promise.withResolvers<void>()
         const running = shell(id, 'printf printed; exec sleep 4000', {
           signal: cancel.signal,
-          onPipes: ({ stdout }) => void stdout.on('data', (piece: Buffer) => (seen += piece.toString())),
+          onPipes({ stdout }) {
+            stdout.on('data', (piece: Buffer) => (seen += piece.toString()))
+            handedOver.resolve()
+          },
         })
         await waitFor(async () => (await say(id, 'ps -eo args | grep -c "^sleep 4000"')) === '1')
+        // The command may run before the caller has its pipes.
+        await handedOver.promise
         cancel.abort()
         await expect(running).rejects.toMatchObject({ code: 'ERR_CANCELLED' })
         expect(seen).toBe('printed')
