@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { failedFilesReporter } from './test/support/failed-files-reporter.ts'
 import { LongestFirst } from './test/support/longest-first.ts'
 
 /**
@@ -39,8 +40,11 @@ const common = { pool: 'forks', execArgv, testTimeout: 240_000, hookTimeout: 240
  */
 const native = { experimental: { viteModuleRunner: false, nodeLoader: false } } as const
 
+const failedFiles = process.env['CASTELLAN_FAILED_FILES']
+
 export default defineConfig({
   test: {
+    ...(failedFiles === undefined ? {} : { reporters: ['default', failedFilesReporter(failedFiles)] }),
     sequence: { sequencer: LongestFirst },
     globalSetup: ['test/support/global-setup.ts'],
     setupFiles: ['test/support/temporary-folder-setup.ts', 'test/support/answer-check-setup.ts'],

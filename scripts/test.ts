@@ -4,11 +4,13 @@
  * sweep through failures read it and go through many more rounds than `npm test` has time for.
  *
  * What the tests need beside Node is made sure of first: a missing prerequisite is a failure, never a skipped test.
+ * If one or two files of everything fail, they run once more, alone. What passes then is named as unreliable in the last line.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, relative } from 'node:path'
 import { findPostgresBinaries } from '../test/support/postgres.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -60,24 +62,50 @@ function fail(message: string): never {
   process.exit(1)
 }
 
-async function runTests(filters: readonly string[], long: boolean): Promise<number> {
+async function runTests(filters: readonly string[], long: boolean, failedFiles: string): Promise<number> {
   const child = spawn(process.execPath, [join(root, 'node_modules', 'vitest', 'vitest.mjs'), 'run', ...filters], {
     cwd: root,
     stdio: ['ignore', 'inherit', 'inherit'],
     env: {
       ...process.env,
       PATH: `${binaries}:${process.env['PATH'] ?? ''}`,
+      CASTELLAN_FAILED_FILES: failedFiles,
       ...(long ? { CASTELLAN_LONG: '1' } : {}),
     },
   })
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child.kill(signal))
+  const forward = (signal: NodeJS.Signals): void => void child.kill(signal)
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+  for (const signal of signals) process.on(signal, forward)
   const [code] = (await once(child, 'exit')) as [number | null]
+  for (const signal of signals) process.off(signal, forward)
   return code ?? 1
+}
+
+/** More than these is a broken change and not an unreliable test. */
+const UNRELIABLE_FILES_MAX = 2
+
+/** Few failures in a run of everything: their files run once more, alone, and those that then pass are named. */
+async function runAll(filters: readonly string[], long: boolean): Promise<number> {
+  const folder = mkdtempSync(join(tmpdir(), 'castellan-test-'))
+  try {
+    const failedFiles = join(folder, 'failed.json')
+    const code = await runTests(filters, long, failedFiles)
+    if (code === 0 || filters.length > 0 || !existsSync(failedFiles)) return code
+    const failed = JSON.parse(readFileSync(failedFiles, 'utf8')) as readonly string[]
+    if (failed.length === 0 || failed.length > UNRELIABLE_FILES_MAX) return code
+    const names = failed.map((path) => relative(root, path)).join(', ')
+    process.stderr.write(`\nFailed in the run of everything, and run once more: ${names}\n`)
+    const again = await runTests(failed, long, join(folder, 'again.json'))
+    if (again === 0) process.stderr.write(`UNRELIABLE: failed once and passed alone. Mend the cause: ${names}\n`)
+    return again
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
 }
 
 const input = process.argv.slice(2)
 requirePackages()
-process.exitCode = await runTests(
+process.exitCode = await runAll(
   input.filter((argument) => argument !== '--long'),
   input.includes('--long'),
 )
