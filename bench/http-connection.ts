@@ -86,6 +86,8 @@ export const openHttpConnection = (target: HttpTarget): Connection => {
       settle(socket, error)
     }
     socket.on('error', lose)
+    // A server that ends an idle connection may do so just before the next call: from then on it takes no request.
+    socket.on('end', () => lose(new Error('the server closed the connection')))
     socket.on('close', () => lose(new Error('the server closed the connection')))
     all.add(socket)
     return socket
