@@ -64,6 +64,21 @@ describe('a server that speaks before it answers', () => {
     expect([during, after]).toEqual([true, true])
   })
 
+  it('is heard to the end, in order, before its answer, by many callers at once', async () => {
+    const calls = Array.from({ length: 8 }, async (_, index) => {
+      const heard: unknown[] = []
+      const client: CallingClient = {
+        ...{ id: `narrated${index}`, owner: 'test', isSession: true, logLevel: 'debug', capabilities: {} },
+        ask: () => new Promise(() => {}),
+        tell: ({ params }) => void heard.push(params['data']),
+      }
+      const { isError, json } = await app.call('up__narrate', {}, connection(), { client })
+      expect(isError, json).toBe(false)
+      return [...heard]
+    })
+    for (const heard of await Promise.all(calls)) expect(heard).toEqual(['first', 'second', 'third'])
+  })
+
   it('is heard by a trusted context if a policy trusts its results', async () => {
     const { tools } = await app.ask<{ tools: { id: string; name: string }[] }>('get_mcp_server_tools', {
       mcpServerId: (await app.ask<{ items: { id: string }[] }>('get_mcp_servers', {})).items[0]!.id,

@@ -13,7 +13,7 @@ type Message = Readonly<{
   error?: Readonly<{ message: string }>
 }>
 
-const tools = ['refuse', 'progress', 'log', 'elicit', 'sample', 'answer'].map((name) => ({
+const tools = ['refuse', 'progress', 'log', 'narrate', 'elicit', 'sample', 'answer'].map((name) => ({
   name,
   inputSchema: { type: 'object' },
 }))
@@ -36,7 +36,7 @@ type TalkingUpstream = AsyncDisposable &
     askAside(question: string): Promise<Message>
   }>
 
-/** An MCP server that speaks to its client before it answers a call, and then waits until it is stopped, or fails. */
+/** An MCP server that speaks to its client before it answers a call, and then waits until it is stopped, fails, or answers at once. */
 export async function startTalkingUpstream(): Promise<TalkingUpstream> {
   const streams = new Set<ServerResponse>()
   const replies = new Map<unknown, (reply: Message) => void>()
@@ -52,6 +52,18 @@ export async function startTalkingUpstream(): Promise<TalkingUpstream> {
     }
     if (name === 'refuse') {
       res.writeHead(500, { 'content-type': 'text/plain' }).end(OBEY)
+      return
+    }
+    if (name === 'narrate') {
+      const log = (data: string) => ({
+        jsonrpc: '2.0',
+        method: 'notifications/message',
+        params: { level: 'error', data },
+      })
+      const logs = ['first', 'second', 'third'].map(log)
+      const last = { jsonrpc: '2.0', id, result: { content: [{ type: 'text', text: 'done' }] } }
+      res.writeHead(200, { 'content-type': 'text/event-stream' })
+      res.end([...logs, last].map((message) => `event: message\ndata: ${JSON.stringify(message)}\n\n`).join(''))
       return
     }
     const { progressToken } = (params['_meta'] ?? {}) as { progressToken?: unknown }

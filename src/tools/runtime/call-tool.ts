@@ -210,7 +210,8 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     try {
       invocation.output = await invocation.code!.run(invocation.input, context)
     } finally {
-      call.end()
+      const telling = call.end()
+      if (telling !== undefined) await telling
     }
     if (invocation.rules!.effect === 'external') invocation.done = call.effects
     if (tool.definition.namesTools === true && invocation.caller.safeNames) {

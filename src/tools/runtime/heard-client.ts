@@ -1,29 +1,44 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
-import type { CallingClient, ClientQuestions } from '../../contract/calling-client.ts'
+import type { CallingClient, ClientNotification, ClientQuestions } from '../../contract/calling-client.ts'
 
 /** The calling program, to which nothing of a server passes that was not heard before. */
-export const heardClient = (client: CallingClient, hears: NonNullable<Call['hears']>): CallingClient => ({
-  ...client,
-  async ask(questions, signal) {
-    if (!(await hears(textOf(questions), true))) throw notDisplayed()
-    return await client.ask(questions, signal)
-  },
-  tell(notification) {
-    // The client named the resource itself.
-    if (notification.method === 'notifications/resources/updated') {
-      client.tell(notification)
-      return
-    }
-    // Nobody waits for it. What cannot be recorded is not shown.
-    hears(JSON.stringify(notification.params)).then(
-      (mayShow) => {
-        if (mayShow) client.tell(notification)
-      },
-      () => {},
-    )
-  },
-})
+export type HeardClient = CallingClient &
+  Readonly<{
+    /** Resolves when everything of the server has been passed on or withheld; undefined if nothing is waiting. */
+    told(): Promise<void> | undefined
+  }>
+
+export function heardClient(client: CallingClient, hears: NonNullable<Call['hears']>): HeardClient {
+  let telling: Promise<void> | undefined
+
+  /** What cannot be recorded is not shown. */
+  async function pass(notification: ClientNotification, before: Promise<void> | undefined): Promise<void> {
+    const mayShow = await hears(JSON.stringify(notification.params)).catch(() => false)
+    await before
+    if (mayShow) client.tell(notification)
+  }
+
+  return {
+    ...client,
+    async ask(questions, signal) {
+      if (!(await hears(textOf(questions), true))) throw notDisplayed()
+      return await client.ask(questions, signal)
+    },
+    tell(notification) {
+      // The client named the resource itself.
+      if (notification.method === 'notifications/resources/updated') {
+        client.tell(notification)
+        return
+      }
+      const passed: Promise<void> = pass(notification, telling).finally(() => {
+        if (telling === passed) telling = undefined
+      })
+      telling = passed
+    },
+    told: () => telling,
+  }
+}
 
 /** The question for the roots of a client has no words of the server. */
 function textOf(questions: ClientQuestions): string | undefined {

@@ -1,11 +1,10 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call, EffectRecord, Progress } from '../../contract/call.ts'
-import type { CallingClient } from '../../contract/calling-client.ts'
 import type { Database } from '../../contract/database.ts'
 import type { ContextKey, Taint } from '../../contract/trust.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { Guard } from './guard.ts'
-import { heardClient } from './heard-client.ts'
+import { type HeardClient, heardClient } from './heard-client.ts'
 import type { Invocation } from './stages.ts'
 
 /** The call as services see it. A class, because one is created for every call and its methods are shared. */
@@ -16,7 +15,7 @@ export class InvokedCall implements Call {
   readonly isOfPlatform: boolean
   readonly origin?: string
   readonly environment?: () => Readonly<Record<string, string>>
-  readonly client?: CallingClient
+  readonly client?: HeardClient
   readonly nowMs: number
   readonly signal: AbortSignal
   readonly read: ReadTx
@@ -103,9 +102,13 @@ export class InvokedCall implements Call {
     return text === undefined || (await this.#guard.hear(this.#invocation, text, (taint) => this.#note(taint)))
   }
 
-  /** The tool has answered or failed; a session of its client lasts longer. */
-  end(): void {
+  /**
+   * The tool has answered or failed; a session of its client lasts longer. Returns a promise if the client has not been told all that
+   * came before: a client takes nothing that belongs to a call after its answer.
+   */
+  end(): Promise<void> | undefined {
     this.#isOver = true
+    return this.client?.told()
   }
 
   async writesTo(context: ContextKey): Promise<void> {

@@ -1,0 +1,34 @@
+import { expect, it } from 'vitest'
+import type { CallingClient } from '../../contract/calling-client.ts'
+import { heardClient } from './heard-client.ts'
+
+it('passes on what is heard in order, and nothing that may not be shown or cannot be recorded', async () => {
+  const told: unknown[] = []
+  const client: CallingClient = {
+    ...{ id: 'c', owner: 'o', isSession: false, capabilities: {} },
+    ask: () => new Promise(() => {}),
+    tell: ({ params }) => void told.push(params['data']),
+  }
+  const decisions = new Map<string, PromiseWithResolvers<boolean>>()
+  const heard = heardClient(client, (text) => {
+    const decision = Promise.withResolvers<boolean>()
+    decisions.set((JSON.parse(text!) as { data: string }).data, decision)
+    return decision.promise
+  })
+  expect(heard.told()).toBeUndefined()
+  for (const data of ['slow', 'hidden', 'failed', 'quick'])
+    heard.tell({ method: 'notifications/message', params: { level: 'info', data } })
+  let isAll = false
+  const all = heard.told()!.then(() => {
+    isAll = true
+  })
+  decisions.get('quick')!.resolve(true)
+  decisions.get('hidden')!.resolve(false)
+  decisions.get('failed')!.reject(new Error('the store failed'))
+  await decisions.get('quick')!.promise
+  expect([told, isAll]).toEqual([[], false])
+  decisions.get('slow')!.resolve(true)
+  await all
+  expect(told).toEqual(['slow', 'quick'])
+  expect(heard.told()).toBeUndefined()
+})
