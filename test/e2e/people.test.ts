@@ -142,6 +142,22 @@ describe('a signed-in user', () => {
     expect((await callAs(foreign, 'server_ping')).status).toBe(200)
   })
 
+  it('can sign out where a limit refuses the list of their sessions', async () => {
+    const cookie = await signIn(server, await newPerson(server, 'limited@example.com'))
+    const show = async () => {
+      const response = await fetch(at('/account'), { headers: { cookie } })
+      return { status: response.status, text: await response.text() }
+    }
+    expect((await show()).text).toContain('End this session')
+    const limit = { entity_type: 'user', entity_id: 'limited@example.com', limit_type: 'mcp_server_calls' }
+    const args = JSON.stringify({ ...limit, mcp_server_name: 'castellan', limit_value: 0 })
+    await cli('call', 'create_limit', '--args', args)
+    expect((await callAs(cookie, 'server_ping')).status).toBe(402)
+    const { status, text } = await show()
+    expect([status, text]).toEqual([200, expect.stringMatching(/limit.*Sign out/s)])
+    expect(text).not.toContain('End this session')
+  })
+
   it('has nothing any more when they are removed', async () => {
     const cookie = await signIn(server, await newPerson(server, 'gone@example.com', ['--role', 'editor']))
     expect((await callAs(cookie, 'server_ping')).status).toBe(200)

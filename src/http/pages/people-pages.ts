@@ -112,7 +112,11 @@ export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[
       const origin = clients.originOf(exchange.req)
       const { passkeys } = await (await gate()).accounts()
       const known = await passkeys.list(origin, fromOf(exchange).headers)
-      const sessions = await (await gate()).listSessions(principal)
+      // A rule may refuse the list as it may refuse any call. A person can sign out all the same.
+      const sessions = await (await gate()).listSessions(principal).catch((error: unknown) => {
+        if (error instanceof AppError) return error
+        throw error
+      })
       sendPage(exchange.res, 200, accountPage(origin, principal, known, sessions))
     }
   }
@@ -289,7 +293,7 @@ const accountPage = (
   origin: string,
   { actor, tenant, role }: Principal,
   passkeys: Parameters<typeof passkeyList>[1],
-  sessions: readonly OwnSession[],
+  sessions: readonly OwnSession[] | AppError,
 ): Page => ({
   title: 'Your account',
   hasPasskeys: allowsPasskeys(origin),
@@ -299,12 +303,16 @@ ${sessionList(sessions)}
 <form method="post" action="/sign-out"><button class="plain">Sign out</button></form>`,
 })
 
-const sessionList = (sessions: readonly OwnSession[]): Html =>
-  html`<h2>Where you are signed in</h2>${sessions.map(
-    ({ id, name, address, created_at }) =>
-      html`<form method="post" action="/account/sessions"><input type="hidden" name="id" value="${id}">
+const sessionList = (sessions: readonly OwnSession[] | AppError): Html =>
+  html`<h2>Where you are signed in</h2>${
+    sessions instanceof AppError
+      ? problemPart(sessions.message)
+      : sessions.map(
+          ({ id, name, address, created_at }) =>
+            html`<form method="post" action="/account/sessions"><input type="hidden" name="id" value="${id}">
 <p class="field">${visible(name)}<span class="hint">${address === null ? '' : `from ${address}, `}since ${created_at.slice(0, 10)}</span></p><button class="plain">End this session</button></form>`,
-  )}`
+        )
+  }`
 
 const expiredLink: Page = {
   title: 'This link does not work',
