@@ -152,7 +152,7 @@ describe('a signed-in user', () => {
     const limit = { entity_type: 'user', entity_id: 'limited@example.com', limit_type: 'mcp_server_calls' }
     const args = JSON.stringify({ ...limit, mcp_server_name: 'castellan', limit_value: 0 })
     await cli('call', 'create_limit', '--args', args)
-    expect((await callAs(cookie, 'server_ping')).status).toBe(402)
+    expect((await callAs(cookie, 'whoami')).status).toBe(402)
     const { status, text } = await show()
     expect([status, text]).toEqual([200, expect.stringMatching(/limit.*Sign out/s)])
     expect(text).not.toContain('End this session')
