@@ -5,7 +5,7 @@ import type { CallingClient, ClientNotification, ClientQuestions } from '../../c
 /** The calling program, to which nothing of a server passes that was not heard before. */
 export type HeardClient = CallingClient &
   Readonly<{
-    /** Resolves when everything of the server has been passed on or withheld; undefined if nothing is waiting. */
+    /** Resolves when everything of the server has been passed on or hidden; undefined if nothing is waiting. */
     told(): Promise<void> | undefined
   }>
 
