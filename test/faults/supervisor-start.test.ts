@@ -18,6 +18,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createNamespacesBackend, type NamespacesDeps } from '../../src/backends/namespaces/index.ts'
+import { isListening, socketPathOf } from '../../src/backends/namespaces/start-supervisor.ts'
 import { closedNetwork, type WorkspaceBackend, type WorkspaceSpec } from '../../src/domains/workspaces/backend.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
 import { encodeFrame, PROTOCOL_VERSION } from '../../src/supervisor/protocol.ts'
@@ -29,7 +30,6 @@ import { isProcess, listProcesses } from '../support/workspace-truth.ts'
 const ROUNDS = isLongRun ? 10 : 1
 /** Cases that take long by their nature. */
 const longRun = isLongRun ? ['the long run'] : []
-
 /** How a supervisor comes up, whatever it finds; and that one which cannot says why. */
 let directory = ''
 let state = ''
@@ -130,6 +130,8 @@ describe('a start', () => {
     expect(launches().filter(holdsLock)).toHaveLength(1)
     for (let round = 0; round < ROUNDS; round++) {
       process.kill(supervisorPid(), 'SIGKILL')
+      // On a busy machine it answers until the kernel gets to it.
+      await expect.poll(() => isListening(socketPathOf(state)), { interval: 1 }).toBe(false)
       const other = open()
       expect(await other.inventory()).toEqual({ running: [], stored: ['w'], layers: [] })
       await other.close()
