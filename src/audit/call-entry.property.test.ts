@@ -4,6 +4,7 @@ import { limits } from '../contract/limits.ts'
 import { localOwner, tenantId } from '../contract/principal.ts'
 import { canonicalJson, type Json } from '../kernel/canonical-json.ts'
 import { type CallEntry, digest, digestLater, toLogEntry, toReadEntries } from './call-entry.ts'
+import { recordedCalls } from './recorded-calls.ts'
 
 const text = fc.string({ unit: 'grapheme' })
 const optional = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: undefined })
@@ -66,23 +67,45 @@ const readsOf = (calls: readonly CallEntry[]): CallEntry[] => {
 }
 type Parsed = Record<string, unknown> & { calls?: Record<string, unknown>[] }
 
+const sharable = [
+  ...(['atMs', 'code', 'content', 'decisions', 'inputDigest', 'outcome', 'output', 'principal', 'tool'] as const),
+  ...(['transport', 'via'] as const),
+]
+
+/** Reads that have some members of the read before them. */
+const likeReads = fc
+  .array(fc.tuple(entries, fc.subarray(sharable), fc.nat(9)), { minLength: 1, maxLength: 5 })
+  .map((drawn) => {
+    let before: Partial<CallEntry> = {}
+    return drawn.map(([entry, shared, number], index) => {
+      const principal = { ...localOwner, tenant: tenantId('one'), keyId: `key${number}` }
+      const own: CallEntry = { ...entry, inputDigest: `sha256:${number}`, principal, effects: [] }
+      const read = {
+        ...own,
+        ...Object.fromEntries(shared.map((name) => [name, index === 0 ? own[name] : before[name]])),
+      }
+      before = read
+      return read as CallEntry
+    })
+  })
+
 it('says of calls in one entry exactly what an entry of their own would say, in order', () => {
   fc.assert(
-    fc.property(fc.array(entries, { minLength: 1, maxLength: 5 }), (calls) => {
-      const reads = readsOf(calls)
+    fc.property(likeReads, (reads) => {
       const alone = reads.map((call) => JSON.parse(toLogEntry(call).record) as Parsed)
       const [entry, ...rest] = toReadEntries(reads)
       expect(rest).toEqual([])
       const parsed = JSON.parse(entry!.record) as Parsed
       expect(canonicalJson(parsed)).toBe(entry!.record)
       expect(entry).toMatchObject({ atMs: reads[0]!.atMs, taskNumber: null, recordHash: null })
-      if (calls.length === 1) {
+      if (reads.length === 1) {
         expect(parsed).toEqual(alone[0])
         return
       }
       const { calls: listed, ...head } = parsed
       expect(head).toEqual({ at: alone[0]!['at'], kind: 'reads', tenant: 'one', v: 1 })
-      expect(listed!.map((call) => ({ ...call, kind: 'call', tenant: 'one', v: 1 }))).toEqual(alone)
+      expect(listed).toHaveLength(reads.length)
+      expect(recordedCalls(entry!.record)).toEqual(alone)
     }),
   )
 })

@@ -47,25 +47,30 @@ export function toLogEntry(call: CallEntry): NewLogEntry {
   const trail = call.effects.find((effect) => effect.subject !== undefined)
   return {
     atMs: call.atMs,
-    record: memberText(call, false),
+    record: memberText(call),
     taskNumber: trail?.subject === undefined ? null : Number(trail.subject.slice(trail.subject.indexOf(':') + 1)),
     recordHash: trail?.hash ?? null,
   }
 }
 
-/** The log entries of calls that only read, in order, and as few as their size allows. A single read has an ordinary entry. */
+/**
+ * The log entries of calls that only read, in order, and as few as their size allows. A single read has an ordinary entry. In a
+ * list, a call has only what differs from the call before it (`recorded-calls.ts` reads it).
+ */
 export function toReadEntries(calls: readonly CallEntry[]): NewLogEntry[] {
   const entries: NewLogEntry[] = []
   let first = 0
   let text = ''
-  for (const [index, call] of calls.entries()) {
-    const next = memberText(call, true)
-    if (text !== '' && text.length + next.length > limits.readsEntryCharsMax) {
-      entries.push(readsEntry(calls, first, index, text))
-      first = index
-      text = ''
+  for (let index = 0; index < calls.length; index++) {
+    const call = calls[index]!
+    const next = text === '' ? '' : listedText(call, calls[index - 1])
+    if (text !== '' && text.length + next.length <= limits.readsEntryCharsMax) {
+      text += `,${next}`
+      continue
     }
-    text += text === '' ? next : `,${next}`
+    if (text !== '') entries.push(readsEntry(calls, first, index, text))
+    first = index
+    text = listedText(call, undefined)
   }
   if (text !== '') entries.push(readsEntry(calls, first, calls.length, text))
   return entries
@@ -81,24 +86,71 @@ function readsEntry(calls: readonly CallEntry[], from: number, to: number, text:
 
 /**
  * The canonical JSON of a call, written member by member in sorted order, which is several times faster than sorting keys. Times,
- * outcomes and digests need no escaping. Members that are the same for all calls of a list are written once, in the list.
+ * outcomes and digests need no escaping.
  */
-function memberText(call: CallEntry, isListed: boolean): string {
-  const { code, content, decisions, effects, output, via } = call
+function memberText(call: CallEntry): string {
+  const { code, content, decisions, effects, output, principal, via } = call
   let text = `{"at":"${isoTime(call.atMs)}","call_id":${canonicalString(call.callId)}`
   if (code !== undefined) text += `,"code":${canonicalString(code)}`
   if (content !== undefined) text += `,"content":${canonicalJson(content)}`
-  if (decisions.length > 0) text += `,"decisions":[${decisions.map(decisionText).join()}]`
-  text += `,"door":${canonicalString(call.transport)},"duration_ms":${Math.round(call.durationMs * 1000) / 1000}`
+  if (decisions.length > 0) text += `,"decisions":${decisionsText(decisions)}`
+  text += `,"door":${canonicalString(call.transport)},"duration_ms":${durationOf(call)}`
   if (effects.length > 0) text += `,"effects":[${effects.map(effectText).join()}]`
-  text += `,"input":"${call.inputDigest}"${isListed ? '' : ',"kind":"call"'},"outcome":"${call.outcome}"`
-  if (output !== undefined) text += `,"output":"${'digest' in output ? output.digest : digest(output.text)}"`
-  text += `,"principal":${principalText(call.principal)}`
-  if (!isListed) text += `,"tenant":${canonicalString(call.principal.tenant)}`
-  text += `,"tool":${canonicalString(call.tool)}${isListed ? '' : ',"v":1'}`
+  text += `,"input":"${call.inputDigest}","kind":"call","outcome":"${call.outcome}"`
+  if (output !== undefined) text += `,"output":"${digestOf(output)}"`
+  text += `,"principal":${principalText(principal)},"tenant":${canonicalString(principal.tenant)}`
+  text += `,"tool":${canonicalString(call.tool)},"v":1`
   if (via !== undefined) text += `,"via":${canonicalString(via)}`
   return `${text}}`
 }
+
+/**
+ * A call in a list, without what the list says for all of its calls: only what differs from the call before it, and null for what
+ * only that one has.
+ */
+function listedText(call: CallEntry, before: CallEntry | undefined): string {
+  const { code, content, decisions, output, principal, via } = call
+  let text = call.atMs === before?.atMs ? '{' : `{"at":"${isoTime(call.atMs)}",`
+  text += `"call_id":${canonicalString(call.callId)}`
+  if (code !== before?.code) text += `,"code":${code === undefined ? null : canonicalString(code)}`
+  if (content !== undefined) text += `,"content":${canonicalJson(content)}`
+  else if (before?.content !== undefined) text += ',"content":null'
+  if (!isSameList(decisions, before?.decisions ?? []))
+    text += `,"decisions":${decisions.length === 0 ? null : decisionsText(decisions)}`
+  if (call.transport !== before?.transport) text += `,"door":${canonicalString(call.transport)}`
+  text += `,"duration_ms":${durationOf(call)}`
+  if (call.inputDigest !== before?.inputDigest) text += `,"input":"${call.inputDigest}"`
+  if (call.outcome !== before?.outcome) text += `,"outcome":"${call.outcome}"`
+  if (!isSameOutput(output, before?.output))
+    text += `,"output":${output === undefined ? null : `"${digestOf(output)}"`}`
+  const by = principalText(principal)
+  if (before === undefined || by !== principalText(before.principal)) text += `,"principal":${by}`
+  if (call.tool !== before?.tool) text += `,"tool":${canonicalString(call.tool)}`
+  if (via !== before?.via) text += `,"via":${via === undefined ? null : canonicalString(via)}`
+  return `${text}}`
+}
+
+const durationOf = ({ durationMs }: CallEntry): number => Math.round(durationMs * 1000) / 1000
+
+const digestOf = (output: OutputDigest): string => ('digest' in output ? output.digest : digest(output.text))
+
+function isSameOutput(one: OutputDigest | undefined, other: OutputDigest | undefined): boolean {
+  if (one === undefined || other === undefined) return one === other
+  if ('text' in one && 'text' in other) return one.text === other.text
+  return digestOf(one) === digestOf(other)
+}
+
+const isSameList = (some: readonly Decision[], others: readonly Decision[]): boolean =>
+  some.length === others.length && some.every((one, index) => isSameDecision(one, others[index]!))
+
+const isSameDecision = (one: Decision, other: Decision): boolean =>
+  one.policy === other.policy &&
+  one.reason === other.reason &&
+  one.stage === other.stage &&
+  one.tool === other.tool &&
+  one.verdict === other.verdict
+
+const decisionsText = (decisions: readonly Decision[]): string => `[${decisions.map(decisionText).join()}]`
 
 function decisionText({ policy, reason, stage, tool, verdict }: Decision): string {
   let text = ''

@@ -6,6 +6,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { text } from 'node:stream/consumers'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { callsIn } from '../support/app.ts'
 import { newDataDir } from '../support/real-server.ts'
 import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
@@ -102,10 +103,7 @@ const entries = (): readonly Readonly<{ tool: string; via?: string; outcome: str
   return database
     .prepare('SELECT record FROM log_entries ORDER BY seq')
     .all()
-    .flatMap(({ record }) => {
-      const entry = JSON.parse(String(record)) as { calls?: { tool: string; outcome: string }[] }
-      return entry.calls ?? [entry as { tool: string; outcome: string }]
-    })
+    .flatMap(({ record }) => callsIn(String(record)))
 }
 
 describe.each(['legacy', 'auto'] as const)('a request of a client (%s) at a gateway', (era) => {

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { recordedCalls } from '../../src/audit/recorded-calls.ts'
 import { gatewayTranscripts } from '../support/gateway-transcripts.ts'
 import { type McpUpstream, startMcpUpstream } from '../support/mcp-upstream.ts'
 import { dialectProviders, dialects, runAgent, type Turn } from '../support/model-dialects.ts'
@@ -101,10 +102,7 @@ let seenEntries = 0
 function entries(): readonly Entry[] {
   using database = new DatabaseSync(join(server.dataDir, 'castellan.db'), { readOnly: true })
   const rows = database.prepare('SELECT seq, record FROM log_entries WHERE seq >= ? ORDER BY seq').all(seenEntries)
-  return rows.flatMap(({ record }) => {
-    const entry = JSON.parse(String(record)) as Entry & { calls?: Entry[] }
-    return entry.calls ?? [entry]
-  })
+  return rows.flatMap(({ record }) => recordedCalls(String(record)) as unknown as readonly Entry[])
 }
 function forgetEntries(): void {
   using database = new DatabaseSync(join(server.dataDir, 'castellan.db'), { readOnly: true })

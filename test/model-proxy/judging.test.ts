@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { recordedCalls } from '../../src/audit/recorded-calls.ts'
 import { type Dialect, dialectProviders, dialects, type Turn } from '../support/model-dialects.ts'
 import { newDataDir } from '../support/real-server.ts'
 import { type Line, type ScriptedModel, type SeenRequest, startScriptedModel } from '../support/scripted-model.ts'
@@ -55,8 +56,7 @@ function decisionsBy(id: string): readonly Record<string, unknown>[] {
   using database = new DatabaseSync(join(server.dataDir, 'castellan.db'), { readOnly: true })
   const rows = database.prepare('SELECT record FROM log_entries ORDER BY seq').all()
   return rows
-    .map(({ record }) => JSON.parse(String(record)) as Entry & { calls?: Entry[] })
-    .flatMap((entry) => entry.calls ?? [entry])
+    .flatMap(({ record }) => recordedCalls(String(record)) as unknown as readonly Entry[])
     .filter((entry) => entry.tool === 'model_request')
     .flatMap(({ decisions = [] }) => decisions)
     .filter(({ policy: by }) => by === id)

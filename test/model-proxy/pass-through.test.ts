@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { recordedCalls } from '../../src/audit/recorded-calls.ts'
 import { newDataDir } from '../support/real-server.ts'
 import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
@@ -355,8 +356,7 @@ async function recorded(session: string): Promise<Recorded[]> {
   const db = new DatabaseSync(join(server.dataDir, 'castellan.db'), { readOnly: true })
   try {
     const rows = db.prepare('SELECT record FROM log_entries ORDER BY seq').all()
-    const records = rows.map((row) => JSON.parse(String(row['record'])) as Recorded & { calls?: Recorded[] })
-    const calls = records.flatMap((record) => record.calls ?? [record])
+    const calls = rows.flatMap(({ record }) => recordedCalls(String(record)) as unknown as readonly Recorded[])
     return calls.filter(({ content }) => content?.input.session === session)
   } finally {
     db.close()

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { type App, buildApp } from '../../src/app/build-app.ts'
 import { type Config, loadConfig } from '../../src/app/config.ts'
+import { recordedCalls } from '../../src/audit/recorded-calls.ts'
 import type { Permission } from '../../src/contract/permissions.ts'
 import { LOCAL_TENANT, localOwner, type Principal, type Role, type Tier } from '../../src/contract/principal.ts'
 import type { PasswordCost } from '../../src/domains/people/ports.ts'
@@ -226,11 +227,7 @@ function readLastCall(db: DatabaseSync, tenant: string): LogRecord | undefined {
 }
 
 /** The calls that one entry of the log is about. */
-export function callsIn(text: string): LogRecord[] {
-  const record = JSON.parse(text) as LogRecord & { kind: string; calls?: LogRecord[] }
-  if (record.kind === 'run') return []
-  return record.calls?.map((call) => ({ ...call, tenant: record.tenant })) ?? [record]
-}
+export const callsIn = (text: string): LogRecord[] => recordedCalls(text) as unknown as LogRecord[]
 
 const collectingLogger = (errors: LoggedError[], warnings: LoggedError[]): Logger => ({
   debug() {},

@@ -41,9 +41,13 @@ const recorded = (name: string, record: Partial<SampleRecord>, ...expected: stri
 })
 
 const listed = { call_id: 'listed', at: '2026-01-01', tool: 'any', input: 'unread', outcome: 'ok' }
+/** A call like the one before it. */
+const alike = { call_id: 'alike' }
 
 const reads = (name: string, calls: unknown, ...expected: string[]): BrokenCase =>
   recorded(name, { kind: 'reads', calls }, ...expected)
+
+const unsaid = ['at', 'tool', 'input', 'outcome'].map((name) => `log_entries 8 log.record-shape calls[0].${name}`)
 
 const note = (name: string, checkpoint: string, ...expected: string[]): BrokenCase => ({
   name,
@@ -151,6 +155,8 @@ export const brokenLogCases: readonly BrokenCase[] = [
   reads('a list of calls that is none', {}, 'log_entries 8 log.record-shape calls'),
   reads('a list with something else', [listed, 'a call'], 'log_entries 8 log.record-shape calls[1]'),
   reads('a call without its tool', [{ ...listed, tool: 1 }], 'log_entries 8 log.record-shape calls[0].tool'),
+  reads('a list whose first call says no tool', [alike], ...unsaid),
+  reads('a call whose time has ended', [listed, { ...alike, at: null }], 'log_entries 8 log.record-shape calls[1].at'),
   reads('a read with effects', [{ ...listed, effects: [] }], 'log_entries 8 log.record-shape calls[0].effects'),
   {
     name: 'a list of calls with effects',

@@ -1,4 +1,5 @@
 import type { LogEntry } from '../../audit/ports.ts'
+import { recordedCalls } from '../../audit/recorded-calls.ts'
 import { WEBHOOK_TOOL } from '../../contract/tool-policies.ts'
 import { spellingsOf } from '../../contract/tool-spellings.ts'
 import type { ToolAssignments } from '../../domains/gateways/assignments.ts'
@@ -115,10 +116,8 @@ type Recorded = Omit<RecordedCall, 'seq' | 'transport'> & Readonly<Record<typeof
 /** The log's field name for the transport of a call, since its first version. */
 const TRANSPORT = 'door'
 
-/** The calls of one entry: its own, or those of a list of reads. */
 function callsIn({ seq, record }: LogEntry): readonly RecordedCall[] {
-  const entry = JSON.parse(record) as Recorded & Readonly<{ kind: string; calls?: readonly Recorded[] }>
-  const calls = entry.kind === 'call' ? [entry] : entry.kind === 'reads' ? (entry.calls ?? []) : []
+  const calls = recordedCalls(record) as readonly Recorded[]
   return calls.map((call) => ({ ...call, seq, transport: call[TRANSPORT] }))
 }
 

@@ -291,7 +291,7 @@ function readRecord(row: FsckLogRow, tenant: string, callIds: SeenIds, report: R
 
 type LogLocation = Readonly<{ table: 'log_entries'; row: string }>
 
-/** An entry for several reads: each is a separate call, and none has effects. */
+/** An entry for several reads: each is a separate call, says only what differs from the one before, and none has effects. */
 function checkReads(record: Members, callIds: SeenIds, location: LogLocation, report: ReportFinding): void {
   const { calls, effects } = record as { calls?: unknown; effects?: unknown }
   if (!Array.isArray(calls) || calls.length === 0) {
@@ -299,6 +299,7 @@ function checkReads(record: Members, callIds: SeenIds, location: LogLocation, re
     return
   }
   if (effects !== undefined) report({ ...location, rule: 'log.record-shape', field: 'effects' })
+  let said: Members = {}
   for (const [position, call] of calls.entries()) {
     const field = `calls[${position}]`
     if (!isMembers(call)) {
@@ -306,8 +307,9 @@ function checkReads(record: Members, callIds: SeenIds, location: LogLocation, re
       continue
     }
     checkCallId(call, `${field}.call_id`, callIds, location, report)
+    said = { ...said, ...call }
     for (const name of ['at', 'tool', 'input', 'outcome']) {
-      if (typeof call[name] !== 'string') report({ ...location, rule: 'log.record-shape', field: `${field}.${name}` })
+      if (typeof said[name] !== 'string') report({ ...location, rule: 'log.record-shape', field: `${field}.${name}` })
     }
     if (call['effects'] !== undefined) report({ ...location, rule: 'log.record-shape', field: `${field}.effects` })
   }
