@@ -103,9 +103,19 @@ it('says of calls in one entry exactly what an entry of their own would say, in 
         return
       }
       const { calls: listed, ...head } = parsed
-      expect(head).toEqual({ at: alone[0]!['at'], kind: 'reads', tenant: 'one', v: 1 })
+      expect(head).toEqual({ at: alone[0]!['at'], kind: 'reads', tenant: 'one', v: 2 })
       expect(listed).toHaveLength(reads.length)
       expect(recordedCalls(entry!.record)).toEqual(alone)
+    }),
+  )
+})
+
+it('reads the first version of a list, in which each call says everything', () => {
+  fc.assert(
+    fc.property(likeReads, (reads) => {
+      const alone = reads.map((call) => JSON.parse(toLogEntry(call).record) as Parsed)
+      const calls = alone.map(({ kind: _kind, tenant: _tenant, v: _v, ...own }) => own)
+      expect(recordedCalls(JSON.stringify({ calls, kind: 'reads', tenant: 'one', v: 1 }))).toEqual(alone)
     }),
   )
 })

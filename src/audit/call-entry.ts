@@ -80,7 +80,7 @@ function readsEntry(calls: readonly CallEntry[], from: number, to: number, text:
   const { atMs, principal } = calls[from]!
   if (to - from === 1) return toLogEntry(calls[from]!)
   const tenant = canonicalString(principal.tenant)
-  const record = `{"at":"${isoTime(atMs)}","calls":[${text}],"kind":"reads","tenant":${tenant},"v":1}`
+  const record = `{"at":"${isoTime(atMs)}","calls":[${text}],"kind":"reads","tenant":${tenant},"v":2}`
   return { atMs, record, taskNumber: null, recordHash: null }
 }
 

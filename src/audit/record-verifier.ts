@@ -88,11 +88,12 @@ function readQuickly(prefixed: Buffer, spans: MemberSpans, tenantText: Buffer): 
   const { starts, ends } = spans
   const [at, effects, kind, tenant, version] = [starts[0]!, starts[1]!, starts[2]!, starts[3]!, starts[4]!]
   const [atEnd, effectsEnd, tenantEnd, versionEnd] = [ends[0]!, ends[1]!, ends[3]!, ends[4]!]
-  if (prefixed[version] !== 0x31 || versionEnd !== version + 1) return undefined
   if (prefixed[at] !== 0x22 || prefixed[kind] !== 0x22 || tenant < 0) return undefined
   if (tenantText.compare(prefixed, tenant, tenantEnd) !== 0) return undefined
   // The full check decides what an entry for several calls must be.
   const isReads = readsText.compare(prefixed, kind, ends[2]!) === 0
+  const isKnown = prefixed[version] === 0x31 || (isReads && prefixed[version] === 0x32)
+  if (!isKnown || versionEnd !== version + 1) return undefined
   if (isReads !== starts[5]! >= 0 || (isReads && !isListOfReads(prefixed, spans))) return undefined
   const time = prefixed.toString('latin1', at + 1, atEnd - 1)
   if (effects < 0) return { at: time, effects: undefined }
@@ -140,9 +141,10 @@ function parseRecord(prefixed: Buffer, seq: number, line: number): unknown {
 
 function checkShape(record: unknown, seq: number, line: number): asserts record is Members {
   if (!isMembers(record)) return fail('record-shape', `Entry ${seq} is not an object.`, { line, seq })
-  if (record['v'] !== 1) {
-    const message = `Entry ${seq} has record version ${JSON.stringify(record['v'])}; this verifier knows version 1.`
-    fail('record-shape', message, { line, seq, field: 'v', expected: 1, actual: record['v'] })
+  const versions = record['kind'] === 'reads' ? [1, 2] : [1]
+  if (!versions.includes(record['v'] as number)) {
+    const message = `Entry ${seq} has record version ${JSON.stringify(record['v'])}; this verifier knows ${versions.join(' and ')}.`
+    fail('record-shape', message, { line, seq, field: 'v', expected: versions, actual: record['v'] })
   }
   for (const field of ['kind', 'tenant', 'at']) {
     if (typeof record[field] !== 'string') {

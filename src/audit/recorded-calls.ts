@@ -4,8 +4,10 @@ type Members = Readonly<Record<string, unknown>>
 export function recordedCalls(record: string): readonly Members[] {
   const { calls, ...entry } = JSON.parse(record) as Members & Readonly<{ calls?: readonly Members[] }>
   if (calls === undefined) return entry['kind'] === 'call' ? [entry] : []
-  const { tenant, v } = entry
-  let before: Members = { kind: 'call', tenant, v }
+  const common: Members = { kind: 'call', tenant: entry['tenant'], v: 1 }
+  // In the first version of a list each call says everything.
+  if (entry['v'] === 1) return calls.map((call) => ({ ...common, ...call }))
+  let before = common
   return calls.map((call) => {
     before = withChanges(before, call)
     return before

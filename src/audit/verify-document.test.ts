@@ -210,6 +210,7 @@ describe('an export is refused', () => {
     const shape = (members: Record<string, unknown>): Promise<string> =>
       problem(signedExport((records) => Object.assign(records[8]!, members)))
     expect(await shape({ v: 2 })).toBe('record-shape 10 8 v')
+    expect(await shape({ v: 3, kind: 'reads', calls: [{}] })).toBe('record-shape 10 8 v')
     expect(await shape({ at: 5 })).toBe('record-shape 10 8 at')
     expect(await shape({ effects: {} })).toBe('record-shape 10 8 effects')
     expect(await shape({ tenant: 'other' })).toBe('record-tenant 10 8 tenant')

@@ -184,8 +184,12 @@ describe('the record of a call', () => {
     const entries = texts.map((row) => JSON.parse(String(row['record'])) as Record<string, unknown>)
     expect(entries.map(({ kind }) => kind)).toEqual(['call', 'reads', 'call', 'call'])
     const { calls, ...head } = entries[1]!
-    expect(head).toEqual({ v: 1, kind: 'reads', tenant: 'local', at: flat[1]!.at })
-    expect((calls as unknown[])[1]).toEqual({
+    expect(head).toEqual({ v: 2, kind: 'reads', tenant: 'local', at: flat[1]!.at })
+    expect(Object.keys((calls as object[])[1]!)).not.toContain('principal')
+    expect(flat[2]).toEqual({
+      v: 1,
+      kind: 'call',
+      tenant: 'local',
       call_id: expect.stringMatching(/^c_/),
       at: expect.stringMatching(/Z$/),
       principal: flat[0]!.principal,

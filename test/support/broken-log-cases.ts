@@ -46,8 +46,11 @@ const alike = { call_id: 'alike' }
 
 const reads = (name: string, calls: unknown, ...expected: string[]): BrokenCase =>
   recorded(name, { kind: 'reads', calls }, ...expected)
+const readsThatDiffer = (name: string, calls: unknown, ...expected: string[]): BrokenCase =>
+  recorded(name, { kind: 'reads', calls, v: 2 }, ...expected)
 
-const unsaid = ['at', 'tool', 'input', 'outcome'].map((name) => `log_entries 8 log.record-shape calls[0].${name}`)
+const unsaid = (position: number): string[] =>
+  ['at', 'tool', 'input', 'outcome'].map((name) => `log_entries 8 log.record-shape calls[${position}].${name}`)
 
 const note = (name: string, checkpoint: string, ...expected: string[]): BrokenCase => ({
   name,
@@ -155,8 +158,16 @@ export const brokenLogCases: readonly BrokenCase[] = [
   reads('a list of calls that is none', {}, 'log_entries 8 log.record-shape calls'),
   reads('a list with something else', [listed, 'a call'], 'log_entries 8 log.record-shape calls[1]'),
   reads('a call without its tool', [{ ...listed, tool: 1 }], 'log_entries 8 log.record-shape calls[0].tool'),
-  reads('a list whose first call says no tool', [alike], ...unsaid),
-  reads('a call whose time has ended', [listed, { ...alike, at: null }], 'log_entries 8 log.record-shape calls[1].at'),
+  reads('a call that says nothing in an older list', [listed, alike], ...unsaid(1)),
+  readsThatDiffer('a list whose first call says nothing', [alike], ...unsaid(0)),
+  readsThatDiffer(
+    'a time that has ended',
+    [listed, { ...alike, at: null }],
+    'log_entries 8 log.record-shape calls[1].at',
+  ),
+  recorded('a list of an unknown version', { kind: 'reads', calls: [listed], v: 3 }, 'log_entries 8 log.record-shape'),
+  reads('a read of another tenant', [{ ...listed, tenant: 'b' }], 'log_entries 8 log.record-shape calls[0].tenant'),
+  recorded('a call with a list', { calls: [listed] }, 'log_entries 8 log.record-shape calls'),
   reads('a read with effects', [{ ...listed, effects: [] }], 'log_entries 8 log.record-shape calls[0].effects'),
   {
     name: 'a list of calls with effects',

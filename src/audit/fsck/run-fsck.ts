@@ -273,7 +273,7 @@ function readRecord(row: FsckLogRow, tenant: string, callIds: SeenIds, report: R
   }
   if (canonicalText(record.value) !== row.record) report({ ...location, rule: 'log.record-canonical' })
   const { value } = record
-  if (!isMembers(value) || value['v'] !== 1 || typeof value['kind'] !== 'string') {
+  if (!isMembers(value) || !isKnownVersion(value) || typeof value['kind'] !== 'string') {
     report({ ...location, rule: 'log.record-shape' })
     return undefined
   }
@@ -281,6 +281,7 @@ function readRecord(row: FsckLogRow, tenant: string, callIds: SeenIds, report: R
     report({ ...location, rule: 'log.record-tenant', field: 'tenant', expected: tenant, actual: value['tenant'] })
   }
   if (value['kind'] === 'reads') checkReads(value, callIds, location, report)
+  else if (value['calls'] !== undefined) report({ ...location, rule: 'log.record-shape', field: 'calls' })
   else if (value['kind'] !== 'run') checkCallId(value, 'call_id', callIds, location, report)
   if (value['effects'] !== undefined && !Array.isArray(value['effects'])) {
     report({ ...location, rule: 'log.record-shape', field: 'effects' })
@@ -291,7 +292,10 @@ function readRecord(row: FsckLogRow, tenant: string, callIds: SeenIds, report: R
 
 type LogLocation = Readonly<{ table: 'log_entries'; row: string }>
 
-/** An entry for several reads: each is a separate call, says only what differs from the one before, and none has effects. */
+/** In the second version of a list, calls say only what differs from the one before. */
+const isKnownVersion = ({ v, kind }: Members): boolean => v === 1 || (v === 2 && kind === 'reads')
+
+/** An entry for several reads: each is a separate call, and none has effects. */
 function checkReads(record: Members, callIds: SeenIds, location: LogLocation, report: ReportFinding): void {
   const { calls, effects } = record as { calls?: unknown; effects?: unknown }
   if (!Array.isArray(calls) || calls.length === 0) {
@@ -307,11 +311,13 @@ function checkReads(record: Members, callIds: SeenIds, location: LogLocation, re
       continue
     }
     checkCallId(call, `${field}.call_id`, callIds, location, report)
-    said = { ...said, ...call }
+    said = record['v'] === 2 ? { ...said, ...call } : call
     for (const name of ['at', 'tool', 'input', 'outcome']) {
       if (typeof said[name] !== 'string') report({ ...location, rule: 'log.record-shape', field: `${field}.${name}` })
     }
-    if (call['effects'] !== undefined) report({ ...location, rule: 'log.record-shape', field: `${field}.effects` })
+    for (const name of ['effects', 'kind', 'tenant', 'v']) {
+      if (call[name] !== undefined) report({ ...location, rule: 'log.record-shape', field: `${field}.${name}` })
+    }
   }
 }
 
