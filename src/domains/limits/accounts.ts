@@ -27,6 +27,10 @@ export type Account = Readonly<{
   lastBlock(): TakenBlock | undefined
   /** The limit no longer exists. */
   drop(): void
+  /** The limit has another value, in the same periods. */
+  change(limit: Limit): void
+  /** Who waits for the account looks again. */
+  wake(): void
   /** Whether the amount would fit if all reservations were returned. */
   mayHold(amount: number): boolean
   /** What uses under way have reserved. */
@@ -55,19 +59,26 @@ export type LimitAccounts = Readonly<{
 const noAccounts: readonly Account[] = []
 
 /**
- * An account whose limit is unchanged continues. `changed` are the former accounts that do not: their shares must be returned.
+ * An account continues for as long as its limit has the same periods, because uses under way return to it what they do not need. Of
+ * those that `changed`, the available part must be returned. `ended` are former accounts that do not continue, with nothing to return.
  */
 export function createAccounts(
   found: readonly (Limit & LimitUse)[],
   before: LimitAccounts | undefined,
   nowMs: number,
   timeZone: string,
-): Readonly<{ accounts: LimitAccounts; changed: readonly Account[] }> {
+): Readonly<{ accounts: LimitAccounts; changed: readonly Account[]; ended: readonly Account[] }> {
+  const changed: Account[] = []
   const byId = new Map<string, Account>()
   const byEntity = new Map<string, Account[]>()
   for (const row of found) {
     const known = before?.find(row.id)
-    const account = known !== undefined && isSame(known.limit, row) ? known : createAccount(row, nowMs, timeZone)
+    const isKnown = known !== undefined && hasSamePeriods(known.limit, row)
+    const account = isKnown ? known : createAccount(row, nowMs, timeZone)
+    if (isKnown && known.limit.value !== row.value) {
+      known.change(row)
+      changed.push(known)
+    }
     byId.set(row.id, account)
     const key = entityKey(row.entityType, row.entityId)
     const others = byEntity.get(key)
@@ -91,7 +102,8 @@ export function createAccounts(
     find: (id) => byId.get(id),
     all: () => [...byId.values()],
   }
-  return { accounts, changed: before?.all().filter((account) => byId.get(account.limit.id) !== account) ?? [] }
+  const ended = before?.all().filter((account) => byId.get(account.limit.id) !== account) ?? []
+  return { accounts, changed, ended }
 }
 
 const keysOfSubjects = new WeakMap<UsageSubject, readonly string[]>()
@@ -112,8 +124,8 @@ function keysOf(subject: UsageSubject): readonly string[] {
   return keys
 }
 
-const isSame = (one: Limit, other: Limit): boolean =>
-  one.value === other.value && one.interval === other.interval && one.anchorMs === other.anchorMs
+const hasSamePeriods = (one: Limit, other: Limit): boolean =>
+  one.interval === other.interval && one.anchorMs === other.anchorMs
 
 type OpenShare = Share & { leased: number; spent: number; reserved: number; open: number; readonly period: Period }
 
@@ -182,10 +194,15 @@ function createAccount(row: Limit & LimitUse, openedMs: number, timeZone: string
     drop() {
       isDropped = true
     },
+    change(newest) {
+      limit = newest
+    },
+    wake,
     mayHold: (amount) => Math.ceil((amount + share.spent - share.leased) / unit) <= unitsOf(limit) - takenByAll,
     reserved: () => share.reserved,
     isInUse: () => share.reserved > 0 || share.open > 0,
     async nextChange(ms, signal) {
+      signal?.throwIfAborted()
       const { promise, resolve, reject } = Promise.withResolvers<void>()
       const stop = (): void => reject(signal!.reason)
       const timer = setTimeout(resolve, ms)

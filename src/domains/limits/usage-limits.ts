@@ -43,6 +43,10 @@ const nothing: Reserved = { amount: 0, isOpen: false }
 const oneCall = (): number => 1
 /** A clock that was set back could keep a use from ever getting what the store has. */
 const LOST_TURNS_MAX = 100
+const isOfCalls = ({ limit }: Account): boolean => limit.limitType !== 'token_cost'
+/** Nothing that is under way makes room. A call that is being counted returns nothing. */
+const isFull = (account: Account, least: number): boolean =>
+  !account.mayHold(isOfCalls(account) ? least + account.reserved() : least)
 const nameOf = ({ limitType, entityType }: Limit): string => `The ${limitType} limit of the ${entityType}`
 
 function rangeOf(needed: number | CostRange): CostRange {
@@ -63,15 +67,16 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
   async function load(tenant: TenantId, after: Promise<void>): Promise<LimitAccounts> {
     await after
     const rows = await store.listLimits(database.read, tenant)
-    const { accounts: tenantAccounts, changed } = createAccounts(
+    const { accounts, changed, ended } = createAccounts(
       rows,
       accountsByTenant.get(tenant),
       clock.nowMs(),
       deps.timeZone,
     )
-    accountsByTenant.set(tenant, tenantAccounts)
+    accountsByTenant.set(tenant, accounts)
     await returnShares(tenant, changed)
-    return tenantAccounts
+    for (const account of [...changed, ...ended]) account.wake()
+    return accounts
   }
 
   function loaded(tenant: TenantId): LimitAccounts | Promise<LimitAccounts> {
@@ -137,10 +142,11 @@ export function createUsageLimits(deps: UsageLimitDeps): UsageAccounting {
       hasLeased = true
       const lacking = accounts.filter(isLacking)
       if (lacking.length === 0) continue
-      const full = lacking.find((account) => account.limit.limitType !== 'token_cost' || !account.mayHold(least))
+      const hasLostTurns = lostTurns === LOST_TURNS_MAX
+      const full = lacking.find((account) => isFull(account, least) || (hasLostTurns && isOfCalls(account)))
       if (full !== undefined) throw exceeded(full, range)
       // Others spent what was there while this waited for its turn, and the store has more.
-      if (lostTurns < LOST_TURNS_MAX && lacking.some((account) => !account.isInUse())) {
+      if (!hasLostTurns && lacking.some((account) => isOfCalls(account) || !account.isInUse())) {
         lostTurns++
         continue
       }
