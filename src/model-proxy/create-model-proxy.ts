@@ -18,6 +18,7 @@ import type { ExchangeInput } from './exchange-input.ts'
 import { findRoute, MODEL_ROUTER, type Route } from './find-route.ts'
 import { headersToUpstream } from './forwarded-headers.ts'
 import { requireModel, requirePermitted, requireProxy } from './grants.ts'
+import { inProgress } from './in-progress.ts'
 import type { Judging } from './judging/create-judging.ts'
 import { whenKnown } from './judging/events.ts'
 import type { JudgedRequest } from './judging/ports.ts'
@@ -331,7 +332,8 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
           ? prepareRequest(Buffer.from(JSON.stringify(parsed)), endpoint, format)
           : routed.request
       const sent = { request, operation, headers: req.headers }
-      const spending = reserveFor(deps.spending, upstream, { caller, proxy }, sent, signal)
+      const reserve = (ended: () => AbortSignal) => reserveFor(deps.spending, upstream, { caller, proxy }, sent, ended)
+      const spending = inProgress(inFlight, caller, signal, reserve)
       return whenKnown(spending, (reserved) => begin(reserved, judged, request))
     })
   }
