@@ -359,7 +359,10 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
       (reason) => exchange.end(reason as Error),
     )
     res.on('close', () => call.end())
-    if (!call.admit(caller.principal)) throw tooManyRequests()
+    if (!call.admit(caller.principal)) {
+      exchange.drop()
+      throw tooManyRequests()
+    }
     const path = `${upstream.basePath}/${endpoint.path}${route.query === '' ? '' : `?${route.query}`}`
     const keyHeaders = [...(key === null ? [] : protocol.keyHeaders(key)), ...added]
     const headers = headersToUpstream(req.headers, keyHeaders, request.bytes?.length, hasOwnKey)

@@ -63,6 +63,12 @@ export class Exchange implements UpstreamHandler {
     input.res.on('close', this.#onClosed)
   }
 
+  /** It is not sent at all, so there is nothing to record. Its caller is answered elsewhere. */
+  drop(): void {
+    this.#isOver = true
+    this.#input.res.off('close', this.#onClosed)
+  }
+
   /** Ends it from outside: the key was revoked, or the server closes. */
   end(reason: Error): void {
     if (this.#isOver) return

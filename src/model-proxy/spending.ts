@@ -106,7 +106,7 @@ type ModelUse = Readonly<{
 export const reserveTokens = async (...args: Parameters<typeof reserve>): Promise<Spending> => reserve(...args)
 
 /**
- * Rejects with ERR_LIMIT_EXCEEDED. A caller whose cost is limited cannot use a model without a known price, nor refer to input
+ * Rejects like `reserveCost`. A caller whose cost is limited cannot use a model without a known price, nor refer to input
  * that is not in the request if the context of the model is not known: the limit could not be enforced.
  *
  * A provider may answer with another model than the requested one. What it answered with last counts in advance too; what it answers with
@@ -157,10 +157,13 @@ function reserve(
   const { isPublic, protocol } = upstream
   const spending = (reservation: CostReservation): Spending => ({
     most() {
-      const written = mostOutput(model)
+      const written = Math.min(mostOutput(model), ANSWER_TOKENS_MAX)
       return mostOf(model, written).tokens ?? { ...NO_TOKENS, input: inputOf(model).tokens, output: written }
     },
-    outputMax: () => outputMax(model),
+    outputMax() {
+      const most = outputMax(model)
+      return most && Math.min(most, ANSWER_TOKENS_MAX)
+    },
     answers: output.answers,
     mayReason: mayReason({ protocol: protocol.name, isPublic, model }, body),
     settle(usedModel, tokens) {
@@ -238,13 +241,16 @@ function outputBound(operation: Operation, body: PreparedRequest['body']): Outpu
   return { tokens, answers: Math.max(1, answers ?? 1) }
 }
 
-/** The larger of what is known and of what a request says, where that is a number. */
+/** The larger of what is known and of what a request says, where that is a number. JSON has numbers that are read as infinite. */
 function larger(known: number | undefined, said: unknown): number | undefined {
   if (typeof said !== 'number' && (typeof said !== 'string' || said === '')) return known
-  const value = Number(said)
+  const value = Math.min(Number(said), Number.MAX_SAFE_INTEGER)
   if (!(value >= 0)) return known
   return known === undefined ? value : Math.max(known, value)
 }
+
+/** No answer is longer, whatever number a request asks for. What is estimated must be a number that can be recorded. */
+const ANSWER_TOKENS_MAX = 1_000_000_000
 
 const unknownPrice = (provider: string): AppError =>
   new AppError(
