@@ -48,6 +48,14 @@ describe.each(dialects)('interactions on %s', (dialect) => {
     expect([costNanodollars, savedNanodollars]).toEqual([2 * Number.MAX_SAFE_INTEGER, -2 * Number.MAX_SAFE_INTEGER])
   })
 
+  it('are stored with the others whatever a provider calls its model', async () => {
+    const [usual, odd] = [one(1_000), one(2_000, { usedModel: 'm\u0000x' })]
+    await put(usual, odd)
+    const found = await store.listInteractions(db.read, ACME, {}, 9)
+    expect(found.map(({ usedModel }) => usedModel)).toEqual(['m\u0000x', 'm-1'])
+    expect(await store.listInteractions(db.read, ACME, { model: 'm\ufffdx' }, 9)).toHaveLength(1)
+  })
+
   it('are found as they were, once, and by their tenant alone', async () => {
     const [first, second] = [one(1_000), one(2_000, { tokens: null, costNanodollars: null, owner: 'user:u2' })]
     await put(first, second)

@@ -304,7 +304,8 @@ function toRow(tenant: TenantId, interaction: StoredInteraction): Row {
     run_id: interaction.runId,
     session: interaction.labels.session ?? null,
     provider: interaction.provider,
-    model: interaction.usedModel ?? interaction.requestedModel,
+    // PostgreSQL cannot store U+0000, and a provider names the model as it likes.
+    model: (interaction.usedModel ?? interaction.requestedModel)?.replaceAll('\u0000', '\ufffd') ?? null,
     outcome: interaction.outcome,
     input_tokens: tokens?.input ?? null,
     output_tokens: tokens?.output ?? null,
