@@ -52,6 +52,7 @@ describe('help', () => {
     [['call', 'x', '--arg', '{}'], 'Unknown flag --arg. Did you mean --args?'],
     [['call', 'task_list', '--limit', '5'], 'Unknown flag --limit. It is a parameter of task_list: write limit=5.'],
     [['call', 'task_list', '--sort-by=a b'], "It is a parameter of task_list: write 'sort_by=a b'."],
+    [['call', 'task_list', '--search=a=b'], 'It is a parameter of task_list: write search=a=b.'],
     [['--json', 'version'], '--json: flags come after the command'],
     [['serve', '--prot', '1'], 'Unknown flag --prot. Did you mean --port?'],
     [['call', 'x', '--args'], "Option '--args <value>' argument missing."],

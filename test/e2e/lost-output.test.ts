@@ -9,9 +9,9 @@ import { homeEnvironment } from '../support/run-castellan.ts'
 /** Output that cannot be written: a command must not look as if it had answered. */
 const { home, dataDir, onState } = openCliHome()
 
-async function runInto(target: string, args: readonly string[]) {
-  const command = `"$0" "$@" ${target}`
-  const child = spawn('sh', ['-c', command, launcher, ...args, '--data-dir', dataDir], {
+/** `%` stands for the command. */
+async function runIn(line: string, args: readonly string[]) {
+  const child = spawn('sh', ['-c', line.replace('%', '"$0" "$@"'), launcher, ...args, '--data-dir', dataDir], {
     stdio: ['ignore', 'ignore', 'pipe'],
     cwd: home,
     env: homeEnvironment(home),
@@ -28,18 +28,24 @@ describe('a disk that is full', () => {
     ['export', '-'],
   ])('%s %s fails and says so', async (...args) => {
     await onState(['call', 'server_ping'])
-    const { code, stderr } = await runInto('>/dev/full', args)
+    const { code, stderr } = await runIn('% >/dev/full', args)
     expect([code, stderr]).toEqual([5, expect.stringMatching(/^error: .*(ENOSPC|disk is full).* \(ERR_DISK_FULL\)\n$/)])
   })
 
   test('a key whose secret is lost is named, with the command that revokes it', async () => {
-    const { code, stderr } = await runInto('>/dev/full', ['keys', 'create', 'lost'])
+    const { code, stderr } = await runIn('% >/dev/full', ['keys', 'create', 'lost'])
     const revoke = /The key was made, .*: castellan keys revoke (\S+) \(ERR_DISK_FULL\)\n$/.exec(stderr)
     expect([code, revoke]).toEqual([5, expect.anything()])
     expect((await onState(['keys', 'revoke', revoke![1]!])).stdout).toMatch(/^Revoked lost /)
   })
 })
 
-test('a reader that leaves early is no failure', async () => {
-  expect(await runInto('| true', ['keys', 'list'])).toEqual({ code: 0, stderr: '' })
+test.each([
+  ['keys', 'list'],
+  ['export', '-'],
+])('a reader of %s %s that leaves early is no failure', async (...args) => {
+  await onState(['call', 'server_ping'])
+  // The status of a pipeline is that of its last command.
+  const { stderr } = await runIn('(%; echo "status $?" >&2) | true', args)
+  expect(stderr).toBe('status 0\n')
 })

@@ -54,7 +54,8 @@ function unknownFlag(flag: string, words: readonly string[]): string | undefined
   const field = flag.replaceAll('-', '_')
   if (!Object.hasOwn(knownFields(tool) ?? {}, field)) return undefined
   const at = words.findIndex((word) => word === `--${flag}` || word.startsWith(`--${flag}=`))
-  const value = words[at]?.split('=')[1] ?? (words[at + 1]?.startsWith('-') === false ? words[at + 1] : undefined)
+  const [, written] = /^[^=]*=(.*)$/s.exec(words[at] ?? '') ?? []
+  const value = written ?? (words[at + 1]?.startsWith('-') === false ? words[at + 1] : undefined)
   return `It is a parameter of ${tool}: write ${shellQuoted(`${field}=${value ?? '…'}`)}.`
 }
 

@@ -53,7 +53,9 @@ async function writeFile(context: CommandContext, client: McpClient, file: strin
     return await writeLog(context, client, async (text) => {
       context.terminal.data(text)
       const { errored } = context.stdout
-      if (errored !== null) throw notWritten('to standard output', errored)
+      if (errored === null) return true
+      if ((errored as NodeJS.ErrnoException).code !== 'EPIPE') throw notWritten('to standard output', errored)
+      return false
     })
   }
   let output: FileHandle | undefined
@@ -63,6 +65,7 @@ async function writeFile(context: CommandContext, client: McpClient, file: strin
       await output.appendFile(text).catch((cause: unknown) => {
         throw notWritten(file, cause)
       })
+      return true
     })
   } finally {
     await output?.close()
@@ -92,14 +95,15 @@ function notWritten(file: string, cause: unknown): AppError {
   return new AppError(error, `Cannot write ${file}: ${reason}`, { field: 'FILE' }, { cause })
 }
 
+/** `write` answers whether anybody reads what comes next. */
 async function writeLog(
   { terminal }: CommandContext,
   client: McpClient,
-  write: (text: string) => Promise<void>,
+  write: (text: string) => Promise<boolean>,
 ): Promise<Summary> {
   let summary: Summary = { entries: 0, key: '' }
   for await (const { text, entries, size, key } of logPages(client)) {
-    await write(text)
+    if (!(await write(text))) break
     summary = { entries: size, key }
     if (entries < size) terminal.progress(`${entries} of ${size} entries`)
   }
