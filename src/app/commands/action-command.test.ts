@@ -24,3 +24,17 @@ test('of nothing, a person is told so, and a program gets the headings', () => {
   expect(printed([], 80)).toBe('No invitations.\n')
   expect(printed([], undefined)).toBe('EMAIL  EXPIRES_AT\n')
 })
+
+test('of a long list the first page is shown, with the call that shows the next', () => {
+  const said: string[] = []
+  const terminal = { width: 80, out() {}, error: (piece: string) => said.push(piece) }
+  const shown = (more: object, tenant?: string) => {
+    const context = { json: false, terminal, parsed: { text: () => tenant } } as unknown as CommandContext
+    printRows(context, { keys: [{ id: 'a' }], total: 7, ...more }, 'keys', ['id'])
+    return said.splice(0)
+  }
+  expect(shown({ truncated: false, next_cursor: null })).toEqual([])
+  const next = 'These are the first 1 of 7. For the next: castellan call api_key_list cursor=abc'
+  expect(shown({ truncated: true, next_cursor: 'abc' })).toEqual([`${next}\n`])
+  expect(shown({ truncated: true, next_cursor: 'abc' }, 'acme')).toEqual([`${next} tenant=acme\n`])
+})

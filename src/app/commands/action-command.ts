@@ -97,7 +97,25 @@ export function printRows(context: CommandContext, answer: Answer, list: string,
   }
   const table = [columns.map((column) => column.toUpperCase()), ...rows]
   context.terminal.out(fittedTable(table, { width: context.terminal.width, names: columns }))
+  if (answer['truncated'] === true) context.terminal.error(restOf(context, answer, list, rows.length))
   return 0
+}
+
+const pagedBy: Readonly<Record<string, string>> = {
+  ...{ users: 'user_list', teams: 'user_team_list', clients: 'oauth_client_list', keys: 'api_key_list' },
+  ...{ invitations: 'invitation_list', attempts: 'sign_in_list', secrets: 'secret_list' },
+}
+
+/** A command shows the first page alone. */
+function restOf(
+  context: CommandContext,
+  { total, next_cursor: cursor }: Answer,
+  list: string,
+  displayed: number,
+): string {
+  const { tenant } = tenantOf(context)
+  const args = [`cursor=${cursor}`, ...(tenant === undefined ? [] : [`tenant=${tenant}`])]
+  return `These are the first ${displayed} of ${total}. For the next: castellan call ${pagedBy[list]} ${args.join(' ')}\n`
 }
 
 /** A person is told that there is nothing; a program gets the headings alone. */
