@@ -106,3 +106,13 @@ it('is led by the error to a page that installs the server for them, and the cal
     ).toHaveLength(1)
   await client.close()
 })
+
+it('says at the page that a server which cannot be reached is not there yet', async () => {
+  const item = await call('create_mcp_server', { name: 'Gone', serverUrl: 'http://127.0.0.1:1/mcp', scope: 'org' })
+  const page = at(`/mcp-servers/${String(item['id'])}/install`)
+  const answered = await postForm(page, {}, { cookie: await signIn(server, dan) })
+  expect(answered.status).toBe(400)
+  const text = await answered.text()
+  expect(text).toContain('This did not work')
+  expect(text).toContain('Gone is deployed, but cannot be used yet')
+})

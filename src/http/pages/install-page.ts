@@ -7,7 +7,7 @@ import { noticePage, type Page, sendPage } from './page.ts'
 import { whileInFlight } from './while-in-flight.ts'
 
 type Item = Readonly<{ id: string; name: string }>
-type Installed = Readonly<{ message: string; link?: Readonly<{ url: string }> }>
+type Installed = Readonly<{ status: string; message: string; link?: Readonly<{ url: string }> }>
 
 /**
  * Where a person installs an MCP server for themselves, signed in here. The address is no right: it may be sent around. What the
@@ -54,7 +54,8 @@ export function createInstallPage(deps: SigningInDeps): readonly PatternRoute[] 
     const catalogId = params['id']!.slice(0, 200)
     const installed = await asPerson<Installed>(exchange, principal, 'install_mcp_server', { catalogId })
     if ('failure' in installed) return sendPage(res, 400, noticePage('This did not work', installed.failure))
-    const { link, message } = installed.output
+    const { status, link, message } = installed.output
+    if (link === undefined && status === 'error') return sendPage(res, 400, noticePage('This did not work', message))
     if (link === undefined) return sendPage(res, 200, noticePage('Installed', `${message} You can close this page.`))
     res.writeHead(303, { location: link.url, 'cache-control': 'no-store' }).end()
   }
