@@ -238,8 +238,6 @@ const queryOf = ({ url }: Exchange): string => {
   return start === -1 ? '' : url.slice(start + 1)
 }
 
-/** Otherwise a browser would ask for a name and a password in its own dialogue. */
-
 /** The parameters of an authorisation request; what better-auth adds to a page's address is dropped. */
 const AUTHORIZATION_PARAMETERS = [
   ...['response_type', 'client_id', 'redirect_uri', 'scope', 'state', 'code_challenge', 'code_challenge_method'],
