@@ -13,8 +13,8 @@ const terminal = createTerminal({
   clock: systemClock,
   noColor: (process.env['NO_COLOR'] ?? '') !== '' || process.env['TERM'] === 'dumb',
 })
-// Whether everything was written is asked at the end.
-process.stdout.on('error', () => {})
+// Whether everything was written is asked at the end. A log that nobody reads any more ends nothing.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
 process.exitCode = await runProgram(process.argv.slice(2), {
   terminal,
   env: process.env,

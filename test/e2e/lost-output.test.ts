@@ -1,5 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { describe, expect, test } from 'vitest'
 import { launcher } from '../support/castellan-client.ts'
@@ -48,4 +50,19 @@ test.each([
   // The status of a pipeline is that of its last command.
   const { stderr } = await runIn('(%; echo "status $?" >&2) | true', args)
   expect(stderr).toBe('status 0\n')
+})
+
+test('a server whose log nobody reads ends in order', async () => {
+  const child = spawn(launcher, ['serve', '--port', '0', '--json', '--log-level', 'info', '--data-dir', dataDir], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    cwd: home,
+    env: homeEnvironment(home),
+  })
+  child.stderr.destroy()
+  await once(child.stdout, 'data')
+  expect(existsSync(join(dataDir, 'owner.json'))).toBe(true)
+  // It says that it ends.
+  child.kill('SIGTERM')
+  expect((await once(child, 'close'))[0]).toBe(0)
+  expect(existsSync(join(dataDir, 'owner.json'))).toBe(false)
 })
