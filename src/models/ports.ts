@@ -97,7 +97,7 @@ export type ModelRouting = (requested: RequestShape) => Promise<readonly (Routed
 
 /** Money is reserved before each attempt, and settled and recorded after it. */
 export type ModelAccounting = Readonly<{
-  /** Rejects with ERR_LIMIT_EXCEEDED. */
+  /** Rejects with ERR_LIMIT_EXCEEDED, or with ERR_RATE_LIMITED if others have only reserved the rest of a limit. */
   begin(
     candidate: Candidate,
     request: ModelRequest,
