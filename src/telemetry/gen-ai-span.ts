@@ -76,22 +76,26 @@ export function spanOf(one: StoredInteraction): OtlpSpan {
       'castellan.stream': one.isStream,
       'castellan.reasoning_tokens': tokens?.reasoning,
       'castellan.tokens_estimated': tokens === null ? undefined : one.isEstimated,
-      'castellan.cost_microdollars': one.costNanodollars === null ? null : one.costNanodollars / 1_000,
+      // Always of one type: a collector may take that of the first span for all, and cut off the decimals of others.
+      'castellan.cost_microdollars': one.costNanodollars === null ? null : { doubleValue: one.costNanodollars / 1_000 },
       'castellan.first_token_ms': one.firstTokenMs === null ? undefined : Math.round(one.firstTokenMs),
     }),
     status: { code: isError ? ERROR : UNSET },
   }
 }
 
-function attributesOf(values: Readonly<Record<string, string | number | boolean | null | undefined>>): Attribute[] {
+type Plain = string | number | boolean
+
+function attributesOf(values: Readonly<Record<string, Plain | Value | null | undefined>>): Attribute[] {
   const attributes: Attribute[] = []
   for (const [key, value] of Object.entries(values)) {
-    if (value !== null && value !== undefined) attributes.push({ key, value: otlpValue(value) })
+    if (value === null || value === undefined) continue
+    attributes.push({ key, value: typeof value === 'object' ? value : otlpValue(value) })
   }
   return attributes
 }
 
-function otlpValue(value: string | number | boolean): Value {
+function otlpValue(value: Plain): Value {
   if (typeof value === 'string') return { stringValue: value }
   if (typeof value === 'boolean') return { boolValue: value }
   return Number.isInteger(value) ? { intValue: String(value) } : { doubleValue: value }

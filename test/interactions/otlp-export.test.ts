@@ -75,7 +75,8 @@ it('requests of programs and of agents are spans at the collector', async () => 
       'gen_ai.usage.cache_read.input_tokens': String(usualBill.cacheRead),
       'gen_ai.usage.cache_creation.input_tokens': String(usualBill.cacheWrite),
       'gen_ai.conversation.id': 'talk-1',
-      'castellan.cost_microdollars': String(usualBill.input + usualBill.output * 10),
+      // A number with decimals in other spans, and so a double in all.
+      'castellan.cost_microdollars': usualBill.input + usualBill.output * 10,
     },
   })
   expect(BigInt(ofProgram!.endTimeUnixNano)).toBeGreaterThan(BigInt(ofProgram!.startTimeUnixNano))
