@@ -43,6 +43,11 @@ const tool = async <T>(name: string, args: object): Promise<T> =>
 const ask = (headers?: Record<string, string>) =>
   post('/v1/default/chat/completions', { model: 'm', messages: [{ role: 'user', content: 'Hi' }] }, headers)
 
+async function lastUseOf(name: string): Promise<string | null> {
+  const { keys } = await tool<{ keys: { last_used_at: string | null }[] }>('api_key_list', { name })
+  return keys[0]!.last_used_at
+}
+
 it('ends with its key, and is not sent', async () => {
   const entity = { entity_type: 'organization', entity_id: 'local', limit_type: 'token_cost', limit_value: 0.5 }
   await tool('create_limit', entity)
@@ -50,11 +55,7 @@ it('ends with its key, and is not sent', async () => {
   const first = ask()
   await expect.poll(() => held.length).toBe(1)
   const second = ask({ authorization: `Bearer ${secret}` })
-  const isUsed = async (): Promise<boolean> => {
-    const { keys } = await tool<{ keys: { last_used_at: string | null }[] }>('api_key_list', { name: 'program' })
-    return keys[0]!.last_used_at !== null
-  }
-  await expect.poll(isUsed).toBe(true)
+  await expect.poll(() => lastUseOf('program')).not.toBeNull()
   await tool('api_key_revoke', { key: id })
   const ended = await second
   const { error } = (await ended.json()) as { error: object }
@@ -65,4 +66,21 @@ it('ends with its key, and is not sent', async () => {
     .setHeader('content-type', 'application/json')
     .end(JSON.stringify({ id: 'c', model: 'm', choices: [], usage }))
   expect((await first).status).toBe(200)
+})
+
+it('ends with the server, in the words of its provider', async () => {
+  held.length = 0
+  const first = ask()
+  await expect.poll(() => held.length).toBe(1)
+  const second = ask()
+  const { secret } = await tool<{ secret: string }>('api_key_create', { name: 'last' })
+  const third = ask({ authorization: `Bearer ${secret}` })
+  await expect.poll(() => lastUseOf('last')).not.toBeNull()
+  await server.stop()
+  for (const waiting of [second, third]) {
+    const ended = await waiting
+    expect([ended.status, await ended.json()]).toMatchObject([503, { error: { code: 'ERR_SHUTTING_DOWN' } }])
+  }
+  expect(held).toHaveLength(1)
+  expect((await first).status).toBe(503)
 })
