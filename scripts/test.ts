@@ -4,13 +4,15 @@
  * sweep through failures read it and go through many more rounds than `npm test` has time for.
  *
  * What the tests need beside Node is made sure of first: a missing prerequisite is a failure, never a skipped test.
- * If one or two files of everything fail, they run once more, alone. What passes then is named as unreliable in the last line.
+ * If one or two files of everything fail, they run once more, alone. What passes then is named as unreliable in the last line. In the
+ * long run nothing is repeated.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
+import { filesToRunAgain } from '../test/support/files-to-run-again.ts'
 import { findPostgresBinaries } from '../test/support/postgres.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -81,21 +83,18 @@ async function runTests(filters: readonly string[], long: boolean, failedFiles: 
   return code ?? 1
 }
 
-/** More than these is a broken change and not an unreliable test. */
-const UNRELIABLE_FILES_MAX = 2
-
-/** Few failures in a run of everything: their files run once more, alone, and those that then pass are named. */
+/** The files of few failures run once more, alone, and those that then pass are named. */
 async function runAll(filters: readonly string[], long: boolean): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), 'castellan-test-'))
   try {
     const failedFiles = join(folder, 'failed.json')
     const code = await runTests(filters, long, failedFiles)
-    if (code === 0 || filters.length > 0 || !existsSync(failedFiles)) return code
-    const failed = JSON.parse(readFileSync(failedFiles, 'utf8')) as readonly string[]
-    if (failed.length === 0 || failed.length > UNRELIABLE_FILES_MAX) return code
-    const names = failed.map((path) => relative(root, path)).join(', ')
+    const failed = existsSync(failedFiles) ? (JSON.parse(readFileSync(failedFiles, 'utf8')) as string[]) : undefined
+    const repeated = filesToRunAgain({ code, filters, isLong: long, failed })
+    if (repeated.length === 0) return code
+    const names = repeated.map((path) => relative(root, path)).join(', ')
     process.stderr.write(`\nFailed in the run of everything, and run once more: ${names}\n`)
-    const again = await runTests(failed, long, join(folder, 'again.json'))
+    const again = await runTests(repeated, long, join(folder, 'again.json'))
     if (again === 0) process.stderr.write(`UNRELIABLE: failed once and passed alone. Mend the cause: ${names}\n`)
     return again
   } finally {
