@@ -322,10 +322,11 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
       }
     }
     if (format === undefined) return begin(undefined)
-    const signal = clientSignal(res)
+    const left = clientSignal(res)
     const { body: parsed, bytes: { length: bytes = 0 } = {} } = routed.request
     const { operation } = endpoint
-    const judging = deps.judging.begin({ caller, proxy, operation, headers: req.headers, body: parsed, bytes, signal })
+    const requested = { caller, proxy, operation, headers: req.headers, body: parsed, bytes }
+    const judging = inProgress(inFlight, caller, left, (ended) => deps.judging.begin({ ...requested, signal: ended }))
     return whenKnown(judging, (judged) => {
       const request =
         judged?.isChanged === true
@@ -333,7 +334,7 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
           : routed.request
       const sent = { request, operation, headers: req.headers }
       const reserve = (ended: () => AbortSignal) => reserveFor(deps.spending, upstream, { caller, proxy }, sent, ended)
-      const spending = inProgress(inFlight, caller, signal, reserve)
+      const spending = inProgress(inFlight, caller, left, reserve)
       return whenKnown(spending, (reserved) => begin(reserved, judged, request))
     })
   }

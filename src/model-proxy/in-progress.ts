@@ -2,7 +2,10 @@ import type { InFlightCalls } from '../tools/runtime/in-flight-calls.ts'
 import type { Caller } from './ports.ts'
 import { shuttingDown, tooManyRequests } from './proxy-errors.ts'
 
-/** Work of a request that may wait. If it does, the request is one in progress: it ends with its key, and with the server. */
+/**
+ * Work before a request is sent that may wait: for a judgement, or for what others have reserved. If it does, the request is one in
+ * progress: it ends with its key, and with the server.
+ */
 export function inProgress<T>(
   inFlight: InFlightCalls,
   caller: Caller,
