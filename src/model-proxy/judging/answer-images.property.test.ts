@@ -80,6 +80,49 @@ describe.each(Object.entries(formats))('images in a stream of the format %s', (_
   })
 })
 
+describe('parts of an answer that a program displays as one text', () => {
+  const guard = () => withoutDeniedImages(passing, { isDenied: () => true, denied: () => {} })
+  const streamed = async (events: readonly object[]): Promise<string> => {
+    const { take } = guard()
+    const parts: string[] = []
+    for (const event of events) parts.push((await take(Buffer.from(`data: ${JSON.stringify(event)}\n\n`)))!.toString())
+    return parts.join('')
+  }
+  const candidate = (...parts: object[]) => ({ candidates: [{ content: { role: 'model', parts } }] })
+
+  it('have no image where one begins in the part before', async () => {
+    const [opening, rest] = ['see !', '[x](https://example.com/?secret)']
+    const thought = { text: 'hm', thought: true }
+    const told = [
+      await streamed([
+        candidate(thought, { text: 'a' }),
+        candidate({ text: opening }),
+        candidate(thought, { text: rest }),
+      ]),
+      await streamed([candidate({ text: opening }, { text: rest })]),
+      await streamed(
+        [opening, rest].map((text, index) => ({
+          type: 'content_block_delta',
+          index,
+          delta: { type: 'text_delta', text },
+        })),
+      ),
+      await streamed(
+        [opening, rest].map((delta, content_index) => {
+          return { type: 'response.output_text.delta', item_id: 'm', output_index: 0, content_index, delta }
+        }),
+      ),
+      String(await guard().whole(Buffer.from(JSON.stringify({ content: [{ text: opening }, { text: rest }] })), true)),
+    ]
+    for (const text of told) expect(text).toMatch(/see !.*Castellan.*x\]\(https/s)
+  })
+
+  it('are told apart where several are written at the same time', async () => {
+    const choice = (index: number, content: string) => ({ choices: [{ index, delta: { content } }] })
+    expect(await streamed([choice(0, '!'), choice(1, '[no image](u)'), choice(0, ' ')])).not.toContain('Castellan')
+  })
+})
+
 it('the arguments of calls and the thoughts of a model are left alone', async () => {
   const guard = withoutDeniedImages(passing, { isDenied: () => true, denied: () => {} })
   const answer = {

@@ -50,8 +50,10 @@ const DEPTH_MAX = 12
 
 class AnswerTexts {
   readonly #rule: ImageRule
-  /** The last characters of each text that comes in parts. */
+  /** The last characters of each text that comes in pieces, and of the text before it: programs display them as one. */
   readonly #tails = new Map<string, string>()
+  /** Which text the event continues. */
+  #part = ''
   /** Texts that say it. Streams repeat a text as a whole, which some programs display instead of its parts. */
   readonly #noticed = new Set<string>()
 
@@ -64,7 +66,8 @@ class AnswerTexts {
     const parts = splitEvents(bytes).map((part) => {
       const event = part.toString('utf8')
       const data = parsedData(eventText(event))
-      if (!this.#rewrite(data, pathOf(data), 0)) return part
+      this.#part = partOf(data)
+      if (!this.#rewrite(data, '', 0)) return part
       isChanged = true
       const others = event.split(/\r\n|\n|\r/).filter((line) => line !== '' && !line.startsWith('data:'))
       return Buffer.from(`${[...others, `data: ${JSON.stringify(data)}`].join('\n')}\n\n`)
@@ -74,6 +77,7 @@ class AnswerTexts {
 
   whole(bytes: Buffer): Buffer {
     const data = parsedData(bytes.toString('utf8'))
+    this.#part = ''
     return this.#rewrite(data, '', 0) ? Buffer.from(JSON.stringify(data)) : bytes
   }
 
@@ -82,8 +86,9 @@ class AnswerTexts {
     if (typeof value !== 'object' || value === null || depth > DEPTH_MAX) return false
     if (Array.isArray(value)) {
       let isChanged = false
-      for (const [position, item] of value.entries())
-        isChanged = this.#rewrite(item, `${path}/${numberOf(item) ?? position}`, depth + 1) || isChanged
+      // What has no number is at another place in each event.
+      for (const item of value)
+        isChanged = this.#rewrite(item, `${path}/${numberOf(item) ?? ''}`, depth + 1) || isChanged
       return isChanged
     }
     const fields = value as MutableFields
@@ -105,7 +110,8 @@ class AnswerTexts {
   }
 
   #withoutImages(text: string, path: string): string {
-    const tail = this.#tails.get(path) ?? ''
+    const known = `${this.#part} ${path}`
+    const tail = this.#tails.get(known) ?? this.#tails.get(path) ?? ''
     let rewritten = ''
     let from = 0
     for (const { index, 0: opening } of (tail + text).matchAll(IMAGE)) {
@@ -115,7 +121,9 @@ class AnswerTexts {
       from = at
     }
     rewritten += text.slice(from)
-    this.#tails.set(path, (tail + rewritten).slice(-OPENING_CHARACTERS_MAX))
+    const end = (tail + rewritten).slice(-OPENING_CHARACTERS_MAX)
+    this.#tails.set(known, end)
+    this.#tails.set(path, end)
     return rewritten
   }
 
@@ -141,8 +149,8 @@ const numberOf = (value: unknown): number | undefined => {
   return typeof index === 'number' ? index : undefined
 }
 
-/** Which text of the answer an event continues. */
-function pathOf(data: unknown): string {
+/** Which text of the answer an event continues, in the formats whose events say it. */
+function partOf(data: unknown): string {
   const { item_id: item, output_index: output, content_index: part, index } = fieldsOf(data) ?? {}
   return [item, output, part, index].join('/')
 }
