@@ -79,6 +79,29 @@ describe('a server that speaks before it answers', () => {
     for (const heard of await Promise.all(calls)) expect(heard).toEqual(['first', 'second', 'third'])
   })
 
+  it('is heard before its question is asked', async () => {
+    const heard: unknown[] = []
+    const ending = new AbortController()
+    const asked = Promise.withResolvers<void>()
+    const client: CallingClient = {
+      ...{ id: 'consulted', owner: 'test', isSession: false, logLevel: 'debug' },
+      capabilities: { elicitation: { form: {} } },
+      ask: () => {
+        heard.push('question')
+        asked.resolve()
+        return new Promise(() => {})
+      },
+      tell: ({ params }) => void heard.push(params['data']),
+    }
+    const progress = ({ message = '' }) => void heard.push(message)
+    const call = app.call('up__consult', {}, connection(), { client, progress, signal: ending.signal })
+    await asked.promise
+    expect(heard.toSorted()).toEqual(['careful', 'question', 'working'])
+    expect(heard.at(-1)).toBe('question')
+    ending.abort()
+    await call
+  })
+
   it('is heard by a trusted context if a policy trusts its results', async () => {
     const { tools } = await app.ask<{ tools: { id: string; name: string }[] }>('get_mcp_server_tools', {
       mcpServerId: (await app.ask<{ items: { id: string }[] }>('get_mcp_servers', {})).items[0]!.id,

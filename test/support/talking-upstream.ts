@@ -13,7 +13,7 @@ type Message = Readonly<{
   error?: Readonly<{ message: string }>
 }>
 
-const tools = ['refuse', 'progress', 'log', 'narrate', 'elicit', 'sample', 'answer'].map((name) => ({
+const tools = ['refuse', 'progress', 'log', 'narrate', 'consult', 'elicit', 'sample', 'answer'].map((name) => ({
   name,
   inputSchema: { type: 'object' },
 }))
@@ -67,6 +67,19 @@ export async function startTalkingUpstream(): Promise<TalkingUpstream> {
       return
     }
     const { progressToken } = (params['_meta'] ?? {}) as { progressToken?: unknown }
+    const events = (...messages: readonly object[]): string =>
+      messages.map((message) => `event: message\ndata: ${JSON.stringify({ jsonrpc: '2.0', ...message })}\n\n`).join('')
+    if (name === 'consult') {
+      res.writeHead(200, { 'content-type': 'text/event-stream' })
+      res.write(
+        events(
+          { method: 'notifications/progress', params: { progressToken, progress: 1, message: 'working' } },
+          { method: 'notifications/message', params: { level: 'error', data: 'careful' } },
+          { id: 'q', ...questions['elicit'] },
+        ),
+      )
+      return
+    }
     const said: Readonly<Record<string, object>> = {
       progress: { method: 'notifications/progress', params: { progressToken, progress: 1, message: OBEY } },
       log: { method: 'notifications/message', params: { level: 'error', data: OBEY } },

@@ -32,3 +32,24 @@ it('passes on what is heard in order, and nothing that may not be shown or canno
   expect(told).toEqual(['slow', 'quick'])
   expect(heard.told()).toBeUndefined()
 })
+
+it('asks a question after what was said before it', async () => {
+  const heard: unknown[] = []
+  const client: CallingClient = {
+    ...{ id: 'c', owner: 'o', isSession: false, capabilities: {} },
+    ask: async (questions) => {
+      heard.push(Object.keys(questions))
+      return {}
+    },
+    tell: ({ params }) => void heard.push(params['data']),
+  }
+  const decision = Promise.withResolvers<boolean>()
+  const { ask, tell } = heardClient(client, async (_, isQuestion) => isQuestion === true || (await decision.promise))
+  tell({ method: 'notifications/message', params: { level: 'info', data: 'before' } })
+  const answer = ask({ q: { method: 'roots/list', params: {} } }, new AbortController().signal)
+  await new Promise((resolve) => setImmediate(resolve))
+  expect(heard).toEqual([])
+  decision.resolve(true)
+  await answer
+  expect(heard).toEqual(['before', ['q']])
+})

@@ -22,7 +22,10 @@ export function heardClient(client: CallingClient, hears: NonNullable<Call['hear
   return {
     ...client,
     async ask(questions, signal) {
+      // In the stateless revision a question ends the answer in which the client would be told the rest.
+      const before = telling
       if (!(await hears(textOf(questions), true))) throw notDisplayed()
+      await before
       return await client.ask(questions, signal)
     },
     tell(notification) {

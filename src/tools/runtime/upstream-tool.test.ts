@@ -1,8 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import type { AppError } from '../../contract/app-error.ts'
-import { LOCAL_TENANT } from '../../contract/principal.ts'
-import type { UpstreamTool } from '../../contract/upstream-tools.ts'
+import type { Call, Progress } from '../../contract/call.ts'
+import type { CallingClient } from '../../contract/calling-client.ts'
+import { LOCAL_TENANT, localOwner } from '../../contract/principal.ts'
+import type { UpstreamTool, UpstreamTools } from '../../contract/upstream-tools.ts'
 import { createArgumentChecks } from './argument-checks.ts'
+import type { ToolContext } from './define-tool.ts'
 import { upstreamCatalogTool } from './upstream-tool.ts'
 import { validateArguments } from './validate-arguments.ts'
 
@@ -83,6 +86,47 @@ describe('a tool of another server', () => {
     const hostile = { ...weather, inputSchema: { ...weather.inputSchema, ...nested(5) } }
     expect(await refusalOf(hostile, { city: 7 })).toBeUndefined()
     expect(await refusalOf(hostile, {})).toMatchObject({ details: { field: 'city' } })
+  })
+})
+
+describe('a call of it', () => {
+  const called = async (answer: 'an answer' | 'a failure' | 'a question') => {
+    const told: string[] = []
+    const heard = Promise.withResolvers<boolean>()
+    const client = { ask: async () => void told.push('a question') } as unknown as CallingClient
+    const call = {
+      hears: () => heard.promise,
+      progress: ({ message }: Progress) => void told.push(message!),
+      client: client as Call['client'],
+    }
+    const talking: Pick<UpstreamTools, 'call'> = {
+      async call(_target, _args, { onProgress, client: asked }) {
+        onProgress!({ progress: 1, message: 'words' })
+        if (answer === 'a question') await asked!.ask({}, new AbortController().signal)
+        if (answer === 'a failure') throw new Error('it failed')
+        return { content: [] }
+      },
+    }
+    const { name } = weather
+    const tool = upstreamCatalogTool({ upstreams: talking, checks: createArgumentChecks() }, weather, name, {
+      mode: 'dynamic',
+    })
+    const context = { call, principal: localOwner } as unknown as ToolContext
+    const ending = Promise.resolve((await tool.load()).run({}, context)).then(
+      () => told.push('an answer'),
+      () => told.push('a failure'),
+    )
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(told).toEqual([])
+    heard.resolve(true)
+    await ending
+    return told
+  }
+
+  it('passes on what the server said before its answer, its failure or its question', async () => {
+    expect(await called('an answer')).toEqual(['words', 'an answer'])
+    expect(await called('a failure')).toEqual(['words', 'a failure'])
+    expect(await called('a question')).toEqual(['words', 'a question', 'an answer'])
   })
 })
 

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { Call, Progress } from '../../contract/call.ts'
+import type { CallingClient } from '../../contract/calling-client.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { UpstreamCredential, UpstreamTarget, UpstreamTool, UpstreamTools } from '../../contract/upstream-tools.ts'
 import type { SchemaCheck } from '../../domains/manifests/json-schema.ts'
@@ -36,13 +37,15 @@ export function upstreamCatalogTool(
   })
   const run: LoadedTool['run'] = async (input, { call, principal }) => {
     const progress = heardProgress(call)
-    const answer = await upstreams.call(targetOf(call, principal), input as JsonObject, {
-      signal: call.signal,
-      onProgress: progress.pass,
-      client: call.client,
-    })
-    await progress.passed()
-    return answer
+    try {
+      return await upstreams.call(targetOf(call, principal), input as JsonObject, {
+        signal: call.signal,
+        onProgress: progress.pass,
+        client: call.client && askingAfter(call.client, progress.passed),
+      })
+    } finally {
+      await progress.passed()
+    }
   }
   /** Weak, so that a compiled schema is released when the cache drops it. */
   const loaded = new WeakMap<SchemaCheck, LoadedTool>()
@@ -92,6 +95,15 @@ function heardProgress(call: Pick<Call, 'progress' | 'hears'>) {
     passed: async (): Promise<void> => await last,
   }
 }
+
+/** A question comes after what was said before it. */
+const askingAfter = (client: CallingClient, said: () => Promise<void>): CallingClient => ({
+  ...client,
+  async ask(questions, signal) {
+    await said()
+    return await client.ask(questions, signal)
+  },
+})
 
 const declarationOf = (tool: UpstreamTool, name: string): ToolDeclaration => ({
   name,
