@@ -132,12 +132,13 @@ export function createSecretLinks(deps: LinkDeps) {
       const owner = identityOf(principal)
       const origin = await originFor(call)
       const fields = [{ name: 'value', label: purpose, description: '', secret: true, required: true }]
+      const reference = deps.secrets.newReference()
+      await call.writesTo?.(reference)
       const made = await call.transact(async (tx) => {
-        const reference = await deps.secrets.put(tx, principal.tenant, { owner, purpose, nowMs })
+        await deps.secrets.put(tx, principal.tenant, { reference, owner, purpose, nowMs })
         const link = await create(tx, call, origin, { kind: 'value', subject: reference, title: purpose, fields })
         return { reference, ...link }
       })
-      await call.writesTo?.(made.reference)
       call.record({ kind: 'secret_created', body: { reference: made.reference, purpose, owner } })
       return made
     },

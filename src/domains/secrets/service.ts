@@ -26,6 +26,8 @@ type SecretDeps = Readonly<{
 }>
 
 type NewSecret = Readonly<{
+  /** If it was chosen before. */
+  reference?: `secret:${string}`
   owner: string
   purpose: string
   value?: string
@@ -41,18 +43,20 @@ export function createSecretService(deps: SecretDeps) {
   const { store, random, database } = deps
   const openedValues = createOpenedValues()
 
+  const newReference = (): `secret:${string}` => referenceTo(randomId(random, 'sec'))
+
   /** Returns the reference to it. Without a value it exists, and must be entered. */
   async function put(
     tx: WriteTx,
     tenant: TenantId,
-    { value, nowMs, ...input }: NewSecret,
+    { reference = newReference(), value, nowMs, ...input }: NewSecret,
   ): Promise<`secret:${string}`> {
-    const id = randomId(random, 'sec')
+    const id = parseReference(reference)!.name
     const purpose = input.purpose.slice(0, limits.secretPurposeCharsMax)
     const empty = { ...input, tenant, id, purpose, keyId: '', sealed: '' }
     const secret = { ...empty, createdAtMs: nowMs, updatedAtMs: nowMs }
     await store.putSecret(tx, tenant, value === undefined ? secret : await withValue(secret, value))
-    return referenceTo(id)
+    return reference
   }
 
   async function withValue(secret: StoredSecret, value: string): Promise<StoredSecret> {
@@ -238,7 +242,7 @@ export function createSecretService(deps: SecretDeps) {
   }
 
   return {
-    ...{ put, enter, requireMayRefer, resolve, valuesOf, ofSessions, sealText, openText },
+    ...{ newReference, put, enter, requireMayRefer, resolve, valuesOf, ofSessions, sealText, openText },
     ...{ remove, removeUnused },
     ...{ list, deleteOne, rotate },
   }
