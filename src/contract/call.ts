@@ -61,10 +61,12 @@ export type Call = Readonly<{
   opensNetwork?(): Promise<void>
   /** Call this before the call chooses tools for agents or gateways: who may not change rules now may not do that either. */
   assignsTools?(): Promise<void>
-  /** Content of others came into the workspace: it is untrusted, and so is every caller that reads it later. */
+  /** Call this before content of others comes into the workspace: it is untrusted, and so is every caller that reads it later. */
   fillsWorkspace?(workspaceId: string): Promise<void>
   /** What the answer has was written in that context: who reads it is no more trusted than that. */
   readsFrom?(context: ContextKey): void
+  /** Call this before what was read there is written into the workspace: neither that nor who reads it is more trusted. */
+  bringsInto?(workspaceId: string, from: ContextKey): Promise<void>
   /**
    * Call this before a text of another server reaches the caller, while the call goes on or after it. It is judged like a result of
    * the tool. Resolves to whether the caller may see it, once it is recorded that the caller did. A question after the call is also

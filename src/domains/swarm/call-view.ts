@@ -21,6 +21,7 @@ export function viewOf(call: Call, changes: Partial<Pick<Call, 'progress' | 'sig
     enterWorkspace: async (id, reachesOut) => await call.enterWorkspace?.(id, reachesOut),
     opensNetwork: async () => await call.opensNetwork?.(),
     fillsWorkspace: async (id) => await call.fillsWorkspace?.(id),
+    bringsInto: async (id, from) => await call.bringsInto?.(id, from),
     readsFrom: (context) => call.readsFrom?.(context),
     writesTo: async (context) => await call.writesTo?.(context),
   }

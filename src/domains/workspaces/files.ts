@@ -135,7 +135,7 @@ export function createFiles(core: Core, resolve: (call: Call, reference: string)
           const whose = { tenant, owner: owner === LOCAL_OWNER ? null : owner }
           return await core.transfers.write(whose, host_path, content, signal)
         }
-        call.readsFrom?.(inFolder)
+        await call.bringsInto?.(id, inFolder)
         const content = bounded(await core.transfers.read(tenant, host_path), 'host_path', bytesMax)
         return await files.write(guest_path, content.stream, { signal }).finally(() => content.stream.destroy())
       }

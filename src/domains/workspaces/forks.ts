@@ -46,27 +46,31 @@ export function createForks(
    * later changes of the source do not matter. It is trusted no more than the caller that forks it.
    */
   const forkOne = async (call: Call, source: Workspace, request: ForkRequest): Promise<Workspace> => {
-    const made = await semaphore.run(() =>
-      parts.lifecycle.create(call, async (tx) => {
-        const snapshot = await parts.snapshots.find(tx, source, request.snapshotName)
-        return {
-          name: request.namePrefix === undefined ? request.name : await freeName(tx, source.tenant, request.namePrefix),
-          namePrefix: 'fork',
-          image: source.image,
-          resources: { vcpus: source.vcpus, memoryMb: source.memoryMb, diskGb: source.diskGb },
-          network: request.network ?? source.network,
-          env: request.env ?? source.env,
-          layers: snapshot.layers,
-          // The caller that forks may not be allowed these mounts.
-          mounts: [],
-          forkedFrom: { workspaceId: source.id, workspaceName: source.name, snapshotName: snapshot.name },
-          team: request.team ?? null,
-          bound: request.bound ?? false,
-        }
-      }),
+    const enter = (id: string) => call.enterWorkspace?.(id)
+    return await semaphore.run(() =>
+      parts.lifecycle.create(
+        call,
+        async (tx) => {
+          const snapshot = await parts.snapshots.find(tx, source, request.snapshotName)
+          return {
+            name:
+              request.namePrefix === undefined ? request.name : await freeName(tx, source.tenant, request.namePrefix),
+            namePrefix: 'fork',
+            image: source.image,
+            resources: { vcpus: source.vcpus, memoryMb: source.memoryMb, diskGb: source.diskGb },
+            network: request.network ?? source.network,
+            env: request.env ?? source.env,
+            layers: snapshot.layers,
+            // The caller that forks may not be allowed these mounts.
+            mounts: [],
+            forkedFrom: { workspaceId: source.id, workspaceName: source.name, snapshotName: snapshot.name },
+            team: request.team ?? null,
+            bound: request.bound ?? false,
+          }
+        },
+        enter,
+      ),
     )
-    await call.enterWorkspace?.(made.id)
-    return made
   }
 
   /** To be called in the transaction that inserts the workspace, so that no two forks get the same name. */

@@ -48,10 +48,20 @@ type Acting = Pick<Call, 'principal' | 'isOfPlatform' | 'nowMs' | 'signal' | 'tr
 export function createLifecycle(core: Core) {
   const { backend, store, bootId } = core
 
-  /** `plan` is called in the transaction that inserts the workspace, so what it names cannot be released meanwhile. */
-  function create(call: Acting, plan: (tx: WriteTx) => Promise<WorkspacePlan>): Promise<Workspace> {
+  /**
+   * `plan` is called in the transaction that inserts the workspace, so what it names cannot be released meanwhile. `enter` is called
+   * before that, because others find the workspace from then on.
+   */
+  function create(
+    call: Acting,
+    plan: (tx: WriteTx) => Promise<WorkspacePlan>,
+    enter?: (id: string) => Promise<void> | undefined,
+  ): Promise<Workspace> {
     const id = newId(core)
-    return core.locks.making(id, () => make(call, id, plan))
+    return core.locks.making(id, async () => {
+      await enter?.(id)
+      return await make(call, id, plan)
+    })
   }
 
   async function make(call: Acting, id: string, plan: (tx: WriteTx) => Promise<WorkspacePlan>): Promise<Workspace> {

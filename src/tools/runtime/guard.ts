@@ -237,16 +237,16 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
       return await taintsOfItems(trust!, invocation, carries)
     },
 
-    /** As `beforeEffect`, for one context that the call is about to write to. */
-    async beforeWrite(invocation: Invocation, context: ContextKey): Promise<Taint | undefined> {
+    /** As `beforeEffect`, for one context that the call is about to write to: in its own words, or with what it read elsewhere. */
+    async beforeWrite(invocation: Invocation, context: ContextKey, read?: ContextKey): Promise<Taint | undefined> {
       const { principal } = invocation.caller
-      if (trust === undefined || !trust.mayHaveTaints(principal.tenant)) return undefined
-      if (!(await trust.isUntrusted(principal)) || (await trust.isTainted(principal.tenant, context))) return undefined
-      const tool = invocation.tool!.name
-      return {
-        context,
-        cause: { kind: 'inherited', tool, callId: invocation.callId, from: trust.contextOf(principal) },
-      }
+      const { tenant } = principal
+      if (trust === undefined || !trust.mayHaveTaints(tenant)) return undefined
+      const isUntrusted = read === undefined ? trust.isUntrusted(principal) : trust.isTainted(tenant, read)
+      if (!(await isUntrusted) || (await trust.isTainted(tenant, context))) return undefined
+      const { callId } = invocation
+      const from = read ?? trust.contextOf(principal)
+      return { context, cause: { kind: 'inherited', tool: invocation.tool!.name, callId, from } }
     },
 
     afterCall(invocation: Invocation): void | Promise<void> {

@@ -96,6 +96,12 @@ export class InvokedCall implements Call {
     this.#invocation.readFrom.add(context)
   }
 
+  async bringsInto(workspaceId: string, from: ContextKey): Promise<void> {
+    this.readsFrom(from)
+    const taint = await this.#guard.beforeWrite(this.#invocation, `workspace:${workspaceId}`, from)
+    if (taint !== undefined) await this.#note(taint)
+  }
+
   /** Answers are sent to the server: those to questions after the call need the permission that the call would need now. */
   async hears(text: string | undefined, isQuestion = false): Promise<boolean> {
     if (isQuestion && this.#isOver && !(await this.#guard.mayCallAgain(this.#invocation))) return false
