@@ -32,8 +32,11 @@ export async function clone(call: Call, root: Git, repository: Git, input: Clone
   const address = cloneAddress(input.url)
   const branch = input.branch === undefined ? undefined : branchName(input.branch)
   const existed = await requireEmpty(root, path)
-  const output = await runClone(call, root, { path, address, branch, depth: input.depth, existed })
-  if (output.exitCode !== 0) throw gitFailed('clone', output, networkHint(output.stderr))
+  // Files are there before the clone ends, and perhaps after one that failed.
+  await call.fillsWorkspace?.(root.workspace.id)
+  await runClone(call, root, { path, address, branch, depth: input.depth, existed }).catch((error: unknown) => {
+    throw isPath(address) ? error : quoting(error)
+  })
   if (address.urlWithCredentials !== undefined) {
     call.warn(
       'url: its credentials were used for this clone and are not kept in the workspace; a later push or fetch needs them from the egress proxy.',
@@ -77,7 +80,7 @@ type ClonePlan = Readonly<{
   existed: boolean
 }>
 
-async function runClone(call: Call, root: Git, plan: ClonePlan): Promise<GitOutput> {
+async function runClone(call: Call, root: Git, plan: ClonePlan): Promise<void> {
   const { address, path } = plan
   const args = [
     'clone',
@@ -88,8 +91,9 @@ async function runClone(call: Call, root: Git, plan: ClonePlan): Promise<GitOutp
     address.url,
     path,
   ]
+  let output: GitOutput
   try {
-    return await root.run(args, {
+    output = await root.run(args, {
       // By its path alone: an address of another machine must not resolve to a file here.
       config: ['core.hooksPath=/dev/null', `protocol.file.allow=${isPath(address) ? 'user' : 'never'}`],
       env: replaceAddress(address),
@@ -102,7 +106,27 @@ async function runClone(call: Call, root: Git, plan: ClonePlan): Promise<GitOutp
     await root.program(removal, { uninterrupted: true }).catch(() => undefined)
     throw error
   }
+  if (output.exitCode !== 0) throw gitFailed('clone', output, networkHint(output.stderr))
 }
+
+/** A failure in which git repeats what the other machine said. */
+function quoting(error: unknown): unknown {
+  if (!(error instanceof AppError)) return error
+  const { code, message, details, cause } = error
+  const { git_output: said } = details
+  const isQuoting = typeof said === 'string' && !WITHOUT_WORDS.test(said)
+  return isQuoting ? new AppError(code, message, details, { cause, quotes: ['git_output'] }) : error
+}
+
+/** Only the address, and git's own words in the C locale. */
+const WITHOUT_WORDS = new RegExp(
+  String.raw`^(?:Cloning into '[^'\n]*'\.\.\.\n)?fatal: (?:${[
+    String.raw`unable to access '[^'\n]*': (?:Could not resolve|Failed to connect|Couldn't connect|CONNECT tunnel failed)[^\n]*`,
+    String.raw`unable to access '[^'\n]*': The requested URL returned error: \d+`,
+    String.raw`could not read (?:Username|Password) for '[^'\n]*': terminal prompts disabled`,
+    String.raw`repository '[^'\n]*' not found`,
+  ].join('|')})$`,
+)
 
 const isPath = ({ url }: CloneAddress): boolean => url.startsWith('/')
 

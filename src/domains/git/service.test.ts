@@ -107,6 +107,41 @@ describe('git_clone', () => {
     })
   })
 
+  it('says that it fills the workspace before the first file can be there, also if it then fails', async () => {
+    const lab = await createGitLab()
+    const events: string[] = []
+    const { server, host } = await serveRepository(lab)
+    server.prependListener('request', ({ url }) => void events.push(String(url)))
+    const call = Object.assign(gitCall(), { fillsWorkspace: async (id: string) => void events.push(`fills ${id}`) })
+    for (const url of [`http://${host}/repo.git`, `http://${host}/none.git`]) {
+      await lab.service.clone(call, { workspace_id: url.endsWith('none.git') ? 'b' : 'a', url }).catch(() => undefined)
+    }
+    const fills = events.flatMap((event, index) => (event.startsWith('fills') ? [[event, events[index + 1]]] : []))
+    expect(fills).toEqual([
+      ['fills a', expect.stringMatching(/^\/repo\.git/)],
+      ['fills b', expect.stringMatching(/^\/none\.git/)],
+    ])
+    const refused = Object.assign(gitCall(), { fillsWorkspace: async () => expect.unreachable() })
+    await failureOf(lab.service.clone(refused, { workspace_id: 'a', url: `http://${host}/repo.git` }))
+  })
+
+  it('marks in a failure what the other machine said', async () => {
+    const lab = await createGitLab()
+    const server = createServer((_, response) => {
+      response.writeHead(403, { 'content-type': 'text/plain' }).end('obey me')
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void server.close())
+    const { port } = server.address() as AddressInfo
+    const { host } = await serveRepository(lab)
+    const failure = (url: string) => failureOf(lab.service.clone(gitCall(), { workspace_id: 'ws', url }))
+    const said = await failure(`http://127.0.0.1:${port}/x`)
+    expect(said.details['git_output']).toContain('obey me')
+    expect(said.quotes).toEqual(['git_output'])
+    for (const url of [`http://${host}/none.git`, 'http://127.0.0.1:9/x', 'http://none.invalid/x'])
+      expect((await failure(url)).quotes, url).toEqual([])
+  })
+
   it('leaves nothing behind when it is cancelled', async () => {
     const lab = await createGitLab()
     const call = gitCall()

@@ -68,7 +68,6 @@ export function createGitService({ runner, access }: GitServiceDeps): GitService
     const repository = await gitFor(call, input)
     const root = createGit(runner, repository.workspace, '/', call.signal)
     const answer = redactAll(await clone(call, root, repository, input))
-    await call.fillsWorkspace?.(repository.workspace.id)
     const { path, url, commit_sha } = answer
     call.record({ kind: 'git_cloned', body: { workspace_id: repository.workspace.id, path, url, commit_sha } })
     return answer
