@@ -13,7 +13,7 @@ export type ApprovalsInRuns = (typeof approvalsInRuns)[number]
 /** Prefix of the key under which a run waits for an approval; the id of the approval follows. */
 export const APPROVAL_WAIT = 'approval/'
 
-/** A call that a person is to approve. An approval is for exactly these arguments, of this caller, in this context. */
+/** A call that a person is to approve. An approval is for exactly these arguments, of this caller; in a run for that run alone. */
 export type ApprovalRequest = Readonly<{
   id: string
   tool: string
@@ -55,7 +55,7 @@ export type Approvals = Readonly<{
   inRuns: ApprovalsInRuns
   /** Whether the person at the client is asked, if the client offers elicitation. */
   asksClients: boolean
-  /** The approval in force for the same call of the same caller in the same context. */
+  /** The approval in force for the same call of the same caller, over whichever of its connections; in a run, of that run. */
   find(principal: Principal, call: CallToApprove, nowMs: number): Promise<KnownApproval | undefined>
   /** Whether a call of the principal's context, of its program, or of a run that this connection started, waits for a person now. */
   isAwaited(principal: Principal, nowMs: number): Promise<boolean>
